@@ -88,19 +88,59 @@ pub enum Left {
     Silent,
 }
 
+impl Left {
+    /// Returns true where the same request cannot succeed at this endpoint before a person changes something: a refusal,
+    /// or a certificate that one end does not accept.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Status(status) => matches!(status, 400 | 403 | 404),
+            Self::Connect(why) | Self::Broken(why) => {
+                why.contains("invalid peer certificate") || why.contains("received fatal alert")
+            }
+            Self::NotNext(_) | Self::Refused(_) | Self::Silent => false,
+        }
+    }
+}
+
 /// What Fabric's servers mean by a status.
 fn meaning(status: i32) -> &'static str {
     match status {
         400 => ": it cannot read the request",
-        403 => ": who asks may not read the channel",
+        403 => {
+            ": the channel's policy does not let this identity read it: check the MSP id and the MSP folder"
+        }
         404 => ": it does not have the channel, or not these blocks",
         503 => ": it cannot serve now",
         _ => "",
     }
 }
 
+/// Adds to the text of a failed connection what to do about it, where that is known.
+fn with_remedy(text: String, has_tls: bool) -> String {
+    let remedy = if text.contains("CertificateRequired") || text.contains("certificate required") {
+        "the endpoint asks for a client certificate: give tls_certificate and tls_key"
+    } else if text.contains("UnknownIssuer") {
+        "tls_ca does not hold the CA of the endpoint's certificate"
+    } else if text.contains("NotValidForName") || text.contains("not valid for name") {
+        "the endpoint's certificate has another host name: give it as tls_host_name"
+    } else if text.contains("received fatal alert") {
+        "the endpoint does not accept the TLS certificate, tls_certificate"
+    } else if !has_tls && text.contains("reset") {
+        "the endpoint may want TLS: give tls_ca"
+    } else {
+        return text;
+    };
+    format!("{text} ({remedy})")
+}
+
 /// Told when an endpoint is left: its name, and why.
 pub type OnLeft = Arc<dyn Fn(&str, &Left) + Send + Sync>;
+
+/// Called with an endpoint that holds a request: it has no next block yet, and neither refused nor ended the call.
+pub type OnHeld = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Time after which an endpoint that has sent nothing is taken to hold the request. Refusals come sooner.
+const HELD_AFTER: Duration = Duration::from_secs(2);
 
 /// `text`, if it names an endpoint: a host, a colon, a port.
 ///
@@ -137,6 +177,8 @@ pub struct Options {
     pub backoff: Duration,
     /// Told when an endpoint is left; where there is none, a warning is.
     pub on_left: Option<OnLeft>,
+    /// Called when an endpoint holds the request, on a channel without a new block.
+    pub on_held: Option<OnHeld>,
     /// Maximum number of bytes of blocks on their way from an endpoint: a longer block is refused.
     pub memory_bytes_max: usize,
 }
@@ -154,6 +196,7 @@ impl Options {
             patience: Duration::from_secs(60),
             backoff: Duration::from_millis(200),
             on_left: None,
+            on_held: None,
             memory_bytes_max: BLOCK_BYTES_MAX,
         }
     }
@@ -266,19 +309,23 @@ impl Follower {
             Duration::MAX
         };
         let waited = |_| Left::Silent;
-        let broken = |status: Status| Left::Broken(self.options.service.said(&status));
+        let has_tls = self.options.tls.is_some();
+        let said = |status: Status| with_remedy(self.options.service.said(&status), has_tls);
+        let broken = |status: Status| Left::Broken(said(status));
         let stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
                 let mut grpc = self.connect().await?;
                 // Fabric's servers answer at all only when there is a block.
                 let call = grpc.streaming(self.request(), self.options.service.path(), Codec::default());
-                let called = tokio::time::timeout(patience, call).await.map_err(waited)?;
+                let called = tokio::time::timeout(patience, held(&self.options, self.endpoint, call));
+                let called = called.await.map_err(waited)?;
                 called.map_err(broken)?.into_inner()
             }
         };
         let stream = self.stream.insert(stream);
-        let message = tokio::time::timeout(patience, stream.message()).await;
+        let message =
+            tokio::time::timeout(patience, held(&self.options, self.endpoint, stream.message())).await;
         let response = message.map_err(waited)?.map_err(broken)?;
         let ended = || Left::Broken("it ended without a status".to_owned());
         let response = response.ok_or_else(ended)?;
@@ -320,7 +367,8 @@ impl Follower {
         let options = &self.options;
         let name = options.endpoints.get(self.endpoint);
         let name = name.ok_or_else(|| Left::Connect("there are no endpoints".to_owned()))?;
-        let failed = |error: &dyn std::error::Error| Left::Connect(chain(error));
+        let has_tls = options.tls.is_some();
+        let failed = |error: &dyn std::error::Error| Left::Connect(with_remedy(chain(error), has_tls));
         // A quarter for what flow control lets in, the rest for the block that is put together.
         let window = |bytes: u32| bytes.min(u32::try_from(options.memory_bytes_max / 4).unwrap_or(u32::MAX));
         let block_bytes_max = options.memory_bytes_max.min(BLOCK_BYTES_MAX);
@@ -348,6 +396,21 @@ impl Follower {
         let connected = tokio::time::timeout(CONNECT_WAIT, connecting).await;
         let connected = connected.map_err(|_| Left::Connect("it takes too long".to_owned()))?;
         connected.map_err(|error: tonic::transport::Error| failed(&error))
+    }
+}
+
+/// Waits for what an endpoint sends, and says when it holds the request.
+async fn held<T>(options: &Options, endpoint: usize, coming: impl Future<Output = T>) -> T {
+    let mut coming = pin!(coming);
+    let Some(on_held) = &options.on_held else {
+        return coming.await;
+    };
+    match tokio::time::timeout(HELD_AFTER, &mut coming).await {
+        Ok(came) => came,
+        Err(_) => {
+            on_held(options.endpoints.get(endpoint).map_or("", String::as_str));
+            coming.await
+        }
     }
 }
 

@@ -5,14 +5,12 @@ use crate::messages::{
     Delivered, Envelope, FAIL_IF_NOT_READY, HEADER_WITH_SIG_BYTES, Position, SeekInfo, SeekPosition, status,
 };
 use crate::request;
+use crate::session::{Session, aside, now_ns, stopped};
 use crate::source::{Source, Unavailable};
-use bytes::Bytes;
-use lineside_fabric::access::{SignedBy, expires_s};
 use lineside_grpc::{Answers, Peer};
 use prost::Message;
-use sha2::{Digest, Sha256};
+use std::ops::Range;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tonic::{Status, Streaming};
 
@@ -51,6 +49,13 @@ pub(crate) struct Shared {
     pub reads: Semaphore,
 }
 
+impl Shared {
+    /// Returns the source of a channel, if it is served here.
+    pub fn source(&self, channel: &str) -> Option<&Arc<dyn Source>> {
+        self.sources.iter().find(|source| source.channel() == channel)
+    }
+}
+
 /// The client of a call.
 pub(crate) struct Client {
     pub peer: Peer,
@@ -64,6 +69,12 @@ enum End {
     Gone,
     /// With a status of gRPC's.
     Failed(Status),
+}
+
+impl From<Status> for End {
+    fn from(status: Status) -> Self {
+        Self::Failed(status)
+    }
 }
 
 /// Answers all requests of a call.
@@ -101,64 +112,6 @@ pub(crate) async fn call(
 
 async fn fail(out: &Out, status: Status) {
     let _ = out.send(Err(status)).await;
-}
-
-async fn stopped(mut stopping: watch::Receiver<bool>) {
-    // A server that is gone has stopped.
-    let _ = stopping.wait_for(|stopping| *stopping).await;
-}
-
-/// Runs what may block, or takes long, where it holds up nobody.
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, End> {
-    let failed = |_| End::Failed(Status::internal("a worker failed"));
-    tokio::task::spawn_blocking(work).await.map_err(failed)
-}
-
-/// A requester, asked again when the configuration changes or its certificate ends.
-struct Session {
-    source: Arc<dyn Source>,
-    resource: &'static str,
-    creator: Vec<u8>,
-    digest: [u8; 32],
-    signature: Bytes,
-    ends_s: Option<i64>,
-    /// The configuration under which it was permitted.
-    sequence: Option<u64>,
-}
-
-impl Session {
-    async fn permitted(&mut self) -> Result<bool, End> {
-        if self
-            .ends_s
-            .is_some_and(|ends_s| now_ns() > i128::from(ends_s) * 1_000_000_000)
-        {
-            return Ok(false);
-        }
-        // Read before it is asked: a change in between is seen the next time.
-        let sequence = self.source.config_sequence();
-        if self.sequence.is_some_and(|seen| seen >= sequence) {
-            return Ok(true);
-        }
-        let (source, resource) = (self.source.clone(), self.resource);
-        let (creator, digest, signature) = (self.creator.clone(), self.digest, self.signature.clone());
-        let permitted = aside(move || {
-            let by = SignedBy {
-                identity: &creator,
-                digest,
-                signature: &signature,
-            };
-            source.permits(resource, by)
-        });
-        let permitted = permitted.await?;
-        self.sequence = permitted.then_some(sequence);
-        Ok(permitted)
-    }
-}
-
-/// Nanoseconds since 1970.
-fn now_ns() -> i128 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as i128)
 }
 
 /// Why a request's header is refused, if it is.
@@ -200,22 +153,19 @@ async fn answer(
     if let Some(what) = header_fault(shared, peer, &request) {
         return refused(status::BAD_REQUEST, what);
     }
-    let mut sources = shared.sources.iter();
-    let Some(source) = sources.find(|source| source.channel() == request.channel) else {
+    let Some(source) = shared.source(&request.channel) else {
         return refused(status::NOT_FOUND, "no such channel");
     };
     let Ok(seek) = SeekInfo::decode(request.data.clone()) else {
         return refused(status::BAD_REQUEST, "it is malformed");
     };
-    let mut session = Session {
-        source: source.clone(),
-        resource: kind.resource(),
-        ends_s: expires_s(&request.creator),
-        creator: request.creator,
-        digest: Sha256::digest(&envelope.payload).into(),
-        signature: envelope.signature,
-        sequence: None,
-    };
+    let mut session = Session::new(
+        source,
+        kind.resource(),
+        request.creator,
+        &envelope.payload,
+        envelope.signature,
+    );
     if !session.permitted().await? {
         return refused(status::FORBIDDEN, "the channel's policy does not permit it");
     }
@@ -223,8 +173,12 @@ async fn answer(
         return refused(status::BAD_REQUEST, "it has no start or no stop");
     };
     let mut heights = source.heights();
-    let Some((first, last)) = range(start, stop, *heights.borrow_and_update()) else {
-        return refused(status::NOT_FOUND, "it starts beyond the next block");
+    let there = source.first()..*heights.borrow_and_update();
+    let Some((first, last)) = range(start, stop, there) else {
+        return refused(
+            status::NOT_FOUND,
+            "it starts beyond the next block, or before the first that is there",
+        );
     };
     if last < first {
         return refused(status::BAD_REQUEST, "it stops before it starts");
@@ -295,9 +249,14 @@ fn read(source: &dyn Source, kind: Kind, number: u64, bare: bool) -> Result<Deli
     })
 }
 
-/// First and last block, when there are `height`; `None` where the first can be neither had nor waited for.
-fn range(start: &SeekPosition, stop: &SeekPosition, height: u64) -> Option<(u64, u64)> {
-    let newest = height.saturating_sub(1);
+/// First and last block, when those of `there` can be had; `None` where the first can be neither had nor waited for.
+fn range(start: &SeekPosition, stop: &SeekPosition, there: Range<u64>) -> Option<(u64, u64)> {
+    let (earliest, height) = (there.start, there.end);
+    let newest = match height.saturating_sub(1) {
+        // After a snapshot a peer has no newest block before the next one.
+        last if last < earliest => height,
+        last => last,
+    };
     let first = match start.position.as_ref()? {
         Position::Oldest(_) => 0,
         Position::Newest(_) => newest,
@@ -305,6 +264,9 @@ fn range(start: &SeekPosition, stop: &SeekPosition, height: u64) -> Option<(u64,
         Position::Specified(at) => at.number,
         Position::NextCommit(_) => height,
     };
+    if first < earliest {
+        return None;
+    }
     let last = match &stop.position {
         Some(Position::Oldest(_)) => first,
         Some(Position::Newest(_)) if start == stop => first,
@@ -326,8 +288,9 @@ mod tests {
     fn positions_are_a_peers() {
         let (oldest, newest) = (Position::Oldest(Empty {}), Position::Newest(Empty {}));
         let next = Position::NextCommit(Empty {});
-        let range =
-            |start: &Position, stop: &Position| super::range(&start.clone().into(), &stop.clone().into(), 10);
+        let range = |start: &Position, stop: &Position| {
+            super::range(&start.clone().into(), &stop.clone().into(), 0..10)
+        };
         let at = Position::block;
         assert_eq!(range(&oldest, &newest), Some((0, 9)));
         assert_eq!(range(&oldest, &oldest), Some((0, 0)));
@@ -341,10 +304,20 @@ mod tests {
         assert_eq!(range(&at(5), &at(3)), Some((5, 3)));
         assert_eq!(range(&at(5), &next), Some((5, u64::MAX)));
         let nothing = SeekPosition::default();
-        assert_eq!(super::range(&nothing, &nothing, 10), None);
+        assert_eq!(super::range(&nothing, &nothing, 0..10), None);
         assert_eq!(
-            super::range(&newest.clone().into(), &newest.into(), 0),
+            super::range(&newest.clone().into(), &newest.clone().into(), 0..0),
             Some((0, 0))
         );
+        // After a snapshot of blocks 0 to 6, as a peer that was started from it.
+        let joined = |start: &Position, stop: &Position| {
+            super::range(&start.clone().into(), &stop.clone().into(), 7..10)
+        };
+        assert_eq!(joined(&oldest, &newest), None);
+        assert_eq!(joined(&newest, &at(9)), Some((9, 9)));
+        assert_eq!(joined(&at(6), &at(8)), None);
+        assert_eq!(joined(&at(7), &at(8)), Some((7, 8)));
+        let fresh = super::range(&newest.into(), &at(u64::MAX).into(), 7..7);
+        assert_eq!(fresh, Some((7, u64::MAX)));
     }
 }

@@ -64,13 +64,9 @@ fn events(data: &[u8], arena: &Arena) -> Result<Vec<FilteredChaincodeAction>, Ma
     let transaction: Transaction<'_> = proto::decode(data, arena)?;
     let mut actions = Vec::new();
     for action in &transaction.actions {
-        let payload: ChaincodeActionPayload<'_> = proto::decode(action.payload, arena)?;
-        let Some(endorsed) = payload.action else {
+        let Some(event) = event(action.payload, arena)? else {
             continue;
         };
-        let response: ProposalResponsePayload<'_> = proto::decode(endorsed.proposal_response_payload, arena)?;
-        let action: ChaincodeAction<'_> = proto::decode(response.extension, arena)?;
-        let event: proto::ChaincodeEvent<'_> = proto::decode(action.events, arena)?;
         if !event.chaincode_id.is_empty() {
             actions.push(FilteredChaincodeAction {
                 chaincode_event: Some(ChaincodeEvent {
@@ -83,6 +79,37 @@ fn events(data: &[u8], arena: &Arena) -> Result<Vec<FilteredChaincodeAction>, Ma
         }
     }
     Ok(actions)
+}
+
+/// Returns a transaction's id and, where it is valid, its chaincode events with their payloads; `None` where its header
+/// cannot be read. Events without a chaincode, a name or a transaction id are left out, as a peer's gateway does.
+pub(crate) fn chaincode_events<'a>(
+    envelope: &'a [u8],
+    is_valid: bool,
+    arena: &'a Arena,
+) -> Option<(&'a str, Vec<proto::ChaincodeEvent<'a>>)> {
+    let (payload, header) = header(envelope, arena).ok()??;
+    if !is_valid || header.kind != header_type::ENDORSER_TRANSACTION {
+        return Some((header.tx_id, Vec::new()));
+    }
+    let transaction: Transaction<'a> = proto::decode(payload.data, arena).unwrap_or_default();
+    let events = transaction.actions.iter().filter_map(|action| {
+        let event = event(action.payload, arena).ok()??;
+        let is_named = ![event.chaincode_id, event.event_name, event.tx_id].contains(&"");
+        is_named.then_some(event)
+    });
+    Some((header.tx_id, events.collect()))
+}
+
+/// Returns the event of an action, by its payload; `None` where it is not endorsed.
+fn event<'a>(action: &'a [u8], arena: &'a Arena) -> Result<Option<proto::ChaincodeEvent<'a>>, Malformed> {
+    let payload: ChaincodeActionPayload<'a> = proto::decode(action, arena)?;
+    let Some(endorsed) = payload.action else {
+        return Ok(None);
+    };
+    let response: ProposalResponsePayload<'a> = proto::decode(endorsed.proposal_response_payload, arena)?;
+    let action: ChaincodeAction<'a> = proto::decode(response.extension, arena)?;
+    Ok(Some(proto::decode(action.events, arena)?))
 }
 
 /// A block without its transactions, unless these set the configuration.

@@ -2,7 +2,8 @@
 //!
 //! [`client::Follower`] hands out a channel's blocks as they came, whatever connections do, without bytes
 //! that are no part of a block.
-//! [`serve::serve`] answers `protos.Deliver` from any [`source::Source`], with a peer's checks. With the cargo feature
+//! [`serve::serve`] answers `protos.Deliver` from any [`source::Source`], with a peer's checks, and what [`gateway`] lists
+//! of a peer's other services. With the cargo feature
 //! `laboratory`, `mock::Orderer` is an orderer without a network.
 //!
 //! [`replica::committed`] is the source of a ledger that is being written.
@@ -13,12 +14,14 @@ pub mod client;
 mod deliver;
 mod filtered;
 mod foreign;
+pub mod gateway;
 pub mod messages;
 #[cfg(feature = "laboratory")]
 pub mod mock;
 pub mod replica;
 pub mod request;
 pub mod serve;
+mod session;
 mod signer;
 pub mod source;
 

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use lineside_fabric::Validator;
 use lineside_fabric::access::SignedBy;
 use lineside_fabric::config::Config;
-use lineside_fabric::ledger::{Blocks, LedgerError, Replica, Waiter};
+use lineside_fabric::ledger::{Blocks, LedgerError, Place, Replica, Waiter};
+use lineside_fabric::state::TxId;
 use lineside_journal::Disk;
 use lineside_verify::Verifier;
 use std::io;
@@ -135,11 +136,23 @@ impl<D: Disk> Source for Committed<D> {
         self.heights.subscribe()
     }
 
+    fn first(&self) -> u64 {
+        self.blocks.first()
+    }
+
     fn block(&self, number: u64) -> Result<Bytes, Unavailable> {
         let stored = self.blocks.block(number);
         stored
             .map(|stored| stored.committed().into())
             .map_err(|error| Unavailable(error.to_string()))
+    }
+
+    fn transaction(&self, id: &str) -> Option<Place> {
+        self.blocks.transaction(&TxId::new(id))
+    }
+
+    fn number_of(&self, header_hash: &[u8; 32]) -> Option<u64> {
+        self.blocks.number_of(header_hash)
     }
 
     fn config_sequence(&self) -> u64 {

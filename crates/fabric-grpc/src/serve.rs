@@ -1,12 +1,15 @@
-//! The server: `protos.Deliver` as a peer has it, or `orderer.AtomicBroadcast` as an orderer has it.
+//! The server: `protos.Deliver` and parts of a peer's other services, or `orderer.AtomicBroadcast` as an orderer has it.
 
 use crate::deliver::{self, Kind, Shared};
+use crate::gateway;
 use crate::messages::{DeliverResponse, Envelope};
 use crate::source::Source;
 use lineside_grpc::{Answers, Gate, Incoming, Peer, Running, ServerTls, accept};
+use prost::Message;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -62,7 +65,7 @@ impl Default for Limits {
 /// Whose services to serve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// `protos.Deliver`.
+    /// `protos.Deliver`, and the methods of [`crate::gateway`].
     Peer,
     /// `orderer.AtomicBroadcast`, without Broadcast.
     Orderer,
@@ -100,7 +103,11 @@ pub async fn serve(
         .http2_keepalive_interval(Some(Duration::from_secs(60)))
         .http2_keepalive_timeout(Some(Duration::from_secs(20)));
     let router = match role {
-        Role::Peer => server.add_service(PeerDeliver(handler)),
+        Role::Peer => server
+            .add_service(PeerDeliver(handler.clone()))
+            .add_service(Gateway(handler.clone()))
+            .add_service(Endorser(handler.clone()))
+            .add_service(Discovery(handler)),
         Role::Orderer => server.add_service(AtomicBroadcast(handler)),
     };
     let (stopped, wait_stopped) = tokio::sync::oneshot::channel::<()>();
@@ -146,26 +153,34 @@ struct Handler {
     gate: Arc<Gate>,
 }
 
-/// One call of one method.
-struct Call(Arc<Shared>, Kind, Option<Answers>);
+/// Answers one call: gets the client, the requests, and a queue for the answers.
+type Run<In, Out> = Box<dyn FnOnce(deliver::Client, Streaming<In>, Queue<Out>) -> Ran + Send>;
+type Queue<Out> = mpsc::Sender<Result<Out, Status>>;
+type Ran = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
 
-impl StreamingService<Envelope> for Call {
-    type Response = DeliverResponse;
-    type ResponseStream = ReceiverStream<Result<DeliverResponse, Status>>;
+/// One call of one method.
+struct Call<In, Out>(Option<(Run<In, Out>, Answers)>);
+
+impl<In: Send + 'static, Out: Send + 'static> StreamingService<In> for Call<In, Out> {
+    type Response = Out;
+    type ResponseStream = ReceiverStream<Result<Out, Status>>;
     type Future = BoxFuture<Response<Self::ResponseStream>, Status>;
 
-    fn call(&mut self, request: Request<Streaming<Envelope>>) -> Self::Future {
-        let (shared, kind, answers) = (Arc::clone(&self.0), self.1, self.2.take());
+    fn call(&mut self, request: Request<Streaming<In>>) -> Self::Future {
+        let call = self.0.take();
         let peer = request.extensions().get::<Peer>().cloned();
         Box::pin(async move {
-            let answers = answers.ok_or_else(|| Status::internal("a call is answered once"))?;
+            let (run, answers) = call.ok_or_else(|| Status::internal("a call is answered once"))?;
             let from = deliver::Client {
                 peer: peer.unwrap_or_default(),
                 answers,
             };
             let (out, responses) = mpsc::channel(AHEAD);
             tokio::spawn(async move {
-                deliver::call(&shared, kind, &from, request.into_inner(), &out).await;
+                if let Err(status) = run(from, request.into_inner(), out.clone()).await {
+                    // A client that is gone needs no status.
+                    let _ = out.send(Err(status)).await;
+                }
             });
             Ok(Response::new(ReceiverStream::new(responses)))
         })
@@ -174,32 +189,88 @@ impl StreamingService<Envelope> for Call {
 
 type Answer = BoxFuture<http::Response<Body>, Infallible>;
 
-/// Answers a call of the method; what is not known, or not had here, is UNIMPLEMENTED.
+/// Method that is served.
+#[derive(Clone, Copy)]
+enum Method {
+    Deliver(Kind),
+    CommitStatus,
+    ChaincodeEvents,
+    Evaluate,
+    ProcessProposal,
+}
+
+/// Answers a call of a method. A method with one request and one answer is a stream of one each, which on the line is
+/// the same: so all answers are counted, and wait for room, in the same way.
+async fn answer(
+    shared: Arc<Shared>,
+    method: Method,
+    request: http::Request<Body>,
+    counted: lineside_grpc::Call,
+) -> http::Response<Body> {
+    macro_rules! run {
+        ($call:path) => {
+            answer_by(
+                request,
+                counted,
+                Box::new(move |from, requests, out| {
+                    Box::pin(async move { $call(&shared, &from, requests, &out).await })
+                }),
+            )
+            .await
+        };
+    }
+    match method {
+        Method::Deliver(kind) => {
+            let run: Run<Envelope, DeliverResponse> = Box::new(move |from, requests, out| {
+                Box::pin(async move {
+                    deliver::call(&shared, kind, &from, requests, &out).await;
+                    Ok(())
+                })
+            });
+            answer_by(request, counted, run).await
+        }
+        Method::CommitStatus => run!(gateway::commit_status),
+        Method::ChaincodeEvents => run!(gateway::chaincode_events),
+        Method::Evaluate => run!(gateway::evaluate),
+        Method::ProcessProposal => run!(gateway::process_proposal),
+    }
+}
+
+async fn answer_by<In, Out>(
+    request: http::Request<Body>,
+    counted: lineside_grpc::Call,
+    run: Run<In, Out>,
+) -> http::Response<Body>
+where
+    In: Message + Default + Send + Sync + 'static,
+    Out: Message + Send + Sync + 'static,
+{
+    let call = Call(Some((run, counted.answers())));
+    let codec = ProstCodec::<Out, In>::default();
+    let mut grpc = Grpc::new(codec).max_decoding_message_size(REQUEST_BYTES_MAX);
+    counted.answer(grpc.streaming(call, request).await)
+}
+
+/// Answers a call of a service; a method that is not known, or not served here, is UNIMPLEMENTED.
 fn route(
     handler: &Handler,
-    methods: &[(&str, Kind)],
+    methods: &[(&str, Method)],
     absent: &'static str,
     request: http::Request<Body>,
 ) -> Answer {
     let found = methods.iter().find(|(path, _)| *path == request.uri().path());
     let call = match found {
-        Some((_, kind)) => handler
+        Some((_, method)) => handler
             .gate
             .call(request, Incoming::Stream(REQUEST_BYTES_MAX))
-            .map(|(request, counted)| {
-                let call = Call(Arc::clone(&handler.shared), *kind, Some(counted.answers()));
-                (call, (request, counted))
-            }),
+            .map(|call| (Arc::clone(&handler.shared), *method, call)),
         None => Err(Status::unimplemented(absent)),
     };
     Box::pin(async move {
-        let (call, (request, counted)) = match call {
-            Ok(call) => call,
-            Err(status) => return Ok(status.into_http()),
-        };
-        let codec = ProstCodec::<DeliverResponse, Envelope>::default();
-        let mut grpc = Grpc::new(codec).max_decoding_message_size(REQUEST_BYTES_MAX);
-        Ok(counted.answer(grpc.streaming(call, request).await))
+        Ok(match call {
+            Ok((shared, method, (request, counted))) => answer(shared, method, request, counted).await,
+            Err(status) => status.into_http(),
+        })
     })
 }
 
@@ -232,14 +303,37 @@ service!(
     PeerDeliver,
     "protos.Deliver",
     &[
-        ("/protos.Deliver/Deliver", Kind::Blocks),
-        ("/protos.Deliver/DeliverFiltered", Kind::Filtered)
+        ("/protos.Deliver/Deliver", Method::Deliver(Kind::Blocks)),
+        ("/protos.Deliver/DeliverFiltered", Method::Deliver(Kind::Filtered))
     ],
     "a replica holds no private data: Deliver and DeliverFiltered are served"
 );
 service!(
+    Gateway,
+    "gateway.Gateway",
+    &[
+        ("/gateway.Gateway/CommitStatus", Method::CommitStatus),
+        ("/gateway.Gateway/ChaincodeEvents", Method::ChaincodeEvents),
+        ("/gateway.Gateway/Evaluate", Method::Evaluate)
+    ],
+    "a replica neither endorses nor submits: send Endorse and Submit to a peer's gateway; CommitStatus and \
+     ChaincodeEvents are served here, and Evaluate for qscc and cscc"
+);
+service!(
+    Endorser,
+    "protos.Endorser",
+    &[("/protos.Endorser/ProcessProposal", Method::ProcessProposal)],
+    "only ProcessProposal is served, for qscc and cscc"
+);
+service!(
+    Discovery,
+    "discovery.Discovery",
+    &[],
+    "a replica takes no part in discovery: ask a peer"
+);
+service!(
     AtomicBroadcast,
     "orderer.AtomicBroadcast",
-    &[("/orderer.AtomicBroadcast/Deliver", Kind::Blocks)],
+    &[("/orderer.AtomicBroadcast/Deliver", Method::Deliver(Kind::Blocks))],
     "only Deliver is served"
 );

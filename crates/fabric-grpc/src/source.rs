@@ -3,8 +3,11 @@
 use crate::filtered::filter;
 use bytes::Bytes;
 use lineside_fabric::access::SignedBy;
+use lineside_fabric::block::Block;
 use lineside_fabric::config::Config;
-use lineside_fabric::replay;
+use lineside_fabric::ledger::Place;
+use lineside_fabric::proto::Arena;
+use lineside_fabric::{TxCode, replay};
 use lineside_verify::Verifier;
 use prost::Message;
 use std::path::Path;
@@ -21,8 +24,14 @@ pub trait Source: Send + Sync + 'static {
     /// The channel's name.
     fn channel(&self) -> &str;
 
-    /// How many blocks there are; it changes when one is committed. A block below it can be had.
+    /// How many blocks there are; it changes when one is committed. A block below it, from the first
+    /// on, can be had.
     fn heights(&self) -> watch::Receiver<u64>;
+
+    /// The number of the first block that can be had; more than 0 where the channel was joined from a snapshot.
+    fn first(&self) -> u64 {
+        0
+    }
 
     /// A block, as it was committed.
     ///
@@ -37,6 +46,16 @@ pub trait Source: Send + Sync + 'static {
     fn filtered(&self, number: u64) -> Result<Bytes, Unavailable> {
         let filtered = filter(&self.block(number)?).map_err(|error| Unavailable(error.to_string()))?;
         Ok(filtered.encode_to_vec().into())
+    }
+
+    /// Returns where the transaction with an id is, of several the first, and its code; `None`: no block has it.
+    fn transaction(&self, _id: &str) -> Option<Place> {
+        None
+    }
+
+    /// Returns the number of the block with a header hash; `None`: there is none.
+    fn number_of(&self, _header_hash: &[u8; 32]) -> Option<u64> {
+        None
     }
 
     /// Counts configurations. When it rises, running requests are asked for again whether they are permitted.
@@ -130,6 +149,19 @@ impl Memory {
     }
 }
 
+/// Returns the place of a transaction in a block.
+fn place_in(bytes: &[u8], block: u64, id: &str) -> Option<Place> {
+    let filtered = filter(bytes).ok()?;
+    let mut transactions = filtered.filtered_transactions.iter().zip(0..);
+    let (found, index) = transactions.find(|(transaction, _)| transaction.txid == id)?;
+    let code = u8::try_from(found.tx_validation_code).ok();
+    Some(Place {
+        block,
+        index,
+        code: code.and_then(TxCode::from_number)?,
+    })
+}
+
 impl Source for Memory {
     fn channel(&self) -> &str {
         &self.channel
@@ -145,6 +177,23 @@ impl Source for Memory {
         block
             .cloned()
             .ok_or_else(|| Unavailable(format!("there is no block {number}")))
+    }
+
+    fn transaction(&self, id: &str) -> Option<Place> {
+        let blocks = lock(&self.blocks);
+        let seen = blocks.iter().take(self.height() as usize).zip(0..);
+        seen.filter_map(|(bytes, number)| place_in(bytes, number, id))
+            .next()
+    }
+
+    fn number_of(&self, header_hash: &[u8; 32]) -> Option<u64> {
+        let blocks = lock(&self.blocks);
+        let mut seen = blocks.iter().take(self.height() as usize).zip(0..);
+        let found = seen.find(|(bytes, _)| {
+            let arena = Arena::new();
+            Block::read(bytes, &arena).is_ok_and(|block| block.hash() == *header_hash)
+        });
+        found.map(|(_, number)| number)
     }
 
     fn config_sequence(&self) -> u64 {

@@ -368,3 +368,77 @@ async fn an_untrusted_server_is_not_asked() {
     assert!(matches!(seen.lock().unwrap()[0], Left::Connect(_)));
     assert_eq!(orderer.blocks.requests(), 0);
 }
+
+/// Follows an orderer with mutual TLS until it has been left for a reason that contains a text.
+async fn left_because(address: &str, tls: Option<lineside_fabric_grpc::ClientTls>, said: &str) -> Left {
+    let network = Network::new();
+    let (mut options, seen) = options(&network, vec![address.to_owned()], 0);
+    options.tls = tls;
+    let mut follower = Follower::new(options);
+    let found = || {
+        let seen = seen.lock().unwrap();
+        seen.iter().find(|left| left.to_string().contains(said)).cloned()
+    };
+    let waiting = async {
+        loop {
+            // The alert of a refused certificate may come after the connection has broken: then it is tried again.
+            let _ = tokio::time::timeout(Duration::from_millis(50), follower.next()).await;
+            if let Some(left) = found() {
+                return left;
+            }
+        }
+    };
+    let left = tokio::time::timeout(Duration::from_secs(30), waiting).await;
+    left.unwrap_or_else(|_| panic!("{said} is not among {:?}", seen.lock().unwrap()))
+}
+
+#[tokio::test]
+async fn refusals_that_stay_say_what_to_do() {
+    let (network, other) = (Network::new(), Network::new());
+    let blocks = Blocks::new(CHANNEL, blocks(3), Access::Everybody);
+    blocks.forbid(true);
+    let orderer = Orderer::start("127.0.0.1:0", Some(network.server_tls(true)), blocks);
+    let orderer = orderer.await.unwrap();
+    let address = orderer.endpoint();
+    let pair = network.tls_ca.pair("client", "client");
+    let foreign = other.tls_ca.pair("client", "client");
+    let good = || network.client_tls(Some(&pair));
+    for (tls, said) in [
+        (network.client_tls(None), "give tls_certificate and tls_key"),
+        (
+            network.client_tls(Some(&foreign)),
+            "does not accept the TLS certificate",
+        ),
+        (
+            other.client_tls(Some(&pair)),
+            "tls_ca does not hold the CA of the endpoint's certificate",
+        ),
+        (
+            good().server_name("elsewhere"),
+            "has another host name: give it as tls_host_name",
+        ),
+        (good(), "status 403: the channel's policy"),
+    ] {
+        let left = left_because(&address, Some(tls), said).await;
+        assert!(left.is_final(), "{left:?}");
+    }
+    assert!(!Left::Status(503).is_final() && !Left::Silent.is_final());
+    assert!(!Left::Connect("tcp connect error: Connection refused (os error 111)".into()).is_final());
+}
+
+#[tokio::test]
+async fn an_orderer_without_a_newer_block_holds_the_request() {
+    let network = Network::new();
+    let orderer = orderer(3).await;
+    let (mut options, seen) = options(&network, vec![orderer.endpoint()], 3);
+    let held = Arc::new(Notify::new());
+    let told = held.clone();
+    options.on_held = Some(Arc::new(move |_| told.notify_one()));
+    let mut follower = Follower::new(options);
+    tokio::select! {
+        received = follower.next() => panic!("{received:?}"),
+        () = held.notified() => {}
+        () = tokio::time::sleep(Duration::from_secs(30)) => panic!("the endpoint is not said to hold the request"),
+    }
+    assert_eq!(seen.lock().unwrap()[..], []);
+}

@@ -9,6 +9,7 @@ use lineside_fabric_grpc::Source;
 use lineside_fabric_grpc::serve::{Limits, Role, start};
 use lineside_fabric_grpc::source::{Access, Memory};
 use lineside_verify::Verifier;
+use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,11 +79,13 @@ impl Application {
     }
 
     async fn listen(&self, what: &str, count: usize) -> Vec<String> {
+        self.ask(&[what, &count.to_string()]).await
+    }
+
+    async fn ask(&self, arguments: &[&str]) -> Vec<String> {
         let mut command = Command::new(&self.client);
         command.arg(self.folder.path()).arg(&self.address);
-        command
-            .args([CHANNEL, MSP, what, &count.to_string()])
-            .kill_on_drop(true);
+        command.args([CHANNEL, MSP]).args(arguments).kill_on_drop(true);
         let output = command.output().await.unwrap();
         assert!(
             output.status.success(),
@@ -150,4 +153,93 @@ async fn the_official_client_listens_resumes_and_is_refused() {
         assert_eq!(stranger.listen("blocks", 1).await, ["closed"]);
         assert_eq!(stranger.listen("filtered", 1).await, ["closed"]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_official_client_gets_commit_status_chaincode_events_and_queries() {
+    let built = tempfile::tempdir().unwrap();
+    let Some(client) = build(built.path()).await else {
+        return;
+    };
+    let network = Network::new();
+    let access = Access::Config(network.config(0, 0, &[]), Verifier::default());
+    let memory = Arc::new(Memory::new(CHANNEL, blocks(6), access));
+    let sources: Vec<Arc<dyn Source>> = vec![memory.clone()];
+    let tls = Some(network.server_tls(true));
+    let running = start("127.0.0.1:0", tls, Role::Peer, sources, Limits::default());
+    let running = running.await.unwrap();
+    let address = running.address.to_string();
+    let application = Application::new(&client, &network, &network.ca.pair("user", "client"), &address);
+
+    // Only the first transaction of each block is valid.
+    let event = |number: u64| format!("{number} tx{number}a cc made secret");
+    assert_eq!(
+        application.listen("events", 4).await,
+        (0..4).map(event).collect::<Vec<_>>()
+    );
+    // From the checkpoint, over the block that is committed meanwhile; the transaction in it is waited for.
+    let later = memory.clone();
+    let commit = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        later.push(blocks(7)[6].clone());
+    };
+    let (events, status, ()) = tokio::join!(
+        application.listen("events", 3),
+        application.ask(&["commit", "tx6a"]),
+        commit
+    );
+    assert_eq!(events, (4..7).map(event).collect::<Vec<_>>());
+    assert_eq!(status, ["tx6a VALID 6 true"]);
+    let failed = application.ask(&["commit", "tx2b"]).await;
+    assert_eq!(failed, ["tx2b ENDORSEMENT_POLICY_FAILURE 2 false"]);
+
+    let block = &blocks(6)[5];
+    let digest = |bytes: &[u8]| {
+        let digest = Sha256::digest(bytes)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>();
+        format!("{} {digest}", bytes.len())
+    };
+    for way in ["evaluate", "propose"] {
+        let info = application.ask(&[way, "qscc", "GetChainInfo", CHANNEL]).await;
+        assert!(
+            info[0].starts_with("7 ") && info[0].ends_with(&format!(" {}", "06".repeat(32))),
+            "{info:?}"
+        );
+        let got = application
+            .ask(&[way, "qscc", "GetBlockByNumber", CHANNEL, "5"])
+            .await;
+        assert_eq!(got, [digest(block)]);
+        let got = application
+            .ask(&[way, "qscc", "GetBlockByTxID", CHANNEL, "tx5b"])
+            .await;
+        assert_eq!(got, [digest(block)]);
+        let got = application
+            .ask(&[way, "qscc", "GetTransactionByID", CHANNEL, "tx5b"])
+            .await;
+        assert!(got[0].starts_with("ENDORSEMENT_POLICY_FAILURE "), "{got:?}");
+        assert_eq!(application.ask(&[way, "cscc", "GetChannels"]).await, [CHANNEL]);
+        let refused = application.ask(&[way, "basic", "GetAllAssets"]).await;
+        assert!(
+            refused[0].contains("a replica executes no chaincode: send the proposal to a peer"),
+            "{refused:?}"
+        );
+        let unknown = application
+            .ask(&[way, "qscc", "GetBlockByNumber", CHANNEL, "7"])
+            .await;
+        assert!(unknown[0].contains("no such block number [7]"), "{unknown:?}");
+    }
+    let stranger = network.other_ca.pair("stranger", "client");
+    let stranger = Application::new(&client, &network, &stranger, &address);
+    for arguments in [
+        &["commit", "tx2a"][..],
+        &["evaluate", "qscc", "GetChainInfo", CHANNEL],
+        &["propose", "qscc", "GetChainInfo", CHANNEL],
+        &["propose", "cscc", "GetChannels"],
+    ] {
+        let refused = stranger.ask(arguments).await;
+        assert!(refused[0].contains("access denied"), "{arguments:?}: {refused:?}");
+    }
+    assert_eq!(stranger.listen("events", 1).await, ["closed"]);
 }

@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// Least memory with which blocks of usual sizes are taken and served.
 const MEMORY_MIN: ByteSize = ByteSize::mib(64);
+/// Longest time without a source that may be no problem: a day.
+const HEALTH_AFTER_S_MAX: u64 = 86_400;
 /// Port of a peer, by Fabric's convention.
 const PEER_PORT: u16 = 7051;
 
@@ -43,6 +45,10 @@ pub struct FabricConfig {
     pub tls_certificate: PathBuf,
     /// File with that certificate's key.
     pub tls_key: PathBuf,
+    /// Host name that the orderers' certificates are for; empty: that of each endpoint.
+    pub tls_host_name: String,
+    /// Seconds without a source after which `/healthz` answers 503; 0: it never does for that.
+    pub health_after_s: u64,
     /// Address and port at which blocks are received over UDP.
     pub udp_listen: OptionalAddress,
     /// File with the key that is shared with `lineside fabric send`.
@@ -92,6 +98,8 @@ impl Default for FabricConfig {
             tls_ca: PathBuf::new(),
             tls_certificate: PathBuf::new(),
             tls_key: PathBuf::new(),
+            tls_host_name: String::new(),
+            health_after_s: 60,
             udp_listen: OptionalAddress(None),
             udp_key: PathBuf::new(),
             udp_paper: false,
@@ -170,6 +178,14 @@ impl FabricConfig {
         if config.memory_max < MEMORY_MIN {
             let why = format!("\"{}\" must be at least \"{MEMORY_MIN}\"", config.memory_max);
             issues.add("memory_max", why);
+        }
+        if config.health_after_s > HEALTH_AFTER_S_MAX {
+            let why = format!("{} must be at most {HEALTH_AFTER_S_MAX}", config.health_after_s);
+            issues.add("health_after_s", why);
+        }
+        if !config.tls_host_name.is_empty() && given(&config.tls_ca).is_none() {
+            let why = format!("{:?}: needs `tls_ca`, which is empty", config.tls_host_name);
+            issues.add("tls_host_name", why);
         }
         config.check_files(&mut issues);
         config.check_udp(&mut issues);
@@ -270,7 +286,7 @@ mod tests {
         assert_eq!(config, FabricConfig::default());
         assert!(!config.enabled && config.listen.port() == 7051);
         let table = toml::Table::try_from(&config).unwrap();
-        assert_eq!(table.len(), 21);
+        assert_eq!(table.len(), 23);
         assert_eq!(table.try_into::<FabricConfig>().unwrap(), config);
         assert!(config.validation().threads >= 1);
     }
@@ -316,6 +332,8 @@ mod tests {
                 &format!("{udp}udp_key = \"k\"\nudp_paper = true"),
                 "cannot be used with `udp_key`",
             ),
+            ("tls_host_name = \"orderer\"", "needs `tls_ca`"),
+            ("health_after_s = 86401", "must be at most 86400"),
             ("memory_max = \"63 MiB\"", "must be at least \"64 MiB\""),
         ] {
             let issues = parse(text).unwrap_err();

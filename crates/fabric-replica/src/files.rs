@@ -23,6 +23,8 @@ pub struct ClientFiles<'a> {
     pub tls_certificate: Option<&'a Path>,
     /// Key of that certificate.
     pub tls_key: Option<&'a Path>,
+    /// Host name that the endpoints' certificates are for; `None`: that of each endpoint.
+    pub tls_host_name: Option<&'a str>,
 }
 
 /// Client of Deliver: the identity that signs its requests, and its TLS.
@@ -42,7 +44,11 @@ impl ClientFiles<'_> {
         let own = self.tls_certificate.zip(self.tls_key);
         let tls = self.tls_ca.map(|roots| {
             let files = [Some(roots), self.tls_certificate, self.tls_key];
-            ClientTls::from_files(roots, own).map_err(|error| unusable(&files, &error))
+            let tls = ClientTls::from_files(roots, own).map_err(|error| unusable(&files, &error))?;
+            Ok(match self.tls_host_name {
+                Some(name) => tls.server_name(name),
+                None => tls,
+            })
         });
         Ok(DeliverClient {
             signer: Arc::new(signer),
@@ -73,6 +79,7 @@ pub fn read_client(config: &FabricConfig) -> Result<DeliverClient, UsageError> {
         tls_ca: given(&config.tls_ca),
         tls_certificate: given(&config.tls_certificate),
         tls_key: given(&config.tls_key),
+        tls_host_name: Some(config.tls_host_name.as_str()).filter(|name| !name.is_empty()),
     };
     files.read()
 }

@@ -9,7 +9,7 @@ use crate::udp_source::{Form, UdpSource};
 use crate::watch::{About, Watch};
 use anyhow::{Context, anyhow};
 use lineside_fabric::early::EarlyWork;
-use lineside_fabric::ledger::results::Publisher;
+use lineside_fabric::ledger::results::{Publisher, Results};
 use lineside_fabric::ledger::{Replica, Waiter};
 use lineside_fabric_grpc::client::{Options, follow_ahead};
 use lineside_fabric_grpc::replica::committed;
@@ -25,8 +25,9 @@ use lineside_service::{
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 
 /// Number of blocks that a results file has room for.
 const RESULTS: usize = 64;
@@ -158,6 +159,7 @@ impl Service for FabricService {
         let mut new_directory = files.disk.new_directory();
         let udp = bind_udp(&config, files.udp)?;
         let watch = Watch::new(&files.results);
+        let results = files.results.results();
         let replica = open_ledger(&config, files.disk, files.results, files.genesis)?;
         let teller = committed(&replica)?.context("the ledger has no channel")?;
         let ledger = teller.committed();
@@ -167,6 +169,7 @@ impl Service for FabricService {
             .enable_all()
             .build()?;
         let source: Arc<dyn Source> = ledger;
+        let heights = source.heights();
         let channel = source.channel().to_owned();
         let server = start_server(
             config.listen,
@@ -181,12 +184,20 @@ impl Service for FabricService {
                 config.listen
             )
         })?;
+        let last = replica.blocks().last_hashes();
         let about = About {
             channel,
             listen: server.address,
             udp: udp.as_ref().map(UdpSource::address).transpose()?,
             height_at_start: replica.next(),
+            hash_at_start: last.map(|(hash, _)| hash),
+            commit_hash_at_start: last.and_then(|(_, commit_hash)| commit_hash),
+            health_after: Duration::from_secs(config.health_after_s),
         };
+        if udp.is_none() {
+            watch.expects_source();
+        }
+        runtime.spawn(log_blocks(about.channel.clone(), heights, results));
         let options = following(&config, &files.client, &about, &watch);
         let shared = Arc::new(Shared {
             gate: Arc::clone(&server.gate),
@@ -209,6 +220,25 @@ impl Service for FabricService {
                 following,
             }),
         }))
+    }
+}
+
+/// Logs each block once it is durable.
+async fn log_blocks(channel: String, mut heights: watch::Receiver<u64>, results: Results) {
+    let mut next = *heights.borrow();
+    while heights.changed().await.is_ok() {
+        let height = *heights.borrow_and_update();
+        for number in next..height {
+            // Of many blocks at once the oldest are no longer among the results.
+            let Some(block) = results.block(number) else {
+                tracing::info!(channel, block = number, "committed");
+                continue;
+            };
+            let (transactions, valid) = (block.transactions, block.valid);
+            let ms = block.total_ns / 1_000_000;
+            tracing::info!(channel, block = number, transactions, valid, ms, "committed");
+        }
+        next = height;
     }
 }
 
@@ -270,6 +300,7 @@ fn following(config: &FabricConfig, client: &DeliverClient, about: &About, watch
         on_left,
     );
     Options {
+        on_held: Some(watch.on_held()),
         memory_bytes_max: config.memory_max.bytes() / 4,
         ..options
     }

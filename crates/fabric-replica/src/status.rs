@@ -11,6 +11,15 @@ pub const DETAILS: &str = "fabric";
 pub struct FabricStatus {
     /// Channel that it follows.
     pub channel: String,
+    /// Number of durable blocks in the ledger.
+    #[serde(default)]
+    pub height: u64,
+    /// Header hash of the last one, hex.
+    #[serde(default)]
+    pub header_hash: Option<String>,
+    /// Its commit hash, hex; the genesis block has none.
+    #[serde(default)]
+    pub commit_hash: Option<String>,
     /// Blocks in the ledger when the service started.
     #[serde(default)]
     pub height_at_start: u64,
@@ -19,10 +28,13 @@ pub struct FabricStatus {
     pub udp: Option<String>,
     /// Reason why no further block is taken; `None` while blocks are taken.
     pub stopped: Option<String>,
-    /// True if the source sends blocks.
+    /// True if the source sends blocks, or holds the request because there is no newer one.
     pub following: bool,
-    /// The source that was left last, and why.
+    /// The source that was left last, and why; `None` once a source is there again.
     pub left: Option<String>,
+    /// Milliseconds without a source; `None`: there is one, or none is expected.
+    #[serde(default)]
+    pub without_source_ms: Option<u64>,
     /// Milliseconds since a block came; `None`: none has.
     pub block_age_ms: Option<u64>,
     /// Results of the last few blocks, the newest first.
@@ -60,16 +72,24 @@ impl FabricStatus {
             lines.push(format!("stopped {why}"));
         }
         let source = match (self.following, &self.left) {
-            (true, _) => "sends blocks",
-            (false, None) => "none has sent a block yet",
+            (true, _) if self.block_age_ms.is_some() => "sends blocks",
+            (true, _) => "holds the request; the channel has no newer block",
+            (false, None) => "none was reached yet",
             (false, Some(left)) => left.as_str(),
         };
-        lines.push(format!("source  {source}"));
+        if self.stopped.is_none() {
+            lines.push(format!("source  {source}"));
+        }
         if let Some(block) = self.blocks.first() {
             let hash = block.commit_hash.as_deref().unwrap_or("none");
             let (number, transactions, valid) = (block.number, block.transactions, block.valid);
             lines.push(format!(
                 "newest  block {number}: {transactions} transactions, {valid} valid, commit hash {hash}"
+            ));
+        } else if let (Some(number), Some(header)) = (self.height.checked_sub(1), &self.header_hash) {
+            let hash = self.commit_hash.as_deref().unwrap_or("none");
+            lines.push(format!(
+                "newest  block {number}, header hash {header}, commit hash {hash}"
             ));
         }
         lines

@@ -5,7 +5,7 @@ use lineside_fabric::TxCode;
 use lineside_fabric::early::EarlyWork;
 use lineside_fabric::ledger::results::{BlockResult, Publisher, Results};
 use lineside_fabric::ledger::totals::{STAGES, Totals};
-use lineside_fabric_grpc::client::OnLeft;
+use lineside_fabric_grpc::client::{Left, OnHeld, OnLeft};
 use lineside_service::{ServiceStatus, StatusBuilder, Tip};
 use lineside_util::hex::to_hex;
 use lineside_wire::metric;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Maximum number of blocks in a status.
 const BLOCKS: u64 = 8;
@@ -32,6 +32,12 @@ pub struct About {
     pub udp: Option<SocketAddr>,
     /// Blocks in the ledger when the service started.
     pub height_at_start: u64,
+    /// Header hash of the last of them.
+    pub hash_at_start: Option<[u8; 32]>,
+    /// Its commit hash; the genesis block has none.
+    pub commit_hash_at_start: Option<[u8; 32]>,
+    /// Time without a source after which the replica cannot do its job; zero: it always can.
+    pub health_after: Duration,
 }
 
 /// Events of a replica that its status shows.
@@ -51,6 +57,31 @@ struct Now {
     following: bool,
     left: Option<String>,
     stopped: Option<String>,
+    /// Time since when no source sends blocks or holds a request.
+    without_since: Option<Instant>,
+    /// Sources that were left since then.
+    tries: u64,
+}
+
+impl Now {
+    /// Notes that a source is there. Returns how often and how long it was tried before, if it was.
+    fn found(&mut self) -> Option<(u64, Duration)> {
+        (self.following, self.left) = (true, None);
+        let since = self.without_since.take();
+        let tries = std::mem::take(&mut self.tries);
+        since.filter(|_| tries > 0).map(|since| (tries, since.elapsed()))
+    }
+}
+
+/// Logs that a source is there after others were left.
+fn log_found(found: Option<(u64, Duration)>, endpoint: &str) {
+    if let Some((tries, time)) = found {
+        tracing::info!(
+            endpoint,
+            "following works again, after {tries} failed tries in {} s",
+            time.as_secs()
+        );
+    }
 }
 
 impl Watch {
@@ -69,10 +100,29 @@ impl Watch {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Notes that blocks are expected from now on: a source that is not found in time is a problem.
+    pub fn expects_source(&self) {
+        self.now().without_since.get_or_insert_with(Instant::now);
+    }
+
     /// Notes that a block came.
     pub fn came(&self) {
         let mut now = self.now();
-        (now.block, now.following) = (Some(Instant::now()), true);
+        now.block = Some(Instant::now());
+        let found = now.found();
+        drop(now);
+        log_found(found, "");
+    }
+
+    /// Returns a function that notes a source that holds the request: its channel has no newer block.
+    pub fn on_held(self: &Arc<Self>) -> OnHeld {
+        let watch = Arc::clone(self);
+        Arc::new(move |endpoint| {
+            let mut now = watch.now();
+            let found = now.found();
+            drop(now);
+            log_found(found, endpoint);
+        })
     }
 
     /// Notes where transactions are counted that come early. Only the first call counts.
@@ -84,17 +134,27 @@ impl Watch {
     pub fn stopped(&self, why: &str) {
         let mut now = self.now();
         (now.following, now.stopped) = (false, Some(why.to_owned()));
+        // An old refusal does not explain it.
+        (now.left, now.without_since) = (None, None);
     }
 
-    /// Returns a function that notes a source that is left, and then calls `told`.
+    /// Returns a function that notes a source that is left, and then calls `told`, unless it says the same as before: of
+    /// those only each 2nd, 4th, 8th and so on. A source that is left because its channel is idle is no failure.
     pub fn on_left(self: &Arc<Self>, told: Option<OnLeft>) -> OnLeft {
         let watch = Arc::clone(self);
         Arc::new(move |endpoint, left| {
+            if *left == Left::Silent {
+                return tracing::debug!(endpoint, "{left}; the next source is asked");
+            }
             watch.sources_left.fetch_add(1, Ordering::Relaxed);
+            let why = format!("{endpoint}: {left}");
             let mut now = watch.now();
-            (now.following, now.left) = (false, Some(format!("{endpoint}: {left}")));
+            now.tries += 1;
+            let is_news = now.left.as_ref() != Some(&why) || now.tries.is_power_of_two();
+            (now.following, now.left) = (false, Some(why));
+            now.without_since.get_or_insert_with(Instant::now);
             drop(now);
-            if let Some(told) = &told {
+            if let Some(told) = told.as_ref().filter(|_| is_news) {
                 told(endpoint, left);
             }
         })
@@ -108,10 +168,13 @@ impl Watch {
             instance: Some(about.channel.clone()),
             datapath: "socket".to_owned(),
             listen: about.listen.to_string(),
-            tip: fabric.blocks.first().map(|block| Tip {
-                hash: block.header_hash.clone(),
-                height: u32::try_from(block.number).unwrap_or(u32::MAX),
-            }),
+            tip: height
+                .checked_sub(1)
+                .zip(fabric.header_hash.clone())
+                .map(|(number, hash)| Tip {
+                    hash,
+                    height: u32::try_from(number).unwrap_or(u32::MAX),
+                }),
             summary: fabric.summary(),
             ..ServiceStatus::default()
         };
@@ -138,13 +201,17 @@ impl Watch {
         for (stage, ns) in STAGES.into_iter().zip(self.totals.stages_ns()) {
             service.set_labelled(metric::FABRIC_STAGE, stage, ns);
         }
-        let waiting = !fabric.following && fabric.stopped.is_none();
+        let named = |what: String| format!("fabric: channel {}: {what}", about.channel);
         if let Some(why) = &fabric.stopped {
-            out.problems.push(format!("fabric: nothing more is taken: {why}"));
-        }
-        if let Some(left) = fabric.left.as_ref().filter(|_| waiting) {
-            out.warnings
-                .push(format!("fabric: no source sends blocks; {left}"));
+            out.problems.push(named(format!("nothing more is taken: {why}")));
+        } else if let Some(time) = fabric.without_source_ms.map(Duration::from_millis) {
+            let left = fabric.left.as_deref().unwrap_or("none was reached yet");
+            let what = named(format!("no source for {} s; {left}", time.as_secs()));
+            if !about.health_after.is_zero() && time >= about.health_after {
+                out.problems.push(what);
+            } else if fabric.left.is_some() {
+                out.warnings.push(what);
+            }
         }
         service.details.insert(DETAILS.into(), json!(fabric));
         out.services.push(service);
@@ -160,18 +227,33 @@ impl Watch {
                 codes += block.codes.len();
                 codes <= CODES
             });
-        let blocks = blocks.map(|block| record(&block)).collect();
+        let blocks: Vec<BlockRecord> = blocks.map(|block| record(&block)).collect();
+        // Of the newest block before the start the ledger told; a later one is among the results.
+        let at_start = (height == about.height_at_start)
+            .then(|| (about.hash_at_start, about.commit_hash_at_start))
+            .map(|(hash, commit_hash)| {
+                (
+                    hash.map(|hash| to_hex(&hash)),
+                    commit_hash.map(|hash| to_hex(&hash)),
+                )
+            });
+        let newest = blocks.first();
+        let newest = newest.map(|block| (Some(block.header_hash.clone()), block.commit_hash.clone()));
+        let (header_hash, commit_hash) = newest.or(at_start).unwrap_or_default();
+        let milliseconds = |at: Instant| u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX);
         let now = self.now();
         FabricStatus {
             channel: about.channel.clone(),
+            height,
+            header_hash,
+            commit_hash,
             height_at_start: about.height_at_start,
             udp: about.udp.map(|udp| udp.to_string()),
             stopped: now.stopped.clone(),
             following: now.following,
             left: now.left.clone(),
-            block_age_ms: now
-                .block
-                .map(|at| u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX)),
+            without_source_ms: now.without_since.map(milliseconds),
+            block_age_ms: now.block.map(milliseconds),
             blocks,
         }
     }
@@ -207,15 +289,21 @@ fn record(block: &BlockResult) -> BlockRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lineside_fabric_grpc::client::Left;
     use lineside_service::Snapshot;
 
     fn snapshot(watch: &Watch) -> Snapshot {
+        snapshot_after(watch, Duration::from_secs(60))
+    }
+
+    fn snapshot_after(watch: &Watch, health_after: Duration) -> Snapshot {
         let about = About {
             channel: "lab".into(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7051)),
             udp: None,
-            height_at_start: 2,
+            height_at_start: 3,
+            hash_at_start: Some([0x1a; 32]),
+            commit_hash_at_start: Some([0x2b; 32]),
+            health_after,
         };
         let mut out = StatusBuilder::default();
         watch.status(&about, 3, &mut out);
@@ -231,6 +319,15 @@ mod tests {
         serde_json::from_value(snapshot.services[0].details[DETAILS].clone()).unwrap()
     }
 
+    fn counting(watch: &Arc<Watch>) -> (OnLeft, Arc<AtomicU64>) {
+        let told = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&told);
+        let on_left = watch.on_left(Some(Arc::new(move |_, _| {
+            count.fetch_add(1, Ordering::Relaxed);
+        })));
+        (on_left, told)
+    }
+
     #[test]
     fn a_source_that_is_left_is_a_warning_and_a_stop_a_problem() {
         let watch = Watch::new(&Publisher::anonymous(4).unwrap());
@@ -238,15 +335,20 @@ mod tests {
         assert!(fresh.faults().is_empty() && fresh.warnings.is_empty());
         let text = fresh.to_string();
         assert!(
-            text.contains("\n  channel lab\n  source  none has sent a block yet\n"),
+            text.contains("\n  channel lab\n  source  none was reached yet\n"),
             "{text}"
         );
+        // The tip is there although this process has committed no block.
+        assert!(
+            text.contains(&format!(
+                "\n  newest  block 2, header hash {}, commit",
+                "1a".repeat(32)
+            )),
+            "{text}"
+        );
+        assert_eq!(fresh.services[0].tip.as_ref().unwrap().height, 2);
 
-        let told = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&told);
-        let on_left = watch.on_left(Some(Arc::new(move |_, _| {
-            count.fetch_add(1, Ordering::Relaxed);
-        })));
+        let (on_left, told) = counting(&watch);
         watch.came();
         assert!(of_fabric(&snapshot(&watch)).following);
         on_left("orderer:7050", &Left::Status(503));
@@ -261,19 +363,71 @@ mod tests {
         );
         assert_eq!(left.services[0].host[metric::FABRIC_SOURCES_LEFT.key], 1);
         watch.came();
-        assert!(snapshot(&watch).warnings.is_empty());
+        let again = snapshot(&watch);
+        assert!(again.warnings.is_empty() && of_fabric(&again).left.is_none());
 
+        on_left("orderer:7050", &Left::Status(503));
         watch.stopped("a configuration that nobody signed");
         let stopped = snapshot(&watch);
-        let why = "fabric: nothing more is taken: a configuration that nobody signed";
+        let why = "fabric: channel lab: nothing more is taken: a configuration that nobody signed";
         assert_eq!(stopped.faults(), [why]);
         assert_eq!(stopped.services[0].host[metric::FABRIC_STOPPED.key], 1);
-        assert!(!of_fabric(&stopped).following);
+        let text = stopped.to_string();
+        assert!(!of_fabric(&stopped).following && !text.contains("503"), "{text}");
+        assert!(text.contains("\n  stopped a configuration that nobody signed\n"));
+    }
+
+    #[test]
+    fn a_channel_without_new_blocks_is_no_alarm() {
+        let watch = Watch::new(&Publisher::anonymous(4).unwrap());
+        watch.expects_source();
+        let (on_left, told) = counting(&watch);
+        watch.on_held()("orderer:7050");
+        for _ in 0..30 {
+            on_left("orderer:7050", &Left::Silent);
+        }
+        let idle = snapshot_after(&watch, Duration::from_nanos(1));
+        assert!(idle.faults().is_empty() && idle.warnings.is_empty(), "{idle}");
+        assert!(of_fabric(&idle).following && told.load(Ordering::Relaxed) == 0);
+        assert_eq!(idle.services[0].host[metric::FABRIC_SOURCES_LEFT.key], 0);
+        let text = idle.to_string();
         assert!(
-            stopped
-                .to_string()
-                .contains("\n  stopped a configuration that nobody signed\n")
+            text.contains("\n  source  holds the request; the channel has no newer block\n"),
+            "{text}"
         );
+    }
+
+    #[test]
+    fn without_a_source_for_long_the_replica_is_not_healthy() {
+        let watch = Watch::new(&Publisher::anonymous(4).unwrap());
+        let soon = Duration::from_secs(5);
+        // Blocks come over UDP: orderers are asked for what is missing alone.
+        assert!(snapshot_after(&watch, soon).faults().is_empty());
+        watch.expects_source();
+        watch.now().without_since = Instant::now().checked_sub(soon);
+        assert!(snapshot(&watch).faults().is_empty());
+        assert!(snapshot_after(&watch, Duration::ZERO).faults().is_empty());
+        let faults = snapshot_after(&watch, soon).faults().to_vec();
+        assert!(
+            faults.len() == 1 && faults[0].contains("channel lab: no source for 5 s"),
+            "{faults:?}"
+        );
+
+        let (on_left, told) = counting(&watch);
+        for _ in 0..9 {
+            on_left("orderer:7050", &Left::Connect("refused".into()));
+        }
+        // The first, the second, the fourth and the eighth.
+        assert_eq!(told.load(Ordering::Relaxed), 4);
+        let faults = snapshot_after(&watch, soon).faults().to_vec();
+        assert!(
+            faults[0].contains("orderer:7050: no connection: refused"),
+            "{faults:?}"
+        );
+        watch.on_held()("orderer:7050");
+        assert!(snapshot_after(&watch, soon).faults().is_empty());
+        on_left("orderer:7050", &Left::Connect("refused".into()));
+        assert_eq!(told.load(Ordering::Relaxed), 5);
     }
 
     #[test]
@@ -281,8 +435,9 @@ mod tests {
         let watch = Watch::new(&Publisher::anonymous(4).unwrap());
         let status = serde_json::to_value(&snapshot(&watch).services[0]).unwrap();
         let expected = json!({
-            "channel": "lab", "height_at_start": 2, "udp": null, "stopped": null, "following": false, "left": null,
-            "block_age_ms": null, "blocks": [],
+            "channel": "lab", "height": 3, "header_hash": "1a".repeat(32), "commit_hash": "2b".repeat(32),
+            "height_at_start": 3, "udp": null, "stopped": null, "following": false, "left": null,
+            "without_source_ms": null, "block_age_ms": null, "blocks": [],
         });
         assert_eq!(status["fabric"], expected);
     }

@@ -198,12 +198,66 @@ fn a_replica_follows_stops_and_goes_on_where_it_was() {
     let (_, fabric) = wait_for_height(&*running, 14);
     assert_eq!(fabric.height_at_start, 8);
     assert_eq!(fabric.blocks[0].commit_hash.as_deref(), Some(LAST_COMMIT_HASH));
+    let last_hash = fabric.blocks[0].header_hash.clone();
     running.stop(false).unwrap();
 
     let running = start(&section).unwrap();
-    assert_eq!(status(&*running).1.height_at_start, 14);
+    // The tip is there at once, although this process has committed nothing.
+    let (service, fabric, snapshot) = status(&*running);
+    assert_eq!(
+        (fabric.height_at_start, fabric.height, fabric.blocks.len()),
+        (14, 14, 0)
+    );
+    assert_eq!(fabric.commit_hash.as_deref(), Some(LAST_COMMIT_HASH));
+    assert_eq!(
+        (
+            service.tip.as_ref().unwrap().hash.clone(),
+            service.tip.unwrap().height
+        ),
+        (last_hash, 13)
+    );
+    assert!(
+        snapshot
+            .to_string()
+            .contains("\n  newest  block 13, header hash "),
+        "{snapshot}"
+    );
+    // The orderer holds the request: the channel is idle, and that is no alarm.
+    let (_, fabric) = wait(&*running, |_, fabric| fabric.following);
+    assert_eq!(
+        (fabric.block_age_ms, fabric.without_source_ms, fabric.left),
+        (None, None, None)
+    );
     drop(running);
     start(&section).expect("dropping a service frees its ledger");
+}
+
+#[test]
+fn a_replica_without_an_orderer_is_not_healthy_until_one_is_there() {
+    let runtime = Runtime::new().unwrap();
+    let edge = edge(&runtime);
+    edge.orderer.blocks.show(3);
+    edge.orderer.blocks.forbid(true);
+    let mut section = edge.section();
+    section.set("health_after_s", 1);
+    let mut running = start(&section).unwrap();
+    let began = Instant::now();
+    while status(&*running).2.faults().is_empty() {
+        assert!(began.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(began.elapsed() >= Duration::from_secs(1));
+    let (_, fabric, snapshot) = status(&*running);
+    assert!(snapshot.faults()[0].contains("no source for 1 s"), "{snapshot}");
+    assert!(fabric.left.unwrap().contains("status 403"));
+    edge.orderer.blocks.forbid(false);
+    let (_, fabric) = wait_for_height(&*running, 3);
+    let (.., snapshot) = status(&*running);
+    assert!(
+        snapshot.faults().is_empty() && snapshot.warnings.is_empty() && fabric.left.is_none(),
+        "{snapshot}"
+    );
+    running.stop(false).unwrap();
 }
 
 #[test]

@@ -8,7 +8,7 @@ pub(crate) use disk::{Disk, Mark};
 use hashbrown::HashMap;
 pub use keys::{Key, Keys};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -231,18 +231,48 @@ impl State {
     /// Public keys from `start` on, before `end`; an empty `end` is none. [`check`](Self::check) says whether that is
     /// so.
     pub fn range<'a>(&'a self, namespace: &str, start: &'a [u8], end: &'a [u8]) -> Range<'a> {
+        self.range_of(namespace, "", start, end)
+    }
+
+    /// Keys of a collection, which are hashes, or public ones where it is empty: from `start` on, before `end`; an
+    /// empty `end` is none. [`check`](Self::check) says whether that is so.
+    pub fn range_of<'a>(
+        &'a self,
+        namespace: &str,
+        collection: &str,
+        start: &'a [u8],
+        end: &'a [u8],
+    ) -> Range<'a> {
         match &self.kept {
             Kept::Memory(namespaces) => {
-                let space = namespaces.get(namespace);
-                let keys = space.map(|space| space.public.range(bounds(start, end)));
+                let space = namespaces.get(namespace).and_then(|space| space.keys(collection));
+                let keys = space.map(|keys| keys.range(bounds(start, end)));
                 let keys = keys.into_iter().flatten();
                 Box::new(keys.map(|(key, entry)| (Cow::Borrowed(&**key), Cow::Borrowed(entry))))
             }
             Kept::Disk(disk) => {
-                let keys = disk.range(namespace, start, end);
+                let keys = disk.range(namespace, collection, start, end);
                 Box::new(keys.map(|(key, entry)| (key, Cow::Owned(entry))))
             }
             Kept::Elsewhere => Box::new(std::iter::empty()),
+        }
+    }
+
+    /// Returns the namespaces and collections (empty: public keys) that have keys, in order. On the disk, those of blocks
+    /// that are not written to it yet are left out. [`check`](Self::check) says whether that is so.
+    pub fn spaces(&self) -> BTreeSet<(String, String)> {
+        match &self.kept {
+            Kept::Memory(namespaces) => {
+                let spaces = namespaces.iter().flat_map(|(namespace, space)| {
+                    let collections = space.collections.iter().map(|(name, keys)| (name.as_str(), keys));
+                    let all = std::iter::once(("", &space.public)).chain(collections);
+                    let used = all.filter(|(_, keys)| !keys.is_empty());
+                    used.map(move |(collection, _)| (namespace.clone(), collection.to_owned()))
+                });
+                spaces.collect()
+            }
+            Kept::Disk(disk) => disk.spaces().into_iter().collect(),
+            Kept::Elsewhere => BTreeSet::new(),
         }
     }
 
@@ -282,6 +312,30 @@ impl State {
                 }
             }
         }
+    }
+
+    /// Puts keys into a state that is made from a snapshot. A state on the disk is damaged until [`Self::apply`] and
+    /// [`Self::settle`] say which block it is of.
+    ///
+    /// # Errors
+    /// Why it cannot be written.
+    pub(crate) fn load(&mut self, updates: Updates) -> Result<(), String> {
+        if let Kept::Disk(disk) = &self.kept {
+            return match disk.too_long(&updates) {
+                Some(bytes) => Err(format!(
+                    "a key of {bytes} bytes with the names before it, and {} fit the state on the disk",
+                    disk::PLACE_BYTES_MAX
+                )),
+                None => disk.load(&updates),
+            };
+        }
+        let mark = Mark {
+            last: 0,
+            hash: [0; 32],
+            commit_hash: [0; 32],
+        };
+        self.apply(mark, updates);
+        Ok(())
     }
 
     /// The first `durable` blocks are durable in the ledger: what they do may go to the disk.

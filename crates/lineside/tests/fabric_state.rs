@@ -16,7 +16,82 @@ fn states(data: &str) -> Vec<Vec<Value>> {
         assert!(output.status.success(), "{output:?}");
         objects(&output)
     };
-    ["smallbank", "_lifecycle", "none"].map(all).into()
+    let private = "_lifecycle$$_implicit_org_Org1MSP";
+    ["smallbank", "_lifecycle", private, ""].map(all).into()
+}
+
+#[test]
+fn hashed_keys_and_the_configuration_are_listed_and_unknown_names_are_errors() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, _) = in_memory(directory.path());
+    let all = states(&data);
+    assert!(all.iter().all(|keys| !keys.is_empty()), "{all:?}");
+    let of = |words: &[&str]| fabric(&[&["state", "--json", "--data", &data], words].concat());
+    let collection = ["_lifecycle", "--collection", "_implicit_org_Org1MSP"];
+    assert_eq!(objects(&of(&collection)), all[2]);
+    // As a peer's snapshot names it.
+    assert_eq!(objects(&of(&["_lifecycle$$h_implicit_org_Org1MSP"])), all[2]);
+    for line in &all[2] {
+        let (key, value) = (line["key"].as_str().unwrap(), line["value"].as_str().unwrap());
+        assert_eq!(
+            (key.len(), value.len(), &line["value_hex"]),
+            (64, 64, &line["value"])
+        );
+        let found = objects(&of(&[&collection[..], &[key]].concat()));
+        assert_eq!(found, [line.clone()]);
+    }
+    // The key itself names its hash: this one was approved under sequence 1.
+    let clear = "namespaces/fields/smallbank#1/EndorsementInfo";
+    assert_eq!(objects(&of(&[&collection[..], &[clear]].concat())).len(), 1);
+
+    // The configuration is a part of the block that its version names.
+    let config = &all[3][0];
+    assert_eq!(
+        (all[3].len(), &config["key"]),
+        (1, &"CHANNEL_CONFIG_ENV_BYTES".into())
+    );
+    let out = directory.path().join("config");
+    let number = config["block"].to_string();
+    one(&[
+        "block",
+        "--json",
+        "--data",
+        &data,
+        &number,
+        "--out",
+        out.to_str().unwrap(),
+    ]);
+    let hex: String = std::fs::read(&out)
+        .unwrap()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let value = config["value_hex"].as_str().unwrap();
+    assert!(value.len() > 10_000 && hex.contains(value));
+
+    for (words, said) in [
+        (
+            &["nosuch"][..],
+            "the state has no namespace \\\"nosuch\\\"; it has _lifecycle, smallbank",
+        ),
+        (
+            &["smallbank", "--collection", "x"],
+            "the namespace smallbank has no collections with keys",
+        ),
+        (&["_lifecycle$$x"], "it has _implicit_org_Org1MSP"),
+        (
+            &["_lifecycle$$x", "--collection", "x"],
+            "the collection is given twice",
+        ),
+        (&["smallbank", "nosuch"], "there is no such key"),
+        (&["", "nosuch"], "there is no such key"),
+    ] {
+        let output = of(words);
+        let text = [&output.stdout[..], &output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {text}");
+        assert!(text.contains(said), "{words:?}: {text}");
+    }
 }
 
 /// The recorded blocks in a ledger whose state is in memory, and its genesis block in a file.

@@ -250,11 +250,16 @@ pub fn envelope(kind: u64, tx_id: &str, data: &[u8]) -> Vec<u8> {
 
 /// An endorser transaction with a chaincode event.
 pub fn with_event(tx_id: &str, event: &str) -> Vec<u8> {
+    with_payload(tx_id, event, b"secret")
+}
+
+/// An endorser transaction with a chaincode event that has such a payload.
+pub fn with_payload(tx_id: &str, event: &str, payload: &[u8]) -> Vec<u8> {
     let event = message(&[
         (1, b"cc"),
         (2, tx_id.as_bytes()),
         (3, event.as_bytes()),
-        (4, b"secret"),
+        (4, payload),
     ]);
     let response = message(&[(1, b"hash"), (2, &message(&[(2, &event)]))]);
     let action = message(&[(1, b"proposal"), (2, &message(&[(1, &response)]))]);

@@ -307,23 +307,27 @@ impl Disk {
         entry
     }
 
-    /// Public keys from `start` on, before `end`; an empty `end` is none.
+    /// Keys of a collection (empty: public ones) from `start` on, before `end`; an empty `end` is none.
     pub fn range<'a>(
         &'a self,
         namespace: &str,
+        collection: &str,
         start: &'a [u8],
         end: &'a [u8],
     ) -> impl Iterator<Item = (Cow<'a, [u8]>, Entry)> + use<'a> {
         let mut changed: BTreeMap<&[u8], &Update> = BTreeMap::new();
         let spaces = self.pending.iter();
         for space in spaces.filter_map(|pending| pending.updates.namespaces.get(namespace)) {
-            changed.extend(super::range(&space.public, start, end).map(|(key, update)| (&**key, update)));
+            let Some(keys) = space.keys(collection) else {
+                continue;
+            };
+            changed.extend(super::range(keys, start, end).map(|(key, update)| (&**key, update)));
         }
-        let first = place(namespace, "", start);
+        let first = place(namespace, collection, start);
         let head = first.len() - start.len();
         let behind = match end {
             [] => after(first.get(..head).unwrap_or_default()),
-            end => place(namespace, "", end.max(start)),
+            end => place(namespace, collection, end.max(start)),
         };
         Merged {
             disk: self,
@@ -332,6 +336,34 @@ impl Disk {
             next: None,
             changed,
         }
+    }
+
+    /// Namespaces and collections (empty: public keys) of which the database has keys, in its order: by the lengths of
+    /// the names, then by the names.
+    pub fn spaces(&self) -> Vec<(String, String)> {
+        let mut spaces = Vec::new();
+        let mut from = vec![0];
+        while let Some((space, head)) = self.first_space(&from) {
+            from = after(&head);
+            spaces.push(space);
+        }
+        spaces
+    }
+
+    /// The namespace and the collection of the first key from a place on, and what its places begin with.
+    fn first_space(&self, from: &[u8]) -> Option<((String, String), Vec<u8>)> {
+        // Nothing but keys begins with a length below 2^24, as every name's is.
+        let first = guarded(|| {
+            let mut keys = self.keys.range::<Vec<u8>, _>(from.to_vec()..vec![1]);
+            keys.next().map(Guard::key).transpose()
+        });
+        let key = first.map_err(|error| self.fail(&error)).ok()??;
+        let (namespace, rest) = name(&key)?;
+        let (collection, _) = name(rest)?;
+        Some((
+            (namespace.to_owned(), collection.to_owned()),
+            place(namespace, collection, &[]),
+        ))
     }
 
     /// What the database has from `first` on, before `behind`.
@@ -417,6 +449,25 @@ impl Disk {
         self.mark = Some(mark);
         self.pending.drain(..count);
         Ok(())
+    }
+
+    /// Writes keys without a mark: what is there is no state before it has one.
+    pub fn load(&self, updates: &Updates) -> Result<(), String> {
+        let written = guarded(|| {
+            let mut batch = self.database.batch();
+            for (namespace, collection, keys) in updates.collections() {
+                for (key, update) in keys {
+                    if let Some(entry) = entry_of(update) {
+                        batch.insert(&self.keys, place(namespace, collection, key), encode(&entry));
+                    }
+                }
+            }
+            batch.commit()
+        });
+        written.map_err(|error| {
+            self.fail(&error);
+            format!("writing the state in {}: {error}", self.folder.0.display())
+        })
     }
 
     /// Makes what was written so far outlast a power cut; for another thread.
@@ -538,6 +589,13 @@ fn place(namespace: &str, collection: &str, key: &[u8]) -> Vec<u8> {
     }
     place.extend_from_slice(key);
     place
+}
+
+/// A name at the beginning of a place, and what is behind it.
+fn name(place: &[u8]) -> Option<(&str, &[u8])> {
+    let (length, rest) = place.split_first_chunk::<4>()?;
+    let (name, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    Some((std::str::from_utf8(name).ok()?, rest))
 }
 
 /// What comes after all that begins so.

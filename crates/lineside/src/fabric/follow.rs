@@ -155,7 +155,7 @@ pub fn follow(arguments: &Follow, as_json: bool) -> anyhow::Result<()> {
         bail!(Wrong(why.to_owned()));
     }
     let first = arguments.first()?;
-    let mut options = arguments
+    let (mut options, refusals) = arguments
         .asks
         .following(&arguments.peer, &arguments.channel, first)?;
     options.service = arguments.service();
@@ -171,16 +171,20 @@ pub fn follow(arguments: &Follow, as_json: bool) -> anyhow::Result<()> {
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let following = follow_channel(options, |received| match arguments.take(&received, as_json) {
-            Err(error) => {
-                failed = Some(error);
-                Next::Stop
+        let following = follow_channel(options, |received| {
+            refusals.answered();
+            match arguments.take(&received, as_json) {
+                Err(error) => {
+                    failed = Some(error);
+                    Next::Stop
+                }
+                Ok(()) if last == Some(received.number + 1) => Next::Stop,
+                Ok(()) => Next::Taken,
             }
-            Ok(()) if last == Some(received.number + 1) => Next::Stop,
-            Ok(()) => Next::Taken,
         });
         tokio::select! {
             () = following => {}
+            why = refusals.wait() => bail!(why),
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }

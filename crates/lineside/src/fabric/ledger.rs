@@ -1,6 +1,6 @@
-//! `lineside fabric import|status|block|tx|state|verify-ledger --data DIR`
+//! `lineside fabric import|status|block|tx|verify-ledger --data DIR`
 
-use crate::out::{self, Unwritten};
+use crate::out;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use lineside_fabric::ledger::results::Publisher;
@@ -14,7 +14,7 @@ use lineside_journal::FsDisk;
 use lineside_util::hex::to_hex;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -30,14 +30,19 @@ pub struct Data {
     threads: Option<NonZeroUsize>,
 }
 
+/// How to validate with so many threads; with as many as the machine has by default.
+pub fn options_with(threads: Option<NonZeroUsize>) -> Options {
+    let threads = threads.map(NonZeroUsize::get);
+    let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(NonZeroUsize::get));
+    Options {
+        threads: threads.unwrap_or(1),
+        ..Options::default()
+    }
+}
+
 impl Data {
     pub fn options(&self) -> Options {
-        let threads = self.threads.map(NonZeroUsize::get);
-        let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(NonZeroUsize::get));
-        Options {
-            threads: threads.unwrap_or(1),
-            ..Options::default()
-        }
+        options_with(self.threads)
     }
 
     fn state_folder(&self) -> PathBuf {
@@ -53,19 +58,24 @@ impl Data {
         }
     }
 
+    /// Whether there is a ledger with a block, or behind a snapshot.
+    fn has_blocks(&self) -> bool {
+        self.look().is_ok()
+    }
+
     /// The blocks, and the state if it is wanted.
-    fn look_at(&self, state: Option<&StateStore>) -> Result<Look<FsDisk>, LedgerError> {
+    pub fn look_at(&self, state: Option<&StateStore>) -> Result<Look<FsDisk>, LedgerError> {
         let disk = FsDisk::look_at(&self.data, &ledger::KIND)?;
         Look::open(disk, &self.options(), state)
     }
 
     /// The blocks.
-    fn look(&self) -> anyhow::Result<Look<FsDisk>> {
+    pub fn look(&self) -> anyhow::Result<Look<FsDisk>> {
         self.look_at(None).with_context(|| self.reading())
     }
 
     /// The blocks and the state; where the state is on the disk and cannot be had, the blocks alone, and why.
-    fn look_with_state(&self) -> anyhow::Result<(Look<FsDisk>, Option<String>)> {
+    pub fn look_with_state(&self) -> anyhow::Result<(Look<FsDisk>, Option<String>)> {
         let state = self.state_found();
         match self.look_at(Some(&state)) {
             Err(LedgerError::State { what }) => Ok((self.look()?, Some(what))),
@@ -73,7 +83,13 @@ impl Data {
         }
     }
 
-    fn reading(&self) -> String {
+    /// The blocks, and the state read into memory, wherever it is kept.
+    pub fn look_in_memory(&self) -> anyhow::Result<Look<FsDisk>> {
+        self.look_at(Some(&StateStore::Memory))
+            .with_context(|| self.reading())
+    }
+
+    pub fn reading(&self) -> String {
         format!("reading the ledger in {}", self.data.display())
     }
 }
@@ -96,15 +112,20 @@ enum StateIn {
 }
 
 impl Kept {
+    /// Where the state is to be kept.
+    pub fn state_name(&self) -> StateName {
+        match self.state {
+            None => StateName::Auto,
+            Some(StateIn::Memory) => StateName::Memory,
+            Some(StateIn::Fjall) => StateName::Fjall,
+        }
+    }
+
     /// Opens the ledger, or begins one, and says what of it had to be made again.
     pub fn open(&self, results: Option<Publisher>) -> anyhow::Result<Replica<FsDisk>> {
         let data = &self.data.data;
         let opening = || format!("opening the ledger in {}", data.display());
-        let state = match self.state {
-            None => StateName::Auto,
-            Some(StateIn::Memory) => StateName::Memory,
-            Some(StateIn::Fjall) => StateName::Fjall,
-        };
+        let state = self.state_name();
         let disk = FsDisk::claim(data, &ledger::KIND).with_context(opening)?;
         let (replica, remarks) = ledger::open(data, disk, self.data.options(), state, results)?;
         for remark in remarks {
@@ -161,29 +182,6 @@ pub struct Tx {
     id: String,
 }
 
-/// A key of the state, or all keys of a namespace.
-#[derive(Args)]
-pub struct State {
-    #[command(flatten)]
-    data: Data,
-    /// The chaincode.
-    namespace: String,
-    /// The key; without one, those from `--start` on.
-    key: Option<String>,
-    /// The first key.
-    #[arg(long, default_value = "")]
-    start: String,
-    /// The key to stop before; empty: none.
-    #[arg(long, default_value = "")]
-    end: String,
-    /// Keys at most.
-    #[arg(long, default_value_t = 100)]
-    limit: usize,
-    /// Print keys and values as they are to a terminal, too; elsewhere they always are.
-    #[arg(long)]
-    raw: bool,
-}
-
 /// Validate every block of a ledger again, from the first, and compare every code, hash and byte.
 #[derive(Args)]
 pub struct VerifyLedger {
@@ -204,10 +202,12 @@ pub fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     };
     let shown = arguments.folder.display();
     let genesis = recorded(0)?;
-    let genesis = genesis.with_context(|| format!("{shown}: there is no block 0 here"))?;
+    if genesis.is_none() && !arguments.kept.data.has_blocks() {
+        bail!("{shown}: there is no block 0 here");
+    }
     let mut replica = arguments.kept.open(None)?;
     let from = replica.next();
-    if from > 0 && !ledger::begins_with(&replica, &genesis) {
+    if from > 0 && genesis.is_some_and(|genesis| !ledger::begins_with(&replica, &genesis)) {
         bail!("{shown}: of another channel than the ledger");
     }
     let mut transactions = 0;
@@ -268,11 +268,12 @@ pub fn status(arguments: &Status, as_json: bool) -> anyhow::Result<()> {
     let (hash, commit_hash) = look.blocks.last_hashes().unwrap_or_default();
     let (hash, commit_hash) = (to_hex(&hash), commit_hash.map(|hash| to_hex(&hash)));
     let (channel, blocks) = (look.validator.channel(), look.blocks.count());
-    let transactions = look.blocks.transactions();
+    let (first, transactions) = (look.blocks.first(), look.blocks.transactions());
     let keys = stateless.is_none().then(|| look.validator.state().len());
     if as_json {
         let line = json!({
-            "channel": channel, "blocks": blocks, "transactions": transactions, "keys": keys,
+            "channel": channel, "blocks": blocks, "first_block": first, "transactions": transactions,
+            "keys": keys,
             "last_hash": hash, "commit_hash": commit_hash, "checkpoint_record": look.found.checkpoint,
             "replayed_blocks": look.found.replayed, "damaged_checkpoints": look.found.damaged,
         });
@@ -284,6 +285,12 @@ pub fn status(arguments: &Status, as_json: bool) -> anyhow::Result<()> {
         (None, why) => format!("keys not counted: {}", why.unwrap_or_default()),
     };
     say!("channel {channel}: {blocks} blocks, {transactions} transactions, {keys}")?;
+    if first > 0 {
+        say!(
+            "joined from a snapshot of block {}: the first block here is {first}",
+            first - 1
+        )?;
+    }
     say!("last header hash {hash}")?;
     say!("last commit hash {}", commit_hash.as_deref().unwrap_or("none"))?;
     say!("{} blocks behind the checkpoint", look.found.replayed)?;
@@ -363,6 +370,13 @@ fn write(path: &Path, stored: &Stored, delivered: bool) -> anyhow::Result<()> {
 pub fn tx(arguments: &Tx, as_json: bool) -> anyhow::Result<()> {
     let look = arguments.data.look()?;
     let place = look.blocks.transaction(&TxId::new(&arguments.id));
+    if place.is_none() && look.blocks.is_before_snapshot(&TxId::new(&arguments.id)) {
+        let first = look.blocks.first();
+        bail!(
+            "the transaction is in a block before {first}, and the ledger was joined from a snapshot, which says \
+             neither the block nor the code"
+        );
+    }
     let place = place.context("there is no transaction with this id")?;
     let (block, index, code) = (place.block, place.index, place.code);
     if as_json {
@@ -374,67 +388,6 @@ pub fn tx(arguments: &Tx, as_json: bool) -> anyhow::Result<()> {
         say!("{code}: transaction {index} of block {block}")?;
     }
     Ok(())
-}
-
-/// `text` for a terminal: whoever wrote it into the state has no say there.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '"' | '\'' => out.push(c),
-            c => out.extend(c.escape_debug()),
-        }
-    }
-    out
-}
-
-/// Does `state`.
-///
-/// # Errors
-/// What stands in its way.
-pub fn state(arguments: &State, as_json: bool) -> anyhow::Result<()> {
-    let (mut look, stateless) = arguments.data.look_with_state()?;
-    if let Some(why) = stateless {
-        tell!("lineside: {why}; all blocks are read instead");
-        look = arguments
-            .data
-            .look_at(Some(&StateStore::Memory))
-            .with_context(|| arguments.data.reading())?;
-    }
-    let state = look.validator.state();
-    let escape = !as_json && !arguments.raw && std::io::stdout().is_terminal();
-    let show = |key: &[u8], entry: &lineside_fabric::state::Entry| -> Result<(), Unwritten> {
-        let (key, value) = (
-            String::from_utf8_lossy(key),
-            String::from_utf8_lossy(&entry.value),
-        );
-        let (key, value) = match escape {
-            true => (escaped(&key).into(), escaped(&value).into()),
-            false => (key, value),
-        };
-        let (block, tx) = (entry.version.block, entry.version.tx);
-        if as_json {
-            let line = json!({
-                "key": key, "value": value, "value_hex": to_hex(&entry.value), "block": block, "tx": tx,
-            });
-            say!("{line}")
-        } else {
-            say!("{key}\t{value}\t(block {block}, transaction {tx})")
-        }
-    };
-    if let Some(key) = &arguments.key {
-        let entry = state.get(&arguments.namespace, "", key.as_bytes());
-        state.check().map_err(anyhow::Error::msg)?;
-        let entry = entry.context("there is no such key")?;
-        show(key.as_bytes(), &entry)?;
-        return Ok(());
-    }
-    let (start, end) = (arguments.start.as_bytes(), arguments.end.as_bytes());
-    let keys = state.range(&arguments.namespace, start, end);
-    for (key, entry) in keys.take(arguments.limit) {
-        show(&key, &entry)?;
-    }
-    state.check().map_err(anyhow::Error::msg)
 }
 
 /// Does `verify-ledger`.
@@ -449,7 +402,7 @@ pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
     let report = verify_ledger(&disk, &state, &arguments.data.options(), &mut |_| {})?;
     if as_json {
         let line = json!({
-            "sound": report.is_sound(), "blocks": report.blocks, "transactions": report.transactions,
+            "sound": report.is_sound(), "joined_after": report.joined_after, "blocks": report.blocks, "transactions": report.transactions,
             "block_bytes": report.block_bytes, "record_bytes": report.record_bytes,
             "unfinished_bytes": report.unfinished_bytes, "checkpoints": report.checkpoints,
             "state_keys": report.state_keys, "state_in_use": report.state_in_use,
@@ -469,6 +422,9 @@ pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
             report.block_bytes,
             report.record_bytes
         )?;
+        if let Some(last) = report.joined_after {
+            say!("the snapshot of block {last} that the ledger was joined from was read again")?;
+        }
         if let Some(keys) = report.state_keys {
             say!("{keys} keys of the state on the disk compared")?;
         }
@@ -480,17 +436,4 @@ pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
         bail!("the ledger is not sound: {} findings", report.wrong);
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::escaped;
-
-    #[test]
-    fn a_terminal_gets_no_control_characters() {
-        let plain = "{\"owner\":\"O'Neil\"} straße 銀";
-        assert_eq!(escaped(plain), plain);
-        let hostile = "\u{1b}]0;mine\u{7}\u{202e}\r\n\u{9b}2J\\";
-        assert_eq!(escaped(hostile), r"\u{1b}]0;mine\u{7}\u{202e}\r\n\u{9b}2J\\");
-    }
 }

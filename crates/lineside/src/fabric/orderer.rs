@@ -1,8 +1,9 @@
 //! Which orderer is followed, and as whom.
 
-use crate::fabric::asks::Asks;
+use crate::fabric::asks::{Asks, Refusals};
 use clap::Args;
 use lineside_fabric_grpc::client::{Options, endpoint};
+use std::sync::Arc;
 
 /// Which orderer is followed, and as whom.
 #[derive(Args)]
@@ -15,11 +16,11 @@ pub struct Following {
 }
 
 impl Following {
-    /// How to follow `channel` from block `from` on.
+    /// Returns how `channel` is followed from block `from` on, and what ends that.
     ///
     /// # Errors
     /// Files that cannot be used.
-    pub fn options(&self, channel: &str, from: u64) -> anyhow::Result<Options> {
+    pub fn options(&self, channel: &str, from: u64) -> anyhow::Result<(Options, Arc<Refusals>)> {
         self.asks.following(&self.orderer, channel, from)
     }
 }

@@ -1,8 +1,9 @@
 //! `lineside fabric send`: beside an orderer, it takes blocks by Deliver and sends them to one receiver over UDP.
 
+use crate::fabric::asks::Refusals;
 use crate::fabric::orderer::Following;
 use crate::out::{self, Unwritten};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use lineside_fabric_grpc::client::{Follower, Options, Received};
@@ -113,7 +114,11 @@ impl Source for Fed {
 }
 
 /// Follows the orderer, once a receiver has said from where on.
-async fn feed(mut following: Options, mut begin: oneshot::Receiver<u64>, blocks: mpsc::Sender<Received>) {
+async fn feed(
+    (mut following, refusals): (Options, &Refusals),
+    mut begin: oneshot::Receiver<u64>,
+    blocks: mpsc::Sender<Received>,
+) {
     let begun = match tokio::time::timeout(SILENCE, &mut begin).await {
         Ok(begun) => begun,
         Err(_) => {
@@ -124,7 +129,13 @@ async fn feed(mut following: Options, mut begin: oneshot::Receiver<u64>, blocks:
     let Ok(from) = begun else { return };
     following.from = from;
     let mut follower = Follower::new(following);
-    while blocks.send(follower.next().await).await.is_ok() {}
+    loop {
+        let received = follower.next().await;
+        refusals.answered();
+        if blocks.send(received).await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Sends until a signal comes.
@@ -133,7 +144,7 @@ async fn feed(mut following: Options, mut begin: oneshot::Receiver<u64>, blocks:
 /// What stands in the way.
 pub fn send(arguments: &Send, as_json: bool) -> anyhow::Result<()> {
     let key = read_key(&arguments.udp_key)?;
-    let following = arguments.following.options(&arguments.channel, 0)?;
+    let (following, refusals) = arguments.following.options(&arguments.channel, 0)?;
     let socket = arguments.socket()?;
     let from = socket.local_addr()?;
     let mut session = [0; 16];
@@ -156,12 +167,14 @@ pub fn send(arguments: &Send, as_json: bool) -> anyhow::Result<()> {
             sent.map(|()| sender.counters())
         });
         out::said_by_server(say_started(&arguments.channel, from, arguments.to, as_json));
+        let mut refused = None;
         tokio::select! {
             ended = &mut sending => {
                 ended?.context("sending")?;
                 return Ok(());
             }
-            () = feed(following, begun, give) => {}
+            () = feed((following, &refusals), begun, give) => {}
+            why = refusals.wait() => refused = Some(why),
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
@@ -171,7 +184,10 @@ pub fn send(arguments: &Send, as_json: bool) -> anyhow::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
             sent => say_sent(&sent.context("sending")?, as_json)?,
         }
-        Ok(())
+        match refused {
+            Some(why) => bail!(why),
+            None => Ok(()),
+        }
     })
 }
 

@@ -80,12 +80,18 @@ struct ServeFollowing {
     /// CA certificates that the endpoints' TLS certificates are checked with; without them there is no TLS.
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
-    /// Our certificate for mutual TLS with them.
+    /// Our certificate for mutual TLS with them, which most networks ask for.
     #[arg(long, value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
     tls_certificate: Option<PathBuf>,
     /// Its key.
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
+    /// Host name that the endpoints' certificates are for [default: that of each endpoint]
+    #[arg(long, value_name = "NAME")]
+    tls_host_name: Option<String>,
+    /// Seconds without an orderer after which `/healthz` answers 503; 0: never [default: 60]
+    #[arg(long, value_name = "S")]
+    health_after_s: Option<u64>,
 }
 
 /// Whether and how blocks come over UDP.
@@ -136,6 +142,8 @@ impl Serve {
         section.set_some("tls_ca", following.tls_ca);
         section.set_some("tls_certificate", following.tls_certificate);
         section.set_some("tls_key", following.tls_key);
+        section.set_some("tls_host_name", following.tls_host_name);
+        section.set_some("health_after_s", following.health_after_s);
         section.set_some("udp_listen", self.udp.udp_listen);
         section.set_some("udp_key", self.udp.udp_key);
         section.set_some("udp_paper", self.udp.udp_paper.then_some(true));

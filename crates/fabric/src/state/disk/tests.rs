@@ -48,6 +48,11 @@ fn same(disk: &State, memory: &State) {
                 let [a, b] =
                     [disk, memory].map(|state| state.range(namespace, start, end).collect::<Vec<_>>());
                 assert_eq!(a, b, "{namespace}, {start:?} to {end:?}");
+                let [a, b] = [disk, memory].map(|state| {
+                    let keys = state.range_of(namespace, "one", start, end);
+                    keys.collect::<Vec<_>>()
+                });
+                assert_eq!(a, b, "{namespace}, collection one, {start:?} to {end:?}");
             }
         }
     }
@@ -87,6 +92,9 @@ fn it_is_as_one_in_memory() {
             }
         }
         same(&disk, &memory);
+        disk.settle(60).unwrap();
+        assert_eq!(disk.spaces(), memory.spaces());
+        assert!(disk.spaces().len() > 8, "{:?}", disk.spaces());
     }
 }
 

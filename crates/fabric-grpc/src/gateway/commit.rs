@@ -1,0 +1,55 @@
+//! `gateway.Gateway/CommitStatus`: the code of a transaction, as soon as it is committed.
+
+use super::messages::{CommitStatusRequest, CommitStatusResponse, SignedRequest};
+use super::{Out, admit, denied, only_message, signed_message};
+use crate::deliver::{Client, Shared};
+use crate::session::stopped;
+use tonic::{Status, Streaming};
+
+/// Name of the method in a channel's ACLs.
+const RESOURCE: &str = "gateway/CommitStatus";
+
+/// Answers a call. It ends when the transaction is committed, or the client is gone.
+///
+/// # Errors
+/// The status that the call ends with.
+pub(crate) async fn commit_status(
+    shared: &Shared,
+    client: &Client,
+    mut requests: Streaming<SignedRequest>,
+    out: &Out<CommitStatusResponse>,
+) -> Result<(), Status> {
+    let signed = only_message(shared, &mut requests).await?;
+    let request: CommitStatusRequest = signed_message(&signed, "commit status")?;
+    if request.transaction_id.is_empty() {
+        return Err(Status::invalid_argument("a transaction id is required"));
+    }
+    let resource = (request.channel_id.as_str(), RESOURCE);
+    let (source, mut session) = admit(shared, client, resource, request.identity, &signed).await?;
+    let mut heights = source.heights();
+    let place = loop {
+        heights.mark_unchanged();
+        // An index in memory: it is not worth a thread, and thousands of calls may wait for the same block.
+        if let Some(place) = source.transaction(&request.transaction_id) {
+            break place;
+        }
+        tokio::select! {
+            changed = heights.changed() => {
+                changed.map_err(|_| Status::unavailable("the channel is served no longer"))?;
+            }
+            () = out.closed() => return Ok(()),
+            () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server stops")),
+        }
+    };
+    // The configuration may have changed while the call waited.
+    if !session.permitted().await? {
+        return Err(denied(&source, RESOURCE));
+    }
+    let response = CommitStatusResponse {
+        result: place.code as i32,
+        block_number: place.block,
+    };
+    // A client that is gone needs no answer.
+    let _ = out.send(Ok(response)).await;
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! `gateway.Gateway/ChaincodeEvents`: the events of a chaincode in valid transactions, a response for each block that
+//! has some.
+
+use super::messages::{ChaincodeEventsRequest, ChaincodeEventsResponse, SignedRequest};
+use super::{Out, admit, denied, only_message, signed_message};
+use crate::deliver::{Client, Shared};
+use crate::filtered;
+use crate::messages::{Position, SeekPosition};
+use crate::session::{Session, aside, stopped};
+use crate::source::{Source, Unavailable};
+use bytes::Bytes;
+use lineside_fabric::TxCode;
+use lineside_fabric::block::Block;
+use lineside_fabric::proto::{Arena, wire};
+use std::ops::Range;
+use std::sync::Arc;
+use tonic::{Status, Streaming};
+
+/// Name of the method in a channel's ACLs.
+const RESOURCE: &str = "gateway/ChaincodeEvents";
+
+/// Events that a client asks for.
+#[derive(Clone)]
+struct Wanted {
+    chaincode: String,
+    /// Nothing is sent before this transaction has passed; empty: it has.
+    after: String,
+}
+
+/// Events of one block.
+#[derive(Default)]
+struct Events {
+    /// The messages, one after the other.
+    bytes: Bytes,
+    places: Vec<Range<usize>>,
+    /// The transaction after which events are sent has passed.
+    passed: bool,
+}
+
+/// Answers a call. It goes on until the client is gone, or may read no longer.
+///
+/// # Errors
+/// The status that the call ends with.
+pub(crate) async fn chaincode_events(
+    shared: &Shared,
+    client: &Client,
+    mut requests: Streaming<SignedRequest>,
+    out: &Out<ChaincodeEventsResponse>,
+) -> Result<(), Status> {
+    let signed = only_message(shared, &mut requests).await?;
+    let request: ChaincodeEventsRequest = signed_message(&signed, "chaincode events")?;
+    let resource = (request.channel_id.as_str(), RESOURCE);
+    let (source, session) = admit(shared, client, resource, request.identity, &signed).await?;
+    let first = first_block(
+        &*source,
+        &request.after_transaction_id,
+        request.start_position.as_ref(),
+    )?;
+    let wanted = Wanted {
+        chaincode: request.chaincode_id,
+        after: request.after_transaction_id,
+    };
+    send_from(shared, client, (&source, session), (first, wanted), out).await
+}
+
+/// Sends the events of all blocks from one on.
+async fn send_from(
+    shared: &Shared,
+    client: &Client,
+    (source, mut session): (&Arc<dyn Source>, Session),
+    (first, mut wanted): (u64, Wanted),
+    out: &Out<ChaincodeEventsResponse>,
+) -> Result<(), Status> {
+    let mut heights = source.heights();
+    for number in first..=u64::MAX {
+        tokio::select! {
+            ready = heights.wait_for(|height| *height > number) => {
+                ready.map_err(|_| Status::unavailable("the channel is served no longer"))?;
+            }
+            () = out.closed() => return Ok(()),
+            () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server stops")),
+        }
+        let events = tokio::select! {
+            events = read_within(shared, client, source, number, &wanted) => events?,
+            () = out.closed() => return Ok(()),
+            () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server stops")),
+        };
+        if !session.permitted().await? {
+            return Err(denied(source, RESOURCE));
+        }
+        if events.passed {
+            wanted.after.clear();
+        }
+        if events.places.is_empty() {
+            continue;
+        }
+        let Events { bytes, places, .. } = events;
+        let response = ChaincodeEventsResponse {
+            events: places.into_iter().map(|place| bytes.slice(place)).collect(),
+            block_number: number,
+        };
+        if out.send(Ok(response)).await.is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Returns the first block whose events are looked for. A transaction that is known counts before a position.
+///
+/// # Errors
+/// INVALID_ARGUMENT: a position that the gateway does not take.
+fn first_block(source: &dyn Source, after: &str, start: Option<&SeekPosition>) -> Result<u64, Status> {
+    if !after.is_empty()
+        && let Some(place) = source.transaction(after)
+    {
+        return Ok(place.block);
+    }
+    match start.and_then(|start| start.position.as_ref()) {
+        None | Some(Position::NextCommit(_)) => Ok(*source.heights().borrow()),
+        Some(Position::Specified(at)) => Ok(at.number),
+        Some(Position::Oldest(_) | Position::Newest(_)) => Err(Status::invalid_argument(
+            "invalid start position: chaincode events start at a block's number or at the next commit",
+        )),
+    }
+}
+
+/// Reads the events of a block as soon as there is room for them on their way to the client.
+async fn read_within(
+    shared: &Shared,
+    client: &Client,
+    source: &Arc<dyn Source>,
+    number: u64,
+    wanted: &Wanted,
+) -> Result<Events, Status> {
+    loop {
+        let reading = shared.reads.acquire().await;
+        let (from, wanted) = (Arc::clone(source), wanted.clone());
+        let read = aside(move || read(&*from, number, &wanted)).await?;
+        let mut events = read.map_err(|error| {
+            tracing::warn!(number, "a block's events cannot be served: {error}");
+            Status::unavailable(format!("block {number} cannot be read"))
+        })?;
+        if events.places.is_empty() {
+            return Ok(events);
+        }
+        if let Some(kept) = client.answers.keep(&events.bytes) {
+            events.bytes = kept;
+            return Ok(events);
+        }
+        drop((events, reading));
+        client.answers.freed().await;
+    }
+}
+
+/// Reads the events of a block.
+fn read(source: &dyn Source, number: u64, wanted: &Wanted) -> Result<Events, Unavailable> {
+    let bytes = source.block(number)?;
+    let arena = Arena::new();
+    let block = Block::read(&bytes, &arena).map_err(|error| Unavailable(error.to_string()))?;
+    Ok(events_of(&block, wanted))
+}
+
+fn events_of(block: &Block<'_>, wanted: &Wanted) -> Events {
+    let arena = Arena::new();
+    let (codes, mut out) = (block.filter(), Vec::new());
+    let mut events = Events {
+        passed: wanted.after.is_empty(),
+        ..Events::default()
+    };
+    for (index, envelope) in block.transactions.iter().enumerate() {
+        let is_valid = codes.get(index) == Some(&(TxCode::Valid as u8));
+        let Some((tx_id, of_transaction)) = filtered::chaincode_events(envelope, is_valid, &arena) else {
+            continue;
+        };
+        for event in of_transaction {
+            if !events.passed || event.chaincode_id != wanted.chaincode {
+                events.passed |= event.tx_id == wanted.after;
+                continue;
+            }
+            let start = out.len();
+            wire::put_bytes(&mut out, 1, event.chaincode_id.as_bytes());
+            wire::put_bytes(&mut out, 2, event.tx_id.as_bytes());
+            wire::put_bytes(&mut out, 3, event.event_name.as_bytes());
+            if !event.payload.is_empty() {
+                wire::put_bytes(&mut out, 4, event.payload);
+            }
+            events.places.push(start..out.len());
+        }
+        events.passed |= tx_id == wanted.after;
+    }
+    events.bytes = out.into();
+    events
+}

@@ -1,0 +1,86 @@
+//! Services of a peer that its clients call, as far as a replica can answer them: `gateway.Gateway/CommitStatus` and
+//! `ChaincodeEvents`, and the queries of the system chaincodes `qscc` and `cscc`.
+//!
+//! [`events`] and [`commit`] are the gateway's two methods, [`proposal`] reads a signed proposal, and [`queries`]
+//! answers it.
+
+mod commit;
+mod events;
+pub mod messages;
+mod proposal;
+mod queries;
+
+pub(crate) use commit::commit_status;
+pub(crate) use events::chaincode_events;
+pub use queries::last_config;
+pub(crate) use queries::{evaluate, process_proposal};
+
+use crate::deliver::{Client, Shared};
+use crate::session::{Session, stopped};
+use crate::source::Source;
+use messages::SignedRequest;
+use prost::Message;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tonic::{Status, Streaming};
+
+/// Answers of one call on their way to its client.
+pub(crate) type Out<T> = mpsc::Sender<Result<T, Status>>;
+
+/// Returns the only message of a call.
+///
+/// # Errors
+/// INVALID_ARGUMENT: there is none. DEADLINE_EXCEEDED: it does not come. UNAVAILABLE: the server stops.
+async fn only_message<T>(shared: &Shared, requests: &mut Streaming<T>) -> Result<T, Status> {
+    let next = tokio::time::timeout(shared.limits.request_wait, requests.message());
+    let next = tokio::select! {
+        next = next => next,
+        () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server stops")),
+    };
+    let message = next.map_err(|_| Status::deadline_exceeded("no request came"))??;
+    message.ok_or_else(|| Status::invalid_argument("a request is required"))
+}
+
+/// Reads the request that a client of the gateway signed.
+///
+/// # Errors
+/// INVALID_ARGUMENT: it is empty, or not the message.
+fn signed_message<T: Message + Default>(signed: &SignedRequest, what: &str) -> Result<T, Status> {
+    if signed.request.is_empty() {
+        return Err(Status::invalid_argument(format!("a {what} request is required")));
+    }
+    let read = T::decode(signed.request.clone());
+    read.map_err(|error| Status::invalid_argument(format!("invalid {what} request: {error}")))
+}
+
+/// Finds the source of a channel, and checks that the client may have the resource.
+///
+/// # Errors
+/// PERMISSION_DENIED: the channel is not served here, or its policy does not permit it.
+async fn admit(
+    shared: &Shared,
+    client: &Client,
+    (channel, resource): (&str, &str),
+    identity: Vec<u8>,
+    signed: &SignedRequest,
+) -> Result<(Arc<dyn Source>, Session), Status> {
+    let source = shared.source(channel);
+    let source = source
+        .ok_or_else(|| Status::permission_denied(format!("the channel {channel:?} is not served here")))?;
+    let signature = signed.signature.clone();
+    let mut session = Session::new(source, resource, identity, &signed.request, signature);
+    if !session.permitted().await? {
+        tracing::debug!(from = ?client.peer.address, channel, resource, "request refused by the channel's policy");
+        return Err(denied(source, resource));
+    }
+    Ok((Arc::clone(source), session))
+}
+
+/// Returns the refusal of a client whom a channel's policy does not permit a resource.
+fn denied(source: &Arc<dyn Source>, resource: &str) -> Status {
+    Status::permission_denied(format!(
+        "access denied: the policy for {resource} of channel {} does not permit it, or the certificate or the \
+         signature is not valid",
+        source.channel()
+    ))
+}

@@ -1,0 +1,347 @@
+//! Queries of the system chaincodes `qscc` and `cscc`, asked by a signed proposal as the peer CLI and SDKs ask.
+
+use super::messages::{
+    BlockchainInfo, ChaincodeResponse, ChannelInfo, ChannelQueryResponse, EvaluateRequest, EvaluateResponse,
+    OrdererBlockMetadata, ProcessedTransaction, ProposalResponse, SignedProposal,
+};
+use super::proposal::Call;
+use super::{Out, only_message};
+use crate::deliver::{Client, Shared};
+use crate::session::{Session, aside};
+use crate::source::Source;
+use bytes::Bytes;
+use lineside_fabric::block::Block;
+use lineside_fabric::ledger::Place;
+use lineside_fabric::proto::{self, Arena};
+use lineside_util::hex::to_hex;
+use prost::Message;
+use std::sync::Arc;
+use tonic::{Status, Streaming};
+
+/// Status of a chaincode's response that has a result.
+const OK: i32 = 200;
+/// Status of a chaincode's response that has none.
+const ERROR: i32 = 500;
+/// Refusal of a chaincode that is executed by peers alone.
+const NO_CHAINCODE: &str = "a replica executes no chaincode: send the proposal to a peer. It answers the queries of \
+                            qscc and cscc; committed keys are read by `lineside fabric state`";
+/// Refusal of a function of cscc that changes a peer.
+const NOT_JOINED_SO: &str =
+    "a replica takes its channels from its configuration: [[fabric]] in lineside.toml";
+
+/// Answers `protos.Endorser/ProcessProposal`.
+///
+/// # Errors
+/// The status that the call ends with.
+pub(crate) async fn process_proposal(
+    shared: &Shared,
+    client: &Client,
+    mut requests: Streaming<SignedProposal>,
+    out: &Out<ProposalResponse>,
+) -> Result<(), Status> {
+    let signed = only_message(shared, &mut requests).await?;
+    let response = Some(answer(shared, client, signed).await?);
+    // A client that is gone needs no answer.
+    let _ = out.send(Ok(ProposalResponse { response })).await;
+    Ok(())
+}
+
+/// Answers `gateway.Gateway/Evaluate`, by which the gateway's clients ask qscc and cscc.
+///
+/// # Errors
+/// The status that the call ends with; UNKNOWN where the query has no result, as a peer's gateway says it.
+pub(crate) async fn evaluate(
+    shared: &Shared,
+    client: &Client,
+    mut requests: Streaming<EvaluateRequest>,
+    out: &Out<EvaluateResponse>,
+) -> Result<(), Status> {
+    let request = only_message(shared, &mut requests).await?;
+    let signed = request.proposed_transaction;
+    let signed = signed.ok_or_else(|| Status::invalid_argument("a proposed transaction is required"))?;
+    let response = answer(shared, client, signed).await?;
+    if response.status != OK {
+        let ChaincodeResponse { status, message, .. } = response;
+        return Err(Status::unknown(format!(
+            "evaluate call returned error: chaincode response {status}, {message}"
+        )));
+    }
+    let result = Some(response);
+    let _ = out.send(Ok(EvaluateResponse { result })).await;
+    Ok(())
+}
+
+/// Answers a proposal.
+///
+/// # Errors
+/// UNIMPLEMENTED: it is for another chaincode. INVALID_ARGUMENT: it is malformed.
+async fn answer(
+    shared: &Shared,
+    client: &Client,
+    signed: SignedProposal,
+) -> Result<ChaincodeResponse, Status> {
+    let call = Call::read(signed)?;
+    if !matches!(call.chaincode.as_str(), "qscc" | "cscc") {
+        return Err(Status::unimplemented(NO_CHAINCODE));
+    }
+    if !call.channel.is_empty() && shared.source(&call.channel).is_none() {
+        return Ok(failed(format!("channel '{}' not found", call.channel)));
+    }
+    let answered = match call.chaincode.as_str() {
+        "qscc" => query(shared, client, &call).await?,
+        _ => configuration(shared, client, &call).await?,
+    };
+    Ok(answered.unwrap_or_else(failed))
+}
+
+fn failed(message: String) -> ChaincodeResponse {
+    ChaincodeResponse {
+        status: ERROR,
+        message,
+        payload: Bytes::new(),
+    }
+}
+
+/// Response of a chaincode, or its error message.
+type Answered = Result<ChaincodeResponse, String>;
+
+/// Bytes of an argument that an error message repeats, at most.
+const SHOWN_BYTES_MAX: usize = 256;
+
+/// Returns an argument as text, for a comparison or a message. A long one is cut.
+fn text(argument: &[u8]) -> String {
+    let shown = argument.get(..SHOWN_BYTES_MAX).unwrap_or(argument);
+    String::from_utf8_lossy(shown).into_owned()
+}
+
+fn argument(call: &Call, index: usize) -> String {
+    text(call.args.get(index).map(Bytes::as_ref).unwrap_or_default())
+}
+
+/// Answers a function of qscc.
+async fn query(shared: &Shared, client: &Client, call: &Call) -> Result<Answered, Status> {
+    let (function, channel) = (argument(call, 0), argument(call, 1));
+    let Some(query) = Query::of(&function) else {
+        return Ok(Err(format!("Requested function {function} not found.")));
+    };
+    let Some(source) = shared.source(&channel) else {
+        return Ok(Err(format!("Invalid chain ID, {channel}")));
+    };
+    let Some(of) = call
+        .args
+        .get(2)
+        .cloned()
+        .or((query == Query::ChainInfo).then(Bytes::new))
+    else {
+        return Ok(Err(format!("missing 3rd argument for {function}")));
+    };
+    if !permitted(source, &format!("qscc/{function}"), call).await? {
+        return Ok(Err(denied(&function, &channel)));
+    }
+    read_within(shared, client, source, move |source| query.read(source, &of)).await
+}
+
+/// Answers a function of cscc.
+async fn configuration(shared: &Shared, client: &Client, call: &Call) -> Result<Answered, Status> {
+    let (function, channel) = (argument(call, 0), argument(call, 1));
+    match function.as_str() {
+        "GetChannels" => channels(shared, call).await,
+        "GetConfigBlock" => {
+            let Some(source) = shared.source(&channel) else {
+                return Ok(Err(format!("Unknown channel ID, {channel}")));
+            };
+            if !permitted(source, "cscc/GetConfigBlock", call).await? {
+                return Ok(Err(denied(&function, &channel)));
+            }
+            read_within(shared, client, source, config_block).await
+        }
+        "JoinChain" | "JoinChainBySnapshot" | "JoinBySnapshotStatus" => Ok(Err(NOT_JOINED_SO.to_owned())),
+        _ => Ok(Err(format!("Requested function {function} not found."))),
+    }
+}
+
+/// Lists the channels that the client may read. A peer lists all that it has, to members of its own organisation.
+async fn channels(shared: &Shared, call: &Call) -> Result<Answered, Status> {
+    let mut channels = Vec::new();
+    for source in &shared.sources {
+        if permitted(source, "qscc/GetChainInfo", call).await? {
+            let channel_id = source.channel().to_owned();
+            channels.push(ChannelInfo { channel_id });
+        }
+    }
+    if channels.is_empty() {
+        return Ok(Err(
+            "access denied for [GetChannels]: no channel here permits it".to_owned()
+        ));
+    }
+    let list = ChannelQueryResponse { channels };
+    Ok(Ok(found(list.encode_to_vec().into())))
+}
+
+async fn permitted(source: &Arc<dyn Source>, resource: &str, call: &Call) -> Result<bool, Status> {
+    let (creator, signature) = (call.creator.clone(), call.signature.clone());
+    Session::new(source, resource, creator, &call.signed, signature)
+        .permitted()
+        .await
+}
+
+fn denied(function: &str, channel: &str) -> String {
+    format!(
+        "access denied for [{function}][{channel}]: the channel's policy does not permit it, or the certificate or \
+         the signature is not valid"
+    )
+}
+
+fn found(payload: Bytes) -> ChaincodeResponse {
+    ChaincodeResponse {
+        status: OK,
+        message: String::new(),
+        payload,
+    }
+}
+
+/// Reads a payload as soon as there is room for it on its way to the client.
+async fn read_within(
+    shared: &Shared,
+    client: &Client,
+    source: &Arc<dyn Source>,
+    read: impl Fn(&dyn Source) -> Result<Bytes, String> + Clone + Send + 'static,
+) -> Result<Answered, Status> {
+    loop {
+        let reading = shared.reads.acquire().await;
+        let (from, read) = (Arc::clone(source), read.clone());
+        let payload = match aside(move || read(&*from)).await? {
+            Ok(payload) => payload,
+            Err(message) => return Ok(Err(message)),
+        };
+        if let Some(kept) = client.answers.keep(&payload) {
+            return Ok(Ok(found(kept)));
+        }
+        drop((payload, reading));
+        client.answers.freed().await;
+    }
+}
+
+/// Function of qscc.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Query {
+    ChainInfo,
+    BlockByNumber,
+    BlockByHash,
+    BlockByTxId,
+    TransactionById,
+}
+
+impl Query {
+    fn of(function: &str) -> Option<Self> {
+        Some(match function {
+            "GetChainInfo" => Self::ChainInfo,
+            "GetBlockByNumber" => Self::BlockByNumber,
+            "GetBlockByHash" => Self::BlockByHash,
+            "GetBlockByTxID" => Self::BlockByTxId,
+            "GetTransactionByID" => Self::TransactionById,
+            _ => return None,
+        })
+    }
+
+    /// Returns the payload of the response, or an error message.
+    fn read(self, source: &dyn Source, of: &[u8]) -> Result<Bytes, String> {
+        match self {
+            Self::ChainInfo => chain_info(source),
+            Self::BlockByNumber => block_by_number(source, of),
+            Self::BlockByHash => block_by_hash(source, of),
+            Self::BlockByTxId => {
+                let place = place_of(source, of)?;
+                source.block(place.block).map_err(|error| error.to_string())
+            }
+            Self::TransactionById => transaction(source, of),
+        }
+    }
+}
+
+/// Returns the newest block that clients see.
+fn newest(source: &dyn Source) -> Result<(u64, Bytes), String> {
+    let height = *source.heights().borrow();
+    let number = height.checked_sub(1).ok_or("the channel has no blocks")?;
+    Ok((height, source.block(number).map_err(|error| error.to_string())?))
+}
+
+fn chain_info(source: &dyn Source) -> Result<Bytes, String> {
+    let (height, bytes) = newest(source)?;
+    let arena = Arena::new();
+    let block = Block::read(&bytes, &arena).map_err(|error| error.to_string())?;
+    let info = BlockchainInfo {
+        height,
+        current_block_hash: block.hash().to_vec(),
+        previous_block_hash: block.previous_hash.to_vec(),
+    };
+    Ok(info.encode_to_vec().into())
+}
+
+/// A number in decimal; 2^64-1 is the newest block.
+fn block_by_number(source: &dyn Source, number: &[u8]) -> Result<Bytes, String> {
+    let text = std::str::from_utf8(number).ok();
+    let digits = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let number: Option<u64> = digits.and_then(|digits| digits.parse().ok());
+    let number = number.ok_or("Failed to parse block number: it is not a number in decimal")?;
+    if number == u64::MAX {
+        return Ok(newest(source)?.1);
+    }
+    if number >= *source.heights().borrow() {
+        return Err(format!(
+            "Failed to get block number {number}, error no such block number [{number}] in index"
+        ));
+    }
+    source.block(number).map_err(|error| error.to_string())
+}
+
+fn block_by_hash(source: &dyn Source, hash: &[u8]) -> Result<Bytes, String> {
+    let known = <[u8; 32]>::try_from(hash).ok();
+    let number = known.and_then(|hash| source.number_of(&hash));
+    let number = number.ok_or_else(|| {
+        let shown = hash.get(..SHOWN_BYTES_MAX).unwrap_or(hash);
+        let hash = to_hex(shown);
+        format!("Failed to get block hash: no such block hash [{hash}] in index")
+    })?;
+    source.block(number).map_err(|error| error.to_string())
+}
+
+fn place_of(source: &dyn Source, id: &[u8]) -> Result<Place, String> {
+    let text = text(id);
+    let place = std::str::from_utf8(id).ok().and_then(|id| source.transaction(id));
+    place.ok_or_else(|| {
+        format!("Failed to get transaction with id {text}, error no such transaction ID [{text}] in index")
+    })
+}
+
+fn transaction(source: &dyn Source, id: &[u8]) -> Result<Bytes, String> {
+    let place = place_of(source, id)?;
+    let bytes = source.block(place.block).map_err(|error| error.to_string())?;
+    let arena = Arena::new();
+    let block = Block::read(&bytes, &arena).map_err(|error| error.to_string())?;
+    let envelope = usize::try_from(place.index)
+        .ok()
+        .and_then(|index| block.transactions.get(index));
+    let envelope = envelope.ok_or("the block does not have the transaction")?;
+    let processed = ProcessedTransaction {
+        transaction_envelope: Bytes::copy_from_slice(envelope),
+        validation_code: place.code as i32,
+    };
+    Ok(processed.encode_to_vec().into())
+}
+
+fn config_block(source: &dyn Source) -> Result<Bytes, String> {
+    let (_, bytes) = newest(source)?;
+    let arena = Arena::new();
+    let block = Block::read(&bytes, &arena).map_err(|error| error.to_string())?;
+    let number = last_config(&block).ok_or("the newest block does not say where the configuration is")?;
+    source.block(number).map_err(|error| error.to_string())
+}
+
+/// Returns the number of the block with the configuration that a block was made under, as its orderer says.
+pub fn last_config(block: &Block<'_>) -> Option<u64> {
+    let arena = Arena::new();
+    let signatures: proto::Metadata<'_> = proto::decode(block.metadata.first()?, &arena).ok()?;
+    let signed = OrdererBlockMetadata::decode(signatures.value).ok()?;
+    Some(signed.last_config?.index)
+}

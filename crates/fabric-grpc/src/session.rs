@@ -1,0 +1,97 @@
+//! A requester that is asked for again when the configuration changes or its certificate ends.
+
+use crate::source::Source;
+use bytes::Bytes;
+use lineside_fabric::access::{SignedBy, expires_s};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::watch;
+use tonic::Status;
+
+/// Signed request of a client for a resource of a channel.
+pub(crate) struct Session {
+    source: Arc<dyn Source>,
+    /// Name of the resource in the channel's ACLs.
+    resource: String,
+    creator: Vec<u8>,
+    digest: [u8; 32],
+    signature: Bytes,
+    ends_s: Option<i64>,
+    /// The configuration under which it was permitted.
+    sequence: Option<u64>,
+}
+
+impl Session {
+    /// The request for `resource` whose bytes `signed` the client `creator` signed.
+    pub fn new(
+        source: &Arc<dyn Source>,
+        resource: &str,
+        creator: Vec<u8>,
+        signed: &[u8],
+        signature: Bytes,
+    ) -> Self {
+        Self {
+            source: Arc::clone(source),
+            resource: resource.to_owned(),
+            ends_s: expires_s(&creator),
+            creator,
+            digest: Sha256::digest(signed).into(),
+            signature,
+            sequence: None,
+        }
+    }
+
+    /// Returns whether the client may have the resource now: its certificate has not expired, and the channel's
+    /// policy permits it. The policy is evaluated again only after the configuration changed.
+    ///
+    /// # Errors
+    /// INTERNAL: the thread that verifies failed.
+    pub async fn permitted(&mut self) -> Result<bool, Status> {
+        if self
+            .ends_s
+            .is_some_and(|ends_s| now_ns() > i128::from(ends_s) * 1_000_000_000)
+        {
+            return Ok(false);
+        }
+        // Read before it is asked: a change in between is seen the next time.
+        let sequence = self.source.config_sequence();
+        if self.sequence.is_some_and(|seen| seen >= sequence) {
+            return Ok(true);
+        }
+        let (source, resource) = (self.source.clone(), self.resource.clone());
+        let (creator, digest, signature) = (self.creator.clone(), self.digest, self.signature.clone());
+        let permitted = aside(move || {
+            let by = SignedBy {
+                identity: &creator,
+                digest,
+                signature: &signature,
+            };
+            source.permits(&resource, by)
+        });
+        let permitted = permitted.await?;
+        self.sequence = permitted.then_some(sequence);
+        Ok(permitted)
+    }
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn now_ns() -> i128 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as i128)
+}
+
+/// Runs work that may block, or takes long, on a thread where it delays no other call.
+///
+/// # Errors
+/// INTERNAL: the work panicked.
+pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
+    let failed = |_| Status::internal("a worker failed");
+    tokio::task::spawn_blocking(work).await.map_err(failed)
+}
+
+/// Waits until the server stops.
+pub(crate) async fn stopped(mut stopping: watch::Receiver<bool>) {
+    // A server that is gone has stopped.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
