@@ -89,8 +89,8 @@ pub enum Left {
 }
 
 impl Left {
-    /// Returns true where the same request cannot succeed at this endpoint before a person changes something: a refusal,
-    /// or a certificate that one end does not accept.
+    /// Returns true where the same request cannot succeed at this endpoint before a person changes something: a
+    /// refusal, or a certificate that one end does not accept.
     pub fn is_final(&self) -> bool {
         match self {
             Self::Status(status) => matches!(status, 400 | 403 | 404),

@@ -2,8 +2,8 @@
 //!
 //! [`client::Follower`] hands out a channel's blocks as they came, whatever connections do, without bytes
 //! that are no part of a block.
-//! [`serve::serve`] answers `protos.Deliver` from any [`source::Source`], with a peer's checks, and what [`gateway`] lists
-//! of a peer's other services. With the cargo feature
+//! [`serve::serve`] answers `protos.Deliver` from any [`source::Source`], with a peer's checks, and what [`gateway`]
+//! lists of a peer's other services. With the cargo feature
 //! `laboratory`, `mock::Orderer` is an orderer without a network.
 //!
 //! [`replica::committed`] is the source of a ledger that is being written.

@@ -1,4 +1,5 @@
-//! The server: `protos.Deliver` and parts of a peer's other services, or `orderer.AtomicBroadcast` as an orderer has it.
+//! The server: `protos.Deliver` and parts of a peer's other services, or `orderer.AtomicBroadcast` as an orderer has
+//! it.
 
 use crate::deliver::{self, Kind, Shared};
 use crate::gateway;

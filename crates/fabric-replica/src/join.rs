@@ -13,8 +13,8 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Makes the ledger in `data`, which is missing or empty, from the snapshot in `folder`. `step` is called after each step
-/// with its name.
+/// Makes the ledger in `data`, which is missing or empty, from the snapshot in `folder`. `step` is called after each
+/// step with its name.
 ///
 /// # Errors
 /// The file of the snapshot that is damaged or not the expected one; a directory that holds something. Nothing is left

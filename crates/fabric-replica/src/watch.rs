@@ -138,8 +138,8 @@ impl Watch {
         (now.left, now.without_since) = (None, None);
     }
 
-    /// Returns a function that notes a source that is left, and then calls `told`, unless it says the same as before: of
-    /// those only each 2nd, 4th, 8th and so on. A source that is left because its channel is idle is no failure.
+    /// Returns a function that notes a source that is left, and then calls `told`, unless it says the same as before:
+    /// of those only each 2nd, 4th, 8th and so on. A source that is left because its channel is idle is no failure.
     pub fn on_left(self: &Arc<Self>, told: Option<OnLeft>) -> OnLeft {
         let watch = Arc::clone(self);
         Arc::new(move |endpoint, left| {
@@ -230,7 +230,7 @@ impl Watch {
         let blocks: Vec<BlockRecord> = blocks.map(|block| record(&block)).collect();
         // Of the newest block before the start the ledger told; a later one is among the results.
         let at_start = (height == about.height_at_start)
-            .then(|| (about.hash_at_start, about.commit_hash_at_start))
+            .then_some((about.hash_at_start, about.commit_hash_at_start))
             .map(|(hash, commit_hash)| {
                 (
                     hash.map(|hash| to_hex(&hash)),

@@ -106,8 +106,8 @@ pub enum Against<'a> {
     Ledger(u64, &'a mut dyn FnMut(u64) -> Result<Option<Ours>, String>),
 }
 
-/// Compares a peer's block files, the oldest block first, up to the first that differs. `each` is called after each block
-/// that agrees, with its number.
+/// Compares a peer's block files, the oldest block first, up to the first that differs. `each` is called after each
+/// block that agrees, with its number.
 ///
 /// # Errors
 /// Reasons why the audit cannot go on. Differences are in the result.

@@ -1,13 +1,15 @@
 //! History of keys: which transactions wrote a key, and what.
 //!
-//! The blocks hold every write. An index says in which blocks to look: of each block it has a 32-bit print of every public
-//! key that the block writes, 4 bytes a key, in one file that is appended to, and read from its beginning to its end. Two
-//! keys with one print cost a block that is read in vain. The file can be removed at any time. No commit waits for it: what
-//! it lacks, or has damaged, is looked up in the blocks themselves, and written again when a replica opens the ledger.
+//! The blocks hold every write. An index says in which blocks to look: of each block it has a 32-bit print of every
+//! public key that the block writes, 4 bytes a key, in one file that is appended to, and read from its beginning to its
+//! end. Two keys with one print cost a block that is read in vain. The file can be removed at any time. No commit waits
+//! for it: what it lacks, or has damaged, is looked up in the blocks themselves, and written again when a replica opens
+//! the ledger.
 //!
 //! ```text
 //!  "LSFHIST1", header hash of the block that the ledger begins with, or of its snapshot's last block (32 bytes)
-//!  for each block: number (u64), how many prints (u32), checksum of both and of the prints (u32), the prints (u32 each)
+//!  for each block: number (u64), how many prints (u32), checksum of both and of the prints (u32), the prints (u32
+//! each)
 //! ```
 
 use crate::block::Block;
@@ -200,11 +202,11 @@ fn prints_of(stored: &Stored) -> Result<Vec<u32>, LedgerError> {
     Ok(prints)
 }
 
-/// Calls `each` with every write of a block's valid transactions: the transaction and its place, chaincode, key, value.
-fn each_write(
-    stored: &Stored,
-    each: &mut dyn FnMut(usize, &[u8], &str, &[u8], Option<&[u8]>),
-) -> Result<(), LedgerError> {
+/// A function of a write: the place of its transaction in the block, the transaction, chaincode, key and value.
+type OnWrite<'a> = dyn FnMut(usize, &[u8], &str, &[u8], Option<&[u8]>) + 'a;
+
+/// Calls `each` with every write of a block's valid transactions.
+fn each_write(stored: &Stored, each: &mut OnWrite<'_>) -> Result<(), LedgerError> {
     let number = stored.number;
     let arena = Arena::new();
     let block = Block::read(&stored.bytes, &arena);

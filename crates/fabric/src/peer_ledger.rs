@@ -56,8 +56,8 @@ struct OpenFile {
 }
 
 impl PeerLedger {
-    /// Opens a folder of block files, or a peer's file system path with one channel; `channel` says which where there are
-    /// several.
+    /// Opens a folder of block files, or a peer's file system path with one channel; `channel` says which where there
+    /// are several.
     ///
     /// # Errors
     /// A folder without block files, or with a file missing between others.

@@ -258,8 +258,8 @@ impl State {
         }
     }
 
-    /// Returns the namespaces and collections (empty: public keys) that have keys, in order. On the disk, those of blocks
-    /// that are not written to it yet are left out. [`check`](Self::check) says whether that is so.
+    /// Returns the namespaces and collections (empty: public keys) that have keys, in order. On the disk, those of
+    /// blocks that are not written to it yet are left out. [`check`](Self::check) says whether that is so.
     pub fn spaces(&self) -> BTreeSet<(String, String)> {
         match &self.kept {
             Kept::Memory(namespaces) => {

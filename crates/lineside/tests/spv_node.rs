@@ -128,7 +128,10 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
     let last = tip_of(&btcd);
     btcd.kill();
     until("the health page says that the node is away", || {
-        server.console("/healthz").contains("has not been followed").then_some(())
+        server
+            .console("/healthz")
+            .contains("has not been followed")
+            .then_some(())
     });
     assert_eq!(server.tip(), last);
     btcd.restart(&program);

@@ -208,7 +208,8 @@ impl Frontends {
             let away_s = state.away.as_ref().map(|(_, since)| since.elapsed().as_secs());
             let node = serde_json::json!({
                 "node": state.node, "node_height": state.node_height, "at_tip": state.at_tip, "away_s": away_s,
-                "why_away": state.away.as_ref().map(|(why, _)| why), "refused": state.refused, "store_failed": state.store_failed,
+                "why_away": state.away.as_ref().map(|(why, _)| why), "refused": state.refused,
+                "store_failed": state.store_failed,
                 "reorganisations": state.reorganisations, "deepest_reorganisation": state.deepest,
                 "reconnects": state.reconnects, "refused_blocks": state.refused_blocks,
             });

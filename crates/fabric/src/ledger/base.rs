@@ -40,8 +40,8 @@ pub(crate) struct Base {
     pub config_block: u64,
 }
 
-/// Appends the files of a snapshot to an empty journal and makes them durable. Files that the head does not name are left
-/// out. `each` is called after every commit.
+/// Appends the files of a snapshot to an empty journal and makes them durable. Files that the head does not name are
+/// left out. `each` is called after every commit.
 pub(crate) fn write<D: Disk>(
     journal: &mut Journal<D>,
     record_bytes_max: usize,

@@ -9,8 +9,8 @@ use crate::snapshot::write::{Channel, write};
 use lineside_journal::Disk;
 use std::path::Path;
 
-/// Writes the channel after the last block of a ledger to a folder, which is made, in the files of a peer's snapshot. The
-/// state has to be in memory.
+/// Writes the channel after the last block of a ledger to a folder, which is made, in the files of a peer's snapshot.
+/// The state has to be in memory.
 ///
 /// # Errors
 /// Errors of the ledger and of the disk. The folder is then no snapshot.

@@ -30,9 +30,9 @@ pub struct Joined {
     pub keys: u64,
 }
 
-/// Makes a ledger on an empty disk from a snapshot in `folder`. Every file is checked by its SHA-256, then copied to the
-/// journal, read into a state, and the ledger gets a checkpoint. `step` is called after each step with its name; until
-/// this function returns, what is on the disk is no ledger and has to be removed.
+/// Makes a ledger on an empty disk from a snapshot in `folder`. Every file is checked by its SHA-256, then copied to
+/// the journal, read into a state, and the ledger gets a checkpoint. `step` is called after each step with its name;
+/// until this function returns, what is on the disk is no ledger and has to be removed.
 ///
 /// # Errors
 /// [`LedgerError::Snapshot`] names the file that is damaged, or differs from what is expected.

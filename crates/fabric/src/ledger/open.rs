@@ -414,8 +414,8 @@ impl<D: Disk> Look<D> {
 /// Brings a validator with a state in memory to where a ledger was after block `number`, by the codes that it holds.
 ///
 /// # Errors
-/// [`LedgerError::NotThere`] and [`LedgerError::BeforeSnapshot`] for a block that the ledger does not have; what stands in
-/// the way.
+/// [`LedgerError::NotThere`] and [`LedgerError::BeforeSnapshot`] for a block that the ledger does not have; what stands
+/// in the way.
 pub fn validator_at<D: Disk>(
     blocks: &Blocks<D>,
     options: &Options,

@@ -100,7 +100,8 @@ impl<D: Disk> Blocks<D> {
         self.view().index.height()
     }
 
-    /// The number of the first block that can be read: 0, or the one after the snapshot that the ledger was joined from.
+    /// The number of the first block that can be read: 0, or the one after the snapshot that the ledger was joined
+    /// from.
     pub fn first(&self) -> u64 {
         self.view().index.first()
     }
@@ -168,8 +169,8 @@ impl<D: Disk> Blocks<D> {
     /// The blocks from `number` on, as far as they are committed now.
     ///
     /// # Errors
-    /// [`LedgerError::NotThere`] for more than the one after the last, [`LedgerError::BeforeSnapshot`]; what the journal
-    /// says.
+    /// [`LedgerError::NotThere`] for more than the one after the last, [`LedgerError::BeforeSnapshot`]; what the
+    /// journal says.
     pub fn from(&self, number: u64) -> Result<Cursor<D>, LedgerError> {
         let view = self.view();
         let (first, blocks) = (view.index.first(), view.index.height());

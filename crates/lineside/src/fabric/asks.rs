@@ -84,8 +84,8 @@ impl Refusals {
 }
 
 impl Asks {
-    /// Returns how `channel` is followed at these endpoints from block `from` on, and what ends that. Endpoints that are
-    /// left, and why, go to standard error.
+    /// Returns how `channel` is followed at these endpoints from block `from` on, and what ends that. Endpoints that
+    /// are left, and why, go to standard error.
     ///
     /// # Errors
     /// Files that cannot be used.

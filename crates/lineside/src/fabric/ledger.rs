@@ -402,7 +402,8 @@ pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
     let report = verify_ledger(&disk, &state, &arguments.data.options(), &mut |_| {})?;
     if as_json {
         let line = json!({
-            "sound": report.is_sound(), "joined_after": report.joined_after, "blocks": report.blocks, "transactions": report.transactions,
+            "sound": report.is_sound(), "joined_after": report.joined_after, "blocks": report.blocks,
+            "transactions": report.transactions,
             "block_bytes": report.block_bytes, "record_bytes": report.record_bytes,
             "unfinished_bytes": report.unfinished_bytes, "checkpoints": report.checkpoints,
             "state_keys": report.state_keys, "state_in_use": report.state_in_use,

@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 /// snapshot. Names the first block whose codes or commit hash differ.
 #[derive(Args)]
 pub struct VerifyPeer {
-    /// The peer's file system path (`peer.fileSystemPath`, often /var/hyperledger/production) or a copy of it, a folder of
-    /// block files, or a snapshot's folder.
+    /// The peer's file system path (`peer.fileSystemPath`, often /var/hyperledger/production) or a copy of it, a folder
+    /// of block files, or a snapshot's folder.
     #[arg(value_name = "DIR")]
     peer: PathBuf,
     /// The channel, where the peer has several.

@@ -41,8 +41,8 @@ fn without_password(arguments: &[OsString]) -> Option<(Vec<OsString>, Secret)> {
     Some((kept, found?))
 }
 
-/// Returns what precedes the node's URL in an argument, the URL, and what follows; `None` where it has none. `before` is
-/// the argument before it.
+/// Returns what precedes the node's URL in an argument, the URL, and what follows; `None` where it has none. `before`
+/// is the argument before it.
 fn url_in<'a>(before: &str, argument: &'a str) -> Option<(&'a str, &'a str, &'a str)> {
     if before == "--node" {
         return Some(("", argument, ""));
