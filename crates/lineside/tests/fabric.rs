@@ -7,7 +7,7 @@ use lineside_fabric_maker::{Blocks, Network, Options, Workload};
 use replica::{Running, fabric, msp, objects, one, recorded};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
