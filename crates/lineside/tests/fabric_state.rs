@@ -38,7 +38,7 @@ fn hashed_keys_and_the_configuration_are_listed_and_unknown_names_are_errors() {
             (64, 64, &line["value"])
         );
         let found = objects(&of(&[&collection[..], &[key]].concat()));
-        assert_eq!(found, std::slice::from_ref(&line));
+        assert_eq!(found, std::slice::from_ref(line));
     }
     // The key itself names its hash: this one was approved under sequence 1.
     let clear = "namespaces/fields/smallbank#1/EndorsementInfo";
