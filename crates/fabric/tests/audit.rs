@@ -142,11 +142,13 @@ fn with_metadata(block: &[u8], place: usize, change: &dyn Fn(&mut Vec<u8>)) -> V
     [&block[..at], &changed, &block[end..]].concat()
 }
 
+/// Number of a block, what is changed in it, and the words of the finding.
+type Case<'a> = (usize, &'a dyn Fn(&[u8]) -> Vec<u8>, &'a str);
+
 #[test]
 fn the_first_block_that_differs_is_named() {
     let blocks = committed(&edge());
-    // (block, what is changed, what is said)
-    let cases: [(usize, &dyn Fn(&[u8]) -> Vec<u8>, &str); 3] = [
+    let cases: [Case<'_>; 3] = [
         (
             7,
             &|block| with_metadata(block, 2, &|codes| codes[3] = 11),

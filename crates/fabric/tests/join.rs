@@ -565,6 +565,9 @@ fn a_damaged_snapshot_is_refused_and_the_file_named() {
     }
 }
 
+/// A file, what is changed in it, and the words of the refusal.
+type Case<'a> = (&'a str, &'a dyn Fn(&mut Vec<u8>), &'a str);
+
 /// Damage that a right SHA-256 covers is found by reading; the file is named, and nothing is kept.
 #[test]
 fn what_is_wrong_in_a_file_is_refused_and_named() {
@@ -588,7 +591,7 @@ fn what_is_wrong_in_a_file_is_refused_and_named() {
         )
     };
     join_changed("txids.data", &|_| {}).unwrap();
-    let wrong: [(&str, &dyn Fn(&mut Vec<u8>), &str); 9] = [
+    let wrong: [Case<'_>; 9] = [
         (
             "txids.data",
             &|bytes| bytes.truncate(bytes.len() - 1),
