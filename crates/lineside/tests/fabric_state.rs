@@ -72,7 +72,7 @@ fn hashed_keys_and_the_configuration_are_listed_and_unknown_names_are_errors() {
     for (words, said) in [
         (
             &["nosuch"][..],
-            "the state has no namespace \\\"nosuch\\\"; it has _lifecycle, smallbank",
+            "the state has no namespace \"nosuch\"; it has _lifecycle, smallbank",
         ),
         (
             &["smallbank", "--collection", "x"],

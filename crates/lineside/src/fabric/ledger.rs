@@ -207,6 +207,9 @@ pub fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     }
     let mut replica = arguments.kept.open(None)?;
     let from = replica.next();
+    if genesis.is_none() && recorded(from)?.is_none() {
+        bail!("{shown}: there is neither block 0 here nor block {from}, the next one of the ledger");
+    }
     if from > 0 && genesis.is_some_and(|genesis| !ledger::begins_with(&replica, &genesis)) {
         bail!("{shown}: of another channel than the ledger");
     }
