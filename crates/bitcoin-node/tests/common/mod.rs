@@ -5,10 +5,12 @@
 use bitcoin::hashes::Hash as _;
 use lineside_bitcoin_node::{BlockHash, LocalChain, Step};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Longest wait for a condition.
@@ -73,10 +75,16 @@ impl Local {
     }
 }
 
-/// Returns a port that was free just now.
+/// Returns a port that is free now and that no other test of this process gets.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        if GIVEN.lock().unwrap().insert(port) {
+            return port;
+        }
+    }
 }
 
 /// Returns the program of btcd: `LINESIDE_BTCD`, or `btcd` on the path.
@@ -168,7 +176,10 @@ impl Btcd {
                 ended.is_none(),
                 "btcd ended: {ended:?}; it says why when started by hand"
             );
-            TcpStream::connect(("127.0.0.1", self.rpc)).ok()
+            let has_certificate = !self.tls || self.folder.path().join("rpc.cert").exists();
+            TcpStream::connect(("127.0.0.1", self.rpc))
+                .ok()
+                .filter(|_| has_certificate)
         });
     }
 
