@@ -391,7 +391,8 @@ impl ColumnWriter {
         let first = first_changed.min(self.columns[column].len());
         let last = (last_changed + made).min(self.columns[column].len());
         (first..last).for_each(|page| self.write_page(column, page));
-        self.write_tops(column, first, last - first);
+        // Where no block found a page, no page has changed.
+        self.write_tops(column, first, last.saturating_sub(first));
         section.end();
     }
 

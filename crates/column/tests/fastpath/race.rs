@@ -40,6 +40,15 @@ fn read_row(key_bytes: &[u8], value_bytes: &[u8]) -> (usize, u64) {
     (number, version)
 }
 
+/// Ends the readers when it is dropped, also where the writer panics.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
 struct World {
     fastpath: ColumnFastPath,
     truth: Vec<AtomicU64>,
@@ -105,6 +114,7 @@ impl World {
     }
 
     fn write(&self, writer: &mut ColumnWriter, mut random: Random) {
+        let _ending = Ending(&self.done);
         let interval = |from: usize, to: usize| Interval {
             low: Key::new(&key(from)).expect("a key"),
             high: Key::new(&key(to)),
@@ -132,7 +142,6 @@ impl World {
                 server: ServerId(0),
             });
         }
-        self.done.store(true, SeqCst);
     }
 }
 
