@@ -9,6 +9,7 @@ use crate::session::{Session, aside, now_ns, stopped};
 use crate::source::{Source, Unavailable};
 use lineside_grpc::{Answers, Peer};
 use prost::Message;
+use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tonic::{Status, Streaming};
@@ -172,8 +173,12 @@ async fn answer(
         return refused(status::BAD_REQUEST, "it has no start or no stop");
     };
     let mut heights = source.heights();
-    let Some((first, last)) = range(start, stop, *heights.borrow_and_update()) else {
-        return refused(status::NOT_FOUND, "it starts beyond the next block");
+    let there = source.first()..*heights.borrow_and_update();
+    let Some((first, last)) = range(start, stop, there) else {
+        return refused(
+            status::NOT_FOUND,
+            "it starts beyond the next block, or before the first that is there",
+        );
     };
     if last < first {
         return refused(status::BAD_REQUEST, "it stops before it starts");
@@ -244,9 +249,14 @@ fn read(source: &dyn Source, kind: Kind, number: u64, bare: bool) -> Result<Deli
     })
 }
 
-/// First and last block, when there are `height`; `None` where the first can be neither had nor waited for.
-fn range(start: &SeekPosition, stop: &SeekPosition, height: u64) -> Option<(u64, u64)> {
-    let newest = height.saturating_sub(1);
+/// First and last block, when those of `there` can be had; `None` where the first can be neither had nor waited for.
+fn range(start: &SeekPosition, stop: &SeekPosition, there: Range<u64>) -> Option<(u64, u64)> {
+    let (earliest, height) = (there.start, there.end);
+    let newest = match height.saturating_sub(1) {
+        // After a snapshot a peer has no newest block before the next one.
+        last if last < earliest => height,
+        last => last,
+    };
     let first = match start.position.as_ref()? {
         Position::Oldest(_) => 0,
         Position::Newest(_) => newest,
@@ -254,6 +264,9 @@ fn range(start: &SeekPosition, stop: &SeekPosition, height: u64) -> Option<(u64,
         Position::Specified(at) => at.number,
         Position::NextCommit(_) => height,
     };
+    if first < earliest {
+        return None;
+    }
     let last = match &stop.position {
         Some(Position::Oldest(_)) => first,
         Some(Position::Newest(_)) if start == stop => first,
@@ -275,8 +288,9 @@ mod tests {
     fn positions_are_a_peers() {
         let (oldest, newest) = (Position::Oldest(Empty {}), Position::Newest(Empty {}));
         let next = Position::NextCommit(Empty {});
-        let range =
-            |start: &Position, stop: &Position| super::range(&start.clone().into(), &stop.clone().into(), 10);
+        let range = |start: &Position, stop: &Position| {
+            super::range(&start.clone().into(), &stop.clone().into(), 0..10)
+        };
         let at = Position::block;
         assert_eq!(range(&oldest, &newest), Some((0, 9)));
         assert_eq!(range(&oldest, &oldest), Some((0, 0)));
@@ -290,10 +304,20 @@ mod tests {
         assert_eq!(range(&at(5), &at(3)), Some((5, 3)));
         assert_eq!(range(&at(5), &next), Some((5, u64::MAX)));
         let nothing = SeekPosition::default();
-        assert_eq!(super::range(&nothing, &nothing, 10), None);
+        assert_eq!(super::range(&nothing, &nothing, 0..10), None);
         assert_eq!(
-            super::range(&newest.clone().into(), &newest.into(), 0),
+            super::range(&newest.clone().into(), &newest.clone().into(), 0..0),
             Some((0, 0))
         );
+        // After a snapshot of blocks 0 to 6, as a peer that was started from it.
+        let joined = |start: &Position, stop: &Position| {
+            super::range(&start.clone().into(), &stop.clone().into(), 7..10)
+        };
+        assert_eq!(joined(&oldest, &newest), None);
+        assert_eq!(joined(&newest, &at(9)), Some((9, 9)));
+        assert_eq!(joined(&at(6), &at(8)), None);
+        assert_eq!(joined(&at(7), &at(8)), Some((7, 8)));
+        let fresh = super::range(&newest.into(), &at(u64::MAX).into(), 7..7);
+        assert_eq!(fresh, Some((7, u64::MAX)));
     }
 }

@@ -136,6 +136,10 @@ impl<D: Disk> Source for Committed<D> {
         self.heights.subscribe()
     }
 
+    fn first(&self) -> u64 {
+        self.blocks.first()
+    }
+
     fn block(&self, number: u64) -> Result<Bytes, Unavailable> {
         let stored = self.blocks.block(number);
         stored

@@ -24,8 +24,14 @@ pub trait Source: Send + Sync + 'static {
     /// The channel's name.
     fn channel(&self) -> &str;
 
-    /// How many blocks there are; it changes when one is committed. A block below it can be had.
+    /// How many blocks there are; it changes when one is committed. A block below it, from the first
+    /// on, can be had.
     fn heights(&self) -> watch::Receiver<u64>;
+
+    /// The number of the first block that can be had; more than 0 where the channel was joined from a snapshot.
+    fn first(&self) -> u64 {
+        0
+    }
 
     /// A block, as it was committed.
     ///

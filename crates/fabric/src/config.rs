@@ -136,6 +136,11 @@ impl<'a> Group<'a> {
 }
 
 impl Config {
+    /// Whether a `ConfigEnvelope` set it.
+    pub(crate) fn is_of(&self, envelope: &[u8]) -> bool {
+        self.envelope == envelope
+    }
+
     /// From a CONFIG transaction's data, a `ConfigEnvelope`.
     pub(crate) fn new(bytes: &[u8], verifier: &Verifier, rules: Rules) -> Result<Self, Stop> {
         update::check_names(&update::read_config(bytes)?.1)?;

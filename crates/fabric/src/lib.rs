@@ -26,6 +26,7 @@
 
 pub mod access;
 mod ahead;
+pub mod audit;
 pub mod block;
 mod code;
 pub mod config;
@@ -34,6 +35,7 @@ pub mod early;
 mod endorse;
 mod error;
 mod hashes;
+pub mod history;
 mod identity;
 #[rustfmt::skip] // generated
 pub mod layout;
@@ -44,6 +46,7 @@ mod merkle;
 pub mod msp;
 mod mvcc;
 mod parts;
+pub mod peer_ledger;
 pub mod pem;
 mod policy;
 pub mod proto;
@@ -51,6 +54,7 @@ mod read;
 pub mod replay;
 mod rules;
 mod rwset;
+pub mod snapshot;
 pub mod state;
 mod tables;
 mod tx;

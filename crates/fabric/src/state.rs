@@ -314,6 +314,30 @@ impl State {
         }
     }
 
+    /// Puts keys into a state that is made from a snapshot. A state on the disk is damaged until [`Self::apply`] and
+    /// [`Self::settle`] say which block it is of.
+    ///
+    /// # Errors
+    /// Why it cannot be written.
+    pub(crate) fn load(&mut self, updates: Updates) -> Result<(), String> {
+        if let Kept::Disk(disk) = &self.kept {
+            return match disk.too_long(&updates) {
+                Some(bytes) => Err(format!(
+                    "a key of {bytes} bytes with the names before it, and {} fit the state on the disk",
+                    disk::PLACE_BYTES_MAX
+                )),
+                None => disk.load(&updates),
+            };
+        }
+        let mark = Mark {
+            last: 0,
+            hash: [0; 32],
+            commit_hash: [0; 32],
+        };
+        self.apply(mark, updates);
+        Ok(())
+    }
+
     /// The first `durable` blocks are durable in the ledger: what they do may go to the disk.
     ///
     /// # Errors

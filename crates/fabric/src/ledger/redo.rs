@@ -31,12 +31,17 @@ pub(crate) struct Standing {
 impl Validator {
     /// A channel that stands elsewhere than at its beginning. `config_block` set its configuration.
     pub(crate) fn resume(standing: Standing, config_block: &[u8], options: Options) -> Result<Self, Error> {
-        let rules = Rules::default();
         let arena = Arena::new();
         let block = Block::read(config_block, &arena)?;
         let config = block.genesis_config(&arena).ok_or(Refused::Malformed {
             what: "a block that should set the configuration does not",
         })?;
+        Self::resume_under(standing, config, options)
+    }
+
+    /// A channel that stands elsewhere than at its beginning, under this configuration (a `ConfigEnvelope`).
+    pub(crate) fn resume_under(standing: Standing, config: &[u8], options: Options) -> Result<Self, Error> {
+        let rules = Rules::default();
         let config = Config::new(config, &options.verifier, rules)?;
         Ok(Self {
             reader: Reader {

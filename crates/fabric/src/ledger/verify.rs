@@ -1,5 +1,6 @@
 //! A whole ledger, looked at again.
 
+use super::base::{Base, is_base};
 use super::error::LedgerError;
 use super::identities::Identities;
 use super::image::{Image, LAYOUT_STATELESS};
@@ -11,7 +12,7 @@ use super::store::{Blocks, View};
 use crate::block::Block;
 use crate::code::TxCode;
 use crate::proto::Arena;
-use crate::state::{Disk as StateDisk, Mark};
+use crate::state::{Disk as StateDisk, Mark, State};
 use crate::validate::{Options, Validator};
 use lineside_journal::{Disk, Error as JournalError, Lsn, Reader, verify};
 use sha2::{Digest, Sha256};
@@ -23,6 +24,9 @@ const FINDINGS_MAX: usize = 1_000;
 /// What a ledger is worth.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
+    /// The last block of the snapshot that the ledger was joined from, whose files were read again. `None`: the ledger
+    /// begins with the genesis block.
+    pub joined_after: Option<u64>,
     /// Blocks that were validated again.
     pub blocks: u64,
     /// Their transactions.
@@ -196,6 +200,7 @@ impl<'o, D: Disk> Again<'o, D> {
     }
 
     fn run(&mut self, reader: &Reader<D>, each: &mut dyn FnMut(u64)) -> Result<(), LedgerError> {
+        self.begin_at_snapshot(reader, each)?;
         let mut records = reader.records(1)?;
         let mut assembler = Assembler::default();
         while let Some(record) = records.next()? {
@@ -204,12 +209,15 @@ impl<'o, D: Disk> Again<'o, D> {
                 self.blocks.learn(record.lsn, record.payload);
                 continue;
             }
+            if is_base(record.kind) {
+                continue;
+            }
             let Some(whole) = assembler.feed(&record)? else {
                 continue;
             };
             let stored = self.blocks.restore(reader, &whole)?;
             self.block(&whole, &stored)?;
-            self.compare_checkpoint(&whole)?;
+            self.compare_checkpoint(whole.end)?;
             self.compare_state(stored.number);
             each(stored.number);
         }
@@ -225,6 +233,35 @@ impl<'o, D: Disk> Again<'o, D> {
                 mark.last
             ));
         }
+        Ok(())
+    }
+
+    /// Reads the snapshot that the ledger was joined from, if it was, and compares every hash in it.
+    fn begin_at_snapshot(
+        &mut self,
+        reader: &Reader<D>,
+        each: &mut dyn FnMut(u64),
+    ) -> Result<(), LedgerError> {
+        let Some(base) = Base::find(reader)? else {
+            return Ok(());
+        };
+        let (index, standing) = base.load(reader, State::default())?;
+        let (number, end) = (base.head.last, index.base.map_or(0, |base| base.end));
+        let resumed = Validator::resume_under(standing, &base.config, self.options.clone());
+        self.validator = Some(resumed.map_err(|source| LedgerError::Validation { number, source })?);
+        self.config_block = base.config_block;
+        let view = View {
+            reader: reader.clone(),
+            index,
+            commit_hash: base.head.commit_hash,
+        };
+        self.blocks = Blocks::new(view, Identities::default());
+        self.report.joined_after = Some(number);
+        self.report.last_hash = Some(base.head.last_hash);
+        self.report.commit_hash = base.head.commit_hash;
+        self.compare_checkpoint(end)?;
+        self.compare_state(number);
+        each(number);
         Ok(())
     }
 
@@ -287,8 +324,9 @@ impl<'o, D: Disk> Again<'o, D> {
         Ok(())
     }
 
-    fn compare_checkpoint(&mut self, whole: &Whole) -> Result<(), LedgerError> {
-        let Some(checkpoint) = self.checkpoint.filter(|of| of.lsn == whole.end) else {
+    /// Compares the checkpoint that is at record `end`, if there is one.
+    fn compare_checkpoint(&mut self, end: Lsn) -> Result<(), LedgerError> {
+        let Some(checkpoint) = self.checkpoint.filter(|of| of.lsn == end) else {
             return Ok(());
         };
         self.checkpoint = None;

@@ -451,6 +451,25 @@ impl Disk {
         Ok(())
     }
 
+    /// Writes keys without a mark: what is there is no state before it has one.
+    pub fn load(&self, updates: &Updates) -> Result<(), String> {
+        let written = guarded(|| {
+            let mut batch = self.database.batch();
+            for (namespace, collection, keys) in updates.collections() {
+                for (key, update) in keys {
+                    if let Some(entry) = entry_of(update) {
+                        batch.insert(&self.keys, place(namespace, collection, key), encode(&entry));
+                    }
+                }
+            }
+            batch.commit()
+        });
+        written.map_err(|error| {
+            self.fail(&error);
+            format!("writing the state in {}: {error}", self.folder.0.display())
+        })
+    }
+
     /// Makes what was written so far outlast a power cut; for another thread.
     pub fn sync(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
         let database = self.database.clone();
