@@ -33,6 +33,7 @@ pub mod der;
 pub mod early;
 mod endorse;
 mod error;
+mod expiry;
 mod hashes;
 mod identity;
 #[rustfmt::skip] // generated
@@ -40,6 +41,7 @@ pub mod layout;
 pub mod ledger;
 mod lifecycle;
 pub mod limits;
+pub mod listing;
 mod merkle;
 pub mod msp;
 mod mvcc;

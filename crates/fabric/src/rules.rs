@@ -47,6 +47,10 @@ pub(crate) enum Rule {
     CommitHashOfDeletes,
     ConfigAppliedAtOnce,
     ConfigAuthorised,
+    Expiry,
+    ExpiryBlock,
+    ExpirySparesWritten,
+    ExpiryAfterCommitHash,
 }
 
 /// Which rules hold: all of them.

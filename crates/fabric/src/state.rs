@@ -1,10 +1,13 @@
 //! The state that valid transactions leave: keys of chaincodes, hashed keys of their collections, transaction ids.
 
 mod disk;
+mod expiring;
 mod folder;
 mod keys;
 
 pub(crate) use disk::{Disk, Mark};
+use expiring::Expiring;
+pub(crate) use expiring::{Due, expiry};
 use hashbrown::HashMap;
 pub use keys::{Key, Keys};
 use std::borrow::Cow;
@@ -78,7 +81,12 @@ pub type Changes = BTreeMap<Key, Update>;
 pub struct Updates {
     /// By namespace.
     pub namespaces: BTreeMap<String, Space<Changes>>,
+    /// The blockToLive of each collection that is changed here and whose keys expire.
+    pub(crate) lives: Lives,
 }
+
+/// blockToLive, greater than 0, by namespace and collection.
+pub(crate) type Lives = BTreeMap<String, BTreeMap<String, u64>>;
 
 impl Updates {
     /// What the block does to a key.
@@ -107,6 +115,17 @@ impl Updates {
         })
     }
 
+    /// The blockToLive of a collection that is changed here; `None` if its keys do not expire.
+    pub(crate) fn life(&self, namespace: &str, collection: &str) -> Option<u64> {
+        self.lives.get(namespace)?.get(collection).copied()
+    }
+
+    /// Says that the keys of a collection expire.
+    pub(crate) fn set_life(&mut self, namespace: &str, collection: &str, life: u64) {
+        let lives = self.lives.entry(namespace.to_owned()).or_default();
+        lives.insert(collection.to_owned(), life);
+    }
+
     /// Keys written or deleted.
     pub fn len(&self) -> usize {
         self.collections().map(|(_, _, keys)| keys.len()).sum()
@@ -127,11 +146,17 @@ pub struct State {
 /// Where it is kept.
 #[derive(Debug)]
 enum Kept {
-    /// By namespace.
-    Memory(HashMap<String, Space<Keys>>),
+    Memory(Memory),
     Disk(Box<Disk>),
     /// Somewhere that is not looked at: nothing can be asked.
     Elsewhere,
+}
+
+/// A state in memory.
+#[derive(Default, Debug)]
+struct Memory {
+    namespaces: HashMap<String, Space<Keys>>,
+    expiring: Expiring,
 }
 
 impl Default for State {
@@ -143,7 +168,10 @@ impl Default for State {
 
 impl From<HashMap<String, Space<Keys>>> for State {
     fn from(namespaces: HashMap<String, Space<Keys>>) -> Self {
-        let kept = Kept::Memory(namespaces);
+        let kept = Kept::Memory(Memory {
+            namespaces,
+            expiring: Expiring::default(),
+        });
         Self { kept }
     }
 }
@@ -168,8 +196,41 @@ impl State {
     /// What is in memory, by namespace, if it is.
     pub(crate) fn in_memory(&self) -> Option<&HashMap<String, Space<Keys>>> {
         match &self.kept {
-            Kept::Memory(namespaces) => Some(namespaces),
+            Kept::Memory(memory) => Some(&memory.namespaces),
             Kept::Disk(_) | Kept::Elsewhere => None,
+        }
+    }
+
+    /// Whether keys are in it that will expire, where it is in memory.
+    pub(crate) fn has_expiring(&self) -> bool {
+        matches!(&self.kept, Kept::Memory(memory) if !memory.expiring.is_empty())
+    }
+
+    /// Schedules the keys of a collection that are in memory for their expiry. A checkpoint does not have the
+    /// schedule, which follows from the versions.
+    pub(crate) fn schedule(&mut self, namespace: &str, collection: &str, life: u64) {
+        let Kept::Memory(memory) = &mut self.kept else {
+            return;
+        };
+        let space = memory.namespaces.get(namespace);
+        let Some(keys) = space.and_then(|space| space.collections.get(collection)) else {
+            return;
+        };
+        for (key, entry) in keys.range((Bound::Unbounded, Bound::Unbounded)) {
+            let written = Some(entry.version.block);
+            memory
+                .expiring
+                .rewrite((namespace, collection), life, key, (None, written));
+        }
+    }
+
+    /// Keys of collections that expire with block `number`, unless that block itself writes them. [`check`](Self::check)
+    /// says whether these are all.
+    pub(crate) fn due(&self, number: u64) -> Vec<Due> {
+        match &self.kept {
+            Kept::Memory(memory) => memory.expiring.due(number),
+            Kept::Disk(disk) => disk.due(number),
+            Kept::Elsewhere => Vec::new(),
         }
     }
 
@@ -184,6 +245,20 @@ impl State {
                 keys.map(move |(key, entry)| (namespace.as_str(), collection, key, entry))
             })
         })
+    }
+
+    /// Calls `each` with all that is in the state: namespace, collection (empty: public), key, and what is under it. The
+    /// order is not defined. [`check`](Self::check) says whether that was all.
+    pub fn each(&self, each: &mut dyn FnMut(&str, &str, &[u8], &Entry)) {
+        match &self.kept {
+            Kept::Memory(_) => {
+                for (namespace, collection, key, entry) in self.all_in_memory() {
+                    each(namespace, collection, key, entry);
+                }
+            }
+            Kept::Disk(disk) => disk.each(each),
+            Kept::Elsewhere => {}
+        }
     }
 
     /// What is on the disk, if it is.
@@ -219,7 +294,7 @@ impl State {
     /// What there is under a key. [`check`](Self::check) says whether that is so.
     pub fn get(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<Cow<'_, Entry>> {
         match &self.kept {
-            Kept::Memory(namespaces) => {
+            Kept::Memory(Memory { namespaces, .. }) => {
                 let keys = namespaces.get(namespace)?.keys(collection)?;
                 keys.get(key).map(Cow::Borrowed)
             }
@@ -232,7 +307,7 @@ impl State {
     /// so.
     pub fn range<'a>(&'a self, namespace: &str, start: &'a [u8], end: &'a [u8]) -> Range<'a> {
         match &self.kept {
-            Kept::Memory(namespaces) => {
+            Kept::Memory(Memory { namespaces, .. }) => {
                 let space = namespaces.get(namespace);
                 let keys = space.map(|space| space.public.range(bounds(start, end)));
                 let keys = keys.into_iter().flatten();
@@ -254,33 +329,10 @@ impl State {
 
     /// Block `mark` does this.
     pub(crate) fn apply(&mut self, mark: Mark, updates: Updates) {
-        let namespaces = match &mut self.kept {
-            Kept::Memory(namespaces) => namespaces,
-            Kept::Disk(disk) => return disk.apply(mark, updates),
-            Kept::Elsewhere => return,
-        };
-        for (namespace, updates) in updates.namespaces {
-            let space = namespaces.entry(namespace).or_default();
-            let collections = updates.collections.into_iter();
-            for (collection, updates) in std::iter::once((String::new(), updates.public)).chain(collections) {
-                let keys = space.keys_mut(&collection);
-                for (key, update) in updates {
-                    match update.value {
-                        None => keys.remove(&key),
-                        Some((value, validation_parameter)) => {
-                            let version = update.version;
-                            keys.insert(
-                                key,
-                                Entry {
-                                    value,
-                                    validation_parameter,
-                                    version,
-                                },
-                            );
-                        }
-                    }
-                }
-            }
+        match &mut self.kept {
+            Kept::Memory(memory) => memory.apply(updates),
+            Kept::Disk(disk) => disk.apply(mark, updates),
+            Kept::Elsewhere => {}
         }
     }
 
@@ -299,7 +351,8 @@ impl State {
     pub fn len(&self) -> usize {
         let collections = |space: &Space<Keys>| space.collections.values().map(Keys::len).sum::<usize>();
         match &self.kept {
-            Kept::Memory(namespaces) => namespaces
+            Kept::Memory(memory) => memory
+                .namespaces
                 .values()
                 .map(|space| space.public.len() + collections(space))
                 .sum(),
@@ -311,6 +364,30 @@ impl State {
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+impl Memory {
+    fn apply(&mut self, updates: Updates) {
+        let Updates { namespaces, lives } = updates;
+        for (namespace, updates) in namespaces {
+            let lives = lives.get(&namespace);
+            let space = self.namespaces.entry(namespace.clone()).or_default();
+            let collections = updates.collections.into_iter();
+            for (collection, updates) in std::iter::once((String::new(), updates.public)).chain(collections) {
+                let keys = space.keys_mut(&collection);
+                let life = lives.and_then(|lives| lives.get(&collection));
+                for (key, update) in updates {
+                    if let Some(life) = life {
+                        let before = keys.get(&key).map(|entry| entry.version.block);
+                        let after = update.value.is_some().then_some(update.version.block);
+                        self.expiring
+                            .rewrite((&namespace, &collection), *life, &key, (before, after));
+                    }
+                    keys.update(key, update);
+                }
+            }
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::code::TxCode;
 use crate::config::Config;
 use crate::endorse::{Compiled, Endorser, Verdict};
 use crate::error::{Error, Refused, Stop};
+use crate::expiry::{expire, lives_stay};
 use crate::lifecycle::LIFECYCLE;
 use crate::mvcc::{Checker, commit_hash};
 use crate::parts::Parts;
@@ -62,7 +63,7 @@ pub struct Validated {
     pub codes: Vec<TxCode>,
     /// The commit hash; the genesis block has none.
     pub commit_hash: Option<[u8; 32]>,
-    /// What it does to the state.
+    /// What it does to the state, the removal of keys that expire with it included.
     pub updates: Updates,
     /// The ids of its transactions, valid or not.
     pub ids: Vec<TxId>,
@@ -224,14 +225,25 @@ impl Validator {
         let (mut codes, config) = self.endorsed(&read)?;
         let decided_at = Instant::now();
         let [_, tip] = read.tips;
-        let updates = self.execute(tip.number, &read.parsed, &mut codes)?;
+        let mut updates = self.execute(tip.number, &read.parsed, &mut codes)?;
+        let flags: Vec<u8> = codes.iter().map(|&code| code as u8).collect();
+        let previous = self.commit_hash.as_ref().map_or(&[][..], |hash| hash);
+        let mut hash = commit_hash(&flags, &updates, previous, rules);
+        lives_stay(&self.state, &mut self.compiled.lives, &updates)?;
+        expire(
+            tip.number,
+            &self.state,
+            &mut self.compiled.lives,
+            &mut updates,
+            rules,
+        )?;
+        if !rules.hold(Rule::ExpiryAfterCommitHash) {
+            hash = commit_hash(&flags, &updates, previous, rules);
+        }
         if let Some((found, limit)) = self.state.too_long(&updates) {
             let what = "bytes of a key, with the names before it, in a state on the disk";
             return Err(Stop::Limit { what, found, limit }.into());
         }
-        let flags: Vec<u8> = codes.iter().map(|&code| code as u8).collect();
-        let previous = self.commit_hash.as_ref().map_or(&[][..], |hash| hash);
-        let commit_hash = commit_hash(&flags, &updates, previous, rules);
         let ids = read.parsed.iter().zip(&codes).filter_map(|(parsed, code)| {
             let indexed = rules.hold(Rule::InvalidTxIdsIndexed) || *code == TxCode::Valid;
             parsed.id.clone().filter(|_| indexed)
@@ -241,7 +253,7 @@ impl Validator {
             hash: tip.hash,
             ids: ids.collect(),
             codes,
-            commit_hash: Some(commit_hash),
+            commit_hash: Some(hash),
             updates,
             times: Times {
                 parse: read.parse,

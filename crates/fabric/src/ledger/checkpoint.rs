@@ -1,7 +1,7 @@
 //! A snapshot of everything that the blocks give: the state, which blocks and transactions there are.
 
 use super::error::LedgerError;
-use super::image::{Image, LAYOUT, LAYOUT_STATELESS};
+use super::image::{Image, LAYOUT, LAYOUT_EXPIRING, LAYOUT_STATELESS};
 use super::index::{Index, NO_ID, OfBlock};
 use super::redo::Standing;
 use super::store::Blocks;
@@ -209,7 +209,7 @@ pub(crate) fn read(from: impl Read, lsn: Lsn) -> Result<Restored, LedgerError> {
     let mut input = Input { from, lsn };
     let _image_bytes = input.number()?;
     let is_stateless = match u32::from_le_bytes(input.array()?) {
-        LAYOUT => false,
+        LAYOUT | LAYOUT_EXPIRING => false,
         LAYOUT_STATELESS => true,
         _ => return Err(input.wrong("a layout that this program does not know")),
     };

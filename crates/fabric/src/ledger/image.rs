@@ -11,6 +11,8 @@ use std::ops::Bound;
 
 /// What the state is in.
 pub(super) const LAYOUT: u32 = 1;
+/// The same where keys in it expire, which a program that knows only [`LAYOUT`] would keep for ever.
+pub(super) const LAYOUT_EXPIRING: u32 = 3;
 /// What a state belongs to that is on the disk.
 pub(super) const LAYOUT_STATELESS: u32 = 2;
 /// Bytes copied before another piece of memory is begun, so that none is ever moved.
@@ -95,7 +97,11 @@ impl Taking {
         state: Option<&HashMap<String, Space<Keys>>>,
     ) -> Self {
         let mut head = Vec::new();
-        let layout = if state.is_some() { LAYOUT } else { LAYOUT_STATELESS };
+        let layout = match state {
+            Some(_) if validator.state.has_expiring() => LAYOUT_EXPIRING,
+            Some(_) => LAYOUT,
+            None => LAYOUT_STATELESS,
+        };
         head.extend_from_slice(&layout.to_le_bytes());
         put_bytes(&mut head, validator.channel().as_bytes());
         put_number(&mut head, validator.last);

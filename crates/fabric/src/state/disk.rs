@@ -8,12 +8,17 @@
 //! Batches are linked: each names the block that the one before it ended with. fjall leaves out the rest of a log that
 //! it cannot read, and goes on with the next log.
 //!
+//! The keys of collections that expire are listed a second time, by the block that removes them: after the prefix
+//! `EXPIRY` come that block (u64, big endian) and the key's place; the value is the collection's blockToLive (u64, little
+//! endian). A batch changes that index in the same step as the keys, so each key that expires is in it exactly once.
+//!
 //! A key is the namespace and the collection, each with its length (u32, big endian) before it, and the key itself, so
 //! that the keys of one collection stand together, in order. A value is block and transaction (u64, little endian),
 //! whether there is a validation parameter (0 or 1), its length (u32, little endian), its bytes, and the value.
 
+use super::expiring::{self, Due};
 use super::folder::Folder;
-use super::{Entry, Height, Update, Updates};
+use super::{Entry, Height, Key, Update, Updates};
 use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,12 +34,18 @@ use std::time::Duration;
 const CACHE_BYTES: u64 = 256 << 20;
 /// No namespace is so long: the mark comes after all keys, and behind it the links.
 const MARK: [u8; 4] = [0xff; 4];
+/// First bytes of the index of keys that expire, after all keys and before the mark.
+const EXPIRY: [u8; 4] = [0xff, 0xff, 0xff, 0xfe];
+/// Bytes before the key's place in that index.
+const EXPIRY_BYTES: usize = EXPIRY.len() + 8;
 /// How many blocks back there are links.
 const LINKS: u64 = if cfg!(test) { 16 } else { 1 << 16 };
 /// What the first link names as the block before it.
 const NO_BLOCK: u64 = u64::MAX;
 /// First bytes of the mark; the last digit is the layout's version.
-const MAGIC: &[u8; 8] = b"LSFSTAT2";
+const MAGIC: &[u8; 8] = b"LSFSTAT3";
+/// First bytes of the mark in a state without the index of keys that expire: no key in it does.
+const MAGIC_WITHOUT_EXPIRY: &[u8; 8] = b"LSFSTAT2";
 /// Bytes that say how long the names before a key are.
 const HEAD_BYTES: usize = 8;
 /// Bytes of a place, at most: fjall holds their number in 16 bits.
@@ -64,7 +75,9 @@ impl Mark {
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes = bytes.strip_prefix(MAGIC)?;
+        let bytes = bytes
+            .strip_prefix(MAGIC)
+            .or_else(|| bytes.strip_prefix(MAGIC_WITHOUT_EXPIRY))?;
         let (last, bytes) = bytes.split_first_chunk()?;
         let (hash, commit_hash) = bytes.split_first_chunk()?;
         Some(Self {
@@ -273,10 +286,63 @@ impl Disk {
     pub fn too_long(&self, updates: &Updates) -> Option<usize> {
         let all = updates.collections();
         let bytes = all.flat_map(|(namespace, collection, keys)| {
-            let head = HEAD_BYTES + namespace.len() + collection.len();
+            let index = updates.life(namespace, collection).map_or(0, |_| EXPIRY_BYTES);
+            let head = index + HEAD_BYTES + namespace.len() + collection.len();
             keys.keys().map(move |key| head + key.len())
         });
         bytes.max().filter(|bytes| *bytes > PLACE_BYTES_MAX)
+    }
+
+    /// Keys that expire with block `number`.
+    pub fn due(&self, number: u64) -> Vec<Due> {
+        let mut due = Vec::new();
+        for (at, pending) in self.pending.iter().enumerate() {
+            for (namespace, collection, keys) in pending.updates.collections() {
+                let Some(life) = pending.updates.life(namespace, collection) else {
+                    continue;
+                };
+                if expiring::expiry(pending.mark.last, life) != Some(number) {
+                    continue;
+                }
+                let written = keys.iter().filter(|(_, update)| update.value.is_some());
+                let newest =
+                    written.filter(|(key, _)| !self.is_pending(at + 1, (namespace, collection), key));
+                due.extend(newest.map(|(key, _)| Due {
+                    namespace: namespace.to_owned(),
+                    collection: collection.to_owned(),
+                    key: key.clone(),
+                    life,
+                }));
+            }
+        }
+        let from = expiry_place(number, &[]);
+        let behind = after(&from);
+        let listed = guarded(|| {
+            let listed = self.keys.range::<Vec<u8>, _>(from..behind);
+            listed.map(Guard::into_inner).collect::<Result<Vec<_>, _>>()
+        });
+        for (place, life) in listed.unwrap_or_else(|error| {
+            self.fail(&error);
+            Vec::new()
+        }) {
+            let Some(found) = read_due(&place, &life) else {
+                self.failed(
+                    &"an index of expiring keys that this program does not write",
+                    true,
+                );
+                return Vec::new();
+            };
+            if !self.is_pending(0, (&found.namespace, &found.collection), &found.key) {
+                due.push(found);
+            }
+        }
+        due
+    }
+
+    /// Whether a block that is not in the database yet, from the one at place `from` on, changes a key.
+    fn is_pending(&self, from: usize, (namespace, collection): (&str, &str), key: &Key) -> bool {
+        let mut pending = self.pending.iter().skip(from);
+        pending.any(|pending| pending.updates.get(namespace, collection, key).is_some())
     }
 
     /// What there is under a key.
@@ -384,13 +450,19 @@ impl Disk {
         };
         // Of what a batch does to one key, nothing says which was last.
         let mut places = BTreeMap::new();
-        for (namespace, collection, keys) in settled.flat_map(|pending| pending.updates.collections()) {
-            let keys = keys.iter();
-            places.extend(keys.map(|(key, update)| (place(namespace, collection, key), update)));
+        for updates in settled.map(|pending| &pending.updates) {
+            for (namespace, collection, keys) in updates.collections() {
+                let life = updates.life(namespace, collection);
+                let keys = keys.iter();
+                places.extend(keys.map(|(key, update)| (place(namespace, collection, key), (update, life))));
+            }
         }
         let written = guarded(|| {
             let mut batch = self.database.batch();
-            for (place, update) in places {
+            for (place, (update, life)) in places {
+                if let Some(life) = life {
+                    self.reschedule(&mut batch, &place, update, life)?;
+                }
                 match entry_of(update) {
                     Some(entry) => batch.insert(&self.keys, place, encode(&entry)),
                     None => batch.remove(&self.keys, place),
@@ -419,17 +491,77 @@ impl Disk {
         Ok(())
     }
 
+    /// Moves a key of a collection that expires from the block that removed it before to the one that does now.
+    fn reschedule(
+        &self,
+        batch: &mut fjall::OwnedWriteBatch,
+        place: &[u8],
+        update: &Update,
+        life: u64,
+    ) -> Result<(), fjall::Error> {
+        if let Some(bytes) = self.keys.get(place)? {
+            let before = decode(&bytes).ok_or(fjall::Error::Unrecoverable)?;
+            if let Some(block) = expiring::expiry(before.version.block, life) {
+                batch.remove(&self.keys, expiry_place(block, place));
+            }
+        }
+        if update.value.is_some()
+            && let Some(block) = expiring::expiry(update.version.block, life)
+        {
+            batch.insert(&self.keys, expiry_place(block, place), life.to_le_bytes());
+        }
+        Ok(())
+    }
+
     /// Makes what was written so far outlast a power cut; for another thread.
     pub fn sync(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
         let database = self.database.clone();
         move || guarded(|| database.persist(PersistMode::SyncAll)).map_err(other)
     }
 
+    /// Calls `each` with all keys, public ones and those of collections.
+    pub fn each(&self, each: &mut dyn FnMut(&str, &str, &[u8], &Entry)) {
+        let mut changed = BTreeMap::new();
+        let pending = self.pending.iter();
+        for (namespace, collection, keys) in pending.flat_map(|pending| pending.updates.collections()) {
+            changed.extend(
+                keys.iter()
+                    .map(|(key, update)| (place(namespace, collection, key), entry_of(update))),
+            );
+        }
+        let mut show = |place: &[u8], entry: &Entry| match read_place(place) {
+            Some((namespace, collection, key)) => each(namespace, collection, key, entry),
+            None => self.failed(&"a key that this program does not write", true),
+        };
+        let kept = guarded(|| Ok(self.keys.range(..&EXPIRY[..])));
+        let mut kept = match kept {
+            Ok(kept) => kept,
+            Err(error) => return self.fail(&error),
+        };
+        loop {
+            let (place, bytes) = match guarded(|| kept.next().map(Guard::into_inner).transpose()) {
+                Ok(Some(next)) => next,
+                Ok(None) => break,
+                Err(error) => return self.fail(&error),
+            };
+            if !changed.contains_key(&*place)
+                && let Some(entry) = self.decode(&bytes)
+            {
+                show(&place, &entry);
+            }
+        }
+        for (place, entry) in &changed {
+            if let Some(entry) = entry {
+                show(place, entry);
+            }
+        }
+    }
+
     /// All keys, public ones and those of collections, counted one by one.
     pub fn len(&self) -> usize {
         let kept = || {
             self.keys
-                .range(..&MARK[..])
+                .range(..&EXPIRY[..])
                 .try_fold(0, |count, key| key.key().map(|_| count + 1))
         };
         let mut count: usize = match guarded(kept) {
@@ -528,6 +660,35 @@ fn entry_of(update: &Update) -> Option<Entry> {
 /// Where it stands which block a batch ended with before the one that ends with block `last`.
 fn link(last: u64) -> Vec<u8> {
     [&MARK[..], &last.to_be_bytes()].concat()
+}
+
+/// Where the index of expiring keys has the key at `place`, which block `number` removes.
+fn expiry_place(number: u64, place: &[u8]) -> Vec<u8> {
+    [&EXPIRY[..], &number.to_be_bytes(), place].concat()
+}
+
+/// A key in the index of those that expire.
+fn read_due(place: &[u8], life: &[u8]) -> Option<Due> {
+    let (namespace, collection, key) = read_place(place.get(EXPIRY_BYTES..)?)?;
+    Some(Due {
+        namespace: namespace.to_owned(),
+        collection: collection.to_owned(),
+        key: Key::from_slice(key),
+        life: u64::from_le_bytes(life.try_into().ok()?),
+    })
+}
+
+/// Namespace, collection and key of a place.
+fn read_place(place: &[u8]) -> Option<(&str, &str, &[u8])> {
+    let mut rest = place;
+    let mut name = || {
+        let (length, behind) = rest.split_first_chunk()?;
+        let (name, behind) = behind.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        rest = behind;
+        std::str::from_utf8(name).ok()
+    };
+    let (namespace, collection) = (name()?, name()?);
+    Some((namespace, collection, rest))
 }
 
 fn place(namespace: &str, collection: &str, key: &[u8]) -> Vec<u8> {

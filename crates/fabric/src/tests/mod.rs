@@ -2,6 +2,7 @@
 
 mod crafted;
 mod early;
+mod expiry;
 mod hostile;
 mod mutation;
 pub(crate) mod network;
