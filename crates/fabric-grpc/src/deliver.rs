@@ -10,7 +10,6 @@ use bytes::Bytes;
 use lineside_fabric::access::{SignedBy, expires_s};
 use lineside_grpc::{Answers, Peer};
 use prost::Message;
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -20,6 +19,9 @@ use crate::messages::DeliverResponse;
 use crate::serve::Limits;
 
 pub(crate) type Out = mpsc::Sender<Result<DeliverResponse, Status>>;
+
+/// Why a source that withholds its blocks gives none.
+const WITHHELD: &str = "the channel's configuration is not known any more, nor who may read";
 
 /// A method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,7 +121,8 @@ struct Session {
     source: Arc<dyn Source>,
     resource: &'static str,
     creator: Vec<u8>,
-    digest: [u8; 32],
+    /// What the signature is of.
+    payload: Bytes,
     signature: Bytes,
     ends_s: Option<i64>,
     /// The configuration under which it was permitted.
@@ -140,11 +143,12 @@ impl Session {
             return Ok(true);
         }
         let (source, resource) = (self.source.clone(), self.resource);
-        let (creator, digest, signature) = (self.creator.clone(), self.digest, self.signature.clone());
+        let (creator, payload) = (self.creator.clone(), self.payload.clone());
+        let signature = self.signature.clone();
         let permitted = aside(move || {
             let by = SignedBy {
                 identity: &creator,
-                digest,
+                message: &payload,
                 signature: &signature,
             };
             source.permits(resource, by)
@@ -204,6 +208,9 @@ async fn answer(
     let Some(source) = sources.find(|source| source.channel() == request.channel) else {
         return refused(status::NOT_FOUND, "no such channel");
     };
+    if source.withholds() {
+        return refused(status::SERVICE_UNAVAILABLE, WITHHELD);
+    }
     let Ok(seek) = SeekInfo::decode(request.data.clone()) else {
         return refused(status::BAD_REQUEST, "it is malformed");
     };
@@ -212,7 +219,7 @@ async fn answer(
         resource: kind.resource(),
         ends_s: expires_s(&request.creator),
         creator: request.creator,
-        digest: Sha256::digest(&envelope.payload).into(),
+        payload: envelope.payload,
         signature: envelope.signature,
         sequence: None,
     };
@@ -234,11 +241,14 @@ async fn answer(
             return refused(status::NOT_FOUND, "the block is not there yet");
         }
         tokio::select! {
-            ready = heights.wait_for(|height| *height > number) => if ready.is_err() {
+            ready = heights.wait_for(|height| *height > number || source.withholds()) => if ready.is_err() {
                 return Ok(status::SERVICE_UNAVAILABLE);
             },
             () = out.closed() => return Err(End::Gone),
             () = stopped(shared.stopping.clone()) => return Ok(status::SERVICE_UNAVAILABLE),
+        }
+        if source.withholds() {
+            return refused(status::SERVICE_UNAVAILABLE, WITHHELD);
         }
         let bare = seek.content_type == HEADER_WITH_SIG_BYTES;
         let block = tokio::select! {
@@ -251,6 +261,9 @@ async fn answer(
                 status::FORBIDDEN,
                 "the channel's policy does not permit it any more",
             );
+        }
+        if source.withholds() {
+            return refused(status::SERVICE_UNAVAILABLE, WITHHELD);
         }
         let block = block.map_err(|error| {
             tracing::warn!(number, "a block cannot be served: {error}");

@@ -29,6 +29,7 @@ mod ahead;
 pub mod block;
 mod code;
 pub mod config;
+mod configurations;
 pub mod der;
 pub mod early;
 mod endorse;
@@ -53,6 +54,7 @@ mod read;
 pub mod replay;
 mod rules;
 mod rwset;
+pub mod signature;
 pub mod state;
 mod tables;
 mod tx;
@@ -61,6 +63,7 @@ mod validate;
 pub mod x509;
 
 pub use code::TxCode;
+pub use configurations::Configurations;
 pub use error::{Error, Refused, Stop};
 pub use validate::{Options, Times, Validated, Validator};
 

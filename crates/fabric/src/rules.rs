@@ -51,6 +51,14 @@ pub(crate) enum Rule {
     ExpiryBlock,
     ExpirySparesWritten,
     ExpiryAfterCommitHash,
+    Ed25519FromV3,
+    Ed25519OverMessage,
+    ListWithoutIdentifier,
+    ListOfIssuer,
+    ListSigned,
+    InternalCas,
+    NodeOuCertifiers,
+    RolesWithoutNodeOus,
 }
 
 /// Which rules hold: all of them.

@@ -15,7 +15,6 @@ use crate::read::{Arenas, Read, Reader, Setting, Tip};
 use crate::rules::{Rule, Rules};
 use crate::state::{Height, Mark, State, TxId, TxIds, Updates};
 use crate::tx::{Known, Next, Parsed, parse};
-use crate::update;
 use hashbrown::HashSet;
 use lineside_verify::Verifier;
 use std::sync::Arc;
@@ -299,10 +298,9 @@ impl Validator {
         let (parsed, checked) = (&read.parsed, &read.checked);
         let Reader {
             options,
-            channel,
             setting,
             rules,
-            early: _,
+            ..
         } = &self.reader;
         let (current, verifier, rules) = (&setting.config, &options.verifier, *rules);
         let mut config = None;
@@ -356,12 +354,7 @@ impl Validator {
                     if parsed.len() != 1 {
                         return Err(stop("it is a configuration that is not alone in its block").into());
                     }
-                    if rules.hold(Rule::ConfigAuthorised) {
-                        update::check(data, channel, current, verifier, rules)?;
-                    }
-                    let next = Config::new(data, verifier, rules)?;
-                    current.may_become(&next)?;
-                    config = Some(Arc::new(next));
+                    config = Some(self.reader.next_config(data)?);
                     TxCode::Valid
                 }
                 Next::Endorser(of) => match &of.dispatched {

@@ -89,6 +89,56 @@ fn keys_expire_as_the_peer_expires_them() {
     assert_eq!(codes_of(&directory, &BTL), expected);
 }
 
+/// Creators and endorsers with Ed25519 keys, before and after V3_0; keys and signatures of unusual forms; lists of a CA
+/// with such a key.
+#[test]
+fn ed25519_identities_count_from_v3_0_on() {
+    let Some(directory) = ED25519.whole() else { return };
+    let expected = [
+        (TxCode::Valid, 59),
+        (TxCode::BadCreatorSignature, 37),
+        (TxCode::EndorsementPolicyFailure, 30),
+    ];
+    assert_eq!(codes_of(&directory, &ED25519), expected);
+}
+
+/// Revocation lists with and without an authority key identifier, of roots and of intermediate CAs; an organisation
+/// without NodeOUs.
+#[test]
+fn revocation_lists_and_intermediate_cas() {
+    let Some(directory) = MSP.whole() else { return };
+    let expected = [
+        (TxCode::Valid, 100),
+        (TxCode::BadCreatorSignature, 20),
+        (TxCode::EndorsementPolicyFailure, 11),
+    ];
+    assert_eq!(codes_of(&directory, &MSP), expected);
+}
+
+/// The first blocks of each set, which are in the repository.
+#[test]
+fn the_parts_in_the_repository() {
+    for (set, blocks, listings, codes) in [
+        (BTL, 18, 4, [70, 0, 7, 20]),
+        (ED25519, 14, 0, [33, 20, 13, 0]),
+        (MSP, 14, 0, [29, 11, 7, 0]),
+    ] {
+        let (found_blocks, found_listings, found) = replayed(&set.part());
+        assert_eq!((found_blocks, found_listings), (blocks, listings), "{}", set.name);
+        let all = [
+            TxCode::Valid,
+            TxCode::BadCreatorSignature,
+            TxCode::EndorsementPolicyFailure,
+            TxCode::MvccReadConflict,
+        ];
+        assert_eq!(
+            all.map(|code| found.get(&code).copied().unwrap_or_default()),
+            codes
+        );
+        assert_eq!(found.values().sum::<usize>(), codes.iter().sum::<usize>());
+    }
+}
+
 /// What a restart finds: the state as it was left, in memory or on the disk.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Kept {
@@ -171,9 +221,11 @@ fn keys_expire_across_restarts() {
         let listings = restarted_before_every_block(&BTL.part(), kept);
         assert_eq!(listings, 4, "{kept:?}");
     }
-    let Some(directory) = BTL.whole() else { return };
-    for kept in [Kept::Checkpoint, Kept::Disk] {
-        let listings = restarted_before_every_block(&directory, kept);
-        assert_eq!(listings, BTL.listings, "{kept:?}");
+    for set in [BTL, ED25519, MSP] {
+        let Some(directory) = set.whole() else { return };
+        for kept in [Kept::Checkpoint, Kept::Disk] {
+            let listings = restarted_before_every_block(&directory, kept);
+            assert_eq!(listings, set.listings, "{kept:?}");
+        }
     }
 }

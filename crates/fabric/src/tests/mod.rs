@@ -4,6 +4,7 @@ mod crafted;
 mod early;
 mod expiry;
 mod hostile;
+mod members;
 mod mutation;
 pub(crate) mod network;
 mod protobuf;
