@@ -44,6 +44,12 @@ pub trait Source: Send + Sync + 'static {
 
     /// Whether who signed a request may have a resource (`event/Block`, `event/FilteredBlock`).
     fn permits(&self, resource: &str, by: SignedBy<'_>) -> bool;
+
+    /// Whether nothing is served, since it is not known any more who may read. Then all calls end with status 503. A
+    /// source that begins to withhold its blocks notifies the receivers of [`heights`](Self::heights).
+    fn withholds(&self) -> bool {
+        false
+    }
 }
 
 /// Who may read from [`Memory`].

@@ -86,6 +86,15 @@ impl Watch {
         (now.following, now.stopped) = (false, Some(why.to_owned()));
     }
 
+    /// Notes that nothing is served any more either, and why.
+    pub fn withheld(&self, why: &str) {
+        let mut now = self.now();
+        now.stopped = Some(match now.stopped.take() {
+            Some(stopped) => format!("{stopped}; {why}"),
+            None => why.to_owned(),
+        });
+    }
+
     /// Returns a function that notes a source that is left, and then calls `told`.
     pub fn on_left(self: &Arc<Self>, told: Option<OnLeft>) -> OnLeft {
         let watch = Arc::clone(self);
