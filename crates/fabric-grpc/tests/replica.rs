@@ -254,8 +254,8 @@ async fn only_readers_of_the_channel_are_served() {
     server.stop().await.unwrap();
 }
 
-/// Where it is not known any more who may read, a stream that waits for a block ends with 503, and so do new calls, also
-/// of those who could read before.
+/// Where it is not known any more who may read, a stream that waits for a block ends with 503, and so do new calls,
+/// also of those who could read before.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_served_where_the_configuration_is_not_known() {
     let directory = tempfile::tempdir().unwrap();

@@ -98,8 +98,8 @@ impl<D: Disk> BlockIntake<D> {
     }
 
     /// Takes the next block after a stop, for the configuration that it may set: clients that this configuration does
-    /// not let read get no further answer. Where a configuration is not known, nothing is served any more, and no further
-    /// block is needed.
+    /// not let read get no further answer. Where a configuration is not known, nothing is served any more, and no
+    /// further block is needed.
     pub fn follow_configuration(&mut self, received: &Received) -> Next {
         let Some(configurations) = &mut self.configurations else {
             return Next::Stop;

@@ -1,5 +1,5 @@
-//! The configurations of a channel after the block at which a replica stopped: who may read changes also while the replica
-//! cannot go on. A configuration depends on the one before it and on no other state.
+//! The configurations of a channel after the block at which a replica stopped: who may read changes also while the
+//! replica cannot go on. A configuration depends on the one before it and on no other state.
 
 use crate::config::Config;
 use crate::error::Error;

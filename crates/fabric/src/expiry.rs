@@ -1,10 +1,10 @@
 //! Expiry of private data (blockToLive): the hashed keys that a block removes from the state.
 //!
-//! A key of a collection with blockToLive b, written by block W, is removed by the commit of block W + b + 1: after that
-//! block's endorsements and reads were checked, and after its commit hash was made, which does not cover the removal.
-//! A write in between (a value, a deletion, metadata alone) gives the key another version or none, so that version's
-//! own block decides; a write in block W + b + 1 itself comes first. The rule is a function of the versions in the state
-//! and of the collections' definitions, so that no schedule of its own has to survive a restart.
+//! A key of a collection with blockToLive b, written by block W, is removed by the commit of block W + b + 1: after
+//! that block's endorsements and reads were checked, and after its commit hash was made, which does not cover the
+//! removal. A write in between (a value, a deletion, metadata alone) gives the key another version or none, so that
+//! version's own block decides; a write in block W + b + 1 itself comes first. The rule is a function of the versions
+//! in the state and of the collections' definitions, so that no schedule of its own has to survive a restart.
 
 use crate::error::Stop;
 use crate::lifecycle::{LIFECYCLE, lives};
@@ -98,8 +98,8 @@ pub(crate) fn expire(
 }
 
 /// Stops before a block that changes the blockToLive of a collection that there is. Peers refuse to endorse such a
-/// definition. Where a majority endorses it nevertheless, peers go on with the blockToLive that they have in memory until
-/// they are started again, so that they differ.
+/// definition. Where a majority endorses it nevertheless, peers go on with the blockToLive that they have in memory
+/// until they are started again, so that they differ.
 pub(crate) fn lives_stay(state: &State, known: &mut KnownLives, updates: &Updates) -> Result<(), Stop> {
     let Some(space) = updates.namespaces.get(LIFECYCLE) else {
         return Ok(());

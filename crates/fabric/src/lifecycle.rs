@@ -127,8 +127,8 @@ impl Definition {
     }
 }
 
-/// blockToLive of each collection of a chaincode whose keys expire, by the collection's name; none where the chaincode is
-/// not defined. `get` gives the public values of `_lifecycle`.
+/// blockToLive of each collection of a chaincode whose keys expire, by the collection's name; none where the
+/// chaincode is not defined. `get` gives the public values of `_lifecycle`.
 ///
 /// Collections of one organisation, which no definition names, never expire, nor do those of `_lifecycle`.
 pub(crate) fn lives(

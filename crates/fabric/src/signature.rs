@@ -1,4 +1,5 @@
-//! Public keys of identities and CAs, and the signatures that they verify: ECDSA over P-256 in batches, Ed25519 one by one.
+//! Public keys of identities and CAs, and the signatures that they verify: ECDSA over P-256 in batches, Ed25519 one
+//! by one.
 
 use crate::rules::{Rule, Rules};
 use crate::x509::is_low_s;
@@ -28,8 +29,9 @@ pub(crate) enum Unverified<'a> {
 }
 
 impl<'a> Unverified<'a> {
-    /// A member's signature over a message, of which `digest` is the SHA-256 and `parts` gives all bytes. `None` where no
-    /// signature has this form: ECDSA in DER as Go reads it, with s in the lower half; of Ed25519 any bytes may be.
+    /// A member's signature over a message, of which `digest` is the SHA-256 and `parts` gives all bytes. `None`
+    /// where no signature has this form: ECDSA in DER as Go reads it, with s in the lower half; of Ed25519 any bytes
+    /// may be.
     pub fn new(
         key: &'a Key,
         digest: [u8; 32],

@@ -224,8 +224,8 @@ impl State {
         }
     }
 
-    /// Keys of collections that expire with block `number`, unless that block itself writes them. [`check`](Self::check)
-    /// says whether these are all.
+    /// Keys of collections that expire with block `number`, unless that block itself writes them.
+    /// [`check`](Self::check) says whether these are all.
     pub(crate) fn due(&self, number: u64) -> Vec<Due> {
         match &self.kept {
             Kept::Memory(memory) => memory.expiring.due(number),
@@ -247,8 +247,8 @@ impl State {
         })
     }
 
-    /// Calls `each` with all that is in the state: namespace, collection (empty: public), key, and what is under it. The
-    /// order is not defined. [`check`](Self::check) says whether that was all.
+    /// Calls `each` with all that is in the state: namespace, collection (empty: public), key, and what is under it.
+    /// The order is not defined. [`check`](Self::check) says whether that was all.
     pub fn each(&self, each: &mut dyn FnMut(&str, &str, &[u8], &Entry)) {
         match &self.kept {
             Kept::Memory(_) => {

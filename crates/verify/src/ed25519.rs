@@ -9,8 +9,8 @@ use ed25519_dalek::{Signature, Verifier, VerifyingKey};
 /// Length of a public key.
 pub const KEY_BYTES: usize = 32;
 
-/// Returns whether `signature` is one of the message by a key; false where the key is no point of the curve. The parts of
-/// the message are signed one after the other.
+/// Returns whether `signature` is one of the message by a key; false where the key is no point of the curve. The
+/// parts of the message are signed one after the other.
 pub fn verify(key: &[u8; KEY_BYTES], message: &[&[u8]], signature: &[u8]) -> bool {
     let (Ok(key), Ok(signature)) = (VerifyingKey::from_bytes(key), Signature::from_slice(signature)) else {
         return false;

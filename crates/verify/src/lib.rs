@@ -54,8 +54,8 @@
 //!
 //! # Ed25519
 //!
-//! [`ed25519::verify`] verifies one signature. There is no batch: the equation of a batch holds for signatures that none
-//! of the usual single equations takes, so that members of a batch could be judged otherwise than one by one.
+//! [`ed25519::verify`] verifies one signature. There is no batch: the equation of a batch holds for signatures that
+//! none of the usual single equations takes, so that members of a batch could be judged otherwise than one by one.
 //!
 //! # Policies
 //!

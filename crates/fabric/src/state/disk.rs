@@ -9,8 +9,9 @@
 //! it cannot read, and goes on with the next log.
 //!
 //! The keys of collections that expire are listed a second time, by the block that removes them: after the prefix
-//! `EXPIRY` come that block (u64, big endian) and the key's place; the value is the collection's blockToLive (u64, little
-//! endian). A batch changes that index in the same step as the keys, so each key that expires is in it exactly once.
+//! `EXPIRY` come that block (u64, big endian) and the key's place; the value is the collection's blockToLive (u64,
+//! little endian). A batch changes that index in the same step as the keys, so each key that expires is in it exactly
+//! once.
 //!
 //! A key is the namespace and the collection, each with its length (u32, big endian) before it, and the key itself, so
 //! that the keys of one collection stand together, in order. A value is block and transaction (u64, little endian),

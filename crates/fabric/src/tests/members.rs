@@ -1,5 +1,5 @@
-//! Members with Ed25519 keys, and revocation lists, in blocks made here: orderers, admins and readers, which no recording
-//! has with such keys.
+//! Members with Ed25519 keys, and revocation lists, in blocks made here: orderers, admins and readers, which no
+//! recording has with such keys.
 
 use super::network::{Member, Network, Spec, block_header, data, message, number, policy, rwset, write};
 use super::update::Change;
