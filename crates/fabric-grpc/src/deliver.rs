@@ -5,7 +5,7 @@ use crate::messages::{
     Delivered, Envelope, FAIL_IF_NOT_READY, HEADER_WITH_SIG_BYTES, Position, SeekInfo, SeekPosition, status,
 };
 use crate::request;
-use crate::session::{Session, aside, now_ns, stopped};
+use crate::session::{Session, WITHHELD, aside, now_ns, stopped};
 use crate::source::{Source, Unavailable};
 use lineside_grpc::{Answers, Peer};
 use prost::Message;
@@ -134,6 +134,22 @@ fn header_fault(shared: &Shared, peer: &Peer, request: &request::Request) -> Opt
     None
 }
 
+/// Returns the status, and its reason, with which a request ends whose client may not have blocks now; `None`: it may.
+async fn refusal(
+    session: &mut Session,
+    source: &Arc<dyn Source>,
+) -> Result<Option<(i32, &'static str)>, End> {
+    match session.permitted().await {
+        Ok(true) => Ok(None),
+        Ok(false) => Ok(Some((
+            status::FORBIDDEN,
+            "the channel's policy does not permit it",
+        ))),
+        Err(_) if source.withholds() => Ok(Some((status::SERVICE_UNAVAILABLE, WITHHELD))),
+        Err(failed) => Err(failed.into()),
+    }
+}
+
 /// Answers one request; the blocks are sent, and its status is returned.
 async fn answer(
     shared: &Shared,
@@ -163,11 +179,11 @@ async fn answer(
         source,
         kind.resource(),
         request.creator,
-        &envelope.payload,
+        envelope.payload,
         envelope.signature,
     );
-    if !session.permitted().await? {
-        return refused(status::FORBIDDEN, "the channel's policy does not permit it");
+    if let Some((code, what)) = refusal(&mut session, source).await? {
+        return refused(code, what);
     }
     let (Some(start), Some(stop)) = (&seek.start, &seek.stop) else {
         return refused(status::BAD_REQUEST, "it has no start or no stop");
@@ -188,11 +204,14 @@ async fn answer(
             return refused(status::NOT_FOUND, "the block is not there yet");
         }
         tokio::select! {
-            ready = heights.wait_for(|height| *height > number) => if ready.is_err() {
+            ready = heights.wait_for(|height| *height > number || source.withholds()) => if ready.is_err() {
                 return Ok(status::SERVICE_UNAVAILABLE);
             },
             () = out.closed() => return Err(End::Gone),
             () = stopped(shared.stopping.clone()) => return Ok(status::SERVICE_UNAVAILABLE),
+        }
+        if source.withholds() {
+            return refused(status::SERVICE_UNAVAILABLE, WITHHELD);
         }
         let bare = seek.content_type == HEADER_WITH_SIG_BYTES;
         let block = tokio::select! {
@@ -200,11 +219,8 @@ async fn answer(
             () = out.closed() => return Err(End::Gone),
             () = stopped(shared.stopping.clone()) => return Ok(status::SERVICE_UNAVAILABLE),
         };
-        if !session.permitted().await? {
-            return refused(
-                status::FORBIDDEN,
-                "the channel's policy does not permit it any more",
-            );
+        if let Some((code, what)) = refusal(&mut session, source).await? {
+            return refused(code, what);
         }
         let block = block.map_err(|error| {
             tracing::warn!(number, "a block cannot be served: {error}");

@@ -116,7 +116,14 @@ fn a_peers_blocks_come_out_byte_for_byte() {
 #[test]
 fn a_sound_peer_has_no_difference() {
     let mut sets = vec![edge()];
-    sets.extend(["dev", "dev-edge"].iter().filter_map(|set| beside(set)));
+    let others = [
+        "dev",
+        "dev-edge",
+        "dev-live/btl",
+        "dev-live/ed25519",
+        "dev-live/msp",
+    ];
+    sets.extend(others.iter().filter_map(|set| beside(set)));
     for set in sets {
         let blocks = committed(&set);
         let (root, folder) = peer_of(&blocks, "some");

@@ -74,8 +74,11 @@ async fn send_from(
     let mut heights = source.heights();
     for number in first..=u64::MAX {
         tokio::select! {
-            ready = heights.wait_for(|height| *height > number) => {
+            ready = heights.wait_for(|height| *height > number || source.withholds()) => {
                 ready.map_err(|_| Status::unavailable("the channel is served no longer"))?;
+                if source.withholds() {
+                    return Err(Status::unavailable(WITHHELD));
+                }
             }
             () = out.closed() => return Ok(()),
             () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server stops")),

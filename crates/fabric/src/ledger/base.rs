@@ -8,6 +8,7 @@ use super::index::Index;
 use super::record::kind;
 use super::redo::Standing;
 use crate::code::TxCode;
+use crate::expiry::KnownLives;
 use crate::snapshot::{ADDITIONAL, Contents, FILES, Files, Head, SIGNABLE, SnapshotError, Taken, read};
 use crate::state::{Entry, Height, Mark, State, TxId, TxIds, Update, Updates};
 use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Reader, Records};
@@ -235,6 +236,7 @@ pub(crate) fn load(
         state: &mut state,
         updates: Updates::default(),
         bytes: 0,
+        lives: KnownLives::default(),
         index: Index::default(),
     };
     read(files, head, &mut loading)?;
@@ -302,6 +304,8 @@ struct Loading<'s> {
     /// Keys that are not in the state yet, and about how many bytes they are.
     updates: Updates,
     bytes: usize,
+    /// blockToLive of collections whose keys were met.
+    lives: KnownLives,
     index: Index,
 }
 
@@ -309,6 +313,18 @@ impl Loading<'_> {
     fn flush(&mut self) -> Result<(), String> {
         self.bytes = 0;
         self.state.load(std::mem::take(&mut self.updates))
+    }
+
+    /// Returns the blockToLive of a collection; `None`: its keys do not expire. All public keys come before the first of
+    /// a collection, so that every definition is in the state once they are flushed.
+    fn life(&mut self, namespace: &str, collection: &str) -> Result<Option<u64>, String> {
+        if !self.lives.has(namespace) {
+            self.flush()?;
+        }
+        let lives = self.lives.of(namespace, self.state);
+        let lives = lives.map_err(|stop| stop.to_string())?;
+        self.state.check()?;
+        Ok(lives.get(collection).copied())
     }
 }
 
@@ -326,6 +342,11 @@ impl Contents for Loading<'_> {
             value: Some((entry.value, entry.validation_parameter)),
             version: entry.version,
         };
+        if !collection.is_empty()
+            && let Some(life) = self.life(namespace, collection)?
+        {
+            self.updates.set_life(namespace, collection, life);
+        }
         self.updates.put(namespace, collection, key, update);
         match self.bytes >= LOAD_BYTES {
             true => self.flush(),

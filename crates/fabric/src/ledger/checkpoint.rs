@@ -1,7 +1,7 @@
 //! A snapshot of everything that the blocks give: the state, which blocks and transactions there are.
 
 use super::error::LedgerError;
-use super::image::{Image, LAYOUT, LAYOUT_STATELESS};
+use super::image::{Image, LAYOUT, LAYOUT_STATELESS, LAYOUT_WITHOUT_EXPIRY};
 use super::index::{Index, NO_ID, OfBase, OfBlock};
 use super::redo::Standing;
 use super::store::Blocks;
@@ -228,10 +228,11 @@ impl<R: Read> Input<R> {
 pub(crate) fn read(from: impl Read, lsn: Lsn) -> Result<Restored, LedgerError> {
     let mut input = Input { from, lsn };
     let _image_bytes = input.number()?;
-    let is_stateless = match u32::from_le_bytes(input.array()?) {
-        LAYOUT => false,
+    let layout = u32::from_le_bytes(input.array()?);
+    let is_stateless = match layout {
+        LAYOUT | LAYOUT_WITHOUT_EXPIRY => false,
         LAYOUT_STATELESS => true,
-        _ => return Err(input.wrong("a layout that this program does not know")),
+        _ => return Err(input.wrong("a layout that this program does not know; the blocks are read again")),
     };
     let channel = input.text()?;
     let last = input.number()?;
@@ -243,6 +244,12 @@ pub(crate) fn read(from: impl Read, lsn: Lsn) -> Result<Restored, LedgerError> {
         false => input.state()?,
     };
     let index = input.index()?;
+    if layout == LAYOUT_WITHOUT_EXPIRY && index.base.is_some() {
+        return Err(input.wrong(
+            "an older version wrote it, which kept expired keys of the snapshot; the snapshot and the blocks are read \
+             again",
+        ));
+    }
     let last_hash = index
         .last_hash()
         .ok_or_else(|| input.wrong("it holds no blocks"))?;

@@ -11,6 +11,8 @@ mod checkpoint;
 mod committed;
 mod committer;
 mod error;
+#[cfg(test)]
+mod expiry_tests;
 mod export;
 mod identities;
 mod image;

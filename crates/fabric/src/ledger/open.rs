@@ -75,6 +75,10 @@ pub struct Found {
     pub state_remade: Option<String>,
 }
 
+/// Reason why the state on the disk of a ledger that was joined from a snapshot is not used.
+const KEPT_EXPIRED: &str = "an older version wrote it, which kept expired keys of the snapshot; a replica that opens the \
+                            ledger makes it again";
+
 /// Reads a ledger that is to be written. The codes and commit hashes that it holds are taken as they are.
 pub(crate) fn recover<D: Disk>(
     reader: &Reader<D>,
@@ -85,17 +89,20 @@ pub(crate) fn recover<D: Disk>(
         return read(reader, options, State::default());
     };
     let (disk, mut remade) = StateDisk::open(directory)?;
-    let mark = disk.mark();
+    let (mark, lacks_expiry) = (disk.mark(), disk.lacks_expiry());
     let recovered = read(reader, options, disk.into());
     let why = match recovered {
         Err(LedgerError::State { what }) if StateDisk::is_damaged(directory) => what,
         recovered => {
             let mut recovered = recovered?;
-            if recovered.has(mark)? {
+            if !recovered.has(mark)? {
+                "its last block is not in the ledger".to_owned()
+            } else if lacks_expiry && recovered.base.is_some() {
+                KEPT_EXPIRED.to_owned()
+            } else {
                 recovered.found.state_remade = remade.take();
                 return Ok(recovered);
             }
-            "its last block is not in the ledger".to_owned()
         }
     };
     let mut recovered = read(reader, options, StateDisk::anew(directory)?.into())?;
@@ -396,7 +403,12 @@ impl<D: Disk> Look<D> {
                 .into(),
         };
         let mark = state.on_disk().and_then(StateDisk::mark);
+        let lacks_expiry = state.on_disk().is_some_and(StateDisk::lacks_expiry);
         let recovered = read(&reader, options, state)?;
+        if lacks_expiry && recovered.base.is_some() {
+            let what = format!("the state on the disk: {KEPT_EXPIRED}");
+            return Err(LedgerError::State { what });
+        }
         if !recovered.has(mark)? {
             let what = "the state on the disk is not of this ledger".to_owned();
             return Err(LedgerError::State { what });

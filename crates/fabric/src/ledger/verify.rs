@@ -3,7 +3,7 @@
 use super::base::{Base, is_base};
 use super::error::LedgerError;
 use super::identities::Identities;
-use super::image::{Image, LAYOUT_STATELESS};
+use super::image::{Image, LAYOUT, LAYOUT_STATELESS, LAYOUT_WITHOUT_EXPIRY};
 use super::index::{Entry, Index};
 use super::open::StateStore;
 use super::record::{Assembler, Stored, Whole, kind};
@@ -157,7 +157,10 @@ impl Checkpoint {
         // The image's length, and its layout.
         let mut head = Vec::new();
         from.by_ref().take(12).read_to_end(&mut head)?;
-        hasher.write_all(&head)?;
+        // An older version's differs in nothing else.
+        let length = head.strip_suffix(&LAYOUT_WITHOUT_EXPIRY.to_le_bytes());
+        let now = length.map(|length| [length, &LAYOUT.to_le_bytes()[..]].concat());
+        hasher.write_all(now.as_ref().unwrap_or(&head))?;
         io::copy(&mut from, &mut hasher)?;
         Ok(Self {
             lsn,
@@ -380,6 +383,14 @@ impl<D: Disk> Again<'_, D> {
         if found != keys {
             self.report.find(format!(
                 "the state on the disk has {found} keys, the blocks give {keys}"
+            ));
+        }
+        let (listed, expiring) = (state.all_due(), validator.state.all_due());
+        if listed.len() != expiring.len() || !listed.iter().all(|due| expiring.contains(due)) {
+            self.report.find(format!(
+                "the state on the disk has an index of {} keys that expire, which is not that of the {} in the blocks",
+                listed.len(),
+                expiring.len()
             ));
         }
         self.report.state_keys = Some(keys);

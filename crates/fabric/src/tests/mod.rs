@@ -2,7 +2,9 @@
 
 mod crafted;
 mod early;
+mod expiry;
 mod hostile;
+mod members;
 mod mutation;
 pub(crate) mod network;
 mod protobuf;
