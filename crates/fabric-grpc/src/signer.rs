@@ -99,7 +99,7 @@ impl Signer {
         let Some(der) = pem::decode(certificate) else {
             return Err(SetupError::Certificate);
         };
-        let parsed = Signed::parse(&der).and_then(|signed| Certificate::parse(&signed));
+        let parsed = Signed::parse(&der).and_then(|signed| Certificate::parse(&signed, None));
         // A replica itself signs with P-256 only.
         let Some(CertifiedKey::Known(Key::P256(public))) = parsed.map(|certificate| certificate.key) else {
             return Err(SetupError::Certificate);

@@ -55,5 +55,5 @@ pub fn expires_s(identity: &[u8]) -> Option<i64> {
     let arena = Arena::new();
     let identity: SerializedIdentity<'_> = proto::decode(identity, &arena).ok()?;
     let der = pem::decode(identity.id_bytes)?;
-    Some(Certificate::parse(&Signed::parse(&der)?)?.not_after_s)
+    Some(Certificate::parse(&Signed::parse(&der)?, None)?.not_after_s)
 }

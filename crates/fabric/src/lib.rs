@@ -33,6 +33,7 @@ pub mod config;
 mod configurations;
 pub mod der;
 pub mod early;
+pub mod ecdsa;
 mod endorse;
 mod error;
 mod expiry;

@@ -104,13 +104,18 @@ fn wrong(name: &str, what: &str) -> Stop {
     }
 }
 
-/// A certificate from an MSP's configuration.
-fn configured(name: &str, pem: &[u8]) -> Result<Certificate, Stop> {
+/// A certificate from an MSP's configuration. `issuer` gives the key that signed it, where that is not of P-256.
+fn configured(
+    name: &str,
+    pem: &[u8],
+    issuer: &dyn Fn(&Signed<'_>) -> Option<Key>,
+) -> Result<Certificate, Stop> {
     let Some(der) = pem::decode(pem) else {
         return Err(wrong(name, "a certificate is not PEM"));
     };
     let signed = Signed::parse(&der).ok_or_else(|| wrong(name, "a certificate is malformed"))?;
-    Certificate::parse(&signed).ok_or_else(|| wrong(name, "a certificate of a form that is not known here"))
+    Certificate::parse(&signed, issuer(&signed).as_ref())
+        .ok_or_else(|| wrong(name, "a certificate of a form that is not known here"))
 }
 
 impl Msp {
@@ -145,12 +150,13 @@ impl Msp {
             ));
         }
         for unit in &config.organizational_units {
-            let certifiers = msp.certifiers_of(unit.certificate)?;
+            let certifiers = msp.certifiers_of(unit.certificate, verifier)?;
             msp.units.push((unit.unit.to_owned(), certifiers));
         }
-        msp.add_node_ous(config)?;
+        msp.add_node_ous(config, verifier)?;
         for admin in &config.admins {
-            msp.admins.push(configured(name, admin)?.raw);
+            let admin = configured(name, admin, &|signed| msp.large_issuer(signed, verifier))?;
+            msp.admins.push(admin.raw);
         }
         if msp.takes_nobody() && !msp.admins.is_empty() && msp.node_ous.is_none() {
             return Err(wrong(
@@ -173,9 +179,9 @@ impl Msp {
         let mut signed = Vec::new();
         let roots = config.root_certs.iter().map(|pem| (pem, true));
         for (pem, root) in roots.chain(config.intermediate_certs.iter().map(|pem| (pem, false))) {
-            let certificate = configured(&name, pem)?;
+            let certificate = configured(&name, pem, &|_| None)?;
             let CertifiedKey::Known(key) = certificate.key.clone() else {
-                return Err(wrong(&name, "a CA with another key than P-256 or Ed25519"));
+                return Err(wrong(&name, "a CA with a key of a kind that is not known here"));
             };
             if !certificate.is_ca || certificate.subject_key_id.is_none() {
                 return Err(wrong(&name, "a CA certificate that is not one"));
@@ -213,6 +219,7 @@ impl Msp {
             }
             parents.push(above);
         }
+        self.sanitise_cas(&signed, &parents);
         let mut internal = vec![false; self.cas.len()];
         for place in 0..self.cas.len() {
             let mut found = Vec::new();
@@ -237,6 +244,31 @@ impl Msp {
             ca.internal = internal;
         }
         Ok(())
+    }
+
+    /// Makes s low in the signatures on CA certificates whose issuers' keys are not of P-256.
+    fn sanitise_cas(&mut self, signed: &[Vec<u8>], parents: &[Vec<usize>]) {
+        for (place, (der, above)) in signed.iter().zip(parents).enumerate() {
+            let is_root = self.cas.get(place).is_some_and(|ca| ca.root);
+            let issuer = if is_root { Some(&place) } else { above.first() };
+            let issuer = issuer.and_then(|&issuer| self.cas.get(issuer));
+            let key = issuer.map(|issuer| issuer.key.clone());
+            if let (Some(ca), Some(signed)) = (self.cas.get_mut(place), Signed::parse(der)) {
+                ca.certificate.raw = signed.sanitised(key.as_ref());
+            }
+        }
+    }
+
+    /// The key of the CA that signed a certificate; `None`: it is of P-256, or no CA of the MSP signed it.
+    fn large_issuer(&self, signed: &Signed<'_>, verifier: &Verifier) -> Option<Key> {
+        let mut candidates = self.candidates(signed.issuer);
+        let is_large = |ca: &usize| {
+            self.cas
+                .get(*ca)
+                .is_some_and(|ca| !matches!(ca.key, Key::P256(_)))
+        };
+        let issuer = candidates.find(|ca| is_large(ca) && self.signed_by(signed, *ca, verifier))?;
+        self.cas.get(issuer).map(|ca| ca.key.clone())
     }
 
     fn follow(&self, parents: &[Vec<usize>], chain: Vec<usize>, found: &mut Vec<Vec<usize>>) {
@@ -285,8 +317,8 @@ impl Msp {
     }
 
     /// SHA-256 of the certificates from one of the MSP's CAs to its root.
-    fn certifiers_of(&self, pem: &[u8]) -> Result<[u8; 32], Stop> {
-        let certificate = configured(&self.name, pem)?;
+    fn certifiers_of(&self, pem: &[u8], verifier: &Verifier) -> Result<[u8; 32], Stop> {
+        let certificate = configured(&self.name, pem, &|signed| self.large_issuer(signed, verifier))?;
         let mut cas = self.cas.iter();
         let found = cas.find(|ca| ca.certificate.raw == certificate.raw);
         let chain = found.and_then(|ca| ca.chains.first());
@@ -299,7 +331,7 @@ impl Msp {
         sha256(&chain.iter().filter_map(raw).collect::<Vec<_>>().concat())
     }
 
-    fn add_node_ous(&mut self, config: &FabricMspConfig<'_>) -> Result<(), Stop> {
+    fn add_node_ous(&mut self, config: &FabricMspConfig<'_>, verifier: &Verifier) -> Result<(), Stop> {
         let Some(node_ous) = config.node_ous.as_ref() else {
             return Ok(());
         };
@@ -314,7 +346,7 @@ impl Msp {
             if let Some(ou) = ou {
                 let certifiers = match ou.certificate {
                     [] => None,
-                    pem => Some(self.certifiers_of(pem)?),
+                    pem => Some(self.certifiers_of(pem, verifier)?),
                 };
                 known.push(NodeOu {
                     unit: ou.unit.to_owned(),
@@ -347,7 +379,8 @@ impl Msp {
         verifier: &Verifier,
         rules: Rules,
     ) -> Resolution {
-        let Some(certificate) = Certificate::parse(signed) else {
+        let issuer = signers.first().and_then(|&ca| self.cas.get(ca));
+        let Some(certificate) = Certificate::parse(signed, issuer.map(|ca| &ca.key)) else {
             return Resolution::Unsure("a certificate of a form that is not known here");
         };
         let mut now_s = certificate.not_before_s + 1;
@@ -368,7 +401,7 @@ impl Msp {
         let key = match &certificate.key {
             CertifiedKey::Known(key) => key.clone(),
             CertifiedKey::Malformed => return Resolution::Unknown,
-            CertifiedKey::Other => return Resolution::Unsure("a key of another kind than P-256 and Ed25519"),
+            CertifiedKey::Other => return Resolution::Unsure("a key of a kind that is not known here"),
         };
         let takes_ed25519 = self.takes_ed25519 || !rules.hold(Rule::Ed25519FromV3);
         let takes_key = takes_ed25519 || !matches!(key, Key::Ed25519(_));

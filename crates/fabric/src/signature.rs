@@ -1,6 +1,7 @@
-//! Public keys of identities and CAs, and the signatures that they verify: ECDSA over P-256 in batches, Ed25519 one
-//! by one.
+//! Public keys of identities and CAs, and the signatures that they verify: ECDSA over P-256 in batches, ECDSA over P-384
+//! and P-521 and Ed25519 one by one.
 
+use crate::ecdsa::{LargeKey, Numbers};
 use crate::rules::{Rule, Rules};
 use crate::x509::is_low_s;
 use lineside_verify::encoding::der;
@@ -11,6 +12,8 @@ use lineside_verify::{Item, PublicKey, SignatureBytes, Verifier, ed25519};
 pub enum Key {
     /// ECDSA over P-256.
     P256(PublicKey),
+    /// ECDSA over a larger curve.
+    Large(LargeKey),
     /// Ed25519. Whether these bytes are a point of the curve is asked when a signature is verified.
     Ed25519([u8; ed25519::KEY_BYTES]),
 }
@@ -18,8 +21,14 @@ pub enum Key {
 /// A signature whose form is right, and what it has to be of.
 #[derive(Clone, Debug)]
 pub(crate) enum Unverified<'a> {
-    /// By ECDSA, over a digest.
+    /// By ECDSA over P-256, over a digest.
     Ecdsa(Item<'a>),
+    /// By ECDSA over a larger curve.
+    Large {
+        key: &'a LargeKey,
+        digest: Vec<u8>,
+        signature: Numbers,
+    },
     /// By Ed25519, over a message in parts.
     Ed25519 {
         key: &'a [u8; ed25519::KEY_BYTES],
@@ -54,6 +63,19 @@ impl<'a> Unverified<'a> {
                     signature,
                 }))
             }
+            Key::Large(key) => {
+                let signature = if rules.hold(Rule::TrailingBytesAfterDer) {
+                    Numbers::parse_go(signature)?
+                } else {
+                    Numbers::parse_strict(signature)?
+                };
+                let is_low = key.is_low_s(&signature) || !rules.hold(Rule::LowS);
+                is_low.then(|| Self::Large {
+                    key,
+                    digest: digest.to_vec(),
+                    signature,
+                })
+            }
             Key::Ed25519(key) => Some(Self::Ed25519 {
                 key,
                 message: parts(),
@@ -67,12 +89,17 @@ impl<'a> Unverified<'a> {
 pub(crate) fn verify_all(all: &[Unverified<'_>], verifier: &Verifier, rules: Rules) -> Vec<bool> {
     let items = all.iter().filter_map(|one| match one {
         Unverified::Ecdsa(item) => Some(*item),
-        Unverified::Ed25519 { .. } => None,
+        Unverified::Large { .. } | Unverified::Ed25519 { .. } => None,
     });
     let items: Vec<Item<'_>> = items.collect();
     let mut verdicts = verifier.verify_batch(&items).into_iter();
     let verify = |one: &Unverified<'_>| match one {
         Unverified::Ecdsa(_) => verdicts.next().is_some_and(|verdict| verdict.is_valid()),
+        Unverified::Large {
+            key,
+            digest,
+            signature,
+        } => key.verify(digest, signature),
         Unverified::Ed25519 {
             key,
             message,

@@ -5,6 +5,7 @@
 //! asked only about certificates that a CA of the channel did sign, and where it refuses one, nothing is decided.
 
 use crate::der::{Reader, put, tag};
+use crate::ecdsa::{LargeKey, Numbers, is_large};
 use crate::signature::{Key, Unverified};
 use lineside_verify::encoding::Signature;
 use lineside_verify::encoding::der as ecdsa_der;
@@ -61,16 +62,36 @@ pub struct Signed<'a> {
 /// A signature on a certificate or a revocation list.
 #[derive(Clone, Copy, Debug)]
 pub enum Seal<'a> {
-    /// The digest that is signed by ECDSA, and the signature as it is there.
-    Ecdsa([u8; 32], &'a [u8]),
+    /// The hash whose digest is signed by ECDSA, and the signature as it is there.
+    Ecdsa(Hash, &'a [u8]),
     /// A signature by Ed25519.
     Ed25519(&'a [u8]),
+}
+
+/// Hash under a signature by ECDSA.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Hash {
+    Sha256,
+    Sha384,
+    Sha512,
+}
+
+impl Hash {
+    fn digest(self, bytes: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Sha256 => Sha256::digest(bytes).to_vec(),
+            Self::Sha384 => Sha384::digest(bytes).to_vec(),
+            Self::Sha512 => Sha512::digest(bytes).to_vec(),
+        }
+    }
 }
 
 /// What a list keeps of its seal.
 #[derive(Clone, Debug)]
 enum OwnSeal {
-    Ecdsa([u8; 32], Signature),
+    /// The digest that is signed, and the signature as it is there.
+    Ecdsa(Vec<u8>, Vec<u8>),
     /// What is signed, and the signature.
     Ed25519(Vec<u8>, Vec<u8>),
 }
@@ -98,10 +119,10 @@ impl<'a> Signed<'a> {
             return None;
         }
         let oid = Reader::new(algorithm.content).expect(tag::OID)?.content;
-        let digest = match oid.strip_prefix(ECDSA_WITH) {
-            Some([2]) => Some(Sha256::digest(tbs).into()),
-            Some([3]) => Some(leftmost_256_bits(&Sha384::digest(tbs))),
-            Some([4]) => Some(leftmost_256_bits(&Sha512::digest(tbs))),
+        let hash = match oid.strip_prefix(ECDSA_WITH) {
+            Some([2]) => Some(Hash::Sha256),
+            Some([3]) => Some(Hash::Sha384),
+            Some([4]) => Some(Hash::Sha512),
             _ => None,
         };
         // Parameters after the identifier make it an algorithm that Go does not know.
@@ -111,7 +132,7 @@ impl<'a> Signed<'a> {
             whole: whole.whole,
             tbs,
             algorithm: algorithm.whole,
-            seal: digest.map(|digest| Seal::Ecdsa(digest, signature)).or(ed25519),
+            seal: hash.map(|hash| Seal::Ecdsa(hash, signature)).or(ed25519),
             issuer: &[],
             serial: &[],
         })
@@ -126,13 +147,10 @@ impl<'a> Signed<'a> {
         Some(())
     }
 
-    /// Digest and signature by ECDSA, if it is one in strict DER.
-    fn ecdsa(&self) -> Option<([u8; 32], Signature)> {
+    /// The signature by ECDSA over P-256, if it is one in strict DER.
+    fn ecdsa(&self) -> Option<Signature> {
         match self.seal {
-            Some(Seal::Ecdsa(digest, signature)) => {
-                let signature = ecdsa_der::parse_strict(signature).ok()?;
-                Some((digest, signature))
-            }
+            Some(Seal::Ecdsa(_, signature)) => ecdsa_der::parse_strict(signature).ok(),
             _ => None,
         }
     }
@@ -140,15 +158,20 @@ impl<'a> Signed<'a> {
     /// The signature on it, if a CA with this key can have made it.
     pub(crate) fn by<'s>(&'s self, key: &'s Key) -> Option<Unverified<'s>> {
         match (key, self.seal) {
-            (Key::P256(key), Some(Seal::Ecdsa(..))) => {
-                let (digest, signature) = self.ecdsa()?;
-                let signature = SignatureBytes::Parsed(signature);
+            (Key::P256(key), Some(Seal::Ecdsa(hash, _))) => {
+                let signature = SignatureBytes::Parsed(self.ecdsa()?);
+                let digest = leftmost_256_bits(&hash.digest(self.tbs));
                 Some(Unverified::Ecdsa(Item {
                     key,
                     digest,
                     signature,
                 }))
             }
+            (Key::Large(key), Some(Seal::Ecdsa(hash, signature))) => Some(Unverified::Large {
+                key,
+                digest: hash.digest(self.tbs),
+                signature: Numbers::parse_strict(signature)?,
+            }),
             (Key::Ed25519(key), Some(Seal::Ed25519(signature))) => Some(Unverified::Ed25519 {
                 key,
                 message: vec![self.tbs],
@@ -158,27 +181,41 @@ impl<'a> Signed<'a> {
         }
     }
 
-    /// All of it, with the signature's s brought below n/2: what an MSP makes of a certificate before it hashes it.
-    fn sanitised(&self) -> Vec<u8> {
-        let signature = match self.ecdsa() {
-            Some((_, signature)) if !is_low_s(&signature) => signature,
-            _ => return self.whole.to_vec(),
+    /// All of it, with the signature's s brought below n/2, where n is the order of the curve of the issuer's key: what an
+    /// MSP makes of a certificate before it hashes it. `None` is for a key over P-256.
+    pub(crate) fn sanitised(&self, issuer: Option<&Key>) -> Vec<u8> {
+        let lowered = match (issuer, self.seal) {
+            (None | Some(Key::P256(_)), _) => self.ecdsa().and_then(lowered),
+            (Some(Key::Large(key)), Some(Seal::Ecdsa(_, signature))) => {
+                Numbers::parse_strict(signature).and_then(|numbers| key.lowered(&numbers))
+            }
+            _ => None,
         };
-        let mut low = signature;
-        let mut borrow = 0;
-        for ((to, &n), &s) in low.s.iter_mut().zip(&ORDER).zip(&signature.s).rev() {
-            let difference = i16::from(n) - i16::from(s) - borrow;
-            borrow = i16::from(difference < 0);
-            *to = (difference & 0xff) as u8;
-        }
-        let mut bits = vec![0];
-        bits.extend_from_slice(ecdsa_der::write(&low).as_bytes());
+        let Some(lowered) = lowered else {
+            return self.whole.to_vec();
+        };
+        let bits = [&[0], lowered.as_slice()].concat();
         let mut content = [self.tbs, self.algorithm].concat();
         put(&mut content, tag::BIT_STRING, &bits);
         let mut whole = Vec::new();
         put(&mut whole, tag::SEQUENCE, &content);
         whole
     }
+}
+
+/// The signature over P-256 in DER with its s made low; `None` where it is low already.
+fn lowered(signature: Signature) -> Option<Vec<u8>> {
+    if is_low_s(&signature) {
+        return None;
+    }
+    let mut low = signature;
+    let mut borrow = 0;
+    for ((to, &n), &s) in low.s.iter_mut().zip(&ORDER).zip(&signature.s).rev() {
+        let difference = i16::from(n) - i16::from(s) - borrow;
+        borrow = i16::from(difference < 0);
+        *to = (difference & 0xff) as u8;
+    }
+    Some(ecdsa_der::write(&low).as_bytes().to_vec())
 }
 
 /// The key in a certificate.
@@ -226,8 +263,9 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Reads all of a certificate. `None` for what this program does not know, also where Go would take it.
-    pub fn parse(signed: &Signed<'_>) -> Option<Self> {
+    /// Reads all of a certificate. `None` for what this program does not know, also where Go would take it. `issuer` is
+    /// the key that signed it, as far as that decides [`raw`](Self::raw); `None` is for a key over P-256.
+    pub fn parse(signed: &Signed<'_>, issuer: Option<&Key>) -> Option<Self> {
         let mut all = Reader::new(signed.tbs);
         let mut tbs = all.inside(tag::SEQUENCE)?;
         let mut version = tbs.inside(0xa0)?;
@@ -244,7 +282,7 @@ impl Certificate {
         let (not_before_s, not_after_s) = (time(&mut validity)?, time(&mut validity)?);
         let subject = tbs.expect(tag::SEQUENCE)?;
         let mut certificate = Self {
-            raw: signed.sanitised(),
+            raw: signed.sanitised(issuer),
             subject: subject.whole.to_vec(),
             serial: signed.serial.to_vec(),
             not_before_s,
@@ -441,7 +479,14 @@ fn key(info: &mut Reader<'_>) -> Option<CertifiedKey> {
         });
     }
     let curve = algorithm.optional(tag::OID)?.map(|oid| oid.content);
-    if kind != EC_PUBLIC_KEY || curve != Some(P256) || !algorithm.is_empty() {
+    let curve = curve.filter(|_| kind == EC_PUBLIC_KEY && algorithm.is_empty());
+    if let Some(curve) = curve.filter(|curve| is_large(curve)) {
+        let key = LargeKey::from_sec1(curve, bits);
+        return Some(key.map_or(CertifiedKey::Malformed, |key| {
+            CertifiedKey::Known(Key::Large(key))
+        }));
+    }
+    if curve != Some(P256) {
         return Some(CertifiedKey::Other);
     }
     // Go takes the uncompressed form only.
@@ -519,8 +564,9 @@ impl Crl {
         }
         let seal = match signed.seal {
             // A peer reads this signature leniently and writes it again.
-            Some(Seal::Ecdsa(digest, signature)) => {
-                Some(OwnSeal::Ecdsa(digest, ecdsa_der::parse_go(signature).ok()?))
+            Some(Seal::Ecdsa(hash, signature)) => {
+                Numbers::parse_go(signature)?;
+                Some(OwnSeal::Ecdsa(hash.digest(signed.tbs), signature.to_vec()))
             }
             Some(Seal::Ed25519(signature)) => Some(OwnSeal::Ed25519(signed.tbs.to_vec(), signature.to_vec())),
             None => None,
@@ -536,14 +582,19 @@ impl Crl {
     pub fn is_signed_by(&self, key: &Key, verifier: &Verifier) -> bool {
         match (key, &self.seal) {
             (Key::P256(key), Some(OwnSeal::Ecdsa(digest, signature))) => {
-                let (digest, signature) = (*digest, SignatureBytes::Parsed(*signature));
-                verifier
-                    .verify(&Item {
+                let digest = leftmost_256_bits(digest);
+                ecdsa_der::parse_go(signature).is_ok_and(|signature| {
+                    let signature = SignatureBytes::Parsed(signature);
+                    let item = Item {
                         key,
                         digest,
                         signature,
-                    })
-                    .is_valid()
+                    };
+                    verifier.verify(&item).is_valid()
+                })
+            }
+            (Key::Large(key), Some(OwnSeal::Ecdsa(digest, signature))) => {
+                Numbers::parse_go(signature).is_some_and(|signature| key.verify(digest, &signature))
             }
             (Key::Ed25519(key), Some(OwnSeal::Ed25519(signed, signature))) => {
                 ed25519::verify(key, &[signed], signature)

@@ -330,3 +330,25 @@ fn a_snapshot_is_compared_with_a_ledger() {
     );
     assert!(compared.first_block.is_some());
 }
+
+/// A real peer's snapshots have no difference from the ledgers of all their blocks, keys that expired among them.
+#[test]
+fn real_snapshots_are_what_the_blocks_give() {
+    for (set, count) in [("btl", 75), ("ed25519", 25), ("msp", 43)] {
+        let Some(folder) = beside(&format!("dev-live/{set}")) else {
+            return;
+        };
+        let look = Look::open(ledger_of(&folder, count), &Options::default(), None).unwrap();
+        let mut files = Folder(folder.join("snapshot"));
+        let head = Head::read(&mut files).unwrap();
+        let ours = validator_at(&look.blocks, &Options::default(), head.last).unwrap();
+        let compared = compare_snapshot(&mut files, &head, &ours).unwrap();
+        assert_eq!(
+            (compared.count, compared.first_block),
+            (0, None),
+            "{set}: {compared:?}"
+        );
+        assert_eq!(compared.keys, ours.state().len() as u64, "{set}");
+        assert_eq!(compared.ids, ours.ids().len() as u64, "{set}");
+    }
+}

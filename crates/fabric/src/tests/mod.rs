@@ -1,6 +1,7 @@
 //! Tests that look behind the public face of the crate.
 
 mod crafted;
+mod curves;
 mod early;
 mod expiry;
 mod hostile;
