@@ -87,7 +87,7 @@ fn p384_signature(numbers: &Numbers) -> Option<p384::ecdsa::Signature> {
         padded::<P384_BYTES>(&numbers.r)?,
         padded::<P384_BYTES>(&numbers.s)?,
     );
-    p384::ecdsa::Signature::from_scalars(r, s).ok()
+    p384::ecdsa::Signature::from_slice(&[r, s].concat()).ok()
 }
 
 fn p521_signature(numbers: &Numbers) -> Option<p521::ecdsa::Signature> {
@@ -95,7 +95,7 @@ fn p521_signature(numbers: &Numbers) -> Option<p521::ecdsa::Signature> {
         padded::<P521_BYTES>(&numbers.r)?,
         padded::<P521_BYTES>(&numbers.s)?,
     );
-    p521::ecdsa::Signature::from_scalars(r, s).ok()
+    p521::ecdsa::Signature::from_slice(&[r, s].concat()).ok()
 }
 
 impl LargeKey {
