@@ -6,7 +6,7 @@ use super::{Out, admit, denied, only_message, signed_message};
 use crate::deliver::{Client, Shared};
 use crate::filtered;
 use crate::messages::{Position, SeekPosition};
-use crate::session::{Session, aside, stopped};
+use crate::session::{Session, WITHHELD, aside, stopped};
 use crate::source::{Source, Unavailable};
 use bytes::Bytes;
 use lineside_fabric::TxCode;
