@@ -339,7 +339,7 @@ fn a_replica_that_stopped_goes_on_with_a_version_that_decides_the_block() {
                 "{why}"
             );
             assert_eq!(fabric.height_at_start, height_at_start as u64);
-            assert_eq!(service.tip.unwrap().height, undecided as u64 - 1);
+            assert_eq!(service.tip.unwrap().height as usize, undecided - 1);
             let (.., snapshot) = status(&*running);
             assert!(
                 snapshot.faults().iter().any(|fault| fault.contains(&why)),
