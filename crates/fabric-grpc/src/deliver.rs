@@ -5,10 +5,11 @@ use crate::messages::{
     Delivered, Envelope, FAIL_IF_NOT_READY, HEADER_WITH_SIG_BYTES, Position, SeekInfo, SeekPosition, status,
 };
 use crate::request;
-use crate::session::{Session, aside, now_ns, stopped};
+use crate::session::{Session, WITHHELD, aside, now_ns, stopped};
 use crate::source::{Source, Unavailable};
 use lineside_grpc::{Answers, Peer};
 use prost::Message;
+use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tonic::{Status, Streaming};
@@ -133,6 +134,22 @@ fn header_fault(shared: &Shared, peer: &Peer, request: &request::Request) -> Opt
     None
 }
 
+/// Returns the status, and its reason, with which a request ends whose client may not have blocks now; `None`: it may.
+async fn refusal(
+    session: &mut Session,
+    source: &Arc<dyn Source>,
+) -> Result<Option<(i32, &'static str)>, End> {
+    match session.permitted().await {
+        Ok(true) => Ok(None),
+        Ok(false) => Ok(Some((
+            status::FORBIDDEN,
+            "the channel's policy does not permit it",
+        ))),
+        Err(_) if source.withholds() => Ok(Some((status::SERVICE_UNAVAILABLE, WITHHELD))),
+        Err(failed) => Err(failed.into()),
+    }
+}
+
 /// Answers one request; the blocks are sent, and its status is returned.
 async fn answer(
     shared: &Shared,
@@ -162,18 +179,22 @@ async fn answer(
         source,
         kind.resource(),
         request.creator,
-        &envelope.payload,
+        envelope.payload,
         envelope.signature,
     );
-    if !session.permitted().await? {
-        return refused(status::FORBIDDEN, "the channel's policy does not permit it");
+    if let Some((code, what)) = refusal(&mut session, source).await? {
+        return refused(code, what);
     }
     let (Some(start), Some(stop)) = (&seek.start, &seek.stop) else {
         return refused(status::BAD_REQUEST, "it has no start or no stop");
     };
     let mut heights = source.heights();
-    let Some((first, last)) = range(start, stop, *heights.borrow_and_update()) else {
-        return refused(status::NOT_FOUND, "it starts beyond the next block");
+    let there = source.first()..*heights.borrow_and_update();
+    let Some((first, last)) = range(start, stop, there) else {
+        return refused(
+            status::NOT_FOUND,
+            "it starts beyond the next block, or before the first that is there",
+        );
     };
     if last < first {
         return refused(status::BAD_REQUEST, "it stops before it starts");
@@ -183,11 +204,14 @@ async fn answer(
             return refused(status::NOT_FOUND, "the block is not there yet");
         }
         tokio::select! {
-            ready = heights.wait_for(|height| *height > number) => if ready.is_err() {
+            ready = heights.wait_for(|height| *height > number || source.withholds()) => if ready.is_err() {
                 return Ok(status::SERVICE_UNAVAILABLE);
             },
             () = out.closed() => return Err(End::Gone),
             () = stopped(shared.stopping.clone()) => return Ok(status::SERVICE_UNAVAILABLE),
+        }
+        if source.withholds() {
+            return refused(status::SERVICE_UNAVAILABLE, WITHHELD);
         }
         let bare = seek.content_type == HEADER_WITH_SIG_BYTES;
         let block = tokio::select! {
@@ -195,11 +219,8 @@ async fn answer(
             () = out.closed() => return Err(End::Gone),
             () = stopped(shared.stopping.clone()) => return Ok(status::SERVICE_UNAVAILABLE),
         };
-        if !session.permitted().await? {
-            return refused(
-                status::FORBIDDEN,
-                "the channel's policy does not permit it any more",
-            );
+        if let Some((code, what)) = refusal(&mut session, source).await? {
+            return refused(code, what);
         }
         let block = block.map_err(|error| {
             tracing::warn!(number, "a block cannot be served: {error}");
@@ -244,9 +265,14 @@ fn read(source: &dyn Source, kind: Kind, number: u64, bare: bool) -> Result<Deli
     })
 }
 
-/// First and last block, when there are `height`; `None` where the first can be neither had nor waited for.
-fn range(start: &SeekPosition, stop: &SeekPosition, height: u64) -> Option<(u64, u64)> {
-    let newest = height.saturating_sub(1);
+/// First and last block, when those of `there` can be had; `None` where the first can be neither had nor waited for.
+fn range(start: &SeekPosition, stop: &SeekPosition, there: Range<u64>) -> Option<(u64, u64)> {
+    let (earliest, height) = (there.start, there.end);
+    let newest = match height.saturating_sub(1) {
+        // After a snapshot a peer has no newest block before the next one.
+        last if last < earliest => height,
+        last => last,
+    };
     let first = match start.position.as_ref()? {
         Position::Oldest(_) => 0,
         Position::Newest(_) => newest,
@@ -254,6 +280,9 @@ fn range(start: &SeekPosition, stop: &SeekPosition, height: u64) -> Option<(u64,
         Position::Specified(at) => at.number,
         Position::NextCommit(_) => height,
     };
+    if first < earliest {
+        return None;
+    }
     let last = match &stop.position {
         Some(Position::Oldest(_)) => first,
         Some(Position::Newest(_)) if start == stop => first,
@@ -275,8 +304,9 @@ mod tests {
     fn positions_are_a_peers() {
         let (oldest, newest) = (Position::Oldest(Empty {}), Position::Newest(Empty {}));
         let next = Position::NextCommit(Empty {});
-        let range =
-            |start: &Position, stop: &Position| super::range(&start.clone().into(), &stop.clone().into(), 10);
+        let range = |start: &Position, stop: &Position| {
+            super::range(&start.clone().into(), &stop.clone().into(), 0..10)
+        };
         let at = Position::block;
         assert_eq!(range(&oldest, &newest), Some((0, 9)));
         assert_eq!(range(&oldest, &oldest), Some((0, 0)));
@@ -290,10 +320,20 @@ mod tests {
         assert_eq!(range(&at(5), &at(3)), Some((5, 3)));
         assert_eq!(range(&at(5), &next), Some((5, u64::MAX)));
         let nothing = SeekPosition::default();
-        assert_eq!(super::range(&nothing, &nothing, 10), None);
+        assert_eq!(super::range(&nothing, &nothing, 0..10), None);
         assert_eq!(
-            super::range(&newest.clone().into(), &newest.into(), 0),
+            super::range(&newest.clone().into(), &newest.clone().into(), 0..0),
             Some((0, 0))
         );
+        // After a snapshot of blocks 0 to 6, as a peer that was started from it.
+        let joined = |start: &Position, stop: &Position| {
+            super::range(&start.clone().into(), &stop.clone().into(), 7..10)
+        };
+        assert_eq!(joined(&oldest, &newest), None);
+        assert_eq!(joined(&newest, &at(9)), Some((9, 9)));
+        assert_eq!(joined(&at(6), &at(8)), None);
+        assert_eq!(joined(&at(7), &at(8)), Some((7, 8)));
+        let fresh = super::range(&newest.into(), &at(u64::MAX).into(), 7..7);
+        assert_eq!(fresh, Some((7, u64::MAX)));
     }
 }

@@ -15,6 +15,7 @@ mod deliver;
 mod filtered;
 mod foreign;
 pub mod gateway;
+mod left;
 pub mod messages;
 #[cfg(feature = "laboratory")]
 pub mod mock;

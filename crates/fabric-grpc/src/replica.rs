@@ -10,7 +10,7 @@ use lineside_fabric::state::TxId;
 use lineside_journal::Disk;
 use lineside_verify::Verifier;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -28,6 +28,8 @@ pub struct Committed<D: Disk> {
     config: Mutex<Arc<Config>>,
     /// Counts configurations.
     configs: AtomicU64,
+    /// It is not known any more who may read.
+    withheld: AtomicBool,
     verifier: Verifier,
 }
 
@@ -52,6 +54,7 @@ pub fn committed<D: Disk>(replica: &Replica<D>) -> io::Result<Option<Teller<D>>>
         heights: watch::Sender::new(replica.durable()),
         config: Mutex::new(validator.shared_config()),
         configs: AtomicU64::new(0),
+        withheld: AtomicBool::new(false),
         verifier: Verifier::default(),
     });
     let (taken, told) = channel();
@@ -100,16 +103,28 @@ impl<D: Disk> Teller<D> {
 
     /// The replica has taken block `number`, and `validator` is its validator now.
     pub fn taken(&self, number: u64, validator: &Validator) {
-        let now = validator.shared_config();
+        self.configured(validator.shared_config());
+        if let Some(taken) = &self.taken {
+            // Who shows them ends only with writing, which the next block meets.
+            let _ = taken.send(number);
+        }
+    }
+}
+
+impl<D: Disk> Teller<D> {
+    /// The channel has this configuration now: it says who may read.
+    pub fn configured(&self, now: Arc<Config>) {
         let mut config = lock(&self.committed.config);
         if !Arc::ptr_eq(&config, &now) {
             *config = now;
             self.committed.configs.fetch_add(1, Ordering::Relaxed);
         }
-        if let Some(taken) = &self.taken {
-            // Who shows them ends only with writing, which the next block meets.
-            let _ = taken.send(number);
-        }
+    }
+
+    /// The channel's configuration is not known any more: nothing more is served to anyone.
+    pub fn withhold(&self) {
+        self.committed.withheld.store(true, Ordering::Release);
+        self.committed.heights.send_modify(|_| ());
     }
 }
 
@@ -136,6 +151,10 @@ impl<D: Disk> Source for Committed<D> {
         self.heights.subscribe()
     }
 
+    fn first(&self) -> u64 {
+        self.blocks.first()
+    }
+
     fn block(&self, number: u64) -> Result<Bytes, Unavailable> {
         let stored = self.blocks.block(number);
         stored
@@ -153,6 +172,10 @@ impl<D: Disk> Source for Committed<D> {
 
     fn config_sequence(&self) -> u64 {
         self.configs.load(Ordering::Relaxed)
+    }
+
+    fn withholds(&self) -> bool {
+        self.withheld.load(Ordering::Acquire)
     }
 
     fn permits(&self, resource: &str, by: SignedBy<'_>) -> bool {

@@ -3,11 +3,13 @@
 use crate::source::Source;
 use bytes::Bytes;
 use lineside_fabric::access::{SignedBy, expires_s};
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use tonic::Status;
+
+/// Reason why a source that withholds its blocks gives none.
+pub(crate) const WITHHELD: &str = "the channel's configuration is not known any more, nor who may read";
 
 /// Signed request of a client for a resource of a channel.
 pub(crate) struct Session {
@@ -15,7 +17,8 @@ pub(crate) struct Session {
     /// Name of the resource in the channel's ACLs.
     resource: String,
     creator: Vec<u8>,
-    digest: [u8; 32],
+    /// Bytes that the client signed.
+    signed: Bytes,
     signature: Bytes,
     ends_s: Option<i64>,
     /// The configuration under which it was permitted.
@@ -28,7 +31,7 @@ impl Session {
         source: &Arc<dyn Source>,
         resource: &str,
         creator: Vec<u8>,
-        signed: &[u8],
+        signed: Bytes,
         signature: Bytes,
     ) -> Self {
         Self {
@@ -36,7 +39,7 @@ impl Session {
             resource: resource.to_owned(),
             ends_s: expires_s(&creator),
             creator,
-            digest: Sha256::digest(signed).into(),
+            signed,
             signature,
             sequence: None,
         }
@@ -46,7 +49,7 @@ impl Session {
     /// policy permits it. The policy is evaluated again only after the configuration changed.
     ///
     /// # Errors
-    /// INTERNAL: the thread that verifies failed.
+    /// UNAVAILABLE: the source withholds its blocks. INTERNAL: the thread that verifies failed.
     pub async fn permitted(&mut self) -> Result<bool, Status> {
         if self
             .ends_s
@@ -54,17 +57,21 @@ impl Session {
         {
             return Ok(false);
         }
+        if self.source.withholds() {
+            return Err(Status::unavailable(WITHHELD));
+        }
         // Read before it is asked: a change in between is seen the next time.
         let sequence = self.source.config_sequence();
         if self.sequence.is_some_and(|seen| seen >= sequence) {
             return Ok(true);
         }
         let (source, resource) = (self.source.clone(), self.resource.clone());
-        let (creator, digest, signature) = (self.creator.clone(), self.digest, self.signature.clone());
+        let (creator, signed) = (self.creator.clone(), self.signed.clone());
+        let signature = self.signature.clone();
         let permitted = aside(move || {
             let by = SignedBy {
                 identity: &creator,
-                digest,
+                message: &signed,
                 signature: &signature,
             };
             source.permits(&resource, by)

@@ -2,7 +2,8 @@
 
 use lineside_fabric::pem;
 use lineside_fabric::proto::wire;
-use lineside_fabric::x509::{Certificate, Signed};
+use lineside_fabric::signature::Key;
+use lineside_fabric::x509::{Certificate, CertifiedKey, Signed};
 use lineside_util::key_file::{KeyFileError, read_owner_only};
 use p256::SecretKey;
 use p256::ecdsa::signature::Signer as _;
@@ -98,10 +99,11 @@ impl Signer {
         let Some(der) = pem::decode(certificate) else {
             return Err(SetupError::Certificate);
         };
-        let parsed = Signed::parse(&der).and_then(|signed| Certificate::parse(&signed));
-        let public = parsed
-            .and_then(|certificate| certificate.key)
-            .ok_or(SetupError::Certificate)?;
+        let parsed = Signed::parse(&der).and_then(|signed| Certificate::parse(&signed, None));
+        // A replica itself signs with P-256 only.
+        let Some(CertifiedKey::Known(Key::P256(public))) = parsed.map(|certificate| certificate.key) else {
+            return Err(SetupError::Certificate);
+        };
         let text = std::str::from_utf8(key).map_err(|_| SetupError::Key)?;
         let secret = SecretKey::from_pkcs8_pem(text).or_else(|_| SecretKey::from_sec1_pem(text));
         let key = SigningKey::from(secret.map_err(|_| SetupError::Key)?);

@@ -24,8 +24,14 @@ pub trait Source: Send + Sync + 'static {
     /// The channel's name.
     fn channel(&self) -> &str;
 
-    /// How many blocks there are; it changes when one is committed. A block below it can be had.
+    /// How many blocks there are; it changes when one is committed. A block below it, from the first
+    /// on, can be had.
     fn heights(&self) -> watch::Receiver<u64>;
+
+    /// The number of the first block that can be had; more than 0 where the channel was joined from a snapshot.
+    fn first(&self) -> u64 {
+        0
+    }
 
     /// A block, as it was committed.
     ///
@@ -57,6 +63,13 @@ pub trait Source: Send + Sync + 'static {
 
     /// Whether who signed a request may have a resource (`event/Block`, `event/FilteredBlock`).
     fn permits(&self, resource: &str, by: SignedBy<'_>) -> bool;
+
+    /// Whether nothing is served, since it is not known any more who may read. Then calls for blocks end with status 503,
+    /// and all others with UNAVAILABLE. A source that begins to withhold its blocks notifies the receivers of
+    /// [`heights`](Self::heights).
+    fn withholds(&self) -> bool {
+        false
+    }
 }
 
 /// Who may read from [`Memory`].

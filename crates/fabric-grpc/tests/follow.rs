@@ -4,6 +4,7 @@ mod common;
 
 use common::{CHANNEL, Network, blocks, recorded};
 use lineside_fabric::block::Block;
+use lineside_fabric::listing::Listing;
 use lineside_fabric::proto::Arena;
 use lineside_fabric::{Options as Validation, Validator, replay};
 use lineside_fabric_grpc::client::{Ahead, Follower, Left, Next, Options, Received, follow, follow_ahead};
@@ -107,6 +108,10 @@ async fn validated(folder: PathBuf) {
             );
         }
         validator.commit(validated);
+        if let Some(listing) = Listing::read(&folder, number).unwrap() {
+            let differences = listing.differences(validator.state());
+            assert_eq!(differences, Vec::<String>::new(), "after block {number}");
+        }
         if number == last { Next::Stop } else { Next::Taken }
     });
     tokio::time::timeout(Duration::from_secs(120), follow)
@@ -117,12 +122,16 @@ async fn validated(folder: PathBuf) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_blocks_in_the_repository_validated_from_deliver() {
-    validated(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge")).await;
+    let data = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data");
+    for set in ["edge", "btl", "ed25519", "msp"] {
+        validated(data.join(set)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_recorded_sets_validated_from_deliver() {
-    for set in ["dev", "dev-edge"] {
+    let live = ["dev-live/btl", "dev-live/ed25519", "dev-live/msp"];
+    for set in ["dev", "dev-edge"].into_iter().chain(live) {
         let Some(folder) = recorded(set) else { return };
         validated(folder).await;
     }

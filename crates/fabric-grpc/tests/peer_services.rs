@@ -562,6 +562,63 @@ async fn queries_give_the_blocks_and_transactions_of_a_ledger() {
     replica.stop().unwrap();
 }
 
+/// Where it is not known any more who may read, calls that wait end, and so do new ones, also of clients who could read
+/// before.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_answered_where_the_configuration_is_not_known() {
+    let network = Network::new();
+    let (mut replica, _) = Replica::open(SimDisk::new(5), Setup::default(), None).unwrap();
+    replica.add(network.genesis(0, MEMBER, &[])).unwrap();
+    replica.flush().unwrap();
+    let teller = committed(&replica).unwrap().unwrap();
+    let sources: Vec<Arc<dyn Source>> = vec![teller.committed()];
+    let server = start("127.0.0.1:0", None, Role::Peer, sources, Limits::default());
+    let server = server.await.unwrap();
+    let (channel, user) = (connect(server.address, None, None).await, network.client());
+    let commit = CommitStatusRequest {
+        transaction_id: "none".into(),
+        channel_id: CHANNEL.into(),
+        identity: user.identity().to_vec(),
+    };
+    let events = ChaincodeEventsRequest {
+        channel_id: CHANNEL.into(),
+        chaincode_id: "cc".into(),
+        identity: user.identity().to_vec(),
+        start_position: Some(Position::block(0).into()),
+        after_transaction_id: String::new(),
+    };
+    let (commit, events) = (signed(&user, &commit), signed(&user, &events));
+    let waiting = tokio::spawn({
+        let (channel, commit) = (channel.clone(), commit.clone());
+        async move { status_of(&channel, commit).await }
+    });
+    let streaming = tokio::spawn({
+        let (channel, events) = (channel.clone(), events.clone());
+        async move { ended(&channel, events).await }
+    });
+    let info = || proposal(&user, "", "qscc", &[b"GetChainInfo", CHANNEL.as_bytes()]);
+    let channels = || proposal(&user, "", "cscc", &[b"GetChannels"]);
+    assert_eq!(propose(&channel, info()).await.status, 200);
+    assert_eq!(propose(&channel, channels()).await.status, 200);
+    assert!(!waiting.is_finished() && !streaming.is_finished());
+
+    teller.withhold();
+    assert_eq!(waiting.await.unwrap(), Err(Code::Unavailable));
+    assert_eq!(streaming.await.unwrap(), Code::Unavailable);
+    assert_eq!(status_of(&channel, commit).await, Err(Code::Unavailable));
+    assert_eq!(ended(&channel, events).await, Code::Unavailable);
+    let refused = one::<_, ProposalResponse>(&channel, PROPOSE, info())
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable);
+    assert!(
+        refused.message().contains("configuration is not known"),
+        "{refused}"
+    );
+    assert_eq!(propose(&channel, channels()).await.status, 500);
+    server.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn queries_without_an_answer_say_why() {
     let server = Server::plain(2).await;

@@ -253,3 +253,34 @@ async fn only_readers_of_the_channel_are_served() {
     assert_eq!(first(endpoint, stranger).await, Err(Left::Status(403)));
     server.stop().await.unwrap();
 }
+
+/// Where it is not known any more who may read, a stream that waits for a block ends with 503, and so do new calls,
+/// also of those who could read before.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_served_where_the_configuration_is_not_known() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut replica = replica(directory.path());
+    let network = Network::new();
+    replica.add(network.genesis(0, MEMBER, &[])).unwrap();
+    replica.flush().unwrap();
+    let teller = committed(&replica).unwrap().unwrap();
+    let sources: Vec<Arc<dyn Source>> = vec![teller.committed()];
+    let server = start("127.0.0.1:0", None, Role::Peer, sources, Limits::default())
+        .await
+        .unwrap();
+    let endpoint = server.address.to_string();
+    let (left, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let mut options = Options::new(vec![endpoint.clone()], network.client(), CHANNEL, 0);
+    options.service = Service::Peer;
+    options.on_left = Some(Arc::new(move |_, why| drop(left.send(why.clone()))));
+    let mut follower = Follower::new(options);
+    assert_eq!(follower.next().await.number, 0);
+    let waiting = tokio::spawn(async move { follower.next().await.number });
+    teller.withhold();
+    let patience = Duration::from_secs(30);
+    let ended = tokio::time::timeout(patience, told.recv()).await.unwrap();
+    assert_eq!(ended, Some(Left::Status(503)));
+    assert_eq!(first(endpoint, network.client()).await, Err(Left::Status(503)));
+    waiting.abort();
+    server.stop().await.unwrap();
+}

@@ -2,10 +2,10 @@
 
 use crate::watch::Watch;
 use anyhow::bail;
-use lineside_fabric::Error;
 use lineside_fabric::early::EarlyWork;
 use lineside_fabric::ledger::{Added, LedgerError, Replica};
-use lineside_fabric_grpc::client::{Ahead, Received};
+use lineside_fabric::{Configurations, Error};
+use lineside_fabric_grpc::client::{Ahead, Next, Received};
 use lineside_fabric_grpc::replica::Teller;
 use lineside_journal::Disk;
 use std::io;
@@ -20,6 +20,8 @@ pub struct BlockIntake<D: Disk> {
     watch: Arc<Watch>,
     /// Reason why no further block is taken.
     stopped: Option<String>,
+    /// Follows the channel's configuration from the block on that cannot be decided.
+    configurations: Option<Configurations>,
 }
 
 impl<D: Disk> BlockIntake<D> {
@@ -30,6 +32,7 @@ impl<D: Disk> BlockIntake<D> {
             teller,
             watch,
             stopped: None,
+            configurations: None,
         }
     }
 
@@ -75,8 +78,44 @@ impl<D: Disk> BlockIntake<D> {
             // The block is asked for again later.
             Err(error @ LedgerError::Full { .. }) => Ahead::Back(self.replica.next(), error.to_string()),
             Err(error) => {
+                if let LedgerError::Validation {
+                    source: Error::Stop(_),
+                    ..
+                } = &error
+                {
+                    self.configurations = self.replica.validator().map(Configurations::after);
+                }
                 self.give_up(error.to_string());
                 Ahead::Stop
+            }
+        }
+    }
+
+    /// Returns the number of the block from which on only the channel's configuration is followed; `None` unless the
+    /// replica stopped before a block that it cannot decide.
+    pub fn next_configuration(&self) -> Option<u64> {
+        self.configurations.as_ref().map(Configurations::next)
+    }
+
+    /// Takes the next block after a stop, for the configuration that it may set: clients that this configuration does
+    /// not let read get no further answer. Where a configuration is not known, nothing is served any more, and no
+    /// further block is needed.
+    pub fn follow_configuration(&mut self, received: &Received) -> Next {
+        let Some(configurations) = &mut self.configurations else {
+            return Next::Stop;
+        };
+        match configurations.follow(&received.bytes) {
+            Ok(None) => Next::Taken,
+            Ok(Some(config)) => {
+                self.teller.configured(config);
+                Next::Taken
+            }
+            Err(Error::Refused(why)) => Next::Refused(why.to_string()),
+            Err(error) => {
+                let why = format!("block {}: nothing is served any more: {error}", received.number);
+                self.watch.withheld(&why);
+                self.teller.withhold();
+                Next::Stop
             }
         }
     }
@@ -198,6 +237,26 @@ mod tests {
         }
         assert_eq!(intake.stopped(), None);
         intake.close().unwrap();
+    }
+
+    #[test]
+    fn configurations_are_followed_after_a_stop() {
+        let (mut intake, blocks) = intake(&SimDisk::new(5));
+        assert!(intake.next_configuration().is_none());
+        let taken = received(1, &blocks[1]).unwrap();
+        assert!(matches!(intake.follow_configuration(&taken), Next::Stop));
+        // As after a stop before block 1.
+        intake.give_up("block 1: a reason".to_owned());
+        intake.configurations = intake.replica.validator().map(Configurations::after);
+        for number in 1..5 {
+            assert_eq!(intake.next_configuration(), Some(number));
+            let wrong = received(number, &blocks[number as usize + 1]).unwrap();
+            assert!(matches!(intake.follow_configuration(&wrong), Next::Refused(_)));
+            let next = received(number, &blocks[number as usize]).unwrap();
+            assert!(matches!(intake.follow_configuration(&next), Next::Taken));
+        }
+        assert_eq!(intake.next_number(), 1);
+        assert!(intake.close().is_err());
     }
 
     #[test]

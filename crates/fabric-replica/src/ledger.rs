@@ -20,6 +20,11 @@ pub fn state_folder(data: &Path) -> PathBuf {
     data.join("state")
 }
 
+/// Returns the file of the index of written keys in a ledger's directory.
+pub fn history_file(data: &Path) -> PathBuf {
+    data.join("history")
+}
+
 /// Opens the ledger in the directory `data`, whose lock `disk` holds, or begins one. Returns also what the operator
 /// should know of damage that was repaired.
 ///
@@ -51,6 +56,7 @@ pub fn open(
             true => StateStore::Disk(folder.clone()),
             false => StateStore::Memory,
         },
+        history: Some(history_file(data)),
         ..Setup::default()
     };
     let (replica, opened) = Replica::open(disk, setup, results)
@@ -84,7 +90,7 @@ pub fn begin_channel<D: Disk>(replica: &mut Replica<D>, genesis: Option<Vec<u8>>
         }
         None if replica.next() == 0 => bail!(
             "the ledger is empty: `genesis` (--genesis FILE) gives the channel's first block, which nobody else \
-             vouches for"
+             vouches for; or `lineside fabric join` makes the ledger from a peer's snapshot"
         ),
         Some(bytes) if !begins_with(replica, &bytes) => {
             bail!("`genesis` (--genesis FILE): the ledger begins with another block");
@@ -94,9 +100,16 @@ pub fn begin_channel<D: Disk>(replica: &mut Replica<D>, genesis: Option<Vec<u8>>
     Ok(())
 }
 
-/// Returns whether the first block of the ledger is `genesis`.
+/// Returns whether the first block of the ledger is `genesis`. A ledger that was joined from a snapshot does not have
+/// its first block; there only the channel's name is compared.
 pub fn begins_with<D: Disk>(replica: &Replica<D>, genesis: &[u8]) -> bool {
     let arena = Arena::new();
+    if replica.blocks().first() > 0 {
+        let channel = Block::read(genesis, &arena)
+            .ok()
+            .and_then(|block| block.channel());
+        return replica.validator().map(|validator| validator.channel()) == channel.as_deref();
+    }
     let hash = Block::read(genesis, &arena).map(|block| block.hash());
     hash.is_ok_and(|hash| replica.blocks().number_of(&hash) == Some(0))
 }

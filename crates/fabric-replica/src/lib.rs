@@ -16,6 +16,7 @@
 pub mod config;
 pub mod files;
 pub mod intake;
+pub mod join;
 pub mod ledger;
 pub mod service;
 pub mod status;

@@ -11,7 +11,7 @@ use anyhow::{Context, anyhow};
 use lineside_fabric::early::EarlyWork;
 use lineside_fabric::ledger::results::{Publisher, Results};
 use lineside_fabric::ledger::{Replica, Waiter};
-use lineside_fabric_grpc::client::{Options, follow_ahead};
+use lineside_fabric_grpc::client::{Options, follow as follow_blocks, follow_ahead};
 use lineside_fabric_grpc::replica::committed;
 use lineside_fabric_grpc::serve::Role;
 use lineside_fabric_grpc::{Running as Server, ServerTls, Source, start as start_server};
@@ -326,27 +326,39 @@ fn spawn_following(
     let run = move || {
         let watch = intake.watch();
         let _panics = PanicIsShown(&watch);
-        let channel = options.channel.clone();
-        let is_over = runtime.block_on(async {
+        let over = follow_all(&mut intake, udp, options);
+        runtime.block_on(async {
             tokio::select! {
-                followed = follow(&mut intake, udp, options) => Some(followed),
-                _ = ended => None,
+                () = over => {}
+                _ = ended => {}
             }
         });
-        if let Some(followed) = is_over {
-            if let Err(error) = followed {
-                intake.give_up(format!("UDP: {error}"));
-            }
-            let why = intake.stopped().unwrap_or_default();
-            tracing::warn!(
-                channel,
-                "nothing more is taken, and what there is is served on: {why}"
-            );
-        }
         intake
     };
     let thread = std::thread::Builder::new().name("fabric-follow".into());
     Ok(thread.spawn(run)?)
+}
+
+/// Takes blocks until the intake gives up, then follows the channel's configuration as long as it is known.
+async fn follow_all(intake: &mut BlockIntake<FsDisk>, udp: Option<(UdpSource, EarlyWork)>, options: Options) {
+    let channel = options.channel.clone();
+    let mut after = options.clone();
+    if let Err(error) = follow(intake, udp, options).await {
+        intake.give_up(format!("UDP: {error}"));
+    }
+    let why = intake.stopped().unwrap_or_default();
+    tracing::warn!(
+        channel,
+        "nothing more is taken, and what there is is served on: {why}"
+    );
+    if let Some(next) = intake.next_configuration() {
+        after.from = next;
+        follow_blocks(after, |received| intake.follow_configuration(&received)).await;
+        tracing::warn!(
+            channel,
+            "the channel's configuration is not known any more, and nothing is served"
+        );
+    }
 }
 
 /// Takes blocks until the intake gives up.

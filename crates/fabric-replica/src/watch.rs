@@ -138,6 +138,15 @@ impl Watch {
         (now.left, now.without_since) = (None, None);
     }
 
+    /// Notes that nothing is served any more either, and why.
+    pub fn withheld(&self, why: &str) {
+        let mut now = self.now();
+        now.stopped = Some(match now.stopped.take() {
+            Some(stopped) => format!("{stopped}; {why}"),
+            None => why.to_owned(),
+        });
+    }
+
     /// Returns a function that notes a source that is left, and then calls `told`, unless it says the same as before:
     /// of those only each 2nd, 4th, 8th and so on. A source that is left because its channel is idle is no failure.
     pub fn on_left(self: &Arc<Self>, told: Option<OnLeft>) -> OnLeft {

@@ -1,7 +1,7 @@
 //! The service as the daemon runs it: parsed from a section, started, watched by its status, stopped, started again.
 
 use bytes::Bytes;
-use lineside_fabric::TxCode;
+use lineside_fabric::{Options as Validation, TxCode, Validator, laboratory};
 use lineside_fabric_grpc::mock::{Blocks, Orderer};
 use lineside_fabric_grpc::source::{Access, Memory};
 use lineside_fabric_maker::{Blocks as Maker, Network, Options as Members, Workload};
@@ -80,11 +80,21 @@ fn edge(runtime: &Runtime) -> Channel {
 
 /// A channel that is made here, and the number of its valid transactions.
 fn made(runtime: &Runtime) -> (Channel, usize) {
-    let network = Arc::new(Network::new(7, Members::default()));
+    made_with(runtime, "lab", 0)
+}
+
+/// One with this name, whose configuration changes every so many blocks; 0: never.
+fn made_with(runtime: &Runtime, name: &str, config_every: u64) -> (Channel, usize) {
+    let members = Members {
+        channel: name.to_owned(),
+        ..Members::default()
+    };
+    let network = Arc::new(Network::new(7, members));
     let workload = Workload {
         keys: 60,
         block: 5,
         transactions: 30,
+        config_every,
         ..Workload::default()
     };
     let (mut blocks, mut valid) = (Vec::new(), 0);
@@ -92,7 +102,7 @@ fn made(runtime: &Runtime) -> (Channel, usize) {
         valid += made.codes.iter().filter(|code| **code == TxCode::Valid).count();
         blocks.push(made.bytes.into());
     }
-    (channel_of(runtime, "lab", blocks, &network), valid)
+    (channel_of(runtime, name, blocks, &network), valid)
 }
 
 impl Channel {
@@ -297,6 +307,60 @@ fn two_channels_do_not_disturb_one_another() {
     lab.orderer.blocks.show(u64::MAX);
     let (service, _) = wait_for_height(&*second, lab.blocks.len());
     assert_eq!(service.labelled["transactions"]["VALID"], valid as u64);
+}
+
+/// A stop before a block that a version cannot decide leaves nothing in the ledger: the same version stops again, and
+/// one that can decide the block goes on, without a repair. In between the channel's configurations are followed.
+#[test]
+fn a_replica_that_stopped_goes_on_with_a_version_that_decides_the_block() {
+    let runtime = Runtime::new().unwrap();
+    for state in ["memory", "fjall"] {
+        let name = format!("undecided-{state}");
+        let (channel, _) = made_with(&runtime, &name, 2);
+        let count = channel.blocks.len();
+        let undecided = count / 2;
+        let mut all = Validator::new(&channel.blocks[0], Validation::default()).unwrap();
+        for block in &channel.blocks[1..] {
+            let validated = all.validate(block).unwrap();
+            all.commit(validated);
+        }
+        let mut section = channel.section();
+        section.set("state", state);
+        laboratory::leave_undecided(&name, Some(undecided as u64));
+        channel.orderer.blocks.show(u64::MAX);
+        for height_at_start in [1, undecided] {
+            let mut running = start(&section).unwrap();
+            let (service, fabric) = wait(&*running, |service, fabric| {
+                fabric.stopped.is_some() && service.host["height"] == undecided as u64
+            });
+            let why = fabric.stopped.unwrap();
+            assert!(
+                why.contains("transaction 0: a rule that a test leaves out"),
+                "{why}"
+            );
+            assert_eq!(fabric.height_at_start, height_at_start as u64);
+            assert_eq!(service.tip.unwrap().height as usize, undecided - 1);
+            let (.., snapshot) = status(&*running);
+            assert!(
+                snapshot.faults().iter().any(|fault| fault.contains(&why)),
+                "{snapshot}"
+            );
+            let stopped = running.stop(false).unwrap_err();
+            assert!(format!("{stopped:#}").contains(&why), "{stopped:#}");
+        }
+        laboratory::leave_undecided(&name, None);
+        let mut running = start(&section).unwrap();
+        let (_, fabric) = wait_for_height(&*running, count);
+        assert_eq!(fabric.height_at_start, undecided as u64);
+        let commit_hash = lineside_fabric::replay::hex(&all.commit_hash().unwrap());
+        assert_eq!(fabric.blocks[0].commit_hash, Some(commit_hash));
+        let (.., snapshot) = status(&*running);
+        assert!(
+            snapshot.faults().is_empty() && fabric.stopped.is_none(),
+            "{snapshot}"
+        );
+        running.stop(false).unwrap();
+    }
 }
 
 /// Blocks for a sender over UDP.

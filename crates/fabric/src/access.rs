@@ -5,9 +5,10 @@ use crate::msp::Resolution;
 use crate::pem;
 use crate::proto::{self, Arena, SerializedIdentity};
 use crate::rules::Rules;
-use crate::x509::{Certificate, Signed, is_low_s};
-use lineside_verify::encoding::der;
-use lineside_verify::{Item, SignatureBytes, Verifier};
+use crate::signature::{Unverified, verify_all};
+use crate::x509::{Certificate, Signed};
+use lineside_verify::Verifier;
+use lineside_verify::hash::sha256;
 
 /// What guards a resource for which the channel names no policy.
 const READERS: &str = "Application/Readers";
@@ -17,8 +18,8 @@ const READERS: &str = "Application/Readers";
 pub struct SignedBy<'a> {
     /// The signer, serialised.
     pub identity: &'a [u8],
-    /// SHA-256 of what is signed.
-    pub digest: [u8; 32],
+    /// All bytes that are signed.
+    pub message: &'a [u8],
     /// The signature.
     pub signature: &'a [u8],
 }
@@ -41,15 +42,11 @@ impl Config {
         else {
             return false;
         };
-        let Some(signature) = der::parse_go(by.signature).ok().filter(is_low_s) else {
-            return false;
-        };
-        let item = Item {
-            key: &identity.key,
-            digest: by.digest,
-            signature: SignatureBytes::Parsed(signature),
-        };
-        verifier.verify(&item).is_valid() && self.evaluate(path, &[&identity], rules)
+        let parts = || vec![by.message];
+        let digest = sha256(by.message);
+        let signed = Unverified::new(&identity.key, digest, parts, by.signature, rules);
+        let valid = verify_all(signed.as_slice(), verifier, rules) == [true];
+        valid && self.evaluate(path, &[&identity], rules)
     }
 }
 
@@ -58,5 +55,5 @@ pub fn expires_s(identity: &[u8]) -> Option<i64> {
     let arena = Arena::new();
     let identity: SerializedIdentity<'_> = proto::decode(identity, &arena).ok()?;
     let der = pem::decode(identity.id_bytes)?;
-    Some(Certificate::parse(&Signed::parse(&der)?)?.not_after_s)
+    Some(Certificate::parse(&Signed::parse(&der)?, None)?.not_after_s)
 }

@@ -51,6 +51,8 @@ pub struct BlockSignature {
     pub digest: [u8; 32],
     /// The signature.
     pub signature: Vec<u8>,
+    /// What of it is signed along with the block's header.
+    header: Vec<u8>,
 }
 
 /// Returns the encoded length of a protobuf field with a number below 16 whose content has `content` bytes.
@@ -242,9 +244,18 @@ impl<'a> Block<'a> {
                 identity,
                 digest: hasher.chain_update(&header).finalize().into(),
                 signature: of.signature.to_vec(),
+                header: signed.to_vec(),
             });
         }
         Ok(signatures)
+    }
+
+    /// All bytes that a signature on the block signs.
+    pub(crate) fn signed_by(&self, signature: &BlockSignature) -> Vec<u8> {
+        let arena = Arena::new();
+        let bytes = self.metadata.get(SIGNATURES).copied().unwrap_or_default();
+        let metadata: Metadata<'_> = proto::decode(bytes, &arena).unwrap_or_default();
+        [metadata.value, &signature.header, &self.header_bytes()].concat()
     }
 
     /// The codes that a committed block holds, one byte each.

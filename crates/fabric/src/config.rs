@@ -136,6 +136,11 @@ impl<'a> Group<'a> {
 }
 
 impl Config {
+    /// Whether a `ConfigEnvelope` set it.
+    pub(crate) fn is_of(&self, envelope: &[u8]) -> bool {
+        self.envelope == envelope
+    }
+
     /// From a CONFIG transaction's data, a `ConfigEnvelope`.
     pub(crate) fn new(bytes: &[u8], verifier: &Verifier, rules: Rules) -> Result<Self, Stop> {
         update::check_names(&update::read_config(bytes)?.1)?;
@@ -197,7 +202,8 @@ impl Config {
                     .values
                     .get("MSP")
                     .ok_or_else(|| wrong(format!("{name} has no MSP")))?;
-                let place = add_msp(bytes, &mut msps, &mut configs, verifier, &arena)?;
+                let takes_ed25519 = channel.contains(&"V3_0");
+                let place = add_msp(bytes, &mut msps, &mut configs, (verifier, takes_ed25519), &arena)?;
                 places.insert((*name).to_owned(), place);
             }
         }
@@ -276,7 +282,7 @@ fn add_msp<'a>(
     bytes: &'a [u8],
     msps: &mut Msps,
     configs: &mut HashMap<&'a str, &'a [u8]>,
-    verifier: &Verifier,
+    (verifier, takes_ed25519): (&Verifier, bool),
     arena: &'a Arena,
 ) -> Result<usize, Stop> {
     let config: MspConfig<'_> = proto::decode(bytes, arena).map_err(|_| wrong("an MSP is malformed"))?;
@@ -295,7 +301,7 @@ fn add_msp<'a>(
             .place(fabric.name)
             .ok_or_else(|| wrong("an MSP without a place"));
     }
-    Ok(msps.add(Msp::new(&fabric, verifier)?))
+    Ok(msps.add(Msp::new(&fabric, verifier, takes_ed25519)?))
 }
 
 fn consenters<'a>(orderer: &Group<'a>, arena: &'a Arena) -> Result<Vec<Consenter>, Stop> {

@@ -3,6 +3,7 @@
 
 use crate::config::Config;
 use crate::error::Stop;
+use crate::expiry::KnownLives;
 use crate::lifecycle::{self, Definition, Endorsement, LIFECYCLE, OfCollection};
 use crate::limits::KEPT_BYTES_MAX;
 use crate::msp::Identity;
@@ -22,12 +23,15 @@ const KEY_POLICIES_MAX: usize = 10_000;
 pub(crate) struct Compiled {
     definitions: HashMap<String, Option<Arc<Definition>>>,
     key_policies: HashMap<Box<[u8]>, Option<Arc<Endorsement>>>,
+    /// blockToLive of collections.
+    pub lives: KnownLives,
 }
 
 impl Compiled {
     /// Forgets the definitions, since they changed.
     pub fn forget_definitions(&mut self) {
         self.definitions.clear();
+        self.lives.forget();
     }
 }
 
@@ -210,9 +214,6 @@ impl Endorser<'_> {
                 )?;
             }
             for collection in &of.collections {
-                if definition.expires(collection.name) && !collection.hashed.writes.is_empty() {
-                    return Err(Failure::Unsure("it writes to a collection with a block to live"));
-                }
                 for write in &collection.hashed.writes {
                     self.key(
                         definition,

@@ -26,24 +26,33 @@
 
 pub mod access;
 mod ahead;
+pub mod audit;
 pub mod block;
 mod code;
 pub mod config;
+mod configurations;
 pub mod der;
 pub mod early;
+pub mod ecdsa;
 mod endorse;
 mod error;
+mod expiry;
 mod hashes;
+pub mod history;
 mod identity;
+#[cfg(feature = "laboratory")]
+pub mod laboratory;
 #[rustfmt::skip] // generated
 pub mod layout;
 pub mod ledger;
 mod lifecycle;
 pub mod limits;
+pub mod listing;
 mod merkle;
 pub mod msp;
 mod mvcc;
 mod parts;
+pub mod peer_ledger;
 pub mod pem;
 mod policy;
 pub mod proto;
@@ -51,6 +60,8 @@ mod read;
 pub mod replay;
 mod rules;
 mod rwset;
+pub mod signature;
+pub mod snapshot;
 pub mod state;
 mod tables;
 mod tx;
@@ -59,6 +70,7 @@ mod validate;
 pub mod x509;
 
 pub use code::TxCode;
+pub use configurations::Configurations;
 pub use error::{Error, Refused, Stop};
 pub use validate::{Options, Times, Validated, Validator};
 

@@ -10,7 +10,8 @@ use crate::proto::{
 };
 use crate::rules::Rules;
 use crate::state::State;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// The namespace of definitions.
 pub const LIFECYCLE: &str = "_lifecycle";
@@ -87,7 +88,6 @@ pub(crate) struct Definition {
 #[derive(Clone, Debug)]
 struct Collection {
     endorsement: Option<Endorsement>,
-    expires: bool,
 }
 
 /// What there is to say about a collection.
@@ -125,13 +125,40 @@ impl Definition {
             },
         }
     }
+}
 
-    /// Whether what is written to a collection is forgotten after some blocks.
-    pub fn expires(&self, collection: &str) -> bool {
-        self.collections
-            .get(collection)
-            .is_some_and(|collection| collection.expires)
+/// blockToLive of each collection of a chaincode whose keys expire, by the collection's name; none where the
+/// chaincode is not defined. `get` gives the public values of `_lifecycle`.
+///
+/// Collections of one organisation, which no definition names, never expire, nor do those of `_lifecycle`.
+pub(crate) fn lives(
+    name: &str,
+    get: &dyn Fn(&str) -> Option<Arc<[u8]>>,
+) -> Result<BTreeMap<String, u64>, Stop> {
+    let malformed = || Stop::Chaincode {
+        name: name.to_owned(),
+        what: "its collections are malformed",
+    };
+    let mut lives = BTreeMap::new();
+    let field = format!("namespaces/fields/{name}/Collections");
+    if name == LIFECYCLE || get(&format!("namespaces/metadata/{name}")).is_none() {
+        return Ok(lives);
     }
+    let Some(value) = get(&field) else {
+        return Ok(lives);
+    };
+    let arena = Arena::new();
+    let data: StateData<'_> = proto::decode(&value, &arena).map_err(|_| malformed())?;
+    let package = data.bytes.unwrap_or_default();
+    let package: CollectionConfigPackage<'_> = proto::decode(package, &arena).map_err(|_| malformed())?;
+    for fixed in package.configs.into_iter().filter_map(|config| config.fixed) {
+        if !fixed.name.starts_with(IMPLICIT_COLLECTION) {
+            // Of two with one name, the peer takes the first.
+            lives.entry(fixed.name.to_owned()).or_insert(fixed.block_to_live);
+        }
+    }
+    lives.retain(|_, life| *life > 0);
+    Ok(lives)
 }
 
 /// The definition of a chaincode as it was committed; `None` if there is none that a transaction may name.
@@ -219,10 +246,9 @@ pub(crate) fn definition(
             .map(|bytes| Endorsement::new(bytes, compiler));
         let endorsement = endorsement.transpose().map_err(stop)?;
         // Of two with one name, the peer takes the first.
-        collections.entry(fixed.name.to_owned()).or_insert(Collection {
-            endorsement,
-            expires: fixed.block_to_live > 0,
-        });
+        collections
+            .entry(fixed.name.to_owned())
+            .or_insert(Collection { endorsement });
     }
     Ok(Some(Definition {
         endorsement: Endorsement::new(validation.validation_parameter, compiler).map_err(stop)?,

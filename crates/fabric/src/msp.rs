@@ -8,9 +8,10 @@ use crate::limits::{CAS_MAX, CHAIN_CHECKS_MAX, CHAIN_LENGTH_MAX};
 use crate::pem;
 use crate::proto::{self, Arena, FabricMspConfig, FabricOuIdentifier, SerializedIdentity};
 use crate::rules::{Rule, Rules};
-use crate::x509::{Certificate, Crl, Signed};
+use crate::signature::{Key, verify_all};
+use crate::x509::{Certificate, CertifiedKey, Crl, Signed};
+use lineside_verify::Verifier;
 use lineside_verify::hash::sha256;
-use lineside_verify::{Item, PublicKey, SignatureBytes, Verifier};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ pub struct Identity {
     /// The certificate.
     pub raw: Vec<u8>,
     /// Its key.
-    pub key: PublicKey,
+    pub key: Key,
     /// Whether the MSP takes it: not a CA, not revoked, node OUs as they should be.
     pub valid: bool,
     /// The node OUs that it has.
@@ -61,7 +62,7 @@ pub enum Resolution {
 #[derive(Debug)]
 struct Ca {
     certificate: Certificate,
-    key: PublicKey,
+    key: Key,
     root: bool,
     /// From here to a root, as places in [`Msp::cas`].
     chains: Vec<Vec<usize>>,
@@ -87,6 +88,7 @@ pub struct Msp {
     /// Whether node OUs are told apart.
     node_ous: Option<Vec<NodeOu>>,
     units: Vec<(String, [u8; 32])>,
+    takes_ed25519: bool,
 }
 
 /// The MSPs of a channel.
@@ -102,18 +104,23 @@ fn wrong(name: &str, what: &str) -> Stop {
     }
 }
 
-/// A certificate from an MSP's configuration.
-fn configured(name: &str, pem: &[u8]) -> Result<Certificate, Stop> {
+/// A certificate from an MSP's configuration. `issuer` gives the key that signed it, where that is not of P-256.
+fn configured(
+    name: &str,
+    pem: &[u8],
+    issuer: &dyn Fn(&Signed<'_>) -> Option<Key>,
+) -> Result<Certificate, Stop> {
     let Some(der) = pem::decode(pem) else {
         return Err(wrong(name, "a certificate is not PEM"));
     };
     let signed = Signed::parse(&der).ok_or_else(|| wrong(name, "a certificate is malformed"))?;
-    Certificate::parse(&signed).ok_or_else(|| wrong(name, "a certificate of a form that is not known here"))
+    Certificate::parse(&signed, issuer(&signed).as_ref())
+        .ok_or_else(|| wrong(name, "a certificate of a form that is not known here"))
 }
 
 impl Msp {
-    /// Sets an MSP up.
-    pub fn new(config: &FabricMspConfig<'_>, verifier: &Verifier) -> Result<Self, Stop> {
+    /// Sets an MSP up. `takes_ed25519`: its identities may have such keys, as from the channel capability V3_0 on.
+    pub fn new(config: &FabricMspConfig<'_>, verifier: &Verifier, takes_ed25519: bool) -> Result<Self, Stop> {
         let name = config.name;
         let crypto = config.crypto_config.clone().unwrap_or_default();
         if !matches!(crypto.signature_hash_family, "" | "SHA2")
@@ -128,26 +135,34 @@ impl Msp {
             admins: Vec::new(),
             node_ous: None,
             units: Vec::new(),
+            takes_ed25519,
         };
         msp.add_cas(config, verifier)?;
         for crl in &config.revocation_list {
             let der = pem::decode(crl).unwrap_or_else(|| crl.to_vec());
             let crl = Crl::parse(&der).ok_or_else(|| wrong(name, "a revocation list is malformed"))?;
-            if crl.authority_key_id.is_none() {
-                return Err(wrong(
-                    name,
-                    "a revocation list without an authority key identifier",
-                ));
-            }
             msp.crls.push(crl);
         }
+        if msp.takes_nobody() && !config.intermediate_certs.is_empty() {
+            return Err(wrong(
+                name,
+                "intermediate CAs, and a revocation list without an authority key identifier, which peers refuse",
+            ));
+        }
         for unit in &config.organizational_units {
-            let certifiers = msp.certifiers_of(unit.certificate)?;
+            let certifiers = msp.certifiers_of(unit.certificate, verifier)?;
             msp.units.push((unit.unit.to_owned(), certifiers));
         }
-        msp.add_node_ous(config)?;
+        msp.add_node_ous(config, verifier)?;
         for admin in &config.admins {
-            msp.admins.push(configured(name, admin)?.raw);
+            let admin = configured(name, admin, &|signed| msp.large_issuer(signed, verifier))?;
+            msp.admins.push(admin.raw);
+        }
+        if msp.takes_nobody() && !msp.admins.is_empty() && msp.node_ous.is_none() {
+            return Err(wrong(
+                name,
+                "admins by certificate, and a revocation list without an authority key identifier, which peers refuse",
+            ));
         }
         if msp.admins.is_empty() && !msp.node_ous.iter().flatten().any(|ou| ou.role == role::ADMIN) {
             return Err(wrong(name, "no admins"));
@@ -164,10 +179,10 @@ impl Msp {
         let mut signed = Vec::new();
         let roots = config.root_certs.iter().map(|pem| (pem, true));
         for (pem, root) in roots.chain(config.intermediate_certs.iter().map(|pem| (pem, false))) {
-            let certificate = configured(&name, pem)?;
-            let key = certificate
-                .key
-                .ok_or_else(|| wrong(&name, "a CA with another key than P-256"))?;
+            let certificate = configured(&name, pem, &|_| None)?;
+            let CertifiedKey::Known(key) = certificate.key.clone() else {
+                return Err(wrong(&name, "a CA with a key of a kind that is not known here"));
+            };
             if !certificate.is_ca || certificate.subject_key_id.is_none() {
                 return Err(wrong(&name, "a CA certificate that is not one"));
             }
@@ -204,6 +219,7 @@ impl Msp {
             }
             parents.push(above);
         }
+        self.sanitise_cas(&signed, &parents);
         let mut internal = vec![false; self.cas.len()];
         for place in 0..self.cas.len() {
             let mut found = Vec::new();
@@ -228,6 +244,31 @@ impl Msp {
             ca.internal = internal;
         }
         Ok(())
+    }
+
+    /// Makes s low in the signatures on CA certificates whose issuers' keys are not of P-256.
+    fn sanitise_cas(&mut self, signed: &[Vec<u8>], parents: &[Vec<usize>]) {
+        for (place, (der, above)) in signed.iter().zip(parents).enumerate() {
+            let is_root = self.cas.get(place).is_some_and(|ca| ca.root);
+            let issuer = if is_root { Some(&place) } else { above.first() };
+            let issuer = issuer.and_then(|&issuer| self.cas.get(issuer));
+            let key = issuer.map(|issuer| issuer.key.clone());
+            if let (Some(ca), Some(signed)) = (self.cas.get_mut(place), Signed::parse(der)) {
+                ca.certificate.raw = signed.sanitised(key.as_ref());
+            }
+        }
+    }
+
+    /// The key of the CA that signed a certificate; `None`: it is of P-256, or no CA of the MSP signed it.
+    fn large_issuer(&self, signed: &Signed<'_>, verifier: &Verifier) -> Option<Key> {
+        let mut candidates = self.candidates(signed.issuer);
+        let is_large = |ca: &usize| {
+            self.cas
+                .get(*ca)
+                .is_some_and(|ca| !matches!(ca.key, Key::P256(_)))
+        };
+        let issuer = candidates.find(|ca| is_large(ca) && self.signed_by(signed, *ca, verifier))?;
+        self.cas.get(issuer).map(|ca| ca.key.clone())
     }
 
     fn follow(&self, parents: &[Vec<usize>], chain: Vec<usize>, found: &mut Vec<Vec<usize>>) {
@@ -266,22 +307,18 @@ impl Msp {
     }
 
     fn signed_by(&self, signed: &Signed<'_>, ca: usize, verifier: &Verifier) -> bool {
-        let parts = (self.cas.get(ca), signed.digest, signed.signature);
-        let (Some(ca), Some(digest), Some(signature)) = parts else {
-            return false;
-        };
-        let signature = SignatureBytes::Parsed(signature);
-        let item = Item {
-            key: &ca.key,
-            digest,
-            signature,
-        };
-        verifier.verify(&item).is_valid()
+        let seal = self.cas.get(ca).and_then(|ca| signed.by(&ca.key));
+        seal.is_some_and(|seal| verify_all(&[seal], verifier, Rules::default()) == [true])
+    }
+
+    /// Whether no identity of this MSP is taken, since it has a revocation list that peers cannot match with a CA.
+    fn takes_nobody(&self) -> bool {
+        self.crls.iter().any(|crl| crl.authority_key_id.is_none())
     }
 
     /// SHA-256 of the certificates from one of the MSP's CAs to its root.
-    fn certifiers_of(&self, pem: &[u8]) -> Result<[u8; 32], Stop> {
-        let certificate = configured(&self.name, pem)?;
+    fn certifiers_of(&self, pem: &[u8], verifier: &Verifier) -> Result<[u8; 32], Stop> {
+        let certificate = configured(&self.name, pem, &|signed| self.large_issuer(signed, verifier))?;
         let mut cas = self.cas.iter();
         let found = cas.find(|ca| ca.certificate.raw == certificate.raw);
         let chain = found.and_then(|ca| ca.chains.first());
@@ -294,7 +331,7 @@ impl Msp {
         sha256(&chain.iter().filter_map(raw).collect::<Vec<_>>().concat())
     }
 
-    fn add_node_ous(&mut self, config: &FabricMspConfig<'_>) -> Result<(), Stop> {
+    fn add_node_ous(&mut self, config: &FabricMspConfig<'_>, verifier: &Verifier) -> Result<(), Stop> {
         let Some(node_ous) = config.node_ous.as_ref() else {
             return Ok(());
         };
@@ -309,7 +346,7 @@ impl Msp {
             if let Some(ou) = ou {
                 let certifiers = match ou.certificate {
                     [] => None,
-                    pem => Some(self.certifiers_of(pem)?),
+                    pem => Some(self.certifiers_of(pem, verifier)?),
                 };
                 known.push(NodeOu {
                     unit: ou.unit.to_owned(),
@@ -342,7 +379,8 @@ impl Msp {
         verifier: &Verifier,
         rules: Rules,
     ) -> Resolution {
-        let Some(certificate) = Certificate::parse(signed) else {
+        let issuer = signers.first().and_then(|&ca| self.cas.get(ca));
+        let Some(certificate) = Certificate::parse(signed, issuer.map(|ca| &ca.key)) else {
             return Resolution::Unsure("a certificate of a form that is not known here");
         };
         let mut now_s = certificate.not_before_s + 1;
@@ -360,21 +398,26 @@ impl Msp {
         let (Some(chain), None) = (chains.next(), chains.next()) else {
             return Resolution::Unknown;
         };
-        let Some(key) = certificate.key else {
-            return Resolution::Unsure("a key that is not of P-256");
+        let key = match &certificate.key {
+            CertifiedKey::Known(key) => key.clone(),
+            CertifiedKey::Malformed => return Resolution::Unknown,
+            CertifiedKey::Other => return Resolution::Unsure("a key of a kind that is not known here"),
         };
+        let takes_ed25519 = self.takes_ed25519 || !rules.hold(Rule::Ed25519FromV3);
+        let takes_key = takes_ed25519 || !matches!(key, Key::Ed25519(_));
         let certifiers = self.hash_of(chain);
         let roles = self.roles(&certificate, &certifiers, rules);
         let issuer = chain.first().and_then(|&ca| self.cas.get(ca));
-        let from_leaf = issuer.is_some_and(|ca| !ca.internal);
+        let takes_any = !self.takes_nobody() || !rules.hold(Rule::ListWithoutIdentifier);
+        let from_leaf = issuer.is_some_and(|ca| !ca.internal) || !rules.hold(Rule::InternalCas);
         let not_ca = !certificate.is_ca || !rules.hold(Rule::CaRefused);
-        let revoked = issuer.is_none_or(|ca| self.revoked(&certificate, ca, verifier));
+        let revoked = issuer.is_none_or(|ca| self.revoked(&certificate, ca, verifier, rules));
         let revoked = revoked && rules.hold(Rule::RevokedRefused);
         Resolution::Known(Arc::new(Identity {
             msp: place,
             id: sha256(&certificate.raw),
             key,
-            valid: from_leaf && not_ca && !revoked && roles.is_some(),
+            valid: takes_any && takes_key && from_leaf && not_ca && !revoked && roles.is_some(),
             roles: roles.unwrap_or_default(),
             listed_admin: self.admins.contains(&certificate.raw),
             raw: certificate.raw,
@@ -383,22 +426,12 @@ impl Msp {
         }))
     }
 
-    fn revoked(&self, certificate: &Certificate, issuer: &Ca, verifier: &Verifier) -> bool {
+    fn revoked(&self, certificate: &Certificate, issuer: &Ca, verifier: &Verifier, rules: Rules) -> bool {
         let mut listing = self.crls.iter().filter(|crl| {
-            crl.authority_key_id == issuer.certificate.subject_key_id && crl.lists(&certificate.serial)
+            let of_issuer = crl.authority_key_id == issuer.certificate.subject_key_id;
+            (of_issuer || !rules.hold(Rule::ListOfIssuer)) && crl.lists(&certificate.serial)
         });
-        listing.any(|crl| {
-            let (Some(digest), Some(signature)) = (crl.digest, crl.signature) else {
-                return false;
-            };
-            let signature = SignatureBytes::Parsed(signature);
-            let item = Item {
-                key: &issuer.key,
-                digest,
-                signature,
-            };
-            verifier.verify(&item).is_valid()
-        })
+        listing.any(|crl| crl.is_signed_by(&issuer.key, verifier) || !rules.hold(Rule::ListSigned))
     }
 
     /// The node OUs of a certificate; `None` if they are not as they should be.
@@ -410,7 +443,12 @@ impl Msp {
                     .any(|(name, by)| name == unit && by == certifiers)
             };
             let fits = self.units.is_empty() || certificate.units.iter().any(listed);
-            return fits.then_some(0);
+            let none = if rules.hold(Rule::RolesWithoutNodeOus) {
+                0
+            } else {
+                role::CLIENT | role::PEER
+            };
+            return fits.then_some(none);
         };
         let (mut count, mut roles) = (0, 0);
         for unit in &certificate.units {
@@ -419,7 +457,8 @@ impl Msp {
             let Some(ou) = named.clone().next_back() else {
                 continue;
             };
-            if ou.certifiers.is_some_and(|by| by != *certifiers) && count < 2 {
+            let certified = ou.certifiers.is_none_or(|by| by == *certifiers);
+            if !certified && count < 2 && rules.hold(Rule::NodeOuCertifiers) {
                 return None;
             }
             count += 1;
@@ -486,39 +525,37 @@ impl Msps {
             .iter()
             .map(|waiting| Signed::parse(&waiting.der))
             .collect();
-        let mut items = Vec::new();
-        for (waiting, signed) in waiting.iter().zip(&signed) {
+        let mut seals = Vec::new();
+        // The signer that each seal would be of: whose identity it is, and the CA.
+        let mut seal_of = Vec::new();
+        for (place, (waiting, signed)) in waiting.iter().zip(&signed).enumerate() {
             for &ca in &waiting.candidates {
-                let ca = self.all.get(waiting.msp).and_then(|msp| msp.cas.get(ca));
-                let parts = signed
+                let key = self.all.get(waiting.msp).and_then(|msp| msp.cas.get(ca));
+                let seal = signed
                     .as_ref()
-                    .and_then(|signed| signed.digest.zip(signed.signature));
-                if let (Some(ca), Some((digest, signature))) = (ca, parts) {
-                    let signature = SignatureBytes::Parsed(signature);
-                    items.push(Item {
-                        key: &ca.key,
-                        digest,
-                        signature,
-                    });
+                    .zip(key)
+                    .and_then(|(signed, ca)| signed.by(&ca.key));
+                if let Some(seal) = seal {
+                    seals.push(seal);
+                    seal_of.push((place, ca));
                 }
             }
         }
-        let mut verdicts = verifier.verify_batch(&items).into_iter();
-        for (waiting, signed) in waiting.iter().zip(&signed) {
+        let mut signers = vec![Vec::new(); waiting.len()];
+        let valid = verify_all(&seals, verifier, Rules::default());
+        for ((place, ca), _) in seal_of.into_iter().zip(valid).filter(|(_, valid)| *valid) {
+            if let Some(signers) = signers.get_mut(place) {
+                signers.push(ca);
+            }
+        }
+        for ((waiting, signed), signers) in waiting.iter().zip(&signed).zip(&signers) {
             let (Some(msp), Some(signed)) = (self.all.get(waiting.msp), signed) else {
                 continue;
             };
-            if signed.digest.is_none() || signed.signature.is_none() {
-                continue;
-            }
-            let candidates = waiting.candidates.iter().copied();
-            let signers: Vec<usize> = candidates
-                .filter(|_| verdicts.next().is_some_and(|verdict| verdict.is_valid()))
-                .collect();
             if !signers.is_empty()
                 && let Some(resolution) = resolutions.get_mut(waiting.at)
             {
-                *resolution = msp.admit(waiting.msp, signed, &signers, verifier, rules);
+                *resolution = msp.admit(waiting.msp, signed, signers, verifier, rules);
             }
         }
         resolutions

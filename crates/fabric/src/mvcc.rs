@@ -315,7 +315,7 @@ pub(crate) fn commit_hash(flags: &[u8], updates: &Updates, previous: &[u8], rule
 }
 
 /// The number's bytes, big-endian and without zeros in front, and before them their count.
-fn order_preserving(number: u64) -> Vec<u8> {
+pub(crate) fn order_preserving(number: u64) -> Vec<u8> {
     let bytes = number.to_be_bytes();
     let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
     let mut out = vec![(bytes.len() - zeros) as u8];

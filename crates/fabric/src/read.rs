@@ -13,11 +13,10 @@ use crate::msp::{Identity, Resolution};
 use crate::parts::Parts;
 use crate::proto::Arena;
 use crate::rules::{Rule, Rules};
+use crate::signature::{Key, Unverified, verify_all, verify_ed25519};
 use crate::tx::{Known, Next, Parsed, parse_with};
+use crate::update;
 use crate::validate::Options;
-use crate::x509::is_low_s;
-use lineside_verify::encoding::der;
-use lineside_verify::{Item, SignatureBytes};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
@@ -117,6 +116,45 @@ impl Reader {
         })
     }
 
+    /// The configuration that a CONFIG transaction sets, a `ConfigEnvelope`, if it follows from this one.
+    pub fn next_config(&self, data: &[u8]) -> Result<Arc<Config>, Stop> {
+        let (current, verifier, rules) = (&*self.setting.config, &self.options.verifier, self.rules);
+        if rules.hold(Rule::ConfigAuthorised) {
+            update::check(data, &self.channel, current, verifier, rules)?;
+        }
+        let next = Config::new(data, verifier, rules)?;
+        current.may_become(&next)?;
+        Ok(Arc::new(next))
+    }
+
+    /// Reads only whether the block that follows `tip` sets another configuration, and does not look at other
+    /// transactions.
+    pub fn read_config(&self, bytes: &[u8], tip: Tip) -> Result<(Tip, Option<Arc<Config>>), Error> {
+        let mut arenas = Arenas::new(&self.options);
+        {
+            let arena = Arena::new();
+            let block = Block::read(bytes, &arena)?;
+            self.check_chain(&block, tip)?;
+            self.check_signatures(&block)?;
+            block.check_data()?;
+            if !block.is_config() {
+                let (number, hash) = (block.number, block.hash());
+                return Ok((Tip { number, hash }, None));
+            }
+        }
+        let read = self.read_block(bytes, &mut arenas, tip)?;
+        let [_, own] = read.tips;
+        let Some(Known::Signed(signed)) = read.parsed.first().map(|tx| &tx.known) else {
+            return Ok((own, None));
+        };
+        let first = read.checked.first.first().copied().unwrap_or_default();
+        let config = match signed.next {
+            Next::Config(data) if read.checked.signed(first, 0, self.rules)? => Some(self.next_config(data)?),
+            _ => None,
+        };
+        Ok((own, config))
+    }
+
     /// Adds what is known early of a block that orderers have signed.
     fn know_early(&self, block: &Block<'_>, known: &mut Vec<Option<early::Known>>) {
         if let Some(early) = &self.early {
@@ -156,22 +194,29 @@ impl Reader {
             .map(|by| identities.place(&by.identity))
             .collect();
         self.resolve(&mut identities);
-        let (mut known, mut items) = (Vec::new(), Vec::new());
+        // Whether the signature holds, or `None` where the next one of `unverified` says that.
+        let (mut known, mut unverified) = (Vec::new(), Vec::new());
         for (by, place) in signatures.iter().zip(&places) {
-            if let Resolution::Known(identity) = identities.get(*place)
-                && let Some(item) = item(identity, by.digest, &by.signature, rules)
+            let Resolution::Known(identity) = identities.get(*place) else {
+                continue;
+            };
+            if let Key::Ed25519(key) = &identity.key {
+                // Up to 4 MiB of metadata are signed, so that they are put together for one signature at a time.
+                let holds = verify_ed25519(key, &[&block.signed_by(by)], &by.signature, rules);
+                known.push((&**identity, Some(holds)));
+            } else if let Some(one) =
+                Unverified::new(&identity.key, by.digest, Vec::new, &by.signature, rules)
             {
-                known.push(&**identity);
-                items.push(item);
+                unverified.push(one);
+                known.push((&**identity, None));
             }
         }
-        let verdicts = self.options.verifier.verify_batch(&items);
+        let mut valid = verify_all(&unverified, &self.options.verifier, rules).into_iter();
         let mut signers: Vec<&Identity> = Vec::new();
-        for (identity, _) in known
-            .into_iter()
-            .zip(verdicts)
-            .filter(|(_, verdict)| verdict.is_valid())
-        {
+        for (identity, holds) in known {
+            if !holds.or_else(|| valid.next()).unwrap_or_default() {
+                continue;
+            }
             let is_same = |other: &&Identity| (other.msp, other.id) == (identity.msp, identity.id);
             if !signers.iter().any(is_same) {
                 signers.push(identity);
@@ -244,22 +289,25 @@ impl Reader {
             let Known::Signed(signed) = &tx.known else {
                 continue;
             };
-            let mut claim = |identity, digest, signature| {
+            let mut claim = |identity, digest, signature, message| {
                 let place = identities.place(identity);
                 note(identity, place);
                 claims.push(Claim {
                     place,
                     digest,
+                    message,
                     signature,
                 });
                 place
             };
-            let creator = claim(signed.creator, signed.digest, signed.signature);
+            let message = [signed.payload, &[]];
+            let creator = claim(signed.creator, signed.digest, signed.signature, message);
             if let Next::Endorser(endorser) = &signed.next
                 && let Ok(dispatched) = &endorser.dispatched
             {
                 for by in &dispatched.endorsements {
-                    claim(by.endorser, by.digest, by.signature);
+                    let message = [dispatched.response, by.endorser];
+                    claim(by.endorser, by.digest, by.signature, message);
                 }
                 // The creator stands there twice.
                 if endorser.creator == signed.creator {
@@ -275,7 +323,7 @@ impl Reader {
         for (number, claim) in claims.iter().enumerate() {
             if !is_known.get(number).copied().unwrap_or_default()
                 && let Resolution::Known(identity) = identities.get(claim.place)
-                && let Some(item) = item(identity, claim.digest, claim.signature, self.rules)
+                && let Some(item) = claim.of(&identity.key, self.rules)
             {
                 items.push(item);
                 of_item.push(number);
@@ -322,17 +370,11 @@ impl Reader {
         identities.resolve(&mut cache, msps, &self.options.verifier, self.rules);
     }
 
-    fn verify_all(&self, items: &[Item<'_>]) -> Vec<bool> {
+    fn verify_all(&self, items: &[Unverified<'_>]) -> Vec<bool> {
         let threads = self.options.threads.max(1);
         let share = items.len().div_ceil(threads).max(1);
-        let verifier = &self.options.verifier;
-        let one = |share: &[Item<'_>]| -> Vec<bool> {
-            verifier
-                .verify_batch(share)
-                .into_iter()
-                .map(|verdict| verdict.is_valid())
-                .collect()
-        };
+        let (verifier, rules) = (&self.options.verifier, self.rules);
+        let one = |share: &[Unverified<'_>]| verify_all(share, verifier, rules);
         std::thread::scope(|scope| {
             let mut shares = items.chunks(share);
             let first = shares.next();
@@ -380,29 +422,19 @@ fn claims_of(first: &[usize], index: usize, claims: usize) -> Range<usize> {
 struct Claim<'a> {
     place: usize,
     digest: [u8; 32],
+    /// What is signed, in two parts.
+    message: [&'a [u8]; 2],
     signature: &'a [u8],
 }
 
-/// What a signature's check needs, if its form is right: DER as Go reads it, s in the lower half.
-pub(crate) fn item<'i>(
-    identity: &'i Identity,
-    digest: [u8; 32],
-    signature: &[u8],
-    rules: Rules,
-) -> Option<Item<'i>> {
-    let parsed = if rules.hold(Rule::TrailingBytesAfterDer) {
-        der::parse_go(signature)
-    } else {
-        der::parse_strict(signature)
-    };
-    let signature = parsed
-        .ok()
-        .filter(|parsed| is_low_s(parsed) || !rules.hold(Rule::LowS))?;
-    Some(Item {
-        key: &identity.key,
-        digest,
-        signature: SignatureBytes::Parsed(signature),
-    })
+impl<'a> Claim<'a> {
+    fn of<'k>(&self, key: &'k Key, rules: Rules) -> Option<Unverified<'k>>
+    where
+        'a: 'k,
+    {
+        let message = self.message;
+        Unverified::new(key, self.digest, || message.to_vec(), self.signature, rules)
+    }
 }
 
 /// A block's signatures, verified.

@@ -1,10 +1,12 @@
 //! A folder of recorded blocks, validated again and compared with what was recorded of them.
 //!
 //! `NNNNN.orderer.pb.gz` is a block as the orderer delivered it, `NNNNN.committed.pb.gz` as a peer committed it;
-//! `manifest.json` has the codes and commit hashes. Only the blocks have to be there, from 00000 on.
+//! `manifest.json` has the codes and commit hashes; `state/NNNNN.json` what a peer had in its state after a block. Only
+//! the blocks have to be there, from 00000 on.
 
 use crate::block::Block;
 use crate::limits::BLOCK_BYTES_MAX;
+use crate::listing::Listing;
 use crate::proto::Arena;
 use crate::{Error, Options, Times, TxCode, Validator};
 use flate2::read::GzDecoder;
@@ -195,6 +197,13 @@ pub(crate) fn replay_with(
         }
         if let Some(committed) = &committed {
             compare_committed(&mut replayed, committed);
+        }
+        if let Some(listing) = Listing::read(directory, number)?
+            && let Some(validator) = &validator
+        {
+            replayed
+                .differences
+                .extend(listing.differences(validator.state()));
         }
         if !each(&replayed) {
             break;

@@ -47,6 +47,18 @@ pub(crate) enum Rule {
     CommitHashOfDeletes,
     ConfigAppliedAtOnce,
     ConfigAuthorised,
+    Expiry,
+    ExpiryBlock,
+    ExpirySparesWritten,
+    ExpiryAfterCommitHash,
+    Ed25519FromV3,
+    Ed25519OverMessage,
+    ListWithoutIdentifier,
+    ListOfIssuer,
+    ListSigned,
+    InternalCas,
+    NodeOuCertifiers,
+    RolesWithoutNodeOus,
 }
 
 /// Which rules hold: all of them.

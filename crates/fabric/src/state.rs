@@ -1,14 +1,19 @@
 //! The state that valid transactions leave: keys of chaincodes, hashed keys of their collections, transaction ids.
 
 mod disk;
+mod expiring;
 mod folder;
+mod ids;
 mod keys;
 
 pub(crate) use disk::{Disk, Mark};
+use expiring::Expiring;
+pub(crate) use expiring::{Due, expiry};
 use hashbrown::HashMap;
+pub use ids::{KnownIds, TxId, TxIds};
 pub use keys::{Key, Keys};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -78,7 +83,12 @@ pub type Changes = BTreeMap<Key, Update>;
 pub struct Updates {
     /// By namespace.
     pub namespaces: BTreeMap<String, Space<Changes>>,
+    /// The blockToLive of each collection that is changed here and whose keys expire.
+    pub(crate) lives: Lives,
 }
+
+/// blockToLive, greater than 0, by namespace and collection.
+pub(crate) type Lives = BTreeMap<String, BTreeMap<String, u64>>;
 
 impl Updates {
     /// What the block does to a key.
@@ -107,6 +117,17 @@ impl Updates {
         })
     }
 
+    /// The blockToLive of a collection that is changed here; `None` if its keys do not expire.
+    pub(crate) fn life(&self, namespace: &str, collection: &str) -> Option<u64> {
+        self.lives.get(namespace)?.get(collection).copied()
+    }
+
+    /// Says that the keys of a collection expire.
+    pub(crate) fn set_life(&mut self, namespace: &str, collection: &str, life: u64) {
+        let lives = self.lives.entry(namespace.to_owned()).or_default();
+        lives.insert(collection.to_owned(), life);
+    }
+
     /// Keys written or deleted.
     pub fn len(&self) -> usize {
         self.collections().map(|(_, _, keys)| keys.len()).sum()
@@ -127,11 +148,17 @@ pub struct State {
 /// Where it is kept.
 #[derive(Debug)]
 enum Kept {
-    /// By namespace.
-    Memory(HashMap<String, Space<Keys>>),
+    Memory(Memory),
     Disk(Box<Disk>),
     /// Somewhere that is not looked at: nothing can be asked.
     Elsewhere,
+}
+
+/// A state in memory.
+#[derive(Default, Debug)]
+struct Memory {
+    namespaces: HashMap<String, Space<Keys>>,
+    expiring: Expiring,
 }
 
 impl Default for State {
@@ -143,7 +170,10 @@ impl Default for State {
 
 impl From<HashMap<String, Space<Keys>>> for State {
     fn from(namespaces: HashMap<String, Space<Keys>>) -> Self {
-        let kept = Kept::Memory(namespaces);
+        let kept = Kept::Memory(Memory {
+            namespaces,
+            expiring: Expiring::default(),
+        });
         Self { kept }
     }
 }
@@ -168,9 +198,48 @@ impl State {
     /// What is in memory, by namespace, if it is.
     pub(crate) fn in_memory(&self) -> Option<&HashMap<String, Space<Keys>>> {
         match &self.kept {
-            Kept::Memory(namespaces) => Some(namespaces),
+            Kept::Memory(memory) => Some(&memory.namespaces),
             Kept::Disk(_) | Kept::Elsewhere => None,
         }
+    }
+
+    /// Schedules the keys of a collection that are in memory for their expiry. A checkpoint does not have the
+    /// schedule, which follows from the versions.
+    pub(crate) fn schedule(&mut self, namespace: &str, collection: &str, life: u64) {
+        let Kept::Memory(memory) = &mut self.kept else {
+            return;
+        };
+        let space = memory.namespaces.get(namespace);
+        let Some(keys) = space.and_then(|space| space.collections.get(collection)) else {
+            return;
+        };
+        for (key, entry) in keys.range((Bound::Unbounded, Bound::Unbounded)) {
+            let written = Some(entry.version.block);
+            memory
+                .expiring
+                .rewrite((namespace, collection), life, key, (None, written));
+        }
+    }
+
+    /// Keys of collections that expire with block `number`, unless that block itself writes them.
+    /// [`check`](Self::check) says whether these are all.
+    pub(crate) fn due(&self, number: u64) -> Vec<Due> {
+        match &self.kept {
+            Kept::Memory(memory) => memory.expiring.due(number),
+            Kept::Disk(disk) => disk.due(number),
+            Kept::Elsewhere => Vec::new(),
+        }
+    }
+
+    /// All keys that expire, each after the number of the block that it expires with, in order. On the disk, what blocks
+    /// that are not written to it yet change is left out. [`check`](Self::check) says whether these are all.
+    pub(crate) fn all_due(&self) -> BTreeSet<(u64, Due)> {
+        let all = match &self.kept {
+            Kept::Memory(memory) => memory.expiring.all(),
+            Kept::Disk(disk) => disk.all_due(),
+            Kept::Elsewhere => Vec::new(),
+        };
+        all.into_iter().collect()
     }
 
     /// All that is in memory: namespace, collection (empty: public), key, and what is under it. In no order.
@@ -184,6 +253,20 @@ impl State {
                 keys.map(move |(key, entry)| (namespace.as_str(), collection, key, entry))
             })
         })
+    }
+
+    /// Calls `each` with all that is in the state: namespace, collection (empty: public), key, and what is under it.
+    /// The order is not defined. [`check`](Self::check) says whether that was all.
+    pub fn each(&self, each: &mut dyn FnMut(&str, &str, &[u8], &Entry)) {
+        match &self.kept {
+            Kept::Memory(_) => {
+                for (namespace, collection, key, entry) in self.all_in_memory() {
+                    each(namespace, collection, key, entry);
+                }
+            }
+            Kept::Disk(disk) => disk.each(each),
+            Kept::Elsewhere => {}
+        }
     }
 
     /// What is on the disk, if it is.
@@ -219,7 +302,7 @@ impl State {
     /// What there is under a key. [`check`](Self::check) says whether that is so.
     pub fn get(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<Cow<'_, Entry>> {
         match &self.kept {
-            Kept::Memory(namespaces) => {
+            Kept::Memory(Memory { namespaces, .. }) => {
                 let keys = namespaces.get(namespace)?.keys(collection)?;
                 keys.get(key).map(Cow::Borrowed)
             }
@@ -244,7 +327,7 @@ impl State {
         end: &'a [u8],
     ) -> Range<'a> {
         match &self.kept {
-            Kept::Memory(namespaces) => {
+            Kept::Memory(Memory { namespaces, .. }) => {
                 let space = namespaces.get(namespace).and_then(|space| space.keys(collection));
                 let keys = space.map(|keys| keys.range(bounds(start, end)));
                 let keys = keys.into_iter().flatten();
@@ -262,7 +345,7 @@ impl State {
     /// blocks that are not written to it yet are left out. [`check`](Self::check) says whether that is so.
     pub fn spaces(&self) -> BTreeSet<(String, String)> {
         match &self.kept {
-            Kept::Memory(namespaces) => {
+            Kept::Memory(Memory { namespaces, .. }) => {
                 let spaces = namespaces.iter().flat_map(|(namespace, space)| {
                     let collections = space.collections.iter().map(|(name, keys)| (name.as_str(), keys));
                     let all = std::iter::once(("", &space.public)).chain(collections);
@@ -284,34 +367,35 @@ impl State {
 
     /// Block `mark` does this.
     pub(crate) fn apply(&mut self, mark: Mark, updates: Updates) {
-        let namespaces = match &mut self.kept {
-            Kept::Memory(namespaces) => namespaces,
-            Kept::Disk(disk) => return disk.apply(mark, updates),
-            Kept::Elsewhere => return,
-        };
-        for (namespace, updates) in updates.namespaces {
-            let space = namespaces.entry(namespace).or_default();
-            let collections = updates.collections.into_iter();
-            for (collection, updates) in std::iter::once((String::new(), updates.public)).chain(collections) {
-                let keys = space.keys_mut(&collection);
-                for (key, update) in updates {
-                    match update.value {
-                        None => keys.remove(&key),
-                        Some((value, validation_parameter)) => {
-                            let version = update.version;
-                            keys.insert(
-                                key,
-                                Entry {
-                                    value,
-                                    validation_parameter,
-                                    version,
-                                },
-                            );
-                        }
-                    }
-                }
-            }
+        match &mut self.kept {
+            Kept::Memory(memory) => memory.apply(updates),
+            Kept::Disk(disk) => disk.apply(mark, updates),
+            Kept::Elsewhere => {}
         }
+    }
+
+    /// Puts keys into a state that is made from a snapshot. A state on the disk is damaged until [`Self::apply`] and
+    /// [`Self::settle`] say which block it is of.
+    ///
+    /// # Errors
+    /// Why it cannot be written.
+    pub(crate) fn load(&mut self, updates: Updates) -> Result<(), String> {
+        if let Kept::Disk(disk) = &self.kept {
+            return match disk.too_long(&updates) {
+                Some(bytes) => Err(format!(
+                    "a key of {bytes} bytes with the names before it, and {} fit the state on the disk",
+                    disk::PLACE_BYTES_MAX
+                )),
+                None => disk.load(&updates),
+            };
+        }
+        let mark = Mark {
+            last: 0,
+            hash: [0; 32],
+            commit_hash: [0; 32],
+        };
+        self.apply(mark, updates);
+        Ok(())
     }
 
     /// The first `durable` blocks are durable in the ledger: what they do may go to the disk.
@@ -329,7 +413,8 @@ impl State {
     pub fn len(&self) -> usize {
         let collections = |space: &Space<Keys>| space.collections.values().map(Keys::len).sum::<usize>();
         match &self.kept {
-            Kept::Memory(namespaces) => namespaces
+            Kept::Memory(memory) => memory
+                .namespaces
                 .values()
                 .map(|space| space.public.len() + collections(space))
                 .sum(),
@@ -341,6 +426,30 @@ impl State {
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+impl Memory {
+    fn apply(&mut self, updates: Updates) {
+        let Updates { namespaces, lives } = updates;
+        for (namespace, updates) in namespaces {
+            let lives = lives.get(&namespace);
+            let space = self.namespaces.entry(namespace.clone()).or_default();
+            let collections = updates.collections.into_iter();
+            for (collection, updates) in std::iter::once((String::new(), updates.public)).chain(collections) {
+                let keys = space.keys_mut(&collection);
+                let life = lives.and_then(|lives| lives.get(&collection));
+                for (key, update) in updates {
+                    if let Some(life) = life {
+                        let before = keys.get(&key).map(|entry| entry.version.block);
+                        let after = update.value.is_some().then_some(update.version.block);
+                        self.expiring
+                            .rewrite((&namespace, &collection), *life, &key, (before, after));
+                    }
+                    keys.update(key, update);
+                }
+            }
+        }
     }
 }
 
@@ -361,185 +470,4 @@ pub(crate) fn range<'a>(
     end: &'a [u8],
 ) -> impl Iterator<Item = (&'a Key, &'a Update)> {
     changes.range::<[u8], _>(bounds(start, end))
-}
-
-/// The ids of every transaction in the ledger, valid or not.
-///
-/// Where a ledger knows the ids of blocks that are durable ([`rest_on`](Self::rest_on)), only those of later ones are
-/// kept here, in two generations: what is older goes when all of it is in the ledger.
-#[derive(Default)]
-pub struct TxIds {
-    recent: Ids,
-    older: Ids,
-    /// The last block of `older`.
-    older_last: u64,
-    ledger: Option<Arc<dyn KnownIds>>,
-}
-
-/// Who knows the ids of durable blocks.
-pub trait KnownIds: Send + Sync {
-    /// Makes `known` true where one of their transactions has this id.
-    fn know(&self, ids: &[Option<&TxId>], known: &mut [bool]);
-    /// How many blocks are durable.
-    fn durable(&self) -> u64;
-}
-
-#[derive(Default)]
-struct Ids {
-    /// Those that are a hash in hex, which all honest ones are.
-    hashes: HashSet<[u8; 32]>,
-    others: HashSet<Box<[u8]>>,
-}
-
-impl Ids {
-    fn contains(&self, id: &TxId) -> bool {
-        match id {
-            TxId::Hash(hash) => self.hashes.contains(hash),
-            TxId::Other(text) => self.others.contains(text),
-        }
-    }
-
-    fn insert(&mut self, id: TxId) {
-        match id {
-            TxId::Hash(hash) => drop(self.hashes.insert(hash)),
-            TxId::Other(text) => drop(self.others.insert(text)),
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.hashes.len() + self.others.len()
-    }
-}
-
-/// The id of a transaction.
-#[derive(Clone, PartialEq, Eq, Debug, Hash)]
-pub enum TxId {
-    /// 64 digits of lower-case hex.
-    Hash([u8; 32]),
-    /// Anything else.
-    Other(Box<[u8]>),
-}
-
-impl TxId {
-    /// From the text in a channel header.
-    pub fn new(text: &str) -> Self {
-        let digit = |byte: u8| match byte {
-            b'0'..=b'9' => Some(byte - b'0'),
-            b'a'..=b'f' => Some(byte - b'a' + 10),
-            _ => None,
-        };
-        let mut hash = [0; 32];
-        if text.len() == 64 {
-            let (pairs, _) = text.as_bytes().as_chunks::<2>();
-            let mut read = hash.iter_mut().zip(pairs).map(|(byte, &[high, low])| {
-                *byte = digit(high)? << 4 | digit(low)?;
-                Some(())
-            });
-            if read.all(|read| read.is_some()) {
-                return TxId::Hash(hash);
-            }
-        }
-        TxId::Other(text.as_bytes().into())
-    }
-}
-
-impl std::fmt::Debug for TxIds {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{} ids and those of the ledger", self.len())
-    }
-}
-
-impl TxIds {
-    /// Whether the ledger has it.
-    pub fn contains(&self, id: &TxId) -> bool {
-        self.contain(&[Some(id)]) == [true]
-    }
-
-    /// Of each, whether the ledger has it. Side by side they cost a fraction of what they cost one by one.
-    pub fn contain(&self, ids: &[Option<&TxId>]) -> Vec<bool> {
-        let is_kept = |id: &TxId| self.recent.contains(id) || self.older.contains(id);
-        let mut known = ids.iter().map(|id| id.is_some_and(is_kept)).collect::<Vec<_>>();
-        if let Some(ledger) = &self.ledger {
-            ledger.know(ids, &mut known);
-        }
-        known
-    }
-
-    /// Adds one, of the block that is being committed.
-    pub fn insert(&mut self, id: TxId) {
-        self.recent.insert(id);
-    }
-
-    /// All that was added is in `ledger` or will be, and so is what is added from now on.
-    pub(crate) fn rest_on(&mut self, ledger: Arc<dyn KnownIds>) {
-        self.ledger = Some(ledger);
-    }
-
-    /// Block `last` is committed, with all before it.
-    pub(crate) fn committed(&mut self, last: u64) {
-        if let Some(ledger) = &self.ledger
-            && ledger.durable() > self.older_last
-        {
-            self.older = std::mem::take(&mut self.recent);
-            self.older_last = last;
-        }
-    }
-
-    /// How many are kept here.
-    pub fn len(&self) -> usize {
-        self.recent.len() + self.older.len()
-    }
-
-    /// Whether none is.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    /// Knows the ids of as many blocks as are durable, each with one transaction.
-    struct Ledger(AtomicU64);
-
-    fn id(block: u64) -> TxId {
-        TxId::Other(block.to_string().into_bytes().into())
-    }
-
-    impl KnownIds for Ledger {
-        fn know(&self, ids: &[Option<&TxId>], known: &mut [bool]) {
-            let is = |of: &TxId| (0..self.durable()).any(|block| id(block) == *of);
-            for (id, known) in ids.iter().zip(known) {
-                *known |= id.is_some_and(is);
-            }
-        }
-
-        fn durable(&self) -> u64 {
-            self.0.load(Ordering::Relaxed)
-        }
-    }
-
-    #[test]
-    fn ids_are_kept_until_the_ledger_has_them() {
-        let ledger = Arc::new(Ledger(AtomicU64::new(0)));
-        let mut ids = TxIds::default();
-        ids.insert(id(0));
-        ids.rest_on(ledger.clone());
-        for block in 1..200 {
-            // The ledger is up to ten blocks behind, and then not at all.
-            let behind = block % 11;
-            ledger.0.fetch_max(block - behind.min(block), Ordering::Relaxed);
-            ids.insert(id(block));
-            ids.committed(block);
-            for earlier in 0..=block {
-                assert!(ids.contains(&id(earlier)), "block {earlier} after {block}");
-                let two = [Some(&id(block + 1)), None, Some(&id(earlier))];
-                assert_eq!(ids.contain(&two), [false, false, true]);
-            }
-            assert!(!ids.contains(&id(block + 1)));
-            assert!(ids.len() < 40, "{} after block {block}", ids.len());
-        }
-    }
 }

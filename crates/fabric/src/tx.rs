@@ -69,6 +69,7 @@ pub(crate) enum Known<'a> {
 #[derive(Debug)]
 pub(crate) struct Signed<'a> {
     pub creator: &'a [u8],
+    pub payload: &'a [u8],
     /// SHA-256 of the payload.
     pub digest: [u8; 32],
     pub signature: &'a [u8],
@@ -117,6 +118,8 @@ pub(crate) struct Dispatched<'a> {
     /// The chaincode, then what it writes to, each once.
     pub namespaces: Vec<&'a str>,
     pub rwset: Vec<NsRwSet<'a>>,
+    /// What each endorser signed before his own name.
+    pub response: &'a [u8],
     pub endorsements: Vec<Endorsement<'a>>,
     /// There are more endorsements than this program takes.
     pub too_many: bool,
@@ -357,6 +360,7 @@ fn signed<'a>(
     let other_channel = channel_header.channel_id != reading.channel;
     Known::Signed(Signed {
         creator: by.creator,
+        payload: envelope.payload,
         digest: [0; 32],
         signature: envelope.signature,
         next,
@@ -415,6 +419,7 @@ fn endorser<'a>(
             Ok(Dispatched {
                 namespaces,
                 rwset,
+                response: signed,
                 endorsements: endorsements.collect(),
                 too_many: endorsed.endorsements.len() > ENDORSEMENTS_MAX,
             })

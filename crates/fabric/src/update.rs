@@ -9,8 +9,8 @@ use crate::msp::{Identity, Resolution};
 use crate::proto::{
     self, Arena, ChannelHeader, ConfigUpdateEnvelope, Malformed, Payload, SignatureHeader, wire,
 };
-use crate::read::item;
 use crate::rules::Rules;
+use crate::signature::{Unverified, verify_all};
 use lineside_verify::Verifier;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -663,16 +663,18 @@ pub(crate) fn check(
             proto::decode(signature.signature_header, &arena).map_err(malformed)?;
         let hasher = Sha256::new().chain_update(signature.signature_header);
         let digest = hasher.chain_update(signed.config_update).finalize().into();
-        by.push((header.creator, digest, signature.signature));
+        let message = [signature.signature_header, signed.config_update];
+        by.push((header.creator, digest, message, signature.signature));
     }
     let identities: Vec<&[u8]> = by.iter().map(|(creator, ..)| *creator).collect();
     let resolved = current.msps.resolve(&identities, verifier, rules);
     let mut items = Vec::new();
     let mut of_item = Vec::new();
-    for (resolution, (_, digest, signature)) in resolved.iter().zip(&by) {
+    for (resolution, (_, digest, message, signature)) in resolved.iter().zip(&by) {
         match resolution {
             Resolution::Known(identity) => {
-                if let Some(item) = item(identity, *digest, signature, rules) {
+                let parts = || message.to_vec();
+                if let Some(item) = Unverified::new(&identity.key, *digest, parts, signature, rules) {
                     items.push(item);
                     of_item.push(&**identity);
                 }
@@ -683,15 +685,15 @@ pub(crate) fn check(
             }
         }
     }
-    let verdicts = verifier.verify_batch(&items);
+    let valid = verify_all(&items, verifier, rules);
     let mut signers = Signers {
         config: current,
         rules,
         signed: Vec::new(),
     };
-    for (identity, verdict) in of_item.into_iter().zip(verdicts) {
+    for (identity, valid) in of_item.into_iter().zip(valid) {
         let again = |other: &&Identity| (other.msp, other.id) == (identity.msp, identity.id);
-        if verdict.is_valid() && !signers.signed.iter().any(again) {
+        if valid && !signers.signed.iter().any(again) {
             signers.signed.push(identity);
         }
     }

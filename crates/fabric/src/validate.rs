@@ -5,6 +5,7 @@ use crate::code::TxCode;
 use crate::config::Config;
 use crate::endorse::{Compiled, Endorser, Verdict};
 use crate::error::{Error, Refused, Stop};
+use crate::expiry::{expire, lives_stay};
 use crate::lifecycle::LIFECYCLE;
 use crate::mvcc::{Checker, commit_hash};
 use crate::parts::Parts;
@@ -14,7 +15,6 @@ use crate::read::{Arenas, Read, Reader, Setting, Tip};
 use crate::rules::{Rule, Rules};
 use crate::state::{Height, Mark, State, TxId, TxIds, Updates};
 use crate::tx::{Known, Next, Parsed, parse};
-use crate::update;
 use hashbrown::HashSet;
 use lineside_verify::Verifier;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub struct Validated {
     pub codes: Vec<TxCode>,
     /// The commit hash; the genesis block has none.
     pub commit_hash: Option<[u8; 32]>,
-    /// What it does to the state.
+    /// What it does to the state, the removal of keys that expire with it included.
     pub updates: Updates,
     /// The ids of its transactions, valid or not.
     pub ids: Vec<TxId>,
@@ -221,17 +221,30 @@ impl Validator {
     fn decide_by_state(&mut self, read: Read<'_>) -> Result<Validated, Error> {
         let started = Instant::now();
         let rules = self.reader.rules;
+        #[cfg(feature = "laboratory")]
+        crate::laboratory::decides(&self.reader.channel, self.last + 1)?;
         let (mut codes, config) = self.endorsed(&read)?;
         let decided_at = Instant::now();
         let [_, tip] = read.tips;
-        let updates = self.execute(tip.number, &read.parsed, &mut codes)?;
+        let mut updates = self.execute(tip.number, &read.parsed, &mut codes)?;
+        let flags: Vec<u8> = codes.iter().map(|&code| code as u8).collect();
+        let previous = self.commit_hash.as_ref().map_or(&[][..], |hash| hash);
+        let mut hash = commit_hash(&flags, &updates, previous, rules);
+        lives_stay(&self.state, &mut self.compiled.lives, &updates)?;
+        expire(
+            tip.number,
+            &self.state,
+            &mut self.compiled.lives,
+            &mut updates,
+            rules,
+        )?;
+        if !rules.hold(Rule::ExpiryAfterCommitHash) {
+            hash = commit_hash(&flags, &updates, previous, rules);
+        }
         if let Some((found, limit)) = self.state.too_long(&updates) {
             let what = "bytes of a key, with the names before it, in a state on the disk";
             return Err(Stop::Limit { what, found, limit }.into());
         }
-        let flags: Vec<u8> = codes.iter().map(|&code| code as u8).collect();
-        let previous = self.commit_hash.as_ref().map_or(&[][..], |hash| hash);
-        let commit_hash = commit_hash(&flags, &updates, previous, rules);
         let ids = read.parsed.iter().zip(&codes).filter_map(|(parsed, code)| {
             let indexed = rules.hold(Rule::InvalidTxIdsIndexed) || *code == TxCode::Valid;
             parsed.id.clone().filter(|_| indexed)
@@ -241,7 +254,7 @@ impl Validator {
             hash: tip.hash,
             ids: ids.collect(),
             codes,
-            commit_hash: Some(commit_hash),
+            commit_hash: Some(hash),
             updates,
             times: Times {
                 parse: read.parse,
@@ -287,10 +300,9 @@ impl Validator {
         let (parsed, checked) = (&read.parsed, &read.checked);
         let Reader {
             options,
-            channel,
             setting,
             rules,
-            early: _,
+            ..
         } = &self.reader;
         let (current, verifier, rules) = (&setting.config, &options.verifier, *rules);
         let mut config = None;
@@ -344,12 +356,7 @@ impl Validator {
                     if parsed.len() != 1 {
                         return Err(stop("it is a configuration that is not alone in its block").into());
                     }
-                    if rules.hold(Rule::ConfigAuthorised) {
-                        update::check(data, channel, current, verifier, rules)?;
-                    }
-                    let next = Config::new(data, verifier, rules)?;
-                    current.may_become(&next)?;
-                    config = Some(Arc::new(next));
+                    config = Some(self.reader.next_config(data)?);
                     TxCode::Valid
                 }
                 Next::Endorser(of) => match &of.dispatched {

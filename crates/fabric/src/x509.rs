@@ -5,9 +5,11 @@
 //! asked only about certificates that a CA of the channel did sign, and where it refuses one, nothing is decided.
 
 use crate::der::{Reader, put, tag};
+use crate::ecdsa::{LargeKey, Numbers, is_large};
+use crate::signature::{Key, Unverified};
 use lineside_verify::encoding::Signature;
 use lineside_verify::encoding::der as ecdsa_der;
-use lineside_verify::{Curve, PublicKey, leftmost_256_bits};
+use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verifier, ed25519, leftmost_256_bits};
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
 /// ecdsa-with-SHA256, and SHA384, SHA512: 1.2.840.10045.4.3.2 to 4.
@@ -16,6 +18,8 @@ const ECDSA_WITH: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
 const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 /// prime256v1: 1.2.840.10045.3.1.7.
 const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+/// id-Ed25519, of keys and of signatures: 1.3.101.112.
+const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 /// organizationalUnitName: 2.5.4.11.
 const ORGANIZATIONAL_UNIT: &[u8] = &[0x55, 0x04, 0x0b];
 /// anyExtendedKeyUsage, serverAuth.
@@ -40,7 +44,7 @@ pub fn is_low_s(signature: &Signature) -> bool {
     signature.s <= HALF_ORDER
 }
 
-/// Something signed, with an ECDSA signature: a certificate or a revocation list.
+/// A certificate or a revocation list: something signed with ECDSA or Ed25519.
 #[derive(Clone, Debug)]
 pub struct Signed<'a> {
     /// All of it.
@@ -48,13 +52,48 @@ pub struct Signed<'a> {
     /// What is signed.
     tbs: &'a [u8],
     algorithm: &'a [u8],
-    /// The digest that is signed, of a known algorithm.
-    pub digest: Option<[u8; 32]>,
-    /// The signature, if it is one in strict DER.
-    pub signature: Option<Signature>,
+    /// What signs it; `None`: an algorithm that is not known.
+    pub seal: Option<Seal<'a>>,
     /// The issuer's name.
     pub issuer: &'a [u8],
     serial: &'a [u8],
+}
+
+/// A signature on a certificate or a revocation list.
+#[derive(Clone, Copy, Debug)]
+pub enum Seal<'a> {
+    /// The hash whose digest is signed by ECDSA, and the signature as it is there.
+    Ecdsa(Hash, &'a [u8]),
+    /// A signature by Ed25519.
+    Ed25519(&'a [u8]),
+}
+
+/// Hash under a signature by ECDSA.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Hash {
+    Sha256,
+    Sha384,
+    Sha512,
+}
+
+impl Hash {
+    fn digest(self, bytes: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Sha256 => Sha256::digest(bytes).to_vec(),
+            Self::Sha384 => Sha384::digest(bytes).to_vec(),
+            Self::Sha512 => Sha512::digest(bytes).to_vec(),
+        }
+    }
+}
+
+/// What a list keeps of its seal.
+#[derive(Clone, Debug)]
+enum OwnSeal {
+    /// The digest that is signed, and the signature as it is there.
+    Ecdsa(Vec<u8>, Vec<u8>),
+    /// What is signed, and the signature.
+    Ed25519(Vec<u8>, Vec<u8>),
 }
 
 impl<'a> Signed<'a> {
@@ -80,18 +119,20 @@ impl<'a> Signed<'a> {
             return None;
         }
         let oid = Reader::new(algorithm.content).expect(tag::OID)?.content;
-        let digest = match oid.strip_prefix(ECDSA_WITH) {
-            Some([2]) => Some(Sha256::digest(tbs).into()),
-            Some([3]) => Some(leftmost_256_bits(&Sha384::digest(tbs))),
-            Some([4]) => Some(leftmost_256_bits(&Sha512::digest(tbs))),
+        let hash = match oid.strip_prefix(ECDSA_WITH) {
+            Some([2]) => Some(Hash::Sha256),
+            Some([3]) => Some(Hash::Sha384),
+            Some([4]) => Some(Hash::Sha512),
             _ => None,
         };
+        // Parameters after the identifier make it an algorithm that Go does not know.
+        let ed25519 = algorithm.content.strip_prefix(&[tag::OID, ED25519.len() as u8]) == Some(ED25519);
+        let ed25519 = ed25519.then_some(Seal::Ed25519(signature));
         Some(Self {
             whole: whole.whole,
             tbs,
             algorithm: algorithm.whole,
-            digest,
-            signature: ecdsa_der::parse_strict(signature).ok(),
+            seal: hash.map(|hash| Seal::Ecdsa(hash, signature)).or(ed25519),
             issuer: &[],
             serial: &[],
         })
@@ -106,27 +147,86 @@ impl<'a> Signed<'a> {
         Some(())
     }
 
-    /// All of it, with the signature's s brought below n/2: what an MSP makes of a certificate before it hashes it.
-    fn sanitised(&self) -> Vec<u8> {
-        let signature = match self.signature {
-            Some(signature) if !is_low_s(&signature) => signature,
-            _ => return self.whole.to_vec(),
-        };
-        let mut low = signature;
-        let mut borrow = 0;
-        for ((to, &n), &s) in low.s.iter_mut().zip(&ORDER).zip(&signature.s).rev() {
-            let difference = i16::from(n) - i16::from(s) - borrow;
-            borrow = i16::from(difference < 0);
-            *to = (difference & 0xff) as u8;
+    /// The signature by ECDSA over P-256, if it is one in strict DER.
+    fn ecdsa(&self) -> Option<Signature> {
+        match self.seal {
+            Some(Seal::Ecdsa(_, signature)) => ecdsa_der::parse_strict(signature).ok(),
+            _ => None,
         }
-        let mut bits = vec![0];
-        bits.extend_from_slice(ecdsa_der::write(&low).as_bytes());
+    }
+
+    /// The signature on it, if a CA with this key can have made it.
+    pub(crate) fn by<'s>(&'s self, key: &'s Key) -> Option<Unverified<'s>> {
+        match (key, self.seal) {
+            (Key::P256(key), Some(Seal::Ecdsa(hash, _))) => {
+                let signature = SignatureBytes::Parsed(self.ecdsa()?);
+                let digest = leftmost_256_bits(&hash.digest(self.tbs));
+                Some(Unverified::Ecdsa(Item {
+                    key,
+                    digest,
+                    signature,
+                }))
+            }
+            (Key::Large(key), Some(Seal::Ecdsa(hash, signature))) => Some(Unverified::Large {
+                key,
+                digest: hash.digest(self.tbs),
+                signature: Numbers::parse_strict(signature)?,
+            }),
+            (Key::Ed25519(key), Some(Seal::Ed25519(signature))) => Some(Unverified::Ed25519 {
+                key,
+                message: vec![self.tbs],
+                signature,
+            }),
+            _ => None,
+        }
+    }
+
+    /// All of it, with the signature's s brought below n/2, where n is the order of the curve of the issuer's key: what an
+    /// MSP makes of a certificate before it hashes it. `None` is for a key over P-256.
+    pub(crate) fn sanitised(&self, issuer: Option<&Key>) -> Vec<u8> {
+        let lowered = match (issuer, self.seal) {
+            (None | Some(Key::P256(_)), _) => self.ecdsa().and_then(lowered),
+            (Some(Key::Large(key)), Some(Seal::Ecdsa(_, signature))) => {
+                Numbers::parse_strict(signature).and_then(|numbers| key.lowered(&numbers))
+            }
+            _ => None,
+        };
+        let Some(lowered) = lowered else {
+            return self.whole.to_vec();
+        };
+        let bits = [&[0], lowered.as_slice()].concat();
         let mut content = [self.tbs, self.algorithm].concat();
         put(&mut content, tag::BIT_STRING, &bits);
         let mut whole = Vec::new();
         put(&mut whole, tag::SEQUENCE, &content);
         whole
     }
+}
+
+/// The signature over P-256 in DER with its s made low; `None` where it is low already.
+fn lowered(signature: Signature) -> Option<Vec<u8>> {
+    if is_low_s(&signature) {
+        return None;
+    }
+    let mut low = signature;
+    let mut borrow = 0;
+    for ((to, &n), &s) in low.s.iter_mut().zip(&ORDER).zip(&signature.s).rev() {
+        let difference = i16::from(n) - i16::from(s) - borrow;
+        borrow = i16::from(difference < 0);
+        *to = (difference & 0xff) as u8;
+    }
+    Some(ecdsa_der::write(&low).as_bytes().to_vec())
+}
+
+/// The key in a certificate.
+#[derive(Clone, Debug)]
+pub enum CertifiedKey {
+    /// One that is known here.
+    Known(Key),
+    /// None that Go's parser takes: it refuses the certificate.
+    Malformed,
+    /// Another kind of key.
+    Other,
 }
 
 /// A certificate, read whole.
@@ -144,8 +244,8 @@ pub struct Certificate {
     pub not_after_s: i64,
     /// The subject's organizational units.
     pub units: Vec<String>,
-    /// `None`: another kind of key than P-256.
-    pub key: Option<PublicKey>,
+    /// Its key.
+    pub key: CertifiedKey,
     /// Basic constraints say CA.
     pub is_ca: bool,
     /// Basic constraints: how many CAs may stand below.
@@ -163,8 +263,9 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Reads all of a certificate. `None` for what this program does not know, also where Go would take it.
-    pub fn parse(signed: &Signed<'_>) -> Option<Self> {
+    /// Reads all of a certificate. `None` for what this program does not know, also where Go would take it. `issuer` is
+    /// the key that signed it, as far as that decides [`raw`](Self::raw); `None` is for a key over P-256.
+    pub fn parse(signed: &Signed<'_>, issuer: Option<&Key>) -> Option<Self> {
         let mut all = Reader::new(signed.tbs);
         let mut tbs = all.inside(tag::SEQUENCE)?;
         let mut version = tbs.inside(0xa0)?;
@@ -181,7 +282,7 @@ impl Certificate {
         let (not_before_s, not_after_s) = (time(&mut validity)?, time(&mut validity)?);
         let subject = tbs.expect(tag::SEQUENCE)?;
         let mut certificate = Self {
-            raw: signed.sanitised(),
+            raw: signed.sanitised(issuer),
             subject: subject.whole.to_vec(),
             serial: signed.serial.to_vec(),
             not_before_s,
@@ -362,33 +463,70 @@ fn time(reader: &mut Reader<'_>) -> Option<i64> {
     Some(((days * 24 + hour) * 60 + minute) * 60 + second)
 }
 
-/// The key, or `Some(None)` if it is of another kind.
-fn key(info: &mut Reader<'_>) -> Option<Option<PublicKey>> {
+/// The key; `None`: this program does not know what Go makes of it.
+fn key(info: &mut Reader<'_>) -> Option<CertifiedKey> {
     let mut algorithm = info.inside(tag::SEQUENCE)?;
     let kind = algorithm.expect(tag::OID)?.content;
-    let curve = algorithm.optional(tag::OID)?.map(|oid| oid.content);
     let bits = info.bit_string()?;
     if !info.is_empty() {
         return None;
     }
-    if kind != EC_PUBLIC_KEY || curve != Some(P256) || !algorithm.is_empty() {
-        return Some(None);
+    if kind == ED25519 {
+        // RFC 8410: there are no parameters.
+        return Some(match <[u8; 32]>::try_from(bits) {
+            Ok(key) if algorithm.is_empty() => CertifiedKey::Known(Key::Ed25519(key)),
+            _ => CertifiedKey::Malformed,
+        });
+    }
+    let curve = algorithm.optional(tag::OID)?.map(|oid| oid.content);
+    let curve = curve.filter(|_| kind == EC_PUBLIC_KEY && algorithm.is_empty());
+    if let Some(curve) = curve.filter(|curve| is_large(curve)) {
+        let key = LargeKey::from_sec1(curve, bits);
+        return Some(key.map_or(CertifiedKey::Malformed, |key| {
+            CertifiedKey::Known(Key::Large(key))
+        }));
+    }
+    if curve != Some(P256) {
+        return Some(CertifiedKey::Other);
     }
     // Go takes the uncompressed form only.
     if bits.first() != Some(&4) {
-        return None;
+        return Some(CertifiedKey::Malformed);
     }
-    PublicKey::from_sec1(Curve::P256, bits).ok().map(Some)
+    Some(match PublicKey::from_sec1(Curve::P256, bits) {
+        Ok(key) => CertifiedKey::Known(Key::P256(key)),
+        Err(_) => CertifiedKey::Malformed,
+    })
+}
+
+/// The key identifier in the value of the extension, empty if it has none; `None` where Go cannot read the extension.
+///
+/// Go passes over elements with other tags and does not look at what follows the fields that it knows.
+fn authority_key_id(value: &[u8]) -> Option<Vec<u8>> {
+    let mut identifier = Reader::new(value).inside(tag::SEQUENCE)?;
+    let key = identifier.optional(0x80)?;
+    identifier.optional(0x81)?;
+    if let Some(serial) = identifier.optional(0x82)? {
+        let is_minimal = match serial.content {
+            [] => false,
+            [0x00, second, ..] => *second >= 0x80,
+            [0xff, second, ..] => *second < 0x80,
+            _ => true,
+        };
+        if !is_minimal {
+            return None;
+        }
+    }
+    Some(key.map(|key| key.content.to_vec()).unwrap_or_default())
 }
 
 /// A revocation list.
 #[derive(Clone, Debug)]
 pub struct Crl {
-    /// The digest that is signed.
-    pub digest: Option<[u8; 32]>,
-    /// The signature.
-    pub signature: Option<Signature>,
-    /// The authority key identifier.
+    /// `None`: an algorithm that is not known.
+    seal: Option<OwnSeal>,
+    /// The authority key identifier; empty where the extension is there without one, `None` where the extension is not
+    /// there or is not what Go reads: peers take no identity of an MSP with such a list.
     pub authority_key_id: Option<Vec<u8>>,
     /// The contents of the serial numbers.
     pub serials: Vec<Vec<u8>>,
@@ -413,24 +551,56 @@ impl Crl {
             }
         }
         serials.sort_unstable();
-        let mut authority_key_id = None;
+        // The first such extension counts.
+        let mut identifier = None;
         if let Some(extensions) = tbs.optional(0xa0)? {
             let mut extensions = Reader::new(extensions.content).inside(tag::SEQUENCE)?;
             while !extensions.is_empty() {
                 let (oid, _, value) = extension(&mut extensions)?;
-                if oid == [0x55, 0x1d, 0x23] && authority_key_id.is_none() {
-                    let mut identifier = Reader::new(value).inside(tag::SEQUENCE)?;
-                    let key = identifier.optional(0x80)?.map(|key| key.content.to_vec());
-                    authority_key_id = Some(key.unwrap_or_default());
+                if oid == [0x55, 0x1d, 0x23] {
+                    identifier.get_or_insert(value);
                 }
             }
         }
+        let seal = match signed.seal {
+            // A peer reads this signature leniently and writes it again.
+            Some(Seal::Ecdsa(hash, signature)) => {
+                Numbers::parse_go(signature)?;
+                Some(OwnSeal::Ecdsa(hash.digest(signed.tbs), signature.to_vec()))
+            }
+            Some(Seal::Ed25519(signature)) => Some(OwnSeal::Ed25519(signed.tbs.to_vec(), signature.to_vec())),
+            None => None,
+        };
         Some(Self {
-            digest: signed.digest,
-            signature: signed.signature,
-            authority_key_id,
+            seal,
+            authority_key_id: identifier.and_then(authority_key_id),
             serials,
         })
+    }
+
+    /// Whether a CA with this key signed the list.
+    pub fn is_signed_by(&self, key: &Key, verifier: &Verifier) -> bool {
+        match (key, &self.seal) {
+            (Key::P256(key), Some(OwnSeal::Ecdsa(digest, signature))) => {
+                let digest = leftmost_256_bits(digest);
+                ecdsa_der::parse_go(signature).is_ok_and(|signature| {
+                    let signature = SignatureBytes::Parsed(signature);
+                    let item = Item {
+                        key,
+                        digest,
+                        signature,
+                    };
+                    verifier.verify(&item).is_valid()
+                })
+            }
+            (Key::Large(key), Some(OwnSeal::Ecdsa(digest, signature))) => {
+                Numbers::parse_go(signature).is_some_and(|signature| key.verify(digest, &signature))
+            }
+            (Key::Ed25519(key), Some(OwnSeal::Ed25519(signed, signature))) => {
+                ed25519::verify(key, &[signed], signature)
+            }
+            _ => false,
+        }
     }
 
     /// Whether the list names this serial number.

@@ -2,11 +2,14 @@
 
 mod asks;
 mod follow;
+mod history;
+mod join;
 mod ledger;
 mod orderer;
 mod send;
 mod serve;
 mod state;
+mod verify_peer;
 
 use crate::out::Unwritten;
 use anyhow::{Context, bail};
@@ -24,11 +27,15 @@ use std::path::PathBuf;
 pub enum Verb {
     Replay(Replay),
     Import(ledger::Import),
+    Join(join::Join),
+    Snapshot(join::Snapshot),
     Status(ledger::Status),
     Block(ledger::Block),
     Tx(ledger::Tx),
     State(state::State),
+    History(history::History),
     VerifyLedger(ledger::VerifyLedger),
+    VerifyPeer(verify_peer::VerifyPeer),
     Serve(Box<serve::Serve>),
     Send(send::Send),
     Follow(follow::Follow),
@@ -53,11 +60,15 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Replay(arguments) => run_replay(&arguments, as_json),
         Verb::Import(arguments) => ledger::import(&arguments, as_json),
+        Verb::Join(arguments) => join::join(&arguments, as_json),
+        Verb::Snapshot(arguments) => join::snapshot(&arguments, as_json),
         Verb::Status(arguments) => ledger::status(&arguments, as_json),
         Verb::Block(arguments) => ledger::block(&arguments, as_json),
         Verb::Tx(arguments) => ledger::tx(&arguments, as_json),
         Verb::State(arguments) => state::state(&arguments, as_json),
+        Verb::History(arguments) => history::history(&arguments, as_json),
         Verb::VerifyLedger(arguments) => ledger::verify(&arguments, as_json),
+        Verb::VerifyPeer(arguments) => verify_peer::verify_peer(&arguments, as_json),
         Verb::Serve(arguments) => serve::run(*arguments, as_json),
         Verb::Send(arguments) => send::send(&arguments, as_json),
         Verb::Follow(arguments) => follow::follow(&arguments, as_json),

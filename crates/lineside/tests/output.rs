@@ -33,7 +33,7 @@ fn a_closed_pipe_ends_quietly_and_a_full_device_is_an_error() {
     let configuration = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lineside.toml");
     let import = ["fabric", "import", "--data", ledger, recorded];
     assert_eq!(lineside(&import, Stdio::null()).0, Some(0));
-    let verbs: [&[&str]; 12] = [
+    let verbs: [&[&str]; 14] = [
         &["--help"],
         &["check-config", configuration],
         &["check-config", configuration, "--json"],
@@ -43,6 +43,8 @@ fn a_closed_pipe_ends_quietly_and_a_full_device_is_an_error() {
         &["fabric", "status", "--data", ledger],
         &["fabric", "block", "3", "--data", ledger],
         &["fabric", "state", "_lifecycle", "--data", ledger],
+        &["fabric", "history", "--data", ledger, "--block", "12"],
+        &["fabric", "history", "--data", ledger, "--block", "12", "--json"],
         &["fabric", "verify-ledger", "--data", ledger],
         &["journal", "verify", ledger],
         &["journal", "dump", ledger],

@@ -52,6 +52,11 @@
 //! | `portable` | everything |
 //! | `library` | aws-lc-rs and libsecp256k1, to compare with; feature `library`, off by default |
 //!
+//! # Ed25519
+//!
+//! [`ed25519::verify`] verifies one signature. There is no batch: the equation of a batch holds for signatures that
+//! none of the usual single equations takes, so that members of a batch could be judged otherwise than one by one.
+//!
 //! # Policies
 //!
 //! A high s is valid, as the standard has it, unless [`Options::low_s`] is set. Which encodings are taken is said
@@ -64,6 +69,7 @@ mod backend;
 mod batch;
 mod cache;
 mod curve;
+pub mod ed25519;
 pub mod encoding;
 mod endomorphism;
 mod engine;

@@ -74,9 +74,9 @@ pub fn certificate(bytes: &[u8]) {
     let der = decoded.as_deref().unwrap_or(bytes);
     if let Some(signed) = Signed::parse(der) {
         assert_eq!(signed.whole, der, "nothing may follow");
-        if let Some(certificate) = Certificate::parse(&signed) {
+        if let Some(certificate) = Certificate::parse(&signed, None) {
             let again = Signed::parse(&certificate.raw);
-            let again = again.as_ref().and_then(Certificate::parse);
+            let again = again.as_ref().and_then(|again| Certificate::parse(again, None));
             assert_eq!(again.map(|again| again.raw).as_ref(), Some(&certificate.raw));
         }
     }

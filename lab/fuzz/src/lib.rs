@@ -19,6 +19,7 @@ mod proofs;
 // The driver of lineside-verify's own differential test: that crate stands below this one, so what both use is there.
 #[path = "../../../crates/verify/tests/driver/mod.rs"]
 mod signatures;
+mod snapshots;
 mod stores;
 mod texts;
 mod transfers;
@@ -129,6 +130,12 @@ pub const TARGETS: &[Target] = &[
         30_000,
     ),
     target("fabric_block", fabric::block, fabric::block_seeds, 4_000),
+    target(
+        "fabric_snapshot",
+        snapshots::snapshot,
+        snapshots::snapshot_seeds,
+        1_000,
+    ),
     target("fabric_packets", fabric::packets, fabric::packet_seeds, 500),
     target("fabric_deliver", deliver::deliver, deliver::deliver_seeds, 3_000),
     target("hbase_response", hbase::response, hbase::response_seeds, 50_000),

@@ -3,7 +3,7 @@
 use super::messages::{CommitStatusRequest, CommitStatusResponse, SignedRequest};
 use super::{Out, admit, denied, only_message, signed_message};
 use crate::deliver::{Client, Shared};
-use crate::session::stopped;
+use crate::session::{WITHHELD, stopped};
 use tonic::{Status, Streaming};
 
 /// Name of the method in a channel's ACLs.
@@ -32,6 +32,9 @@ pub(crate) async fn commit_status(
         // An index in memory: it is not worth a thread, and thousands of calls may wait for the same block.
         if let Some(place) = source.transaction(&request.transaction_id) {
             break place;
+        }
+        if source.withholds() {
+            return Err(Status::unavailable(WITHHELD));
         }
         tokio::select! {
             changed = heights.changed() => {

@@ -6,7 +6,7 @@ use super::{Out, admit, denied, only_message, signed_message};
 use crate::deliver::{Client, Shared};
 use crate::filtered;
 use crate::messages::{Position, SeekPosition};
-use crate::session::{Session, aside, stopped};
+use crate::session::{Session, WITHHELD, aside, stopped};
 use crate::source::{Source, Unavailable};
 use bytes::Bytes;
 use lineside_fabric::TxCode;
@@ -74,8 +74,11 @@ async fn send_from(
     let mut heights = source.heights();
     for number in first..=u64::MAX {
         tokio::select! {
-            ready = heights.wait_for(|height| *height > number) => {
+            ready = heights.wait_for(|height| *height > number || source.withholds()) => {
                 ready.map_err(|_| Status::unavailable("the channel is served no longer"))?;
+                if source.withholds() {
+                    return Err(Status::unavailable(WITHHELD));
+                }
             }
             () = out.closed() => return Ok(()),
             () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server stops")),

@@ -56,7 +56,8 @@ fn signed_message<T: Message + Default>(signed: &SignedRequest, what: &str) -> R
 /// Finds the source of a channel, and checks that the client may have the resource.
 ///
 /// # Errors
-/// PERMISSION_DENIED: the channel is not served here, or its policy does not permit it.
+/// PERMISSION_DENIED: the channel is not served here, or its policy does not permit it. UNAVAILABLE: its configuration
+/// is not known any more.
 async fn admit(
     shared: &Shared,
     client: &Client,
@@ -68,7 +69,7 @@ async fn admit(
     let source = source
         .ok_or_else(|| Status::permission_denied(format!("the channel {channel:?} is not served here")))?;
     let signature = signed.signature.clone();
-    let mut session = Session::new(source, resource, identity, &signed.request, signature);
+    let mut session = Session::new(source, resource, identity, signed.request.clone(), signature);
     if !session.permitted().await? {
         tracing::debug!(from = ?client.peer.address, channel, resource, "request refused by the channel's policy");
         return Err(denied(source, resource));

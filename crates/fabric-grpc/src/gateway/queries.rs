@@ -164,7 +164,8 @@ async fn configuration(shared: &Shared, client: &Client, call: &Call) -> Result<
 async fn channels(shared: &Shared, call: &Call) -> Result<Answered, Status> {
     let mut channels = Vec::new();
     for source in &shared.sources {
-        if permitted(source, "qscc/GetChainInfo", call).await? {
+        // A channel whose configuration is not known is hidden, and the others are listed.
+        if !source.withholds() && permitted(source, "qscc/GetChainInfo", call).await? {
             let channel_id = source.channel().to_owned();
             channels.push(ChannelInfo { channel_id });
         }
@@ -180,7 +181,7 @@ async fn channels(shared: &Shared, call: &Call) -> Result<Answered, Status> {
 
 async fn permitted(source: &Arc<dyn Source>, resource: &str, call: &Call) -> Result<bool, Status> {
     let (creator, signature) = (call.creator.clone(), call.signature.clone());
-    Session::new(source, resource, creator, &call.signed, signature)
+    Session::new(source, resource, creator, call.signed.clone(), signature)
         .permitted()
         .await
 }

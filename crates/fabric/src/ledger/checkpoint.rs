@@ -1,8 +1,8 @@
 //! A snapshot of everything that the blocks give: the state, which blocks and transactions there are.
 
 use super::error::LedgerError;
-use super::image::{Image, LAYOUT, LAYOUT_STATELESS};
-use super::index::{Index, NO_ID, OfBlock};
+use super::image::{Image, LAYOUT, LAYOUT_STATELESS, LAYOUT_WITHOUT_EXPIRY};
+use super::index::{Index, NO_ID, OfBase, OfBlock};
 use super::redo::Standing;
 use super::store::Blocks;
 use crate::state::{Entry, Height, Key, Space, State, TxId, TxIds};
@@ -12,6 +12,8 @@ use std::io::{self, Read, Write};
 
 /// Transactions written while the index cannot grow.
 const CHUNK: usize = 1 << 16;
+/// Set in the number of blocks where a snapshot stands for those before them.
+const HAS_BASE: u64 = 1 << 63;
 /// No text, key or value is longer.
 const BYTES_MAX: u64 = crate::limits::BLOCK_BYTES_MAX as u64;
 
@@ -22,13 +24,22 @@ impl Image {
         for piece in &self.pieces {
             out.write_all(piece)?;
         }
-        let count = self.last + 1;
         let (transactions, others) = {
             let view = blocks.view();
             let index = &view.index;
+            let count = (self.last + 1).saturating_sub(index.first());
             let next = index.blocks.get(count as usize);
             let transactions = next.map_or(index.ids.len() as u64, |block| block.first);
-            out.write_all(&count.to_le_bytes())?;
+            match index.base {
+                None => out.write_all(&count.to_le_bytes())?,
+                Some(base) => {
+                    out.write_all(&(count | HAS_BASE).to_le_bytes())?;
+                    for number in [base.last, base.end, base.transactions] {
+                        out.write_all(&number.to_le_bytes())?;
+                    }
+                    out.write_all(&base.hash)?;
+                }
+            }
             for block in index.blocks.iter().take(count as usize) {
                 out.write_all(&block.begin.to_le_bytes())?;
                 out.write_all(&block.end.to_le_bytes())?;
@@ -166,7 +177,16 @@ impl<R: Read> Input<R> {
 
     fn index(&mut self) -> Result<Index, LedgerError> {
         let mut index = Index::default();
-        for _ in 0..self.number()? {
+        let count = self.number()?;
+        if count & HAS_BASE != 0 {
+            index.base = Some(OfBase {
+                last: self.number()?,
+                end: self.number()?,
+                transactions: self.number()?,
+                hash: self.array()?,
+            });
+        }
+        for _ in 0..count & !HAS_BASE {
             let block = OfBlock {
                 begin: self.number()?,
                 end: self.number()?,
@@ -208,10 +228,11 @@ impl<R: Read> Input<R> {
 pub(crate) fn read(from: impl Read, lsn: Lsn) -> Result<Restored, LedgerError> {
     let mut input = Input { from, lsn };
     let _image_bytes = input.number()?;
-    let is_stateless = match u32::from_le_bytes(input.array()?) {
-        LAYOUT => false,
+    let layout = u32::from_le_bytes(input.array()?);
+    let is_stateless = match layout {
+        LAYOUT | LAYOUT_WITHOUT_EXPIRY => false,
         LAYOUT_STATELESS => true,
-        _ => return Err(input.wrong("a layout that this program does not know")),
+        _ => return Err(input.wrong("a layout that this program does not know; the blocks are read again")),
     };
     let channel = input.text()?;
     let last = input.number()?;
@@ -223,9 +244,16 @@ pub(crate) fn read(from: impl Read, lsn: Lsn) -> Result<Restored, LedgerError> {
         false => input.state()?,
     };
     let index = input.index()?;
-    let last_hash = index.blocks.last().map(|block| block.hash);
-    let last_hash = last_hash.ok_or_else(|| input.wrong("it holds no blocks"))?;
-    if index.blocks.len() as u64 != last + 1 || config_block > last {
+    if layout == LAYOUT_WITHOUT_EXPIRY && index.base.is_some() {
+        return Err(input.wrong(
+            "an older version wrote it, which kept expired keys of the snapshot; the snapshot and the blocks are read \
+             again",
+        ));
+    }
+    let last_hash = index
+        .last_hash()
+        .ok_or_else(|| input.wrong("it holds no blocks"))?;
+    if index.height() != last + 1 || config_block > last {
         return Err(input.wrong("its blocks do not end where its state stands"));
     }
     let mut ids = TxIds::default();

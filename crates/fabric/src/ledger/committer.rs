@@ -3,9 +3,11 @@
 use super::error::LedgerError;
 use super::results::{Publisher, Timed};
 use super::store::{Blocks, Meta, Writer};
+use crate::history::Index;
 use crate::parts::Parts;
 use lineside_journal::{Disk, Error as JournalError, Lsn};
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,6 +24,8 @@ pub(crate) struct Job {
     /// What the bytes consist of, where that is known.
     pub parts: Option<Parts>,
     pub timed: Timed,
+    /// For the history of keys, where that is kept.
+    pub prints: Vec<u32>,
 }
 
 struct State {
@@ -71,7 +75,17 @@ pub(crate) struct Committer<D: Disk> {
 pub struct Waiter(Arc<Queue>);
 
 impl<D: Disk> Committer<D> {
-    pub fn start(writer: Writer<D>, results: Option<Publisher>) -> Result<Self, LedgerError> {
+    /// `history` is the file of the index of written keys.
+    pub fn start(
+        writer: Writer<D>,
+        results: Option<Publisher>,
+        history: Option<PathBuf>,
+    ) -> Result<Self, LedgerError> {
+        let has_blocks = writer.blocks().root_hash().is_some();
+        let index = history.as_ref().filter(|_| has_blocks);
+        let index = index
+            .map(|path| Index::open(path, &writer.blocks()))
+            .transpose()?;
         let state = State {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
@@ -89,6 +103,8 @@ impl<D: Disk> Committer<D> {
             queue: queue.clone(),
             writer,
             results,
+            history: history.filter(|_| index.is_none()),
+            index,
             done: Vec::new(),
         };
         let thread = std::thread::Builder::new().name("ledger".into()).spawn(move || {
@@ -168,8 +184,11 @@ struct Working<D: Disk> {
     queue: Arc<Queue>,
     writer: Writer<D>,
     results: Option<Publisher>,
+    /// The file of an index that is begun with the first block.
+    history: Option<PathBuf>,
+    index: Option<Index>,
     /// Appended, and not durable yet.
-    done: Vec<(Meta, Timed)>,
+    done: Vec<(Meta, Timed, Vec<u32>)>,
 }
 
 impl<D: Disk> Working<D> {
@@ -202,6 +221,7 @@ impl<D: Disk> Working<D> {
             meta,
             parts,
             mut timed,
+            prints,
         } in jobs
         {
             timed.ledger_from = Some(Instant::now());
@@ -217,7 +237,7 @@ impl<D: Disk> Working<D> {
                 self.commit()?;
                 self.wait_for_space(error)?;
             }
-            self.done.push((meta, timed));
+            self.done.push((meta, timed, prints));
         }
         self.commit()
     }
@@ -225,10 +245,16 @@ impl<D: Disk> Working<D> {
     fn commit(&mut self) -> Result<(), LedgerError> {
         let durable = self.writer.commit()?;
         let blocks: Blocks<D> = self.writer.blocks();
-        for (meta, timed) in self.done.drain(..) {
+        for (meta, timed, prints) in self.done.drain(..) {
             if let Some(results) = &mut self.results {
                 results.publish(&meta, &timed);
             }
+            // An index that cannot be written ends there; the blocks are read instead.
+            self.index
+                .take_if(|index| index.append(meta.number, &prints).is_err());
+        }
+        if let Some(path) = self.history.take() {
+            self.index = Index::open(&path, &blocks).ok();
         }
         let durable_lsn = blocks.end_of(durable.saturating_sub(1));
         let mut state = self.queue.lock();

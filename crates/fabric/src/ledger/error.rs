@@ -1,6 +1,7 @@
 //! Why a ledger cannot be read or written.
 
 use crate::Error;
+use crate::snapshot::SnapshotError;
 use lineside_journal::{Error as JournalError, Lsn};
 use std::sync::Arc;
 
@@ -37,6 +38,25 @@ pub enum LedgerError {
         lsn: Lsn,
         /// What is wrong.
         what: &'static str,
+    },
+    /// The snapshot that the ledger is joined from, or was.
+    #[error("the snapshot: {0}")]
+    Snapshot(#[from] SnapshotError),
+    /// There is no such transaction.
+    #[error("there is no transaction with the id {id}")]
+    NotFound {
+        /// The id.
+        id: String,
+    },
+    /// The block is one of those that a snapshot stands for.
+    #[error(
+        "block {number} is not there: the ledger was joined from a snapshot, and its first block is {first}"
+    )]
+    BeforeSnapshot {
+        /// The block asked for.
+        number: u64,
+        /// The first block.
+        first: u64,
     },
     /// The state on the disk cannot be read or written.
     #[error("{what}")]

@@ -10,7 +10,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
 /// What the state is in.
-pub(super) const LAYOUT: u32 = 1;
+pub(super) const LAYOUT: u32 = 3;
+/// The same of versions that did not know that keys expire, and kept them for ever: they stopped before the first block
+/// that writes such a key, and so had none but those of a snapshot that they were joined from.
+pub(super) const LAYOUT_WITHOUT_EXPIRY: u32 = 1;
 /// What a state belongs to that is on the disk.
 pub(super) const LAYOUT_STATELESS: u32 = 2;
 /// Bytes copied before another piece of memory is begun, so that none is ever moved.
@@ -95,7 +98,10 @@ impl Taking {
         state: Option<&HashMap<String, Space<Keys>>>,
     ) -> Self {
         let mut head = Vec::new();
-        let layout = if state.is_some() { LAYOUT } else { LAYOUT_STATELESS };
+        let layout = match state {
+            Some(_) => LAYOUT,
+            None => LAYOUT_STATELESS,
+        };
         head.extend_from_slice(&layout.to_le_bytes());
         put_bytes(&mut head, validator.channel().as_bytes());
         put_number(&mut head, validator.last);

@@ -27,6 +27,18 @@ impl OfBlock {
     }
 }
 
+/// The snapshot that a ledger was joined from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct OfBase {
+    /// The last block that it stands for.
+    pub last: u64,
+    pub hash: [u8; 32],
+    /// The last record of it.
+    pub end: Lsn,
+    /// Number of transactions whose ids are in it. They are the first of [`Index::ids`].
+    pub transactions: u64,
+}
+
 /// Where a transaction is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
@@ -51,6 +63,9 @@ pub(crate) struct Entry {
 /// Blocks and transactions, in order.
 #[derive(Debug)]
 pub(crate) struct Index {
+    /// Snapshot that the first block follows; `None`: the first block is the genesis block.
+    pub base: Option<OfBase>,
+    /// From block [`Self::first`] on.
     pub blocks: Vec<OfBlock>,
     by_hash: HashTable<u32>,
     /// By number: the id where it is a hash in hex, else zeros.
@@ -67,6 +82,7 @@ pub(crate) struct Index {
 impl Default for Index {
     fn default() -> Self {
         Self {
+            base: None,
             blocks: Vec::new(),
             by_hash: HashTable::new(),
             ids: Vec::new(),
@@ -180,15 +196,54 @@ impl Index {
         }
     }
 
+    /// The snapshot before the first block, whose ids are all that there is.
+    pub fn set_base(&mut self, last: u64, hash: [u8; 32], end: Lsn) {
+        self.base = Some(OfBase {
+            last,
+            hash,
+            end,
+            transactions: self.ids.len() as u64,
+        });
+    }
+
+    /// The number of the first block.
+    pub fn first(&self) -> u64 {
+        self.base.map_or(0, |base| base.last + 1)
+    }
+
+    /// The number of the block that comes next.
+    pub fn height(&self) -> u64 {
+        self.first() + self.blocks.len() as u64
+    }
+
+    /// The place of a block in [`Self::blocks`], whether it is there or not yet.
+    pub fn place(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.first())?).ok()
+    }
+
+    /// A block.
+    pub fn block(&self, number: u64) -> Option<&OfBlock> {
+        self.blocks.get(self.place(number)?)
+    }
+
+    /// The header hash of the last block.
+    pub fn last_hash(&self) -> Option<[u8; 32]> {
+        let last = self.blocks.last().map(|block| block.hash);
+        last.or(self.base.map(|base| base.hash))
+    }
+
     /// The block with this header hash.
     pub fn block_of_hash(&self, hash: &[u8; 32]) -> Option<u64> {
+        if let Some(base) = self.base.filter(|base| base.hash == *hash) {
+            return Some(base.last);
+        }
         let is = |place: &u32| {
             self.blocks
                 .get(*place as usize)
                 .is_some_and(|block| block.hash == *hash)
         };
         let found = self.by_hash.find(self.hasher.hash_one(hash), is);
-        found.map(|number| u64::from(*number))
+        found.map(|place| self.first() + u64::from(*place))
     }
 
     fn spot(&self, hash: u64, id: &[u8; 32]) -> Option<Spot> {
@@ -214,7 +269,7 @@ impl Index {
         }
     }
 
-    /// The first transaction with this id.
+    /// The first transaction with this id; `None` also for one in a block before a snapshot.
     pub fn transaction(&self, id: &TxId) -> Option<Place> {
         let number = self.number_of(id)?;
         let after = self
@@ -222,7 +277,7 @@ impl Index {
             .partition_point(|block| block.first <= u64::from(number));
         let block = after.checked_sub(1)?;
         Some(Place {
-            block: block as u64,
+            block: self.first() + block as u64,
             index: u64::from(number) - self.blocks.get(block)?.first,
             code: TxCode::from_number(*self.codes.get(number as usize)?)?,
         })

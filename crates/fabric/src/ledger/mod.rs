@@ -6,13 +6,18 @@
 //!
 //! `docs/fabric.md` has the records, and what is promised.
 
+mod base;
 mod checkpoint;
 mod committed;
 mod committer;
 mod error;
+#[cfg(test)]
+mod expiry_tests;
+mod export;
 mod identities;
 mod image;
 mod index;
+mod join;
 mod open;
 mod record;
 mod redo;
@@ -25,8 +30,10 @@ mod verify;
 
 pub use committer::Waiter;
 pub use error::LedgerError;
+pub use export::export;
 pub use index::Place;
-pub use open::{Begun, Found, Look, Opened, StateStore};
+pub use join::{Expected, Joined, join, validator_from};
+pub use open::{Begun, Found, Look, Opened, StateStore, validator_at};
 pub use record::{Stored, kind};
 pub use replica::{Added, Replica, Setup};
 pub use store::{Blocks, Cursor, Meta, Writer, journal_options};

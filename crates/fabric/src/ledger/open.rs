@@ -1,5 +1,6 @@
 //! Coming back: the newest checkpoint, then the blocks behind it.
 
+use super::base::{Base, is_base};
 use super::checkpoint::{self, Restored};
 use super::error::LedgerError;
 use super::identities::{Identities, Known};
@@ -53,6 +54,8 @@ pub(crate) struct Recovered<D: Disk> {
     founding: State,
     /// The block that set the configuration.
     pub config_block: u64,
+    /// The snapshot that the ledger was joined from.
+    base: Option<Base>,
     pub known: Known,
     pub found: Found,
 }
@@ -72,6 +75,10 @@ pub struct Found {
     pub state_remade: Option<String>,
 }
 
+/// Reason why the state on the disk of a ledger that was joined from a snapshot is not used.
+const KEPT_EXPIRED: &str = "an older version wrote it, which kept expired keys of the snapshot; a replica that opens the \
+                            ledger makes it again";
+
 /// Reads a ledger that is to be written. The codes and commit hashes that it holds are taken as they are.
 pub(crate) fn recover<D: Disk>(
     reader: &Reader<D>,
@@ -82,17 +89,20 @@ pub(crate) fn recover<D: Disk>(
         return read(reader, options, State::default());
     };
     let (disk, mut remade) = StateDisk::open(directory)?;
-    let mark = disk.mark();
+    let (mark, lacks_expiry) = (disk.mark(), disk.lacks_expiry());
     let recovered = read(reader, options, disk.into());
     let why = match recovered {
         Err(LedgerError::State { what }) if StateDisk::is_damaged(directory) => what,
         recovered => {
             let mut recovered = recovered?;
-            if recovered.has(mark)? {
+            if !recovered.has(mark)? {
+                "its last block is not in the ledger".to_owned()
+            } else if lacks_expiry && recovered.base.is_some() {
+                KEPT_EXPIRED.to_owned()
+            } else {
                 recovered.found.state_remade = remade.take();
                 return Ok(recovered);
             }
-            "its last block is not in the ledger".to_owned()
         }
     };
     let mut recovered = read(reader, options, StateDisk::anew(directory)?.into())?;
@@ -116,12 +126,19 @@ fn fit(mut restored: Restored, state: &mut State) -> Result<Restored, String> {
     Ok(restored)
 }
 
+/// Returns true if a checkpoint is of a ledger with this base.
+fn has_base(restored: &Restored, base: Option<&Base>) -> bool {
+    let found = restored.index.base.map(|found| (found.last, found.hash));
+    found == base.map(|base| (base.head.last, base.head.last_hash))
+}
+
 /// Reads a ledger over a state that is empty, elsewhere, or on the disk.
 fn read<D: Disk>(
     reader: &Reader<D>,
     options: &Options,
     mut state: State,
 ) -> Result<Recovered<D>, LedgerError> {
+    let base = Base::find(reader)?;
     let latest = reader.latest_snapshot()?;
     let mut found = Found::default();
     for damaged in latest.damaged {
@@ -132,7 +149,11 @@ fn read<D: Disk>(
         let lsn = snapshot.lsn;
         let read = checkpoint::read(BufReader::with_capacity(1 << 18, snapshot), lsn);
         let fits = read.map_err(|error| error.to_string()).and_then(|read| {
-            fit(read, &mut state).map_err(|what| format!("the checkpoint at record {lsn}: {what}"))
+            let fits = match has_base(&read, base.as_ref()) {
+                true => fit(read, &mut state),
+                false => Err("it is of a ledger that begins elsewhere".to_owned()),
+            };
+            fits.map_err(|what| format!("the checkpoint at record {lsn}: {what}"))
         });
         match fits {
             Ok(read) => {
@@ -143,9 +164,13 @@ fn read<D: Disk>(
             Err(what) => found.damaged.push(what),
         }
     }
-    let (index, standing, config_block) = match restored {
-        Some(read) => (read.index, Some(read.standing), read.config_block),
-        None => (Index::default(), None, 0),
+    let (index, standing, config_block) = match (restored, &base) {
+        (Some(read), _) => (read.index, Some(read.standing), read.config_block),
+        (None, Some(base)) => {
+            let (index, standing) = base.load(reader, std::mem::take(&mut state))?;
+            (index, Some(standing), base.config_block)
+        }
+        (None, None) => (Index::default(), None, 0),
     };
     let view = View {
         reader: reader.clone(),
@@ -157,8 +182,10 @@ fn read<D: Disk>(
         None => None,
         Some(standing) => {
             let number = config_block;
-            let config = blocks.block(number)?;
-            let resumed = Validator::resume(standing, &config.bytes, options.clone());
+            let resumed = match base.as_ref().filter(|base| number <= base.head.last) {
+                Some(base) => Validator::resume_under(standing, &base.config, options.clone()),
+                None => Validator::resume(standing, &blocks.block(number)?.bytes, options.clone()),
+            };
             Some(resumed.map_err(|source| LedgerError::Validation { number, source })?)
         }
     };
@@ -167,6 +194,7 @@ fn read<D: Disk>(
         validator,
         founding: state,
         config_block,
+        base,
         known: Known::default(),
         found,
     };
@@ -183,6 +211,9 @@ impl<D: Disk> Recovered<D> {
         if self.blocks.number_of(&mark.hash) != Some(mark.last) {
             return Ok(false);
         }
+        if let Some(base) = self.base.as_ref().filter(|base| base.head.last == mark.last) {
+            return Ok(base.mark() == mark);
+        }
         let stored = self.blocks.block(mark.last)?;
         Ok(stored.commit_hash.unwrap_or_default() == mark.commit_hash)
     }
@@ -194,6 +225,9 @@ impl<D: Disk> Recovered<D> {
             if record.kind == kind::IDENTITY {
                 self.known.add(record.payload, record.lsn);
                 self.blocks.learn(record.lsn, record.payload);
+                continue;
+            }
+            if is_base(record.kind) {
                 continue;
             }
             let Some(whole) = assembler.feed(&record)? else {
@@ -333,6 +367,10 @@ pub struct Look<D: Disk> {
     pub blocks: Blocks<D>,
     /// Where the last one leaves the channel.
     pub validator: Validator,
+    /// The block that set the configuration.
+    pub(crate) config_block: u64,
+    /// The snapshot that the ledger was joined from.
+    pub(crate) base: Option<Base>,
     /// What was found.
     pub found: Found,
 }
@@ -365,7 +403,12 @@ impl<D: Disk> Look<D> {
                 .into(),
         };
         let mark = state.on_disk().and_then(StateDisk::mark);
+        let lacks_expiry = state.on_disk().is_some_and(StateDisk::lacks_expiry);
         let recovered = read(&reader, options, state)?;
+        if lacks_expiry && recovered.base.is_some() {
+            let what = format!("the state on the disk: {KEPT_EXPIRED}");
+            return Err(LedgerError::State { what });
+        }
         if !recovered.has(mark)? {
             let what = "the state on the disk is not of this ledger".to_owned();
             return Err(LedgerError::State { what });
@@ -373,7 +416,48 @@ impl<D: Disk> Look<D> {
         Ok(Self {
             blocks: recovered.blocks,
             validator: recovered.validator.ok_or(LedgerError::Empty)?,
+            config_block: recovered.config_block,
+            base: recovered.base,
             found: recovered.found,
         })
     }
+}
+
+/// Brings a validator with a state in memory to where a ledger was after block `number`, by the codes that it holds.
+///
+/// # Errors
+/// [`LedgerError::NotThere`] and [`LedgerError::BeforeSnapshot`] for a block that the ledger does not have; what stands
+/// in the way.
+pub fn validator_at<D: Disk>(
+    blocks: &Blocks<D>,
+    options: &Options,
+    number: u64,
+) -> Result<Validator, LedgerError> {
+    let reader = blocks.view().reader.clone();
+    let (first, count) = (blocks.first(), blocks.count());
+    if number >= count {
+        let blocks = count;
+        return Err(LedgerError::NotThere { number, blocks });
+    }
+    if number + 1 < first {
+        return Err(LedgerError::BeforeSnapshot { number, first });
+    }
+    let failed = |number| move |source| LedgerError::Validation { number, source };
+    let mut cursor = blocks.from(first)?;
+    let mut validator = match Base::find(&reader)? {
+        Some(base) => {
+            let (_, standing) = base.load(&reader, State::default())?;
+            Validator::resume_under(standing, &base.config, options.clone())
+                .map_err(failed(base.head.last))?
+        }
+        None => {
+            let genesis = cursor.next()?.ok_or(LedgerError::Empty)?;
+            Validator::new(&genesis.bytes, options.clone()).map_err(failed(0))?
+        }
+    };
+    while validator.last() < number {
+        let stored = cursor.next()?.ok_or(LedgerError::Empty)?;
+        validator.redo(&stored)?;
+    }
+    Ok(validator)
 }

@@ -18,6 +18,10 @@ pub mod kind {
     pub const PART: u8 = 3;
     /// The block is whole: its header hash and commit hash.
     pub const END: u8 = 4;
+    /// Part of a file of the snapshot that the ledger was joined from.
+    pub const BASE: u8 = 5;
+    /// The snapshot is whole.
+    pub const BASE_END: u8 = 6;
 }
 
 /// Bytes of a record of the kind BEGIN before the part itself.

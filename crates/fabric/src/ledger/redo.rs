@@ -7,6 +7,7 @@ use crate::code::TxCode;
 use crate::config::Config;
 use crate::endorse::Compiled;
 use crate::error::{Error, Refused};
+use crate::expiry::{expire, schedule};
 use crate::mvcc::Checker;
 use crate::parts::Parts;
 use crate::proto::Arena;
@@ -31,13 +32,20 @@ pub(crate) struct Standing {
 impl Validator {
     /// A channel that stands elsewhere than at its beginning. `config_block` set its configuration.
     pub(crate) fn resume(standing: Standing, config_block: &[u8], options: Options) -> Result<Self, Error> {
-        let rules = Rules::default();
         let arena = Arena::new();
         let block = Block::read(config_block, &arena)?;
         let config = block.genesis_config(&arena).ok_or(Refused::Malformed {
             what: "a block that should set the configuration does not",
         })?;
+        Self::resume_under(standing, config, options)
+    }
+
+    /// A channel that stands elsewhere than at its beginning, under this configuration (a `ConfigEnvelope`).
+    pub(crate) fn resume_under(standing: Standing, config: &[u8], options: Options) -> Result<Self, Error> {
+        let rules = Rules::default();
         let config = Config::new(config, &options.verifier, rules)?;
+        let mut state = standing.state;
+        schedule(&mut state)?;
         Ok(Self {
             reader: Reader {
                 options,
@@ -49,7 +57,7 @@ impl Validator {
             last: standing.last,
             last_hash: standing.last_hash,
             commit_hash: standing.commit_hash,
-            state: standing.state,
+            state,
             ids: standing.ids,
             compiled: Compiled::default(),
         })
@@ -103,10 +111,13 @@ impl Validator {
             }
             ids.extend(parsed.id);
         }
-        let updates = checker.updates;
+        let mut updates = checker.updates;
         if !self.state.has(number) {
-            let failed = |what| LedgerError::State { what };
-            self.state.check().map_err(failed)?;
+            let lives = &mut self.compiled.lives;
+            expire(number, &self.state, lives, &mut updates, self.reader.rules)
+                .map_err(|stop| failed(stop.into()))?;
+            let unread = |what| LedgerError::State { what };
+            self.state.check().map_err(unread)?;
             if let Some((found, limit)) = self.state.too_long(&updates) {
                 let what = format!(
                     "block {number} writes a key of {found} bytes, and {limit} fit the state on the disk"

@@ -10,12 +10,14 @@ use crate::ahead::Ahead;
 use crate::code::TxCode;
 use crate::early::{EarlyWork, Worker};
 use crate::error::{Error, Refused};
+use crate::history::prints;
 use crate::state::{Disk as StateDisk, State};
 use crate::tables::Tables;
 use crate::validate::{Options, Times, Validated, Validator};
 use lineside_journal::{Disk, Options as JournalOptions, Snapshots};
 use std::collections::VecDeque;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -31,6 +33,8 @@ pub struct Setup {
     pub checkpoint_after: u64,
     /// Where the state is kept.
     pub state: StateStore,
+    /// File of the index of written keys ([`crate::history`]); `None`: there is none.
+    pub history: Option<PathBuf>,
 }
 
 impl Default for Setup {
@@ -40,6 +44,7 @@ impl Default for Setup {
             journal: journal_options(),
             checkpoint_after: 50_000,
             state: StateStore::Memory,
+            history: None,
         }
     }
 }
@@ -103,7 +108,7 @@ impl<D: Disk> Replica<D> {
         if let Some(validator) = &mut validator {
             validator.ids.rest_on(Arc::new(blocks.clone()));
         }
-        let committer = Committer::start(begun.writer, results)?;
+        let committer = Committer::start(begun.writer, results, setup.history.clone())?;
         let transactions = blocks.transactions();
         let tables = Tables::start(setup.validation.verifier.clone())?;
         let replica = Self {
@@ -270,6 +275,7 @@ impl<D: Disk> Replica<D> {
             meta,
             parts: None,
             timed,
+            prints: Vec::new(),
         })?;
         self.validator = Some(started);
         self.transactions += 1;
@@ -307,11 +313,14 @@ impl<D: Disk> Replica<D> {
         let meta = Meta::from(&validated);
         let timed = Timed::new(begun, validated.times);
         let parts = Some(std::mem::take(&mut validated.parts));
+        let prints = self.setup.history.as_ref().map(|_| prints(&validated.updates));
+        let prints = prints.unwrap_or_default();
         self.committer.submit(Job {
             bytes,
             meta,
             parts,
             timed,
+            prints,
         })?;
         if validated.config.is_some() {
             self.config_block = number;

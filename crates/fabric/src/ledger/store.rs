@@ -1,5 +1,6 @@
 //! Blocks in a journal: one who writes them, and any number who read.
 
+use super::base::is_base;
 use super::error::LedgerError;
 use super::identities::{Identities, Known};
 use super::index::{Entry, Index, Place};
@@ -94,37 +95,55 @@ impl<D: Disk> Blocks<D> {
         self.shared.view.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many blocks are committed; the last one's number is one less.
+    /// Number of blocks of the channel, those before a snapshot included; the last one's number is one less.
     pub fn count(&self) -> u64 {
-        self.view().index.blocks.len() as u64
+        self.view().index.height()
     }
 
-    /// How many transactions they hold.
+    /// The number of the first block that can be read: 0, or the one after the snapshot that the ledger was joined
+    /// from.
+    pub fn first(&self) -> u64 {
+        self.view().index.first()
+    }
+
+    /// The header hash of the genesis block, or of the last block of the snapshot that the ledger was joined from.
+    pub(crate) fn root_hash(&self) -> Option<[u8; 32]> {
+        let view = self.view();
+        let base = view.index.base.map(|base| base.hash);
+        base.or(view.index.blocks.first().map(|block| block.hash))
+    }
+
+    /// Number of transactions of the blocks that can be read.
     pub fn transactions(&self) -> u64 {
-        self.view().index.ids.len() as u64
+        let view = self.view();
+        let before = view.index.base.map_or(0, |base| base.transactions);
+        (view.index.ids.len() as u64).saturating_sub(before)
+    }
+
+    /// Returns true if a transaction with this id is in a block before the snapshot that the ledger was joined from.
+    pub fn is_before_snapshot(&self, id: &TxId) -> bool {
+        let view = self.view();
+        let number = view.index.number_of(id);
+        let before = view.index.base.map_or(0, |base| base.transactions);
+        number.is_some_and(|number| u64::from(number) < before)
     }
 
     fn begin_of(&self, number: u64) -> Option<Lsn> {
-        self.view()
-            .index
-            .blocks
-            .get(number as usize)
-            .map(|block| block.begin)
+        self.view().index.block(number).map(|block| block.begin)
     }
 
-    /// The record that a block ends with; 0: it is not there.
+    /// The record that a block, or the snapshot that stands for it, ends with; 0: it is not there.
     pub(crate) fn end_of(&self, number: u64) -> Lsn {
-        self.view()
-            .index
-            .blocks
-            .get(number as usize)
-            .map_or(0, |block| block.end)
+        let view = self.view();
+        let base = view.index.base.filter(|base| base.last == number);
+        let block = view.index.block(number).map(|block| block.end);
+        block.or(base.map(|base| base.end)).unwrap_or(0)
     }
 
     /// The header hash and the commit hash of the last block.
     pub fn last_hashes(&self) -> Option<([u8; 32], Option<[u8; 32]>)> {
         let view = self.view();
-        Some((view.index.blocks.last()?.hash, view.commit_hash))
+        Some((view.index.last_hash()?, view.commit_hash))
     }
 
     /// The number of the block with this header hash.
@@ -150,22 +169,27 @@ impl<D: Disk> Blocks<D> {
     /// The blocks from `number` on, as far as they are committed now.
     ///
     /// # Errors
-    /// [`LedgerError::NotThere`] for more than the one after the last; what the journal says.
+    /// [`LedgerError::NotThere`] for more than the one after the last, [`LedgerError::BeforeSnapshot`]; what the
+    /// journal says.
     pub fn from(&self, number: u64) -> Result<Cursor<D>, LedgerError> {
         let view = self.view();
-        let blocks = view.index.blocks.len() as u64;
+        let (first, blocks) = (view.index.first(), view.index.height());
         if number > blocks {
             return Err(LedgerError::NotThere { number, blocks });
         }
+        if number < first {
+            return Err(LedgerError::BeforeSnapshot { number, first });
+        }
         let reader = view.reader.clone();
-        let at = view.index.blocks.get(number as usize);
+        let at = view.index.block(number);
         let records = match at.map(|block| (block.begin, block.offset())) {
             None => reader.records(reader.durable_lsn() + 1)?,
             Some((begin, Some(offset))) => reader.records_at(begin, offset)?,
             Some((begin, None)) => {
                 // From the nearest place that is known, or the segment's start.
                 let segment = reader.segment_of(begin).unwrap_or(begin);
-                let before = view.index.blocks.get(..number as usize).unwrap_or_default();
+                let place = view.index.place(number).unwrap_or_default();
+                let before = view.index.blocks.get(..place).unwrap_or_default();
                 let mut known = before.iter().rev().take_while(|block| block.begin >= segment);
                 match known.find_map(|block| Some((block.begin, block.offset()?))) {
                     Some((begin, offset)) => reader.records_at(begin, offset)?,
@@ -198,7 +222,7 @@ impl<D: Disk> Blocks<D> {
 
     /// Notes where a block stands.
     fn seen(&self, whole: &Whole) {
-        if let Some(block) = self.view().index.blocks.get(whole.number as usize)
+        if let Some(block) = self.view().index.block(whole.number)
             && block.begin == whole.begin
         {
             block.offset.store(whole.offset, Ordering::Relaxed);
@@ -235,7 +259,7 @@ impl<D: Disk> Cursor<D> {
         // One may come into the middle of a block that stands before the wanted one.
         let begin = self.blocks.begin_of(self.next);
         while let Some(record) = self.records.next()? {
-            if record.kind == kind::IDENTITY {
+            if record.kind == kind::IDENTITY || is_base(record.kind) {
                 continue;
             }
             let whole = match self.assembler.feed(&record) {
@@ -431,6 +455,6 @@ impl<D: Disk> Writer<D> {
             view.index.push(staged.entry);
             view.commit_hash = staged.commit_hash;
         }
-        Ok(view.index.blocks.len() as u64)
+        Ok(view.index.height())
     }
 }

@@ -1,8 +1,9 @@
 //! A whole ledger, looked at again.
 
+use super::base::{Base, is_base};
 use super::error::LedgerError;
 use super::identities::Identities;
-use super::image::{Image, LAYOUT_STATELESS};
+use super::image::{Image, LAYOUT, LAYOUT_STATELESS, LAYOUT_WITHOUT_EXPIRY};
 use super::index::{Entry, Index};
 use super::open::StateStore;
 use super::record::{Assembler, Stored, Whole, kind};
@@ -11,7 +12,7 @@ use super::store::{Blocks, View};
 use crate::block::Block;
 use crate::code::TxCode;
 use crate::proto::Arena;
-use crate::state::{Disk as StateDisk, Mark};
+use crate::state::{Disk as StateDisk, Mark, State};
 use crate::validate::{Options, Validator};
 use lineside_journal::{Disk, Error as JournalError, Lsn, Reader, verify};
 use sha2::{Digest, Sha256};
@@ -23,6 +24,9 @@ const FINDINGS_MAX: usize = 1_000;
 /// What a ledger is worth.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
+    /// The last block of the snapshot that the ledger was joined from, whose files were read again. `None`: the ledger
+    /// begins with the genesis block.
+    pub joined_after: Option<u64>,
     /// Blocks that were validated again.
     pub blocks: u64,
     /// Their transactions.
@@ -153,7 +157,10 @@ impl Checkpoint {
         // The image's length, and its layout.
         let mut head = Vec::new();
         from.by_ref().take(12).read_to_end(&mut head)?;
-        hasher.write_all(&head)?;
+        // An older version's differs in nothing else.
+        let length = head.strip_suffix(&LAYOUT_WITHOUT_EXPIRY.to_le_bytes());
+        let now = length.map(|length| [length, &LAYOUT.to_le_bytes()[..]].concat());
+        hasher.write_all(now.as_ref().unwrap_or(&head))?;
         io::copy(&mut from, &mut hasher)?;
         Ok(Self {
             lsn,
@@ -196,6 +203,7 @@ impl<'o, D: Disk> Again<'o, D> {
     }
 
     fn run(&mut self, reader: &Reader<D>, each: &mut dyn FnMut(u64)) -> Result<(), LedgerError> {
+        self.begin_at_snapshot(reader, each)?;
         let mut records = reader.records(1)?;
         let mut assembler = Assembler::default();
         while let Some(record) = records.next()? {
@@ -204,12 +212,15 @@ impl<'o, D: Disk> Again<'o, D> {
                 self.blocks.learn(record.lsn, record.payload);
                 continue;
             }
+            if is_base(record.kind) {
+                continue;
+            }
             let Some(whole) = assembler.feed(&record)? else {
                 continue;
             };
             let stored = self.blocks.restore(reader, &whole)?;
             self.block(&whole, &stored)?;
-            self.compare_checkpoint(&whole)?;
+            self.compare_checkpoint(whole.end)?;
             self.compare_state(stored.number);
             each(stored.number);
         }
@@ -225,6 +236,35 @@ impl<'o, D: Disk> Again<'o, D> {
                 mark.last
             ));
         }
+        Ok(())
+    }
+
+    /// Reads the snapshot that the ledger was joined from, if it was, and compares every hash in it.
+    fn begin_at_snapshot(
+        &mut self,
+        reader: &Reader<D>,
+        each: &mut dyn FnMut(u64),
+    ) -> Result<(), LedgerError> {
+        let Some(base) = Base::find(reader)? else {
+            return Ok(());
+        };
+        let (index, standing) = base.load(reader, State::default())?;
+        let (number, end) = (base.head.last, index.base.map_or(0, |base| base.end));
+        let resumed = Validator::resume_under(standing, &base.config, self.options.clone());
+        self.validator = Some(resumed.map_err(|source| LedgerError::Validation { number, source })?);
+        self.config_block = base.config_block;
+        let view = View {
+            reader: reader.clone(),
+            index,
+            commit_hash: base.head.commit_hash,
+        };
+        self.blocks = Blocks::new(view, Identities::default());
+        self.report.joined_after = Some(number);
+        self.report.last_hash = Some(base.head.last_hash);
+        self.report.commit_hash = base.head.commit_hash;
+        self.compare_checkpoint(end)?;
+        self.compare_state(number);
+        each(number);
         Ok(())
     }
 
@@ -287,8 +327,9 @@ impl<'o, D: Disk> Again<'o, D> {
         Ok(())
     }
 
-    fn compare_checkpoint(&mut self, whole: &Whole) -> Result<(), LedgerError> {
-        let Some(checkpoint) = self.checkpoint.filter(|of| of.lsn == whole.end) else {
+    /// Compares the checkpoint that is at record `end`, if there is one.
+    fn compare_checkpoint(&mut self, end: Lsn) -> Result<(), LedgerError> {
+        let Some(checkpoint) = self.checkpoint.filter(|of| of.lsn == end) else {
             return Ok(());
         };
         self.checkpoint = None;
@@ -342,6 +383,14 @@ impl<D: Disk> Again<'_, D> {
         if found != keys {
             self.report.find(format!(
                 "the state on the disk has {found} keys, the blocks give {keys}"
+            ));
+        }
+        let (listed, expiring) = (state.all_due(), validator.state.all_due());
+        if listed.len() != expiring.len() || !listed.iter().all(|due| expiring.contains(due)) {
+            self.report.find(format!(
+                "the state on the disk has an index of {} keys that expire, which is not that of the {} in the blocks",
+                listed.len(),
+                expiring.len()
             ));
         }
         self.report.state_keys = Some(keys);

@@ -351,6 +351,8 @@ messages! {
     KvWriteHash { 1 key_hash: bytes; 2 is_delete: bool; 3 value_hash: bytes; 4 is_purge: bool; }
     /// `kvrwset.KVMetadataWriteHash`
     KvMetadataWriteHash { 1 key_hash: bytes; 2 entries: repeated KvMetadataEntry; }
+    /// `privacyenabledstate.SnapshotRecord`
+    SnapshotRecord { 1 key: bytes; 2 value: bytes; 3 metadata: bytes; 4 version: bytes; }
     /// `msp.SerializedIdentity`
     SerializedIdentity { 1 mspid: string; 2 id_bytes: bytes; }
     /// `common.SignaturePolicyEnvelope`

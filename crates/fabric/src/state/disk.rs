@@ -8,13 +8,24 @@
 //! Batches are linked: each names the block that the one before it ended with. fjall leaves out the rest of a log that
 //! it cannot read, and goes on with the next log.
 //!
+//! The keys of collections that expire are listed a second time, by the block that removes them: after the prefix
+//! `EXPIRY` come that block (u64, big endian) and the key's place; the value is the collection's blockToLive (u64,
+//! little endian). A batch changes that index in the same step as the keys, so each key that expires is in it exactly
+//! once.
+//!
 //! A key is the namespace and the collection, each with its length (u32, big endian) before it, and the key itself, so
 //! that the keys of one collection stand together, in order. A value is block and transaction (u64, little endian),
 //! whether there is a validation parameter (0 or 1), its length (u32, little endian), its bytes, and the value.
 
+mod merged;
+mod places;
+
+use super::expiring::{self, Due};
 use super::folder::Folder;
-use super::{Entry, Height, Update, Updates};
+use super::{Entry, Key, Update, Updates};
 use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
+use merged::Merged;
+use places::{after, decode, encode, expiry_place, link, name, place, read_due, read_place};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -29,12 +40,21 @@ use std::time::Duration;
 const CACHE_BYTES: u64 = 256 << 20;
 /// No namespace is so long: the mark comes after all keys, and behind it the links.
 const MARK: [u8; 4] = [0xff; 4];
+/// First bytes of the index of keys that expire, after all keys and before the mark.
+const EXPIRY: [u8; 4] = [0xff, 0xff, 0xff, 0xfe];
+/// Description of a damaged index.
+const NO_INDEX: &str = "an index of expiring keys that this program does not write";
+/// Bytes before the key's place in that index.
+const EXPIRY_BYTES: usize = EXPIRY.len() + 8;
 /// How many blocks back there are links.
 const LINKS: u64 = if cfg!(test) { 16 } else { 1 << 16 };
 /// What the first link names as the block before it.
 const NO_BLOCK: u64 = u64::MAX;
 /// First bytes of the mark; the last digit is the layout's version.
-const MAGIC: &[u8; 8] = b"LSFSTAT2";
+const MAGIC: &[u8; 8] = b"LSFSTAT3";
+/// First bytes of the mark in a state of versions without the index of keys that expire: no key in it does, unless it was
+/// made from a snapshot.
+const MAGIC_WITHOUT_EXPIRY: &[u8; 8] = b"LSFSTAT2";
 /// Bytes that say how long the names before a key are.
 const HEAD_BYTES: usize = 8;
 /// Bytes of a place, at most: fjall holds their number in 16 bits.
@@ -64,7 +84,9 @@ impl Mark {
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes = bytes.strip_prefix(MAGIC)?;
+        let bytes = bytes
+            .strip_prefix(MAGIC)
+            .or_else(|| bytes.strip_prefix(MAGIC_WITHOUT_EXPIRY))?;
         let (last, bytes) = bytes.split_first_chunk()?;
         let (hash, commit_hash) = bytes.split_first_chunk()?;
         Some(Self {
@@ -89,6 +111,8 @@ pub(crate) struct Disk {
     /// It is only looked at: nothing is written to it.
     looked_at: bool,
     mark: Option<Mark>,
+    /// A version without the index of keys that expire wrote its mark.
+    lacks_expiry: bool,
     /// Oldest first.
     pending: VecDeque<Pending>,
     /// Why it could not be read or written, the first time.
@@ -211,7 +235,11 @@ impl Disk {
                 .open()?;
             let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
             let keys = database.keyspace("keys", options)?;
-            let mark = match keys.get(MARK)? {
+            let found = keys.get(MARK)?;
+            let lacks_expiry = found
+                .as_ref()
+                .is_some_and(|bytes| bytes.starts_with(MAGIC_WITHOUT_EXPIRY));
+            let mark = match found {
                 Some(bytes) => Some(Mark::decode(&bytes).ok_or(fjall::Error::Unrecoverable)?),
                 None if keys.is_empty()? => None,
                 None => return Err(fjall::Error::Unrecoverable),
@@ -222,6 +250,7 @@ impl Disk {
                 folder: folder.clone(),
                 looked_at: false,
                 mark,
+                lacks_expiry,
                 pending: VecDeque::new(),
                 failure: OnceLock::new(),
             };
@@ -251,6 +280,11 @@ impl Disk {
         self.mark
     }
 
+    /// Whether a version wrote it that knew of no key that expires.
+    pub fn lacks_expiry(&self) -> bool {
+        self.lacks_expiry
+    }
+
     /// Why it could not be read or written, if it could not.
     pub fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
@@ -273,10 +307,80 @@ impl Disk {
     pub fn too_long(&self, updates: &Updates) -> Option<usize> {
         let all = updates.collections();
         let bytes = all.flat_map(|(namespace, collection, keys)| {
-            let head = HEAD_BYTES + namespace.len() + collection.len();
+            let index = updates.life(namespace, collection).map_or(0, |_| EXPIRY_BYTES);
+            let head = index + HEAD_BYTES + namespace.len() + collection.len();
             keys.keys().map(move |key| head + key.len())
         });
         bytes.max().filter(|bytes| *bytes > PLACE_BYTES_MAX)
+    }
+
+    /// Keys that expire with block `number`.
+    pub fn due(&self, number: u64) -> Vec<Due> {
+        let mut due = Vec::new();
+        for (at, pending) in self.pending.iter().enumerate() {
+            for (namespace, collection, keys) in pending.updates.collections() {
+                let Some(life) = pending.updates.life(namespace, collection) else {
+                    continue;
+                };
+                if expiring::expiry(pending.mark.last, life) != Some(number) {
+                    continue;
+                }
+                let written = keys.iter().filter(|(_, update)| update.value.is_some());
+                let newest =
+                    written.filter(|(key, _)| !self.is_pending(at + 1, (namespace, collection), key));
+                due.extend(newest.map(|(key, _)| Due {
+                    namespace: namespace.to_owned(),
+                    collection: collection.to_owned(),
+                    key: key.clone(),
+                    life,
+                }));
+            }
+        }
+        let from = expiry_place(number, &[]);
+        let behind = after(&from);
+        let listed = guarded(|| {
+            let listed = self.keys.range::<Vec<u8>, _>(from..behind);
+            listed.map(Guard::into_inner).collect::<Result<Vec<_>, _>>()
+        });
+        for (place, life) in listed.unwrap_or_else(|error| {
+            self.fail(&error);
+            Vec::new()
+        }) {
+            let Some(found) = read_due(&place, &life) else {
+                self.failed(&NO_INDEX, true);
+                return Vec::new();
+            };
+            if !self.is_pending(0, (&found.namespace, &found.collection), &found.key) {
+                due.push(found);
+            }
+        }
+        due
+    }
+
+    /// All keys that expire, each after the number of the block that it expires with. Only what is in the database counts.
+    pub fn all_due(&self) -> Vec<(u64, Due)> {
+        let listed = guarded(|| {
+            let listed = self.keys.range::<&[u8], _>(&EXPIRY[..]..&MARK[..]);
+            listed.map(Guard::into_inner).collect::<Result<Vec<_>, _>>()
+        });
+        let listed = listed.unwrap_or_else(|error| {
+            self.fail(&error);
+            Vec::new()
+        });
+        let read = listed.iter().map(|(place, life)| {
+            let block = place.get(EXPIRY.len()..)?.first_chunk()?;
+            Some((u64::from_be_bytes(*block), read_due(place, life)?))
+        });
+        read.collect::<Option<Vec<_>>>().unwrap_or_else(|| {
+            self.failed(&NO_INDEX, true);
+            Vec::new()
+        })
+    }
+
+    /// Whether a block that is not in the database yet, from the one at place `from` on, changes a key.
+    fn is_pending(&self, from: usize, (namespace, collection): (&str, &str), key: &Key) -> bool {
+        let mut pending = self.pending.iter().skip(from);
+        pending.any(|pending| pending.updates.get(namespace, collection, key).is_some())
     }
 
     /// What there is under a key.
@@ -416,13 +520,19 @@ impl Disk {
         };
         // Of what a batch does to one key, nothing says which was last.
         let mut places = BTreeMap::new();
-        for (namespace, collection, keys) in settled.flat_map(|pending| pending.updates.collections()) {
-            let keys = keys.iter();
-            places.extend(keys.map(|(key, update)| (place(namespace, collection, key), update)));
+        for updates in settled.map(|pending| &pending.updates) {
+            for (namespace, collection, keys) in updates.collections() {
+                let life = updates.life(namespace, collection);
+                let keys = keys.iter();
+                places.extend(keys.map(|(key, update)| (place(namespace, collection, key), (update, life))));
+            }
         }
         let written = guarded(|| {
             let mut batch = self.database.batch();
-            for (place, update) in places {
+            for (place, (update, life)) in places {
+                if let Some(life) = life {
+                    self.reschedule(&mut batch, &place, update, life)?;
+                }
                 match entry_of(update) {
                     Some(entry) => batch.insert(&self.keys, place, encode(&entry)),
                     None => batch.remove(&self.keys, place),
@@ -451,17 +561,102 @@ impl Disk {
         Ok(())
     }
 
+    /// Writes keys without a mark: what is there is no state before it has one.
+    pub fn load(&self, updates: &Updates) -> Result<(), String> {
+        let written = guarded(|| {
+            let mut batch = self.database.batch();
+            for (namespace, collection, keys) in updates.collections() {
+                let life = updates.life(namespace, collection);
+                for (key, update) in keys {
+                    let Some(entry) = entry_of(update) else {
+                        continue;
+                    };
+                    let place = place(namespace, collection, key);
+                    if let Some(life) = life {
+                        self.reschedule(&mut batch, &place, update, life)?;
+                    }
+                    batch.insert(&self.keys, place, encode(&entry));
+                }
+            }
+            batch.commit()
+        });
+        written.map_err(|error| {
+            self.fail(&error);
+            format!("writing the state in {}: {error}", self.folder.0.display())
+        })
+    }
+
+    /// Moves a key of a collection that expires from the block that removed it before to the one that does now.
+    fn reschedule(
+        &self,
+        batch: &mut fjall::OwnedWriteBatch,
+        place: &[u8],
+        update: &Update,
+        life: u64,
+    ) -> Result<(), fjall::Error> {
+        if let Some(bytes) = self.keys.get(place)? {
+            let before = decode(&bytes).ok_or(fjall::Error::Unrecoverable)?;
+            if let Some(block) = expiring::expiry(before.version.block, life) {
+                batch.remove(&self.keys, expiry_place(block, place));
+            }
+        }
+        if update.value.is_some()
+            && let Some(block) = expiring::expiry(update.version.block, life)
+        {
+            batch.insert(&self.keys, expiry_place(block, place), life.to_le_bytes());
+        }
+        Ok(())
+    }
+
     /// Makes what was written so far outlast a power cut; for another thread.
     pub fn sync(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
         let database = self.database.clone();
         move || guarded(|| database.persist(PersistMode::SyncAll)).map_err(other)
     }
 
+    /// Calls `each` with all keys, public ones and those of collections.
+    pub fn each(&self, each: &mut dyn FnMut(&str, &str, &[u8], &Entry)) {
+        let mut changed = BTreeMap::new();
+        let pending = self.pending.iter();
+        for (namespace, collection, keys) in pending.flat_map(|pending| pending.updates.collections()) {
+            changed.extend(
+                keys.iter()
+                    .map(|(key, update)| (place(namespace, collection, key), entry_of(update))),
+            );
+        }
+        let mut show = |place: &[u8], entry: &Entry| match read_place(place) {
+            Some((namespace, collection, key)) => each(namespace, collection, key, entry),
+            None => self.failed(&"a key that this program does not write", true),
+        };
+        let kept = guarded(|| Ok(self.keys.range(..&EXPIRY[..])));
+        let mut kept = match kept {
+            Ok(kept) => kept,
+            Err(error) => return self.fail(&error),
+        };
+        loop {
+            let (place, bytes) = match guarded(|| kept.next().map(Guard::into_inner).transpose()) {
+                Ok(Some(next)) => next,
+                Ok(None) => break,
+                Err(error) => return self.fail(&error),
+            };
+            if !changed.contains_key(&*place)
+                && let Some(entry) = self.decode(&bytes)
+            {
+                show(&place, &entry);
+            }
+        }
+        for (place, entry) in &changed {
+            if let Some(entry) = entry {
+                show(place, entry);
+            }
+        }
+    }
+
     /// All keys, public ones and those of collections, counted one by one.
     pub fn len(&self) -> usize {
         let kept = || {
             self.keys
-                .range(..&MARK[..])
+                .range(..&EXPIRY[..])
                 .try_fold(0, |count, key| key.key().map(|_| count + 1))
         };
         let mut count: usize = match guarded(kept) {
@@ -490,64 +685,6 @@ impl Disk {
     }
 }
 
-/// Keys of the database, and over them what was changed since.
-struct Merged<'a> {
-    disk: &'a Disk,
-    /// Bytes before the key.
-    head: usize,
-    kept: Option<fjall::Iter>,
-    next: Option<(Vec<u8>, Entry)>,
-    changed: BTreeMap<&'a [u8], &'a Update>,
-}
-
-impl Merged<'_> {
-    /// The next one of the database.
-    fn read(&mut self) -> Option<(Vec<u8>, Entry)> {
-        let kept = self.kept.as_mut()?;
-        match guarded(|| kept.next().map(Guard::into_inner).transpose()) {
-            Ok(None) => None,
-            Ok(Some((place, bytes))) => {
-                let key = place.get(self.head..).unwrap_or_default().to_vec();
-                Some((key, self.disk.decode(&bytes)?))
-            }
-            Err(error) => {
-                self.disk.fail(&error);
-                None
-            }
-        }
-    }
-}
-
-impl<'a> Iterator for Merged<'a> {
-    type Item = (Cow<'a, [u8]>, Entry);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if self.next.is_none() {
-                self.next = self.read();
-            }
-            let changed = self.changed.first_key_value().map(|(key, _)| *key);
-            let (key, update) = match (&self.next, changed) {
-                (Some((kept, _)), Some(changed)) if changed <= kept.as_slice() => {
-                    if changed == kept.as_slice() {
-                        self.next = None;
-                    }
-                    self.changed.pop_first()?
-                }
-                (None, Some(_)) => self.changed.pop_first()?,
-                (Some(_), _) => {
-                    let (key, entry) = self.next.take()?;
-                    return Some((Cow::Owned(key), entry));
-                }
-                (None, None) => return None,
-            };
-            if let Some(entry) = entry_of(update) {
-                return Some((Cow::Borrowed(key), entry));
-            }
-        }
-    }
-}
-
 fn entry_of(update: &Update) -> Option<Entry> {
     let (value, validation_parameter) = update.value.clone()?;
     Some(Entry {
@@ -557,68 +694,19 @@ fn entry_of(update: &Update) -> Option<Entry> {
     })
 }
 
-/// Where it stands which block a batch ended with before the one that ends with block `last`.
-fn link(last: u64) -> Vec<u8> {
-    [&MARK[..], &last.to_be_bytes()].concat()
-}
-
-fn place(namespace: &str, collection: &str, key: &[u8]) -> Vec<u8> {
-    let mut place = Vec::with_capacity(HEAD_BYTES + namespace.len() + collection.len() + key.len());
-    for name in [namespace, collection] {
-        place.extend_from_slice(&(name.len() as u32).to_be_bytes());
-        place.extend_from_slice(name.as_bytes());
-    }
-    place.extend_from_slice(key);
-    place
-}
-
-/// A name at the beginning of a place, and what is behind it.
-fn name(place: &[u8]) -> Option<(&str, &[u8])> {
-    let (length, rest) = place.split_first_chunk::<4>()?;
-    let (name, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
-    Some((std::str::from_utf8(name).ok()?, rest))
-}
-
-/// What comes after all that begins so.
-fn after(head: &[u8]) -> Vec<u8> {
-    let mut after = head.to_vec();
-    while let Some(last) = after.last_mut() {
-        if *last < 0xff {
-            *last += 1;
-            break;
+#[cfg(test)]
+impl Disk {
+    /// Gives the state the mark of a version without the index of keys that expire, and removes the index.
+    pub fn make_older(&self) {
+        let mark = self.mark.unwrap().encode();
+        let older = [&MAGIC_WITHOUT_EXPIRY[..], &mark[MAGIC.len()..]].concat();
+        self.keys.insert(MARK, older).unwrap();
+        let listed = self.keys.range::<&[u8], _>(&EXPIRY[..]..&MARK[..]);
+        for place in listed.map(|listed| listed.key().unwrap()).collect::<Vec<_>>() {
+            self.keys.remove(place).unwrap();
         }
-        after.pop();
+        self.sync()().unwrap();
     }
-    after
-}
-
-fn encode(entry: &Entry) -> Vec<u8> {
-    let parameter = entry.validation_parameter.as_deref();
-    let parameter_bytes = parameter.unwrap_or_default();
-    let mut bytes = Vec::with_capacity(21 + parameter_bytes.len() + entry.value.len());
-    bytes.extend_from_slice(&entry.version.block.to_le_bytes());
-    bytes.extend_from_slice(&entry.version.tx.to_le_bytes());
-    bytes.push(u8::from(parameter.is_some()));
-    bytes.extend_from_slice(&(parameter_bytes.len() as u32).to_le_bytes());
-    bytes.extend_from_slice(parameter_bytes);
-    bytes.extend_from_slice(&entry.value);
-    bytes
-}
-
-fn decode(bytes: &[u8]) -> Option<Entry> {
-    let (block, bytes) = bytes.split_first_chunk()?;
-    let (tx, bytes) = bytes.split_first_chunk()?;
-    let (has_parameter, bytes) = bytes.split_first()?;
-    let (length, bytes) = bytes.split_first_chunk()?;
-    let (parameter, value) = bytes.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-    Some(Entry {
-        value: value.into(),
-        validation_parameter: (*has_parameter == 1).then(|| parameter.into()),
-        version: Height {
-            block: u64::from_le_bytes(*block),
-            tx: u64::from_le_bytes(*tx),
-        },
-    })
 }
 
 #[cfg(test)]

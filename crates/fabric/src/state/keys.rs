@@ -1,6 +1,6 @@
 //! The keys of a namespace, or of one of its collections, in memory: one is found by its hash, ranges by their order.
 
-use super::Entry;
+use super::{Entry, Update};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
@@ -30,6 +30,24 @@ impl Keys {
             None => {
                 self.order.insert(key.clone());
                 self.entries.insert(key, entry);
+            }
+        }
+    }
+
+    /// Does what a block does to a key.
+    pub(super) fn update(&mut self, key: Key, update: Update) {
+        match update.value {
+            None => self.remove(&key),
+            Some((value, validation_parameter)) => {
+                let version = update.version;
+                self.insert(
+                    key,
+                    Entry {
+                        value,
+                        validation_parameter,
+                        version,
+                    },
+                );
             }
         }
     }

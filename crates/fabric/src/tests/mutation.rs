@@ -4,7 +4,7 @@
 use crate::replay::replay_with;
 use crate::rules::{Rule, Rules};
 use crate::{Options, Validator};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Whether a set shows that a rule is broken: by a difference, a refusal or a stop.
 fn shows(directory: &Path, broken: Rule, options: &Options) -> bool {
@@ -61,25 +61,72 @@ const BY_EDGE: &[Rule] = &[
     Rule::OnlyValidWrites,
 ];
 
+/// Rules that the part of the set `btl` in the repository shows to be broken.
+const BY_BTL: &[Rule] = &[
+    Rule::Expiry,
+    Rule::ExpiryBlock,
+    Rule::ExpirySparesWritten,
+    Rule::ExpiryAfterCommitHash,
+    Rule::HashedReads,
+    Rule::CollectionPolicy,
+    Rule::MetadataBumpsVersion,
+];
+
+/// Rules that the part of the set `ed25519` in the repository shows to be broken.
+const BY_ED25519: &[Rule] = &[Rule::Ed25519FromV3, Rule::Ed25519OverMessage];
+
+/// Rules that the part of the set `msp` in the repository shows to be broken.
+const BY_MSP: &[Rule] = &[
+    Rule::RevokedRefused,
+    Rule::ListWithoutIdentifier,
+    Rule::NodeOuCertifiers,
+    Rule::RolesWithoutNodeOus,
+];
+
+/// Rules that later blocks of the set `msp` show to be broken.
+const BY_MSP_WHOLE: &[Rule] = &[Rule::ListOfIssuer, Rule::ListSigned];
+
 #[test]
-fn every_broken_rule_shows_in_dev_edge() {
-    let edge = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge");
+fn every_broken_rule_shows_in_the_parts_in_the_repository() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let options = Options::default();
-    for &rule in BY_EDGE {
-        assert!(shows(&edge, rule, &options), "{rule:?}");
+    for (part, rules) in [
+        ("edge", BY_EDGE),
+        ("btl", BY_BTL),
+        ("ed25519", BY_ED25519),
+        ("msp", BY_MSP),
+    ] {
+        for &rule in rules {
+            assert!(shows(&data.join(part), rule, &options), "{rule:?} in {part}");
+        }
     }
 }
 
-#[test]
-fn every_broken_rule_shows_in_dev() {
+/// The folder of a recorded set outside the repository, if it is there.
+fn recorded(set: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-    let dev = root.join("shared/data/fabric-blocks/dev");
-    if !dev.join("manifest.json").exists() {
-        eprintln!("skipped: there are no recorded blocks at {}", dev.display());
-        return;
+    let directory = root.join("shared/data/fabric-blocks").join(set);
+    if directory.join("manifest.json").exists() {
+        return Some(directory);
     }
+    eprintln!("skipped: there are no recorded blocks at {}", directory.display());
+    None
+}
+
+#[test]
+fn every_broken_rule_shows_in_the_recorded_sets() {
     let options = Options::default();
-    for &rule in BY_DEV {
-        assert!(shows(&dev, rule, &options), "{rule:?}");
+    let sets = [
+        ("dev", BY_DEV),
+        ("dev-live/btl", BY_BTL),
+        ("dev-live/ed25519", BY_ED25519),
+        ("dev-live/msp", BY_MSP),
+        ("dev-live/msp", BY_MSP_WHOLE),
+    ];
+    for (set, rules) in sets {
+        let Some(directory) = recorded(set) else { continue };
+        for &rule in rules {
+            assert!(shows(&directory, rule, &options), "{rule:?} in {set}");
+        }
     }
 }

@@ -65,6 +65,8 @@ pub struct Spec {
     pub other_curve: bool,
     /// The signature on it has a high s.
     pub high_s: bool,
+    /// Its key is one of Ed25519.
+    pub ed25519: bool,
 }
 
 impl Spec {
@@ -78,6 +80,7 @@ impl Spec {
             years: (2020, 2049),
             other_curve: false,
             high_s: false,
+            ed25519: false,
         }
     }
 }
@@ -104,6 +107,8 @@ const ECDSA_WITH_SHA256: &[u8] = &[
 pub struct Member {
     pub msp: String,
     pub key: SigningKey,
+    /// The key that it has instead.
+    pub ed25519: Option<ed25519_dalek::SigningKey>,
     pub der: Vec<u8>,
     subject: Vec<u8>,
 }
@@ -122,7 +127,11 @@ impl Member {
     }
 
     pub fn sign(&self, bytes: &[u8]) -> Vec<u8> {
-        sign(&self.key, &sha256(bytes), false)
+        use ed25519_dalek::Signer;
+        match &self.ed25519 {
+            Some(key) => key.sign(bytes).to_bytes().to_vec(),
+            None => sign(&self.key, &sha256(bytes), false),
+        }
     }
 
     /// Certifies somebody.
@@ -146,13 +155,22 @@ impl Member {
         tbs.extend_from_slice(&subject);
         let mut curve = element(tag::OID, &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01]);
         let oid: &[u8] = match spec.other_curve {
-            true => &[0x2b, 0x81, 0x04, 0x00, 0x22],
+            true => &[0x2b, 0x81, 0x04, 0x00, 0x21],
             false => &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07],
         };
         put(&mut curve, tag::OID, oid);
         let mut info = element(tag::SEQUENCE, &curve);
         let point = key.verifying_key().to_encoded_point(false);
-        put(&mut info, tag::BIT_STRING, &[&[0], point.as_bytes()].concat());
+        let seed = sha256(point.as_bytes());
+        let ed25519 = spec.ed25519.then(|| ed25519_dalek::SigningKey::from_bytes(&seed));
+        match &ed25519 {
+            Some(key) => {
+                info = element(tag::SEQUENCE, &element(tag::OID, &[0x2b, 0x65, 0x70]));
+                let public = key.verifying_key().to_bytes();
+                put(&mut info, tag::BIT_STRING, &[&[0], &public[..]].concat());
+            }
+            None => put(&mut info, tag::BIT_STRING, &[&[0], point.as_bytes()].concat()),
+        }
         put(&mut tbs, tag::SEQUENCE, &info);
         let extension = |oid: u8, value: &[u8]| {
             let mut extension = element(tag::OID, &[0x55, 0x1d, oid]);
@@ -173,6 +191,7 @@ impl Member {
         Member {
             msp: self.msp.clone(),
             key,
+            ed25519,
             der,
             subject,
         }
@@ -187,6 +206,7 @@ impl Member {
         let blank = Member {
             msp: msp.to_owned(),
             key: key.clone(),
+            ed25519: None,
             der: Vec::new(),
             subject: subject.clone(),
         };
@@ -195,6 +215,12 @@ impl Member {
 
     /// A revocation list of this CA.
     pub fn revoke(&self, serials: &[u64]) -> Vec<u8> {
+        let id = sha256(self.key.verifying_key().to_encoded_point(false).as_bytes());
+        self.revoke_with(serials, Some(&element(tag::SEQUENCE, &element(0x80, &id))))
+    }
+
+    /// A revocation list of this CA with this value of the extension that identifies the CA's key.
+    pub fn revoke_with(&self, serials: &[u64], identifier: Option<&[u8]>) -> Vec<u8> {
         let mut tbs = element(tag::INTEGER, &[1]);
         tbs.extend_from_slice(ECDSA_WITH_SHA256);
         tbs.extend_from_slice(&self.subject);
@@ -208,15 +234,12 @@ impl Member {
             put(&mut revoked, tag::SEQUENCE, &entry);
         }
         put(&mut tbs, tag::SEQUENCE, &revoked);
-        let id = sha256(self.key.verifying_key().to_encoded_point(false).as_bytes());
-        let mut extension = element(tag::OID, &[0x55, 0x1d, 0x23]);
-        let value = element(tag::SEQUENCE, &element(0x80, &id));
-        put(&mut extension, tag::OCTET_STRING, &value);
-        put(
-            &mut tbs,
-            0xa0,
-            &element(tag::SEQUENCE, &element(tag::SEQUENCE, &extension)),
-        );
+        if let Some(value) = identifier {
+            let mut extension = element(tag::OID, &[0x55, 0x1d, 0x23]);
+            put(&mut extension, tag::OCTET_STRING, value);
+            let extensions = element(tag::SEQUENCE, &element(tag::SEQUENCE, &extension));
+            put(&mut tbs, 0xa0, &extensions);
+        }
         let tbs = element(tag::SEQUENCE, &tbs);
         let signature = sign(&self.key, &sha256(&tbs), false);
         let signature = element(tag::BIT_STRING, &[vec![0], signature].concat());
@@ -304,6 +327,13 @@ impl Org {
             node_ous: true,
             kind: 0,
         }
+    }
+
+    /// Somebody that this organisation's root certified, with a key of Ed25519.
+    pub fn member_with_ed25519(&self, name: &str, units: &[&'static str]) -> Member {
+        let mut spec = Spec::new(name, units);
+        spec.ed25519 = true;
+        self.root.certify(&spec)
     }
 
     /// Somebody that this organisation's root certified.

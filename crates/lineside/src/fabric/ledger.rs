@@ -30,14 +30,19 @@ pub struct Data {
     threads: Option<NonZeroUsize>,
 }
 
+/// How to validate with so many threads; with as many as the machine has by default.
+pub fn options_with(threads: Option<NonZeroUsize>) -> Options {
+    let threads = threads.map(NonZeroUsize::get);
+    let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(NonZeroUsize::get));
+    Options {
+        threads: threads.unwrap_or(1),
+        ..Options::default()
+    }
+}
+
 impl Data {
     pub fn options(&self) -> Options {
-        let threads = self.threads.map(NonZeroUsize::get);
-        let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(NonZeroUsize::get));
-        Options {
-            threads: threads.unwrap_or(1),
-            ..Options::default()
-        }
+        options_with(self.threads)
     }
 
     fn state_folder(&self) -> PathBuf {
@@ -53,6 +58,11 @@ impl Data {
         }
     }
 
+    /// Whether there is a ledger with a block, or behind a snapshot.
+    fn has_blocks(&self) -> bool {
+        self.look().is_ok()
+    }
+
     /// The blocks, and the state if it is wanted.
     pub fn look_at(&self, state: Option<&StateStore>) -> Result<Look<FsDisk>, LedgerError> {
         let disk = FsDisk::look_at(&self.data, &ledger::KIND)?;
@@ -60,7 +70,7 @@ impl Data {
     }
 
     /// The blocks.
-    fn look(&self) -> anyhow::Result<Look<FsDisk>> {
+    pub fn look(&self) -> anyhow::Result<Look<FsDisk>> {
         self.look_at(None).with_context(|| self.reading())
     }
 
@@ -71,6 +81,12 @@ impl Data {
             Err(LedgerError::State { what }) => Ok((self.look()?, Some(what))),
             looked => Ok((looked.with_context(|| self.reading())?, None)),
         }
+    }
+
+    /// The blocks, and the state read into memory, wherever it is kept.
+    pub fn look_in_memory(&self) -> anyhow::Result<Look<FsDisk>> {
+        self.look_at(Some(&StateStore::Memory))
+            .with_context(|| self.reading())
     }
 
     pub fn reading(&self) -> String {
@@ -96,15 +112,20 @@ enum StateIn {
 }
 
 impl Kept {
+    /// Where the state is to be kept.
+    pub fn state_name(&self) -> StateName {
+        match self.state {
+            None => StateName::Auto,
+            Some(StateIn::Memory) => StateName::Memory,
+            Some(StateIn::Fjall) => StateName::Fjall,
+        }
+    }
+
     /// Opens the ledger, or begins one, and says what of it had to be made again.
     pub fn open(&self, results: Option<Publisher>) -> anyhow::Result<Replica<FsDisk>> {
         let data = &self.data.data;
         let opening = || format!("opening the ledger in {}", data.display());
-        let state = match self.state {
-            None => StateName::Auto,
-            Some(StateIn::Memory) => StateName::Memory,
-            Some(StateIn::Fjall) => StateName::Fjall,
-        };
+        let state = self.state_name();
         let disk = FsDisk::claim(data, &ledger::KIND).with_context(opening)?;
         let (replica, remarks) = ledger::open(data, disk, self.data.options(), state, results)?;
         for remark in remarks {
@@ -181,10 +202,15 @@ pub fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     };
     let shown = arguments.folder.display();
     let genesis = recorded(0)?;
-    let genesis = genesis.with_context(|| format!("{shown}: there is no block 0 here"))?;
+    if genesis.is_none() && !arguments.kept.data.has_blocks() {
+        bail!("{shown}: there is no block 0 here");
+    }
     let mut replica = arguments.kept.open(None)?;
     let from = replica.next();
-    if from > 0 && !ledger::begins_with(&replica, &genesis) {
+    if genesis.is_none() && recorded(from)?.is_none() {
+        bail!("{shown}: there is neither block 0 here nor block {from}, the next one of the ledger");
+    }
+    if from > 0 && genesis.is_some_and(|genesis| !ledger::begins_with(&replica, &genesis)) {
         bail!("{shown}: of another channel than the ledger");
     }
     let mut transactions = 0;
@@ -245,11 +271,12 @@ pub fn status(arguments: &Status, as_json: bool) -> anyhow::Result<()> {
     let (hash, commit_hash) = look.blocks.last_hashes().unwrap_or_default();
     let (hash, commit_hash) = (to_hex(&hash), commit_hash.map(|hash| to_hex(&hash)));
     let (channel, blocks) = (look.validator.channel(), look.blocks.count());
-    let transactions = look.blocks.transactions();
+    let (first, transactions) = (look.blocks.first(), look.blocks.transactions());
     let keys = stateless.is_none().then(|| look.validator.state().len());
     if as_json {
         let line = json!({
-            "channel": channel, "blocks": blocks, "transactions": transactions, "keys": keys,
+            "channel": channel, "blocks": blocks, "first_block": first, "transactions": transactions,
+            "keys": keys,
             "last_hash": hash, "commit_hash": commit_hash, "checkpoint_record": look.found.checkpoint,
             "replayed_blocks": look.found.replayed, "damaged_checkpoints": look.found.damaged,
         });
@@ -261,6 +288,12 @@ pub fn status(arguments: &Status, as_json: bool) -> anyhow::Result<()> {
         (None, why) => format!("keys not counted: {}", why.unwrap_or_default()),
     };
     say!("channel {channel}: {blocks} blocks, {transactions} transactions, {keys}")?;
+    if first > 0 {
+        say!(
+            "joined from a snapshot of block {}: the first block here is {first}",
+            first - 1
+        )?;
+    }
     say!("last header hash {hash}")?;
     say!("last commit hash {}", commit_hash.as_deref().unwrap_or("none"))?;
     say!("{} blocks behind the checkpoint", look.found.replayed)?;
@@ -340,6 +373,13 @@ fn write(path: &Path, stored: &Stored, delivered: bool) -> anyhow::Result<()> {
 pub fn tx(arguments: &Tx, as_json: bool) -> anyhow::Result<()> {
     let look = arguments.data.look()?;
     let place = look.blocks.transaction(&TxId::new(&arguments.id));
+    if place.is_none() && look.blocks.is_before_snapshot(&TxId::new(&arguments.id)) {
+        let first = look.blocks.first();
+        bail!(
+            "the transaction is in a block before {first}, and the ledger was joined from a snapshot, which says \
+             neither the block nor the code"
+        );
+    }
     let place = place.context("there is no transaction with this id")?;
     let (block, index, code) = (place.block, place.index, place.code);
     if as_json {
@@ -365,7 +405,8 @@ pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
     let report = verify_ledger(&disk, &state, &arguments.data.options(), &mut |_| {})?;
     if as_json {
         let line = json!({
-            "sound": report.is_sound(), "blocks": report.blocks, "transactions": report.transactions,
+            "sound": report.is_sound(), "joined_after": report.joined_after, "blocks": report.blocks,
+            "transactions": report.transactions,
             "block_bytes": report.block_bytes, "record_bytes": report.record_bytes,
             "unfinished_bytes": report.unfinished_bytes, "checkpoints": report.checkpoints,
             "state_keys": report.state_keys, "state_in_use": report.state_in_use,
@@ -385,6 +426,9 @@ pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
             report.block_bytes,
             report.record_bytes
         )?;
+        if let Some(last) = report.joined_after {
+            say!("the snapshot of block {last} that the ledger was joined from was read again")?;
+        }
         if let Some(keys) = report.state_keys {
             say!("{keys} keys of the state on the disk compared")?;
         }

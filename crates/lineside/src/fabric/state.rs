@@ -90,7 +90,7 @@ impl Form {
 }
 
 /// Returns `text` with characters that could control a terminal escaped: chaincodes' clients choose it.
-fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -1,7 +1,7 @@
 //! A state on the disk beside one in memory, in sound files and damaged ones.
 
 use super::*;
-use crate::state::State;
+use crate::state::{Height, State};
 use lineside_testkit::Random;
 
 const NAMESPACES: [&str; 4] = ["", "a", "ab", "b"];
@@ -31,8 +31,38 @@ fn updates(random: &mut Random, block: u64) -> Updates {
         let (namespace, collection) = (NAMESPACES[random.index(4)], COLLECTIONS[random.index(4)]);
         let key = KEYS[random.index(KEYS.len())];
         updates.put(namespace, collection, key, Update { value, version });
+        if collection == "two" {
+            updates.set_life(namespace, collection, LIVES[place_of_namespace(namespace)]);
+        }
     }
     updates
+}
+
+/// blockToLive of the collection `two` of each namespace.
+const LIVES: [u64; 4] = [1, 3, 20, u64::MAX];
+
+fn place_of_namespace(namespace: &str) -> usize {
+    NAMESPACES.iter().position(|of| *of == namespace).unwrap()
+}
+
+/// Keys that expire with a block, by the versions of all keys.
+fn due(state: &State, number: u64) -> Vec<Due> {
+    let mut due = Vec::new();
+    state.each(&mut |namespace, collection, key, entry| {
+        if collection == "two" {
+            let life = LIVES[place_of_namespace(namespace)];
+            if u128::from(entry.version.block) + u128::from(life) + 1 == u128::from(number) {
+                due.push(Due {
+                    namespace: namespace.to_owned(),
+                    collection: collection.to_owned(),
+                    key: Key::from_slice(key),
+                    life,
+                });
+            }
+        }
+    });
+    due.sort();
+    due
 }
 
 fn same(disk: &State, memory: &State) {
@@ -56,7 +86,39 @@ fn same(disk: &State, memory: &State) {
             }
         }
     }
-    assert_eq!(disk.len(), memory.len());
+    let all = |state: &State| {
+        let mut all = Vec::new();
+        state.each(&mut |namespace, collection, key, entry| {
+            all.push((
+                namespace.to_owned(),
+                collection.to_owned(),
+                key.to_vec(),
+                format!("{entry:?}"),
+            ));
+        });
+        all.sort();
+        all
+    };
+    assert_eq!(all(disk), all(memory));
+    assert_eq!((disk.len(), memory.len()), (all(disk).len(), all(disk).len()));
+    for number in 0..90 {
+        let expected = due(memory, number);
+        for state in [disk, memory] {
+            let mut found = state.due(number);
+            found.sort();
+            assert_eq!(found, expected, "block {number}");
+        }
+    }
+    // A state whose schedule is made again from the versions.
+    let mut again = State::from(memory.in_memory().unwrap().clone());
+    for namespace in NAMESPACES {
+        again.schedule(namespace, "two", LIVES[place_of_namespace(namespace)]);
+    }
+    for number in 0..90 {
+        let mut found = again.due(number);
+        found.sort();
+        assert_eq!(found, due(memory, number), "block {number}");
+    }
     disk.check().unwrap();
 }
 

@@ -1,0 +1,71 @@
+//! Reasons why a follower leaves an endpoint, in words that say what to do about it.
+
+/// Why an endpoint is left.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Left {
+    /// There is no connection.
+    #[error("no connection: {0}")]
+    Connect(String),
+    /// The call broke.
+    #[error("the stream broke: {0}")]
+    Broken(String),
+    /// The stream ended, with a status of Fabric's.
+    #[error("it ended the stream with status {status}{means}", status = .0, means = meaning(*.0))]
+    Status(i32),
+    /// It sent something else than the next block.
+    #[error("it sent {0}, not the next block")]
+    NotNext(String),
+    /// Whoever took the block refused it.
+    #[error("its block was refused: {0}")]
+    Refused(String),
+    /// No block came for so long that another endpoint is asked.
+    #[error("no block came for a while")]
+    Silent,
+}
+
+impl Left {
+    /// Returns true where the same request cannot succeed at this endpoint before a person changes something: a
+    /// refusal, or a certificate that one end does not accept.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Status(status) => matches!(status, 400 | 403 | 404),
+            Self::Connect(why) | Self::Broken(why) => {
+                why.contains("invalid peer certificate") || why.contains("received fatal alert")
+            }
+            Self::NotNext(_) | Self::Refused(_) | Self::Silent => false,
+        }
+    }
+}
+
+/// What Fabric's servers mean by a status.
+fn meaning(status: i32) -> &'static str {
+    match status {
+        400 => ": it cannot read the request",
+        403 => {
+            ": the channel's policy does not let this identity read it: check the MSP id and the MSP folder"
+        }
+        404 => ": it does not have the channel, or not these blocks",
+        503 => ": it cannot serve now",
+        _ => "",
+    }
+}
+
+/// Adds to the text of a failed connection what to do about it, where that is known.
+pub(crate) fn with_remedy(text: String, has_tls: bool) -> String {
+    let remedy = if text.contains("CertificateRequired") || text.contains("certificate required") {
+        "the endpoint asks for a client certificate: give tls_certificate and tls_key"
+    } else if text.contains("UnknownIssuer") || text.contains("BadSignature") {
+        // A CA with the name of another one signs with another key.
+        "tls_ca does not hold the CA of the endpoint's certificate"
+    } else if text.contains("NotValidForName") || text.contains("not valid for name") {
+        "the endpoint's certificate has another host name: give it as tls_host_name"
+    } else if text.contains("received fatal alert") {
+        "the endpoint does not accept the TLS certificate, tls_certificate"
+    } else if !has_tls && text.contains("reset") {
+        "the endpoint may want TLS: give tls_ca"
+    } else {
+        return text;
+    };
+    format!("{text} ({remedy})")
+}

@@ -1,0 +1,111 @@
+//! Joining a channel from a peer's snapshot.
+//!
+//! The ledger is made in a directory next to the one that is asked for, and renamed when it is whole and durable. A
+//! process that is killed on the way leaves only that directory, which the next attempt removes.
+
+use crate::config::StateName;
+use crate::ledger::{KIND, state_folder};
+use anyhow::{Context, bail};
+use lineside_fabric::Options;
+use lineside_fabric::ledger::{Expected, Joined, Setup, StateStore, join as join_disk};
+use lineside_journal::FsDisk;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Makes the ledger in `data`, which is missing or empty, from the snapshot in `folder`. `step` is called after each
+/// step with its name.
+///
+/// # Errors
+/// The file of the snapshot that is damaged or not the expected one; a directory that holds something. Nothing is left
+/// in `data` then.
+pub fn join(
+    data: &Path,
+    folder: &Path,
+    expected: &Expected,
+    validation: Options,
+    state: StateName,
+    step: &mut dyn FnMut(&str),
+) -> anyhow::Result<Joined> {
+    if !is_free(data).with_context(|| data.display().to_string())? {
+        bail!("{} is not empty; give --data a new directory", data.display());
+    }
+    let (parent, building) = next_to(data)?;
+    fs::create_dir_all(&parent).with_context(|| parent.display().to_string())?;
+    remove_rest(&building)?;
+    let joined = build(&building, folder, expected, validation, state, step);
+    let renamed = joined.and_then(|joined| {
+        let renaming = || format!("renaming {} to {}", building.display(), data.display());
+        fs::rename(&building, data).with_context(renaming)?;
+        step("renamed");
+        Ok(joined)
+    });
+    if renamed.is_err() {
+        // What cannot be removed is removed by the next attempt.
+        let _ = fs::remove_dir_all(&building);
+    }
+    let joined = renamed?;
+    File::open(&parent)
+        .and_then(|parent| parent.sync_all())
+        .with_context(|| parent.display().to_string())?;
+    Ok(joined)
+}
+
+fn is_free(data: &Path) -> std::io::Result<bool> {
+    match fs::read_dir(data) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the directory that `data` is in, and the one that the ledger is made in.
+fn next_to(data: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
+    let data = std::path::absolute(data)?;
+    let (Some(parent), Some(name)) = (data.parent(), data.file_name()) else {
+        bail!("{} cannot be the directory of a ledger", data.display());
+    };
+    let mut building = std::ffi::OsString::from(".");
+    building.push(name);
+    building.push(".joining");
+    Ok((parent.to_owned(), parent.join(building)))
+}
+
+/// Removes what an attempt that was killed has left, unless another process is at work there.
+fn remove_rest(building: &Path) -> anyhow::Result<()> {
+    if !building.try_exists()? {
+        return Ok(());
+    }
+    let rest = || {
+        format!(
+            "{}, left by an attempt to join that did not end",
+            building.display()
+        )
+    };
+    drop(FsDisk::claim_existing(building, &KIND).with_context(rest)?);
+    fs::remove_dir_all(building).with_context(rest)
+}
+
+fn build(
+    building: &Path,
+    folder: &Path,
+    expected: &Expected,
+    validation: Options,
+    state: StateName,
+    step: &mut dyn FnMut(&str),
+) -> anyhow::Result<Joined> {
+    let disk = FsDisk::claim(building, &KIND).with_context(|| building.display().to_string())?;
+    step("directory made");
+    let setup = Setup {
+        validation,
+        state: match state {
+            StateName::Fjall => StateStore::Disk(state_folder(building)),
+            StateName::Auto | StateName::Memory => StateStore::Memory,
+        },
+        ..Setup::default()
+    };
+    let joined = join_disk(disk, &setup, folder, expected, step);
+    let joined = joined.with_context(|| format!("joining from {}", folder.display()))?;
+    File::open(building).and_then(|directory| directory.sync_all())?;
+    Ok(joined)
+}

@@ -1,0 +1,423 @@
+//! Auditing what a peer has: each of its blocks is validated again, or compared with a ledger, and its codes and commit
+//! hash compared; a snapshot of it is compared key by key.
+
+use crate::block::Block;
+use crate::code::TxCode;
+use crate::error::Error;
+use crate::peer_ledger::{PeerBlock, PeerLedger, PeerLedgerError};
+use crate::proto::Arena;
+use crate::replay::hex;
+use crate::snapshot::{Contents, Files, Head, SnapshotError, Taken, read};
+use crate::state::{Entry, Height, State, TxId};
+use crate::validate::{Options, Validator};
+use std::collections::HashSet;
+
+/// Differences of one block, or of a snapshot, that are told; more are counted.
+const DIFFERENCES_MAX: usize = 20;
+
+/// Reason why an audit cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuditError {
+    /// The block files.
+    #[error(transparent)]
+    Files(#[from] PeerLedgerError),
+    /// A block that this program cannot decide, or does not take.
+    #[error("block {number} ({place}): {source}")]
+    Block {
+        /// Its number.
+        number: u64,
+        /// File and byte.
+        place: String,
+        /// Reason.
+        source: Error,
+    },
+    /// The first block of the files does not follow what the audit begins with.
+    #[error("the peer's first block is {found}, and the audit begins with {wanted}: {hint}")]
+    Start {
+        /// Number of the peer's first block.
+        found: u64,
+        /// Number of the block that is wanted.
+        wanted: u64,
+        /// Advice to the operator.
+        hint: &'static str,
+    },
+    /// Another block than the next.
+    #[error("{place}: block {found}, and the next is {wanted}")]
+    Order {
+        /// File and byte.
+        place: String,
+        /// Number of the block there.
+        found: u64,
+        /// Number of the block that is wanted.
+        wanted: u64,
+    },
+    /// The snapshot.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// The other side of the comparison cannot be had.
+    #[error("{0}")]
+    Ours(String),
+}
+
+/// First block of a peer that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Its number.
+    pub number: u64,
+    /// File and byte.
+    pub place: String,
+    /// Description of each difference.
+    pub what: Vec<String>,
+}
+
+/// Result of an audit of block files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Audited {
+    /// Blocks that were compared and agree.
+    pub blocks: u64,
+    /// Their transactions.
+    pub transactions: u64,
+    /// Blocks without a commit hash among them, the genesis block left out.
+    pub without_commit_hash: u64,
+    /// The first block that differs.
+    pub difference: Option<Difference>,
+    /// Bytes at the end of the files that are no whole block.
+    pub unfinished_bytes: u64,
+}
+
+/// Header hash, codes and commit hash of a block, by our reckoning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ours {
+    /// Header hash.
+    pub hash: [u8; 32],
+    /// Codes, as TRANSACTIONS_FILTER has them.
+    pub codes: Vec<u8>,
+    /// Commit hash.
+    pub commit_hash: Option<[u8; 32]>,
+}
+
+/// Other side of an audit.
+pub enum Against<'a> {
+    /// Nothing but the rules: each block is validated again. The validator is where the files begin; `None`: they begin
+    /// with the genesis block.
+    Rules(Option<Box<Validator>>, Options),
+    /// A ledger: gives the block of a number, `None` where it has no such block. Those before the first are left out.
+    Ledger(u64, &'a mut dyn FnMut(u64) -> Result<Option<Ours>, String>),
+}
+
+/// Compares a peer's block files, the oldest block first, up to the first that differs. `each` is called after each
+/// block that agrees, with its number.
+///
+/// # Errors
+/// Reasons why the audit cannot go on. Differences are in the result.
+pub fn audit(
+    peer: &mut PeerLedger,
+    mut against: Against<'_>,
+    each: &mut dyn FnMut(u64),
+) -> Result<Audited, AuditError> {
+    let mut audited = Audited::default();
+    let mut next: Option<u64> = None;
+    while let Some(block) = peer.next()? {
+        let place = format!("{}, byte {}", block.file.display(), block.offset);
+        if let Some(wanted) = next.filter(|wanted| *wanted != block.number) {
+            let found = block.number;
+            return Err(AuditError::Order { place, found, wanted });
+        }
+        next = Some(block.number + 1);
+        let Some(ours) = against.reckon(&block, &place)? else {
+            continue;
+        };
+        let what = match ours {
+            Ok(ours) => compare(&block, &ours, &mut audited),
+            Err(refused) => vec![refused],
+        };
+        if !what.is_empty() {
+            let number = block.number;
+            audited.difference = Some(Difference { number, place, what });
+            break;
+        }
+        each(block.number);
+    }
+    audited.unfinished_bytes = peer.unfinished_bytes();
+    Ok(audited)
+}
+
+impl Against<'_> {
+    /// Our own result for a block, or why no peer takes it; `None`: it is not compared.
+    fn reckon(&mut self, block: &PeerBlock, place: &str) -> Result<Option<Result<Ours, String>>, AuditError> {
+        let number = block.number;
+        match self {
+            Self::Ledger(first, _) if number < *first => Ok(None),
+            Self::Ledger(_, ledger) => Ok(ledger(number).map_err(AuditError::Ours)?.map(Ok)),
+            Self::Rules(validator, options) => validate(validator, options, block, place).map(Some),
+        }
+    }
+}
+
+fn validate(
+    validator: &mut Option<Box<Validator>>,
+    options: &Options,
+    block: &PeerBlock,
+    place: &str,
+) -> Result<Result<Ours, String>, AuditError> {
+    let number = block.number;
+    let failed = |source| AuditError::Block {
+        number,
+        place: place.to_owned(),
+        source,
+    };
+    let Some(validator) = validator else {
+        if number != 0 {
+            return Err(AuditError::Start {
+                found: number,
+                wanted: 0,
+                hint: "--snapshot DIR gives the snapshot that the peer was joined from",
+            });
+        }
+        let started = Validator::new(&block.bytes, options.clone()).map_err(failed)?;
+        let hash = started.last_hash();
+        *validator = Some(Box::new(started));
+        return Ok(Ok(Ours {
+            hash,
+            codes: vec![TxCode::Valid as u8],
+            commit_hash: None,
+        }));
+    };
+    if number != validator.last() + 1 {
+        return Err(AuditError::Start {
+            found: number,
+            wanted: validator.last() + 1,
+            hint: "the snapshot is not the one that these files follow",
+        });
+    }
+    match validator.validate(&block.bytes) {
+        Ok(validated) => {
+            let ours = Ours {
+                hash: validated.hash,
+                codes: validated.filter(),
+                commit_hash: validated.commit_hash,
+            };
+            validator.commit(validated);
+            Ok(Ok(ours))
+        }
+        Err(Error::Refused(refused)) => Ok(Err(format!("no peer takes this block: {refused}"))),
+        Err(stop) => Err(failed(stop)),
+    }
+}
+
+/// Returns the differences between a peer's block and ours; counts the block if there are none.
+fn compare(block: &PeerBlock, ours: &Ours, audited: &mut Audited) -> Vec<String> {
+    let arena = Arena::new();
+    let Ok(theirs) = Block::read(&block.bytes, &arena) else {
+        return vec!["the peer's bytes are no block".to_owned()];
+    };
+    let mut what = Vec::new();
+    if theirs.hash() != ours.hash {
+        what.push(format!(
+            "header hash {}, ours is {}",
+            hex(&theirs.hash()),
+            hex(&ours.hash)
+        ));
+    } else if theirs.check_data().is_err() {
+        what.push("its transactions are not those of its header".to_owned());
+    }
+    what.extend(differing_codes(theirs.filter(), &ours.codes));
+    let theirs_hash = theirs.commit_hash();
+    match (&theirs_hash, &ours.commit_hash) {
+        (None, Some(_)) => audited.without_commit_hash += 1,
+        (Some(theirs), Some(ours)) if theirs.as_slice() == ours => {}
+        (None, None) => {}
+        (Some(theirs), ours) => {
+            let ours = ours.as_ref().map_or_else(|| "none".to_owned(), |ours| hex(ours));
+            what.push(format!("commit hash {}, ours is {ours}", hex(theirs)));
+        }
+    }
+    if what.is_empty() {
+        audited.blocks += 1;
+        audited.transactions += ours.codes.len() as u64;
+    }
+    what
+}
+
+fn differing_codes(theirs: &[u8], ours: &[u8]) -> Vec<String> {
+    if theirs.len() != ours.len() {
+        return vec![format!("{} codes, ours are {}", theirs.len(), ours.len())];
+    }
+    let name = |code: u8| TxCode::from_number(code).map_or_else(|| code.to_string(), |code| code.to_string());
+    let both = theirs
+        .iter()
+        .zip(ours)
+        .enumerate()
+        .filter(|(_, (theirs, ours))| theirs != ours);
+    let mut what: Vec<String> = both
+        .clone()
+        .take(DIFFERENCES_MAX)
+        .map(|(index, (theirs, ours))| {
+            format!("transaction {index}: {}, ours is {}", name(*theirs), name(*ours))
+        })
+        .collect();
+    let count = both.count();
+    if count > what.len() {
+        what.push(format!("and {} transactions more", count - what.len()));
+    }
+    what
+}
+
+/// Result of comparing a snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// Keys that are the same.
+    pub keys: u64,
+    /// Ids of transactions that are known.
+    pub ids: u64,
+    /// Descriptions of the first differences.
+    pub differences: Vec<String>,
+    /// Number of differences.
+    pub count: u64,
+    /// The oldest block that wrote a key that differs, by the peer's version or ours: the first that can be wrong.
+    pub first_block: Option<u64>,
+}
+
+impl Compared {
+    fn differ(&mut self, what: String, blocks: [Option<u64>; 2]) {
+        self.count += 1;
+        if self.differences.len() < DIFFERENCES_MAX {
+            self.differences.push(what);
+        }
+        for block in blocks.into_iter().flatten() {
+            self.first_block = Some(self.first_block.map_or(block, |first| first.min(block)));
+        }
+    }
+}
+
+/// Compares a peer's snapshot with a channel that is at the same block.
+///
+/// # Errors
+/// The file that is damaged.
+pub fn compare_snapshot(
+    files: &mut impl Files,
+    head: &Head,
+    ours: &Validator,
+) -> Result<Compared, AuditError> {
+    let mut comparing = Comparing {
+        state: ours.state(),
+        ours,
+        seen: HashSet::new(),
+        compared: Compared::default(),
+    };
+    let compared = &mut comparing.compared;
+    for (what, same) in [
+        ("the channel's name", head.channel == ours.channel()),
+        ("the last block's number", head.last == ours.last()),
+        ("the last block's header hash", head.last_hash == ours.last_hash()),
+        (
+            "the last block's commit hash",
+            head.commit_hash == ours.commit_hash(),
+        ),
+    ] {
+        if !same {
+            compared.differ(format!("{what} is another one"), [None, None]);
+        }
+    }
+    read(files, head, &mut comparing)?;
+    let Comparing {
+        seen, mut compared, ..
+    } = comparing;
+    for (namespace, collection, key, entry) in ours.state().all_in_memory() {
+        if !seen.contains(&place(namespace, collection, key)) {
+            let block = entry.version.block;
+            let key = name(namespace, collection, key);
+            compared.differ(
+                format!("{key}: the peer does not have it; ours is of block {block}"),
+                [Some(block), None],
+            );
+        }
+    }
+    let ids = ours.ids().len() as u64;
+    if compared.ids < ids {
+        let missing = ids - compared.ids;
+        compared.differ(
+            format!("{missing} ids of transactions are not in it"),
+            [None, None],
+        );
+    }
+    Ok(compared)
+}
+
+struct Comparing<'a> {
+    state: &'a State,
+    ours: &'a Validator,
+    seen: HashSet<Vec<u8>>,
+    compared: Compared,
+}
+
+fn place(namespace: &str, collection: &str, key: &[u8]) -> Vec<u8> {
+    [namespace.as_bytes(), &[0], collection.as_bytes(), &[0], key].concat()
+}
+
+fn name(namespace: &str, collection: &str, key: &[u8]) -> String {
+    match collection {
+        "" => format!("{namespace} {}", key.escape_ascii()),
+        collection => format!("{namespace} {collection} {}", hex(key)),
+    }
+}
+
+impl Contents for Comparing<'_> {
+    fn config(&mut self, envelope: &[u8], version: Height) -> Result<Taken, String> {
+        if !self.ours.config().is_of(envelope) {
+            let what = "the channel's configuration is another one".to_owned();
+            self.compared.differ(what, [Some(version.block), None]);
+        }
+        Ok(Taken::More)
+    }
+
+    fn key(&mut self, namespace: &str, collection: &str, key: &[u8], entry: Entry) -> Result<(), String> {
+        self.seen.insert(place(namespace, collection, key));
+        let found = self.state.get(namespace, collection, key);
+        let of = || name(namespace, collection, key);
+        let theirs = entry.version.block;
+        match found {
+            None => {
+                let what = format!("{}: the peer has it, of block {theirs}, and we do not", of());
+                self.compared.differ(what, [Some(theirs), None]);
+            }
+            Some(found) if *found == entry => self.compared.keys += 1,
+            Some(found) => {
+                let ours = found.version;
+                let what = if ours != entry.version {
+                    let theirs = entry.version;
+                    format!(
+                        "{}: of block {}, transaction {}; ours is of block {}, transaction {}",
+                        of(),
+                        theirs.block,
+                        theirs.tx,
+                        ours.block,
+                        ours.tx
+                    )
+                } else if found.value != entry.value {
+                    format!("{}: another value, of block {theirs}", of())
+                } else {
+                    format!("{}: another endorsement policy, of block {theirs}", of())
+                };
+                self.compared.differ(what, [Some(theirs), Some(ours.block)]);
+            }
+        }
+        Ok(())
+    }
+
+    fn id(&mut self, id: TxId) -> Result<(), String> {
+        match self.ours.ids().contains(&id) {
+            true => self.compared.ids += 1,
+            false => {
+                let text = match id {
+                    TxId::Hash(digest) => hex(&digest),
+                    TxId::Other(text) => text.escape_ascii().to_string(),
+                };
+                self.compared
+                    .differ(format!("the id {text}, which we do not have"), [None, None]);
+            }
+        }
+        Ok(())
+    }
+}

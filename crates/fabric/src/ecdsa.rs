@@ -1,0 +1,169 @@
+//! ECDSA over P-384 and P-521, one signature at a time. Few identities have such keys, so there is neither a batch nor a
+//! table for them; P-256 is in the crate `verify`.
+
+use crate::der::{Reader, tag};
+use p384::ecdsa::signature::hazmat::PrehashVerifier;
+use std::fmt;
+
+/// secp384r1: 1.3.132.0.34.
+const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
+/// secp521r1: 1.3.132.0.35.
+const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
+/// Bytes of a number below the order of P-384, and of P-521.
+const P384_BYTES: usize = 48;
+const P521_BYTES: usize = 66;
+
+/// A public key.
+#[derive(Clone)]
+pub enum LargeKey {
+    /// Over P-384.
+    P384(p384::ecdsa::VerifyingKey),
+    /// Over P-521.
+    P521(p521::ecdsa::VerifyingKey),
+}
+
+impl fmt::Debug for LargeKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::P384(_) => "a key over P-384",
+            Self::P521(_) => "a key over P-521",
+        })
+    }
+}
+
+/// Returns true if the identifier of a curve is that of P-384 or P-521.
+pub(crate) fn is_large(curve: &[u8]) -> bool {
+    curve == P384 || curve == P521
+}
+
+/// A signature in DER: two numbers greater than 0, big endian, without zeros in front.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Numbers {
+    r: Vec<u8>,
+    s: Vec<u8>,
+}
+
+impl Numbers {
+    /// Reads a signature as a peer reads those of its members: what follows the two numbers is not looked at.
+    pub fn parse_go(bytes: &[u8]) -> Option<Self> {
+        Self::parse(bytes).map(|(numbers, _)| numbers)
+    }
+
+    /// Reads a signature as Go's `crypto/ecdsa` does, as on certificates: nothing may follow.
+    pub fn parse_strict(bytes: &[u8]) -> Option<Self> {
+        Self::parse(bytes).and_then(|(numbers, is_all)| is_all.then_some(numbers))
+    }
+
+    fn parse(bytes: &[u8]) -> Option<(Self, bool)> {
+        let mut outer = Reader::new(bytes);
+        let mut inner = outer.inside(tag::SEQUENCE)?;
+        let numbers = Self {
+            r: magnitude(inner.integer()?)?,
+            s: magnitude(inner.integer()?)?,
+        };
+        Some((numbers, inner.is_empty() && outer.is_empty()))
+    }
+}
+
+/// The bytes of a number greater than 0, of the content of an INTEGER in minimal form.
+fn magnitude(content: &[u8]) -> Option<Vec<u8>> {
+    match content {
+        [] | [0] | [0x80..=0xff, ..] => None,
+        [0, rest @ ..] => Some(rest.to_vec()),
+        all => Some(all.to_vec()),
+    }
+}
+
+/// A number with zeros in front; `None` if it is longer.
+fn padded<const N: usize>(number: &[u8]) -> Option<[u8; N]> {
+    let mut padded = [0; N];
+    let from = N.checked_sub(number.len())?;
+    padded.get_mut(from..)?.copy_from_slice(number);
+    Some(padded)
+}
+
+fn p384_signature(numbers: &Numbers) -> Option<p384::ecdsa::Signature> {
+    let (r, s) = (
+        padded::<P384_BYTES>(&numbers.r)?,
+        padded::<P384_BYTES>(&numbers.s)?,
+    );
+    p384::ecdsa::Signature::from_slice(&[r, s].concat()).ok()
+}
+
+fn p521_signature(numbers: &Numbers) -> Option<p521::ecdsa::Signature> {
+    let (r, s) = (
+        padded::<P521_BYTES>(&numbers.r)?,
+        padded::<P521_BYTES>(&numbers.s)?,
+    );
+    p521::ecdsa::Signature::from_slice(&[r, s].concat()).ok()
+}
+
+impl LargeKey {
+    /// Reads a point in the uncompressed form, of the curve with this identifier; `None`: it is none.
+    pub fn from_sec1(curve: &[u8], point: &[u8]) -> Option<Self> {
+        // Go takes the uncompressed form only.
+        if point.first() != Some(&4) {
+            return None;
+        }
+        match curve {
+            P384 => p384::ecdsa::VerifyingKey::from_sec1_bytes(point)
+                .ok()
+                .map(Self::P384),
+            P521 => p521::ecdsa::VerifyingKey::from_sec1_bytes(point)
+                .ok()
+                .map(Self::P521),
+            _ => None,
+        }
+    }
+
+    /// Returns true if s is half of the order at most, which a peer wants of its members. Numbers that are no signature
+    /// over this curve have no low s.
+    pub(crate) fn is_low_s(&self, numbers: &Numbers) -> bool {
+        match self {
+            Self::P384(_) => {
+                p384_signature(numbers).is_some_and(|signature| signature.normalize_s().is_none())
+            }
+            Self::P521(_) => {
+                p521_signature(numbers).is_some_and(|signature| signature.normalize_s().is_none())
+            }
+        }
+    }
+
+    /// Returns true if the signature is one over a digest, of any length.
+    pub(crate) fn verify(&self, digest: &[u8], numbers: &Numbers) -> bool {
+        match self {
+            Self::P384(key) => p384_signature(numbers)
+                .zip(whole::<P384_BYTES>(digest))
+                .is_some_and(|(signature, digest)| key.verify_prehash(&digest, &signature).is_ok()),
+            Self::P521(key) => p521_signature(numbers)
+                .zip(whole::<P521_BYTES>(digest))
+                .is_some_and(|(signature, digest)| key.verify_prehash(&digest, &signature).is_ok()),
+        }
+    }
+
+    /// Returns the signature in DER with its s made low; `None` where it is low already, or none over this curve.
+    pub(crate) fn lowered(&self, numbers: &Numbers) -> Option<Vec<u8>> {
+        match self {
+            Self::P384(_) => Some(
+                p384_signature(numbers)?
+                    .normalize_s()?
+                    .to_der()
+                    .as_bytes()
+                    .to_vec(),
+            ),
+            Self::P521(_) => Some(
+                p521_signature(numbers)?
+                    .normalize_s()?
+                    .to_der()
+                    .as_bytes()
+                    .to_vec(),
+            ),
+        }
+    }
+}
+
+/// The leftmost bytes of a digest, or all of a shorter one with zeros in front: the library takes no shorter one than
+/// half of that.
+fn whole<const N: usize>(digest: &[u8]) -> Option<[u8; N]> {
+    padded(digest.get(..N).unwrap_or(digest))
+}

@@ -1,0 +1,162 @@
+//! Expiry of private data (blockToLive): the hashed keys that a block removes from the state.
+//!
+//! A key of a collection with blockToLive b, written by block W, is removed by the commit of block W + b + 1: after
+//! that block's endorsements and reads were checked, and after its commit hash was made, which does not cover the
+//! removal. A write in between (a value, a deletion, metadata alone) gives the key another version or none, so that
+//! version's own block decides; a write in block W + b + 1 itself comes first. The rule is a function of the versions
+//! in the state and of the collections' definitions, so that no schedule of its own has to survive a restart.
+
+use crate::error::Stop;
+use crate::lifecycle::{LIFECYCLE, lives};
+use crate::rules::{Rule, Rules};
+use crate::state::{Height, State, Update, Updates, expiry};
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// blockToLive of the collections of chaincodes, as far as they were asked for; they belong to one state of
+/// `_lifecycle`.
+#[derive(Default, Debug)]
+pub(crate) struct KnownLives(HashMap<String, Arc<BTreeMap<String, u64>>>);
+
+impl KnownLives {
+    /// Forgets them, since definitions changed.
+    pub fn forget(&mut self) {
+        self.0.clear();
+    }
+
+    /// Whether those of a chaincode are known.
+    pub fn has(&self, namespace: &str) -> bool {
+        self.0.contains_key(namespace)
+    }
+
+    /// blockToLive of each collection of a chaincode whose keys expire.
+    pub fn of(&mut self, namespace: &str, state: &State) -> Result<Arc<BTreeMap<String, u64>>, Stop> {
+        if let Some(known) = self.0.get(namespace) {
+            return Ok(known.clone());
+        }
+        let found = Arc::new(lives(namespace, &|key| {
+            let entry = state.get(LIFECYCLE, "", key.as_bytes());
+            entry.map(|entry| entry.value.clone())
+        })?);
+        self.0.insert(namespace.to_owned(), found.clone());
+        Ok(found)
+    }
+}
+
+/// Adds to what block `number` does what expires with it: `state` is the one before the block, `updates` what its
+/// transactions do. The block's commit hash has to be made before.
+pub(crate) fn expire(
+    number: u64,
+    state: &State,
+    known: &mut KnownLives,
+    updates: &mut Updates,
+    rules: Rules,
+) -> Result<(), Stop> {
+    let mut found = Vec::new();
+    for (namespace, space) in &updates.namespaces {
+        if namespace == LIFECYCLE || space.collections.is_empty() {
+            continue;
+        }
+        let lives = known.of(namespace, state)?;
+        for collection in space.collections.keys() {
+            let life = lives.get(collection);
+            found.extend(life.map(|life| (namespace.clone(), collection.clone(), *life)));
+        }
+    }
+    for (namespace, collection, life) in found {
+        updates.set_life(&namespace, &collection, life);
+    }
+    if !rules.hold(Rule::Expiry) {
+        return Ok(());
+    }
+    // One block early is what a life counted without the block of the expiry would give.
+    let due = state.due(number + u64::from(!rules.hold(Rule::ExpiryBlock)));
+    for key in due {
+        let (namespace, collection) = (key.namespace.as_str(), key.collection.as_str());
+        let is_written = updates.get(namespace, collection, &key.key).is_some();
+        if is_written && rules.hold(Rule::ExpirySparesWritten) {
+            continue;
+        }
+        let entry = state.get(namespace, collection, &key.key);
+        let written = entry.map(|entry| entry.version.block);
+        if rules.hold(Rule::ExpiryBlock) && written.and_then(|block| expiry(block, key.life)) != Some(number)
+        {
+            // A state on the disk that cannot be read says so by itself.
+            state.check().map_err(|what| Stop::State { what })?;
+            let what = format!(
+                "the index of expiring keys has one of {namespace} {collection} that does not expire with block \
+                 {number}"
+            );
+            return Err(Stop::State { what });
+        }
+        // The height that a peer gives such a deletion.
+        let version = Height {
+            block: number,
+            tx: u64::MAX,
+        };
+        updates.set_life(namespace, collection, key.life);
+        let update = Update { value: None, version };
+        updates.put(namespace, collection, &key.key, update);
+    }
+    Ok(())
+}
+
+/// Stops before a block that changes the blockToLive of a collection that there is. Peers refuse to endorse such a
+/// definition. Where a majority endorses it nevertheless, peers go on with the blockToLive that they have in memory
+/// until they are started again, so that they differ.
+pub(crate) fn lives_stay(state: &State, known: &mut KnownLives, updates: &Updates) -> Result<(), Stop> {
+    let Some(space) = updates.namespaces.get(LIFECYCLE) else {
+        return Ok(());
+    };
+    let after = |key: &str| match updates.get(LIFECYCLE, "", key.as_bytes()) {
+        Some(update) => update.value.as_ref().map(|(value, _)| value.clone()),
+        None => {
+            let entry = state.get(LIFECYCLE, "", key.as_bytes());
+            entry.map(|entry| entry.value.clone())
+        }
+    };
+    for (key, update) in &space.public {
+        let Some(name) = defined(key) else { continue };
+        let before = known.of(name, state)?;
+        if before.is_empty() {
+            continue;
+        }
+        let after = lives(name, &after)?;
+        if let Some((collection, life)) = before.iter().find(|(name, life)| after.get(*name) != Some(*life)) {
+            let other = after.get(collection).copied().unwrap_or_default();
+            return Err(Stop::Transaction {
+                index: usize::try_from(update.version.tx).unwrap_or_default(),
+                what: format!(
+                    "it changes the block to live of collection {collection} of chaincode {name} from {life} to \
+                     {other}, and peers keep the earlier one until they are started again"
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Name of the chaincode whose collections a key of `_lifecycle` defines.
+fn defined(key: &[u8]) -> Option<&str> {
+    let key = std::str::from_utf8(key).ok()?;
+    let fields = key.strip_prefix("namespaces/fields/");
+    match fields.and_then(|rest| rest.strip_suffix("/Collections")) {
+        Some(name) => Some(name),
+        None => key.strip_prefix("namespaces/metadata/"),
+    }
+}
+
+/// Schedules all keys of a state in memory that expire: a checkpoint does not say which they are.
+pub(crate) fn schedule(state: &mut State) -> Result<(), Stop> {
+    let namespaces = state.in_memory().into_iter().flatten();
+    let with_collections = namespaces.filter(|(_, space)| !space.collections.is_empty());
+    let names: Vec<String> = with_collections.map(|(name, _)| name.clone()).collect();
+    let mut known = KnownLives::default();
+    for name in names {
+        for (collection, life) in &*known.of(&name, state)? {
+            state.schedule(&name, collection, *life);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,324 @@
+//! History of keys: which transactions wrote a key, and what.
+//!
+//! The blocks hold every write. An index says in which blocks to look: of each block it has a 32-bit print of every
+//! public key that the block writes, 4 bytes a key, in one file that is appended to, and read from its beginning to its
+//! end. Two keys with one print cost a block that is read in vain. The file can be removed at any time. No commit waits
+//! for it: what it lacks, or has damaged, is looked up in the blocks themselves, and written again when a replica opens
+//! the ledger.
+//!
+//! ```text
+//!  "LSFHIST1", header hash of the block that the ledger begins with, or of its snapshot's last block (32 bytes)
+//!  for each block: number (u64), how many prints (u32), checksum of both and of the prints (u32), the prints (u32
+//! each)
+//! ```
+
+use crate::block::Block;
+use crate::code::TxCode;
+use crate::ledger::{Blocks, LedgerError, Stored};
+use crate::proto::{self, Arena, ChannelHeader, Envelope, Payload};
+use crate::replay::hex;
+use crate::rules::Rules;
+use crate::state::{TxId, Updates};
+use crate::tx::{Known, Next, parse};
+use lineside_journal::Disk;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+const MAGIC: &[u8; 8] = b"LSFHIST1";
+/// Bytes before the first block.
+const START_BYTES: usize = 40;
+/// Bytes before the prints of a block.
+const HEAD_BYTES: usize = 16;
+/// Maximum number of prints of a block.
+const PRINTS_MAX: u32 = 1 << 24;
+
+/// Write of a public key by a valid transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyWrite {
+    /// Number of the block.
+    pub block: u64,
+    /// Place of the transaction in it.
+    pub tx: u64,
+    /// Id of the transaction.
+    pub id: String,
+    /// Time that the client put into the transaction: seconds since 1970, and nanoseconds.
+    pub time: (i64, i32),
+    /// Name of the chaincode.
+    pub namespace: String,
+    /// The key.
+    pub key: Vec<u8>,
+    /// The value; `None`: the key is deleted.
+    pub value: Option<Vec<u8>>,
+}
+
+/// Print of a key.
+fn print(seed: u64, key: &[u8]) -> u32 {
+    xxh3_64_with_seed(key, seed) as u32
+}
+
+fn seed(namespace: &str) -> u64 {
+    xxh3_64(namespace.as_bytes())
+}
+
+/// Prints of the public keys that a block changes.
+pub(crate) fn prints(updates: &Updates) -> Vec<u32> {
+    let mut prints = Vec::new();
+    for (namespace, space) in &updates.namespaces {
+        let seed = seed(namespace);
+        prints.extend(space.public.keys().map(|key| print(seed, key)));
+    }
+    prints
+}
+
+/// Bytes of the index for one block.
+fn encode(number: u64, prints: &[u32]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + 4 * prints.len());
+    bytes.extend_from_slice(&number.to_le_bytes());
+    bytes.extend_from_slice(&(prints.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend(prints.iter().flat_map(|print| print.to_le_bytes()));
+    let sum = xxh3_64(&bytes) as u32;
+    if let Some(place) = bytes.get_mut(HEAD_BYTES - 4..HEAD_BYTES) {
+        place.copy_from_slice(&sum.to_le_bytes());
+    }
+    bytes
+}
+
+/// Reads an index, the oldest block first, as far as it is sound.
+struct Scan {
+    from: BufReader<File>,
+    next: u64,
+    /// Where the sound part ends.
+    end: u64,
+}
+
+impl Scan {
+    /// `None`: the file is no index of this ledger.
+    fn open(path: &Path, first: u64, root: &[u8; 32]) -> io::Result<Option<Self>> {
+        let mut from = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => BufReader::with_capacity(1 << 18, file?),
+        };
+        let mut start = [0; START_BYTES];
+        match from.read_exact(&mut start) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            read => read?,
+        }
+        let is_its = start.strip_prefix(MAGIC) == Some(root);
+        Ok(is_its.then_some(Self {
+            from,
+            next: first,
+            end: START_BYTES as u64,
+        }))
+    }
+
+    /// The next block's prints.
+    fn next(&mut self) -> io::Result<Option<(u64, Vec<u32>)>> {
+        let mut bytes = Vec::new();
+        (&mut self.from).take(HEAD_BYTES as u64).read_to_end(&mut bytes)?;
+        let (Some((number, rest)), true) = (bytes.split_first_chunk(), bytes.len() == HEAD_BYTES) else {
+            return Ok(None);
+        };
+        let count = rest
+            .first_chunk()
+            .map_or(u32::MAX, |count| u32::from_le_bytes(*count));
+        if u64::from_le_bytes(*number) != self.next || count > PRINTS_MAX {
+            return Ok(None);
+        }
+        (&mut self.from)
+            .take(4 * u64::from(count))
+            .read_to_end(&mut bytes)?;
+        let (prints, _) = bytes.get(HEAD_BYTES..).unwrap_or_default().as_chunks();
+        let prints: Vec<u32> = prints.iter().map(|print| u32::from_le_bytes(*print)).collect();
+        if bytes != encode(self.next, &prints) || prints.len() as u64 != u64::from(count) {
+            return Ok(None);
+        }
+        self.next += 1;
+        self.end += bytes.len() as u64;
+        Ok(Some((self.next - 1, prints)))
+    }
+}
+
+/// Index that is written, after the blocks are durable.
+#[derive(Debug)]
+pub(crate) struct Index {
+    file: File,
+    next: u64,
+}
+
+impl Index {
+    /// Opens the index of a ledger that has a block, or is joined from a snapshot, and adds the blocks that it lacks.
+    pub fn open<D: Disk>(path: &Path, blocks: &Blocks<D>) -> Result<Self, LedgerError> {
+        let root = blocks.root_hash().ok_or(LedgerError::Empty)?;
+        let (mut next, mut end) = (blocks.first(), 0);
+        if let Some(mut scan) = Scan::open(path, next, &root)? {
+            end = scan.end;
+            while scan.next < blocks.count() && scan.next()?.is_some() {
+                (next, end) = (scan.next, scan.end);
+            }
+        }
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path)?;
+        file.set_len(end)?;
+        file.seek(SeekFrom::Start(end))?;
+        if end == 0 {
+            file.write_all(MAGIC)?;
+            file.write_all(&root)?;
+        }
+        let mut index = Self { file, next };
+        let mut lacking = blocks.from(next)?;
+        while let Some(stored) = lacking.next()? {
+            index.append(stored.number, &prints_of(&stored)?)?;
+        }
+        Ok(index)
+    }
+
+    /// Adds the next block.
+    pub fn append(&mut self, number: u64, prints: &[u32]) -> io::Result<()> {
+        if number != self.next {
+            return Err(io::Error::other(format!(
+                "the history has block {} next, not {number}",
+                self.next
+            )));
+        }
+        self.file.write_all(&encode(number, prints))?;
+        self.next += 1;
+        Ok(())
+    }
+}
+
+fn prints_of(stored: &Stored) -> Result<Vec<u32>, LedgerError> {
+    let mut prints = Vec::new();
+    each_write(stored, &mut |_, _, namespace, key, _| {
+        prints.push(print(seed(namespace), key))
+    })?;
+    prints.sort_unstable();
+    prints.dedup();
+    Ok(prints)
+}
+
+/// A function of a write: the place of its transaction in the block, the transaction, chaincode, key and value.
+type OnWrite<'a> = dyn FnMut(usize, &[u8], &str, &[u8], Option<&[u8]>) + 'a;
+
+/// Calls `each` with every write of a block's valid transactions.
+fn each_write(stored: &Stored, each: &mut OnWrite<'_>) -> Result<(), LedgerError> {
+    let number = stored.number;
+    let arena = Arena::new();
+    let block = Block::read(&stored.bytes, &arena);
+    let block = block.map_err(|source| LedgerError::Validation { number, source })?;
+    let channel = block.channel().unwrap_or_default();
+    let parsed = parse(&block.transactions, &channel, &arena, Rules::default());
+    for (index, (parsed, envelope)) in parsed.iter().zip(&block.transactions).enumerate() {
+        let is_valid = stored.codes.get(index) == Some(&(TxCode::Valid as u8));
+        if let (true, Known::Signed(signed)) = (is_valid, &parsed.known)
+            && let Next::Endorser(tx) = &signed.next
+            && let Ok(dispatched) = &tx.dispatched
+        {
+            for of in &dispatched.rwset {
+                for write in &of.public.writes {
+                    let value = Some(write.value).filter(|value| !write.is_delete && !value.is_empty());
+                    each(index, envelope, of.namespace, write.key.as_bytes(), value);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn writes(stored: &Stored, wanted: &dyn Fn(u64, &str, &[u8]) -> bool) -> Result<Vec<KeyWrite>, LedgerError> {
+    let mut writes = Vec::new();
+    each_write(stored, &mut |index, envelope, namespace, key, value| {
+        if wanted(index as u64, namespace, key) {
+            let (id, time) = id_and_time(envelope);
+            writes.push(KeyWrite {
+                block: stored.number,
+                tx: index as u64,
+                id,
+                time,
+                namespace: namespace.to_owned(),
+                key: key.to_vec(),
+                value: value.map(<[u8]>::to_vec),
+            });
+        }
+    })?;
+    Ok(writes)
+}
+
+fn id_and_time(envelope: &[u8]) -> (String, (i64, i32)) {
+    let arena = Arena::new();
+    let read = || {
+        let envelope: Envelope<'_> = proto::decode(envelope, &arena).ok()?;
+        let payload: Payload<'_> = proto::decode(envelope.payload, &arena).ok()?;
+        let header: ChannelHeader<'_> = proto::decode(payload.header?.channel_header, &arena).ok()?;
+        let time = header.timestamp.map_or((0, 0), |time| (time.seconds, time.nanos));
+        Some((header.tx_id.to_owned(), time))
+    };
+    read().unwrap_or_default()
+}
+
+/// Returns every write of a key, the oldest first. `index` is the file of the index; blocks that it does not have are
+/// read.
+///
+/// # Errors
+/// Errors of the ledger and of the disk.
+pub fn of_key<D: Disk>(
+    blocks: &Blocks<D>,
+    index: &Path,
+    namespace: &str,
+    key: &[u8],
+) -> Result<Vec<KeyWrite>, LedgerError> {
+    let Some(root) = blocks.root_hash() else {
+        return Ok(Vec::new());
+    };
+    let wanted = print(seed(namespace), key);
+    let mut found = Vec::new();
+    let (mut next, count) = (blocks.first(), blocks.count());
+    let is_it = |_, of: &str, other: &[u8]| of == namespace && other == key;
+    if let Some(mut scan) = Scan::open(index, next, &root)? {
+        while let Some((number, prints)) = scan.next()? {
+            if number >= count {
+                break;
+            }
+            if prints.contains(&wanted) {
+                found.extend(writes(&blocks.block(number)?, &is_it)?);
+            }
+            next = number + 1;
+        }
+    }
+    let mut rest = blocks.from(next)?;
+    while let Some(stored) = rest.next()? {
+        found.extend(writes(&stored, &is_it)?);
+    }
+    Ok(found)
+}
+
+/// Returns what a transaction wrote; nothing where it is not valid.
+///
+/// # Errors
+/// [`LedgerError::NotFound`] for an id that no transaction has; what the ledger says.
+pub fn of_transaction<D: Disk>(blocks: &Blocks<D>, id: &TxId) -> Result<Vec<KeyWrite>, LedgerError> {
+    let shown = || match id {
+        TxId::Hash(digest) => hex(digest),
+        TxId::Other(text) => text.escape_ascii().to_string(),
+    };
+    let place = blocks
+        .transaction(id)
+        .ok_or_else(|| LedgerError::NotFound { id: shown() })?;
+    // The first with this id may be invalid, and a later one of the same block valid.
+    let mut found = writes(&blocks.block(place.block)?, &|_, _, _| true)?;
+    found.retain(|write| TxId::new(&write.id) == *id);
+    Ok(found)
+}
+
+/// Returns what the valid transactions of a block wrote.
+///
+/// # Errors
+/// Errors of the ledger.
+pub fn of_block<D: Disk>(blocks: &Blocks<D>, number: u64) -> Result<Vec<KeyWrite>, LedgerError> {
+    writes(&blocks.block(number)?, &|_, _, _| true)
+}

@@ -1,0 +1,368 @@
+//! The base of a ledger that was joined from a snapshot: the snapshot's files, in the first records of the journal.
+//!
+//! The files are kept as they came. Whenever no checkpoint can be used, the state after the snapshot's last block is
+//! read from them again, and every SHA-256 is checked on the way.
+
+use super::error::LedgerError;
+use super::index::Index;
+use super::record::kind;
+use super::redo::Standing;
+use crate::code::TxCode;
+use crate::expiry::KnownLives;
+use crate::snapshot::{ADDITIONAL, Contents, FILES, Files, Head, SIGNABLE, SnapshotError, Taken, read};
+use crate::state::{Entry, Height, Mark, State, TxId, TxIds, Update, Updates};
+use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Reader, Records};
+use std::io::{self, ErrorKind, Read};
+
+/// Layout of the records.
+const LAYOUT: u8 = 1;
+/// Bytes of a record before the part of a file.
+const PART_BYTES: usize = 2;
+/// Bytes of keys that are loaded into a state in one step.
+const LOAD_BYTES: usize = 4 << 20;
+
+/// The files, in the order of the records; a record has the place of its file here.
+fn names() -> impl Iterator<Item = &'static str> {
+    [SIGNABLE, ADDITIONAL].into_iter().chain(FILES)
+}
+
+/// Returns true if a record belongs to a base, not to a block.
+pub(crate) fn is_base(of: u8) -> bool {
+    matches!(of, kind::BASE | kind::BASE_END)
+}
+
+/// Base of a ledger: the block that its first block follows.
+#[derive(Clone, Debug)]
+pub(crate) struct Base {
+    pub head: Head,
+    /// The configuration after the last block of the snapshot, a `ConfigEnvelope`.
+    pub config: Vec<u8>,
+    /// The block that set it.
+    pub config_block: u64,
+}
+
+/// Appends the files of a snapshot to an empty journal and makes them durable. Files that the head does not name are
+/// left out. `each` is called after every commit.
+pub(crate) fn write<D: Disk>(
+    journal: &mut Journal<D>,
+    record_bytes_max: usize,
+    files: &mut impl Files,
+    head: &Head,
+    each: &mut dyn FnMut(),
+) -> Result<(), LedgerError> {
+    let part_bytes = record_bytes_max.saturating_sub(PART_BYTES).max(1) as u64;
+    let mut append = |of: u8, payload: &[u8]| -> Result<(), LedgerError> {
+        let appended = match journal.append(of, payload) {
+            Err(JournalError::GroupFull { .. }) => {
+                journal.commit()?;
+                each();
+                journal.append(of, payload)
+            }
+            appended => appended,
+        };
+        appended?;
+        Ok(())
+    };
+    for (place, name) in (0u8..).zip(names()) {
+        if FILES.contains(&name) && !head.files.contains_key(name) {
+            continue;
+        }
+        let failed = |error: io::Error| LedgerError::Snapshot(SnapshotError::io(name, &error));
+        let mut from = files.open(name).map_err(failed)?;
+        loop {
+            let mut payload = vec![LAYOUT, place];
+            let read = from
+                .by_ref()
+                .take(part_bytes)
+                .read_to_end(&mut payload)
+                .map_err(failed)?;
+            if read == 0 {
+                break;
+            }
+            append(kind::BASE, &payload)?;
+        }
+    }
+    append(kind::BASE_END, &[LAYOUT])?;
+    journal.commit()?;
+    each();
+    Ok(())
+}
+
+/// The files of a base, read from the journal.
+struct Recorded<D: Disk> {
+    records: Records<D>,
+    /// Place of the file that is read.
+    file: u8,
+    /// The last record's part of a file, and how many bytes of it were read.
+    part: Vec<u8>,
+    done: usize,
+    /// Place of the file that `part` is of, while it is not opened yet.
+    next: Option<u8>,
+    /// The record that ends the base, once it was met.
+    end: Option<Lsn>,
+    last: Lsn,
+}
+
+impl<D: Disk> Recorded<D> {
+    fn new(reader: &Reader<D>) -> Result<Self, LedgerError> {
+        Ok(Self {
+            records: reader.records(1)?,
+            file: 0,
+            part: Vec::new(),
+            done: 0,
+            next: None,
+            end: None,
+            last: 0,
+        })
+    }
+
+    /// Reads the next record, unless one is there that was not read yet. `false`: the base ends.
+    fn fill(&mut self) -> io::Result<bool> {
+        if self.end.is_some() {
+            return Ok(false);
+        }
+        if self.done < self.part.len() || self.next.is_some() {
+            return Ok(true);
+        }
+        let wrong = |what: &str| io::Error::new(ErrorKind::InvalidData, what);
+        let record = self
+            .records
+            .next()
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        let record = record
+            .ok_or_else(|| wrong("the snapshot in the ledger has no end; join again into a new directory"))?;
+        self.last = record.lsn;
+        match (record.kind, record.payload) {
+            (kind::BASE, [LAYOUT, place, part @ ..]) => {
+                self.part.clear();
+                self.part.extend_from_slice(part);
+                self.done = 0;
+                if *place != self.file {
+                    self.next = Some(*place);
+                }
+                Ok(true)
+            }
+            (kind::BASE_END, [LAYOUT]) => {
+                self.end = Some(record.lsn);
+                Ok(false)
+            }
+            _ => Err(wrong(
+                "a record of the snapshot in the ledger is not what this program writes",
+            )),
+        }
+    }
+}
+
+impl<D: Disk> Files for Recorded<D> {
+    fn open<'f>(&'f mut self, name: &str) -> io::Result<Box<dyn Read + 'f>> {
+        let place = (0u8..).zip(names()).find(|(_, known)| *known == name);
+        let (place, _) = place.ok_or_else(|| io::Error::from(ErrorKind::NotFound))?;
+        if !self.fill()? || self.next.unwrap_or(self.file) != place {
+            return Err(ErrorKind::NotFound.into());
+        }
+        (self.file, self.next) = (place, None);
+        Ok(Box::new(self))
+    }
+}
+
+impl<D: Disk> Read for Recorded<D> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if !self.fill()? || self.next.is_some() {
+            return Ok(0);
+        }
+        let rest = self.part.get(self.done..).unwrap_or_default();
+        let count = rest.len().min(into.len());
+        if let (Some(to), Some(from)) = (into.get_mut(..count), rest.get(..count)) {
+            to.copy_from_slice(from);
+        }
+        self.done += count;
+        Ok(count)
+    }
+}
+
+impl Base {
+    /// Finds the base of a ledger; `None` for one that has all blocks from the genesis block on, or nothing.
+    pub fn find<D: Disk>(reader: &Reader<D>) -> Result<Option<Self>, LedgerError> {
+        if reader.durable_lsn() == 0 {
+            return Ok(None);
+        }
+        let is_one = reader
+            .records(1)?
+            .next()?
+            .is_some_and(|record| is_base(record.kind));
+        if !is_one {
+            return Ok(None);
+        }
+        let mut files = Recorded::new(reader)?;
+        let head = Head::read(&mut files)?;
+        let (config, config_block) = config(&mut files, &head)?;
+        Ok(Some(Self {
+            head,
+            config,
+            config_block,
+        }))
+    }
+
+    /// The last block of the snapshot.
+    pub fn mark(&self) -> Mark {
+        mark(&self.head)
+    }
+
+    /// Reads all of it: the ids, and the state into `state`, unless that has it already.
+    pub fn load<D: Disk>(&self, reader: &Reader<D>, state: State) -> Result<(Index, Standing), LedgerError> {
+        let mut files = Recorded::new(reader)?;
+        let head = Head::read(&mut files)?;
+        let (mut index, standing) = load(&mut files, &head, state)?;
+        if files
+            .fill()
+            .map_err(|error| SnapshotError::io(SIGNABLE, &error))?
+            || files.end.is_none()
+        {
+            return Err(SnapshotError::new(SIGNABLE, "the ledger has a file that it does not name").into());
+        }
+        index.set_base(head.last, head.last_hash, files.last);
+        Ok((index, standing))
+    }
+}
+
+/// Reads a snapshot: the ids, and the state into `state`, unless that has it already. Every hash is compared.
+pub(crate) fn load(
+    files: &mut impl Files,
+    head: &Head,
+    mut state: State,
+) -> Result<(Index, Standing), LedgerError> {
+    let mut loading = Loading {
+        has_state: state.has(head.last),
+        state: &mut state,
+        updates: Updates::default(),
+        bytes: 0,
+        lives: KnownLives::default(),
+        index: Index::default(),
+    };
+    read(files, head, &mut loading)?;
+    let failed = |what| LedgerError::State { what };
+    loading.flush().map_err(failed)?;
+    let (index, has_state) = (loading.index, loading.has_state);
+    if !has_state {
+        state.apply(mark(head), Updates::default());
+        state.settle(head.last + 1).map_err(failed)?;
+    }
+    let mut ids = TxIds::default();
+    for id in index.all_ids() {
+        ids.insert(id);
+    }
+    let standing = Standing {
+        channel: head.channel.clone(),
+        last: head.last,
+        last_hash: head.last_hash,
+        commit_hash: head.commit_hash,
+        state,
+        ids,
+    };
+    Ok((index, standing))
+}
+
+/// Reads the configuration of a snapshot, and the number of the block that set it.
+pub(crate) fn config(files: &mut impl Files, head: &Head) -> Result<(Vec<u8>, u64), LedgerError> {
+    let mut config = OnlyConfig::default();
+    read(files, head, &mut config)?;
+    Ok(config.0.unwrap_or_default())
+}
+
+/// The last block of a snapshot.
+fn mark(head: &Head) -> Mark {
+    Mark {
+        last: head.last,
+        hash: head.last_hash,
+        commit_hash: head.commit_hash.unwrap_or_default(),
+    }
+}
+
+/// Takes the configuration, and nothing else.
+#[derive(Default)]
+struct OnlyConfig(Option<(Vec<u8>, u64)>);
+
+impl Contents for OnlyConfig {
+    fn config(&mut self, envelope: &[u8], version: Height) -> Result<Taken, String> {
+        self.0 = Some((envelope.to_vec(), version.block));
+        Ok(Taken::Enough)
+    }
+
+    fn key(&mut self, _: &str, _: &str, _: &[u8], _: Entry) -> Result<(), String> {
+        Err("a key before the channel's configuration".to_owned())
+    }
+
+    fn id(&mut self, _: TxId) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Takes everything.
+struct Loading<'s> {
+    state: &'s mut State,
+    has_state: bool,
+    /// Keys that are not in the state yet, and about how many bytes they are.
+    updates: Updates,
+    bytes: usize,
+    /// blockToLive of collections whose keys were met.
+    lives: KnownLives,
+    index: Index,
+}
+
+impl Loading<'_> {
+    fn flush(&mut self) -> Result<(), String> {
+        self.bytes = 0;
+        self.state.load(std::mem::take(&mut self.updates))
+    }
+
+    /// Returns the blockToLive of a collection; `None`: its keys do not expire. All public keys come before the first of
+    /// a collection, so that every definition is in the state once they are flushed.
+    fn life(&mut self, namespace: &str, collection: &str) -> Result<Option<u64>, String> {
+        if !self.lives.has(namespace) {
+            self.flush()?;
+        }
+        let lives = self.lives.of(namespace, self.state);
+        let lives = lives.map_err(|stop| stop.to_string())?;
+        self.state.check()?;
+        Ok(lives.get(collection).copied())
+    }
+}
+
+impl Contents for Loading<'_> {
+    fn config(&mut self, _: &[u8], _: Height) -> Result<Taken, String> {
+        Ok(Taken::More)
+    }
+
+    fn key(&mut self, namespace: &str, collection: &str, key: &[u8], entry: Entry) -> Result<(), String> {
+        if self.has_state {
+            return Ok(());
+        }
+        self.bytes += key.len() + entry.value.len();
+        let update = Update {
+            value: Some((entry.value, entry.validation_parameter)),
+            version: entry.version,
+        };
+        if !collection.is_empty()
+            && let Some(life) = self.life(namespace, collection)?
+        {
+            self.updates.set_life(namespace, collection, life);
+        }
+        self.updates.put(namespace, collection, key, update);
+        match self.bytes >= LOAD_BYTES {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    fn id(&mut self, id: TxId) -> Result<(), String> {
+        if !self.index.has_room(1) {
+            return Err("it holds too many transactions".to_owned());
+        }
+        if self.index.number_of(&id).is_some() {
+            return Err("an id is there twice".to_owned());
+        }
+        // Neither the block of the transaction nor its code is in a snapshot.
+        self.index.push_transaction(TxCode::NotValidated as u8, Some(id));
+        Ok(())
+    }
+}

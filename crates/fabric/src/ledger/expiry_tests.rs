@@ -1,0 +1,186 @@
+//! Keys that expire in ledgers that begin with a snapshot: the index that joining makes, and what versions left behind
+//! that knew of no expiry.
+
+use super::image::{Image, LAYOUT_WITHOUT_EXPIRY};
+use super::{Begun, Expected, Look, Replica, Setup, StateStore, export, join, validator_from};
+use crate::listing::Listing;
+use crate::replay::read;
+use crate::state::{Disk as StateDisk, Due, Key, State};
+use crate::validate::Options;
+use lineside_journal::SimDisk;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// blockToLive of the collections in the recorded set `btl`, as its README has them.
+const LIVES: [(&str, &str, u64); 6] = [
+    ("kv", "once", 1),
+    ("kv", "thrice", 3),
+    ("kv", "thriceown", 3),
+    ("kv", "newonce", 1),
+    ("kv", "newtwice", 2),
+    ("kx", "once", 3),
+];
+
+/// The keys of a state that expire, by their versions alone.
+fn by_versions(state: &State) -> BTreeSet<(u64, Due)> {
+    let mut due = BTreeSet::new();
+    state.each(&mut |namespace, collection, key, entry| {
+        let of = |(chaincode, name, _): &&(&str, &str, u64)| (*chaincode, *name) == (namespace, collection);
+        if let Some((.., life)) = LIVES.iter().find(of) {
+            let key = Due {
+                namespace: namespace.to_owned(),
+                collection: collection.to_owned(),
+                key: Key::from_slice(key),
+                life: *life,
+            };
+            due.insert((entry.version.block + life + 1, key));
+        }
+    });
+    due
+}
+
+#[test]
+fn the_index_after_a_peers_snapshot_follows_from_its_versions() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let snapshot = root.join("shared/data/fabric-blocks/dev-live/btl/snapshot");
+    if !snapshot.exists() {
+        eprintln!("skipped: there is no snapshot at {}", snapshot.display());
+        return;
+    }
+    let validator = validator_from(&snapshot, Options::default()).unwrap();
+    let expected = by_versions(&validator.state);
+    assert_eq!(expected.len(), 4);
+    assert_eq!(validator.state.all_due(), expected);
+    let folder = tempfile::tempdir().unwrap();
+    for state in [StateStore::Memory, StateStore::Disk(folder.path().join("state"))] {
+        let setup = Setup {
+            state,
+            ..Setup::default()
+        };
+        let disk = SimDisk::new(1);
+        join(disk.clone(), &setup, &snapshot, &Expected::default(), &mut |_| {}).unwrap();
+        let look = Look::open(disk, &Options::default(), Some(&setup.state)).unwrap();
+        assert_eq!(look.validator.state.all_due(), expected, "{:?}", setup.state);
+    }
+}
+
+fn recorded() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/btl")
+}
+
+fn block(number: u64) -> Vec<u8> {
+    read(&recorded(), number, "orderer").unwrap().unwrap()
+}
+
+/// Writes a snapshot of the set after block 8, of which keys expire with block 9.
+fn snapshot_of_eight(folder: &Path) {
+    let disk = SimDisk::new(7);
+    let (mut replica, _) = Replica::open(disk.clone(), Setup::default(), None).unwrap();
+    for number in 0..=8 {
+        replica.add(block(number)).unwrap();
+    }
+    replica.stop().unwrap();
+    let look = Look::open(disk, &Options::default(), Some(&StateStore::Memory)).unwrap();
+    export(&look, folder).unwrap();
+}
+
+/// Writes a checkpoint of a ledger as an older version did.
+fn write_older_checkpoint(disk: &SimDisk, setup: &Setup) {
+    let begun = Begun::open(disk.clone(), setup.journal, &setup.validation, &setup.state).unwrap();
+    let blocks = begun.writer.blocks();
+    let image = Image::new(begun.validator.as_ref().unwrap(), begun.config_block);
+    let mut bytes = Vec::new();
+    image.write(&blocks, &mut bytes).unwrap();
+    bytes[8..12].copy_from_slice(&LAYOUT_WITHOUT_EXPIRY.to_le_bytes());
+    let end = blocks.end_of(image.last);
+    begun.snapshots.write(end, |out| out.write_all(&bytes)).unwrap();
+}
+
+/// Adds block 9 and compares the state after it with the peer's.
+fn add_nine(replica: &mut Replica<SimDisk>) {
+    replica.add(block(9)).unwrap();
+    let listing = Listing::read(&recorded(), 9).unwrap().unwrap();
+    let differences = listing.differences(replica.validator().unwrap().state());
+    assert_eq!(differences, Vec::<String>::new());
+}
+
+/// A checkpoint of a version without expiry is used, but for a ledger that was joined: there it may hold keys of the
+/// snapshot that had expired.
+#[test]
+fn checkpoints_of_versions_without_expiry() {
+    let folder = tempfile::tempdir().unwrap();
+    let (snapshot, setup) = (folder.path().join("snapshot"), Setup::default());
+    snapshot_of_eight(&snapshot);
+    let joined = SimDisk::new(1);
+    join(
+        joined.clone(),
+        &setup,
+        &snapshot,
+        &Expected::default(),
+        &mut |_| {},
+    )
+    .unwrap();
+    write_older_checkpoint(&joined, &setup);
+    let (mut replica, opened) = Replica::open(joined, setup.clone(), None).unwrap();
+    let [damaged] = opened.ledger.damaged.as_slice() else {
+        panic!("{opened:?}");
+    };
+    assert!(damaged.contains("kept expired keys of the snapshot"), "{damaged}");
+    assert_eq!(opened.ledger.checkpoint, 0);
+    add_nine(&mut replica);
+
+    let disk = SimDisk::new(2);
+    let (mut replica, _) = Replica::open(disk.clone(), setup.clone(), None).unwrap();
+    for number in 0..=8 {
+        replica.add(block(number)).unwrap();
+    }
+    replica.stop().unwrap();
+    write_older_checkpoint(&disk, &setup);
+    let report = super::verify_ledger(&disk, &StateStore::Memory, &Options::default(), &mut |_| {}).unwrap();
+    assert!(report.is_sound() && report.checkpoints == 1, "{report:?}");
+    let (mut replica, opened) = Replica::open(disk, setup, None).unwrap();
+    assert!(
+        opened.ledger.checkpoint > 0 && opened.ledger.damaged.is_empty(),
+        "{opened:?}"
+    );
+    add_nine(&mut replica);
+}
+
+/// A state in a database, of a version without expiry, is made again in a ledger that was joined, and nowhere else.
+#[test]
+fn databases_of_versions_without_expiry() {
+    let folder = tempfile::tempdir().unwrap();
+    let snapshot = folder.path().join("snapshot");
+    snapshot_of_eight(&snapshot);
+    for is_joined in [true, false] {
+        let directory = folder.path().join(format!("state-{is_joined}"));
+        let setup = Setup {
+            state: StateStore::Disk(directory.clone()),
+            ..Setup::default()
+        };
+        let disk = SimDisk::new(1);
+        if is_joined {
+            join(disk.clone(), &setup, &snapshot, &Expected::default(), &mut |_| {}).unwrap();
+        } else {
+            let (mut replica, _) = Replica::open(disk.clone(), setup.clone(), None).unwrap();
+            for number in 0..=3 {
+                replica.add(block(number)).unwrap();
+            }
+            replica.stop().unwrap();
+        }
+        let (older, _) = StateDisk::open(&directory).unwrap();
+        older.make_older();
+        drop(older);
+        let look = Look::open(disk.clone(), &Options::default(), Some(&setup.state));
+        let what = look.map_or_else(|error| error.to_string(), |_| String::new());
+        assert_eq!(what.contains("kept expired keys"), is_joined, "{what}");
+        let (mut replica, opened) = Replica::open(disk, setup, None).unwrap();
+        let why = opened.ledger.state_remade.unwrap_or_default();
+        assert_eq!(why.contains("kept expired keys"), is_joined, "{why}");
+        for number in replica.next()..9 {
+            replica.add(block(number)).unwrap();
+        }
+        add_nine(&mut replica);
+    }
+}

@@ -1,0 +1,44 @@
+//! A snapshot of a ledger, for other replicas to join from.
+
+use super::error::LedgerError;
+use super::open::Look;
+use crate::block::Block;
+use crate::proto::Arena;
+use crate::snapshot::Head;
+use crate::snapshot::write::{Channel, write};
+use lineside_journal::Disk;
+use std::path::Path;
+
+/// Writes the channel after the last block of a ledger to a folder, which is made, in the files of a peer's snapshot.
+/// The state has to be in memory.
+///
+/// # Errors
+/// Errors of the ledger and of the disk. The folder is then no snapshot.
+pub fn export<D: Disk>(look: &Look<D>, folder: &Path) -> Result<Head, LedgerError> {
+    let (validator, blocks) = (&look.validator, &look.blocks);
+    let last = validator.last();
+    let base = look.base.as_ref();
+    let previous_hash = match base.filter(|base| base.head.last == last) {
+        Some(base) => base.head.previous_hash,
+        None => previous_hash(last, &blocks.block(last)?.bytes)?,
+    };
+    let view = blocks.view();
+    let channel = Channel {
+        name: validator.channel(),
+        last,
+        last_hash: validator.last_hash(),
+        previous_hash,
+        commit_hash: validator.commit_hash(),
+        config: &validator.config().envelope,
+        config_block: look.config_block,
+        state: validator.state(),
+        ids: &mut view.index.all_ids(),
+    };
+    Ok(write(folder, channel)?)
+}
+
+fn previous_hash(number: u64, bytes: &[u8]) -> Result<Option<[u8; 32]>, LedgerError> {
+    let arena = Arena::new();
+    let block = Block::read(bytes, &arena).map_err(|source| LedgerError::Validation { number, source })?;
+    Ok(block.previous_hash.try_into().ok())
+}

@@ -1,0 +1,108 @@
+//! Beginning a ledger with a snapshot instead of the genesis block.
+
+use super::base;
+use super::error::LedgerError;
+use super::open::Begun;
+use super::replica::Setup;
+use crate::snapshot::{ADDITIONAL, Folder, Head, SIGNABLE, SnapshotError, check};
+use crate::state::State;
+use crate::validate::{Options, Validator};
+use lineside_journal::{Disk, Journal};
+use std::path::Path;
+
+/// Hashes that the operator has from another peer. A snapshot with others is refused.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Expected {
+    /// Hash of the snapshot.
+    pub snapshot_hash: Option<[u8; 32]>,
+    /// Commit hash of its last block, which no hash of the snapshot covers.
+    pub commit_hash: Option<[u8; 32]>,
+}
+
+/// A ledger that was joined.
+#[derive(Clone, Debug)]
+pub struct Joined {
+    /// Content of the snapshot's JSON files.
+    pub head: Head,
+    /// Number of ids of transactions in it.
+    pub transactions: u64,
+    /// Number of keys in it, hashed ones included.
+    pub keys: u64,
+}
+
+/// Makes a ledger on an empty disk from a snapshot in `folder`. Every file is checked by its SHA-256, then copied to
+/// the journal, read into a state, and the ledger gets a checkpoint. `step` is called after each step with its name;
+/// until this function returns, what is on the disk is no ledger and has to be removed.
+///
+/// # Errors
+/// [`LedgerError::Snapshot`] names the file that is damaged, or differs from what is expected.
+pub fn join<D: Disk>(
+    disk: D,
+    setup: &Setup,
+    folder: &Path,
+    expected: &Expected,
+    step: &mut dyn FnMut(&str),
+) -> Result<Joined, LedgerError> {
+    let mut files = Folder(folder.to_owned());
+    let head = Head::read(&mut files)?;
+    let compare = |file, what: &str, found: Option<[u8; 32]>, wanted: Option<[u8; 32]>| match wanted {
+        Some(_) if found != wanted => Err(SnapshotError::new(
+            file,
+            format!("{what} is not the expected one"),
+        )),
+        _ => Ok(()),
+    };
+    compare(
+        SIGNABLE,
+        "its SHA-256, the snapshot's hash,",
+        Some(head.hash),
+        expected.snapshot_hash,
+    )?;
+    compare(
+        ADDITIONAL,
+        "the commit hash",
+        head.commit_hash,
+        expected.commit_hash,
+    )?;
+    check(&mut files, &head)?;
+    step("checked");
+    let id = getrandom::u64().map_err(|error| std::io::Error::other(error.to_string()))?;
+    let sizes = setup.journal;
+    let sizes = lineside_journal::Options {
+        keep_records: true,
+        ..sizes
+    };
+    let mut journal = Journal::create(disk.clone(), id, sizes)?;
+    step("journal made");
+    let record_bytes_max = sizes.record_bytes_max as usize;
+    base::write(&mut journal, record_bytes_max, &mut files, &head, &mut || {
+        step("files copied")
+    })?;
+    drop(journal);
+    // What is read is what was copied, and its hashes are compared again.
+    let begun = Begun::open(disk, setup.journal, &setup.validation, &setup.state)?;
+    step("state read");
+    begun.checkpoint()?;
+    step("checkpoint written");
+    let validator = begun.validator.as_ref().ok_or(LedgerError::Empty)?;
+    Ok(Joined {
+        head,
+        transactions: validator.ids.len() as u64,
+        keys: validator.state.len() as u64,
+    })
+}
+
+/// Reads a snapshot into a validator, which is then at its last block. Every hash is compared.
+///
+/// # Errors
+/// [`LedgerError::Snapshot`] names the file that is damaged.
+pub fn validator_from(folder: &Path, options: Options) -> Result<Validator, LedgerError> {
+    let mut files = Folder(folder.to_owned());
+    let head = Head::read(&mut files)?;
+    check(&mut files, &head)?;
+    let (config, _) = base::config(&mut files, &head)?;
+    let (_, standing) = base::load(&mut files, &head, State::default())?;
+    let number = head.last;
+    Validator::resume_under(standing, &config, options)
+        .map_err(|source| LedgerError::Validation { number, source })
+}

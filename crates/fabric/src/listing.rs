@@ -1,0 +1,176 @@
+//! Listings of a peer's state: `state/NNNNN.json` of a recorded set holds what a peer had after block NNNNN.
+//!
+//! A listing has the hashed private state of all chaincodes, and the public state of all but `_lifecycle`.
+
+use crate::lifecycle::LIFECYCLE;
+use crate::mvcc::VALIDATION_PARAMETER;
+use crate::proto::wire;
+use crate::replay::{ReplayError, hex};
+use crate::state::{Entry, State};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+/// Namespace, collection (empty: public), and the key in hex.
+type Place = (String, String, String);
+
+/// What a peer has under a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Listed {
+    /// In hex; of a collection, the hash.
+    value: String,
+    version: (u64, u64),
+    /// The metadata as a peer writes them, in hex; empty where there are none.
+    metadata: String,
+}
+
+impl fmt::Display for Listed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            value,
+            version: (block, tx),
+            metadata,
+        } = self;
+        write!(
+            out,
+            "value {value} of block {block}, transaction {tx}, metadata {metadata:?}"
+        )
+    }
+}
+
+impl From<&Entry> for Listed {
+    fn from(entry: &Entry) -> Self {
+        let mut metadata = Vec::new();
+        if let Some(parameter) = &entry.validation_parameter {
+            let mut item = Vec::new();
+            wire::put_bytes(&mut item, 1, VALIDATION_PARAMETER.as_bytes());
+            wire::put_bytes(&mut item, 2, parameter);
+            wire::put_bytes(&mut metadata, 2, &item);
+        }
+        Self {
+            value: hex(&entry.value),
+            version: (entry.version.block, entry.version.tx),
+            metadata: hex(&metadata),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct File {
+    last_block: u64,
+    hashed_private_state: Vec<Hashed>,
+    public_state: Option<Vec<Public>>,
+}
+
+#[derive(Deserialize)]
+struct Hashed {
+    chaincode: String,
+    collection: String,
+    key_hash: String,
+    value_hash: String,
+    block: u64,
+    tx: u64,
+    #[serde(default)]
+    metadata: String,
+}
+
+#[derive(Deserialize)]
+struct Public {
+    namespace: String,
+    key: String,
+    value: String,
+    block: u64,
+    tx: u64,
+    #[serde(default)]
+    metadata: String,
+}
+
+/// A peer's state after a block.
+#[derive(Debug)]
+pub struct Listing {
+    keys: BTreeMap<Place, Listed>,
+    /// Whether public keys are among them.
+    has_public: bool,
+}
+
+impl Listing {
+    /// Reads the listing of the state after block `number` of a recorded set; `None` if there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no such listing.
+    pub fn read(directory: &Path, number: u64) -> Result<Option<Self>, ReplayError> {
+        let path = directory.join(format!("state/{number:05}.json"));
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(ReplayError::Io { path, source }),
+        };
+        let file = serde_json::from_slice::<File>(&text).map_err(|error| error.to_string());
+        let file = file.and_then(|file| match file.last_block == number {
+            true => Ok(file),
+            false => Err(format!("it is the state after block {}", file.last_block)),
+        });
+        let file = file.map_err(|what| ReplayError::Manifest { path, what })?;
+        let has_public = file.public_state.is_some();
+        let public = file.public_state.into_iter().flatten().map(|of| {
+            let listed = Listed {
+                value: of.value,
+                version: (of.block, of.tx),
+                metadata: of.metadata,
+            };
+            ((of.namespace, String::new(), hex(of.key.as_bytes())), listed)
+        });
+        let hashed = file.hashed_private_state.into_iter().map(|of| {
+            let listed = Listed {
+                value: of.value_hash,
+                version: (of.block, of.tx),
+                metadata: of.metadata,
+            };
+            ((of.chaincode, of.collection, of.key_hash), listed)
+        });
+        Ok(Some(Self {
+            keys: hashed.chain(public).collect(),
+            has_public,
+        }))
+    }
+
+    /// Number of keys in the listing.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there is no key in it.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// The differences of a state from the listing; none if both have the same keys, values, versions and metadata.
+    pub fn differences(&self, state: &State) -> Vec<String> {
+        let mut found = BTreeMap::new();
+        state.each(&mut |namespace, collection, key, entry| {
+            if collection.is_empty() && (!self.has_public || namespace == LIFECYCLE) {
+                return;
+            }
+            let place = (namespace.to_owned(), collection.to_owned(), hex(key));
+            found.insert(place, Listed::from(entry));
+        });
+        let mut differences: Vec<String> = state.check().err().into_iter().collect();
+        let show = |(namespace, collection, key): &Place| format!("{namespace} {collection} {key}");
+        for (place, listed) in &self.keys {
+            match found.remove(place) {
+                None => differences.push(format!("{}: missing, the peer has {listed}", show(place))),
+                Some(ours) if ours != *listed => {
+                    differences.push(format!("{}: {ours}, the peer has {listed}", show(place)));
+                }
+                Some(_) => {}
+            }
+        }
+        differences.extend(
+            found
+                .iter()
+                .map(|(place, ours)| format!("{}: {ours}, the peer does not have it", show(place))),
+        );
+        differences
+    }
+}

@@ -1,0 +1,124 @@
+//! Public keys of identities and CAs, and the signatures that they verify: ECDSA over P-256 in batches, ECDSA over P-384
+//! and P-521 and Ed25519 one by one.
+
+use crate::ecdsa::{LargeKey, Numbers};
+use crate::rules::{Rule, Rules};
+use crate::x509::is_low_s;
+use lineside_verify::encoding::der;
+use lineside_verify::{Item, PublicKey, SignatureBytes, Verifier, ed25519};
+
+/// A public key of a kind that peers take.
+#[derive(Clone, Debug)]
+pub enum Key {
+    /// ECDSA over P-256.
+    P256(PublicKey),
+    /// ECDSA over a larger curve.
+    Large(LargeKey),
+    /// Ed25519. Whether these bytes are a point of the curve is asked when a signature is verified.
+    Ed25519([u8; ed25519::KEY_BYTES]),
+}
+
+/// A signature whose form is right, and what it has to be of.
+#[derive(Clone, Debug)]
+pub(crate) enum Unverified<'a> {
+    /// By ECDSA over P-256, over a digest.
+    Ecdsa(Item<'a>),
+    /// By ECDSA over a larger curve.
+    Large {
+        key: &'a LargeKey,
+        digest: Vec<u8>,
+        signature: Numbers,
+    },
+    /// By Ed25519, over a message in parts.
+    Ed25519 {
+        key: &'a [u8; ed25519::KEY_BYTES],
+        message: Vec<&'a [u8]>,
+        signature: &'a [u8],
+    },
+}
+
+impl<'a> Unverified<'a> {
+    /// A member's signature over a message, of which `digest` is the SHA-256 and `parts` gives all bytes. `None`
+    /// where no signature has this form: ECDSA in DER as Go reads it, with s in the lower half; of Ed25519 any bytes
+    /// may be.
+    pub fn new(
+        key: &'a Key,
+        digest: [u8; 32],
+        parts: impl FnOnce() -> Vec<&'a [u8]>,
+        signature: &'a [u8],
+        rules: Rules,
+    ) -> Option<Self> {
+        match key {
+            Key::P256(key) => {
+                let parsed = if rules.hold(Rule::TrailingBytesAfterDer) {
+                    der::parse_go(signature)
+                } else {
+                    der::parse_strict(signature)
+                };
+                let low = |parsed: &_| is_low_s(parsed) || !rules.hold(Rule::LowS);
+                let signature = SignatureBytes::Parsed(parsed.ok().filter(low)?);
+                Some(Self::Ecdsa(Item {
+                    key,
+                    digest,
+                    signature,
+                }))
+            }
+            Key::Large(key) => {
+                let signature = if rules.hold(Rule::TrailingBytesAfterDer) {
+                    Numbers::parse_go(signature)?
+                } else {
+                    Numbers::parse_strict(signature)?
+                };
+                let is_low = key.is_low_s(&signature) || !rules.hold(Rule::LowS);
+                is_low.then(|| Self::Large {
+                    key,
+                    digest: digest.to_vec(),
+                    signature,
+                })
+            }
+            Key::Ed25519(key) => Some(Self::Ed25519 {
+                key,
+                message: parts(),
+                signature,
+            }),
+        }
+    }
+}
+
+/// Returns of each signature whether it is valid.
+pub(crate) fn verify_all(all: &[Unverified<'_>], verifier: &Verifier, rules: Rules) -> Vec<bool> {
+    let items = all.iter().filter_map(|one| match one {
+        Unverified::Ecdsa(item) => Some(*item),
+        Unverified::Large { .. } | Unverified::Ed25519 { .. } => None,
+    });
+    let items: Vec<Item<'_>> = items.collect();
+    let mut verdicts = verifier.verify_batch(&items).into_iter();
+    let verify = |one: &Unverified<'_>| match one {
+        Unverified::Ecdsa(_) => verdicts.next().is_some_and(|verdict| verdict.is_valid()),
+        Unverified::Large {
+            key,
+            digest,
+            signature,
+        } => key.verify(digest, signature),
+        Unverified::Ed25519 {
+            key,
+            message,
+            signature,
+        } => verify_ed25519(key, message, signature, rules),
+    };
+    all.iter().map(verify).collect()
+}
+
+/// Returns whether a member signed a message with Ed25519: the message itself, not its hash.
+pub(crate) fn verify_ed25519(
+    key: &[u8; ed25519::KEY_BYTES],
+    message: &[&[u8]],
+    signature: &[u8],
+    rules: Rules,
+) -> bool {
+    if !rules.hold(Rule::Ed25519OverMessage) {
+        let digest = lineside_verify::hash::sha256(&message.concat());
+        return ed25519::verify(key, &[&digest], signature);
+    }
+    ed25519::verify(key, message, signature)
+}

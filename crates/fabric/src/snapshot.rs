@@ -1,0 +1,73 @@
+//! Snapshots of a channel, in the files that a peer of Fabric 2.3 or newer writes (`peer snapshot submitrequest`).
+//!
+//! A snapshot is the channel after one block: the public state with the channel's configuration, the hashes of the
+//! private state, and the ids of all transactions. It holds neither blocks nor codes nor private data.
+//!
+//! ```text
+//!  _snapshot_signable_metadata.json      channel, last block, SHA-256 of each file below
+//!  _snapshot_additional_metadata.json    SHA-256 of the file above, commit hash of the last block
+//!  public_state.data, .metadata          records of keys; how many each namespace has
+//!  private_state_hashes.data, .metadata  the same for hashed keys; a namespace is CHAINCODE$$hCOLLECTION
+//!  txids.data, .metadata                 ids; how many
+//!  confighistory.data, .metadata         definitions of collections by block, which are not needed here
+//! ```
+//!
+//! Each binary file begins with a format byte, 1. Numbers are varints; texts and messages have their length before
+//! them. Every byte is covered by a SHA-256, except for the commit hash: who joins compares it with another peer's.
+
+mod data;
+mod files;
+mod head;
+mod keys;
+pub mod write;
+
+pub use files::{FILES, Files, Folder, check};
+pub use head::{ADDITIONAL, Head, SIGNABLE};
+pub use keys::{Contents, Taken, read};
+
+use std::io;
+
+/// Name of the file of public keys.
+pub(crate) const PUBLIC_STATE: &str = "public_state.data";
+/// Name of the file of hashed private keys.
+pub(crate) const PRIVATE_STATE: &str = "private_state_hashes.data";
+/// Name of the file of transaction ids.
+pub(crate) const IDS: &str = "txids.data";
+/// Name of the file of collection definitions.
+pub(crate) const HISTORY: &str = "confighistory.data";
+/// Key of the channel's configuration, in the namespace "".
+pub(crate) const CONFIG_KEY: &[u8] = b"CHANNEL_CONFIG_ENV_BYTES";
+/// Stands between a chaincode's name and that of its collection.
+pub(crate) const COLLECTION_JOINER: &str = "$$h";
+
+/// Reason why a snapshot is refused: the file, and what is wrong with it.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: {what}")]
+pub struct SnapshotError {
+    /// Name of the file.
+    pub file: String,
+    /// Description of what is wrong with it.
+    pub what: String,
+}
+
+impl SnapshotError {
+    pub(crate) fn new(file: &str, what: impl Into<String>) -> Self {
+        Self {
+            file: file.to_owned(),
+            what: what.into(),
+        }
+    }
+
+    pub(crate) fn io(file: &str, error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::new(file, "the snapshot does not have this file"),
+            io::ErrorKind::UnexpectedEof => Self::new(file, "it is shorter than it says"),
+            _ => Self::new(file, error.to_string()),
+        }
+    }
+}
+
+/// Returns the name of the file that counts what `data` holds.
+pub(crate) fn counts_of(data: &str) -> String {
+    format!("{}metadata", data.strip_suffix("data").unwrap_or(data))
+}

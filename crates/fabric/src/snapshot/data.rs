@@ -1,0 +1,122 @@
+//! A binary file of a snapshot, read once from its first byte to its last, and hashed on the way.
+
+use super::SnapshotError;
+use super::files::{Files, compare};
+use super::head::Head;
+use crate::limits::BLOCK_BYTES_MAX;
+use sha2::{Digest, Sha256};
+use std::io::{self, BufRead, BufReader, Read};
+
+/// First byte of each file.
+pub(super) const FORMAT: u8 = 1;
+/// Bytes read at once.
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// Binary file of a snapshot.
+pub(super) struct Data<'f> {
+    name: String,
+    from: BufReader<Hashing<Box<dyn Read + 'f>>>,
+    expected: [u8; 32],
+}
+
+struct Hashing<R> {
+    from: R,
+    hasher: Sha256,
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(into)?;
+        self.hasher.update(into.get(..read).unwrap_or_default());
+        Ok(read)
+    }
+}
+
+impl<'f> Data<'f> {
+    /// Opens a file that the head names, and reads its format.
+    pub fn open(files: &'f mut impl Files, head: &Head, name: &str) -> Result<Self, SnapshotError> {
+        let missing = || SnapshotError::new(super::SIGNABLE, format!("it has no SHA-256 of {name}"));
+        let expected = *head.files.get(name).ok_or_else(missing)?;
+        let from = files
+            .open(name)
+            .map_err(|error| SnapshotError::io(name, &error))?;
+        let from = Hashing {
+            from,
+            hasher: Sha256::new(),
+        };
+        let mut data = Self {
+            name: name.to_owned(),
+            from: BufReader::with_capacity(BUFFER_BYTES, from),
+            expected,
+        };
+        match data.byte()? {
+            FORMAT => Ok(data),
+            format => Err(data.wrong(format!("format {format}, and only format {FORMAT} is known"))),
+        }
+    }
+
+    /// Returns an error that names the file.
+    pub fn wrong(&self, what: impl Into<String>) -> SnapshotError {
+        SnapshotError::new(&self.name, what)
+    }
+
+    fn byte(&mut self) -> Result<u8, SnapshotError> {
+        let mut byte = [0];
+        let read = self.from.read_exact(&mut byte);
+        read.map_err(|error| SnapshotError::io(&self.name, &error))?;
+        Ok(byte[0])
+    }
+
+    /// Reads a varint.
+    pub fn number(&mut self) -> Result<u64, SnapshotError> {
+        let mut value = 0u64;
+        for place in 0..10 {
+            let byte = self.byte()?;
+            if place == 9 && byte > 1 {
+                break;
+            }
+            value |= u64::from(byte & 0x7f) << (7 * place);
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(self.wrong("a number of more than 64 bits"))
+    }
+
+    /// Reads a length and that many bytes into `into`, in place of its content.
+    pub fn bytes(&mut self, into: &mut Vec<u8>) -> Result<(), SnapshotError> {
+        let length = self.number()?;
+        if length > BLOCK_BYTES_MAX as u64 {
+            return Err(self.wrong(format!(
+                "an entry of {length} bytes; at most {BLOCK_BYTES_MAX} are taken"
+            )));
+        }
+        into.clear();
+        // Memory is taken only for bytes that are there, whatever the length says.
+        let read = (&mut self.from).take(length).read_to_end(into);
+        read.map_err(|error| SnapshotError::io(&self.name, &error))?;
+        match into.len() as u64 == length {
+            true => Ok(()),
+            false => Err(self.wrong("it is shorter than it says")),
+        }
+    }
+
+    /// Reads a text.
+    pub fn text(&mut self) -> Result<String, SnapshotError> {
+        let mut bytes = Vec::new();
+        self.bytes(&mut bytes)?;
+        String::from_utf8(bytes).map_err(|_| self.wrong("a name that is no UTF-8"))
+    }
+
+    /// Checks that nothing follows, and the file's SHA-256.
+    pub fn end(mut self) -> Result<(), SnapshotError> {
+        let rest = self
+            .from
+            .fill_buf()
+            .map_err(|error| SnapshotError::io(&self.name, &error))?;
+        if !rest.is_empty() {
+            return Err(self.wrong("bytes follow its last entry"));
+        }
+        compare(&self.name, self.from.into_inner().hasher, &self.expected)
+    }
+}

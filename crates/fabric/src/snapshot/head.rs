@@ -1,0 +1,179 @@
+//! The two JSON files of a snapshot: which block it is of, and the SHA-256 of each other file.
+
+use super::SnapshotError;
+use super::files::{FILES, Files};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::io::Read;
+
+/// Name of the file whose SHA-256 is the snapshot's hash.
+pub const SIGNABLE: &str = "_snapshot_signable_metadata.json";
+/// Name of the file with the snapshot's hash and the commit hash of its last block.
+pub const ADDITIONAL: &str = "_snapshot_additional_metadata.json";
+/// Maximum number of bytes of either.
+const BYTES_MAX: u64 = 1 << 20;
+/// Name that a peer gives to a state in LevelDB.
+const LEVELDB: &str = "SimpleKeyValueDB";
+
+/// Content of the JSON files of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Name of the channel.
+    pub channel: String,
+    /// Number of the last block.
+    pub last: u64,
+    /// Header hash of the last block.
+    pub last_hash: [u8; 32],
+    /// Header hash of the block before it; `None` for the genesis block.
+    pub previous_hash: Option<[u8; 32]>,
+    /// Commit hash of the last block; `None` for the genesis block. No hash of the snapshot covers it.
+    pub commit_hash: Option<[u8; 32]>,
+    /// Hash of the snapshot, by which peers compare theirs.
+    pub hash: [u8; 32],
+    /// SHA-256 of each file, by its name.
+    pub files: BTreeMap<String, [u8; 32]>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Signable {
+    channel_name: String,
+    last_block_number: u64,
+    last_block_hash: String,
+    previous_block_hash: String,
+    snapshot_files_raw_hashes: BTreeMap<String, String>,
+    state_db_type: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Additional {
+    snapshot_hash: String,
+    last_block_commit_hash: String,
+}
+
+impl Head {
+    /// Reads and checks the two files.
+    ///
+    /// # Errors
+    /// The file that is missing, damaged, or of another form than a peer writes.
+    pub fn read(files: &mut impl Files) -> Result<Self, SnapshotError> {
+        let signable = whole(files, SIGNABLE)?;
+        let additional = whole(files, ADDITIONAL)?;
+        Self::from_bytes(&signable, &additional)
+    }
+
+    fn from_bytes(signable: &[u8], additional: &[u8]) -> Result<Self, SnapshotError> {
+        let wrong = |what: String| SnapshotError::new(ADDITIONAL, what);
+        let of: Additional = serde_json::from_slice(additional).map_err(|error| wrong(error.to_string()))?;
+        // No hash covers this file. A peer writes it in one form only, so that all damage but that to the digits of
+        // the commit hash is found.
+        if additional != additional_text(&of.snapshot_hash, &of.last_block_commit_hash).as_bytes() {
+            return Err(wrong("it is not in the form that a peer writes".into()));
+        }
+        let hash: [u8; 32] = Sha256::digest(signable).into();
+        if digest(&of.snapshot_hash) != Some(hash) {
+            return Err(SnapshotError::new(
+                SIGNABLE,
+                format!(
+                    "its SHA-256 is {}, and {ADDITIONAL} says {}",
+                    hex(&hash),
+                    of.snapshot_hash
+                ),
+            ));
+        }
+        let wrong = |what: String| SnapshotError::new(SIGNABLE, what);
+        let by: Signable = serde_json::from_slice(signable).map_err(|error| wrong(error.to_string()))?;
+        if by.state_db_type != LEVELDB {
+            let what = format!(
+                "a state of {}; only that of LevelDB ({LEVELDB}) is known",
+                by.state_db_type
+            );
+            return Err(wrong(what));
+        }
+        let mut files = BTreeMap::new();
+        for (name, text) in by.snapshot_files_raw_hashes {
+            if !FILES.contains(&name.as_str()) {
+                return Err(wrong(format!(
+                    "it names a file {name}, which this program does not know"
+                )));
+            }
+            let digest = digest(&text).ok_or_else(|| wrong(format!("it has no SHA-256 of {name}")))?;
+            files.insert(name, digest);
+        }
+        let last_hash =
+            digest(&by.last_block_hash).ok_or_else(|| wrong("it has no last block's hash".into()))?;
+        let is_genesis = by.last_block_number == 0;
+        let optional = |text: &str, file, what: &str| match (digest(text), text) {
+            (None, "") if is_genesis => Ok(None),
+            (Some(digest), _) => Ok(Some(digest)),
+            _ => Err(SnapshotError::new(file, what)),
+        };
+        Ok(Self {
+            channel: by.channel_name,
+            last: by.last_block_number,
+            last_hash,
+            previous_hash: optional(
+                &by.previous_block_hash,
+                SIGNABLE,
+                "it has no previous block's hash",
+            )?,
+            commit_hash: optional(&of.last_block_commit_hash, ADDITIONAL, "it has no commit hash")?,
+            hash,
+            files,
+        })
+    }
+
+    /// Returns the two files as a peer writes them, first the one that the snapshot's hash is of.
+    pub(crate) fn texts(&self) -> (String, String) {
+        let hashes = self.files.iter();
+        let hashes = hashes.map(|(name, digest)| format!("        \"{name}\": \"{}\"", hex(digest)));
+        let text = |digest: Option<[u8; 32]>| digest.map(|digest| hex(&digest)).unwrap_or_default();
+        let signable = format!(
+            "{{\n    \"channel_name\": \"{}\",\n    \"last_block_number\": {},\n    \"last_block_hash\": \"{}\",\n    \
+             \"previous_block_hash\": \"{}\",\n    \"snapshot_files_raw_hashes\": {{\n{}\n    }},\n    \
+             \"state_db_type\": \"{LEVELDB}\"\n}}",
+            self.channel,
+            self.last,
+            hex(&self.last_hash),
+            text(self.previous_hash),
+            hashes.collect::<Vec<_>>().join(",\n"),
+        );
+        let hash = hex(&Sha256::digest(&signable));
+        (signable, additional_text(&hash, &text(self.commit_hash)))
+    }
+}
+
+/// Returns the file of additional metadata, as a peer writes it.
+fn additional_text(snapshot_hash: &str, commit_hash: &str) -> String {
+    format!(
+        "{{\n    \"snapshot_hash\": \"{snapshot_hash}\",\n    \"last_block_commit_hash\": \"{commit_hash}\"\n}}"
+    )
+}
+
+fn whole(files: &mut impl Files, name: &str) -> Result<Vec<u8>, SnapshotError> {
+    let failed = |error| SnapshotError::io(name, &error);
+    let mut bytes = Vec::new();
+    let from = files.open(name).map_err(failed)?;
+    from.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    match bytes.len() as u64 > BYTES_MAX {
+        true => Err(SnapshotError::new(
+            name,
+            format!("it has more than {BYTES_MAX} bytes"),
+        )),
+        false => Ok(bytes),
+    }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    crate::replay::hex(bytes)
+}
+
+/// Reads 64 digits of lower-case hex.
+fn digest(text: &str) -> Option<[u8; 32]> {
+    match crate::state::TxId::new(text) {
+        crate::state::TxId::Hash(digest) => Some(digest),
+        crate::state::TxId::Other(_) => None,
+    }
+}

@@ -1,0 +1,201 @@
+//! Content of a snapshot: keys of the state, hashed keys of collections, ids of transactions.
+
+use super::data::Data;
+use super::files::Files;
+use super::head::Head;
+use super::{
+    COLLECTION_JOINER, CONFIG_KEY, HISTORY, IDS, PRIVATE_STATE, PUBLIC_STATE, SnapshotError, counts_of,
+};
+use crate::mvcc::VALIDATION_PARAMETER;
+use crate::proto::{self, Arena, KvMetadataWrite, SnapshotRecord};
+use crate::state::{Entry, Height, TxId};
+use std::collections::BTreeSet;
+
+/// Takes what a snapshot holds, in the order of its files.
+pub trait Contents {
+    /// The channel's configuration, a `ConfigEnvelope`, and where it was set. It comes first.
+    ///
+    /// # Errors
+    /// The reason why it is not taken.
+    fn config(&mut self, envelope: &[u8], version: Height) -> Result<Taken, String>;
+
+    /// A key: namespace, collection (empty for a public key), and what is under it. Keys of one collection follow each
+    /// other in ascending order.
+    ///
+    /// # Errors
+    /// The reason why it is not taken.
+    fn key(&mut self, namespace: &str, collection: &str, key: &[u8], entry: Entry) -> Result<(), String>;
+
+    /// The id of a transaction.
+    ///
+    /// # Errors
+    /// The reason why it is not taken.
+    fn id(&mut self, id: TxId) -> Result<(), String>;
+}
+
+/// Decision of a [`Contents`] on the rest of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The rest is read, and every hash checked.
+    More,
+    /// Nothing more is wanted.
+    Enough,
+}
+
+/// Reads a snapshot into `contents`, and checks every byte of it.
+///
+/// # Errors
+/// The first file that is damaged, or that `contents` does not take.
+pub fn read(files: &mut impl Files, head: &Head, contents: &mut impl Contents) -> Result<(), SnapshotError> {
+    let counts = counts(files, head, PUBLIC_STATE)?;
+    if state(files, head, PUBLIC_STATE, counts, contents)? == Taken::Enough {
+        return Ok(());
+    }
+    if has(head, PRIVATE_STATE) {
+        let counts = self::counts(files, head, PRIVATE_STATE)?;
+        state(files, head, PRIVATE_STATE, counts, contents)?;
+    }
+    if has(head, IDS) {
+        ids(files, head, contents)?;
+    }
+    if has(head, HISTORY) {
+        history(files, head)?;
+    }
+    Ok(())
+}
+
+/// Returns true if the snapshot has a file or the one with its counts. If it has only one of them, opening the other
+/// fails.
+fn has(head: &Head, data: &str) -> bool {
+    head.files.contains_key(data) || head.files.contains_key(&counts_of(data))
+}
+
+/// Reads the number of keys of each namespace.
+fn counts(files: &mut impl Files, head: &Head, of: &str) -> Result<Vec<(String, u64)>, SnapshotError> {
+    let mut data = Data::open(files, head, &counts_of(of))?;
+    let (mut counts, mut names) = (Vec::new(), BTreeSet::new());
+    for _ in 0..data.number()? {
+        let name = data.text()?;
+        let count = data.number()?;
+        if !names.insert(name.clone()) {
+            return Err(data.wrong(format!("the namespace {name} is there twice")));
+        }
+        counts.push((name, count));
+    }
+    data.end()?;
+    Ok(counts)
+}
+
+fn state(
+    files: &mut impl Files,
+    head: &Head,
+    name: &str,
+    counts: Vec<(String, u64)>,
+    contents: &mut impl Contents,
+) -> Result<Taken, SnapshotError> {
+    let mut data = Data::open(files, head, name)?;
+    let (mut record, mut has_config) = (Vec::new(), false);
+    for (namespace, count) in counts {
+        let (chaincode, collection) = match (name, namespace.split_once(COLLECTION_JOINER)) {
+            (PRIVATE_STATE, Some((chaincode, collection))) if !collection.is_empty() => {
+                (chaincode, collection)
+            }
+            (PUBLIC_STATE, None) => (namespace.as_str(), ""),
+            _ => return Err(data.wrong(format!("a namespace {namespace}, which does not belong there"))),
+        };
+        let mut before: Option<Vec<u8>> = None;
+        for _ in 0..count {
+            data.bytes(&mut record)?;
+            let (key, entry) = entry(&record).map_err(|what| data.wrong(format!("{namespace}: {what}")))?;
+            if before.as_ref().is_some_and(|before| *before >= key) {
+                return Err(data.wrong(format!("the keys of {namespace} are not in order")));
+            }
+            let taken = match (chaincode, key.as_slice()) {
+                ("", CONFIG_KEY) => {
+                    has_config = true;
+                    contents.config(&entry.value, entry.version)
+                }
+                ("", _) => Err("a key of the channel that this program does not know".to_owned()),
+                _ => contents
+                    .key(chaincode, collection, &key, entry)
+                    .map(|()| Taken::More),
+            };
+            if taken.map_err(|what| data.wrong(what))? == Taken::Enough {
+                return Ok(Taken::Enough);
+            }
+            before = Some(key);
+        }
+    }
+    if name == PUBLIC_STATE && !has_config {
+        return Err(data.wrong("it does not have the channel's configuration"));
+    }
+    data.end()?;
+    Ok(Taken::More)
+}
+
+/// A key and what is under it.
+fn entry(record: &[u8]) -> Result<(Vec<u8>, Entry), String> {
+    let arena = Arena::new();
+    let record: SnapshotRecord<'_> = proto::decode(record, &arena).map_err(|error| error.to_string())?;
+    let metadata: KvMetadataWrite<'_> =
+        proto::decode(record.metadata, &arena).map_err(|error| format!("metadata of a key: {error}"))?;
+    let parameter = metadata
+        .entries
+        .iter()
+        .rev()
+        .find(|entry| entry.name == VALIDATION_PARAMETER);
+    let version =
+        height(record.version).ok_or("a version that is no number of a block and of a transaction")?;
+    let entry = Entry {
+        value: record.value.into(),
+        validation_parameter: parameter.map(|parameter| parameter.value.into()),
+        version,
+    };
+    Ok((record.key.to_vec(), entry))
+}
+
+/// Reads block and transaction, each as the number of its bytes and the bytes, the highest first.
+fn height(mut bytes: &[u8]) -> Option<Height> {
+    let mut number = || {
+        let (length, rest) = bytes.split_first()?;
+        let (digits, rest) = rest.split_at_checked(usize::from(*length))?;
+        bytes = rest;
+        if digits.len() > 8 || digits.first() == Some(&0) {
+            return None;
+        }
+        Some(
+            digits
+                .iter()
+                .fold(0, |number, digit| number << 8 | u64::from(*digit)),
+        )
+    };
+    let (block, tx) = (number()?, number()?);
+    bytes.is_empty().then_some(Height { block, tx })
+}
+
+fn ids(files: &mut impl Files, head: &Head, contents: &mut impl Contents) -> Result<(), SnapshotError> {
+    let mut data = Data::open(files, head, &counts_of(IDS))?;
+    let count = data.number()?;
+    data.end()?;
+    let mut data = Data::open(files, head, IDS)?;
+    for _ in 0..count {
+        let id = TxId::new(&data.text()?);
+        contents.id(id).map_err(|what| data.wrong(what))?;
+    }
+    data.end()
+}
+
+/// Reads definitions of collections, which are in the state too; the history of them is not kept.
+fn history(files: &mut impl Files, head: &Head) -> Result<(), SnapshotError> {
+    let mut data = Data::open(files, head, &counts_of(HISTORY))?;
+    let count = data.number()?;
+    data.end()?;
+    let mut data = Data::open(files, head, HISTORY)?;
+    let mut entry = Vec::new();
+    for _ in 0..count {
+        // The key with the block, and the definition.
+        data.bytes(&mut entry)?;
+        data.bytes(&mut entry)?;
+    }
+    data.end()
+}

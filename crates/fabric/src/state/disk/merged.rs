@@ -1,0 +1,65 @@
+//! A range of keys: those of the database, and over them what later blocks do.
+
+use super::{Disk, entry_of, guarded};
+use crate::state::{Entry, Update};
+use fjall::Guard;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// Keys of the database, and over them what was changed since.
+pub(super) struct Merged<'a> {
+    pub disk: &'a Disk,
+    /// Bytes before the key.
+    pub head: usize,
+    pub kept: Option<fjall::Iter>,
+    pub next: Option<(Vec<u8>, Entry)>,
+    pub changed: BTreeMap<&'a [u8], &'a Update>,
+}
+
+impl Merged<'_> {
+    /// The next one of the database.
+    fn read(&mut self) -> Option<(Vec<u8>, Entry)> {
+        let kept = self.kept.as_mut()?;
+        match guarded(|| kept.next().map(Guard::into_inner).transpose()) {
+            Ok(None) => None,
+            Ok(Some((place, bytes))) => {
+                let key = place.get(self.head..).unwrap_or_default().to_vec();
+                Some((key, self.disk.decode(&bytes)?))
+            }
+            Err(error) => {
+                self.disk.fail(&error);
+                None
+            }
+        }
+    }
+}
+
+impl<'a> Iterator for Merged<'a> {
+    type Item = (Cow<'a, [u8]>, Entry);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if self.next.is_none() {
+                self.next = self.read();
+            }
+            let changed = self.changed.first_key_value().map(|(key, _)| *key);
+            let (key, update) = match (&self.next, changed) {
+                (Some((kept, _)), Some(changed)) if changed <= kept.as_slice() => {
+                    if changed == kept.as_slice() {
+                        self.next = None;
+                    }
+                    self.changed.pop_first()?
+                }
+                (None, Some(_)) => self.changed.pop_first()?,
+                (Some(_), _) => {
+                    let (key, entry) = self.next.take()?;
+                    return Some((Cow::Owned(key), entry));
+                }
+                (None, None) => return None,
+            };
+            if let Some(entry) = entry_of(update) {
+                return Some((Cow::Borrowed(key), entry));
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Bytes of the database: places of keys, of links and of the index of keys that expire, and values.
+
+use super::{EXPIRY, EXPIRY_BYTES, HEAD_BYTES, MARK};
+use crate::state::{Due, Entry, Height, Key};
+
+/// Place of the link that names the block which the batch before ended with; this batch ends with block `last`.
+pub(super) fn link(last: u64) -> Vec<u8> {
+    [&MARK[..], &last.to_be_bytes()].concat()
+}
+
+/// Place in the index of expiring keys of the key at `place`, which block `number` removes.
+pub(super) fn expiry_place(number: u64, place: &[u8]) -> Vec<u8> {
+    [&EXPIRY[..], &number.to_be_bytes(), place].concat()
+}
+
+/// A key in the index of those that expire.
+pub(super) fn read_due(place: &[u8], life: &[u8]) -> Option<Due> {
+    let (namespace, collection, key) = read_place(place.get(EXPIRY_BYTES..)?)?;
+    Some(Due {
+        namespace: namespace.to_owned(),
+        collection: collection.to_owned(),
+        key: Key::from_slice(key),
+        life: u64::from_le_bytes(life.try_into().ok()?),
+    })
+}
+
+/// Namespace, collection and key of a place.
+pub(super) fn read_place(place: &[u8]) -> Option<(&str, &str, &[u8])> {
+    let (namespace, rest) = name(place)?;
+    let (collection, key) = name(rest)?;
+    Some((namespace, collection, key))
+}
+
+/// Place of a key.
+pub(super) fn place(namespace: &str, collection: &str, key: &[u8]) -> Vec<u8> {
+    let mut place = Vec::with_capacity(HEAD_BYTES + namespace.len() + collection.len() + key.len());
+    for name in [namespace, collection] {
+        place.extend_from_slice(&(name.len() as u32).to_be_bytes());
+        place.extend_from_slice(name.as_bytes());
+    }
+    place.extend_from_slice(key);
+    place
+}
+
+/// A name at the beginning of a place, and what is behind it.
+pub(super) fn name(place: &[u8]) -> Option<(&str, &[u8])> {
+    let (length, rest) = place.split_first_chunk::<4>()?;
+    let (name, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    Some((std::str::from_utf8(name).ok()?, rest))
+}
+
+/// First place after all that begin with `head`.
+pub(super) fn after(head: &[u8]) -> Vec<u8> {
+    let mut after = head.to_vec();
+    while let Some(last) = after.last_mut() {
+        if *last < 0xff {
+            *last += 1;
+            break;
+        }
+        after.pop();
+    }
+    after
+}
+
+/// Bytes of a value.
+pub(super) fn encode(entry: &Entry) -> Vec<u8> {
+    let parameter = entry.validation_parameter.as_deref();
+    let parameter_bytes = parameter.unwrap_or_default();
+    let mut bytes = Vec::with_capacity(21 + parameter_bytes.len() + entry.value.len());
+    bytes.extend_from_slice(&entry.version.block.to_le_bytes());
+    bytes.extend_from_slice(&entry.version.tx.to_le_bytes());
+    bytes.push(u8::from(parameter.is_some()));
+    bytes.extend_from_slice(&(parameter_bytes.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(parameter_bytes);
+    bytes.extend_from_slice(&entry.value);
+    bytes
+}
+
+/// Value of these bytes; `None`: this program does not write them.
+pub(super) fn decode(bytes: &[u8]) -> Option<Entry> {
+    let (block, bytes) = bytes.split_first_chunk()?;
+    let (tx, bytes) = bytes.split_first_chunk()?;
+    let (has_parameter, bytes) = bytes.split_first()?;
+    let (length, bytes) = bytes.split_first_chunk()?;
+    let (parameter, value) = bytes.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    Some(Entry {
+        value: value.into(),
+        validation_parameter: (*has_parameter == 1).then(|| parameter.into()),
+        version: Height {
+            block: u64::from_le_bytes(*block),
+            tx: u64::from_le_bytes(*tx),
+        },
+    })
+}

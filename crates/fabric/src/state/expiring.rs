@@ -1,0 +1,117 @@
+//! The keys of collections that expire, by the block that wrote them: the index of a state in memory.
+//!
+//! The index has each key of such a collection exactly once, under the block of its version, so it is never larger than
+//! the collections themselves. It is a function of the state and the collections' blockToLive.
+
+use super::Key;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A key that expires with a block.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Due {
+    pub namespace: String,
+    pub collection: String,
+    pub key: Key,
+    /// blockToLive of the collection.
+    pub life: u64,
+}
+
+/// Number of the block whose keys expire with block `number` where blockToLive is `life`, if there is such a block:
+/// `number` is that block + `life` + 1.
+pub(crate) fn written(number: u64, life: u64) -> Option<u64> {
+    number.checked_sub(life)?.checked_sub(1)
+}
+
+/// Number of the block with which a key expires that block `written` wrote; `None`: it never does.
+pub(crate) fn expiry(written: u64, life: u64) -> Option<u64> {
+    written.checked_add(life)?.checked_add(1)
+}
+
+/// The keys of one collection, by the block of their version.
+#[derive(Debug)]
+struct Written {
+    life: u64,
+    blocks: BTreeMap<u64, BTreeSet<Key>>,
+}
+
+/// The keys of all collections that expire.
+#[derive(Default, Debug)]
+pub(super) struct Expiring(BTreeMap<String, BTreeMap<String, Written>>);
+
+impl Expiring {
+    /// Moves a key of a collection from the block that wrote it before to the one that writes it now; each is `None`
+    /// where the key is not there.
+    pub fn rewrite(
+        &mut self,
+        (namespace, collection): (&str, &str),
+        life: u64,
+        key: &Key,
+        (before, after): (Option<u64>, Option<u64>),
+    ) {
+        if !self.0.contains_key(namespace) {
+            self.0.insert(namespace.to_owned(), BTreeMap::new());
+        }
+        let Some(collections) = self.0.get_mut(namespace) else {
+            return;
+        };
+        if !collections.contains_key(collection) {
+            let blocks = BTreeMap::new();
+            collections.insert(collection.to_owned(), Written { life, blocks });
+        }
+        let Some(written) = collections.get_mut(collection) else {
+            return;
+        };
+        if let Some(before) = before
+            && let Some(keys) = written.blocks.get_mut(&before)
+        {
+            keys.remove(key);
+            if keys.is_empty() {
+                written.blocks.remove(&before);
+            }
+        }
+        if let Some(after) = after {
+            written.blocks.entry(after).or_default().insert(key.clone());
+        }
+    }
+
+    /// All keys, each after the number of the block that it expires with.
+    pub fn all(&self) -> Vec<(u64, Due)> {
+        let mut all = Vec::new();
+        for (namespace, collections) in &self.0 {
+            for (collection, of) in collections {
+                for (written, keys) in &of.blocks {
+                    let Some(block) = expiry(*written, of.life) else {
+                        continue;
+                    };
+                    all.extend(keys.iter().map(|key| {
+                        let due = Due {
+                            namespace: namespace.clone(),
+                            collection: collection.clone(),
+                            key: key.clone(),
+                            life: of.life,
+                        };
+                        (block, due)
+                    }));
+                }
+            }
+        }
+        all
+    }
+
+    /// Keys that expire with block `number`.
+    pub fn due(&self, number: u64) -> Vec<Due> {
+        let mut due = Vec::new();
+        for (namespace, collections) in &self.0 {
+            for (collection, of) in collections {
+                let keys = written(number, of.life).and_then(|block| of.blocks.get(&block));
+                due.extend(keys.into_iter().flatten().map(|key| Due {
+                    namespace: namespace.clone(),
+                    collection: collection.clone(),
+                    key: key.clone(),
+                    life: of.life,
+                }));
+            }
+        }
+        due
+    }
+}

@@ -1,0 +1,185 @@
+//! Ids of transactions: those that the ledger does not know yet are kept in memory.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// The ids of every transaction in the ledger, valid or not.
+///
+/// Where a ledger knows the ids of blocks that are durable ([`rest_on`](Self::rest_on)), only those of later ones are
+/// kept here, in two generations: what is older goes when all of it is in the ledger.
+#[derive(Default)]
+pub struct TxIds {
+    recent: Ids,
+    older: Ids,
+    /// The last block of `older`.
+    older_last: u64,
+    ledger: Option<Arc<dyn KnownIds>>,
+}
+
+/// Who knows the ids of durable blocks.
+pub trait KnownIds: Send + Sync {
+    /// Makes `known` true where one of their transactions has this id.
+    fn know(&self, ids: &[Option<&TxId>], known: &mut [bool]);
+    /// How many blocks are durable.
+    fn durable(&self) -> u64;
+}
+
+#[derive(Default)]
+struct Ids {
+    /// Those that are a hash in hex, which all honest ones are.
+    hashes: HashSet<[u8; 32]>,
+    others: HashSet<Box<[u8]>>,
+}
+
+impl Ids {
+    fn contains(&self, id: &TxId) -> bool {
+        match id {
+            TxId::Hash(hash) => self.hashes.contains(hash),
+            TxId::Other(text) => self.others.contains(text),
+        }
+    }
+
+    fn insert(&mut self, id: TxId) {
+        match id {
+            TxId::Hash(hash) => drop(self.hashes.insert(hash)),
+            TxId::Other(text) => drop(self.others.insert(text)),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.hashes.len() + self.others.len()
+    }
+}
+
+/// The id of a transaction.
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
+pub enum TxId {
+    /// 64 digits of lower-case hex.
+    Hash([u8; 32]),
+    /// Anything else.
+    Other(Box<[u8]>),
+}
+
+impl TxId {
+    /// From the text in a channel header.
+    pub fn new(text: &str) -> Self {
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => Some(byte - b'0'),
+            b'a'..=b'f' => Some(byte - b'a' + 10),
+            _ => None,
+        };
+        let mut hash = [0; 32];
+        if text.len() == 64 {
+            let (pairs, _) = text.as_bytes().as_chunks::<2>();
+            let mut read = hash.iter_mut().zip(pairs).map(|(byte, &[high, low])| {
+                *byte = digit(high)? << 4 | digit(low)?;
+                Some(())
+            });
+            if read.all(|read| read.is_some()) {
+                return TxId::Hash(hash);
+            }
+        }
+        TxId::Other(text.as_bytes().into())
+    }
+}
+
+impl std::fmt::Debug for TxIds {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} ids and those of the ledger", self.len())
+    }
+}
+
+impl TxIds {
+    /// Whether the ledger has it.
+    pub fn contains(&self, id: &TxId) -> bool {
+        self.contain(&[Some(id)]) == [true]
+    }
+
+    /// Of each, whether the ledger has it. Side by side they cost a fraction of what they cost one by one.
+    pub fn contain(&self, ids: &[Option<&TxId>]) -> Vec<bool> {
+        let is_kept = |id: &TxId| self.recent.contains(id) || self.older.contains(id);
+        let mut known = ids.iter().map(|id| id.is_some_and(is_kept)).collect::<Vec<_>>();
+        if let Some(ledger) = &self.ledger {
+            ledger.know(ids, &mut known);
+        }
+        known
+    }
+
+    /// Adds one, of the block that is being committed.
+    pub fn insert(&mut self, id: TxId) {
+        self.recent.insert(id);
+    }
+
+    /// All that was added is in `ledger` or will be, and so is what is added from now on.
+    pub(crate) fn rest_on(&mut self, ledger: Arc<dyn KnownIds>) {
+        self.ledger = Some(ledger);
+    }
+
+    /// Block `last` is committed, with all before it.
+    pub(crate) fn committed(&mut self, last: u64) {
+        if let Some(ledger) = &self.ledger
+            && ledger.durable() > self.older_last
+        {
+            self.older = std::mem::take(&mut self.recent);
+            self.older_last = last;
+        }
+    }
+
+    /// How many are kept here.
+    pub fn len(&self) -> usize {
+        self.recent.len() + self.older.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// Knows the ids of as many blocks as are durable, each with one transaction.
+    struct Ledger(AtomicU64);
+
+    fn id(block: u64) -> TxId {
+        TxId::Other(block.to_string().into_bytes().into())
+    }
+
+    impl KnownIds for Ledger {
+        fn know(&self, ids: &[Option<&TxId>], known: &mut [bool]) {
+            let is = |of: &TxId| (0..self.durable()).any(|block| id(block) == *of);
+            for (id, known) in ids.iter().zip(known) {
+                *known |= id.is_some_and(is);
+            }
+        }
+
+        fn durable(&self) -> u64 {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn ids_are_kept_until_the_ledger_has_them() {
+        let ledger = Arc::new(Ledger(AtomicU64::new(0)));
+        let mut ids = TxIds::default();
+        ids.insert(id(0));
+        ids.rest_on(ledger.clone());
+        for block in 1..200 {
+            // The ledger is up to ten blocks behind, and then not at all.
+            let behind = block % 11;
+            ledger.0.fetch_max(block - behind.min(block), Ordering::Relaxed);
+            ids.insert(id(block));
+            ids.committed(block);
+            for earlier in 0..=block {
+                assert!(ids.contains(&id(earlier)), "block {earlier} after {block}");
+                let two = [Some(&id(block + 1)), None, Some(&id(earlier))];
+                assert_eq!(ids.contain(&two), [false, false, true]);
+            }
+            assert!(!ids.contains(&id(block + 1)));
+            assert!(ids.len() < 40, "{} after block {block}", ids.len());
+        }
+    }
+}

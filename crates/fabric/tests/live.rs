@@ -1,0 +1,231 @@
+//! Recorded sets of a real Fabric v3.1.5 network with private data that expires, Ed25519 identities and revocation
+//! lists: codes, commit hashes, and the peer's listings of its state, hashed private keys among them.
+
+use lineside_fabric::ledger::{Replica, Setup, StateStore};
+use lineside_fabric::listing::Listing;
+use lineside_fabric::replay::{read, replay};
+use lineside_fabric::state::State;
+use lineside_fabric::{Options, TxCode};
+use lineside_journal::FsDisk;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A recorded set, and how many blocks and listings it has.
+struct Set {
+    name: &'static str,
+    blocks: u64,
+    listings: usize,
+}
+
+const BTL: Set = Set {
+    name: "btl",
+    blocks: 75,
+    listings: 8,
+};
+const ED25519: Set = Set {
+    name: "ed25519",
+    blocks: 25,
+    listings: 1,
+};
+const MSP: Set = Set {
+    name: "msp",
+    blocks: 43,
+    listings: 1,
+};
+
+impl Set {
+    /// The folder of the whole set, if there are recordings outside the repository.
+    fn whole(&self) -> Option<PathBuf> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+        let directory = root.join("shared/data/fabric-blocks/dev-live").join(self.name);
+        if directory.join("manifest.json").exists() {
+            return Some(directory);
+        }
+        eprintln!("skipped: there are no recorded blocks at {}", directory.display());
+        None
+    }
+
+    /// The folder of its first blocks, in the repository.
+    fn part(&self) -> PathBuf {
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+        data.join(self.name)
+    }
+}
+
+/// Replays a set without differences, and counts blocks, listings and codes.
+fn replayed(directory: &Path) -> (u64, usize, BTreeMap<TxCode, usize>) {
+    let (mut blocks, mut listings) = (0, 0);
+    let (mut codes, mut differences) = (BTreeMap::new(), Vec::new());
+    let validator = replay(directory, Options::default(), &mut |block| {
+        blocks += 1;
+        assert!(block.compared, "block {} was compared with nothing", block.number);
+        listings += usize::from(Listing::read(directory, block.number).unwrap().is_some());
+        let found = block.differences.iter();
+        differences.extend(found.map(|what| format!("block {}: {what}", block.number)));
+        for &code in &block.codes {
+            *codes.entry(code).or_insert(0) += 1;
+        }
+        true
+    });
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    assert!(validator.unwrap().is_some());
+    (blocks, listings, codes)
+}
+
+fn codes_of(directory: &Path, set: &Set) -> Vec<(TxCode, usize)> {
+    let (blocks, listings, codes) = replayed(directory);
+    assert_eq!((blocks, listings), (set.blocks, set.listings), "{}", set.name);
+    codes.into_iter().collect()
+}
+
+#[test]
+fn keys_expire_as_the_peer_expires_them() {
+    let Some(directory) = BTL.whole() else { return };
+    let expected = [
+        (TxCode::Valid, 219),
+        (TxCode::EndorsementPolicyFailure, 18),
+        (TxCode::MvccReadConflict, 58),
+    ];
+    assert_eq!(codes_of(&directory, &BTL), expected);
+}
+
+/// Creators and endorsers with Ed25519 keys, before and after V3_0; keys and signatures of unusual forms; lists of a CA
+/// with such a key.
+#[test]
+fn ed25519_identities_count_from_v3_0_on() {
+    let Some(directory) = ED25519.whole() else { return };
+    let expected = [
+        (TxCode::Valid, 59),
+        (TxCode::BadCreatorSignature, 37),
+        (TxCode::EndorsementPolicyFailure, 30),
+    ];
+    assert_eq!(codes_of(&directory, &ED25519), expected);
+}
+
+/// Revocation lists with and without an authority key identifier, of roots and of intermediate CAs; an organisation
+/// without NodeOUs.
+#[test]
+fn revocation_lists_and_intermediate_cas() {
+    let Some(directory) = MSP.whole() else { return };
+    let expected = [
+        (TxCode::Valid, 100),
+        (TxCode::BadCreatorSignature, 20),
+        (TxCode::EndorsementPolicyFailure, 11),
+    ];
+    assert_eq!(codes_of(&directory, &MSP), expected);
+}
+
+/// The first blocks of each set, which are in the repository.
+#[test]
+fn the_parts_in_the_repository() {
+    for (set, blocks, listings, codes) in [
+        (BTL, 18, 4, [70, 0, 7, 20]),
+        (ED25519, 14, 0, [33, 20, 13, 0]),
+        (MSP, 14, 0, [29, 11, 7, 0]),
+    ] {
+        let (found_blocks, found_listings, found) = replayed(&set.part());
+        assert_eq!((found_blocks, found_listings), (blocks, listings), "{}", set.name);
+        let all = [
+            TxCode::Valid,
+            TxCode::BadCreatorSignature,
+            TxCode::EndorsementPolicyFailure,
+            TxCode::MvccReadConflict,
+        ];
+        assert_eq!(
+            all.map(|code| found.get(&code).copied().unwrap_or_default()),
+            codes
+        );
+        assert_eq!(found.values().sum::<usize>(), codes.iter().sum::<usize>());
+    }
+}
+
+/// What a restart finds: the state as it was left, in memory or on the disk.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Kept {
+    /// In memory, made again from all blocks.
+    Blocks,
+    /// In memory, from a checkpoint after each block.
+    Checkpoint,
+    /// In a database.
+    Disk,
+}
+
+fn open(directory: &Path, kept: Kept) -> Replica<FsDisk> {
+    let setup = Setup {
+        checkpoint_after: u64::from(kept == Kept::Checkpoint),
+        state: match kept {
+            Kept::Disk => StateStore::Disk(directory.join("state")),
+            Kept::Blocks | Kept::Checkpoint => StateStore::Memory,
+        },
+        ..Setup::default()
+    };
+    let disk = FsDisk::open(directory).unwrap();
+    let (replica, opened) = Replica::open(disk, setup, None).unwrap();
+    assert_eq!(opened.ledger.damaged, Vec::<String>::new());
+    assert_eq!(opened.ledger.state_remade, None);
+    replica
+}
+
+fn compare(directory: &Path, number: u64, state: &State) -> bool {
+    let Some(listing) = Listing::read(directory, number).unwrap() else {
+        return false;
+    };
+    let differences = listing.differences(state);
+    assert!(
+        differences.is_empty(),
+        "after block {number}:\n{}",
+        differences.join("\n")
+    );
+    true
+}
+
+/// Takes the blocks of a set, starts the replica again before each, and compares its state after each that is listed:
+/// as it is, and as the next start finds it.
+fn restarted_before_every_block(from: &Path, kept: Kept) -> usize {
+    let ledger = tempfile::tempdir().unwrap();
+    let mut listings = 0;
+    for number in 0.. {
+        let Some(block) = read(from, number, "orderer").unwrap() else {
+            break;
+        };
+        let mut replica = open(ledger.path(), kept);
+        assert_eq!(replica.next(), number);
+        if let Some(last) = number.checked_sub(1) {
+            compare(from, last, replica.validator().unwrap().state());
+        }
+        let added = replica.add(block).unwrap();
+        if let Some(committed) = read(from, number, "committed").unwrap() {
+            let arena = lineside_fabric::proto::Arena::new();
+            let committed = lineside_fabric::block::Block::read(&committed, &arena).unwrap();
+            let codes: Vec<u8> = added.codes.iter().map(|code| *code as u8).collect();
+            assert_eq!(codes, committed.filter(), "block {number}");
+            assert_eq!(
+                added.commit_hash.map(|hash| hash.to_vec()),
+                committed.commit_hash()
+            );
+        }
+        listings += usize::from(compare(from, number, replica.validator().unwrap().state()));
+        // Dropped without being stopped, it leaves what a crash leaves; every third time it is stopped.
+        if number % 3 == 0 {
+            replica.stop().unwrap();
+        } else {
+            replica.flush().unwrap();
+        }
+    }
+    listings
+}
+
+#[test]
+fn keys_expire_across_restarts() {
+    for kept in [Kept::Blocks, Kept::Checkpoint, Kept::Disk] {
+        let listings = restarted_before_every_block(&BTL.part(), kept);
+        assert_eq!(listings, 4, "{kept:?}");
+    }
+    for set in [BTL, ED25519, MSP] {
+        let Some(directory) = set.whole() else { return };
+        for kept in [Kept::Checkpoint, Kept::Disk] {
+            let listings = restarted_before_every_block(&directory, kept);
+            assert_eq!(listings, set.listings, "{kept:?}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! `lineside fabric verify-peer`
+
+use super::ledger::options_with;
+use crate::wrong::Wrong;
+use anyhow::{Context, bail};
+use clap::Args;
+use lineside_fabric::audit::{Against, Audited, Compared, Ours, audit, compare_snapshot};
+use lineside_fabric::ledger::{LedgerError, Look, validator_at, validator_from};
+use lineside_fabric::peer_ledger::PeerLedger;
+use lineside_fabric::snapshot::{Folder, Head, SIGNABLE, check};
+use lineside_fabric_replica::ledger::KIND;
+use lineside_journal::FsDisk;
+use lineside_util::hex::to_hex;
+use serde_json::json;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+/// Audit what a peer has on its disk: its block files, each block validated again or compared with a ledger here, or a
+/// snapshot. Names the first block whose codes or commit hash differ.
+#[derive(Args)]
+pub struct VerifyPeer {
+    /// The peer's file system path (`peer.fileSystemPath`, often /var/hyperledger/production) or a copy of it, a folder
+    /// of block files, or a snapshot's folder.
+    #[arg(value_name = "DIR")]
+    peer: PathBuf,
+    /// The channel, where the peer has several.
+    #[arg(long)]
+    channel: Option<String>,
+    /// Compare with this ledger instead of validating; needed for a snapshot.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The snapshot that the peer was joined from, where its block files do not begin with the genesis block.
+    #[arg(long, value_name = "DIR", conflicts_with = "data")]
+    snapshot: Option<PathBuf>,
+    /// Threads that read transactions and verify signatures; as many as the machine has by default.
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+}
+
+/// Does `verify-peer`.
+///
+/// # Errors
+/// Reasons why the audit cannot go on, and a difference.
+pub fn verify_peer(arguments: &VerifyPeer, as_json: bool) -> anyhow::Result<()> {
+    let look = arguments
+        .data
+        .as_ref()
+        .map(|data| look_at(arguments, data))
+        .transpose()?;
+    if arguments.peer.join(SIGNABLE).exists() {
+        let look =
+            look.ok_or_else(|| Wrong("a snapshot is compared with a ledger: --data DIR".to_owned()))?;
+        return snapshot(arguments, &look, as_json);
+    }
+    let mut peer = PeerLedger::open(&arguments.peer, arguments.channel.as_deref())?;
+    let options = options_with(arguments.threads);
+    let audited = match &look {
+        Some(look) => {
+            let mut ours = |number| ours(look, number);
+            audit(
+                &mut peer,
+                Against::Ledger(look.blocks.first(), &mut ours),
+                &mut |_| {},
+            )
+        }
+        None => {
+            let from = arguments.snapshot.as_ref().map(|folder| {
+                let reading = || format!("the snapshot in {}", folder.display());
+                validator_from(folder, options.clone())
+                    .map(Box::new)
+                    .with_context(reading)
+            });
+            audit(&mut peer, Against::Rules(from.transpose()?, options), &mut |_| {})
+        }
+    };
+    show(&audited?, as_json)
+}
+
+fn look_at(arguments: &VerifyPeer, data: &Path) -> anyhow::Result<Look<FsDisk>> {
+    let disk = FsDisk::look_at(data, &KIND)?;
+    let look = Look::open(disk, &options_with(arguments.threads), None);
+    look.with_context(|| format!("reading the ledger in {}", data.display()))
+}
+
+fn ours(look: &Look<FsDisk>, number: u64) -> Result<Option<Ours>, String> {
+    match look.blocks.block(number) {
+        Ok(stored) => Ok(Some(Ours {
+            hash: stored.hash,
+            codes: stored.codes,
+            commit_hash: stored.commit_hash,
+        })),
+        Err(LedgerError::NotThere { .. }) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn show(audited: &Audited, as_json: bool) -> anyhow::Result<()> {
+    let Audited {
+        blocks,
+        transactions,
+        without_commit_hash,
+        difference,
+        unfinished_bytes,
+    } = audited;
+    if as_json {
+        let difference = difference.as_ref().map(|difference| {
+            json!({ "block": difference.number, "place": difference.place, "differences": difference.what })
+        });
+        let line = json!({
+            "blocks": blocks, "transactions": transactions, "without_commit_hash": without_commit_hash,
+            "unfinished_bytes": unfinished_bytes, "difference": difference,
+        });
+        say!("{line}")?;
+    } else {
+        say!("{blocks} blocks with {transactions} transactions agree")?;
+        if *without_commit_hash > 0 {
+            say!("{without_commit_hash} of them have no commit hash at the peer; their codes agree")?;
+        }
+        if *unfinished_bytes > 0 {
+            say!(
+                "{unfinished_bytes} bytes at the end are no whole block, and the peer removes them when it starts"
+            )?;
+        }
+        if let Some(difference) = difference {
+            say!("block {} ({}) differs:", difference.number, difference.place)?;
+            for what in &difference.what {
+                say!("  {what}")?;
+            }
+        }
+    }
+    match difference {
+        Some(difference) => bail!("block {} is the first that differs", difference.number),
+        None if *blocks == 0 => bail!("no block was compared"),
+        None => Ok(()),
+    }
+}
+
+fn snapshot(arguments: &VerifyPeer, look: &Look<FsDisk>, as_json: bool) -> anyhow::Result<()> {
+    let mut files = Folder(arguments.peer.clone());
+    let head = Head::read(&mut files)?;
+    check(&mut files, &head)?;
+    let ours = validator_at(&look.blocks, &options_with(arguments.threads), head.last)?;
+    let compared = compare_snapshot(&mut files, &head, &ours)?;
+    let Compared {
+        keys,
+        ids,
+        differences,
+        count,
+        first_block,
+    } = &compared;
+    if as_json {
+        let line = json!({
+            "channel": head.channel, "last_block": head.last, "snapshot_hash": to_hex(&head.hash), "keys": keys,
+            "transactions": ids, "differences": differences, "count": count, "first_block": first_block,
+        });
+        say!("{line}")?;
+    } else {
+        say!(
+            "snapshot of channel {} after block {}: {keys} keys and {ids} transaction ids agree",
+            head.channel,
+            head.last
+        )?;
+        for difference in differences {
+            say!("  {difference}")?;
+        }
+    }
+    match (count, first_block) {
+        (0, _) => Ok(()),
+        (count, Some(block)) => bail!("{count} differences, the first of block {block}"),
+        (count, None) => bail!("{count} differences"),
+    }
+}

@@ -1,0 +1,128 @@
+//! Snapshots of a Fabric channel: one file of one is the input, the others are as they were written.
+
+use crate::fabric::block_of;
+use crate::stores::scratch;
+use lineside_fabric::Options;
+use lineside_fabric::ledger::{Look, Replica, Setup, StateStore, export};
+use lineside_fabric::snapshot::{ADDITIONAL, Contents, FILES, Files, Head, SIGNABLE, Taken, check, read};
+use lineside_fabric::state::{Entry, Height, TxId};
+use lineside_journal::SimDisk;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::sync::LazyLock;
+
+/// Blocks before the snapshot.
+const BLOCKS: u64 = 4;
+
+#[derive(Clone)]
+struct Held(BTreeMap<&'static str, Vec<u8>>);
+
+impl Files for Held {
+    fn open<'f>(&'f mut self, name: &str) -> io::Result<Box<dyn Read + 'f>> {
+        let bytes = self.0.get(name).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Box::new(bytes.as_slice()))
+    }
+}
+
+/// Names of all files; an input's first byte says which it is.
+fn names() -> impl Iterator<Item = &'static str> {
+    [SIGNABLE, ADDITIONAL].into_iter().chain(FILES)
+}
+
+/// A snapshot of the recorded blocks.
+static WHOLE: LazyLock<Held> = LazyLock::new(|| {
+    let disk = SimDisk::new(1);
+    let opened = Replica::open(disk.clone(), Setup::default(), None);
+    let (mut replica, _) = opened.expect("an empty disk");
+    for number in 0..BLOCKS {
+        replica.add(block_of(number)).expect("a recorded block");
+    }
+    replica.stop().expect("a disk in memory");
+    let look = Look::open(disk, &Options::default(), Some(&StateStore::Memory));
+    scratch(|folder| {
+        let folder = folder.join("snapshot");
+        export(&look.expect("a ledger"), &folder).expect("a folder");
+        let read = |name: &'static str| Some((name, std::fs::read(folder.join(name)).ok()?));
+        Held(names().filter_map(read).collect())
+    })
+});
+
+/// Bytes of what was taken.
+#[derive(Default)]
+struct Sum {
+    bytes: usize,
+    last: Option<(String, String, Vec<u8>)>,
+}
+
+impl Contents for Sum {
+    fn config(&mut self, envelope: &[u8], _: Height) -> Result<Taken, String> {
+        self.bytes += envelope.len();
+        Ok(Taken::More)
+    }
+
+    fn key(&mut self, namespace: &str, collection: &str, key: &[u8], entry: Entry) -> Result<(), String> {
+        self.bytes += key.len() + entry.value.len() + entry.validation_parameter.map_or(0, |of| of.len());
+        let now = (namespace.to_owned(), collection.to_owned(), key.to_vec());
+        if let Some(last) = &self.last
+            && (&last.0, &last.1) == (&now.0, &now.1)
+        {
+            assert!(last.2 < now.2, "keys of one collection ascend");
+        }
+        self.last = Some(now);
+        Ok(())
+    }
+
+    fn id(&mut self, _: TxId) -> Result<(), String> {
+        self.bytes += 1;
+        Ok(())
+    }
+}
+
+/// A file of a snapshot, by its digest and against it.
+pub fn snapshot(bytes: &[u8]) {
+    let Some((which, bytes)) = bytes.split_first() else {
+        return;
+    };
+    let Some(name) = names().nth(usize::from(*which) % names().count()) else {
+        return;
+    };
+    let mut files = WHOLE.clone();
+    let was = files.0.insert(name, bytes.to_vec());
+    let whole = Head::read(&mut WHOLE.clone()).expect("it was written so");
+    let is_same = was.as_deref() == Some(bytes);
+    let checked = Head::read(&mut files).and_then(|head| check(&mut files, &head).map(|()| head));
+    match &checked {
+        Ok(head) if !is_same && FILES.contains(&name) => {
+            assert!(
+                was.is_none(),
+                "{name}: other bytes have the digest of {:?}",
+                head.files.get(name)
+            );
+        }
+        Ok(head) if !is_same => {
+            // Nothing but the digits of the commit hash may change in what no digest covers.
+            assert_eq!(name, ADDITIONAL);
+            let mut same = head.clone();
+            same.commit_hash = whole.commit_hash;
+            assert_eq!(same, whole);
+            assert_ne!(head.commit_hash, whole.commit_hash);
+        }
+        checked => assert_eq!(checked.is_ok(), is_same, "{name}: {checked:?}"),
+    }
+    // With the right digest what is in it counts.
+    let mut head = whole;
+    head.files.insert(name.to_owned(), Sha256::digest(bytes).into());
+    let mut sum = Sum::default();
+    let taken = read(&mut files, &head, &mut sum);
+    let all: usize = files.0.values().map(Vec::len).sum();
+    assert!(sum.bytes <= all, "more is taken than there is");
+    assert!(taken.is_ok() || !is_same);
+}
+
+/// Each file of a snapshot.
+pub fn snapshot_seeds() -> Vec<Vec<u8>> {
+    let files = (0u8..).zip(names());
+    let seeds = files.filter_map(|(which, name)| Some([&[which], WHOLE.0.get(name)?.as_slice()].concat()));
+    seeds.collect()
+}
