@@ -64,8 +64,8 @@ pub trait Source: Send + Sync + 'static {
     /// Whether who signed a request may have a resource (`event/Block`, `event/FilteredBlock`).
     fn permits(&self, resource: &str, by: SignedBy<'_>) -> bool;
 
-    /// Whether nothing is served, since it is not known any more who may read. Then calls for blocks end with status 503,
-    /// and all others with UNAVAILABLE. A source that begins to withhold its blocks notifies the receivers of
+    /// Whether nothing is served, since it is not known any more who may read. Then calls for blocks end with status
+    /// 503, and all others with UNAVAILABLE. A source that begins to withhold its blocks notifies the receivers of
     /// [`heights`](Self::heights).
     fn withholds(&self) -> bool {
         false

@@ -3,17 +3,16 @@
 mod common;
 
 use bytes::Bytes;
+use common::requests::{proposal, signed};
 use common::{CHANNEL, MSP, Network, block, blocks, connect, signer, with_event};
 use lineside_fabric::access::SignedBy;
 use lineside_fabric::block::Block;
 use lineside_fabric::ledger::{Place, Replica, Setup};
 use lineside_fabric::proto::Arena;
 use lineside_fabric_grpc::gateway::messages::{
-    BlockchainInfo, ChaincodeEventsRequest, ChaincodeEventsResponse, ChaincodeHeaderExtension, ChaincodeId,
-    ChaincodeInput, ChaincodeInvocationSpec, ChaincodeProposalPayload, ChaincodeResponse, ChaincodeSpec,
-    ChannelHeader, ChannelQueryResponse, CommitStatusRequest, CommitStatusResponse, EvaluateRequest,
-    EvaluateResponse, Header, ProcessedTransaction, Proposal, ProposalResponse, SignatureHeader,
-    SignedProposal, SignedRequest,
+    BlockchainInfo, ChaincodeEventsRequest, ChaincodeEventsResponse, ChaincodeResponse, ChannelQueryResponse,
+    CommitStatusRequest, CommitStatusResponse, EvaluateRequest, EvaluateResponse, ProcessedTransaction,
+    ProposalResponse, SignedProposal, SignedRequest,
 };
 use lineside_fabric_grpc::messages::{ChaincodeEvent, Empty, Position};
 use lineside_fabric_grpc::replica::{Committed, committed};
@@ -22,10 +21,8 @@ use lineside_fabric_grpc::source::{Access, Memory, Unavailable};
 use lineside_fabric_grpc::{Running, Signer, Source};
 use lineside_grpc::Limits as Transport;
 use lineside_journal::SimDisk;
-use lineside_util::hex::to_hex;
 use lineside_verify::Verifier;
 use prost::Message;
-use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,55 +96,6 @@ impl Server {
             identity: signer.identity().to_vec(),
         };
         signed(signer, &request)
-    }
-}
-
-fn signed(signer: &Signer, request: &impl Message) -> SignedRequest {
-    let request = request.encode_to_vec();
-    SignedRequest {
-        signature: signer.sign(&request).into(),
-        request: request.into(),
-    }
-}
-
-/// A proposal as the peer CLI makes it: without a channel.
-fn proposal(signer: &Signer, channel: &str, chaincode: &str, args: &[&[u8]]) -> SignedProposal {
-    let nonce = b"twenty-four bytes, nonce".to_vec();
-    let hash = Sha256::new().chain_update(&nonce).chain_update(signer.identity());
-    let chaincode_id = Some(ChaincodeId {
-        name: chaincode.into(),
-    });
-    let channel_header = ChannelHeader {
-        kind: 3,
-        channel_id: channel.into(),
-        tx_id: to_hex(&hash.finalize()),
-        extension: ChaincodeHeaderExtension { chaincode_id }.encode_to_vec().into(),
-        ..ChannelHeader::default()
-    };
-    let by = SignatureHeader {
-        creator: signer.identity().to_vec(),
-        nonce,
-    };
-    let header = Header {
-        channel_header: channel_header.encode_to_vec().into(),
-        signature_header: by.encode_to_vec().into(),
-    };
-    let args = args
-        .iter()
-        .map(|argument| Bytes::copy_from_slice(argument))
-        .collect();
-    let chaincode_spec = Some(ChaincodeSpec {
-        input: Some(ChaincodeInput { args }),
-    });
-    let input = ChaincodeInvocationSpec { chaincode_spec }.encode_to_vec().into();
-    let proposal = Proposal {
-        header: header.encode_to_vec().into(),
-        payload: ChaincodeProposalPayload { input }.encode_to_vec().into(),
-    };
-    let proposal_bytes = Bytes::from(proposal.encode_to_vec());
-    SignedProposal {
-        signature: signer.sign(&proposal_bytes).into(),
-        proposal_bytes,
     }
 }
 

@@ -1,5 +1,5 @@
-//! ECDSA over P-384 and P-521, one signature at a time. Few identities have such keys, so there is neither a batch nor a
-//! table for them; P-256 is in the crate `verify`.
+//! ECDSA over P-384 and P-521, one signature at a time. Few identities have such keys, so there is neither a batch nor
+//! a table for them; P-256 is in the crate `verify`.
 
 use crate::der::{Reader, tag};
 use p384::ecdsa::signature::hazmat::PrehashVerifier;

@@ -1,5 +1,5 @@
-//! Public keys of identities and CAs, and the signatures that they verify: ECDSA over P-256 in batches, ECDSA over P-384
-//! and P-521 and Ed25519 one by one.
+//! Public keys of identities and CAs, and the signatures that they verify: ECDSA over P-256 in batches, ECDSA over
+//! P-384 and P-521 and Ed25519 one by one.
 
 use crate::ecdsa::{LargeKey, Numbers};
 use crate::rules::{Rule, Rules};

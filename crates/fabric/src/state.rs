@@ -231,8 +231,8 @@ impl State {
         }
     }
 
-    /// All keys that expire, each after the number of the block that it expires with, in order. On the disk, what blocks
-    /// that are not written to it yet change is left out. [`check`](Self::check) says whether these are all.
+    /// All keys that expire, each after the number of the block that it expires with, in order. On the disk, what
+    /// blocks that are not written to it yet change is left out. [`check`](Self::check) says whether these are all.
     pub(crate) fn all_due(&self) -> BTreeSet<(u64, Due)> {
         let all = match &self.kept {
             Kept::Memory(memory) => memory.expiring.all(),

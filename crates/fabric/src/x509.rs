@@ -181,8 +181,8 @@ impl<'a> Signed<'a> {
         }
     }
 
-    /// All of it, with the signature's s brought below n/2, where n is the order of the curve of the issuer's key: what an
-    /// MSP makes of a certificate before it hashes it. `None` is for a key over P-256.
+    /// All of it, with the signature's s brought below n/2, where n is the order of the curve of the issuer's key: what
+    /// an MSP makes of a certificate before it hashes it. `None` is for a key over P-256.
     pub(crate) fn sanitised(&self, issuer: Option<&Key>) -> Vec<u8> {
         let lowered = match (issuer, self.seal) {
             (None | Some(Key::P256(_)), _) => self.ecdsa().and_then(lowered),

@@ -238,12 +238,6 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("spv", "http_clients", "1000001", "1 to 1000000"),
         ("spv", "http_clients_per_network", "-1", "expected u32"),
         ("spv", "trusted_proxies", "[\"10.0.0.0/33\"]", "leading bits"),
-        (
-            "spv",
-            "node",
-            "\"bitcoind://localhost:8332\"",
-            "LINESIDE_NODE_PASSWORD",
-        ),
         ("spv", "lease_s", "0", "1 to 3600"),
         ("spv", "lease_s", "3601", "1 to 3600"),
         ("spv", "prefill", "\"tip\"", "\"tip:N\""),

@@ -53,8 +53,8 @@ targets! {
     node_answer node_zmq node_url node_block_files
     hex console_answer console_request electrum_request
     ecdsa der sec1 hash journal merkle transfer_request transfer_entry transfer_ledger
-    fabric_walk fabric_certificate fabric_block fabric_packets
-    fabric_deliver fabric_snapshot
+    fabric_walk fabric_certificate fabric_block fabric_snapshot
+    fabric_packets fabric_deliver
     hbase_response
     hybrid_request hybrid_datagram hybrid_ledger hybrid_proof hybrid_snapshot
     spv_proof spv_headers spv_header_file

@@ -1,6 +1,8 @@
 //! A small network: an organisation with its CA, identities and TLS, and a channel that it reads.
 #![allow(dead_code)]
 
+pub mod requests;
+
 use bytes::Bytes;
 use lineside_fabric::config::Config;
 use lineside_fabric::proto::wire::{put_bytes, put_number, put_varint};

@@ -315,8 +315,8 @@ impl Loading<'_> {
         self.state.load(std::mem::take(&mut self.updates))
     }
 
-    /// Returns the blockToLive of a collection; `None`: its keys do not expire. All public keys come before the first of
-    /// a collection, so that every definition is in the state once they are flushed.
+    /// Returns the blockToLive of a collection; `None`: its keys do not expire. All public keys come before the first
+    /// of a collection, so that every definition is in the state once they are flushed.
     fn life(&mut self, namespace: &str, collection: &str) -> Result<Option<u64>, String> {
         if !self.lives.has(namespace) {
             self.flush()?;

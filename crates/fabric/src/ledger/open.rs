@@ -76,8 +76,8 @@ pub struct Found {
 }
 
 /// Reason why the state on the disk of a ledger that was joined from a snapshot is not used.
-const KEPT_EXPIRED: &str = "an older version wrote it, which kept expired keys of the snapshot; a replica that opens the \
-                            ledger makes it again";
+const KEPT_EXPIRED: &str = "an older version wrote it, which kept expired keys of the snapshot; a replica that opens \
+                            the ledger makes it again";
 
 /// Reads a ledger that is to be written. The codes and commit hashes that it holds are taken as they are.
 pub(crate) fn recover<D: Disk>(

@@ -52,8 +52,8 @@ const LINKS: u64 = if cfg!(test) { 16 } else { 1 << 16 };
 const NO_BLOCK: u64 = u64::MAX;
 /// First bytes of the mark; the last digit is the layout's version.
 const MAGIC: &[u8; 8] = b"LSFSTAT3";
-/// First bytes of the mark in a state of versions without the index of keys that expire: no key in it does, unless it was
-/// made from a snapshot.
+/// First bytes of the mark in a state of versions without the index of keys that expire: no key in it does, unless it
+/// was made from a snapshot.
 const MAGIC_WITHOUT_EXPIRY: &[u8; 8] = b"LSFSTAT2";
 /// Bytes that say how long the names before a key are.
 const HEAD_BYTES: usize = 8;
@@ -357,7 +357,8 @@ impl Disk {
         due
     }
 
-    /// All keys that expire, each after the number of the block that it expires with. Only what is in the database counts.
+    /// All keys that expire, each after the number of the block that it expires with. Only what is in the database
+    /// counts.
     pub fn all_due(&self) -> Vec<(u64, Due)> {
         let listed = guarded(|| {
             let listed = self.keys.range::<&[u8], _>(&EXPIRY[..]..&MARK[..]);

@@ -168,8 +168,8 @@ impl FileStore {
         })
     }
 
-    /// Returns the network of the headers in `directory`; `None` where there are none, or of an unknown network. Nothing
-    /// is changed there.
+    /// Returns the network of the headers in `directory`; `None` where there are none, or of an unknown network.
+    /// Nothing is changed there.
     pub fn network_in(directory: &Path) -> Option<Network> {
         let mut start = [0; FILE_HEADER_BYTES as usize];
         let mut file = File::open(directory.join(FILE_NAME)).ok()?;
