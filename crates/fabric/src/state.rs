@@ -185,6 +185,9 @@ impl From<Disk> for State {
     }
 }
 
+/// A function that is called with namespace, collection (empty: public), key, and what is under it.
+pub type Each<'a> = dyn FnMut(&str, &str, &[u8], &Entry) + 'a;
+
 /// The keys and values of a range, in order.
 type Range<'a> = Box<dyn Iterator<Item = (Cow<'a, [u8]>, Cow<'a, Entry>)> + 'a>;
 
@@ -257,7 +260,7 @@ impl State {
 
     /// Calls `each` with all that is in the state: namespace, collection (empty: public), key, and what is under it.
     /// The order is not defined. [`check`](Self::check) says whether that was all.
-    pub fn each(&self, each: &mut dyn FnMut(&str, &str, &[u8], &Entry)) {
+    pub fn each(&self, each: &mut Each<'_>) {
         match &self.kept {
             Kept::Memory(_) => {
                 for (namespace, collection, key, entry) in self.all_in_memory() {

@@ -22,7 +22,7 @@ mod places;
 
 use super::expiring::{self, Due};
 use super::folder::Folder;
-use super::{Entry, Key, Update, Updates};
+use super::{Each, Entry, Key, Update, Updates};
 use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
 use merged::Merged;
 use places::{after, decode, encode, expiry_place, link, name, place, read_due, read_place};
@@ -616,7 +616,7 @@ impl Disk {
     }
 
     /// Calls `each` with all keys, public ones and those of collections.
-    pub fn each(&self, each: &mut dyn FnMut(&str, &str, &[u8], &Entry)) {
+    pub fn each(&self, each: &mut Each<'_>) {
         let mut changed = BTreeMap::new();
         let pending = self.pending.iter();
         for (namespace, collection, keys) in pending.flat_map(|pending| pending.updates.collections()) {
