@@ -99,8 +99,8 @@ impl BlocksDir {
         }
     }
 
-    /// Returns true if all bytes of a block are in the files. The node extends a file by zeros before it writes a block,
-    /// so a block that it is writing may have its length and its header already.
+    /// Returns true if all bytes of a block are in the files. The node extends a file by zeros before it writes a
+    /// block, so a block that it is writing may have its length and its header already.
     fn is_whole(&self, block: &FileBlock) -> Result<bool, NodeError> {
         let read = self.read_at(block.position)?;
         Ok(read.is_some_and(|read| read.hash == block.hash && is_whole(&read.raw)))

@@ -63,8 +63,9 @@ pub struct Announcement {
 
 /// A full node, as its client sees it.
 ///
-/// All calls block, and end after the time limits of [`NodeOptions`], or by [`Node::interrupter`]. A connection is opened when a call needs one, so
-/// a node that was away is asked again by the next call. Calls must not be made from asynchronous tasks.
+/// All calls block, and end after the time limits of [`NodeOptions`], or by [`Node::interrupter`]. A connection is
+/// opened when a call needs one, so a node that was away is asked again by the next call. Calls must not be made from
+/// asynchronous tasks.
 pub trait Node: Send {
     /// Returns the state of the node's chain.
     ///

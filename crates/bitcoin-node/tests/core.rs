@@ -1,7 +1,6 @@
 //! Bitcoin Core by replayed transcripts, and nodes that lie, stall, break off or flood.
 
 mod common;
-#[allow(dead_code, reason = "each test file uses a part")]
 mod fake;
 
 use common::{Local, until};

@@ -1,8 +1,6 @@
 //! Calls of a node that never answers, ended from another thread: by RPC, REST, ZMQ and web socket.
 
-#[allow(dead_code, reason = "each test file uses a part")]
 mod common;
-#[allow(dead_code, reason = "each test file uses a part")]
 mod fake;
 
 use common::{PATIENCE, until};

@@ -41,8 +41,8 @@ impl Gate {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a client in; `None`: a limit is reached. The place is free again when the value is dropped. A proxy has many
-    /// clients, so only the limit of all holds for it.
+    /// Lets a client in; `None`: a limit is reached. The place is free again when the value is dropped. A proxy has
+    /// many clients, so only the limit of all holds for it.
     pub fn admit(self: &Arc<Self>, address: IpAddr, is_proxy: bool) -> Option<Admitted> {
         let network = network_of(address);
         let mut sources = self.sources();

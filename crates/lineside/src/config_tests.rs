@@ -4,6 +4,8 @@ use lineside_hybrid_node::config::HybridConfig;
 use lineside_service::DatapathKind;
 use lineside_spv::config::{IndexName, Prefill, SpvConfig};
 use lineside_spv::store::Geometry;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 const SHOWN: &str = include_str!("../../../lineside.toml");
@@ -231,6 +233,11 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("spv", "block_bits", "25", "1 to 24"),
         ("spv", "client_rate", "0", "1 to 1000000"),
         ("spv", "client_rate", "1000001", "1 to 1000000"),
+        ("spv", "electrum_clients", "0", "1 to 1000000"),
+        ("spv", "electrum_clients_per_network", "0", "1 to 1000000"),
+        ("spv", "http_clients", "1000001", "1 to 1000000"),
+        ("spv", "http_clients_per_network", "-1", "expected u32"),
+        ("spv", "trusted_proxies", "[\"10.0.0.0/33\"]", "leading bits"),
         ("spv", "lease_s", "0", "1 to 3600"),
         ("spv", "lease_s", "3601", "1 to 3600"),
         ("spv", "prefill", "\"tip\"", "\"tip:N\""),
@@ -354,6 +361,41 @@ fn warnings_say_what_is_risky() {
     assert_eq!(warnings.len(), keys.len());
     for (warning, key) in warnings.iter().zip(keys) {
         assert!(warning.starts_with(key), "{warning}");
+    }
+}
+
+#[test]
+fn a_node_without_credentials_is_refused_with_the_ways_to_give_them() {
+    let issue = only_issue("[spv]\nnode = \"bitcoind://localhost:8332\"\n");
+    assert_eq!(issue.line, Some(2));
+    for way in ["`node_cookie`", "`node_password`", "LINESIDE_NODE_PASSWORD"] {
+        assert!(issue.what.contains(way), "{issue:?}");
+    }
+}
+
+#[test]
+fn a_password_in_a_file_that_others_may_read_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lineside.toml");
+    let password = format!("{SPV}node = \"bitcoind://user:secret@localhost:8332\"\n");
+    for (text, mode, is_exposed) in [
+        (&*password, 0o600, false),
+        (&*password, 0o640, true),
+        (&*password, 0o604, true),
+        (SPV, 0o644, false),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        let warnings = Config::read(&path).unwrap().check().ok().unwrap().warnings();
+        assert_eq!(warnings.len(), usize::from(is_exposed), "{mode:o}: {warnings:?}");
+        for warning in warnings {
+            let file = path.display().to_string();
+            assert!(
+                warning.contains(&file) && warning.contains("chmod 600"),
+                "{warning}"
+            );
+            assert!(!warning.contains("secret"), "{warning}");
+        }
     }
 }
 

@@ -8,9 +8,10 @@ mod serve;
 
 use crate::out::Unwritten;
 use crate::progress;
+use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use lineside_spv::chain::{ChainStore, ImportOptions, ImportReport};
+use lineside_spv::chain::{ChainStore, ImportOptions, ImportReport, Network};
 use lineside_spv::client::Client;
 use lineside_spv::config::{IndexName, NetworkName};
 use lineside_util::hex::{from_display, to_display};
@@ -20,7 +21,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What can be done with the service.
+/// Commands of the service.
 #[derive(Subcommand)]
 pub enum Verb {
     Init(init::Init),
@@ -37,13 +38,13 @@ pub enum Verb {
 
 #[derive(Args)]
 struct Store {
-    /// The chain store's directory; import makes it if it is not there.
-    #[arg(long)]
+    /// The chain store's directory.
+    #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// The network, which sets the proof-of-work limit.
-    #[arg(long, value_enum, default_value = "mainnet")]
-    network: NetworkName,
-    /// Where the index of TXIDs is kept.
+    /// The network that the chain store must have; `import` needs it for a new store. A store knows its network.
+    #[arg(long, value_enum)]
+    network: Option<NetworkName>,
+    /// Where the index of TXIDs is kept: in memory, built again at each start, or on the disk, for mainnet.
     #[arg(long, value_enum, default_value = "memory")]
     index: IndexName,
 }
@@ -52,19 +53,20 @@ struct Store {
 pub struct Import {
     #[command(flatten)]
     store: Store,
-    /// Take blocks whose parents are unknown, checking everything else; they answer with height 4294967295.
+    /// Take blocks whose parents are unknown, into a store of their own; all else is checked. Their transactions are
+    /// answered with height 4294967295.
     #[arg(long)]
     detached: bool,
     #[command(flatten)]
     from_node: download::FromNode,
-    /// Block files and directories; before the blocks of a node, where both are given.
+    /// Block files, and directories with blk*.dat; taken before the blocks of --node, where both are given.
     #[arg(required_unless_present = "node")]
     paths: Vec<PathBuf>,
 }
 
 #[derive(Args)]
 pub struct Get {
-    /// Who is asked.
+    /// Address and UDP port of the server that is asked.
     #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, SPV_PORT)))]
     server: SocketAddr,
     /// Ask in the paper's format: the Merkle root alone.
@@ -86,10 +88,10 @@ pub struct Locate {
     txid: String,
 }
 
-/// Does one verb.
+/// Runs one command.
 ///
 /// # Errors
-/// What stands in its way.
+/// The reason why it failed.
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     if matches!(verb, Verb::Serve(_) | Verb::Import(_)) {
         hide::hide_password()?;
@@ -106,14 +108,32 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
 }
 
 impl Store {
-    /// Opens the chain store and says on the error stream if its index had to be made anew.
+    /// Opens the chain store and says on the error stream if its index had to be made again. A new one is made of the
+    /// network that is given.
     fn open(&self) -> anyhow::Result<ChainStore> {
-        let (chain, rebuilt) =
-            ChainStore::open_with(Some(&self.data), self.network.into(), self.index.into())?;
+        let network = self.network()?;
+        let (chain, rebuilt) = ChainStore::open_with(Some(&self.data), network, self.index.into())?;
         if let Some(rebuilt) = rebuilt {
             tell!("lineside: warning: {}: {rebuilt}", self.data.display());
         }
         Ok(chain)
+    }
+
+    /// Returns the network of the chain store, or the given one where there is no store.
+    fn network(&self) -> anyhow::Result<Network> {
+        let given = self.network.map(Network::from);
+        match (ChainStore::network_of(&self.data)?, given) {
+            (Some(found), Some(given)) if found.network != given => bail!(
+                "{}: this chain store holds {found}, not {given}; leave --network out, or give another --data",
+                self.data.display()
+            ),
+            (Some(found), _) => Ok(found.network),
+            (None, Some(given)) => Ok(given),
+            (None, None) => bail!(Wrong(format!(
+                "{}: there is no chain store; give --network NETWORK for a new one",
+                self.data.display()
+            ))),
+        }
     }
 }
 
@@ -254,7 +274,7 @@ fn locate(arguments: &Locate, as_json: bool) -> anyhow::Result<()> {
     let txid = &arguments.txid;
     let wire = from_display(txid).context("a TXID is 64 hex digits")?;
     let data = &arguments.store.data;
-    if !data.join("blocks.dat").exists() {
+    if ChainStore::network_of(data)?.is_none() {
         // Opening would make a store.
         let what = if data.exists() {
             "holds no chain store"

@@ -32,7 +32,7 @@ mod witness_files;
 
 pub use api::Chain;
 pub use import::{ImportOptions, ImportReport, Phase, Progress, RefusedBlock};
-pub use network::Network;
+pub use network::{Network, StoreNetwork};
 pub use store::ChainStore;
 pub(crate) use store::check_for;
 pub use types::{

@@ -4,7 +4,8 @@ use crate::chain::{IndexKind, Network};
 use crate::store::Geometry;
 use clap::ValueEnum;
 use lineside_bitcoin_node::{CredentialSources, Credentials, NodeUrl, SetupError, UrlError};
-use lineside_service::config::{ConfigIssue, Issues, Section, given, loopback};
+use lineside_electrum::Limits;
+use lineside_service::config::{AddressRange, ConfigIssue, Issues, Section, given, loopback};
 use lineside_service::{ByteSize, OptionalAddress};
 use lineside_wire::SPV_PORT;
 use serde::{Deserialize, Serialize};
@@ -22,8 +23,8 @@ pub struct SpvConfig {
     pub listen: SocketAddr,
     /// Directory of the chain store.
     pub data: PathBuf,
-    /// Network of the chain store.
-    pub network: NetworkName,
+    /// Network that the chain store must have; empty: the store says it.
+    pub network: OptionalNetwork,
     /// Place of the index of TXIDs.
     pub index: IndexName,
     /// Binary logarithm of the number of cache lines.
@@ -68,6 +69,16 @@ pub struct SpvConfig {
     pub http: OptionalAddress,
     /// Requests of one client of wallets or explorers a second, on average.
     pub client_rate: u32,
+    /// Electrum connections at a time.
+    pub electrum_clients: u32,
+    /// Electrum connections of one IPv4 address or IPv6 network of 64 bits at a time.
+    pub electrum_clients_per_network: u32,
+    /// HTTP connections at a time.
+    pub http_clients: u32,
+    /// HTTP connections of one IPv4 address or IPv6 network of 64 bits at a time.
+    pub http_clients_per_network: u32,
+    /// Reverse proxies in front of HTTP, whose `X-Forwarded-For` names the client.
+    pub trusted_proxies: Vec<AddressRange>,
     /// Memory that requests can make the service keep.
     pub memory_max: ByteSize,
 }
@@ -133,6 +144,36 @@ pub enum NetworkName {
     Simnet,
 }
 
+/// Network in a configuration, where one may be missing: the empty text is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct OptionalNetwork(pub Option<NetworkName>);
+
+impl TryFrom<String> for OptionalNetwork {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text.is_empty() {
+            return Ok(Self(None));
+        }
+        NetworkName::from_str(&text, false)
+            .map(Some)
+            .map(Self)
+            .map_err(|_| {
+                let all = Network::ALL.map(|network| format!("`{network}`")).join(", ");
+                format!("{text:?} must be empty, for the network of the chain store, or one of {all}")
+            })
+    }
+}
+
+impl From<OptionalNetwork> for String {
+    fn from(network: OptionalNetwork) -> Self {
+        network
+            .0
+            .map_or_else(String::new, |name| Network::from(name).to_string())
+    }
+}
+
 /// Place of the index of TXIDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -157,12 +198,12 @@ pub enum Prefill {
 
 impl Default for SpvConfig {
     fn default() -> Self {
-        let geometry = Geometry::default();
+        let (geometry, limits) = (Geometry::default(), Limits::default());
         Self {
             enabled: false,
             listen: loopback(SPV_PORT),
             data: PathBuf::new(),
-            network: NetworkName::Regtest,
+            network: OptionalNetwork(None),
             index: IndexName::Memory,
             line_bits: geometry.line_bits,
             ways: geometry.ways,
@@ -184,7 +225,12 @@ impl Default for SpvConfig {
             electrum_upstream: String::new(),
             electrum_upstream_ca: PathBuf::new(),
             http: OptionalAddress(None),
-            client_rate: 2_000,
+            client_rate: limits.requests_per_second,
+            electrum_clients: limits.clients as u32,
+            electrum_clients_per_network: limits.clients_by_network as u32,
+            http_clients: limits.http_clients as u32,
+            http_clients_per_network: limits.http_clients_by_network as u32,
+            trusted_proxies: Vec::new(),
             memory_max: ByteSize::mib(256),
         }
     }
@@ -215,6 +261,17 @@ impl SpvConfig {
         }
         issues.range("min_confirmations", config.min_confirmations.into(), 1..=1000);
         issues.range("client_rate", config.client_rate.into(), 1..=1_000_000);
+        for (key, clients) in [
+            ("electrum_clients", config.electrum_clients),
+            (
+                "electrum_clients_per_network",
+                config.electrum_clients_per_network,
+            ),
+            ("http_clients", config.http_clients),
+            ("http_clients_per_network", config.http_clients_per_network),
+        ] {
+            issues.range(key, clients.into(), 1..=1_000_000);
+        }
         if config.memory_max < ByteSize::mib(32) {
             issues.add(
                 "memory_max",
@@ -234,7 +291,7 @@ impl SpvConfig {
                 SetupError::PasswordFile(_) | SetupError::EmptyPasswordFile { .. }
             )
         {
-            issues.add("node", error.to_string());
+            issues.add("node", error.to_string().trim_start_matches("node: "));
         }
         if matches!(url, NodeUrl::Btcd(_)) && given(&self.node_ca).is_none() {
             issues.add(

@@ -21,7 +21,8 @@ use crate::chain::{ChainError, Refused};
 use crate::host::SpvHost;
 use anyhow::bail;
 use lineside_bitcoin_node::{
-    Backoff, BlockHash, Event, Feed, Follower, LessWork, LocalChain, Node, NodeError, Step,
+    Backoff, BlockHash, Event, Fault, Feed, Follower, Interrupter, LessWork, LocalChain, Node, NodeError,
+    Step,
 };
 use lineside_util::hex::to_display;
 use local::{Branch, Held, Local, bits_of};
@@ -76,6 +77,8 @@ pub struct NodeState {
     pub node_height: Option<u32>,
     /// True while the host's chain is the node's.
     pub at_tip: bool,
+    /// Time since which the node has answered without a break.
+    pub connected_since: Option<Instant>,
     /// Reason why the node is not followed now, and since when.
     pub away: Option<(String, Instant)>,
     /// Reason why what the node gives is not served: a lie, or another network.
@@ -107,8 +110,35 @@ impl NodeState {
     /// The node has answered, and what it gave was taken.
     fn answered(&mut self, at_tip: bool) {
         self.reconnects += u64::from(self.away.is_some());
+        self.connected_since.get_or_insert_with(Instant::now);
         (self.at_tip, self.away) = (at_tip, None);
         (self.refused, self.store_failed) = (None, None);
+    }
+
+    /// Returns a line for people: the node's address, since when it is followed or not, and how far the chain is
+    /// behind. `height` is that of the host's tip.
+    pub fn summary(&self, height: Option<u32>) -> String {
+        let for_s = |since: Option<Instant>| since.map_or(0, |since| since.elapsed().as_secs());
+        let state = if self.store_failed.is_some() {
+            "not followed, because the chain store cannot take its blocks".into()
+        } else if self.refused.is_some() {
+            "not followed, because what it gives is refused".into()
+        } else if let Some((_, since)) = &self.away {
+            format!("away for {} s", for_s(Some(*since)))
+        } else if self.connected_since.is_none() {
+            "not asked yet".into()
+        } else {
+            format!("connected for {} s", for_s(self.connected_since))
+        };
+        let of_height = match self.node_height {
+            None => String::new(),
+            Some(node) => match blocks_behind(node, height) {
+                0 => format!(", height {node}"),
+                1 => format!(", height {node}, 1 block behind"),
+                blocks => format!(", height {node}, {blocks} blocks behind"),
+            },
+        };
+        format!("node    {}, {state}{of_height}", self.node)
     }
 
     /// Returns the sentences for `/healthz`: problems, then warnings. `height` is that of the host's tip.
@@ -149,9 +179,11 @@ impl NodeState {
     }
 }
 
-/// A thread that follows a node; it ends when this is dropped.
+/// A thread that follows a node; it ends when this is dropped, also while a call waits for the node.
 pub struct NodeFollower {
     is_over: Arc<AtomicBool>,
+    /// Ends the call of the node that the thread waits for.
+    interrupter: Interrupter,
     state: Arc<Mutex<NodeState>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -168,6 +200,7 @@ impl NodeFollower {
             ..NodeState::default()
         };
         let genesis = host.network().rules().genesis().hash();
+        let signet = host.identity().signet;
         if let Some(first) = host.at_height(0).filter(|first| first.hash != genesis) {
             bail!(
                 "the chain store begins with {}, not with the genesis block of {}, {}: no node can be followed from \
@@ -181,7 +214,11 @@ impl NodeFollower {
         let less_work = options.less_work;
         #[cfg(not(feature = "laboratory"))]
         let less_work = LessWork::Refuse;
-        let feed = Feed::new(node, Follower::new(BlockHash(genesis), less_work));
+        let interrupter = node.interrupter();
+        let feed = Feed::new(
+            node,
+            Follower::new(BlockHash(genesis), less_work).of_signet(signet),
+        );
         let state = Arc::new(Mutex::new(state));
         let is_over = Arc::new(AtomicBool::new(false));
         let held = hold_back(&host, options.min_confirmations)?;
@@ -209,6 +246,7 @@ impl NodeFollower {
         })?;
         Ok(Self {
             is_over,
+            interrupter,
             state,
             thread: Some(thread),
         })
@@ -223,6 +261,7 @@ impl NodeFollower {
 impl Drop for NodeFollower {
     fn drop(&mut self) {
         self.is_over.store(true, Relaxed);
+        self.interrupter.interrupt();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -272,8 +311,13 @@ struct Following {
 /// Reason why a step was not carried out.
 #[derive(Debug, thiserror::Error)]
 enum StepError {
-    #[error("block {}: {refused}", to_display(hash))]
-    Refused { hash: [u8; 32], refused: Refused },
+    #[error("block {}{place}: {refused}", to_display(hash))]
+    Refused {
+        hash: [u8; 32],
+        /// File and offset, in brackets, where the block comes from a file.
+        place: String,
+        refused: Refused,
+    },
     #[error(transparent)]
     Chain(#[from] ChainError),
 }
@@ -303,6 +347,8 @@ impl Following {
                 Ok(false) => self.feed.compare_again(),
                 Err(error) => self.refuse(&error.into(), is_over),
             },
+            // The server ends; the node is not away.
+            Event::Away { error, .. } if matches!(error.fault, Fault::Interrupted) => {}
             Event::Away { error, pause } => self.leave(&error, pause),
             Event::Pausing => {}
         }
@@ -316,8 +362,11 @@ impl Following {
         match step {
             Step::Disconnect { to_height } => self.leave_branch(to_height),
             Step::Connect { height, hash, raw } => {
+                let place = self.feed.node().place_of(&hash);
+                let place = place.map_or_else(String::new, |place| format!(" ({place})"));
                 let refused = |refused| StepError::Refused {
                     hash: hash.0,
+                    place: place.clone(),
                     refused,
                 };
                 let block = self.host.check(&raw).map_err(refused)?;
@@ -483,7 +532,7 @@ impl Following {
         let why = error.to_string();
         let is_lie = error.fault.is_lie();
         self.set(|state| {
-            state.at_tip = false;
+            (state.at_tip, state.connected_since) = (false, None);
             if is_lie {
                 state.refused = Some(why.clone());
             }

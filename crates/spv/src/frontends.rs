@@ -1,19 +1,20 @@
 //! Further fronts of the running service: the node that is followed, and the server of wallets and explorers.
 
-use crate::chain::Network;
+use crate::chain::StoreNetwork;
 use crate::config::{SpvConfig, host_and_port};
 use crate::follow::{FollowOptions, NodeFollower, blocks_behind};
 use crate::host::SpvHost;
 use crate::wallets::HostChain;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use lineside_bitcoin_node::{BlockFiles, BlocksDir, Node, NodeOptions, NodeUrl, connect};
 use lineside_electrum::{Config, CounterValues, Host, Limits, Server, Upstream, UpstreamTls};
 use lineside_grpc::ServerTls;
 use lineside_service::config::given;
 use lineside_service::{Endpoint, ServiceStatus, StatusBuilder};
 use lineside_wire::metric;
-use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Seconds of a client's rate that it may use at once after a pause.
@@ -25,20 +26,21 @@ pub struct Prepared {
     wallets: Option<Config>,
 }
 
-/// Opens what the configuration names.
+/// Opens what the configuration names, for a chain store of `network`.
 ///
 /// # Errors
 /// A file that cannot be read, an address that cannot be listened at, or a node that cannot be asked at all.
-pub fn prepare(config: &SpvConfig) -> anyhow::Result<Prepared> {
+pub fn prepare(config: &SpvConfig, network: StoreNetwork) -> anyhow::Result<Prepared> {
     let options = NodeOptions {
         credentials: config.credential_sources(),
         ca_file: given(&config.node_ca).map(Path::to_path_buf),
         ..NodeOptions::default()
     };
-    let magic = Network::from(config.network).magic();
+    check_cookie(config)?;
     let node = match config.node.url() {
         None => None,
         Some(NodeUrl::BlocksDir(path)) => {
+            let magic = network.magic();
             BlockFiles::open(path, magic)?;
             Some(Box::new(BlocksDir::new(path, magic, options.poll_interval)) as Box<dyn Node>)
         }
@@ -48,6 +50,34 @@ pub fn prepare(config: &SpvConfig) -> anyhow::Result<Prepared> {
         node,
         wallets: wallets(config)?,
     })
+}
+
+/// Checks that the folder of the cookie file can be read: the file itself need not be there before the node starts.
+fn check_cookie(config: &SpvConfig) -> anyhow::Result<()> {
+    let Some((file, folder)) = cookie(config) else {
+        return Ok(());
+    };
+    match std::fs::read_dir(&folder) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => bail!(
+            "cookie file {}: it is not there, nor is its folder; give the `.cookie` of the node's data directory \
+             (-datadir; in its folder testnet3, testnet4, signet or regtest for such a network)",
+            file.display()
+        ),
+        Err(error) => Err(error).with_context(|| {
+            format!(
+                "cookie file {}: this user cannot read its folder, in which the node writes it at each start",
+                file.display()
+            )
+        }),
+    }
+}
+
+/// Returns the cookie file and the folder that it is in.
+pub fn cookie(config: &SpvConfig) -> Option<(&Path, PathBuf)> {
+    let file = given(&config.node_cookie)?;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    Some((file, folder.unwrap_or(Path::new(".")).to_path_buf()))
 }
 
 /// Binds the sockets of the server of wallets; `None` where the configuration wants none.
@@ -78,10 +108,13 @@ fn wallets(config: &SpvConfig) -> anyhow::Result<Option<Config>> {
         tcp_port: tcp.as_ref().and_then(port),
         ssl_port: tls.as_ref().and_then(|(listener, _)| port(listener)),
     };
+    let proxies = config.trusted_proxies.clone();
+    let is_proxy = move |address: IpAddr| proxies.iter().any(|range| range.0.contains(address));
     Ok(Some(Config {
         tcp,
         tls,
         http,
+        trusted_proxies: Arc::new(is_proxy),
         upstream: upstream(config)?,
         limits: limits(config),
         server_version: concat!("Lineside ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -94,6 +127,10 @@ fn wallets(config: &SpvConfig) -> anyhow::Result<Option<Config>> {
 fn limits(config: &SpvConfig) -> Limits {
     let burst = config.client_rate.saturating_mul(BURST_S);
     Limits {
+        clients: config.electrum_clients as usize,
+        clients_by_network: config.electrum_clients_per_network as usize,
+        http_clients: config.http_clients as usize,
+        http_clients_by_network: config.http_clients_per_network as usize,
         memory_bytes: config.memory_max.bytes() / 2,
         tree_bytes: config.memory_max.bytes() / 4,
         requests_per_second: config.client_rate,
@@ -195,6 +232,34 @@ impl Frontends {
         }
     }
 
+    /// Returns lines for people: the node, and the addresses of wallets and explorers with their numbers of clients.
+    pub fn summary(&self, height: Option<u32>) -> Vec<String> {
+        let follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines: Vec<_> = follower
+            .as_ref()
+            .map(|follower| follower.state().summary(height))
+            .into_iter()
+            .collect();
+        let wallets = self.wallets.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(server) = wallets.as_ref() else {
+            return lines;
+        };
+        let counts = server.counters();
+        let electrum = [
+            server.tcp().map(|tcp| tcp.to_string()),
+            server.tls().map(|tls| format!("{tls} (TLS)")),
+        ];
+        let electrum: Vec<_> = electrum.into_iter().flatten().collect();
+        if !electrum.is_empty() {
+            let on = electrum.join(" and ");
+            lines.push(format!("Electrum on {on}: {}", clients(counts.clients)));
+        }
+        if let Some(http) = server.http() {
+            lines.push(format!("HTTP on {http}: {}", clients(counts.http_clients)));
+        }
+        lines
+    }
+
     /// Adds the health of the node's connection to a status, and returns an object with its state and the counts of the
     /// server of wallets.
     pub fn status(&self, height: Option<u32>, out: &mut StatusBuilder) -> serde_json::Value {
@@ -220,6 +285,13 @@ impl Frontends {
             object.insert("electrum".into(), counts(server));
         }
         serde_json::Value::Object(object)
+    }
+}
+
+fn clients(count: u64) -> String {
+    match count {
+        1 => "1 client".into(),
+        count => format!("{count} clients"),
     }
 }
 

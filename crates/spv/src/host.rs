@@ -6,7 +6,7 @@
 mod view;
 mod witness;
 
-use crate::chain::{BlockId, BlockInfo, Chain, ChainError, Located, Network, Refused, Submitted, Tip};
+use crate::chain::{BlockId, BlockInfo, Chain, ChainError, Located, Refused, StoreNetwork, Submitted, Tip};
 use crate::fastpath::{self, FoundProof};
 use crate::reader::{BlockProof, Place};
 use crate::request::{self, HeaderRange, Request};
@@ -35,7 +35,7 @@ const WITNESS_TREE_CACHE_BYTES: usize = 16 << 20;
 
 /// The chain and the fast path that it fills.
 pub struct SpvHost {
-    network: Network,
+    identity: StoreNetwork,
     chain: RwLock<Box<dyn Chain>>,
     writer: Mutex<Box<dyn SpvFill + Send>>,
     readers: Readers,
@@ -63,7 +63,7 @@ impl SpvHost {
         writer.begin();
         writer.commit(&tip_of(&chain), chain.state());
         Self {
-            network: chain.network(),
+            identity: chain.identity(),
             keeps_witness: chain.keeps_witness(),
             chain: RwLock::new(Box::new(chain)),
             writer: Mutex::new(writer),

@@ -1,6 +1,6 @@
 //! The `spv` service in the daemon: chain store, host, fast path, sockets, and the lease.
 
-use crate::chain::{self, ChainStore};
+use crate::chain::{ChainStore, Network, StoreNetwork};
 use crate::config::SpvConfig;
 use crate::datapath;
 use crate::fastpath::SpvFastPath;
@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use lineside_bitcoin_node::NodeUrl;
 use lineside_fastpath::{Readers, lease};
 use lineside_net::SocketDatapath;
-use lineside_service::config::{ConfigIssue, Section, given, section};
+use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
     Counted, Endpoint, Frontend, Leased, Listen, Rights, Running, RunningLeased, Service, ServiceDef,
     StartContext, StatusBuilder, Tip, cannot_listen,
@@ -81,29 +81,39 @@ impl Service for SpvService {
         warning.into_iter().collect()
     }
 
+    fn has_secret(&self) -> bool {
+        let endpoint = self.config.node.url().and_then(NodeUrl::endpoint);
+        endpoint.is_some_and(|endpoint| endpoint.password.is_some())
+    }
+
+    fn file_warnings(&self) -> Vec<String> {
+        let cookie = frontends::cookie(&self.config).filter(|(file, _)| !file.exists());
+        let warning = cookie.map(|(file, _)| {
+            format!(
+                "[spv] node_cookie = \"{}\": it is not there; Bitcoin Core writes it when it starts",
+                file.display()
+            )
+        });
+        warning.into_iter().collect()
+    }
+
     fn may_keep_fast_path(&self) -> bool {
         true
     }
 
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
         // Opening the store starts threads, which must not have more rights than the others: `start` does it.
-        data_of(&self.config)?;
-        self.prepared = Some(frontends::prepare(&self.config)?);
+        let network = network_of(&self.config)?;
+        self.prepared = Some(frontends::prepare(&self.config, network)?);
         Ok(())
     }
 
     fn rights(&self) -> Rights {
         let mut rights = Rights::of_directories([self.config.data.clone()]);
         // Bitcoin Core writes a new cookie file at each start, so it is the folder that must be readable.
-        let cookie = given(&self.config.node_cookie).and_then(Path::parent);
-        let folder = cookie.map(|folder| {
-            if folder.as_os_str().is_empty() {
-                Path::new(".")
-            } else {
-                folder
-            }
-        });
-        rights.reads.extend(folder.map(Path::to_path_buf));
+        rights
+            .reads
+            .extend(frontends::cookie(&self.config).map(|(_, folder)| folder));
         if let Some(NodeUrl::BlocksDir(path)) = self.config.node.url() {
             rights.reads.push(path.clone());
         }
@@ -206,6 +216,7 @@ impl Leased for SpvState {
         status
             .details
             .insert("spv".into(), self.frontends.status(height, out));
+        status.summary = self.frontends.summary(height);
         self.frontends.metrics(height, &mut status);
         let written = self.host.writer_counts();
         let (blocks, transactions) = self.host.size();
@@ -230,36 +241,38 @@ impl Leased for SpvState {
 /// # Errors
 /// The reason why it cannot be opened.
 pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Result<ChainStore> {
-    let data = data_of(config)?;
-    if let Some(found) = ChainStore::network_of(data)?
-        && found != config.network.into()
-    {
-        bail!(
-            "{}: this chain store holds {found}, not {}; give --network {found}, or another --data",
-            data.display(),
-            chain::Network::from(config.network)
-        );
-    }
-    let opened = ChainStore::open_with(Some(data), config.network.into(), config.index.into());
+    let (data, network) = (data_of(config)?, network_of(config)?.network);
+    let opened = ChainStore::open_with(Some(data), network, config.index.into());
     let (chain, rebuilt) = opened.with_context(|| format!("opening {}", data.display()))?;
     warnings.extend(rebuilt.map(|rebuilt| format!("{}: {rebuilt}", data.display())));
     Ok(chain)
 }
 
-/// Returns the directory of the chain store, which must be there: a server does not make one.
+/// Returns the directory of the chain store.
 fn data_of(config: &SpvConfig) -> anyhow::Result<&Path> {
-    let Some(data) = config.data() else {
+    config.data().context(
+        "[spv] data is empty: it names the directory of the chain store, which `lineside spv init` makes",
+    )
+}
+
+/// Returns the network of the chain store, which must be there, because a server does not make one, and must be of the
+/// configured network, if there is one.
+fn network_of(config: &SpvConfig) -> anyhow::Result<StoreNetwork> {
+    let data = data_of(config)?;
+    let wanted = config.network.0.map(Network::from);
+    let Some(found) = ChainStore::network_of(data)? else {
+        let network = wanted.map_or_else(|| "NETWORK".to_owned(), |network| network.to_string());
         bail!(
-            "[spv] data is empty: it names the directory of the chain store, which `lineside spv init` makes"
+            "{}: there is no chain store; `lineside spv init --data {0} --network {network}` makes an empty one",
+            data.display()
         );
     };
-    let network = config.network;
-    if ChainStore::network_of(data)?.is_none() {
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != found.network) {
         bail!(
-            "{}: there is no chain store; `lineside spv init --data {0} --network {}` makes an empty one",
+            "{}: this chain store holds {found}, not {wanted}; give --network {}, or another --data",
             data.display(),
-            chain::Network::from(network)
+            found.network
         );
     }
-    Ok(data)
+    Ok(found)
 }

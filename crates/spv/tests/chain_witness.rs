@@ -146,7 +146,10 @@ fn a_store_is_made_with_witness_data_or_without_for_good() {
 
     let dir = tempfile::tempdir().unwrap();
     drop(ChainStore::make(Some(dir.path()), Network::Signet, true).unwrap());
-    assert_eq!(ChainStore::network_of(dir.path()).unwrap(), Some(Network::Signet));
+    assert_eq!(
+        ChainStore::network_of(dir.path()).unwrap(),
+        Some(Network::Signet.into())
+    );
     let opened = ChainStore::open(Some(dir.path()), Network::Signet).unwrap();
     assert!(opened.keeps_witness());
     drop(opened);

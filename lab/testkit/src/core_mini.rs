@@ -5,6 +5,7 @@
 //! (rfc.zeromq.org/37).
 
 use crate::DemoBlock;
+use base64::Engine as _;
 use bitcoin::consensus::encode::{deserialize, serialize_hex};
 use bitcoin::hex::DisplayHex;
 use serde_json::{Value, json};
@@ -22,6 +23,8 @@ struct State {
     stale: Vec<DemoBlock>,
     open: Vec<TcpStream>,
     subscribers: Vec<TcpStream>,
+    /// Header with the only credentials that the RPC takes; `None`: it takes all.
+    authorization: Option<String>,
     ended: bool,
 }
 
@@ -62,6 +65,19 @@ impl CoreMini {
     /// Returns the URL of the RPC as ElectrumX wants it.
     pub fn http_url(&self) -> String {
         format!("http://lineside:secret@127.0.0.1:{}/", self.rpc)
+    }
+
+    /// Takes the RPC's calls with these credentials, `USER:PASSWORD`, alone.
+    pub fn require(&self, pair: &str) {
+        let encoded = base64::prelude::BASE64_STANDARD.encode(pair);
+        lock(&self.state).authorization = Some(format!("Basic {encoded}"));
+    }
+
+    /// Closes all connections, as at a restart.
+    pub fn close_all(&self) {
+        for stream in lock(&self.state).open.drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 
     /// Connects a block to the tip and announces it.
@@ -169,9 +185,10 @@ fn subscribed(mut stream: TcpStream) -> Option<TcpStream> {
 fn serve(mut stream: TcpStream, state: &Mutex<State>, zmq: u16) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     loop {
-        let (first, body) = read_request(&mut reader)?;
+        let (first, authorization, body) = read_request(&mut reader)?;
         let (status, kind, body) = match first.strip_prefix("GET ") {
             Some(path) => rest(path.split(' ').next()?, &lock(state)),
+            None if !lock(state).admits(authorization.as_deref()) => (401, "text/plain", Vec::new()),
             None => (200, "application/json", rpc(&body, &lock(state), zmq)),
         };
         let head = format!(
@@ -182,9 +199,9 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, zmq: u16) -> Option<()> {
     }
 }
 
-/// Reads the first line and the body of a request; `None` at the end of the connection.
-fn read_request(reader: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
-    let (mut first, mut length) = (String::new(), 0);
+/// Reads the first line, the credentials and the body of a request; `None` at the end of the connection.
+fn read_request(reader: &mut impl BufRead) -> Option<(String, Option<String>, Vec<u8>)> {
+    let (mut first, mut authorization, mut length) = (String::new(), None, 0);
     loop {
         let mut line = String::new();
         if reader.read_line(&mut line).ok()? == 0 {
@@ -198,13 +215,16 @@ fn read_request(reader: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
         if let Some((_, value)) = field.filter(|(name, _)| name.eq_ignore_ascii_case("content-length")) {
             length = value.parse().ok()?;
         }
+        if let Some((_, value)) = field.filter(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+            authorization = Some(value.to_owned());
+        }
         if first.is_empty() {
             line.clone_into(&mut first);
         }
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some((first, body))
+    Some((first, authorization, body))
 }
 
 fn rest(path: &str, state: &State) -> (u16, &'static str, Vec<u8>) {
@@ -255,6 +275,11 @@ fn display(hash: &[u8; 32]) -> String {
 }
 
 impl State {
+    fn admits(&self, authorization: Option<&str>) -> bool {
+        let required = self.authorization.as_deref();
+        required.is_none() || required == authorization
+    }
+
     fn tip(&self) -> &DemoBlock {
         self.chain.last().expect("a node has the first block")
     }

@@ -1,5 +1,7 @@
 //! A node that replays transcripts (`tests/transcripts`), and misbehaves where a test says so; and a ZMQ publisher.
 
+#![allow(dead_code, reason = "each test file uses a part")]
+
 use lineside_testkit::DemoChain;
 use lineside_util::hex::{to_display, to_hex};
 use serde_json::Value;

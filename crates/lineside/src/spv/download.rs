@@ -6,8 +6,8 @@ use crate::wrong::Wrong;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use lineside_bitcoin_node::{
-    BlockHash, CredentialSources, Download, DownloadOptions, NodeOptions, NodeUrl, Progress, UrlError,
-    connect,
+    BlockHash, CredentialSources, Download, DownloadOptions, Fault, Node, NodeError, NodeOptions, NodeUrl,
+    Progress, UrlError, connect,
 };
 use lineside_spv::chain::{ChainStore, ImportReport};
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub struct FromNode {
     /// btcd+notls://… for btcd without TLS. A download that was interrupted goes on where it ended.
     #[arg(long, value_name = "URL")]
     node: Option<String>,
-    /// The cookie file of Bitcoin Core, `.cookie` in its data directory.
+    /// The cookie file of Bitcoin Core, `.cookie` in its data directory or in the network's folder in it.
     #[arg(long, value_name = "FILE", requires = "node")]
     node_cookie: Option<PathBuf>,
     /// A file with the password of the node's RPC in its first line, which only its owner may read.
@@ -70,6 +70,7 @@ impl FromNode {
             url.describe(),
             chain.network()
         );
+        check_signet(&url.describe(), chain, &mut *node)?;
         let own = chain.at_height(0).and_then(|id| chain.block(id));
         if let Some(own) = own
             .map(|block| BlockHash(block.hash))
@@ -105,6 +106,18 @@ impl FromNode {
         chain.sync()?;
         taken.with_context(|| format!("taking the blocks of {}", url.describe()))
     }
+}
+
+/// Checks that the node is on the store's signet, where the store holds one and the node names its challenge. The
+/// blocks of another one are refused at the latest where the store has a block.
+fn check_signet(url: &str, chain: &ChainStore, node: &mut dyn Node) -> anyhow::Result<()> {
+    let Some(expected) = chain.identity().signet else {
+        return Ok(());
+    };
+    if let Some(found) = node.info()?.signet.filter(|found| *found != expected) {
+        bail!(NodeError::new(url, Fault::OtherSignet { expected, found }));
+    }
+    Ok(())
 }
 
 fn take(

@@ -1,6 +1,7 @@
 //! `lineside spv sync` and `spv verify`: the paper's light client. It keeps its own chain of headers, asks a server for
 //! a proof, recomputes the Merkle root and compares it with its own header.
 
+use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_spv::chain::Network;
@@ -29,9 +30,9 @@ pub struct Light {
     /// The directory of the chain of headers, which is made where it is not there.
     #[arg(long, value_name = "DIR")]
     headers: PathBuf,
-    /// The network, which sets the rules of the headers.
-    #[arg(long, value_enum, default_value = "mainnet")]
-    network: NetworkName,
+    /// The network, which sets the rules of the headers; needed for a new directory. A directory knows its network.
+    #[arg(long, value_enum)]
+    network: Option<NetworkName>,
     /// The server that is asked.
     #[arg(long, value_name = "ADDR:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, SPV_PORT)))]
     server: SocketAddr,
@@ -97,7 +98,13 @@ struct Opened {
 
 impl Light {
     fn open(&self) -> anyhow::Result<Opened> {
-        let network = Network::from(self.network).rules();
+        let given = self.network.map(|network| Network::from(network).rules());
+        let Some(network) = given.or_else(|| FileStore::network_in(&self.headers)) else {
+            bail!(Wrong(format!(
+                "{}: there are no headers; give --network NETWORK for a new directory",
+                self.headers.display()
+            )));
+        };
         let directory = DataDir::claim(&self.headers, &KIND)?;
         directory.lock_file("lock")?;
         let store = FileStore::create(&self.headers, network)?;

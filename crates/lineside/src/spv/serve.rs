@@ -7,12 +7,13 @@ use crate::wrong::Wrong;
 use anyhow::bail;
 use clap::Args;
 use lineside_service::ByteSize;
-use lineside_service::config::given;
+use lineside_service::config::{AddressRange, given};
 use lineside_spv::config::{IndexName, NetworkName, Prefill, SpvConfig};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Serve the chain store on UDP until a signal ends it.
+/// Serve a chain store until a signal ends it: by UDP, and, where their addresses are given, to wallets (--electrum)
+/// and explorers (--http). With --node it follows a full node.
 #[derive(Args)]
 pub struct Serve {
     /// The configuration file; what is given here goes before it.
@@ -24,42 +25,44 @@ pub struct Serve {
     /// The chain store's directory.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The network of the chain store.
+    /// The network that the chain store must have; without it, the store's own.
     #[arg(long, value_enum)]
     network: Option<NetworkName>,
-    /// Where the index of TXIDs is kept.
+    /// Where the index of TXIDs is kept: in memory, built again at each start, or on the disk, for mainnet.
     #[arg(long, value_enum)]
     index: Option<IndexName>,
-    /// What the fast path is filled with before serving: none, tip:N or all.
+    /// Blocks that the fast path is filled with before the server answers: none, tip:N (the newest N) or all.
     #[arg(long, value_parser = |text: &str| Prefill::try_from(text.to_owned()))]
     prefill: Option<Prefill>,
-    /// log2 of the number of cache lines of 64 bytes.
+    /// log2 of the number of TXIDs that the fast path has room for; each takes 64 bytes.
     #[arg(long)]
     line_bits: Option<u32>,
-    /// Lines that one TXID may lie in: 1, 2 or 4.
+    /// Places in the fast path's table at which one TXID may be: 1, 2 or 4.
     #[arg(long, value_name = "N")]
     ways: Option<u32>,
-    /// log2 of the number of blocks whose transactions may be cached.
+    /// log2 of the number of blocks whose TXIDs the fast path may hold at a time.
     #[arg(long)]
     block_bits: Option<u32>,
     /// log2 of the number of nodes of Merkle trees that the fast path proves with; 0: the host proves.
     #[arg(long)]
     tree_bits: Option<u32>,
-    /// Place a TXID by its low bits, as the paper does; anyone can then grind TXIDs onto one line.
+    /// Let a TXID's low bits choose its place, as in the paper; an attacker can then make transactions that displace
+    /// each other.
     #[arg(long, value_name = "BOOL")]
     paper_index: Option<bool>,
-    /// Answer the paper's packets, 32 bytes of TXID.
+    /// Answer the paper's packets, too: 32 bytes of TXID, answered with the Merkle root.
     #[arg(long, value_name = "BOOL")]
     paper_format: Option<bool>,
-    /// Seconds for which the fast path may answer without hearing from the host.
+    /// Seconds for which the fast path goes on answering when it hears nothing from the host process.
     #[arg(long)]
     lease_s: Option<u64>,
     /// The full node that is followed: bitcoind://[USER[:PASSWORD]@]HOST:PORT, btcd://USER[:PASSWORD]@HOST:PORT,
-    /// btcd+notls://… for btcd without TLS, blocks-dir:PATH for a node's block files, or embedded for none. The
-    /// password may be in --node-password or in the environment, LINESIDE_NODE_PASSWORD.
+    /// btcd+notls://… for btcd without TLS, blocks-dir:PATH for a node's block files, or embedded for none. Bitcoin
+    /// Core needs --node-cookie, or a user; a user needs a password, best in --node-password or in the environment,
+    /// LINESIDE_NODE_PASSWORD.
     #[arg(long, value_name = "URL")]
     node: Option<String>,
-    /// The cookie file of Bitcoin Core, `.cookie` in its data directory.
+    /// The cookie file of Bitcoin Core, `.cookie` in its data directory or in the network's folder in it.
     #[arg(long, value_name = "FILE")]
     node_cookie: Option<PathBuf>,
     /// A file with the password of the node's RPC in its first line, which only its owner may read.
@@ -68,7 +71,7 @@ pub struct Serve {
     /// The certificate of btcd's RPC, `rpc.cert` in its data directory.
     #[arg(long, value_name = "FILE")]
     node_ca: Option<PathBuf>,
-    /// Blocks on top of each other, the newest included, before the lowest of them is answered from.
+    /// Confirmations that a block needs before its transactions are answered.
     #[arg(long, value_name = "N")]
     min_confirmations: Option<u32>,
     /// Serve wallets by the Electrum protocol over TCP at this address.
@@ -83,10 +86,10 @@ pub struct Serve {
     /// The key of --electrum-certificate, PEM, which only its owner may read.
     #[arg(long, value_name = "FILE")]
     electrum_key: Option<PathBuf>,
-    /// The Electrum server that answers what this one does not.
+    /// The Electrum server, such as electrs, to which requests are forwarded that are not answered here.
     #[arg(long, value_name = "[tls://]HOST:PORT")]
     electrum_upstream: Option<String>,
-    /// Certificates that an Electrum server at tls:// is trusted by, PEM.
+    /// For an upstream server at tls://, the certificates to trust, PEM.
     #[arg(long, value_name = "FILE")]
     electrum_upstream_ca: Option<PathBuf>,
     /// Serve explorers by Esplora's paths over HTTP at this address.
@@ -95,11 +98,31 @@ pub struct Serve {
     /// Requests of one wallet or explorer a second, on average; after a pause five times as many at once.
     #[arg(long, value_name = "N")]
     client_rate: Option<u32>,
+    /// Electrum connections at a time; more are closed at once.
+    #[arg(long, value_name = "N")]
+    electrum_clients: Option<u32>,
+    /// Electrum connections of one IPv4 address, or IPv6 network of 64 bits, at a time.
+    #[arg(long, value_name = "N")]
+    electrum_clients_per_network: Option<u32>,
+    /// HTTP connections at a time; more are closed at once.
+    #[arg(long, value_name = "N")]
+    http_clients: Option<u32>,
+    /// HTTP connections of one IPv4 address, or IPv6 network of 64 bits, at a time.
+    #[arg(long, value_name = "N")]
+    http_clients_per_network: Option<u32>,
+    /// Reverse proxies in front of --http, as addresses or as in 10.0.0.0/8: the client of a request that comes through
+    /// one is the last address of its X-Forwarded-For that is not a proxy of this list.
+    #[arg(long, value_name = "ADDR[/BITS]", value_delimiter = ',', value_parser = parse_range)]
+    trusted_proxies: Option<Vec<AddressRange>>,
     /// Memory that requests can make the service keep, as in 256MiB.
     #[arg(long, value_name = "SIZE")]
     memory_max: Option<ByteSize>,
     #[command(flatten)]
     overrides: Overrides,
+}
+
+fn parse_range(text: &str) -> Result<AddressRange, String> {
+    AddressRange::try_from(text.to_owned())
 }
 
 impl Serve {
@@ -132,6 +155,11 @@ impl Serve {
         section.set_some("electrum_upstream_ca", self.electrum_upstream_ca);
         section.set_some("http", self.http);
         section.set_some("client_rate", self.client_rate);
+        section.set_some("electrum_clients", self.electrum_clients);
+        section.set_some("electrum_clients_per_network", self.electrum_clients_per_network);
+        section.set_some("http_clients", self.http_clients);
+        section.set_some("http_clients_per_network", self.http_clients_per_network);
+        section.set_some("trusted_proxies", self.trusted_proxies);
         section.set_some("memory_max", self.memory_max);
         Ok(config)
     }
@@ -189,6 +217,11 @@ mod tests {
         ("electrum_upstream_ca", "ca.pem"),
         ("http", "127.0.0.1:5"),
         ("client_rate", "77"),
+        ("electrum_clients", "7"),
+        ("electrum_clients_per_network", "6"),
+        ("http_clients", "5"),
+        ("http_clients_per_network", "4"),
+        ("trusted_proxies", "10.0.0.0/8"),
         ("memory_max", "64 MiB"),
     ];
 
@@ -224,9 +257,13 @@ mod tests {
             let mut config = Serve::from_arg_matches(&matches).unwrap().configured().unwrap();
             let read = section(&config.section("spv").read::<SpvConfig>().unwrap());
             for name in &keys {
-                let text = read[*name]
-                    .as_str()
-                    .map_or_else(|| read[*name].to_string(), str::to_owned);
+                // A list on the command line has commas.
+                let one =
+                    |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let text = match &read[*name] {
+                    toml::Value::Array(all) => all.iter().map(one).collect::<Vec<_>>().join(","),
+                    value => one(value),
+                };
                 if name == key {
                     assert_eq!(text, *value, "{flag}");
                 } else {

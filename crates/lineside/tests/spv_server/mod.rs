@@ -48,8 +48,13 @@ pub struct Server {
 
 impl Server {
     pub fn start(network: &str, data: &Path, more: &[&str]) -> Self {
+        Self::start_without_network(data, &[&["--network", network], more].concat())
+    }
+
+    /// Starts a server of the store's own network.
+    pub fn start_without_network(data: &Path, more: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_lineside"))
-            .args(["spv", "serve", "--json", "--network", network])
+            .args(["spv", "serve", "--json"])
             .args(["--listen", "127.0.0.1:0", "--datapath", "socket"])
             .args(["--console", "127.0.0.1:0", "--line-bits", "12"])
             .args(["--electrum", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])

@@ -168,6 +168,16 @@ impl FileStore {
         })
     }
 
+    /// Returns the network of the headers in `directory`; `None` where there are none, or of an unknown network.
+    /// Nothing is changed there.
+    pub fn network_in(directory: &Path) -> Option<Network> {
+        let mut start = [0; FILE_HEADER_BYTES as usize];
+        let mut file = File::open(directory.join(FILE_NAME)).ok()?;
+        file.read_exact(&mut start).ok()?;
+        let mut all = Network::ALL.iter();
+        all.find(|network| file_header(**network) == start).copied()
+    }
+
     /// Returns the network that the file is of.
     pub fn network(&self) -> Network {
         self.network

@@ -2,7 +2,7 @@
 
 use super::types::{BlockId, BlockInfo, ChainError, Located, Reorg, Submitted, Tip};
 use super::validate::{CheckedBlock, Refused};
-use super::{BlockWitness, ChainStore, Network};
+use super::{BlockWitness, ChainStore, Network, StoreNetwork};
 use std::borrow::Cow;
 
 /// A chain of blocks that answers where a transaction is: the embedded [`ChainStore`], or a view of a full node.
@@ -16,6 +16,11 @@ use std::borrow::Cow;
 pub trait Chain: Send + Sync {
     /// The network, which sets what a block must be.
     fn network(&self) -> Network;
+
+    /// The network, with which signet it is.
+    fn identity(&self) -> StoreNetwork {
+        self.network().into()
+    }
 
     /// Where `txid` lies in the connected blocks: in the highest of several. `None` is an answer, that no connected
     /// block holds it.
@@ -98,6 +103,10 @@ pub trait Chain: Send + Sync {
 impl Chain for ChainStore {
     fn network(&self) -> Network {
         self.network()
+    }
+
+    fn identity(&self) -> StoreNetwork {
+        self.identity()
     }
 
     fn locate(&self, txid: &[u8; 32]) -> Result<Option<Located>, ChainError> {

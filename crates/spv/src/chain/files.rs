@@ -7,10 +7,11 @@
 //! missing or wrong): it is refused, and nothing is cut. Without a directory the same code keeps all in memory.
 
 use super::checksum::crc32c;
-use super::network::Network;
+use super::network::{Network, StoreNetwork};
 use super::types::ChainError;
 use super::witness::CheckedWitness;
 use super::witness_files::{WitnessFiles, WitnessOpening, WitnessPlace};
+use lineside_bitcoin_node::SignetId;
 use lineside_util::data_dir::{DataDir, Kind};
 use memmap2::Mmap;
 use std::fs::{File, OpenOptions};
@@ -25,6 +26,8 @@ const MAGIC: &[u8; 8] = b"LSCHAIN1";
 const KEEPS: usize = 9;
 /// In the byte [`KEEPS`]: witness data.
 const KEEPS_WITNESS: u8 = 1;
+/// Bytes of the head with the identity of a signet; zeros for the default signet and for other networks.
+const SIGNET: std::ops::Range<usize> = 16..48;
 /// TXIDs kept in memory before they are written on their own account.
 const PENDING_TXIDS: usize = 1 << 20;
 
@@ -129,6 +132,7 @@ struct Disk {
 /// The files of a store that have been read; nothing of them has been changed yet.
 pub(super) struct Opening {
     dir: PathBuf,
+    identity: StoreNetwork,
     blocks_path: PathBuf,
     txids_path: PathBuf,
     blocks: File,
@@ -142,10 +146,10 @@ pub(super) struct Opening {
 
 impl Opening {
     /// Opens or creates the files in `dir`, and returns the records of their whole blocks in order. A new store, and no
-    /// other, is made with witness data if `with_witness` says so.
+    /// other, is made for the signet of `new`, and with witness data if `with_witness` says so.
     pub(super) fn read(
         dir: &Path,
-        network: Network,
+        new: StoreNetwork,
         with_witness: bool,
     ) -> Result<(Opening, Vec<Record>), ChainError> {
         let owner = DataDir::claim(dir, &KIND)?;
@@ -159,17 +163,17 @@ impl Opening {
 
         if bytes.len() < RECORD {
             // A new store, or one whose making was interrupted; anything else is not ours to write over.
-            let is_begun = [false, true].map(|witness| head(network, witness).starts_with(&bytes));
+            let is_begun = [false, true].map(|witness| head(new, witness).starts_with(&bytes));
             if map.is_some() || !is_begun.contains(&true) {
                 return Err(ChainError::NotAStore { path: blocks_path });
             }
-            bytes = head(network, with_witness).to_vec();
+            bytes = head(new, with_witness).to_vec();
             cut(&mut blocks, 0).map_err(io(&blocks_path))?;
             blocks.write_all(&bytes).map_err(io(&blocks_path))?;
             blocks.sync_all().map_err(io(&blocks_path))?;
             txids.sync_all().map_err(io(&txids_path))?;
         }
-        let keeps_witness = check_head(&bytes, network, &blocks_path)?;
+        let (identity, keeps_witness) = check_head(&bytes, new.network, &blocks_path)?;
         let stored = map.as_deref().unwrap_or_default().as_chunks::<32>().0;
         let (records, end) = read_records(&bytes[RECORD..], stored, &blocks_path, &txids_path)?;
         let witness = if keeps_witness {
@@ -180,6 +184,7 @@ impl Opening {
         };
         let opening = Opening {
             dir: dir.to_path_buf(),
+            identity,
             blocks_path,
             txids_path,
             blocks,
@@ -190,6 +195,11 @@ impl Opening {
             owner,
         };
         Ok((opening, records))
+    }
+
+    /// Returns the network that the files name.
+    pub(super) fn identity(&self) -> StoreNetwork {
+        self.identity
     }
 
     /// Cuts what follows the last whole block: the records were found to be right.
@@ -342,25 +352,36 @@ fn failed() -> io::Error {
     io::Error::other("an earlier write failed; nothing is written until a restart")
 }
 
-fn head(network: Network, with_witness: bool) -> [u8; RECORD] {
+fn head(identity: StoreNetwork, with_witness: bool) -> [u8; RECORD] {
     let mut bytes = [0u8; RECORD];
     bytes[..8].copy_from_slice(MAGIC);
-    bytes[8] = network.code();
+    bytes[8] = identity.network.code();
     bytes[KEEPS] = if with_witness { KEEPS_WITNESS } else { 0 };
+    if let Some(signet) = identity
+        .signet
+        .filter(|signet| *signet != SignetId::default_signet())
+    {
+        bytes[SIGNET].copy_from_slice(&signet.0);
+    }
     let crc = crc32c(&bytes[..RECORD - 4]);
     bytes[RECORD - 4..].copy_from_slice(&crc.to_le_bytes());
     bytes
 }
 
 /// Returns the network that a head names, and whether it is that of a store with witness data.
-fn read_head(found: &[u8]) -> Option<(Network, bool)> {
-    let both = |network| [(network, false), (network, true)];
+fn read_head(found: &[u8]) -> Option<(StoreNetwork, bool)> {
+    let signet = SignetId(found.get(SIGNET)?.try_into().ok()?);
+    let with_signet = |network| match network {
+        Network::Signet if signet.0 != [0; 32] => StoreNetwork::of_signet(signet),
+        network => StoreNetwork::new(network),
+    };
+    let both = |network| [(with_signet(network), false), (with_signet(network), true)];
     let mut kinds = Network::ALL.into_iter().flat_map(both);
-    kinds.find(|(network, witness)| found == head(*network, *witness))
+    kinds.find(|(identity, witness)| found == head(*identity, *witness))
 }
 
 /// Returns the network of the store in `dir`; `None` where no block file has been begun.
-pub(super) fn network_of(dir: &Path) -> Result<Option<Network>, ChainError> {
+pub(super) fn network_of(dir: &Path) -> Result<Option<StoreNetwork>, ChainError> {
     let path = dir.join("blocks.dat");
     let mut bytes = [0; RECORD];
     match File::open(&path).and_then(|mut file| file.read_exact(&mut bytes)) {
@@ -370,18 +391,18 @@ pub(super) fn network_of(dir: &Path) -> Result<Option<Network>, ChainError> {
         }
         Err(error) => return Err(io(&path)(error)),
     }
-    let found = read_head(&bytes).map(|(network, _)| network);
+    let found = read_head(&bytes).map(|(identity, _)| identity);
     found.map(Some).ok_or(ChainError::NotAStore { path })
 }
 
-/// Returns true for the head of a store with witness data.
-fn check_head(bytes: &[u8], network: Network, path: &Path) -> Result<bool, ChainError> {
+/// Returns the network of a head, and true for a store with witness data.
+fn check_head(bytes: &[u8], network: Network, path: &Path) -> Result<(StoreNetwork, bool), ChainError> {
     let path = path.to_path_buf();
     match read_head(&bytes[..RECORD]) {
-        Some((found, witness)) if found == network => Ok(witness),
+        Some((found, witness)) if found.network == network => Ok((found, witness)),
         Some((found, _)) => Err(ChainError::OtherNetwork {
             path,
-            found,
+            found: found.network,
             wanted: network,
         }),
         None => Err(ChainError::NotAStore { path }),

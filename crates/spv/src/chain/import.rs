@@ -136,7 +136,7 @@ impl ChainStore {
         for (number, source) in sources.iter().enumerate() {
             let mut unreadable = Vec::new();
             source
-                .scan(number as u32, self.network(), &mut found, &mut unreadable)
+                .scan(number as u32, self.identity(), &mut found, &mut unreadable)
                 .map_err(|e| ChainError::Io {
                     path: source.path.clone(),
                     source: e,

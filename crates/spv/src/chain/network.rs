@@ -1,6 +1,7 @@
 //! The Bitcoin networks that a store can hold, and what differs between them here.
 
 use bitcoin::pow::{CompactTarget, Target};
+use lineside_bitcoin_node::SignetId;
 use lineside_spv_proof as proof;
 
 /// A Bitcoin network: it sets the proof-of-work limit and the magic of block files.
@@ -78,6 +79,52 @@ impl Network {
             Network::Signet => proof::Network::Signet,
             Network::Regtest => proof::Network::Regtest,
             Network::Simnet => proof::Network::Simnet,
+        }
+    }
+}
+
+/// Network that a store holds: for a signet also which, because all signets share their first block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreNetwork {
+    /// The network.
+    pub network: Network,
+    /// The signet; `None` on other networks.
+    pub signet: Option<SignetId>,
+}
+
+impl StoreNetwork {
+    /// Returns the network; for a signet, the default one.
+    pub fn new(network: Network) -> Self {
+        let signet = (network == Network::Signet).then(SignetId::default_signet);
+        Self { network, signet }
+    }
+
+    /// Returns a signet.
+    pub fn of_signet(signet: SignetId) -> Self {
+        Self {
+            network: Network::Signet,
+            signet: Some(signet),
+        }
+    }
+
+    /// The four bytes in front of every block in a block file.
+    pub fn magic(self) -> [u8; 4] {
+        self.signet
+            .map_or_else(|| self.network.magic(), |signet| signet.magic())
+    }
+}
+
+impl From<Network> for StoreNetwork {
+    fn from(network: Network) -> Self {
+        Self::new(network)
+    }
+}
+
+impl std::fmt::Display for StoreNetwork {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.signet {
+            Some(signet) if signet != SignetId::default_signet() => write!(f, "{signet}"),
+            _ => write!(f, "{}", self.network),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Finding blocks in files: raw blocks, files with magic and length before each block, a node's blk*.dat.
 
-use super::network::Network;
+use super::network::{Network, StoreNetwork};
 use super::types::ChainError;
 use std::fs::File;
 use std::io;
@@ -119,7 +119,7 @@ impl Source {
     pub(super) fn scan(
         &self,
         number: u32,
-        network: Network,
+        network: StoreNetwork,
         found: &mut Vec<Found>,
         unreadable: &mut Vec<Unreadable>,
     ) -> io::Result<()> {
@@ -160,7 +160,7 @@ impl Source {
         &self,
         file: &File,
         number: u32,
-        network: Network,
+        network: StoreNetwork,
         found: &mut Vec<Found>,
         unreadable: &mut Vec<Unreadable>,
     ) -> io::Result<()> {
@@ -200,7 +200,7 @@ impl Source {
 
     /// The next place with the network's magic (or the end), and whether only padding lies before it: zeros,
     /// as a node reserves them, with or without the key over them.
-    fn find_magic(&self, file: &File, from: u64, network: Network) -> io::Result<(u64, bool)> {
+    fn find_magic(&self, file: &File, from: u64, network: StoreNetwork) -> io::Result<(u64, bool)> {
         const STEP: u64 = 1 << 20;
         let magic = network.magic();
         let (mut zero, mut keyed_zero) = (true, true);

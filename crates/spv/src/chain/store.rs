@@ -6,7 +6,7 @@ use super::checksum::crc32c;
 use super::disk_index::{DiskIndex, Truth};
 use super::files::{Files, Opening, Record};
 use super::index::{Place, TxidIndex};
-use super::network::Network;
+use super::network::{Network, StoreNetwork};
 use super::types::{
     BlockId, BlockInfo, ChainError, DETACHED_HEIGHT, IndexKind, IndexRebuilt, Located, Reorg, Submitted, Tip,
 };
@@ -86,6 +86,7 @@ impl Truth for Blocks<'_> {
 /// The embedded chain store. One thread writes; `&self` methods may be shared.
 pub struct ChainStore {
     network: Network,
+    identity: StoreNetwork,
     pub(super) files: Files,
     pub(super) entries: Vec<Entry>,
     by_hash: HashMap<[u8; 32], BlockId>,
@@ -109,8 +110,12 @@ impl ChainStore {
     ///
     /// # Errors
     /// Those of [`ChainStore::open`].
-    pub fn make(dir: Option<&Path>, network: Network, with_witness: bool) -> Result<ChainStore, ChainError> {
-        Ok(ChainStore::open_or_make(dir, network, IndexKind::Memory, with_witness)?.0)
+    pub fn make(
+        dir: Option<&Path>,
+        network: impl Into<StoreNetwork>,
+        with_witness: bool,
+    ) -> Result<ChainStore, ChainError> {
+        Ok(ChainStore::open_or_make(dir, network.into(), IndexKind::Memory, with_witness)?.0)
     }
 
     /// Like [`ChainStore::open`], with the index of one's choice. The index answers for exactly the blocks in the
@@ -121,24 +126,26 @@ impl ChainStore {
         network: Network,
         kind: IndexKind,
     ) -> Result<(ChainStore, Option<IndexRebuilt>), ChainError> {
-        ChainStore::open_or_make(dir, network, kind, false)
+        ChainStore::open_or_make(dir, network.into(), kind, false)
     }
 
     fn open_or_make(
         dir: Option<&Path>,
-        network: Network,
+        new: StoreNetwork,
         kind: IndexKind,
         with_witness: bool,
     ) -> Result<(ChainStore, Option<IndexRebuilt>), ChainError> {
         let (opening, records) = match dir {
             Some(dir) => {
-                let (opening, records) = Opening::read(dir, network, with_witness)?;
+                let (opening, records) = Opening::read(dir, new, with_witness)?;
                 (Some(opening), records)
             }
             None => (None, Vec::new()),
         };
+        let identity = opening.as_ref().map_or(new, Opening::identity);
         let mut store = ChainStore {
-            network,
+            network: identity.network,
+            identity,
             files: Files::in_memory(with_witness),
             entries: Vec::with_capacity(records.len()),
             by_hash: HashMap::with_capacity(records.len()),
@@ -198,8 +205,13 @@ impl ChainStore {
     ///
     /// # Errors
     /// The file cannot be read, or is not that of a store.
-    pub fn network_of(dir: &Path) -> Result<Option<Network>, ChainError> {
+    pub fn network_of(dir: &Path) -> Result<Option<StoreNetwork>, ChainError> {
         super::files::network_of(dir)
+    }
+
+    /// Returns the network that this store holds, with which signet it is.
+    pub fn identity(&self) -> StoreNetwork {
+        self.identity
     }
 
     /// The network that this store holds.

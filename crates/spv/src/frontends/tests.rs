@@ -1,7 +1,7 @@
 //! Metrics and health of the fronts, over a directory of block files in which a block lies about its target.
 
 use super::*;
-use crate::chain::ChainStore;
+use crate::chain::{ChainStore, Network};
 use crate::config::NodeName;
 use crate::store::{Geometry, Store};
 use crate::writer::StoreWriter;
@@ -74,7 +74,7 @@ fn node_and_clients_are_counted_and_a_lie_is_a_problem() {
         ..SpvConfig::default()
     };
     let host = host();
-    let prepared = prepare(&config).unwrap();
+    let prepared = prepare(&config, Network::Regtest.into()).unwrap();
     let fronts = Frontends::start(prepared, &host, FollowOptions::new(1, 0)).unwrap();
     let at_tip = |height| {
         let (_, status) = metrics(&fronts, &host);
@@ -91,6 +91,23 @@ fn node_and_clients_are_counted_and_a_lie_is_a_problem() {
         (metric::SPV_REORGANISATIONS, 0),
     ] {
         assert_eq!(value(&status, metric), Some(expected), "{}", metric.name);
+    }
+
+    let lines = fronts.summary(Some(5));
+    let [node, electrum, http] = lines.as_slice() else {
+        panic!("{lines:?}")
+    };
+    assert!(
+        node.contains(&dir.path().display().to_string()) && node.contains("connected for"),
+        "{node}"
+    );
+    assert!(node.ends_with("height 5"), "{node}");
+    assert!(fronts.summary(Some(3))[0].ends_with("height 5, 2 blocks behind"));
+    for (line, protocol) in [(electrum, "Electrum"), (http, "HTTP")] {
+        assert!(
+            line.starts_with(protocol) && line.ends_with("0 clients"),
+            "{line}"
+        );
     }
 
     // A branch that takes two blocks away.
@@ -119,6 +136,13 @@ fn node_and_clients_are_counted_and_a_lie_is_a_problem() {
         "{:?}",
         out.problems
     );
+    // The place of the block is named, in case the file is damaged.
+    assert!(
+        out.problems[0].contains("blk00000.dat at byte "),
+        "{:?}",
+        out.problems
+    );
+    assert!(fronts.summary(Some(6))[0].contains("what it gives is refused"));
     assert_eq!(value(&status, metric::SPV_NODE_UP), Some(0));
     assert_eq!(host.tip().unwrap().height, 6);
     fronts.stop();

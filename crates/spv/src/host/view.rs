@@ -12,7 +12,12 @@ use tokio::sync::watch;
 impl SpvHost {
     /// Returns the network of the chain.
     pub fn network(&self) -> crate::chain::Network {
-        self.network
+        self.identity.network
+    }
+
+    /// Returns the network of the chain, with which signet it is.
+    pub fn identity(&self) -> crate::chain::StoreNetwork {
+        self.identity
     }
 
     /// Returns the number of the chain's present state. It changes in the same step as the chain, and only grows.
@@ -39,7 +44,7 @@ impl SpvHost {
     /// # Errors
     /// The first thing that is wrong with it.
     pub fn check(&self, raw_block: &[u8]) -> Result<CheckedBlock, Refused> {
-        check_for(self.keeps_witness, raw_block, self.network)
+        check_for(self.keeps_witness, raw_block, self.identity.network)
     }
 
     /// Takes a block without connecting it. Its parent must be known.

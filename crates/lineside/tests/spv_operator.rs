@@ -1,0 +1,235 @@
+//! What an operator of `lineside spv` meets: nodes that do not answer, missing files, wrong options.
+
+mod spv_server;
+
+use lineside_testkit::{CoreMini, RegtestChain};
+use serde_json::Value;
+use spv_server::{Server, lineside, store, succeeded};
+use std::io::Read;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// Longest wait for a server that ends; its calls to the node have 15 s.
+const END: Duration = Duration::from_secs(10);
+
+#[test]
+fn a_server_ends_while_its_node_is_silent() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("bitcoind://user:secret@{}", silent.local_addr().unwrap());
+    let (sent, received) = mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut stream, _) = silent.accept().unwrap();
+        stream.read_exact(&mut [0; 4]).unwrap();
+        sent.send(()).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let mut server = Server::start("regtest", &data, &["--node", &url]);
+    received.recv_timeout(END).expect("the server asks its node");
+    // SAFETY: a child of ours that was not waited for yet.
+    unsafe { libc::kill(server.child.id() as i32, libc::SIGTERM) };
+    let end = Instant::now() + END;
+    let status = loop {
+        if let Some(status) = server.child.try_wait().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < end, "the server waits for its node");
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert!(status.success(), "{status}");
+}
+
+/// Starts `spv serve` with arguments that it must refuse; returns its code and what it said.
+fn refused(arguments: &[&str]) -> (Option<i32>, String) {
+    let common = [
+        "spv",
+        "serve",
+        "--datapath",
+        "socket",
+        "--listen",
+        "127.0.0.1:0",
+        "--console",
+        "127.0.0.1:0",
+    ];
+    let output = lineside(&[&common[..], arguments].concat());
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+#[test]
+fn a_node_without_credentials_or_with_a_wrong_cookie_file_is_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let data = data.to_str().unwrap();
+    let node = ["--data", data, "--node", "bitcoind://127.0.0.1:1"];
+    let (code, said) = refused(&node);
+    assert_eq!(code, Some(2), "{said}");
+    for way in ["--node-cookie", "--node-password", "LINESIDE_NODE_PASSWORD"] {
+        assert!(said.contains(way), "{said}");
+    }
+    let cookie = folder.path().join("nowhere/.cookie");
+    let cookie = cookie.to_str().unwrap();
+    let (code, said) = refused(&[&node[..], &["--node-cookie", cookie]].concat());
+    assert_eq!(code, Some(1), "{said}");
+    for words in [cookie, "not there", "-datadir"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(!said.contains("rights"), "{said}");
+}
+
+/// State of the node in the status of a server.
+fn node_of(server: &Server) -> Value {
+    let status: Value = serde_json::from_str(&server.console("/status")).unwrap();
+    status["services"][0]["spv"]["node"].clone()
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_cookie_that_the_node_writes_later_is_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let mut chain = RegtestChain::new(3);
+    let blocks = std::iter::once(RegtestChain::genesis()).chain((0..3).map(|_| chain.next(&[], 0)));
+    let node = CoreMini::start(blocks.collect()).unwrap();
+    node.require("__cookie__:first");
+    let cookie = folder.path().join(".cookie");
+    let url = node.url().replace("lineside:secret@", "");
+    let arguments = ["--node", &*url, "--node-cookie", cookie.to_str().unwrap()];
+    let server = Server::start("regtest", &data, &arguments);
+    until("the missing file is named", || {
+        let why = node_of(&server)["why_away"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        why.contains(cookie.to_str().unwrap())
+            && why.contains("it is not there")
+            && why.contains("start the node")
+    });
+    std::fs::write(&cookie, "__cookie__:first").unwrap();
+    until("the node is followed", || node_of(&server)["at_tip"] == true);
+    // The node is started again: another cookie, and its connections are closed.
+    std::fs::remove_file(&cookie).unwrap();
+    node.require("__cookie__:second");
+    node.close_all();
+    until("the node is away", || node_of(&server)["at_tip"] == false);
+    std::fs::write(&cookie, "__cookie__:second").unwrap();
+    until("the node is followed again", || {
+        node_of(&server)["at_tip"] == true
+    });
+
+    // The text status names node and fronts, and no secret.
+    let console = server.said["console"]
+        .as_str()
+        .unwrap()
+        .strip_prefix("http://")
+        .unwrap();
+    let text = succeeded(&lineside(&["status", "--console", console]));
+    for words in [
+        &*url,
+        "connected for",
+        "height 3",
+        "Electrum on 127.0.0.1:",
+        "HTTP on 127.0.0.1:",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(!text.contains("second"), "{text}");
+}
+
+#[test]
+fn every_verb_takes_the_network_from_the_store_or_asks_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let data = data.to_str().unwrap();
+    let nowhere = folder.path().join("nowhere");
+    let new = nowhere.to_str().unwrap();
+    let txid = "7".repeat(64);
+    let block = folder.path().join("block");
+    std::fs::write(&block, &RegtestChain::genesis().raw).unwrap();
+    let block = block.to_str().unwrap();
+
+    succeeded(&lineside(&["spv", "import", "--data", data, block]));
+    let coinbase = RegtestChain::genesis().txids[0];
+    let coinbase = lineside_util::hex::to_display(&coinbase);
+    let located = succeeded(&lineside(&["spv", "locate", "--data", data, &coinbase]));
+    assert!(located.contains("height 0"), "{located}");
+    let server = Server::start_without_network(Path::new(data), &[]);
+    assert_eq!(server.tip().len(), 64);
+    drop(server);
+
+    for (arguments, code) in [
+        (&["init", "--data", new][..], 2),
+        (&["import", "--data", new, block], 2),
+        (&["sync", "--headers", new], 2),
+        (&["verify", "--headers", new, &txid], 2),
+        (&["locate", "--data", data, "--network", "mainnet", &coinbase], 1),
+        (&["import", "--data", data, "--network", "signet", block], 1),
+    ] {
+        let output = lineside(&[&["spv"], arguments].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains("--network"), "{arguments:?}: {said}");
+        assert!(!nowhere.exists(), "{arguments:?} made a store");
+    }
+}
+
+#[test]
+fn a_store_of_one_signet_takes_no_blocks_of_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let (default, custom) = (folder.path().join("default"), folder.path().join("custom"));
+    let init = |data: &Path, more: &[&str]| {
+        let arguments = [
+            "spv",
+            "init",
+            "--network",
+            "signet",
+            "--data",
+            data.to_str().unwrap(),
+        ];
+        lineside(&[&arguments[..], more].concat())
+    };
+    succeeded(&init(&default, &[]));
+    // The challenge in a log of Bitcoin Core, which names the magic that follows from it.
+    let challenge = [
+        "--signet-challenge",
+        "00140b24b854187ee6dcd5a0a7063156b83a4605443c",
+    ];
+    assert!(succeeded(&init(&custom, &challenge)).contains("4605eff3"));
+    let other = folder.path().join("other");
+    for wrong in [&["--signet-challenge", "xyz"][..], &["--signet-challenge", ""]] {
+        assert_eq!(init(&other, wrong).status.code(), Some(2), "{wrong:?}");
+    }
+
+    // Block files of both signets: the same first block behind another magic.
+    let genesis = bitcoin::consensus::serialize(&bitcoin::constants::genesis_block(bitcoin::Network::Signet));
+    for (data, magic, is_taken) in [
+        (&default, [0x0a, 0x03, 0xcf, 0x40], true),
+        (&custom, [0x46, 0x05, 0xef, 0xf3], true),
+        (&default, [0x46, 0x05, 0xef, 0xf3], false),
+        (&custom, [0x0a, 0x03, 0xcf, 0x40], false),
+    ] {
+        let blocks = tempfile::tempdir().unwrap();
+        let record = [&magic[..], &(genesis.len() as u32).to_le_bytes(), &genesis].concat();
+        std::fs::write(blocks.path().join("blk00000.dat"), record).unwrap();
+        let blocks = blocks.path().to_str().unwrap();
+        let data = data.to_str().unwrap();
+        let imported = lineside(&["spv", "import", "--data", data, blocks]);
+        assert_eq!(imported.status.success(), is_taken, "{imported:?}");
+        if !is_taken {
+            let (_, said) = refused(&["--data", data, "--node", &format!("blocks-dir:{blocks}")]);
+            assert!(said.contains("does not begin with the magic"), "{said}");
+        }
+    }
+}
