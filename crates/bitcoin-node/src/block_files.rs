@@ -165,6 +165,12 @@ impl BlockFiles {
         if start.offset >= FRAME_BYTES && files.numbers.last() == Some(&start.file) {
             files.next_file()?;
             if let Some(current) = &mut files.current {
+                if current.len < start.offset {
+                    return Err(BlockFilesError::Damaged {
+                        path: current.path.clone(),
+                        offset: start.offset,
+                    });
+                }
                 current.at = start.offset - FRAME_BYTES;
                 files.bytes = current.at;
             }
@@ -271,7 +277,7 @@ impl Current {
         read_max: usize,
         skipped: &mut u64,
     ) -> io::Result<Option<FileBlock>> {
-        while self.len - self.at >= FRAME_BYTES {
+        while self.len.saturating_sub(self.at) >= FRAME_BYTES {
             let mut frame = [0; FRAME_BYTES as usize];
             self.read(&mut frame, self.at, key)?;
             let [a, b, c, d, length @ ..] = frame;

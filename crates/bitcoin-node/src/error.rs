@@ -37,8 +37,8 @@ pub enum SetupError {
     },
     /// There are no credentials for Bitcoin Core.
     #[error(
-        "node: bitcoind:// needs credentials, in one of three ways: the node's cookie file (--node-cookie FILE, or \
-         `node_cookie`); a user in the URL (USER@HOST:PORT) and the password in a file (--node-password FILE, or \
+        "node: bitcoind:// needs credentials, in one of three ways: the cookie file of the node (--node-cookie FILE, \
+         or `node_cookie`); a user in the URL (USER@HOST:PORT) and the password in a file (--node-password FILE, or \
          `node_password`); or such a user and the password in the environment ({PASSWORD_VARIABLE})"
     )]
     NoCredentials,

@@ -162,6 +162,25 @@ fn a_block_that_is_being_written_is_taken_once_it_is_whole() {
 }
 
 #[test]
+fn a_file_that_became_shorter_is_named() {
+    let (first, first_hash) = genesis();
+    let chain: Vec<_> = DemoChain::branch(1, 3, first_hash, 1).take(2).collect();
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("xor.dat"), KEY).unwrap();
+    write_with_tail(dir.path(), &[&first, &chain[0].raw, &chain[1].raw], None);
+    let mut node = BlocksDir::new(dir.path(), MAGIC, Duration::from_millis(1));
+    assert_eq!(node.info().unwrap().blocks, 2);
+    let path = dir.path().join("blk00000.dat");
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(100).unwrap();
+    let message = node.info().unwrap_err().to_string();
+    assert!(
+        message.contains("blk00000.dat") && message.contains("damaged or was replaced"),
+        "{message}"
+    );
+}
+
+#[test]
 fn damage_before_the_last_block_is_named_with_file_and_offset() {
     let (first, first_hash) = genesis();
     let chain: Vec<_> = DemoChain::branch(1, 3, first_hash, 1).take(2).collect();

@@ -99,7 +99,7 @@ impl Section {
         for (key, value) in &self.overrides {
             let replaced = replace(&config, key, value);
             config = replaced.map_err(|error| {
-                let value = without_login(&value.to_string());
+                let value = without_secret(&value.to_string());
                 let what = format!("[{}] {key} = {value}: {}", self.name, one_line(&error));
                 vec![ConfigIssue { line: None, what }]
             })?;
@@ -160,7 +160,7 @@ pub fn issue_of(text: &str, error: &toml::de::Error) -> ConfigIssue {
         return ConfigIssue { line: None, what };
     };
     let line = line_at(text, span.start);
-    let shown = without_login(text.lines().nth(line - 1).unwrap_or("").trim());
+    let shown = without_secret(text.lines().nth(line - 1).unwrap_or("").trim());
     ConfigIssue {
         line: Some(line),
         what: match shown.is_empty() {
@@ -170,7 +170,22 @@ pub fn issue_of(text: &str, error: &toml::de::Error) -> ConfigIssue {
     }
 }
 
-/// Returns a text for a message: a user and a password in front of the host of a URL are left out.
+/// Returns a value, or a line with a key and its value, for a message. What precedes an `@` is left out, also where the
+/// value is no URL: it may be a URL with a mistake, and hold a password.
+fn without_secret(text: &str) -> String {
+    let shown = without_login(text);
+    match shown.rfind('@') {
+        Some(at) if !shown[..at].ends_with('…') => {
+            let value = shown[..at].find('=').map_or(0, |at| at + 1);
+            let space = if value == 0 { "" } else { " " };
+            format!("{}{space}…{}", &shown[..value], &shown[at..])
+        }
+        _ => shown,
+    }
+}
+
+/// Returns a text for a message: a user and a password in front of the host of a URL are left out, but for the
+/// placeholders of a help text.
 fn without_login(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -180,11 +195,11 @@ fn without_login(text: &str) -> String {
         let end = after.find(|c: char| c.is_whitespace() || c == '"' || c == '\'');
         let url = &after[..end.unwrap_or(after.len())];
         rest = match url.rfind('@') {
-            Some(at) => {
+            Some(at) if !url[..at].contains("[:PASSWORD]") => {
                 shown += "…";
                 &after[at..]
             }
-            None => after,
+            _ => after,
         };
     }
     shown + rest
@@ -356,6 +371,18 @@ mod tests {
             ("tls://h:1 a@b ://", "tls://h:1 a@b ://"),
         ] {
             assert_eq!(without_login(text), shown);
+        }
+        let help = "write bitcoind://[USER[:PASSWORD]@]HOST:PORT or blocks-dir:PATH";
+        assert_eq!(without_login(help), help);
+        for (text, shown) in [
+            ("node = \"btcd://u:p@h:1\"", "node = \"btcd://…@h:1\""),
+            ("node = \"u:p@h:1\"", "node = …@h:1\""),
+            ("node = \"btcd:/u:p@h:1\"", "node = …@h:1\""),
+            ("node = \"btcd://u:p q@h:1\"", "node = …@h:1\""),
+            ("\"u:p@h:1\"", "…@h:1\""),
+            ("\"h:1\"", "\"h:1\""),
+        ] {
+            assert_eq!(without_secret(text), shown);
         }
         let issues = section("[example]\ndepth = \"btcd://u:p@h:1\"\n")
             .read::<Example>()

@@ -254,7 +254,13 @@ impl NodeFollower {
 
     /// Returns the state of the connection.
     pub fn state(&self) -> NodeState {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
+            let why = "the thread that follows it has ended by a fault of this program; the log has the fault; restart \
+                       the server";
+            state.refused = Some(why.to_owned());
+        }
+        state
     }
 }
 

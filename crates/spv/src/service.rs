@@ -109,7 +109,8 @@ impl Service for SpvService {
     }
 
     fn rights(&self) -> Rights {
-        let mut rights = Rights::of_directories([self.config.data.clone()]);
+        // The index of TXIDs on the disk is a database.
+        let mut rights = Rights::of_directories([self.config.data.clone()]).with_database();
         // Bitcoin Core writes a new cookie file at each start, so it is the folder that must be readable.
         rights
             .reads

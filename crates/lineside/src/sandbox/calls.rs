@@ -125,7 +125,7 @@ impl Group {
             Self::Files => {
                 "`spv`, `transfer`, `fabric`, `hybrid`, and `column` with its own table: data directories"
             }
-            Self::Directories => "`column` with its own table, and `fabric`: their database",
+            Self::Directories => "`spv`, `fabric`, and `column` with its own table: their database",
             Self::Xdp => "servers on the datapath `xdp`",
         }
     }

@@ -90,7 +90,7 @@ impl Place {
     /// Returns the section of a service in a configuration.
     fn section(&self, service: &str, data: &Path, listen: &str) -> String {
         let rest = match service {
-            "spv" => "line_bits = 12\nprefill = \"none\"\n".to_owned(),
+            "spv" => "line_bits = 12\nprefill = \"none\"\nindex = \"disk\"\n".to_owned(),
             "transfer" => "account_bits = 10\n".to_owned(),
             "column" => "store = \"embedded\"\nrow_bits = 8\n".to_owned(),
             "hybrid" => format!(
