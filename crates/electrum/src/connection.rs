@@ -227,9 +227,7 @@ impl Client {
     /// Answers whole lines until there is none or a bound is reached.
     async fn work(&mut self) -> Pause {
         let mut now = self.shared.now();
-        if !self.is_unwritten() {
-            self.progress_at = now;
-        }
+        self.begin_output();
         let had_part = self.searched > 0;
         let input = std::mem::take(&mut self.input);
         let (mut start, mut lines) = (0, 0);
@@ -331,12 +329,22 @@ impl Client {
         }
     }
 
+    /// Begins to measure how long the client does not read, where everything before was written: what is added now
+    /// may come long after the last reply.
+    fn begin_output(&mut self) {
+        if !self.is_unwritten() {
+            self.progress_at = self.shared.now();
+        }
+    }
+
     fn upstream(&mut self, event: crate::upstream::Event) {
         let now = self.shared.now();
+        self.begin_output();
         self.forwarder.take(event, now, &mut self.out);
     }
 
     fn notify(&mut self) {
+        self.begin_output();
         if notify(&self.shared.answers, &mut self.view, &mut self.out) {
             count(&self.counters().notifications);
         }
@@ -399,6 +407,7 @@ impl Client {
                 }
             }
         }
+        self.begin_output();
         self.forwarder.expire(now, &mut self.out);
         None
     }

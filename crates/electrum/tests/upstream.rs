@@ -331,6 +331,32 @@ fn calls_have_their_time_and_their_number() {
     client.result("blockchain.scripthash.subscribe", r#"["cc"]"#);
 }
 
+/// The time in which a client must read begins with the bytes that are for it, however long it was quiet before.
+#[test]
+fn what_comes_after_a_long_quiet_time_is_delivered() {
+    let (seen, server, _chain) = both(|config| {
+        config.limits.stall = Duration::from_millis(100);
+        config.limits.call_time = Duration::from_millis(300);
+    });
+    let mut client = connect(&server);
+    client.result("blockchain.scripthash.subscribe", r#"["aa"]"#);
+    // Each round would end the connection in about half of the cases.
+    for round in 0..8 {
+        let (code, message) = client.error("swallow", "[]");
+        assert!(
+            code == 2 && message.contains("did not answer in time"),
+            "round {round}: {message}"
+        );
+        std::thread::sleep(Duration::from_millis(150));
+        seen.tell(
+            &json!({"jsonrpc": "2.0", "method": "blockchain.scripthash.subscribe",
+            "params": ["aa", format!("status {round}")]}),
+        );
+        let told = client.receive();
+        assert_eq!(told["params"][1], format!("status {round}"));
+    }
+}
+
 /// A certificate and key for localhost, in PEM.
 fn certificate() -> (String, String) {
     let key = rcgen::KeyPair::generate().expect("a key");

@@ -2685,7 +2685,7 @@ pub mod metric {
         labels: &["channel", "stage"],
         help: "what the stages of blocks took; total is from the whole block until it was durable, waiting included",
     };
-    /// 1 while the source sends blocks, or holds the request for lack of a newer one; 0 before, and after it was left
+    /// 1 while an orderer sends blocks or holds the request for the next one, else 0
     pub const FABRIC_FOLLOWING: Metric = Metric {
         name: "lineside_fabric_following",
         key: "following",
@@ -2693,7 +2693,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &["channel"],
-        help: "1 while the source sends blocks, or holds the request for lack of a newer one; 0 before, and after it was left",
+        help: "1 while an orderer sends blocks or holds the request for the next one, else 0",
     };
     /// how often a source was left for the next: broken connections, streams that ended, blocks refused
     pub const FABRIC_SOURCES_LEFT: Metric = Metric {
