@@ -364,3 +364,9 @@ pub async fn ask(
     }
     (all, None)
 }
+
+/// Returns a block with one valid transaction that has a long event.
+pub fn large_event(number: u64, bytes: usize) -> Bytes {
+    let transaction = with_payload(&format!("tx{number}"), "made", &vec![7; bytes]);
+    block(number, &[0], &[transaction]).into()
+}
