@@ -7,11 +7,12 @@ use bitcoin::constants::genesis_block;
 use bitcoin::hashes::Hash as _;
 use common::Local;
 use lineside_bitcoin_node::{BlockHash, BlocksDir, Event, Fault, Feed, Follower, LessWork, Node, NodeError};
-use lineside_testkit::DemoChain;
+use lineside_testkit::{DemoBlock, DemoChain};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
+use tempfile::TempDir;
 
 const MAGIC: [u8; 4] = [0xfa, 0xbf, 0xb5, 0xda];
 const KEY: [u8; 8] = [7, 1, 200, 33, 90, 255, 4, 18];
@@ -161,8 +162,8 @@ fn a_block_that_is_being_written_is_taken_once_it_is_whole() {
     }
 }
 
-#[test]
-fn a_file_that_became_shorter_is_named() {
+/// Returns a directory whose first file has the first block and two more, the node that reads it, and those two blocks.
+fn followed() -> (TempDir, BlocksDir, Vec<DemoBlock>) {
     let (first, first_hash) = genesis();
     let chain: Vec<_> = DemoChain::branch(1, 3, first_hash, 1).take(2).collect();
     let dir = tempfile::tempdir().unwrap();
@@ -170,6 +171,12 @@ fn a_file_that_became_shorter_is_named() {
     write_with_tail(dir.path(), &[&first, &chain[0].raw, &chain[1].raw], None);
     let mut node = BlocksDir::new(dir.path(), MAGIC, Duration::from_millis(1));
     assert_eq!(node.info().unwrap().blocks, 2);
+    (dir, node, chain)
+}
+
+#[test]
+fn a_file_that_became_shorter_is_named() {
+    let (dir, mut node, _chain) = followed();
     let path = dir.path().join("blk00000.dat");
     let file = std::fs::File::options().write(true).open(&path).unwrap();
     file.set_len(100).unwrap();
@@ -182,13 +189,8 @@ fn a_file_that_became_shorter_is_named() {
 
 #[test]
 fn damage_before_the_last_block_is_named_with_file_and_offset() {
-    let (first, first_hash) = genesis();
-    let chain: Vec<_> = DemoChain::branch(1, 3, first_hash, 1).take(2).collect();
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("xor.dat"), KEY).unwrap();
-    write_with_tail(dir.path(), &[&first, &chain[0].raw, &chain[1].raw], None);
-    let mut node = BlocksDir::new(dir.path(), MAGIC, Duration::from_millis(1));
-    assert_eq!(node.info().unwrap().blocks, 2);
+    let (dir, mut node, chain) = followed();
+    let (first, _) = genesis();
     let offset = 8 + first.len() + 8;
     let hash = BlockHash(chain[0].hash);
     let place = node.place_of(&hash).unwrap();

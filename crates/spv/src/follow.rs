@@ -85,6 +85,8 @@ pub struct NodeState {
     pub refused: Option<String>,
     /// Reason why the host's chain cannot take blocks, such as a full disk.
     pub store_failed: Option<String>,
+    /// True once the thread that follows the node has ended by a fault of this program.
+    pub has_ended: bool,
     /// Reorganisations since the start, and blocks of the longest of them.
     pub reorganisations: u64,
     /// Blocks of the longest reorganisation since the start.
@@ -104,7 +106,7 @@ pub fn blocks_behind(node_height: u32, height: Option<u32>) -> u64 {
 impl NodeState {
     /// Returns true while the node answers and what it gives is served.
     pub fn is_up(&self) -> bool {
-        self.away.is_none() && self.refused.is_none() && self.store_failed.is_none()
+        !self.has_ended && self.away.is_none() && self.refused.is_none() && self.store_failed.is_none()
     }
 
     /// The node has answered, and what it gave was taken.
@@ -119,7 +121,9 @@ impl NodeState {
     /// behind. `height` is that of the host's tip.
     pub fn summary(&self, height: Option<u32>) -> String {
         let for_s = |since: Option<Instant>| since.map_or(0, |since| since.elapsed().as_secs());
-        let state = if self.store_failed.is_some() {
+        let state = if self.has_ended {
+            "not followed, because of a fault of this program".into()
+        } else if self.store_failed.is_some() {
             "not followed, because the chain store cannot take its blocks".into()
         } else if self.refused.is_some() {
             "not followed, because what it gives is refused".into()
@@ -150,7 +154,13 @@ impl NodeState {
         };
         let mut problems = Vec::new();
         let mut warnings = Vec::new();
-        if let Some(why) = &self.store_failed {
+        if self.has_ended {
+            problems.push(format!(
+                "spv: {} is not followed any more, because of a fault of this program, which the log has; answers are \
+                 those of {tip}; restart the server",
+                self.node
+            ));
+        } else if let Some(why) = &self.store_failed {
             problems.push(format!(
                 "spv: the chain store cannot take the blocks of {}; answers are those of {tip}{behind}: {why}",
                 self.node
@@ -255,11 +265,7 @@ impl NodeFollower {
     /// Returns the state of the connection.
     pub fn state(&self) -> NodeState {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
-            let why = "the thread that follows it has ended by a fault of this program; the log has the fault; restart \
-                       the server";
-            state.refused = Some(why.to_owned());
-        }
+        state.has_ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
         state
     }
 }

@@ -1,7 +1,7 @@
 //! The `spv` service in the daemon: chain store, host, fast path, sockets, and the lease.
 
 use crate::chain::{ChainStore, Network, StoreNetwork};
-use crate::config::SpvConfig;
+use crate::config::{IndexName, SpvConfig};
 use crate::datapath;
 use crate::fastpath::SpvFastPath;
 use crate::follow::FollowOptions;
@@ -109,8 +109,10 @@ impl Service for SpvService {
     }
 
     fn rights(&self) -> Rights {
-        // The index of TXIDs on the disk is a database.
-        let mut rights = Rights::of_directories([self.config.data.clone()]).with_database();
+        let mut rights = Rights::of_directories([self.config.data.clone()]);
+        if self.config.index == IndexName::Disk {
+            rights = rights.with_database();
+        }
         // Bitcoin Core writes a new cookie file at each start, so it is the folder that must be readable.
         rights
             .reads

@@ -90,6 +90,25 @@ fn until(rig: &Rig, mut is_so: impl FnMut(&NodeState) -> bool) {
 }
 
 #[test]
+fn a_fault_of_the_thread_that_follows_is_a_problem_of_health() {
+    let rig = Rig::new(5, 1);
+    rig.node.change(|world| world.mine(10));
+    assert!(rig.settle(PATIENCE));
+    let height = rig.host.tip().map(|tip| tip.height);
+    assert_eq!(rig.follower.state().health(height), (vec![], vec![]));
+    rig.node.change(|world| {
+        world.habit = Habit::Panics;
+        world.mine(1);
+    });
+    until(&rig, |state| state.has_ended);
+    let state = rig.follower.state();
+    let (problems, warnings) = state.health(height);
+    assert!(problems[0].contains("is not followed any more"), "{problems:?}");
+    assert!(warnings.is_empty() && !state.is_up(), "{warnings:?}");
+    assert!(state.summary(height).contains("fault of this program"));
+}
+
+#[test]
 fn a_lying_node_is_named_and_never_served() {
     for (habit, words) in [
         (Habit::WrongRoot, "Merkle root"),

@@ -24,6 +24,8 @@ pub enum Habit {
     OtherNetwork,
     /// Names blocks above this height and does not give them.
     WithholdsAbove(u32),
+    /// Has a fault that ends the thread which asks it.
+    Panics,
 }
 
 /// One block and its place.
@@ -228,6 +230,10 @@ impl World {
 impl Node for SimNode {
     fn info(&mut self) -> Result<NodeInfo, NodeError> {
         let world = self.asked()?;
+        if world.habit == Habit::Panics {
+            drop(world);
+            panic!("the simulated node has a fault");
+        }
         let height = world.best.len() as u32 - 1;
         Ok(NodeInfo {
             signet: None,
