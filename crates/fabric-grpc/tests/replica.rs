@@ -12,7 +12,7 @@ use lineside_fabric_grpc::client::{Follower, Left, Options, Service};
 use lineside_fabric_grpc::replica::{Teller, committed};
 use lineside_fabric_grpc::serve::{Limits, Role, start};
 use lineside_fabric_grpc::source::Memory;
-use lineside_fabric_grpc::{Signer, Source};
+use lineside_fabric_grpc::{Running, Signer, Source};
 use lineside_journal::{FsDisk, Options as JournalOptions, SimDisk};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -234,18 +234,22 @@ async fn first(endpoint: String, by: Arc<Signer>) -> Result<bytes::Bytes, Left> 
     }
 }
 
+/// Adds the genesis block of `network` to the replica, and serves it as a peer does.
+async fn serve_genesis(replica: &mut Replica<FsDisk>, network: &Network) -> (Teller<FsDisk>, Running) {
+    replica.add(network.genesis(0, MEMBER, &[])).unwrap();
+    replica.flush().unwrap();
+    let teller = committed(replica).unwrap().unwrap();
+    let sources: Vec<Arc<dyn Source>> = vec![teller.committed()];
+    let server = start("127.0.0.1:0", None, Role::Peer, sources, Limits::default());
+    (teller, server.await.unwrap())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_readers_of_the_channel_are_served() {
     let directory = tempfile::tempdir().unwrap();
     let mut replica = replica(directory.path());
     let network = Network::new();
-    replica.add(network.genesis(0, MEMBER, &[])).unwrap();
-    replica.flush().unwrap();
-    let teller = committed(&replica).unwrap().unwrap();
-    let sources: Vec<Arc<dyn Source>> = vec![teller.committed()];
-    let server = start("127.0.0.1:0", None, Role::Peer, sources, Limits::default())
-        .await
-        .unwrap();
+    let (teller, server) = serve_genesis(&mut replica, &network).await;
     let endpoint = server.address.to_string();
     let block = first(endpoint.clone(), network.client()).await.unwrap();
     assert_eq!(block, teller.committed().block(0).unwrap());
@@ -261,13 +265,7 @@ async fn nobody_is_served_where_the_configuration_is_not_known() {
     let directory = tempfile::tempdir().unwrap();
     let mut replica = replica(directory.path());
     let network = Network::new();
-    replica.add(network.genesis(0, MEMBER, &[])).unwrap();
-    replica.flush().unwrap();
-    let teller = committed(&replica).unwrap().unwrap();
-    let sources: Vec<Arc<dyn Source>> = vec![teller.committed()];
-    let server = start("127.0.0.1:0", None, Role::Peer, sources, Limits::default())
-        .await
-        .unwrap();
+    let (teller, server) = serve_genesis(&mut replica, &network).await;
     let endpoint = server.address.to_string();
     let (left, mut told) = tokio::sync::mpsc::unbounded_channel();
     let mut options = Options::new(vec![endpoint.clone()], network.client(), CHANNEL, 0);
