@@ -2,8 +2,9 @@
 //! chain, and blocks that are appended are noticed at intervals.
 //!
 //! The node's index is not read. Headers are read from the files, and a block is read when it is asked for. The last
-//! block of the newest file may be one that the node is writing: it is taken once it is whole. Files that the node
-//! deletes (pruning) or writes anew (a new download) make the directory unusable, which is named.
+//! block of the newest file may be one that the node is writing: it is taken once it is whole. A node that prunes
+//! deletes files, and a node that downloads its chain again overwrites them. The directory cannot be followed any more
+//! then, and the error names the file.
 
 use crate::block_files::{BlockFiles, BlockFilesError, FileBlock, Position, name_of};
 use crate::error::{Fault, NodeError};

@@ -510,8 +510,8 @@ fn a_branch_without_proof_of_work_is_refused() {
     assert_eq!(local.0.len(), 4);
 }
 
-/// Two signets have the same first block: they are told apart by the challenge that a node names, or by the second
-/// block.
+/// All signets have the same block at height 0. The follower recognises a node of another signet by the challenge in
+/// its `getblockchaininfo`, or, where the node names none, by its block at height 1.
 #[test]
 fn a_node_of_another_signet_is_refused() {
     let own = SignetId::default_signet();

@@ -16,7 +16,7 @@ pub enum Left {
     /// It sent something else than the next block.
     #[error("it sent {0}, not the next block")]
     NotNext(String),
-    /// Whoever took the block refused it.
+    /// The endpoint sent a block that the follower's caller refused, for example for a wrong signature.
     #[error("its block was refused: {0}")]
     Refused(String),
     /// No block came for so long that another endpoint is asked.
@@ -38,7 +38,7 @@ impl Left {
     }
 }
 
-/// What Fabric's servers mean by a status.
+/// Returns the meaning of a status of Fabric's Deliver service, to be added to a message; empty for an unknown status.
 fn meaning(status: i32) -> &'static str {
     match status {
         400 => ": it cannot read the request",

@@ -64,9 +64,10 @@ pub trait Source: Send + Sync + 'static {
     /// Whether who signed a request may have a resource (`event/Block`, `event/FilteredBlock`).
     fn permits(&self, resource: &str, by: SignedBy<'_>) -> bool;
 
-    /// Whether nothing is served, since it is not known any more who may read. Then calls for blocks end with status
-    /// 503, and all others with UNAVAILABLE. A source that begins to withhold its blocks notifies the receivers of
-    /// [`heights`](Self::heights).
+    /// Returns true if the source does not know the channel's current configuration, and so not who may read: a replica
+    /// has stopped before a block that it cannot decide. The server then serves no client: calls for blocks end with
+    /// status 503, and all others with UNAVAILABLE. A source that begins to withhold its blocks notifies the receivers
+    /// of [`heights`](Self::heights).
     fn withholds(&self) -> bool {
         false
     }

@@ -197,10 +197,10 @@ async fn requests_that_a_peer_refuses_are_refused() {
         ..good.clone()
     };
     assert_eq!(status_of(&channel, unsigned).await, denied);
-    // A certificate whose organisational unit is no role of the MSP.
-    let roleless = signer(MSP, &server.network.ca.pair("user", "nobody"));
+    // The organisational unit of this certificate is none of the roles that the MSP's NodeOUs define.
+    let without_role = signer(MSP, &server.network.ca.pair("user", "nobody"));
     assert_eq!(
-        status_of(&channel, server.commit(&roleless, "tx1a")).await,
+        status_of(&channel, server.commit(&without_role, "tx1a")).await,
         denied
     );
     let expired = signer(MSP, &server.network.ca.ending("user", Duration::ZERO));

@@ -78,12 +78,13 @@ fn edge(runtime: &Runtime) -> Channel {
     channel_of(runtime, "edge", blocks, &Network::new(1, Members::default()))
 }
 
-/// A channel that is made here, and the number of its valid transactions.
+/// Returns a generated channel and the number of its valid transactions.
 fn made(runtime: &Runtime) -> (Channel, usize) {
     made_with(runtime, "lab", 0)
 }
 
-/// One with this name, whose configuration changes every so many blocks; 0: never.
+/// Returns a generated channel named `name` and the number of its valid transactions. Its configuration changes after
+/// every `config_every` blocks of transactions, or never if that is 0.
 fn made_with(runtime: &Runtime, name: &str, config_every: u64) -> (Channel, usize) {
     let members = Members {
         channel: name.to_owned(),

@@ -51,7 +51,8 @@ pub struct BlockSignature {
     pub digest: [u8; 32],
     /// The signature.
     pub signature: Vec<u8>,
-    /// What of it is signed along with the block's header.
+    /// Bytes of the signature's own header, or of its identifier header, which are signed together with the block's
+    /// header.
     header: Vec<u8>,
 }
 

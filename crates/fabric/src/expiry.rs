@@ -14,23 +14,23 @@ use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// blockToLive of the collections of chaincodes, as far as they were asked for; they belong to one state of
-/// `_lifecycle`.
+/// Cache of the lifetimes (`blockToLive`) of collections, by chaincode. It holds for one state of `_lifecycle`, and
+/// must be emptied when a definition changes.
 #[derive(Default, Debug)]
 pub(crate) struct KnownLives(HashMap<String, Arc<BTreeMap<String, u64>>>);
 
 impl KnownLives {
-    /// Forgets them, since definitions changed.
+    /// Empties the cache, because a definition has changed.
     pub fn forget(&mut self) {
         self.0.clear();
     }
 
-    /// Whether those of a chaincode are known.
+    /// Returns true if the lifetimes of a chaincode's collections were read before.
     pub fn has(&self, namespace: &str) -> bool {
         self.0.contains_key(namespace)
     }
 
-    /// blockToLive of each collection of a chaincode whose keys expire.
+    /// Returns the `blockToLive` of each collection of a chaincode whose keys expire, from the cache or from `state`.
     pub fn of(&mut self, namespace: &str, state: &State) -> Result<Arc<BTreeMap<String, u64>>, Stop> {
         if let Some(known) = self.0.get(namespace) {
             return Ok(known.clone());
@@ -44,8 +44,9 @@ impl KnownLives {
     }
 }
 
-/// Adds to what block `number` does what expires with it: `state` is the one before the block, `updates` what its
-/// transactions do. The block's commit hash has to be made before.
+/// Completes `updates`, the writes of the transactions of block `number`: it sets the lifetime of each collection that
+/// they write, and adds the deletion of the keys that expire with the block. `state` is the state before the block. The
+/// block's commit hash does not cover these deletions, so it must be computed before this call.
 pub(crate) fn expire(
     number: u64,
     state: &State,
