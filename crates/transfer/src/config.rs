@@ -47,7 +47,8 @@ pub struct TransferConfig {
     pub session_idle_days: u64,
     /// Sources that a quarter of the sessions is kept for, and whose refusals are not limited.
     pub trusted_sources: Vec<AddressRange>,
-    /// Refused packets and opened sessions of one source that are journaled, a second.
+    /// Refused packets that are journaled, a second: of the sessions of one source, and of all packets in the paper's
+    /// format. Also the sessions that one source opens, a second.
     pub refusals_per_s: u32,
     /// Largest number of bytes that requests can make the service keep besides its tables.
     pub memory_max: ByteSize,

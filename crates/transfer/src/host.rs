@@ -30,7 +30,7 @@ use crate::writer::TransferFill;
 use commits::Commits;
 use express::Express;
 use k256::ecdsa::SigningKey;
-use limiter::Limiter;
+use limiter::Budgets;
 use lineside_fastpath::{Asked, DropReason, Said, Source};
 use lineside_journal::{Disk, Error as JournalError, Journal, record_bytes};
 use lineside_wire::{
@@ -79,7 +79,7 @@ pub struct Counts {
     pub claims: u64,
     /// Signatures checked.
     pub signatures: u64,
-    /// Packets that were not executed because their source had been refused too often.
+    /// Refused packets that were answered `busy` because there was no credit to write them down.
     pub limited: u64,
 }
 
@@ -96,7 +96,7 @@ pub struct Host<D: Disk> {
     /// The host's clock when the open block got its first operation.
     filling_since_s: u64,
     sessions: Sessions,
-    refusals: Limiter,
+    budgets: Budgets,
     /// `None`: `durable`.
     express: Option<Express>,
     /// Keys that may CREATE, ISSUE, FREEZE and UNFREEZE from anywhere.
@@ -281,9 +281,7 @@ impl<D: Disk> Host<D> {
             let _still_full = self.reserve_all(bytes);
         }
         self.look_for_idle(now_s);
-        if !self.refusals.is_idle() {
-            self.refusals.forget(now_s);
-        }
+        self.budgets.forget(now_s);
         self.group(now_s, &[]);
     }
 
@@ -378,18 +376,16 @@ impl<D: Disk> Host<D> {
         if let Some(answer) = self.ledger.paper_answer(request) {
             return Ok(answer);
         }
-        if self.is_limited(from, now_s) {
-            self.counts.limited += 1;
-            return Ok(PaperAnswer::refused(Code::Busy));
-        }
         self.reserve(64)?;
-        let (answer, is_kept) = self.ledger.paper(request);
+        let may_refuse = self.may_refuse_unproved(from, now_s);
+        let (answer, is_kept) = self.ledger.paper(request, may_refuse);
+        self.counts.limited += u64::from(answer.code == Code::Busy);
         if is_kept {
             if answer.code == Code::Done {
                 let leaf = settlement::paper_leaf(request, &answer, self.ledger.number());
                 self.chain.push(&leaf);
             } else {
-                self.charge(from, 1, now_s);
+                self.charge_unproved(from, now_s);
             }
             let request = *request;
             self.append(&Entry::Paper { request, answer });
@@ -454,26 +450,23 @@ impl<D: Disk> Host<D> {
             Some(SessionAnswer::Reused(next)) => return refused(Status::Reused, next),
             Some(SessionAnswer::Repeated(outcomes)) => outcomes,
             None if self.is_strangers(packet) => return Ok(self.unauthorised(header, head, operations)),
-            None if self.must_wait(packet) => {
-                self.counts.limited += 1;
-                return refused(Status::Busy, sequence);
-            }
             None if !self.can_keep(slot, operations.len()) => return refused(Status::Busy, sequence),
-            None => self.execute_next(packet)?,
+            None => match self.execute_next(packet)? {
+                Some(outcomes) => outcomes,
+                None => {
+                    self.counts.limited += 1;
+                    return refused(Status::Busy, sequence);
+                }
+            },
         };
         let (outcomes, durability) = self.as_fastpath_says(operations, outcomes);
         let _fits = native::put_executed(&mut reply, header, head, operations, &outcomes, durability);
         Ok(reply)
     }
 
-    /// Whether a packet is not executed because those of its session's opener were refused too often.
-    fn must_wait(&self, packet: &Packet<'_>) -> bool {
-        let slot = packet.head.slot.get();
-        let opener = self.opener(slot).unwrap_or(packet.from);
-        self.is_limited(opener, packet.now_s) || self.is_withheld(slot)
-    }
-
-    fn execute_next(&mut self, packet: &Packet<'_>) -> Result<Vec<Outcome>, NoRoom> {
+    /// Executes the next packet of a session. `None`: nothing of it can be done, and its refusal may not be written
+    /// down; the packet is as if it had not come.
+    fn execute_next(&mut self, packet: &Packet<'_>) -> Result<Option<Vec<Outcome>>, NoRoom> {
         let Packet {
             now_s,
             head,
@@ -483,7 +476,6 @@ impl<D: Disk> Host<D> {
         } = *packet;
         let (slot, sequence) = (head.slot.get(), head.sequence.get());
         self.reserve(Entry::execute_bytes_max(operations.len()))?;
-        self.touch(slot);
         let (store, issuer_keys) = (&self.store, &self.issuer_keys);
         let permitted = |index: usize, source: Option<&Account>| match packet.may(
             &operations[index],
@@ -494,18 +486,25 @@ impl<D: Disk> Host<D> {
             true => Ok(()),
             false => Err(Code::Unauthorised),
         };
-        let mut outcomes = self.ledger.execute(slot, sequence, operations, permitted, now_s);
-        let mut is_refused = true;
+        let mut outcomes = self.ledger.run(operations, permitted, now_s);
+        let done = outcomes
+            .iter()
+            .filter(|outcome| outcome.code == Code::Done)
+            .count();
+        if done == 0 && !self.may_refuse(slot, now_s) {
+            return Ok(None);
+        }
+        self.touch(slot);
+        let sum = native::sum(operations);
+        self.ledger.keep_executed(slot, sequence, sum, &outcomes, now_s);
+        self.counts.refused += (outcomes.len() - done) as u64;
         for (operation, outcome) in operations.iter().zip(&outcomes) {
             if outcome.code == Code::Done {
-                is_refused = false;
                 self.chain.push(&settlement::leaf(operation, outcome));
-            } else {
-                self.counts.refused += 1;
             }
         }
-        if is_refused {
-            self.charge(self.opener(slot).unwrap_or(packet.from), 1, now_s);
+        if done == 0 {
+            self.charge_refusals(slot, 1, now_s);
             let kept = entry::codes_kept(outcomes.iter().map(|outcome| outcome.code));
             // The answer, the session and the journal say the same, now and after a restart.
             self.ledger.keep_first(slot, kept);
@@ -514,11 +513,11 @@ impl<D: Disk> Host<D> {
                 slot,
                 sequence,
                 now_s,
-                sum: native::sum(operations),
+                sum,
                 codes: outcomes[..kept].iter().map(|outcome| outcome.code).collect(),
                 rest: (outcomes.len() - kept) as u16,
             });
-            return Ok(outcomes);
+            return Ok(Some(outcomes));
         }
         self.append(&Entry::Execute {
             slot,
@@ -528,7 +527,7 @@ impl<D: Disk> Host<D> {
             outcomes: outcomes.clone(),
             signed: by.map(|(_, signed)| Box::new(*signed)),
         });
-        Ok(outcomes)
+        Ok(Some(outcomes))
     }
 
     /// Whether nothing of a signed packet can ever be done, because its accounts are others' and its signer issues

@@ -227,8 +227,9 @@ impl Ledger {
     }
 
     /// Executes a CREATE, ISSUE or TRANSFER that its sender may do and that `paper_answer` does not know. Returns the
-    /// answer, and whether it must be kept: it changed something, or used an id.
-    pub fn paper(&mut self, request: &PaperRequest) -> (PaperAnswer, bool) {
+    /// answer, and whether it must be kept: it changed something, or used an id. Without `may_refuse` a refusal that
+    /// would use an id is `busy` and uses none.
+    pub fn paper(&mut self, request: &PaperRequest, may_refuse: bool) -> (PaperAnswer, bool) {
         self.step += 1;
         let source = request.source_id();
         let outcome = request.command().and_then(|command| match command {
@@ -243,6 +244,9 @@ impl Ledger {
         });
         let answer = PaperAnswer::from(outcome);
         let remembers = request.is_numbered() && self.accounts.contains(&source);
+        if remembers && outcome.is_err() && !may_refuse {
+            return (PaperAnswer::refused(Code::Busy), false);
+        }
         if let (true, Some(account)) = (remembers, self.accounts.get(&source)) {
             let mut account = *account;
             account.last = Some(PaperLast {
@@ -270,6 +274,18 @@ impl Ledger {
         permitted: impl Fn(usize, Option<&Account>) -> Result<(), Code>,
         now_s: u64,
     ) -> Vec<Outcome> {
+        let outcomes = self.run(operations, permitted, now_s);
+        self.keep_executed(slot, sequence, native::sum(operations), &outcomes, now_s);
+        outcomes
+    }
+
+    /// Executes operations and keeps their outcomes with no session yet. Where none is done, nothing has changed.
+    pub(crate) fn run(
+        &mut self,
+        operations: &[Operation],
+        permitted: impl Fn(usize, Option<&Account>) -> Result<(), Code>,
+        now_s: u64,
+    ) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(operations.len());
         let mut warm = 0;
         while outcomes.len() < operations.len() {
@@ -291,10 +307,20 @@ impl Ledger {
                 &mut outcomes,
             );
         }
-        self.time(now_s);
-        self.sessions
-            .keep(slot, sequence, native::sum(operations), &outcomes, now_s);
         outcomes
+    }
+
+    /// Keeps the outcomes of a session's next packet, whose operations have this sum.
+    pub(crate) fn keep_executed(
+        &mut self,
+        slot: u32,
+        sequence: u64,
+        sum: u64,
+        outcomes: &[Outcome],
+        now_s: u64,
+    ) {
+        self.time(now_s);
+        self.sessions.keep(slot, sequence, sum, outcomes, now_s);
     }
 
     /// Operations that are done all or not at all.

@@ -271,7 +271,7 @@ fn ledger(amounts: &[u32]) -> Ledger {
         let command = (amount % 3) as u8 + 1;
         let request = PaperRequest::new(command, numbered, id, id % 5 + 1, *amount % 1000);
         if ledger.paper_answer(&request).is_none() {
-            ledger.paper(&request);
+            ledger.paper(&request, true);
         }
     }
     ledger.open(1, 99, [3; 16], 1_700_000_000);

@@ -115,7 +115,7 @@ impl Claimed {
 }
 
 impl Express {
-    pub(super) fn new(store: &Store, fastpath: Executing) -> Self {
+    pub(super) fn new(store: &Store, fastpath: Executing, refusals_per_s: u32) -> Self {
         let rings = 0..store.rings.as_slice().len();
         Self {
             fastpath,
@@ -123,7 +123,7 @@ impl Express {
             phase: Phase::Following,
             full: false,
             slots: BTreeSet::new(),
-            withheld: Withheld::default(),
+            withheld: Withheld::new(refusals_per_s),
         }
     }
 }
@@ -398,11 +398,6 @@ impl<D: Disk> Host<D> {
                     let Some(slot) = session_of(head.slot.get(), head.token.get()) else {
                         continue;
                     };
-                    if self.is_withheld(slot) {
-                        // It is answered again, or `busy`: of its accounts nothing changes.
-                        needed.slots.insert(slot);
-                        continue;
-                    }
                     let is_new = |operation: &Operation| {
                         operation.command == TRANSFER_COMMAND_CREATE && makes(&AccountId(operation.source))
                     };

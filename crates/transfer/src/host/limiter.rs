@@ -1,20 +1,32 @@
-//! Limit of what one source may make the journal grow by without changing anything: refused packets, and sessions that
-//! are opened. A token bucket for each IPv4 address and each /64 of IPv6. What the fast path refused is charged
-//! afterwards, so a bucket may be in debt: the source then waits until its rate has paid that.
+//! Limits of what clients may make the journal grow by without changing anything: refused packets, and sessions that
+//! are opened. Only the refusals themselves are limited. A packet of which something is done needs no credit.
+//!
+//! Refused packets of sessions and opened sessions are counted by source, each in a token bucket for each IPv4 address
+//! and each /64 of IPv6. Packets that prove no source share one bucket, so that a forged address costs its owner
+//! nothing. What the fast path refused is charged afterwards, so a bucket may be in debt.
 
-use crate::ledger::Address;
+use super::Host;
+use crate::ledger::{Address, network_of};
 use hashbrown::HashMap;
+use lineside_fastpath::Source;
+use lineside_journal::Disk;
+use std::net::Ipv6Addr;
 
 /// Sources with a bucket of their own; all others share one.
 const BUCKETS_MAX: usize = 4096;
 /// Seconds in which an empty bucket becomes full.
 const FULL_AFTER_S: u64 = 60;
+/// Seconds in which the largest debt is paid where debts are bounded.
+const DEBT_S: u64 = 10;
+/// Seconds between two refusals that each session has whatever others of its source have used.
+const SESSION_S: u64 = 4;
 /// Key of the bucket that sources without one of their own share: no source has this address.
 const SHARED: Address = [0xff; 16];
 
 /// Buckets by networks, as of [`crate::ledger::network_of`]. A source without a bucket has a full one.
 pub(super) struct Limiter {
     per_s: u64,
+    debt_max: i64,
     buckets: HashMap<Address, Bucket>,
 }
 
@@ -26,10 +38,20 @@ struct Bucket {
 }
 
 impl Limiter {
-    /// Takes `per_s` each second in the long run, and a minute's worth at once.
+    /// Takes `per_s` each second in the long run, and a minute's worth at once. A debt is at most [`DEBT_S`] seconds'
+    /// worth.
     pub(super) fn new(per_s: u32) -> Self {
         Self {
+            debt_max: (u64::from(per_s) * DEBT_S) as i64,
+            ..Self::with_any_debt(per_s)
+        }
+    }
+
+    /// The same, and a debt is paid whole however large it is.
+    pub(super) fn with_any_debt(per_s: u32) -> Self {
+        Self {
             per_s: per_s.into(),
+            debt_max: i64::MAX,
             buckets: HashMap::new(),
         }
     }
@@ -75,7 +97,7 @@ impl Limiter {
         let credit = before.map_or(self.full(), |bucket| self.credit(bucket, now_s));
         let times = i64::try_from(times).unwrap_or(i64::MAX);
         let bucket = Bucket {
-            credit: credit.saturating_sub(times),
+            credit: credit.saturating_sub(times).max(-self.debt_max),
             at_s: now_s,
         };
         self.buckets.insert(key, bucket);
@@ -86,6 +108,105 @@ impl Limiter {
         let mut buckets = std::mem::take(&mut self.buckets);
         buckets.retain(|_, bucket| self.credit(bucket, now_s) < self.full());
         self.buckets = buckets;
+    }
+}
+
+/// Budgets of a host.
+pub(super) struct Budgets {
+    /// Refused packets of sessions, by the network that opened the session.
+    refusals: Limiter,
+    /// Opened sessions, by network.
+    openings: Limiter,
+    /// Refused packets whose source is not proved: one bucket for all of them.
+    unproved: Limiter,
+    /// Host's clock at the latest refusal of each session that had one within [`SESSION_S`]: seconds since 1970.
+    refused_at_s: HashMap<u32, u64>,
+}
+
+impl Budgets {
+    pub(super) fn new(per_s: u32) -> Self {
+        Self {
+            refusals: Limiter::new(per_s),
+            openings: Limiter::new(per_s),
+            unproved: Limiter::new(per_s),
+            refused_at_s: HashMap::new(),
+        }
+    }
+
+    /// Forgets what counts no longer.
+    pub(super) fn forget(&mut self, now_s: u64) {
+        for limiter in [&mut self.refusals, &mut self.openings, &mut self.unproved] {
+            if !limiter.is_idle() {
+                limiter.forget(now_s);
+            }
+        }
+        self.refused_at_s
+            .retain(|_, at_s| now_s.abs_diff(*at_s) < SESSION_S);
+    }
+
+    /// Forgets a session that was closed.
+    pub(super) fn closed(&mut self, slot: u32) {
+        self.refused_at_s.remove(&slot);
+    }
+}
+
+impl<D: Disk> Host<D> {
+    /// Returns whether a refused packet of this session may be written to the journal: its opener's network has credit,
+    /// or the session itself had no refusal for some seconds.
+    pub(super) fn may_refuse(&self, slot: u32, now_s: u64) -> bool {
+        let Some(opener) = self.opener(slot).filter(|opener| !self.sessions.trusts(*opener)) else {
+            return true;
+        };
+        let at_s = self.budgets.refused_at_s.get(&slot);
+        let network = network_of(&opener.address_bytes());
+        self.budgets.refusals.may(&network, now_s)
+            || at_s.is_none_or(|at_s| now_s.abs_diff(*at_s) >= SESSION_S)
+    }
+
+    /// Charges refused packets of a session that are in the journal.
+    pub(super) fn charge_refusals(&mut self, slot: u32, packets: u64, now_s: u64) {
+        let Some(opener) = self.opener(slot).filter(|opener| !self.sessions.trusts(*opener)) else {
+            return;
+        };
+        let network = network_of(&opener.address_bytes());
+        self.budgets.refusals.charge(&network, packets, now_s);
+        self.budgets.refused_at_s.insert(slot, now_s);
+        self.charge_withheld(&network, packets, now_s);
+    }
+
+    /// Returns whether this source, which has proved its address, may open a session.
+    pub(super) fn may_open(&self, from: Source, now_s: u64) -> bool {
+        self.sessions.trusts(from)
+            || self
+                .budgets
+                .openings
+                .may(&network_of(&from.address_bytes()), now_s)
+    }
+
+    pub(super) fn charge_opening(&mut self, from: Source, now_s: u64) {
+        if !self.sessions.trusts(from) {
+            let network = network_of(&from.address_bytes());
+            self.budgets.openings.charge(&network, 1, now_s);
+        }
+    }
+
+    /// Returns whether a refused packet that proves no source may be written to the journal.
+    pub(super) fn may_refuse_unproved(&self, from: Source, now_s: u64) -> bool {
+        self.sessions.trusts(from) || self.budgets.unproved.may(&SHARED, now_s)
+    }
+
+    pub(super) fn charge_unproved(&mut self, from: Source, now_s: u64) {
+        if !self.sessions.trusts(from) {
+            self.budgets.unproved.charge(&SHARED, 1, now_s);
+        }
+    }
+
+    /// Returns the source that opened a session. The packets of the session are limited by it: a packet may name any
+    /// address as its source, and this one was proved.
+    pub(super) fn opener(&self, slot: u32) -> Option<Source> {
+        let session = self.ledger.session(slot)?;
+        let address = Ipv6Addr::from(session.opener).to_canonical();
+        Some(Source { address, port: 0 })
     }
 }
 
@@ -119,8 +240,16 @@ mod tests {
     }
 
     #[test]
-    fn a_debt_is_paid_at_the_rate() {
+    fn a_debt_is_bounded_to_some_seconds() {
         let (mut limiter, own) = (Limiter::new(2), network(1));
+        limiter.charge(&own, 1_120, 1_000);
+        limiter.charge(&own, u64::MAX, 1_000);
+        assert!(!limiter.may(&own, 1_000 + DEBT_S) && limiter.may(&own, 1_001 + DEBT_S));
+    }
+
+    #[test]
+    fn a_debt_without_bound_is_paid_at_the_rate() {
+        let (mut limiter, own) = (Limiter::with_any_debt(2), network(1));
         limiter.charge(&own, 1_120, 1_000);
         assert!(!limiter.may(&own, 1_500), "a debt of 1,000 takes 500 s");
         limiter.forget(1_500);

@@ -4,7 +4,7 @@
 use super::archive;
 use super::commits::Commits;
 use super::express::Express;
-use super::limiter::Limiter;
+use super::limiter::Budgets;
 use super::replay::Replay;
 use super::retain::put_leaves;
 use super::{Counts, Host, SealPolicy, SessionPolicy, Sessions};
@@ -150,7 +150,7 @@ impl<D: Disk> Host<D> {
             executing.readers.wait();
             store.free();
         }
-        let express = express.map(|executing| Express::new(&store, executing));
+        let express = express.map(|executing| Express::new(&store, executing, sessions.refusals_per_s));
         let opened = Opened {
             recovery,
             snapshot,
@@ -167,7 +167,7 @@ impl<D: Disk> Host<D> {
             key,
             seal,
             filling_since_s: 0,
-            refusals: Limiter::new(sessions.refusals_per_s),
+            budgets: Budgets::new(sessions.refusals_per_s),
             sessions: Sessions::new(sessions, random),
             express,
             issuer_keys,

@@ -158,7 +158,7 @@ impl Replay {
                 if self.ledger.paper_answer(request).is_some() {
                     return Err("its transaction id was used before".into());
                 }
-                let again = self.ledger.paper(request);
+                let again = self.ledger.paper(request, true);
                 if again != (*answer, true) {
                     return Err(format!("it was answered {answer:?}, and now {again:?}"));
                 }

@@ -18,7 +18,6 @@ use lineside_wire::{
 };
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::net::Ipv6Addr;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Divisor of all sessions: one part of this many is reserved for trusted sources and networks with a history.
@@ -39,8 +38,8 @@ pub struct SessionPolicy {
     pub idle_s: u64,
     /// Sources that have the reserved sessions, and whose refusals are not limited.
     pub trusted: Vec<Range>,
-    /// Refused packets and opened sessions of one source that are written to the journal, a second. The source of a
-    /// packet is the one that opened its session.
+    /// Refused packets of one source's sessions that are written to the journal, a second; also the sessions of one
+    /// source that are opened, and the refused packets of all that prove no source.
     pub refusals_per_s: u32,
     /// Outcomes of packets of more than [`crate::ledger::SMALL_RESULTS`] operations that all sessions together keep.
     pub large_results: u64,
@@ -229,6 +228,7 @@ impl<D: Disk> Host<D> {
         self.ledger.close(slot);
         self.touch(slot);
         self.no_longer_withheld(slot);
+        self.budgets.closed(slot);
         self.append(&Entry::Close { slot });
     }
 
@@ -265,7 +265,7 @@ impl<D: Disk> Host<D> {
             }));
         }
         let opener = from.address_bytes();
-        if self.is_limited(from, now_s) || self.sessions.spent.len() >= SPENT_MAX {
+        if !self.may_open(from, now_s) || self.sessions.spent.len() >= SPENT_MAX {
             return Ok(Err(Status::Busy));
         }
         self.reserve_all(3 * 128)?;
@@ -286,7 +286,8 @@ impl<D: Disk> Host<D> {
             opener,
             now_s,
         });
-        self.charge(from, 1, now_s);
+        self.charge_opening(from, now_s);
+        self.withhold_new(slot);
         let spent = Granted {
             period: now_s / CHALLENGE_S,
             request_id,
@@ -362,31 +363,6 @@ impl<D: Disk> Host<D> {
         let idle_s = self.sessions.policy.idle_s;
         // One that is opened from now on is idle later than this.
         self.sessions.idle_from_s = oldest_s.unwrap_or(now_s).saturating_add(idle_s);
-    }
-
-    // ---- what a source may make the journal grow by ----
-
-    /// Whether a source has made the journal grow too much: its packets wait.
-    pub(super) fn is_limited(&self, from: Source, now_s: u64) -> bool {
-        !self.refusals.is_idle()
-            && !self.sessions.trusts(from)
-            && !self.refusals.may(&network_of(&from.address_bytes()), now_s)
-    }
-
-    /// A source has made the journal grow so many times without changing what accounts hold.
-    pub(super) fn charge(&mut self, from: Source, times: u64, now_s: u64) {
-        if !self.sessions.trusts(from) {
-            let network = network_of(&from.address_bytes());
-            self.refusals.charge(&network, times, now_s);
-        }
-    }
-
-    /// Returns the source that opened a session. The packets of the session are limited by it: a packet may name any
-    /// address as its source, and this one was proved.
-    pub(super) fn opener(&self, slot: u32) -> Option<Source> {
-        let session = self.ledger.session(slot)?;
-        let address = Ipv6Addr::from(session.opener).to_canonical();
-        Some(Source { address, port: 0 })
     }
 
     /// Returns whether the outcomes of a packet with `operations` operations can be kept with this session.

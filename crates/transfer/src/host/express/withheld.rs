@@ -3,20 +3,23 @@
 //! The fast path keeps no counts by source. When the host takes packets from the rings of which nothing was done, it
 //! charges the network that opened their session, as it charges what it refuses itself. Where that network has no
 //! credit left, the host withholds the session: it claims the session's slot, so that the fast path leaves the
-//! session's packets to the host, which answers `busy`. When there is credit again, the slot is given back. What the
-//! fast path refused beyond the credit by then is a debt, so the rate holds in the long run.
+//! session's packets to the host, which executes what can be done, and limits the refusals. When there is credit again,
+//! the slot is given back. What the fast path refused beyond the credit by then is a debt that has no bound here, so
+//! the rate holds in the long run; it keeps no packet from being executed.
 //!
-//! Of a session that is withheld the host executes nothing, so ledger and fast path stay the same without being shown
-//! anything. The claim dies with the host, as all do.
+//! The claim dies with the host, as all do.
 
 use super::Host;
+use crate::host::limiter::Limiter;
+use crate::ledger::{Address, network_of};
 use lineside_journal::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Sessions that the fast path leaves to the host because they were refused too often.
-#[derive(Default)]
 pub(super) struct Withheld {
+    /// Refused packets by the network that opened their session, with debts of any size.
+    refusals: Limiter,
     /// Packets of each session that were refused as a whole and not charged yet.
     refused: BTreeMap<u32, u64>,
     /// Sessions to withhold: their network had no credit left when it was charged.
@@ -32,6 +35,18 @@ pub(super) struct Withheld {
 }
 
 impl Withheld {
+    pub(super) fn new(refusals_per_s: u32) -> Self {
+        Self {
+            refusals: Limiter::with_any_debt(refusals_per_s),
+            refused: BTreeMap::new(),
+            overdrawn: BTreeSet::new(),
+            slots: BTreeSet::new(),
+            released: BTreeSet::new(),
+            now_s: 0,
+            looked_at_s: 0,
+        }
+    }
+
     /// The slots to give back: those that were claimed for a group and are not withheld, and those that are no longer
     /// withheld.
     pub(super) fn take_given_back(&mut self, claimed: &[u32]) -> Vec<u32> {
@@ -62,9 +77,7 @@ impl<D: Disk> Host<D> {
         let refused = std::mem::take(&mut express.withheld.refused);
         let now_s = express.withheld.now_s;
         for (slot, packets) in refused {
-            if let Some(opener) = self.opener(slot) {
-                self.charge(opener, packets, now_s);
-            }
+            self.charge_refusals(slot, packets, now_s);
             if self.is_overdrawn(slot, now_s)
                 && let Some(express) = &mut self.express
             {
@@ -73,16 +86,31 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Whether the network that opened this session has no credit left.
-    fn is_overdrawn(&self, slot: u32, now_s: u64) -> bool {
-        self.opener(slot)
-            .is_some_and(|opener| self.is_limited(opener, now_s))
+    /// Counts refused packets that are charged to this network.
+    pub(in crate::host) fn charge_withheld(&mut self, network: &Address, packets: u64, now_s: u64) {
+        if let Some(express) = &mut self.express {
+            express.withheld.refusals.charge(network, packets, now_s);
+        }
     }
 
-    /// Whether the fast path leaves this session to the host because it was refused too often.
-    pub(in crate::host) fn is_withheld(&self, slot: u32) -> bool {
-        let express = self.express.as_ref();
-        express.is_some_and(|express| express.withheld.slots.contains(&slot))
+    /// Whether the network that opened this session has no credit left.
+    fn is_overdrawn(&self, slot: u32, now_s: u64) -> bool {
+        let (Some(express), Some(opener)) = (&self.express, self.opener(slot)) else {
+            return false;
+        };
+        let network = network_of(&opener.address_bytes());
+        !self.sessions.trusts(opener) && !express.withheld.refusals.may(&network, now_s)
+    }
+
+    /// Withholds a session that was just opened where its network has no credit: it would refuse a ring's worth before
+    /// the host sees it.
+    pub(in crate::host) fn withhold_new(&mut self, slot: u32) {
+        if let Some(now_s) = self.express.as_ref().map(|express| express.withheld.now_s)
+            && self.is_overdrawn(slot, now_s)
+            && let Some(express) = &mut self.express
+        {
+            express.withheld.overdrawn.insert(slot);
+        }
     }
 
     /// This session was closed: the next one of its slot is the fast path's.
@@ -114,6 +142,9 @@ impl<D: Disk> Host<D> {
             std::mem::take(&mut express.withheld.slots),
         );
         let is_due = std::mem::replace(&mut express.withheld.looked_at_s, now_s) != now_s;
+        if is_due && !express.withheld.refusals.is_idle() {
+            express.withheld.refusals.forget(now_s);
+        }
         for slot in overdrawn {
             // One whose lock was held all the time is tried again after its next refusal.
             if self.is_overdrawn(slot, now_s) && claims.claim(&[], &[slot]).is_ok() {
