@@ -8,6 +8,10 @@ use std::net::IpAddr;
 /// How long a challenge is good for at least, in seconds; at most twice as long.
 pub const CHALLENGE_S: u64 = 30;
 
+/// Seconds after which a session in which nothing was done may be closed where room is needed: longer than a client
+/// repeats a request.
+pub const UNUSED_S: u64 = 10;
+
 /// Makes and checks challenges.
 #[derive(Debug)]
 pub struct Challenges {

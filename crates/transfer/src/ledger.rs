@@ -10,7 +10,7 @@ mod line;
 mod sessions;
 
 pub use line::Taken;
-pub use sessions::{Address, SMALL_RESULTS, Session, SessionAnswer, network_of};
+pub use sessions::{Address, SMALL_RESULTS, Session, SessionAnswer, network_of, site_of};
 
 use crate::AccountId;
 use crate::native::{self, Outcome};

@@ -742,7 +742,7 @@ fn an_idle_session_gives_its_place_while_fastpath_goes_on() {
     };
     assert_eq!(open_at(&mut line, NOW_S + IDLE_S - 1), None);
     // The fast path alone knows that this one is used.
-    let (reply, by_fastpath) = line.ask(&execute_packet(used, 1, &[operation(TRANSFER, 1, 9, 1)]));
+    let (reply, by_fastpath) = line.ask(&execute_packet(used, 1, &[operation(ISSUE, 1, 0, 1)]));
     assert!(by_fastpath && reply[5] == 0);
     let new = open_at(&mut line, NOW_S + IDLE_S).unwrap();
     assert_eq!((new.0, new.1 == old.1), (old.0, false));

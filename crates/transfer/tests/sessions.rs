@@ -7,6 +7,7 @@ use common::{
     start_in,
 };
 use lineside_fastpath::Source;
+use lineside_fastpath::challenge::UNUSED_S;
 use lineside_journal::SimDisk;
 use lineside_transfer::host::{SealPolicy, SessionPolicy, SessionUse, audit};
 use lineside_transfer::ledger::Limits;
@@ -105,6 +106,83 @@ fn one_network_of_ipv6_counts_as_one_source() {
 }
 
 #[test]
+fn one_site_of_ipv6_leaves_sessions_to_others() {
+    let mut server = server(&SimDisk::new(1), 4096, SessionPolicy::default());
+    let opened = (0..3_040)
+        .filter(|network| open(&mut server, NOW_S, stranger6(*network, 1)).is_ok())
+        .count();
+    assert!((128..=192).contains(&opened), "{opened}");
+    let elsewhere = Source {
+        address: "2001:db9::1".parse().unwrap(),
+        port: 5_000,
+    };
+    assert!(open(&mut server, NOW_S, elsewhere).is_ok());
+    // Its own sessions give way to those of another of its networks.
+    let later_s = NOW_S + UNUSED_S;
+    assert!(open(&mut server, later_s - 1, stranger6(4_000, 1)).is_err());
+    for network in 4_000..4_100 {
+        assert!(open(&mut server, later_s, stranger6(network, 1)).is_ok());
+    }
+    assert_eq!(server.host.ledger().session_count() as usize, opened + 1);
+}
+
+#[test]
+fn strangers_that_do_nothing_with_their_sessions_keep_newcomers_out_for_seconds() {
+    let disk = SimDisk::new(1);
+    let mut server = server(&disk, 256, SessionPolicy::default());
+    make_accounts(&mut server);
+    let (user, refused) = (stranger(9, 1), stranger(9, 2));
+    let used = open(&mut server, NOW_S, user).unwrap();
+    let packet = execute_packet(used, 1, &[operation(TRANSFER, 1, 2, 5)]);
+    let first = server.ask_at(NOW_S, user, &packet).unwrap();
+    assert_eq!(outcomes(&first), [(Code::Done, 999_995)]);
+    // One whose packets are refused all the time has done nothing, either.
+    let other = open(&mut server, NOW_S, refused).unwrap();
+    let mut taken = 0;
+    for host in 0..400_u16 {
+        let from = stranger(1 + (host / 200) as u8, (host % 200) as u8);
+        taken += usize::from(open(&mut server, NOW_S, from).is_ok());
+    }
+    assert_eq!(taken, 192 - 3, "all that strangers may have");
+    let later_s = NOW_S + UNUSED_S;
+    let nowhere = [operation(TRANSFER, 77, 78, 1)];
+    let reply = server.ask_at(later_s - 1, refused, &execute_packet(other, 1, &nowhere));
+    assert_eq!(outcomes(&reply.unwrap()), [(Code::UnknownAccount, 0)]);
+    assert_eq!(open(&mut server, later_s - 1, stranger(5, 1)), Err(BUSY));
+    assert!(server.host.session_use(later_s - 1).refuses_strangers);
+    assert!(!server.host.session_use(later_s).refuses_strangers);
+    for host in 0..190 {
+        assert!(
+            open(&mut server, later_s, stranger(5, host)).is_ok(),
+            "newcomer {host}"
+        );
+    }
+    assert_eq!(open(&mut server, later_s, stranger(6, 1)), Err(BUSY));
+    // What changed something stays; of what was closed nothing is executed, nor after a restart.
+    let good = [operation(TRANSFER, 1, 2, 5)];
+    let before = server.host.ledger().to_bytes();
+    for takes_snapshot in [false, true] {
+        assert_eq!(server.ask_at(later_s, user, &packet).unwrap(), first);
+        for (sequence, operations) in [(1, &nowhere), (2, &good)] {
+            let packet = execute_packet(other, sequence, operations);
+            assert_eq!(server.ask_at(later_s, refused, &packet).unwrap()[5], NO_SESSION);
+        }
+        if takes_snapshot {
+            server.host.snapshot().unwrap();
+        }
+        drop(server);
+        disk.power_cut();
+        server = self::server(&disk, 256, SessionPolicy::default());
+        assert_eq!(server.host.ledger().to_bytes(), before);
+    }
+    // The order in which sessions are closed comes back, too.
+    assert_eq!(open(&mut server, later_s, stranger(6, 1)), Err(BUSY));
+    assert!(open(&mut server, later_s + UNUSED_S, stranger(6, 1)).is_ok());
+    assert_eq!(server.ask_at(later_s + UNUSED_S, user, &packet).unwrap(), first);
+    audit(&disk, *key().verifying_key()).unwrap();
+}
+
+#[test]
 fn what_is_reserved_is_for_trusted_sources_and_for_who_has_a_history() {
     let disk = SimDisk::new(1);
     let mut server = server(&disk, 16, policy());
@@ -151,8 +229,17 @@ fn a_session_that_was_idle_is_closed_when_its_place_is_needed_and_never_executes
     let packet = execute_packet(old, 1, &[operation(TRANSFER, 1, 2, 5)]);
     let first = server.ask_at(NOW_S + 1, stranger(1, 1), &packet).unwrap();
     assert_eq!(outcomes(&first), [(Code::Done, 999_995)]);
-    let fill =
-        |server: &mut Server, now_s| (2..200).find_map(|host| open(server, now_s, stranger(1, host)).err());
+    // Sessions in which something was done, until none is granted.
+    let open_used = |server: &mut Server, now_s, from| {
+        let session = open(server, now_s, from)?;
+        let packet = execute_packet(session, 1, &[operation(TRANSFER, 1, 2, 1)]);
+        let reply = server.ask_at(now_s, from, &packet).unwrap();
+        assert_eq!(outcomes(&reply)[0].0, Code::Done);
+        Ok(session)
+    };
+    let fill = |server: &mut Server, now_s| {
+        (2..200).find_map(|host| open_used(server, now_s, stranger(1, host)).err())
+    };
     assert_eq!(fill(&mut server, NOW_S + 2), Some(BUSY));
     let almost_s = NOW_S + IDLE_S - 1;
     server.host.tick(almost_s);

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{LOOPBACK, NOW_S, execute_packet, key, operation, outcomes, random, session_packet};
+use lineside_fastpath::challenge::UNUSED_S;
 use lineside_fastpath::{Asked, FastPath, Readers, Reply, Source, Verdict, lease};
 use lineside_journal::{SimDisk, dump};
 use lineside_transfer::AccountId;
@@ -415,6 +416,50 @@ fn sessions_opened_and_closed_do_not_get_around_the_limit() {
     }
     // Each session has one refusal of its own.
     assert!(refusals(&disk) <= 60 + RING + rounds);
+}
+
+#[test]
+fn a_session_that_the_ledger_does_not_know_to_be_used_is_not_closed() {
+    let disk = SimDisk::new(8);
+    let mut line = start(&disk, 1000);
+    let address = |number: u16| Source {
+        address: [198, 51, (number >> 8) as u8, number as u8].into(),
+        port: 5_000,
+    };
+    let user = address(0);
+    let session = line.open(user);
+    for number in 1..192 {
+        line.open(address(number));
+    }
+    // What the fast path did is still in its ring when room is needed.
+    line.now_s += UNUSED_S;
+    assert!(line.ask(user, &good(session, 1)).1);
+    for number in 500..600 {
+        line.open(address(number));
+    }
+    assert_eq!(line.host.ledger().session_count(), 192);
+    let (reply, by_fastpath) = line.ask(user, &good(session, 2));
+    assert!(by_fastpath && outcomes(&reply)[0].0 == Code::Done);
+    line.check();
+    // Several newcomers in one group each get a place.
+    let body = SessionBody::new_zeroed();
+    let mut packets = Vec::new();
+    for number in 700..708 {
+        let from = address(number);
+        let (first, _) = line.ask(from, &session_packet(TRANSFER_OP_OPEN, &body));
+        let challenge = SessionBody::ref_from_bytes(&first[16..]).unwrap().challenge;
+        packets.push((
+            from,
+            session_packet(TRANSFER_OP_OPEN, &SessionBody { challenge, ..body }),
+        ));
+    }
+    let asked: Vec<Asked<'_>> = packets
+        .iter()
+        .map(|(from, payload)| Asked { from: *from, payload })
+        .collect();
+    let said = line.host.group(line.now_s, &asked);
+    assert!(said.iter().all(|said| said.reply.as_ref().unwrap()[5] == 0));
+    line.check();
 }
 
 #[test]

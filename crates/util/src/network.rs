@@ -11,9 +11,26 @@ pub fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
+/// Returns the /48 of an IPv6 address, which one site may have as a whole; of an IPv4 address itself.
+pub fn site_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 80 << 80).into(),
+        v4 => v4,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn networks_of_one_site_are_one_site() {
+        let of = |text: &str| site_of(text.parse().expect("an address"));
+        assert_eq!(of("fd00::1"), of("fd00:0:0:ffff:1::"));
+        assert_ne!(of("fd00::1"), of("fd00:0:1::1"));
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+    }
 
     #[test]
     fn addresses_of_one_host_are_one_network() {

@@ -18,6 +18,7 @@ mod history;
 
 use super::challenges::{CHALLENGE_END_S, Challenge, Challenges};
 use history::Histories;
+use lineside_fastpath::challenge::UNUSED_S;
 use lineside_fastpath::{PAYLOAD_BYTES_MAX, Source};
 use lineside_util::network::network_of;
 use lineside_wire::{ColumnSession, Status};
@@ -27,9 +28,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerocopy::FromZeros;
 
-/// Seconds after which a session that was not used, and has changed nothing or belongs to the site that asks for
-/// another one, is closed where there is room for no more: longer than a client repeats a request.
-const UNUSED_IDLE_S: u64 = 10;
 /// Maximum number of sessions, however much memory there is.
 const SESSIONS_MAX: usize = 65_536;
 /// Bytes of one session at most: its last request and reply, its places in the maps, and those of two challenges.
@@ -337,7 +335,8 @@ impl Open {
             // One in use is not idle.
             let is_in_use = session.last.try_lock().is_err();
             let idle_s = match session.site == *site || session.noted_s.load(Relaxed) == 0 {
-                true => UNUSED_IDLE_S.min(idle_s),
+                // Also those of the site that asks for another one.
+                true => UNUSED_S.min(idle_s),
                 false => idle_s,
             };
             let is_kept = is_in_use || now_s.saturating_sub(session.used_s.load(Relaxed)) < idle_s;

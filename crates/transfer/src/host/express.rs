@@ -356,7 +356,7 @@ impl<D: Disk> Host<D> {
     /// The accounts and sessions that these requests may change, and those of what has expired. `None`: not all of it
     /// can be claimed.
     fn needed(&self, now_s: u64, requests: &[Asked<'_>], signers: &[Option<KeyId>]) -> Option<Claimed> {
-        let mut needed = Claimed::default();
+        let (mut needed, mut opened) = (Claimed::default(), 0);
         for id in self.ledger.expired(now_s) {
             let pending = self.ledger.pending(&id);
             needed.add([id.0]);
@@ -369,7 +369,8 @@ impl<D: Disk> Host<D> {
                 && body.challenge != [0; 16]
                 && self.needs_idle(asked.from)
             {
-                needed.slots.extend(self.idle_for(now_s, asked.from));
+                needed.slots.extend(self.idle_for(now_s, asked.from, opened));
+                opened += 1;
             }
             if !self.may_change(asked.payload, signer) {
                 continue;

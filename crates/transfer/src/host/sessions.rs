@@ -3,13 +3,14 @@
 //!
 //! Sessions are limited by address, by network (an IPv4 address, a /64 of IPv6), and by what is left: strangers leave a
 //! quarter to trusted sources and to networks that have changed something for a day or longer, and one network of
-//! strangers has at most one in 64 of those that are free for them. A session that was idle for long is closed when its
-//! place is needed; the journal has that as any other closing, and its token is never taken again.
+//! strangers has at most one in 64 of those that are free for them; a /48 of IPv6 has four times as many. A session that
+//! was idle for long is closed when its place is needed, and one of strangers in which nothing was done after seconds;
+//! the journal has that as any other closing, and its token is never taken again.
 
 use super::{Host, NoRoom};
 use crate::entry::Entry;
-use crate::ledger::{Address, Session, network_of};
-use lineside_fastpath::challenge::CHALLENGE_S;
+use crate::ledger::{Address, Session, network_of, site_of};
+use lineside_fastpath::challenge::{CHALLENGE_S, UNUSED_S};
 use lineside_fastpath::{Asked, Range, Source};
 use lineside_journal::Disk;
 use lineside_wire::{
@@ -24,6 +25,8 @@ use zerocopy::{FromZeros, IntoBytes};
 const RESERVED: u32 = 4;
 /// Divisor of the sessions that are free for strangers: one network of them has at most one part of this many.
 const STRANGERS_SHARE: u32 = 64;
+/// Networks' worth of sessions that one site of strangers has: a /48 of IPv6, which has 65,536 networks.
+const SITE_NETWORKS: usize = 4;
 /// Challenges that are known to be used up: further sessions wait until these are too old to be sent back.
 const SPENT_MAX: usize = 1 << 16;
 
@@ -176,7 +179,12 @@ pub struct SessionUse {
 impl<D: Disk> Host<D> {
     /// Returns the use of the sessions at the time `now_s`.
     pub fn session_use(&self, now_s: u64) -> SessionUse {
-        let has_idle = || self.oldest(now_s, |_| true).is_some();
+        let has_idle = || {
+            self.unused(now_s)
+                .next()
+                .or(self.oldest(now_s, |_| true))
+                .is_some()
+        };
         SessionUse {
             most: self.ledger.limits().sessions,
             open: self.ledger.session_count(),
@@ -270,7 +278,7 @@ impl<D: Disk> Host<D> {
         }
         self.reserve_all(3 * 128)?;
         if !self.has_session_for(from)
-            && let Some(idle) = self.idle_for(now_s, from).filter(|slot| self.may_close(*slot))
+            && let Some(idle) = self.idle_for(now_s, from, 0).filter(|slot| self.may_close(*slot))
         {
             self.close_session(idle);
         }
@@ -316,24 +324,54 @@ impl<D: Disk> Host<D> {
     }
 
     fn is_below_limits(&self, from: Source) -> bool {
+        self.limit_reached(from).is_none()
+    }
+
+    /// The first and last network of those that have as many sessions as they may, if `from` is of them.
+    fn limit_reached(&self, from: Source) -> Option<(Address, Address)> {
         let (address, policy) = (from.address_bytes(), &self.sessions.policy);
         let network = network_of(&address);
         let own = self.ledger.sessions_of_network(&network);
         let is_known = self.is_known(from);
         let share = (self.free_for(is_known) / STRANGERS_SHARE).max(1) as usize;
-        self.ledger.sessions_of(&address) < policy.per_source
-            && (network == address || own < policy.per_network)
-            && (is_known || own < share)
+        let is_network_full = self.ledger.sessions_of(&address) >= policy.per_source
+            || (network != address && own >= policy.per_network)
+            || (!is_known && own >= share);
+        if is_network_full {
+            return Some((network, network));
+        }
+        let site = site_of(&address);
+        let of_site = SITE_NETWORKS * share.min(policy.per_network);
+        (site != address && !is_known && self.ledger.sessions_of_site(&site) >= of_site).then(|| {
+            let mut last = [0xff; 16];
+            last[..6].copy_from_slice(&site[..6]);
+            (site, last)
+        })
     }
 
-    /// The session that is to be closed so that this source gets one: the one that was idle for the longest, of all
-    /// sessions or, where it has as many as it may, of its own network.
-    pub(super) fn idle_for(&self, now_s: u64, from: Source) -> Option<u32> {
-        let own = network_of(&from.address_bytes());
-        match self.is_below_limits(from) {
-            true => self.oldest(now_s, |_| true),
-            false => self.oldest(now_s, |opener| network_of(opener) == own),
-        }
+    /// The session that is to be closed so that this source gets one, after `before` others: the oldest one in which
+    /// nothing was done, else the one that was idle for the longest; of all sessions or, where it has as many as it
+    /// may, of its own network or site.
+    pub(super) fn idle_for(&self, now_s: u64, from: Source, before: usize) -> Option<u32> {
+        let Some((first, last)) = self.limit_reached(from) else {
+            return self
+                .unused(now_s)
+                .nth(before)
+                .or_else(|| self.oldest(now_s, |_| true));
+        };
+        let oldest = self.ledger.unused_sessions_of(first, last).min();
+        oldest
+            .filter(|(opened_s, _)| is_unused_long(*opened_s, now_s))
+            .map(|(_, slot)| slot)
+            .or_else(|| self.oldest(now_s, |opener| (first..=last).contains(&network_of(opener))))
+    }
+
+    /// Sessions of strangers in which nothing was done for some seconds, the oldest first.
+    fn unused(&self, now_s: u64) -> impl Iterator<Item = u32> {
+        let old = self.ledger.unused_sessions();
+        let old = old.take_while(move |(opened_s, _)| is_unused_long(*opened_s, now_s));
+        old.map(|(_, slot)| slot)
+            .filter(|slot| !self.opener(*slot).is_some_and(|opener| self.is_known(opener)))
     }
 
     /// Whether this source is granted a session only if one is closed.
@@ -383,6 +421,10 @@ impl<D: Disk> Host<D> {
         };
         operations as u64 <= given_back || (is_fair && operations as u64 <= free)
     }
+}
+
+fn is_unused_long(opened_s: u64, now_s: u64) -> bool {
+    now_s.saturating_sub(opened_s) >= UNUSED_S
 }
 
 fn granted(body: &SessionBody, slot: u32, token: u64, sequence: u64) -> SessionBody {

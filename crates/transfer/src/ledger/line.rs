@@ -191,5 +191,8 @@ impl Ledger {
             }
             session.missing = record.count.saturating_sub(record.index + 1);
         }
+        if record.index != 0 {
+            self.sessions.used(slot, &[outcome], clock_s);
+        }
     }
 }

@@ -20,7 +20,16 @@ pub type Address = [u8; 16];
 
 /// Returns the network that an address is counted with: an IPv4 address itself, or the /64 of an IPv6 address.
 pub fn network_of(address: &Address) -> Address {
-    match network::network_of(Ipv6Addr::from(*address).into()) {
+    mapped(network::network_of(Ipv6Addr::from(*address).into()))
+}
+
+/// Returns the site of an address: an IPv4 address itself, or the /48 of an IPv6 address.
+pub fn site_of(address: &Address) -> Address {
+    mapped(network::site_of(Ipv6Addr::from(*address).into()))
+}
+
+fn mapped(address: IpAddr) -> Address {
+    match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
         IpAddr::V6(v6) => v6.octets(),
     }
@@ -33,9 +42,9 @@ pub struct Session {
     pub token: u64,
     /// Who opened it: an IPv6 address, or an IPv4 one mapped into it.
     pub opener: Address,
-    /// Time of its last packet, or of its opening: seconds since 1970, as the journal has it.
+    /// Time of its last packet; of its opening while nothing was done in it: seconds since 1970, as the journal has it.
     pub last_s: u64,
-    /// Time at which its network was last noted to have changed something; 0: never.
+    /// Time at which its network was last noted to have changed something; 0: nothing was done in this session.
     pub noted_s: u64,
     /// Of its last packet; 0: none yet.
     pub sequence: u64,
@@ -76,6 +85,11 @@ pub(super) struct Sessions {
     free: BTreeSet<u32>,
     by_address: HashMap<Address, u32>,
     by_network: HashMap<Address, Share>,
+    by_site: HashMap<Address, u32>,
+    /// Sessions in which nothing was done: the time of their opening, and the slot.
+    unused: BTreeSet<(u64, u32)>,
+    /// The same by the opener's network.
+    unused_by_network: BTreeSet<(Address, u64, u32)>,
     large_results: u64,
     pub(super) history: History,
 }
@@ -107,6 +121,12 @@ impl Sessions {
         share.sessions += 1;
         share.large_results += large(&session.outcomes);
         self.large_results += large(&session.outcomes);
+        *self.by_site.entry(site_of(&session.opener)).or_default() += 1;
+        if session.noted_s == 0 {
+            self.unused.insert((session.last_s, slot));
+            let network = network_of(&session.opener);
+            self.unused_by_network.insert((network, session.last_s, slot));
+        }
         self.slots[slot as usize] = session;
     }
 
@@ -120,12 +140,12 @@ impl Sessions {
         }
         self.free.insert(slot);
         let network = network_of(&session.opener);
-        if let Some(count) = self.by_address.get_mut(&session.opener) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_address.remove(&session.opener);
-            }
+        if session.noted_s == 0 {
+            self.unused.remove(&(session.last_s, slot));
+            self.unused_by_network.remove(&(network, session.last_s, slot));
         }
+        one_less(&mut self.by_address, &session.opener);
+        one_less(&mut self.by_site, &site_of(&session.opener));
         if let Some(share) = self.by_network.get_mut(&network) {
             share.sessions -= 1;
             share.large_results -= large(&session.outcomes);
@@ -153,12 +173,36 @@ impl Sessions {
         session.outcomes.clear();
         session.outcomes.extend_from_slice(outcomes);
         (session.sequence, session.sum, session.missing) = (sequence, sum, 0);
-        session.last_s = now_s;
-        if now_s >= session.noted_s.saturating_add(NOTE_S)
-            && outcomes.iter().any(|outcome| outcome.code == Code::Done)
-        {
-            session.noted_s = now_s;
+        self.used(slot, outcomes, now_s);
+    }
+
+    /// A session's packet had these outcomes, or these more.
+    pub(super) fn used(&mut self, slot: u32, outcomes: &[Outcome], now_s: u64) {
+        let Some(session) = self.slots.get_mut(slot as usize) else {
+            return;
+        };
+        let is_done = outcomes.iter().any(|outcome| outcome.code == Code::Done);
+        if is_done && session.noted_s == 0 {
+            self.unused.remove(&(session.last_s, slot));
+            let network = network_of(&session.opener);
+            self.unused_by_network.remove(&(network, session.last_s, slot));
+        }
+        if is_done && (session.noted_s == 0 || now_s >= session.noted_s.saturating_add(NOTE_S)) {
+            session.noted_s = now_s.max(1);
             self.history.note(network_of(&session.opener), now_s);
+        }
+        // Refused packets do not keep a session in which nothing was done.
+        if session.noted_s != 0 {
+            session.last_s = now_s;
+        }
+    }
+}
+
+fn one_less(counts: &mut HashMap<Address, u32>, key: &Address) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
         }
     }
 }
@@ -207,6 +251,23 @@ impl Ledger {
     pub fn sessions_of_network(&self, network: &Address) -> usize {
         let share = self.sessions.by_network.get(network);
         share.map_or(0, |share| share.sessions as usize)
+    }
+
+    /// Sessions that a site ([`site_of`]) has open.
+    pub fn sessions_of_site(&self, site: &Address) -> usize {
+        self.sessions.by_site.get(site).copied().unwrap_or(0) as usize
+    }
+
+    /// Sessions in which nothing was done, with the time of their opening: the oldest first.
+    pub fn unused_sessions(&self) -> impl Iterator<Item = (u64, u32)> {
+        self.sessions.unused.iter().copied()
+    }
+
+    /// The same of the networks from `first` to `last`: one network after the other.
+    pub fn unused_sessions_of(&self, first: Address, last: Address) -> impl Iterator<Item = (u64, u32)> {
+        let range = (first, 0, 0)..=(last, u64::MAX, u32::MAX);
+        let unused = self.sessions.unused_by_network.range(range);
+        unused.map(|(_, last_s, slot)| (*last_s, *slot))
     }
 
     /// Outcomes of packets of more than [`SMALL_RESULTS`] operations that are kept: of all sessions, and of those of a

@@ -50,6 +50,9 @@ pub struct Session {
     pub opener: Id,
     /// Which of all openings it is of.
     pub opening: u64,
+    pub opened_s: u64,
+    /// Something was done in it.
+    pub is_used: bool,
     pub sequence: u64,
     /// Operations of its last packet, as they came, and what became of them: code, amount, number.
     pub body: Vec<u8>,

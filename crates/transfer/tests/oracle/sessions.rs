@@ -86,6 +86,7 @@ impl Oracle {
                 outcomes.iter_mut().for_each(|outcome| outcome.2 = 0);
             }
             let session = self.sessions.get_mut(&slot).unwrap();
+            session.is_used |= outcomes.iter().any(|outcome| outcome.0 == Code::Done as u16);
             session.sequence = sequence;
             session.body = operations.to_vec();
             session.outcomes = outcomes;
@@ -235,6 +236,11 @@ impl Oracle {
                 None => refused(payload, Status::Unauthorised),
             };
         }
+        if !self.may_open(from)
+            && let Some(unused) = self.gives_way(now_s, from)
+        {
+            self.sessions.remove(&unused);
+        }
         let slot = (0..self.sessions_max).find(|slot| !self.sessions.contains_key(slot));
         let Some(slot) = slot.filter(|_| self.may_open(from)) else {
             return refused(payload, Status::Busy);
@@ -243,6 +249,7 @@ impl Oracle {
         let session = Session {
             opener,
             opening: self.openings,
+            opened_s: now_s,
             ..Session::default()
         };
         self.sessions.insert(slot, session);
@@ -262,6 +269,31 @@ impl Oracle {
         let strangers = rest.saturating_sub(self.sessions_max / 4);
         own < self.sessions_per_source
             && (from.address.is_loopback() || (strangers > 0 && own < (strangers as usize / 64).max(1)))
+    }
+
+    /// The session that is closed for a newcomer: the oldest in which nothing was done for 10 s, of its own address where
+    /// that has as many as it may, else of any but loopback.
+    fn gives_way(&self, now_s: u64, from: Source) -> Option<u32> {
+        let opener = address_of(from);
+        let own = self.sessions.values().filter(|session| session.opener == opener);
+        let rest = self.sessions_max - self.sessions.len() as u32;
+        let share = (rest.saturating_sub(self.sessions_max / 4) as usize / 64).max(1);
+        let most = match from.address.is_loopback() {
+            true => self.sessions_per_source,
+            false => self.sessions_per_source.min(share),
+        };
+        let is_own = own.count() >= most;
+        let is_meant = |session: &Session| match is_own {
+            true => session.opener == opener,
+            false => session.opener[12] != 127,
+        };
+        let unused = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| !session.is_used && now_s >= session.opened_s + 10 && is_meant(session));
+        unused
+            .min_by_key(|(slot, session)| (session.opened_s, **slot))
+            .map(|(slot, _)| *slot)
     }
 
     /// Whether `reply` is what was to be said; what could not be foretold is learnt from it.

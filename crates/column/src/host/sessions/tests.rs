@@ -128,8 +128,8 @@ fn sessions_that_changed_nothing_give_way_soon() {
     }
     assert_eq!(opened, 128);
     let honest = from([192, 0, 2, 9], 7);
-    assert!(open(&sessions, honest, false, 50 + UNUSED_IDLE_S - 1).is_err());
-    assert!(open(&sessions, honest, false, 50 + UNUSED_IDLE_S).is_ok());
+    assert!(open(&sessions, honest, false, 50 + UNUSED_S - 1).is_err());
+    assert!(open(&sessions, honest, false, 50 + UNUSED_S).is_ok());
 }
 
 #[test]
@@ -147,10 +147,10 @@ fn a_site_has_few_sessions_until_they_are_idle_and_a_64_is_one_site() {
     let elsewhere = from(Ipv6Addr::new(0x2001, 0xdb8, 0, 2, 0, 0, 0, 1), 1);
     open(&sessions, elsewhere, false, 5).unwrap();
     assert_eq!(
-        open(&sessions, of(8, 1), false, 4 + UNUSED_IDLE_S).err(),
+        open(&sessions, of(8, 1), false, 4 + UNUSED_S).err(),
         Some(Status::Busy)
     );
-    open(&sessions, of(8, 1), false, 5 + UNUSED_IDLE_S).unwrap();
+    open(&sessions, of(8, 1), false, 5 + UNUSED_S).unwrap();
 }
 
 #[test]
