@@ -231,7 +231,7 @@ def paper_commands(file):
             paper(f"TRANSFER, {20 + bytes_more} bytes, {'IPv6' if v6 else 'IPv4'}", MOVE, 0, 1, 2, 1, balance,
                   filler=zero(bytes_more), v6=v6)
     paper("TRANSFER from an address that may not issue", MOVE, 0, 1, 2, 4, 110, source=STRANGER4)
-    paper("TRANSFER nothing", MOVE, 0, 1, 2, 0, 110)
+    paper("TRANSFER nothing", MOVE, 0, 1, 2, 0, code=BAD)
     paper("TRANSFER more than there is", MOVE, 0, 1, 2, 111, code=INSUFFICIENT)
     paper("TRANSFER to oneself", MOVE, 0, 1, 1, 1, code=SAME)
     paper("TRANSFER to nobody", MOVE, 0, 1, 9, 1, code=UNKNOWN)

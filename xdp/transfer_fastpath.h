@@ -137,7 +137,7 @@ __noinline int transfer_paper(struct xdp_md *ctx)
 		return -1;
 	command = bpf_ntohl(packet->command);
 	if (transfer_filler(data, end, found, 1) || command < LS_TRANSFER_COMMAND_CREATE ||
-	    command > LS_TRANSFER_COMMAND_REFER) {
+	    command > LS_TRANSFER_COMMAND_REFER || (command == LS_TRANSFER_COMMAND_TRANSFER && !packet->amount)) {
 		code = LS_TRANSFER_CODE_BAD_COMMAND;
 	} else if (command == LS_TRANSFER_COMMAND_REFER) {
 		__u64 id[2] = { 0, (__u64)packet->source << 32 };

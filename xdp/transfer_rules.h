@@ -59,8 +59,8 @@ static __always_inline enum ls_transfer_code transfer_alone(__u32 command, struc
 }
 
 /*
- * Whether an operation is one at all, and plain: commands and the fields that must be zero. Only asked of operations
- * whose flags and contract are 0.
+ * Whether an operation is one at all, and plain: commands, the fields that must be zero, and the amount of a transfer,
+ * which must not. Only asked of operations whose flags and contract are 0.
  */
 static __always_inline int transfer_is_operation(const struct ls_operation *operation)
 {
@@ -70,6 +70,8 @@ static __always_inline int transfer_is_operation(const struct ls_operation *oper
 
 	if (command < LS_TRANSFER_COMMAND_CREATE || command > LS_TRANSFER_COMMAND_UNFREEZE ||
 	    command == LS_TRANSFER_COMMAND_REFER)
+		return 0;
+	if (command == LS_TRANSFER_COMMAND_TRANSFER && !operation->amount)
 		return 0;
 	if (command != LS_TRANSFER_COMMAND_TRANSFER && command != LS_TRANSFER_COMMAND_CREATE)
 		zero |= destination[0] | destination[1];

@@ -31,7 +31,10 @@ pub(super) enum Admission<T> {
     Replace(T),
     /// Its own client has as many places as one client may have.
     OwnLimit,
-    /// All places are taken, and none by a client that has more than others.
+    /// All places are taken, and no client has more than its own would have. A new client would still get a place from
+    /// one that has several, so this does not show that new clients are refused.
+    NoneMore,
+    /// All places are taken, its client has none, and no other client has several.
     Full,
 }
 
@@ -65,7 +68,11 @@ pub(super) fn admit<T: Copy>(held: &[Held<T>], network: IpAddr, now: Instant) ->
         Some(crowd) => oldest(&|one| one.network == crowd),
         None => oldest(&|one| now.saturating_duration_since(one.used) >= IDLE),
     };
-    victim.map_or(Admission::Full, Admission::Replace)
+    match victim {
+        Some(token) => Admission::Replace(token),
+        None if own > 0 => Admission::NoneMore,
+        None => Admission::Full,
+    }
 }
 
 #[cfg(test)]
@@ -120,6 +127,32 @@ mod tests {
             "it is idle"
         );
         let pairs = held(&[2; PLACES / 2], now);
-        assert_eq!(admit(&pairs, network("10.0.0.1"), now), Admission::Full);
+        assert_eq!(admit(&pairs, network("10.0.0.1"), now), Admission::NoneMore);
+    }
+
+    /// What an attacker with many addresses is refused is no sign that a new client would be.
+    #[test]
+    fn full_is_said_only_where_a_new_client_is_refused() {
+        let (begin, clients) = (Instant::now(), 40);
+        let address = |client: usize| network(&format!("10.0.0.{}", client + 1));
+        let mut open: Vec<Held<usize>> = Vec::new();
+        for attempt in 0..5_600 {
+            let now = begin + Duration::from_millis(attempt as u64);
+            let from = address(attempt % clients);
+            match admit(&open, from, now) {
+                Admission::Full => panic!("attempt {attempt}"),
+                Admission::OwnLimit | Admission::NoneMore => continue,
+                Admission::Free => {}
+                Admission::Replace(token) => open.retain(|one| one.token != token),
+            }
+            open.push(Held {
+                token: attempt,
+                network: from,
+                used: now,
+            });
+        }
+        assert_eq!(open.len(), PLACES);
+        let newcomer = admit(&open, network("192.0.2.1"), begin + Duration::from_secs(6));
+        assert!(matches!(newcomer, Admission::Replace(_)), "{newcomer:?}");
     }
 }

@@ -248,6 +248,10 @@ impl Streams {
                 Admission::Free => {}
                 Admission::Replace(token) => self.close(token),
                 Admission::OwnLimit => continue,
+                Admission::NoneMore => {
+                    self.shared.counts.connections_refused.fetch_add(1, Relaxed);
+                    continue;
+                }
                 Admission::Full => {
                     self.shared.counts.connections_refused.fetch_add(1, Relaxed);
                     self.shared.refused_ns.store(lease::now_ns(), Relaxed);

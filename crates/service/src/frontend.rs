@@ -98,7 +98,7 @@ pub fn stall_problem(service: &str, socket: &SocketDatapath, stall: Duration) ->
 }
 
 /// Adds the use of the places for TCP connections, where the service has any: a warning where four of five are taken,
-/// and a problem where a client was refused within the last [`RECENT`].
+/// and a problem where a new client was refused within the last [`RECENT`].
 fn add_connections(status: &mut ServiceStatus, socket: &SocketDatapath, out: &mut StatusBuilder) {
     let Some(places) = socket.connection_places() else {
         return;

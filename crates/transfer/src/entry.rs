@@ -83,6 +83,24 @@ pub enum Entry {
         /// Number of the operations after those, each of which was answered `busy`.
         rest: u16,
     },
+    /// A packet of a session of which some operations were done and others refused, without the latter: refused
+    /// operations change nothing, and a linked chain is done whole or not at all.
+    Partly {
+        /// The session.
+        slot: u32,
+        /// Its sequence.
+        sequence: u64,
+        /// The host's clock: seconds since 1970.
+        now_s: u64,
+        /// Sum of all its operations, as of [`crate::native::sum`].
+        sum: u64,
+        /// Codes of all its operations.
+        codes: Vec<Code>,
+        /// The operations that were done, as they came.
+        operations: Vec<Operation>,
+        /// What became of them.
+        outcomes: Vec<Outcome>,
+    },
     /// A request in the paper's format that the fast path refused, and whose transaction id its account keeps: the
     /// short form of its [`Entry::Line`].
     PaperRefused {
@@ -117,6 +135,7 @@ impl Entry {
             Self::Refused { .. } => 12,
             Self::Time { .. } => 13,
             Self::PaperRefused { .. } => 14,
+            Self::Partly { .. } => 15,
         }
     }
 
@@ -154,6 +173,7 @@ impl Entry {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::with_capacity(match self {
             Self::Execute { operations, .. } => Self::execute_bytes_max(operations.len()),
+            Self::Partly { codes, .. } => Self::execute_bytes_max(codes.len()),
             _ => 256,
         });
         match self {
@@ -218,6 +238,26 @@ impl Entry {
                 }
                 put_codes(&mut out, codes, *rest);
             }
+            Self::Partly {
+                slot,
+                sequence,
+                now_s,
+                sum,
+                codes,
+                operations,
+                outcomes,
+            } => {
+                out.u32(*slot);
+                for word in [sequence, now_s, sum] {
+                    out.u64(*word);
+                }
+                put_codes(&mut out, codes, 0);
+                out.bytes(operations.as_bytes());
+                for outcome in outcomes {
+                    out.u64(outcome.amount);
+                    out.u64(outcome.number);
+                }
+            }
             Self::Time { now_s } => out.u64(*now_s),
             Self::PaperRefused {
                 request,
@@ -269,7 +309,7 @@ impl Entry {
             12 => {
                 let slot = input.u32()?;
                 let [sequence, now_s, sum] = [input.u64()?, input.u64()?, input.u64()?];
-                let (codes, rest) = codes(&mut input)?;
+                let (codes, rest) = codes(&mut input, |code| code != Code::Done)?;
                 Self::Refused {
                     slot,
                     sequence,
@@ -285,6 +325,7 @@ impl Entry {
                 code: Code::from_code(input.u16()?).filter(|code| *code != Code::Done)?,
                 version: input.u64()?,
             },
+            15 => partly(&mut input)?,
             _ => return None,
         };
         input.is_empty().then_some(entry)
@@ -305,6 +346,33 @@ fn execute(input: &mut Reader<'_>, signed: Option<Box<SignedHead>>) -> Option<En
         operations: <[Operation]>::ref_from_bytes(bytes).ok()?.to_vec(),
         outcomes: (0..count).map(|_| outcome(input)).collect::<Option<_>>()?,
         signed,
+    })
+}
+
+fn partly(input: &mut Reader<'_>) -> Option<Entry> {
+    let slot = input.u32()?;
+    let [sequence, now_s, sum] = [input.u64()?, input.u64()?, input.u64()?];
+    let (codes, rest) = codes(input, |_| true)?;
+    let done = codes.iter().filter(|code| **code == Code::Done).count();
+    if rest != 0 || done == 0 || done == codes.len() {
+        return None;
+    }
+    let operations = input.take(done * size_of::<Operation>())?;
+    let outcome = |_| {
+        Some(Outcome {
+            amount: input.u64()?,
+            number: input.u64()?,
+            ..Outcome::refused(Code::Done)
+        })
+    };
+    Some(Entry::Partly {
+        slot,
+        sequence,
+        now_s,
+        sum,
+        codes,
+        operations: <[Operation]>::ref_from_bytes(operations).ok()?.to_vec(),
+        outcomes: (0..done).map(outcome).collect::<Option<_>>()?,
     })
 }
 
@@ -359,9 +427,9 @@ fn put_codes(out: &mut Writer, codes: &[Code], rest: u16) {
     }
 }
 
-/// The codes of a packet, and the number of its further operations; `None`: these are none, or not written as
-/// [`put_codes`] does.
-fn codes(input: &mut Reader<'_>) -> Option<(Vec<Code>, u16)> {
+/// The codes of a packet, each of which `may` be there, and the number of its further operations; `None`: these are none,
+/// or not written as [`put_codes`] does.
+fn codes(input: &mut Reader<'_>, may: impl Fn(Code) -> bool) -> Option<(Vec<Code>, u16)> {
     let word = input.u16()?;
     let (form, all) = (word & (IN_RUNS | REST_IS_BUSY), word & !(IN_RUNS | REST_IS_BUSY));
     if !(1..=TRANSFER_OPERATIONS_MAX).contains(&usize::from(all)) {
@@ -373,7 +441,7 @@ fn codes(input: &mut Reader<'_>) -> Option<(Vec<Code>, u16)> {
         _ => return None,
     };
     let count = usize::from(all - rest);
-    let code = |byte: u8| Code::from_code(byte.into()).filter(|code| *code != Code::Done);
+    let code = |byte: u8| Code::from_code(byte.into()).filter(|code| may(*code));
     let mut codes = Vec::with_capacity(count);
     if form != IN_RUNS {
         for byte in input.take(count.div_ceil(2))? {

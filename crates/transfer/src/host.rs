@@ -477,14 +477,12 @@ impl<D: Disk> Host<D> {
         let (slot, sequence) = (head.slot.get(), head.sequence.get());
         self.reserve(Entry::execute_bytes_max(operations.len()))?;
         let (store, issuer_keys) = (&self.store, &self.issuer_keys);
-        let permitted = |index: usize, source: Option<&Account>| match packet.may(
-            &operations[index],
-            source,
-            store,
-            issuer_keys,
-        ) {
-            true => Ok(()),
-            false => Err(Code::Unauthorised),
+        let permitted = |index: usize, source: Option<&Account>| {
+            native::check(&operations[index])?;
+            match packet.may(&operations[index], source, store, issuer_keys) {
+                true => Ok(()),
+                false => Err(Code::Unauthorised),
+            }
         };
         let mut outcomes = self.ledger.run(operations, permitted, now_s);
         let done = outcomes
@@ -516,6 +514,22 @@ impl<D: Disk> Host<D> {
                 sum,
                 codes: outcomes[..kept].iter().map(|outcome| outcome.code).collect(),
                 rest: (outcomes.len() - kept) as u16,
+            });
+            return Ok(Some(outcomes));
+        }
+        // A signature is over all operations, so that those of a signed packet are kept.
+        if done < outcomes.len() && by.is_none() {
+            let both = operations.iter().zip(&outcomes);
+            let both = both.filter(|(_, outcome)| outcome.code == Code::Done);
+            let (done, done_outcomes) = both.map(|(operation, outcome)| (*operation, *outcome)).unzip();
+            self.append(&Entry::Partly {
+                slot,
+                sequence,
+                now_s,
+                sum,
+                codes: outcomes.iter().map(|outcome| outcome.code).collect(),
+                operations: done,
+                outcomes: done_outcomes,
             });
             return Ok(Some(outcomes));
         }

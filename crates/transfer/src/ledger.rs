@@ -232,7 +232,7 @@ impl Ledger {
     pub fn paper(&mut self, request: &PaperRequest, may_refuse: bool) -> (PaperAnswer, bool) {
         self.step += 1;
         let source = request.source_id();
-        let outcome = request.command().and_then(|command| match command {
+        let outcome = request.command_in_journal().and_then(|command| match command {
             TRANSFER_COMMAND_CREATE => self.create(&source, request.amount.into(), [0; 16], PAPER_LIMIT),
             TRANSFER_COMMAND_ISSUE => self.issue(&source, request.amount.into(), PAPER_LIMIT),
             _ => self.plain(
@@ -265,7 +265,7 @@ impl Ledger {
     // ---- sessions ----
 
     /// Executes the next packet of a session. `permitted` says of each operation, and of its source as it is then,
-    /// whether its sender may do it; `now_s` is the time that the journal has of it.
+    /// whether its sender may do it, by the rules of the time when it was asked for; `now_s` is the time that the journal has of it.
     pub fn execute(
         &mut self,
         slot: u32,
@@ -339,7 +339,7 @@ impl Ledger {
             let outcome = match (failed, open) {
                 (Some(_), _) => Err(Code::LinkedFailed),
                 (None, true) => Err(Code::BadCommand),
-                (None, false) => native::check(operation)
+                (None, false) => native::check_form(operation)
                     .and_then(|()| permitted(index, self.account(&AccountId(operation.source))))
                     .and_then(|()| self.one(operation, now_s)),
             };

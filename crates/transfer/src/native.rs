@@ -73,11 +73,27 @@ fn execute(body: &[u8]) -> Option<(&ExecuteHead, &[Operation])> {
     (counted && head.durability.get() == 0).then_some((head, operations))
 }
 
-/// Whether an operation is one at all.
+/// Checks an operation that is asked for: whether it is one at all, and moves something if it is a transfer. One of
+/// nothing would cost its sender nothing and be kept for ever.
 ///
 /// # Errors
 /// `bad_command`.
 pub fn check(operation: &Operation) -> Result<(), Code> {
+    let is_of_nothing = operation.command == TRANSFER_COMMAND_TRANSFER
+        && operation.contract.get() == TRANSFER_CONTRACT_PLAIN
+        && operation.amount.get() == 0;
+    match is_of_nothing {
+        true => Err(Code::BadCommand),
+        false => check_form(operation),
+    }
+}
+
+/// Checks whether an operation is one at all. Journals of earlier versions hold plain transfers of nothing that were
+/// done, and a replay does them again.
+///
+/// # Errors
+/// `bad_command`.
+pub(crate) fn check_form(operation: &Operation) -> Result<(), Code> {
     let transfer = operation.command == TRANSFER_COMMAND_TRANSFER;
     let known = (TRANSFER_COMMAND_CREATE..=TRANSFER_COMMAND_TRANSFER).contains(&operation.command)
         || (TRANSFER_COMMAND_FREEZE..=TRANSFER_COMMAND_UNFREEZE).contains(&operation.command);
@@ -93,7 +109,6 @@ pub fn check(operation: &Operation) -> Result<(), Code> {
         && (contract == TRANSFER_CONTRACT_PENDING || operation.timeout_s.get() == 0)
         && operation.code.get() == 0
         && operation.number.get() == 0;
-    // One of nothing would cost its sender nothing and be kept for ever.
     let sets_aside = contract != TRANSFER_CONTRACT_PENDING || operation.amount.get() != 0;
     if known && contracted && padded && sets_aside && operation.flags & !TRANSFER_FLAG_LINKED == 0 {
         Ok(())

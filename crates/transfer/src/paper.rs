@@ -3,8 +3,8 @@
 use crate::AccountId;
 use crate::native::Sink;
 use lineside_wire::{
-    PaperTransfer, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_REFER, TRANSFER_PAPER_BYTES_MAX,
-    TRANSFER_PAPER_BYTES_MIN, TRANSFER_PAPER_REFUSED, TransferCode as Code,
+    PaperTransfer, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER,
+    TRANSFER_PAPER_BYTES_MAX, TRANSFER_PAPER_BYTES_MIN, TRANSFER_PAPER_REFUSED, TransferCode as Code,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -66,11 +66,22 @@ impl PaperRequest {
         self.command & TRANSFER_PAPER_REFUSED != 0
     }
 
-    /// The command, if it is one and nothing else is wrong.
+    /// The command, if it is one and nothing else is wrong. A TRANSFER of nothing is wrong.
     ///
     /// # Errors
     /// `bad_command`.
     pub fn command(&self) -> Result<u8, Code> {
+        match self.command_in_journal() {
+            Ok(TRANSFER_COMMAND_TRANSFER) if self.amount == 0 => Err(Code::BadCommand),
+            command => command,
+        }
+    }
+
+    /// The same of a request that was executed. Journals of earlier versions hold transfers of nothing.
+    ///
+    /// # Errors
+    /// `bad_command`.
+    pub(crate) fn command_in_journal(&self) -> Result<u8, Code> {
         let known = u32::from(TRANSFER_COMMAND_CREATE)..=u32::from(TRANSFER_COMMAND_REFER);
         if self.filled_with_zeros && known.contains(&self.command) {
             Ok(self.command as u8)

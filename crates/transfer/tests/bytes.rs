@@ -105,6 +105,35 @@ fn entry() -> impl Strategy<Value = Entry> {
                 }
             }
         ),
+        (
+            any::<u32>(),
+            any::<[u64; 3]>(),
+            vec(refusal(), 1..40),
+            vec((operation(), any::<[u64; 2]>()), 1..6),
+            any::<prop::sample::Index>()
+        )
+            .prop_map(|(slot, [sequence, now_s, sum], mut codes, done, at)| {
+                let at = at.index(codes.len() + 1);
+                codes.splice(at..at, std::iter::repeat_n(Code::Done, done.len()));
+                let outcome = |[amount, number]: [u64; 2]| Outcome {
+                    amount,
+                    number,
+                    ..Outcome::refused(Code::Done)
+                };
+                let (operations, outcomes) = done
+                    .into_iter()
+                    .map(|(operation, words)| (operation, outcome(words)))
+                    .unzip();
+                Entry::Partly {
+                    slot,
+                    sequence,
+                    now_s,
+                    sum,
+                    codes,
+                    operations,
+                    outcomes,
+                }
+            }),
         any::<u64>().prop_map(|now_s| Entry::Time { now_s }),
         (any::<[u32; 4]>(), any::<u8>(), refusal(), any::<u64>()).prop_map(
             |([id, source, to, amount], command, code, version)| Entry::PaperRefused {

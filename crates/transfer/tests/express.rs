@@ -494,7 +494,7 @@ fn nothing_is_executed_on_a_ledger_that_the_disk_keeps_behind_fastpath() {
     // Until the fast path is ahead of a journal that takes no more.
     while line.host.unjournaled() == 0 {
         for _ in 0..8 {
-            line.paper(TRANSFER, 0, 1, 2, 0);
+            line.paper(ISSUE, 0, 2, 0, 0);
         }
         line.host.tick(NOW_S);
     }

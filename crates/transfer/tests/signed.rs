@@ -141,16 +141,16 @@ fn only_its_owner_moves_what_an_account_holds() {
     assert_eq!(
         ask(
             &mut server,
-            &alice.packet(session, 4, &[operation(TRANSFER, 3, 1, 0)])
+            &alice.packet(session, 4, &[operation(TRANSFER, 3, 1, 1)])
         )
         .1,
-        [(Code::Unauthorised, 0)],
+        [(Code::Unauthorised, 1)],
         "an account without owner is nobody's"
     );
     assert_eq!(
         ask(
             &mut server,
-            &alice.packet(session, 4, &[operation(TRANSFER, 9, 1, 0)])
+            &alice.packet(session, 4, &[operation(TRANSFER, 9, 1, 1)])
         ),
         (0, vec![(Code::UnknownAccount, 0)]),
         "it may become hers: the refusal stands"

@@ -106,7 +106,7 @@ fn old_blocks<D: Disk>(
                 old.push(Old { number, begins });
             }
             Some(Entry::Block(_)) => return Ok((old, begins.unwrap_or(record.lsn))),
-            Some(Entry::Paper { .. } | Entry::Execute { .. } | Entry::Line(_)) => {
+            Some(Entry::Paper { .. } | Entry::Execute { .. } | Entry::Partly { .. } | Entry::Line(_)) => {
                 begins.get_or_insert(record.lsn);
             }
             _ => {}
@@ -161,6 +161,9 @@ pub(super) fn put_leaves(entry: &Entry, next: &mut u64, leaves: &mut Vec<[u8; LE
             leaves.push(settlement::paper_leaf(request, answer, *next));
         }
         Entry::Execute {
+            operations, outcomes, ..
+        }
+        | Entry::Partly {
             operations, outcomes, ..
         } => {
             let done = operations.iter().zip(outcomes);

@@ -345,11 +345,15 @@ impl Ledger {
         }
     }
 
+    /// Returns whether a session is open and this is the sequence of its next packet.
+    pub(crate) fn is_next(&self, slot: u32, sequence: u64) -> bool {
+        self.session(slot)
+            .is_some_and(|session| sequence == session.sequence + 1)
+    }
+
     /// Keeps that a session's next packet was refused, each operation of it by its code. `false`: it is not its next.
     pub fn refused(&mut self, slot: u32, sequence: u64, sum: u64, codes: &[Code], now_s: u64) -> bool {
-        let is_next = self
-            .session(slot)
-            .is_some_and(|session| sequence == session.sequence + 1);
+        let is_next = self.is_next(slot, sequence);
         if is_next {
             self.time(now_s);
             let outcomes: Vec<Outcome> = codes.iter().copied().map(Outcome::refused).collect();

@@ -244,7 +244,7 @@ impl Oracle {
             reply
         };
         let known = (1..=4).contains(&command) && payload[20..].iter().all(|byte| *byte == 0);
-        if !known {
+        if !known || (command == u32::from(TRANSFER) && amount == 0) {
             return Said::Reply(say(Err(Code::BadCommand)));
         }
         let (source, destination) = (paper_id(u32_at(payload, 8)), paper_id(u32_at(payload, 12)));

@@ -206,7 +206,8 @@ fn is_well_formed(operation: &[u8]) -> bool {
     let fits = match (command, contract) {
         (CREATE, 0) => timeout_is_zero,
         (ISSUE, 0) => destination_is_zero && timeout_is_zero,
-        (TRANSFER, 0 | 2) => timeout_is_zero,
+        (TRANSFER, 0) => !amount_is_zero && timeout_is_zero,
+        (TRANSFER, 2) => timeout_is_zero,
         (TRANSFER, 1) => !amount_is_zero,
         (TRANSFER, 3) => amount_is_zero && timeout_is_zero,
         (FREEZE | UNFREEZE, 0) => destination_is_zero && amount_is_zero && timeout_is_zero,
