@@ -2,6 +2,7 @@
 
 mod transfer_server;
 
+use lineside_transfer::client::Session;
 use lineside_wire::{
     ExecuteHead, Operation, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_TRANSFER as TRANSFER,
     TRANSFER_OP_EXECUTE, TRANSFER_OPERATIONS_MAX, TransferCode as Code, native,
@@ -11,6 +12,8 @@ use std::net::{SocketAddr, TcpStream};
 use tempfile::TempDir;
 use transfer_server::{PATIENCE, Server, operation};
 use zerocopy::{FromBytes, IntoBytes};
+
+const JOURNAL: &str = "lineside_transfer_journal_bytes_total";
 
 /// Sends one packet over a connection of its own and returns the reply, which is as long.
 fn ask_by_stream(server: SocketAddr, packet: &[u8]) -> Vec<u8> {
@@ -22,9 +25,54 @@ fn ask_by_stream(server: SocketAddr, packet: &[u8]) -> Vec<u8> {
     reply
 }
 
+/// A packet of a session, numbered as its next.
+fn packet_of(session: &Session, operations: &[Operation]) -> Vec<u8> {
+    let head = ExecuteHead {
+        token: session.token.into(),
+        sequence: session.next.into(),
+        slot: session.slot.into(),
+        count: (operations.len() as u16).into(),
+        durability: 0.into(),
+    };
+    let body = [head.as_bytes(), operations.as_bytes()].concat();
+    let header = native::request_header(TRANSFER_OP_EXECUTE, 5, body.len() as u16);
+    [header.as_bytes(), &body].concat()
+}
+
+/// Before, such a packet took 79 KB: all of its operations.
+#[test]
+fn the_refused_operations_of_a_large_packet_that_is_done_in_part_cost_little() {
+    let data = TempDir::new().unwrap();
+    let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
+    let mut client = server.client();
+    let mut session = client.open().unwrap();
+    let mut make = [operation(CREATE, 1, 0, 10), operation(CREATE, 2, 0, 0)];
+    make.iter_mut()
+        .for_each(|operation| operation.destination = [0; 16]);
+    client.execute(&mut session, &make).unwrap();
+    let mut operations = vec![operation(TRANSFER, 3, 1, 1); TRANSFER_OPERATIONS_MAX];
+    operations[100] = operation(TRANSFER, 1, 2, 1);
+    let packet = packet_of(&session, &operations);
+    let before = server.metric(JOURNAL);
+    let first = ask_by_stream(server.address, &packet);
+    let bytes = server.metric(JOURNAL) - before;
+    assert!((1..=256).contains(&bytes), "{bytes} bytes");
+    let outcomes = <[Operation]>::ref_from_bytes(&first[40..]).unwrap();
+    for (at, outcome) in outcomes.iter().enumerate() {
+        let code = if at == 100 {
+            Code::Done
+        } else {
+            Code::UnknownAccount
+        };
+        assert_eq!(outcome.code.get(), code as u16, "operation {at}");
+    }
+    drop(server);
+    let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
+    assert_eq!(ask_by_stream(server.address, &packet), first, "after a restart");
+}
+
 #[test]
 fn a_large_packet_refused_for_many_reasons_costs_96_bytes_and_has_one_answer() {
-    const JOURNAL: &str = "lineside_transfer_journal_bytes_total";
     let data = TempDir::new().unwrap();
     let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
     let mut client = server.client();
@@ -46,16 +94,7 @@ fn a_large_packet_refused_for_many_reasons_costs_96_bytes_and_has_one_answer() {
         .cycle()
         .take(TRANSFER_OPERATIONS_MAX)
         .collect();
-    let head = ExecuteHead {
-        token: session.token.into(),
-        sequence: session.next.into(),
-        slot: session.slot.into(),
-        count: (operations.len() as u16).into(),
-        durability: 0.into(),
-    };
-    let body = [head.as_bytes(), operations.as_bytes()].concat();
-    let header = native::request_header(TRANSFER_OP_EXECUTE, 5, body.len() as u16);
-    let packet = [header.as_bytes(), &body].concat();
+    let packet = packet_of(&session, &operations);
     let before = server.metric(JOURNAL);
     let first = ask_by_stream(server.address, &packet);
     let bytes = server.metric(JOURNAL) - before;

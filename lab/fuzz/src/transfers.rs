@@ -305,6 +305,15 @@ fn entries() -> Vec<Entry> {
             request: PaperRequest::new(TRANSFER, 1, 2, 3, 4),
             answer: PaperAnswer::refused(Code::Frozen),
         },
+        Entry::Partly {
+            slot: 0,
+            sequence: 1,
+            now_s: NOW_S,
+            sum: 5,
+            codes: vec![Code::Frozen, Code::Done, Code::Overflow],
+            operations: operations[..1].to_vec(),
+            outcomes: vec![Outcome::refused(Code::Done)],
+        },
         Entry::Execute {
             slot: 0,
             sequence: 1,
@@ -385,7 +394,7 @@ pub fn ledger_seeds() -> Vec<Vec<u8>> {
         pendings: 1 << 20,
     });
     let empty = ledger.to_bytes();
-    ledger.paper(&PaperRequest::new(CREATE, 1, 7, 0, 70));
+    ledger.paper(&PaperRequest::new(CREATE, 1, 7, 0, 70), true);
     ledger.open(1, 5, [6; 16], NOW_S);
     ledger.execute(1, 1, &operations()[..5], |_, _| Ok(()), NOW_S);
     vec![empty, ledger.to_bytes()]
