@@ -145,7 +145,9 @@ impl Line {
         if (20..=22).contains(&payload.len()) {
             let command = u32_at(payload, 0);
             let may = command == u32::from(TRANSFER) || from.address.is_loopback();
-            let writes = (1..=3).contains(&command) && may && payload[20..].iter().all(|byte| *byte == 0);
+            let moves = command != u32::from(TRANSFER) || u32_at(payload, 16) != 0;
+            let is_padded = payload[20..].iter().all(|byte| *byte == 0);
+            let writes = (1..=3).contains(&command) && may && moves && is_padded;
             reply[0] |= 0x80;
             reply[16..20].copy_from_slice(&(Code::Busy as u32).to_be_bytes());
             return (writes && room == 0).then_some(reply);

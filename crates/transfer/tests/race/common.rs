@@ -283,7 +283,8 @@ fn together(
             1 + shared.below(ACCOUNTS.into()) as u32,
         ),
     };
-    let request = PaperRequest::new(command, round as u32, NUMBERED, to, shared.below(100) as u32).to_bytes();
+    let request =
+        PaperRequest::new(command, round as u32, NUMBERED, to, 1 + shared.below(100) as u32).to_bytes();
     let first = if thread == 0 { &packet[..] } else { &request[..] };
     let second = if thread == 0 { &request[..] } else { &packet[..] };
     let said = [first, second].map(|packet| insist(journal, ask, thread, packet));

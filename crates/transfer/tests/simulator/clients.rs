@@ -7,8 +7,8 @@ use crate::oracle::{EXECUTE_HEAD, HEAD, SIGNED_HEAD, is_no_room, u16_at, u32_at,
 use lineside_fastpath::Source;
 use lineside_testkit::Random;
 use lineside_wire::{
-    Status, TRANSFER_OP_CLOSE as CLOSE, TRANSFER_OP_EXECUTE as EXECUTE, TRANSFER_OP_SIGNED as SIGNED,
-    TransferCode as Code,
+    Status, TRANSFER_COMMAND_TRANSFER as TRANSFER, TRANSFER_OP_CLOSE as CLOSE,
+    TRANSFER_OP_EXECUTE as EXECUTE, TRANSFER_OP_SIGNED as SIGNED, TransferCode as Code,
 };
 
 /// The longest payload of a datagram.
@@ -258,7 +258,9 @@ impl Client {
     fn take_paper(&mut self, request: Vec<u8>, reply: &[u8]) -> Result<(), String> {
         let is_refused = u32_at(reply, 0) & 0x8000_0000 != 0;
         let code = if is_refused { u32_at(reply, 16) } else { 0 };
+        let is_of_nothing = u32_at(&request, 0) == u32::from(TRANSFER) && u32_at(&request, 16) == 0;
         if !self.may_be_forgotten
+            && !is_of_nothing
             && [
                 Code::StaleId as u32,
                 Code::IdReused as u32,
@@ -278,6 +280,7 @@ impl Client {
             Code::UnknownAccount as u32,
             Code::StoreFull as u32,
             Code::Unauthorised as u32,
+            Code::BadCommand as u32,
         ];
         self.last = (sources.len() == 1 && !forgets.contains(&code)).then(|| (request, reply.to_vec()));
         Ok(())
