@@ -181,6 +181,7 @@ pub fn conserve(store: &Store, ask: &Ask<'_>, rounds: u64) {
         for thread in 0..2 {
             let (journal, replies, at) = (&journal, &replies, &at);
             scope.spawn(move || {
+                let _end = End(&at[thread]);
                 let mut random = Random(thread as u64 + 1);
                 let mut shared = Random(77);
                 let mut sequence = 0;
@@ -205,6 +206,15 @@ pub fn conserve(store: &Store, ask: &Ask<'_>, rounds: u64) {
     check(&journal, rounds);
 }
 
+/// Ends the rounds of a thread, also when it panics, so that the other thread does not wait for it for ever.
+struct End<'a>(&'a AtomicUsize);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(usize::MAX, SeqCst);
+    }
+}
+
 /// What a thread does for itself.
 fn alone(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, random: &mut Random, sequence: &mut u64) {
     let some = |random: &mut Random| {
@@ -212,7 +222,7 @@ fn alone(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, random: &mut Rando
             1 + random.below(ACCOUNTS.into()) as u32,
             1 + random.below(ACCOUNTS.into()) as u32,
         );
-        (from, to, random.below(1000) as u32)
+        (from, to, 1 + random.below(999) as u32)
     };
     match random.below(4) {
         0 => {
@@ -271,7 +281,7 @@ fn together(
             transfer(
                 1 + shared.below(ACCOUNTS.into()) as u32,
                 1 + shared.below(ACCOUNTS.into()) as u32,
-                shared.below(1000) as u32,
+                1 + shared.below(999) as u32,
             )
         })
         .collect();
@@ -422,7 +432,7 @@ pub fn conserve_beside_claims(store: &Store, ask: &Ask<'_>, claims: &(dyn Claims
                         1 + random.below(ACCOUNTS.into()) as u32,
                         1 + random.below(ACCOUNTS.into()) as u32,
                     );
-                    let amount = random.below(1000) as u32;
+                    let amount = 1 + random.below(999) as u32;
                     let request =
                         PaperRequest::new(TRANSFER_COMMAND_TRANSFER, 0, from, to, amount).to_bytes();
                     match ask(thread, &request) {
@@ -442,7 +452,7 @@ pub fn conserve_beside_claims(store: &Store, ask: &Ask<'_>, claims: &(dyn Claims
                     1 + random.below(ACCOUNTS.into()) as u32,
                 );
                 if from != to {
-                    let record = move_claimed(store, claims, from, to, random.below(50));
+                    let record = move_claimed(store, claims, from, to, 1 + random.below(49));
                     journal.records.lock().expect("records").extend(record);
                     moved += 1;
                 }
