@@ -488,7 +488,7 @@ impl<'a> World<'a> {
                 self.disk.set_capacity_bytes(None);
             }
             5 | 6 => {
-                let more = self.rng.below(20 << 10);
+                let more = self.rng.below(8 << 10);
                 self.note(format!("the disk has {more} bytes left"));
                 self.is_limited = true;
                 self.disk.set_capacity_bytes(Some(self.disk.used_bytes() + more));
