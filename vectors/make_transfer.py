@@ -145,7 +145,7 @@ class File:
         request = struct.pack(">IIIII", command, ident, payer, payee, amount) + filler
         shown = (command, says) if code == DONE else (command | 0x80000000, code)
         reply = struct.pack(">IIIII", shown[0], ident, payer, payee, shown[1]) + bytes(len(filler))
-        known = CREATE <= command <= REFER and not any(filler)
+        known = CREATE <= command <= REFER and not any(filler) and (command != MOVE or amount > 0)
         # In `durable` the fast path refers to what it knows, and sees what is no command.
         by_fastpath = self.is_express or not known or (command == REFER and code in (DONE, OVERFLOW))
         if known and command != REFER and not repeats and code == DONE:
