@@ -265,7 +265,8 @@ impl Ledger {
     // ---- sessions ----
 
     /// Executes the next packet of a session. `permitted` says of each operation, and of its source as it is then,
-    /// whether its sender may do it, by the rules of the time when it was asked for; `now_s` is the time that the journal has of it.
+    /// whether its sender may do it, by the rules of the time when it was asked for. `now_s` is the time that the
+    /// journal has of it.
     pub fn execute(
         &mut self,
         slot: u32,
