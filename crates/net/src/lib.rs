@@ -351,7 +351,8 @@ impl SocketDatapath {
         self.shared.has_streams.then_some(places::PLACES)
     }
 
-    /// Time since a TCP connection of a client that had none was refused because all places were taken; `None`: none was.
+    /// Time since a TCP connection of a client that had none was refused because all places were taken; `None`: none
+    /// was.
     pub fn since_refusal(&self) -> Option<Duration> {
         let refused_ns = self.shared.refused_ns.load(Relaxed);
         (refused_ns > 0).then(|| Duration::from_nanos(lease::now_ns().saturating_sub(refused_ns)))

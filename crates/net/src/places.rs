@@ -31,8 +31,8 @@ pub(super) enum Admission<T> {
     Replace(T),
     /// Its own client has as many places as one client may have.
     OwnLimit,
-    /// All places are taken, and no client has more than its own would have. A new client would still get a place from
-    /// one that has several, so this does not show that new clients are refused.
+    /// All places are taken, and its client has some, but no other client has more than it would have then. A client
+    /// that has none may still get a place, so this does not show that new clients are refused.
     NoneMore,
     /// All places are taken, its client has none, and no other client has several.
     Full,
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(admit(&pairs, network("10.0.0.1"), now), Admission::NoneMore);
     }
 
-    /// What an attacker with many addresses is refused is no sign that a new client would be.
+    /// A refusal of an attacker with many addresses is no sign that a new client would be refused.
     #[test]
     fn full_is_said_only_where_a_new_client_is_refused() {
         let (begin, clients) = (Instant::now(), 40);

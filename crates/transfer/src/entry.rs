@@ -98,7 +98,7 @@ pub enum Entry {
         codes: Vec<Code>,
         /// The operations that were done, as they came.
         operations: Vec<Operation>,
-        /// What became of them.
+        /// Outcomes of these.
         outcomes: Vec<Outcome>,
     },
     /// A request in the paper's format that the fast path refused, and whose transaction id its account keeps: the
@@ -427,7 +427,7 @@ fn put_codes(out: &mut Writer, codes: &[Code], rest: u16) {
     }
 }
 
-/// The codes of a packet, each of which `may` be there, and the number of its further operations; `None`: these are none,
+/// Codes of a packet, each of which `may` be there, and the number of its further operations; `None`: these are none,
 /// or not written as [`put_codes`] does.
 fn codes(input: &mut Reader<'_>, may: impl Fn(Code) -> bool) -> Option<(Vec<Code>, u16)> {
     let word = input.u16()?;

@@ -77,7 +77,7 @@ impl PaperRequest {
         }
     }
 
-    /// The same of a request that was executed. Journals of earlier versions hold transfers of nothing.
+    /// The command of a request in the journal. Journals of earlier versions hold transfers of nothing.
     ///
     /// # Errors
     /// `bad_command`.

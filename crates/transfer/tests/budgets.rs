@@ -1,4 +1,5 @@
-//! Limits of refusals: who uses up a budget loses the answers to his own refused packets, and nobody's valid packets.
+//! Limits of refusals: a client that uses up a budget loses the answers to its refused packets. Valid packets, also its
+//! own, are executed all the same.
 
 mod common;
 

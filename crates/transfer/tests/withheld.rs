@@ -297,7 +297,7 @@ fn a_trusted_source_is_not_limited() {
 }
 
 #[test]
-fn a_withheld_session_is_executed_by_the_host_and_stops_nobody() {
+fn a_withheld_session_is_executed_by_the_host_and_stops_no_other() {
     let disk = SimDisk::new(3);
     let mut line = start(&disk, 1);
     let attacker = stranger(1);

@@ -47,7 +47,7 @@ impl Limiter {
         }
     }
 
-    /// The same, and a debt is paid whole however large it is.
+    /// Takes as [`Limiter::new`] does, but a debt is paid whole, however large it is.
     pub(super) fn with_any_debt(per_s: u32) -> Self {
         Self {
             per_s: per_s.into(),
@@ -133,7 +133,7 @@ impl Budgets {
         }
     }
 
-    /// Forgets what counts no longer.
+    /// Forgets full buckets, and refusals of sessions that are old enough.
     pub(super) fn forget(&mut self, now_s: u64) {
         for limiter in [&mut self.refusals, &mut self.openings, &mut self.unproved] {
             if !limiter.is_idle() {
@@ -183,6 +183,7 @@ impl<D: Disk> Host<D> {
                 .may(&network_of(&from.address_bytes()), now_s)
     }
 
+    /// Charges a session that was opened.
     pub(super) fn charge_opening(&mut self, from: Source, now_s: u64) {
         if !self.sessions.trusts(from) {
             let network = network_of(&from.address_bytes());
@@ -195,6 +196,7 @@ impl<D: Disk> Host<D> {
         self.sessions.trusts(from) || self.budgets.unproved.may(&SHARED, now_s)
     }
 
+    /// Charges a refused packet that proves no source and is in the journal.
     pub(super) fn charge_unproved(&mut self, from: Source, now_s: u64) {
         if !self.sessions.trusts(from) {
             self.budgets.unproved.charge(&SHARED, 1, now_s);

@@ -3,9 +3,9 @@
 //!
 //! Sessions are limited by address, by network (an IPv4 address, a /64 of IPv6), and by what is left: strangers leave a
 //! quarter to trusted sources and to networks that have changed something for a day or longer, and one network of
-//! strangers has at most one in 64 of those that are free for them; a /48 of IPv6 has four times as many. A session that
-//! was idle for long is closed when its place is needed, and one of strangers in which nothing was done after seconds;
-//! the journal has that as any other closing, and its token is never taken again.
+//! strangers has at most one in 64 of those that are free for them; a /48 of IPv6 has four times as many. A session
+//! that was idle for long is closed when its place is needed, and one of strangers in which nothing was done after some
+//! seconds; the journal has that as any other closing, and its token is never taken again.
 
 use super::{Host, NoRoom};
 use crate::entry::Entry;

@@ -88,7 +88,7 @@ pub(super) struct Sessions {
     by_site: HashMap<Address, u32>,
     /// Sessions in which nothing was done: the time of their opening, and the slot.
     unused: BTreeSet<(u64, u32)>,
-    /// The same by the opener's network.
+    /// These sessions by the opener's network.
     unused_by_network: BTreeSet<(Address, u64, u32)>,
     large_results: u64,
     pub(super) history: History,
@@ -176,7 +176,7 @@ impl Sessions {
         self.used(slot, outcomes, now_s);
     }
 
-    /// A session's packet had these outcomes, or these more.
+    /// Notes the outcomes of a session's packet, or further ones of it.
     pub(super) fn used(&mut self, slot: u32, outcomes: &[Outcome], now_s: u64) {
         let Some(session) = self.slots.get_mut(slot as usize) else {
             return;
@@ -263,7 +263,8 @@ impl Ledger {
         self.sessions.unused.iter().copied()
     }
 
-    /// The same of the networks from `first` to `last`: one network after the other.
+    /// Sessions of the networks from `first` to `last` in which nothing was done, with the time of their opening: one
+    /// network after the other.
     pub fn unused_sessions_of(&self, first: Address, last: Address) -> impl Iterator<Item = (u64, u32)> {
         let range = (first, 0, 0)..=(last, u64::MAX, u32::MAX);
         let unused = self.sessions.unused_by_network.range(range);

@@ -271,7 +271,7 @@ impl Oracle {
             && (from.address.is_loopback() || (strangers > 0 && own < (strangers as usize / 64).max(1)))
     }
 
-    /// The session that is closed for a newcomer: the oldest in which nothing was done for 10 s, of its own address where
+    /// Session that is closed for a newcomer: the oldest in which nothing was done for 10 s, of its own address where
     /// that has as many as it may, else of any but loopback.
     fn gives_way(&self, now_s: u64, from: Source) -> Option<u32> {
         let opener = address_of(from);

@@ -86,7 +86,7 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Counts refused packets that are charged to this network.
+    /// Charges refused packets to this network's unbounded debt.
     pub(in crate::host) fn charge_withheld(&mut self, network: &Address, packets: u64, now_s: u64) {
         if let Some(express) = &mut self.express {
             express.withheld.refusals.charge(network, packets, now_s);
