@@ -519,7 +519,7 @@ pub enum TransferCode {
     Busy = 8,
     /// source or destination is frozen
     Frozen = 9,
-    /// no such command, contract or flag; a transfer of 0; or a field that must, or must not, be zero
+    /// no such command, contract or flag; transfer of 0; a field that must (not) be zero
     BadCommand = 10,
     /// the source's last transaction id with another body
     IdReused = 11,
@@ -570,7 +570,7 @@ impl TransferCode {
             Self::StaleId => "transaction id below the source's last one",
             Self::Busy => "not executed: ask again",
             Self::Frozen => "source or destination is frozen",
-            Self::BadCommand => "no such command, contract or flag; a transfer of 0; or a field that must, or must not, be zero",
+            Self::BadCommand => "no such command, contract or flag; transfer of 0; a field that must (not) be zero",
             Self::IdReused => "the source's last transaction id with another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::LinkedFailed => "not executed, because another operation linked with it was refused",
