@@ -230,21 +230,22 @@ const AFTER_NAMES: &str = "opening after a failed sync of names";
 /// No answer depends on these. What a lost snapshot had is read from the journal, which is whole. An opening makes
 /// durable what may not be, and here is: all of it where nothing failed, names where bytes failed, and the other way
 /// round.
-const NEEDLESS: [(&str, Op); 7] = [
+const NEEDLESS: [(&str, Op); 5] = [
     ("a snapshot", Op::SyncData),
     ("a snapshot", Op::SyncDir),
-    ("opening again", Op::SyncData),
     ("opening again", Op::SyncDir),
     (UNANSWERED, Op::SyncDir),
     (AFTER_SYNC, Op::SyncDir),
-    (AFTER_NAMES, Op::SyncData),
 ];
-/// Answers depend on some of these. Of the first opening it is the sync of the journal's mark; what else it wrote is
-/// synced again with the first answer. On the others they depend where the group that was not answered is there after
-/// all: that is up to the disk. The first of those is the sync of a segment that the group filled, before the name of
-/// the next segment failed: an opening that finds the next segment takes the full one for durable.
-const SOMETIMES: [(&str, Op); 4] = [
+/// Answers depend on some of these. Of the first three it is the sync of the journal's mark, without which the journal
+/// does not open; what else the first opening wrote is synced again with the first answer. On the others they depend
+/// where the group that was not answered is there after all: that is up to the disk. The first of those is the sync of
+/// a segment that the group filled, before the name of the next segment failed: an opening that finds the next segment
+/// takes the full one for durable.
+const SOMETIMES: [(&str, Op); 6] = [
     ("first opening", Op::SyncData),
+    ("opening again", Op::SyncData),
+    (AFTER_NAMES, Op::SyncData),
     (UNANSWERED, Op::SyncData),
     (AFTER_SYNC, Op::SyncData),
     (AFTER_NAMES, Op::SyncDir),
