@@ -383,6 +383,8 @@ impl Following {
                 };
                 let block = self.host.check(&raw).map_err(refused)?;
                 self.host.accept(&block).map_err(refused)?;
+                let kept = self.host.keep(&block, &raw);
+                kept.map_err(|error| refused(Refused::Storage(error)))?;
                 let bits = raw.first_chunk().map_or(0, bits_of);
                 self.take(Held {
                     height,

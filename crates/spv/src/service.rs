@@ -152,6 +152,7 @@ impl Service for SpvService {
         };
         let host = SpvHost::new(chain, Box::new(writer), readers.clone(), config.paper_format);
         let host = host
+            .with_tables(config.tables())
             .with_tree_cache(config.memory_max.bytes() / 8)
             .with_witness_tree_cache(config.memory_max.bytes() / 16);
         let host = Arc::new(host);
@@ -246,7 +247,15 @@ impl Leased for SpvState {
 pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Result<ChainStore> {
     let (data, network) = (data_of(config)?, network_of(config)?.network);
     let opened = ChainStore::open_with(Some(data), network, config.index.into());
-    let (chain, rebuilt) = opened.with_context(|| format!("opening {}", data.display()))?;
+    let opening = || format!("opening {}", data.display());
+    let (mut chain, mut rebuilt) = opened.with_context(opening)?;
+    if config.tables().witnesses {
+        let wtxids = chain.index_wtxids(Some(data), config.index.into());
+        rebuilt = rebuilt.or(wtxids.with_context(opening)?);
+    }
+    if config.keep_blocks {
+        chain.keep_blocks(data).with_context(opening)?;
+    }
     warnings.extend(rebuilt.map(|rebuilt| format!("{}: {rebuilt}", data.display())));
     Ok(chain)
 }

@@ -247,6 +247,9 @@ pub const SPV_OP_HEADERS: u8 = 4;
 /// Operation `witness_proof` of `spv`.
 pub const SPV_OP_WITNESS_PROOF: u8 = 5;
 
+/// Operation `wtxid_proof` of `spv`.
+pub const SPV_OP_WTXID_PROOF: u8 = 6;
+
 /// Where one transaction is, and the tip this was true at. 104 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]

@@ -113,11 +113,11 @@ pub(super) struct DiskIndex {
 }
 
 impl DiskIndex {
-    /// Opens the index in `dir`/txid-index, re-indexes what it lacks of `truth`, and makes it anew where it is
+    /// Opens the index in the directory `name` of `dir`, re-indexes what it lacks of `truth`, and makes it anew where it is
     /// damaged or belongs to other blocks.
-    pub(super) fn open(dir: &Path, network: Network, truth: &impl Truth) -> io::Result<Opened> {
-        let path = dir.join("txid-index");
-        let marker = dir.join("txid-index.damaged");
+    pub(super) fn open(dir: &Path, name: &str, network: Network, truth: &impl Truth) -> io::Result<Opened> {
+        let path = dir.join(name);
+        let marker = dir.join(format!("{name}.damaged"));
         let mut why = None;
         if marker.exists() {
             why = Some("a read has found it damaged".to_owned());
@@ -189,7 +189,9 @@ impl DiskIndex {
         let step = (self.covered.blocks as usize / SAMPLES).max(1);
         for block in (0..self.covered.blocks).step_by(step) {
             let txids = truth.txids(block);
-            let txid = &txids[block as usize % txids.len()];
+            let Some(txid) = txids.get(block as usize % txids.len().max(1)) else {
+                continue;
+            };
             let mut found = false;
             self.on_disk(txid, truth, &mut |place| found |= place.block == block)?;
             if !found {
@@ -375,6 +377,8 @@ fn guarded<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
 mod tests {
     use super::*;
 
+    const NAME: &str = "txid-index";
+
     struct Plain(Vec<([u8; 32], Vec<[u8; 32]>)>);
 
     impl Truth for Plain {
@@ -499,7 +503,7 @@ mod tests {
         let home = new_dir();
         // Three runs; the second one's blocks are not among those that an opening looks up.
         let make = |dir: &Path| {
-            let (mut index, _) = DiskIndex::open(dir, Network::Regtest, &Plain(Vec::new())).unwrap();
+            let (mut index, _) = DiskIndex::open(dir, NAME, Network::Regtest, &Plain(Vec::new())).unwrap();
             for block in 0..640 {
                 index.add(block, &truth);
                 if [600, 605, 639].contains(&block) {
@@ -509,7 +513,7 @@ mod tests {
         };
         make(home.path());
         let (mut anew, mut noticed, mut harmless) = (0, 0, 0);
-        for file in files(&home.path().join("txid-index")) {
+        for file in files(&home.path().join(NAME)) {
             let sound = std::fs::read(&file).unwrap();
             let used = sound.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
             for at in (0..used).step_by((used / 5).max(1)) {
@@ -519,7 +523,7 @@ mod tests {
                 make(dir.path());
                 let name = file.strip_prefix(home.path()).unwrap();
                 std::fs::write(dir.path().join(name), &bytes).unwrap();
-                let (index, why) = DiskIndex::open(dir.path(), Network::Regtest, &truth).unwrap();
+                let (index, why) = DiskIndex::open(dir.path(), NAME, Network::Regtest, &truth).unwrap();
                 anew += usize::from(why.is_some());
                 for (block, txid) in txids(&truth) {
                     let mut found = false;

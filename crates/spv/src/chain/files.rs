@@ -107,6 +107,9 @@ const KIND: Kind = Kind::new("spv", 1).beside(&[
     "coinbases.dat",
     "txid-index",
     "txid-index.damaged",
+    "wtxid-index",
+    "wtxid-index.damaged",
+    "blocks",
 ]);
 
 /// The files, and what is not yet in them.
@@ -287,6 +290,11 @@ impl Files {
             Some(Disk { map: Some(map), .. }) => map.as_chunks::<32>().0,
             _ => &[],
         }
+    }
+
+    /// Returns true if the next block makes the store write on its own account.
+    pub(super) fn is_long(&self) -> bool {
+        self.disk.is_some() && self.pending.len() >= PENDING_TXIDS
     }
 
     /// Says whether the store may still write, and writes what has piled up; true when it did.
