@@ -55,6 +55,7 @@ fn example() -> Snapshot {
         metric::SPV_ELECTRUM_NOTIFICATIONS,
         metric::SPV_ELECTRUM_THROTTLED,
         metric::SPV_HTTP_CLIENTS,
+        metric::SPV_ELECTRUM_UPSTREAM_UP,
         metric::UNSENT,
         metric::CONNECTIONS,
         metric::CONNECTIONS_REFUSED,
@@ -259,7 +260,7 @@ fn health_follows_the_snapshot() {
         (code, body)
     };
     let warnings = std::mem::take(&mut shared.lock().unwrap().warnings);
-    assert_eq!(health(), (200, "ok".into()));
+    assert_eq!(health(), (200, "ok\n".into()));
     shared.lock().unwrap().warnings = warnings;
     assert_eq!(health(), (200, "ok\nwarning: GRO is on".into()));
     shared.lock().unwrap().services[0].lease_left_ms = Some(0);

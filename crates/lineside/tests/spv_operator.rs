@@ -2,11 +2,13 @@
 
 mod spv_server;
 
-use lineside_testkit::{CoreMini, RegtestChain};
-use serde_json::Value;
+use lineside_spv::client::Client;
+use lineside_testkit::{CoreMini, DemoBlock, RegtestChain};
+use lineside_util::hex::to_display;
+use serde_json::{Value, json};
 use spv_server::{Server, lineside, store, succeeded};
-use std::io::Read;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -231,5 +233,320 @@ fn a_store_of_one_signet_takes_no_blocks_of_another() {
             let (_, said) = refused(&["--data", data, "--node", &format!("blocks-dir:{blocks}")]);
             assert!(said.contains("does not begin with the magic"), "{said}");
         }
+    }
+}
+
+/// Regtest's first block and `count` more, and a node that has them.
+fn node(count: usize) -> (CoreMini, RegtestChain, Vec<DemoBlock>) {
+    let mut chain = RegtestChain::new(3);
+    let next = (0..count).map(|_| chain.next(&[], 0));
+    let blocks: Vec<_> = std::iter::once(RegtestChain::genesis()).chain(next).collect();
+    (CoreMini::start(blocks.clone()).unwrap(), chain, blocks)
+}
+
+#[test]
+fn blocks_that_are_kept_make_another_store_without_the_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let (node, _, _) = node(5);
+    let url = node.url();
+    let follow = ["--node", &*url, "--keep-blocks", "true"];
+    let server = Server::start("regtest", &data, &follow);
+    until("the node is followed", || node_of(&server)["at_tip"] == true);
+    // A reorganisation: the files keep both branches, as those of a node.
+    let mut branch = {
+        let mut chain = RegtestChain::new(3);
+        (0..4).for_each(|_| drop(chain.next(&[], 0)));
+        chain.branch(9)
+    };
+    let new: Vec<_> = (0..2).map(|_| branch.next(&[], 0)).collect();
+    node.reorganise(4, new.clone());
+    let tip = to_display(&new[1].hash);
+    until("the branch is served", || server.tip() == tip);
+    drop(server);
+    // Started again: what is there is not written twice.
+    let server = Server::start("regtest", &data, &follow);
+    node.connect(branch.next(&[], 0));
+    until("one more block", || {
+        server.page(server.address("http"), "/blocks/tip/height") == "7"
+    });
+    drop((server, node));
+
+    let kept = data.join("blocks");
+    let (kept, other) = (kept.to_str().unwrap(), folder.path().join("other"));
+    let other = other.to_str().unwrap();
+    succeeded(&lineside(&[
+        "spv",
+        "init",
+        "--witness",
+        "--network",
+        "regtest",
+        "--data",
+        other,
+    ]));
+    let import = ["spv", "import", "--json", "--data", other, kept];
+    let said: Value = serde_json::from_str(&succeeded(&lineside(&import))).unwrap();
+    // Six blocks of the first chain, of which one is a side branch now, and three of the other.
+    assert_eq!(
+        (&said["blocks"], &said["side"], &said["known"]),
+        (&json!(9), &json!(1), &json!(0))
+    );
+    let located = lineside(&["spv", "locate", "--data", other, &to_display(&new[1].txids[0])]);
+    assert!(succeeded(&located).contains("height 6"));
+}
+
+#[test]
+fn a_server_answers_the_kinds_of_requests_that_its_tables_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let (node, _, blocks) = node(4);
+    let (url, txid) = (node.url(), to_display(&blocks[2].txids[0]));
+    for (tables, answered) in [
+        ("root,proof,witness,header", [true, true, true]),
+        ("root,proof", [true, true, false]),
+        ("root", [true, false, false]),
+        ("header", [false, false, true]),
+    ] {
+        let server = Server::start("regtest", &data, &["--node", &url, "--tables", tables]);
+        until("the node is followed", || node_of(&server)["at_tip"] == true);
+        let address = server.udp();
+        let mut client = Client::connect(address, Duration::from_secs(30)).unwrap();
+        let said = [
+            client
+                .root(&blocks[2].txids[0])
+                .map(|answer| answer.found.is_some()),
+            client
+                .proof(&blocks[2].txids[0])
+                .map(|answer| answer.found.is_some()),
+            client.headers(0, 2).map(|answer| answer.found.len() == 2),
+        ];
+        for (said, answered) in said.into_iter().zip(answered) {
+            match said {
+                Ok(found) => assert!(found && answered, "{tables}"),
+                Err(error) => assert!(
+                    !answered && error.to_string().contains("`tables`"),
+                    "{tables}: {error}"
+                ),
+            }
+        }
+        // The paper's packets are those of `root`; a server that does not answer them is silent.
+        let mut client = Client::connect(address, Duration::from_millis(300)).unwrap();
+        assert_eq!(
+            client.paper_root(&blocks[2].txids[0]).is_ok(),
+            answered[0],
+            "{tables}"
+        );
+        // Explorers are answered all the same.
+        assert!(
+            server
+                .page(server.address("http"), &format!("/tx/{txid}/merkle-proof"))
+                .contains("\"pos\":0")
+        );
+    }
+    let data = data.to_str().unwrap();
+    for (tables, words) in [
+        ("proof", "needs `root`"),
+        ("roots", "possible values: root, proof, witness, header"),
+    ] {
+        let (code, said) = refused(&["--data", data, "--tables", tables]);
+        assert!(code == Some(2) && said.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn a_node_is_followed_again_when_a_full_disk_has_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let (node, mut chain, _) = node(3);
+    let url = node.url();
+    let server = Server::start_with_limit(&data, &["--node", &url]);
+    until("the node is followed", || node_of(&server)["at_tip"] == true);
+    server.limit_files(64);
+    let next = chain.next(&[], 0);
+    node.connect(next.clone());
+    let failed = |server: &Server| node_of(server)["store_failed"].as_str().map(str::to_owned);
+    until("the full disk is said", || {
+        failed(&server).is_some_and(|why| why.contains("too large"))
+    });
+    node.connect(chain.next(&[], 0));
+    // It stays said while the chain grows, and the blocks that are missing are counted.
+    until("the node's height is known", || {
+        node_of(&server)["node_height"] == 5
+    });
+    for _ in 0..20 {
+        assert!(failed(&server).is_some());
+        let health = server.console("/healthz");
+        assert!(
+            health.contains("cannot take the blocks") && health.ends_with('\n'),
+            "{health}"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    server.limit_files(libc::RLIM_INFINITY);
+    until("the node is followed again", || {
+        node_of(&server)["at_tip"] == true && failed(&server).is_none()
+    });
+    assert_eq!(server.console("/healthz"), "ok\n");
+    drop(server);
+    // What came in the meantime is durable.
+    let located = lineside(&[
+        "spv",
+        "locate",
+        "--data",
+        data.to_str().unwrap(),
+        &to_display(&next.txids[0]),
+    ]);
+    assert!(succeeded(&located).contains("height 4"));
+}
+
+/// Status line of a page.
+fn code(server: &Server, path: &str) -> String {
+    let console = server.said["console"]
+        .as_str()
+        .unwrap()
+        .strip_prefix("http://")
+        .unwrap();
+    let mut stream = TcpStream::connect(console).unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {console}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).unwrap().to_owned()
+}
+
+#[test]
+fn a_server_without_any_block_is_not_healthy() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    // A node that takes the connection and says nothing: no call has failed yet.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("bitcoind://user:secret@{}", silent.local_addr().unwrap());
+    let server = Server::start("regtest", &data, &["--node", &url]);
+    assert_eq!(code(&server, "/healthz"), "503");
+    assert!(
+        server
+            .console("/healthz")
+            .contains("answers are those of no block")
+    );
+    drop(server);
+    let server = Server::start("regtest", &data, &[]);
+    assert_eq!(code(&server, "/healthz"), "503");
+    assert!(
+        server
+            .console("/healthz")
+            .contains("the chain store has no block")
+    );
+}
+
+#[test]
+fn an_electrum_server_that_is_away_is_said_while_all_else_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let (node, _, _) = node(2);
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let upstream = free.local_addr().unwrap();
+    drop(free);
+    let (url, address) = (node.url(), upstream.to_string());
+    let server = Server::start(
+        "regtest",
+        &data,
+        &["--node", &url, "--electrum-upstream", &address],
+    );
+    until("it is away", || {
+        server.console("/healthz").contains("the Electrum server")
+    });
+    until("the node is followed", || node_of(&server)["at_tip"] == true);
+    assert_eq!(code(&server, "/healthz"), "200", "only what is forwarded fails");
+    assert!(
+        server
+            .console("/healthz")
+            .starts_with("ok\nwarning: spv: the Electrum server")
+    );
+    assert!(
+        server
+            .console("/metrics")
+            .contains("lineside_spv_electrum_upstream_up 0")
+    );
+    let listener = TcpListener::bind(upstream).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut line = [0; 1024];
+            let _ = stream.read(&mut line);
+            let _ = stream.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":[\"x\",\"1.4\"]}\n");
+        }
+    });
+    until("it answers", || {
+        server
+            .console("/metrics")
+            .contains("lineside_spv_electrum_upstream_up 1")
+    });
+    assert_eq!(server.console("/healthz"), "ok\n");
+}
+
+#[test]
+fn what_is_wrong_on_the_command_line_is_said_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let (node, _, blocks) = node(4);
+    let server = Server::start("regtest", &data, &["--node", &node.url()]);
+    until("the node is followed", || node_of(&server)["at_tip"] == true);
+    let txid = to_display(&blocks[2].txids[0]);
+    // A server by its name.
+    let by_name = format!("localhost:{}", server.udp().port());
+    succeeded(&lineside(&["spv", "get", "--server", &by_name, &txid]));
+    let headers = folder.path().join("headers");
+    let headers = headers.to_str().unwrap();
+    let wrong = to_display(&[7; 32]);
+    let at = |height: u32, hash: &str| format!("{height}:{hash}");
+    let sync = |more: &[&str]| {
+        let words = ["spv", "sync", "--server", &*by_name, "--headers", headers];
+        let output = lineside(&[&words[..], more].concat());
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    let (code, said) = sync(&["--network", "simnet"]);
+    assert!(
+        code == Some(1) && said.contains("the server serves regtest, not simnet"),
+        "{said}"
+    );
+    let (code, said) = sync(&["--network", "regtest", "--checkpoint", &at(0, &wrong)]);
+    assert!(
+        code == Some(2) && said.contains("the first block of regtest is"),
+        "{said}"
+    );
+    assert!(!Path::new(headers).exists());
+    let (code, said) = sync(&["--network", "regtest", "--checkpoint", &at(3, &wrong)]);
+    assert!(
+        code == Some(1) && said.contains("correct the checkpoint, or ask another server"),
+        "{said}"
+    );
+    let (code, said) = sync(&["--checkpoint", &at(3, &to_display(&blocks[3].hash))]);
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = sync(&["--checkpoint", &at(2, &wrong)]);
+    assert!(
+        code == Some(1) && said.contains("has ") && said.contains("correct the"),
+        "{said}"
+    );
+    assert!(!said.contains("fetch them again"), "{said}");
+    let (code, said) = sync(&["--checkpoint", &at(900, &wrong)]);
+    assert!(
+        code == Some(0) && said.contains("ends at height 4, below it"),
+        "{said}"
+    );
+
+    let data = data.to_str().unwrap();
+    for (words, part) in [
+        (&["get", "abc"][..], "64 hex digits"),
+        (&["locate", "--data", data, "abc"], "64 hex digits"),
+        (&["verify", "--headers", headers], "TXID"),
+        (&["import", "--data", data], "--node URL"),
+        (&["get", "--server", "localhost", &txid], "NAME:PORT"),
+    ] {
+        let output = lineside(&[&["spv"], words].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2), "{words:?}: {said}");
+        assert!(said.contains(part), "{words:?}: {said}");
     }
 }

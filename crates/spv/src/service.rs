@@ -217,6 +217,13 @@ impl Leased for SpvState {
             height: tip.height,
         });
         let height = self.host.tip().map(|tip| tip.height);
+        if !self.frontends.follows_node() && self.host.size().0 == 0 {
+            out.problems.push(
+                "spv: the chain store has no block; stop the server and fill it with `lineside spv import`, or let it \
+                 follow a node ([spv] node, --node)"
+                    .into(),
+            );
+        }
         status
             .details
             .insert("spv".into(), self.frontends.status(height, out));

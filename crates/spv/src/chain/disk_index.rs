@@ -29,6 +29,9 @@ const MAGIC: &[u8; 8] = b"LSTXIDX2";
 const PREFIX: usize = 8;
 /// Bytes of a key.
 const KEY: usize = PREFIX + 8;
+/// Bytes of disk that a TXID may take while a run is written, and bytes that must be free besides.
+const BYTES_BY_TXID: usize = 64;
+const FREE_BYTES: u64 = 8 << 20;
 /// How many TXIDs an opening looks up before it believes the index.
 const SAMPLES: usize = 64;
 
@@ -286,6 +289,7 @@ impl DiskIndex {
     }
 
     fn flush_until(&mut self, end: u32, truth: &impl Truth) -> io::Result<()> {
+        self.check_room()?;
         self.failed = true;
         let mut covered = self.covered;
         let mut rows = Vec::with_capacity(self.tail.len());
@@ -311,6 +315,20 @@ impl DiskIndex {
         self.covered = covered;
         self.tail = TxidIndex::new()?;
         self.failed = false;
+        Ok(())
+    }
+
+    /// Checks that the disk has room for the tail, before a write whose failure would be final. The call can be
+    /// repeated.
+    fn check_room(&self) -> io::Result<()> {
+        let needed = (self.tail.len() * BYTES_BY_TXID) as u64 + FREE_BYTES;
+        let free = rustix::fs::statvfs(self.marker.parent().unwrap_or(Path::new(".")))?;
+        if free.f_bavail.saturating_mul(free.f_frsize) < needed {
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                format!("the index needs {} MiB of free disk", needed >> 20),
+            ));
+        }
         Ok(())
     }
 
