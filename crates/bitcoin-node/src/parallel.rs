@@ -1,7 +1,7 @@
 //! Node whose blocks are fetched ahead over several connections while its follower catches up.
 //!
 //! ```text
-//!   follower -> hashes(from, 500) -> list ---- next hash ----> worker 1..N: getblock --+
+//!   follower -> fetch_ahead(500 hashes) -> list -- next hash --> worker 1..N: getblock --+
 //!            -> block(hash) <----- blocks that wait, by hash (bounded in bytes) <------+
 //! ```
 //!
@@ -186,9 +186,11 @@ impl Node for ParallelNode {
     }
 
     fn hashes(&mut self, from: u32, count: u32) -> Result<Vec<BlockHash>, NodeError> {
-        let hashes = self.node.hashes(from, count)?;
-        self.fetch(&hashes);
-        Ok(hashes)
+        self.node.hashes(from, count)
+    }
+
+    fn fetch_ahead(&mut self, hashes: &[BlockHash]) {
+        self.fetch(hashes);
     }
 
     fn header(&mut self, hash: &BlockHash) -> Result<Header, NodeError> {
@@ -311,10 +313,11 @@ mod tests {
         };
         let mut node = ParallelNode::new(fake(true), (0..FURTHER).map(|_| fake(false)).collect());
         // A short list is left to the node's own connection.
-        node.hashes(1, 2).unwrap();
+        node.fetch_ahead(&[hash(1), hash(2)]);
         assert_eq!(node.block(&hash(1)).unwrap(), [1, 1]);
         let listed = node.hashes(10, 100).unwrap();
-        assert_eq!(listed.len(), 100);
+        assert_eq!((listed.len(), *seen.under_way.lock().unwrap()), (100, 0));
+        node.fetch_ahead(&listed);
         let has_begun = |count: &mut usize| *count < FURTHER;
         let begun = seen.under_way.lock().unwrap();
         let waited = seen
@@ -332,8 +335,10 @@ mod tests {
         let own = std::mem::take(&mut *seen.own.lock().unwrap());
         assert!(own.len() < 60, "most blocks are fetched ahead: {}", own.len());
         // Another list takes the place of one of which nothing was taken.
-        node.hashes(120, 100).unwrap();
-        node.hashes(130, 100).unwrap();
+        for from in [120, 130] {
+            let listed = node.hashes(from, 100).unwrap();
+            node.fetch_ahead(&listed);
+        }
         assert_eq!(node.block(&hash(229)).unwrap()[0], 229);
         assert_eq!(node.block(&hash(121)).unwrap()[0], 121, "asked for again");
         drop(node);

@@ -106,10 +106,10 @@ impl Watch {
     }
 
     /// Notes the outcome of an attempt to reach the server, and logs a change.
-    fn note(&self, reached: Result<(), &io::Error>) {
+    fn note(&self, failed: Option<&io::Error>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match reached {
-            Ok(()) => {
+        match failed {
+            None => {
                 if let Some((_, since)) = state.away.take() {
                     let seconds = since.elapsed().as_secs();
                     tracing::info!(
@@ -120,7 +120,7 @@ impl Watch {
                 }
                 state.has_answered = true;
             }
-            Err(error) => {
+            Some(error) => {
                 let since = state.away.take().map(|(_, since)| since);
                 if since.is_none() {
                     tracing::warn!(
@@ -267,14 +267,14 @@ fn other(what: impl Into<String>) -> io::Error {
 impl Task {
     async fn run(self, to_send: mpsc::Receiver<Vec<u8>>, to_tell: &mpsc::Sender<Event>) -> io::Result<()> {
         let connected = self.connect().await;
-        let stream = connected.inspect_err(|error| self.watch.note(Err(error)))?;
+        let stream = connected.inspect_err(|error| self.watch.note(Some(error)))?;
         match self.upstream.tls.clone() {
             None => self.serve(stream, to_send, to_tell).await,
             Some(tls) => {
                 let shaking = TlsConnector::from(tls.config).connect(tls.name, stream);
                 let shaken = timeout(self.patience, shaking).await.map_err(late).flatten();
                 let stream = shaken.map_err(explain_tls);
-                let stream = stream.inspect_err(|error| self.watch.note(Err(error)))?;
+                let stream = stream.inspect_err(|error| self.watch.note(Some(error)))?;
                 self.serve(stream, to_send, to_tell).await
             }
         }
@@ -298,7 +298,7 @@ impl Task {
         let greeting = self.greet(&mut reader, &mut writer);
         let late = |_| other("it did not answer server.version in time");
         let greeted = timeout(self.patience, greeting).await.map_err(late).flatten();
-        self.watch.note(greeted.as_ref().map(|()| ()));
+        self.watch.note(greeted.as_ref().err());
         greeted?;
         let writing = async {
             while let Some(lines) = to_send.recv().await {

@@ -116,7 +116,16 @@ fn rate_of_a_download() {
         let data = folder.path().join(format!("with-{connections}"));
         let _ = std::fs::remove_dir_all(&data);
         let (data, url) = (data.to_str().unwrap(), btcd.url());
-        let import = ["spv", "import", "--network", "simnet", "--data", data, "--node", &*url];
+        let import = [
+            "spv",
+            "import",
+            "--network",
+            "simnet",
+            "--data",
+            data,
+            "--node",
+            &*url,
+        ];
         let output = lineside(&[&import[..], &["--connections", connections]].concat());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         println!("{connections} connections: {}{}", succeeded(&output), said);

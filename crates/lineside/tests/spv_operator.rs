@@ -464,7 +464,7 @@ fn an_electrum_server_that_is_away_is_said_while_all_else_is_served() {
     assert!(
         server
             .console("/metrics")
-            .contains("lineside_spv_electrum_upstream_up 0")
+            .contains("\nlineside_spv_electrum_upstream_up 0\n")
     );
     let listener = TcpListener::bind(upstream).unwrap();
     std::thread::spawn(move || {
@@ -478,7 +478,7 @@ fn an_electrum_server_that_is_away_is_said_while_all_else_is_served() {
     until("it answers", || {
         server
             .console("/metrics")
-            .contains("lineside_spv_electrum_upstream_up 1")
+            .contains("\nlineside_spv_electrum_upstream_up 1\n")
     });
     assert_eq!(server.console("/healthz"), "ok\n");
 }
@@ -549,4 +549,38 @@ fn what_is_wrong_on_the_command_line_is_said_and_leaves_nothing() {
         assert!(output.status.code() == Some(2), "{words:?}: {said}");
         assert!(said.contains(part), "{words:?}: {said}");
     }
+}
+
+/// Names of the threads of a server.
+fn threads(server: &Server) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
+    let name =
+        |task: std::io::Result<std::fs::DirEntry>| std::fs::read_to_string(task.unwrap().path().join("comm"));
+    tasks
+        .filter_map(|task| name(task).ok())
+        .map(|name| name.trim().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_server_catches_up_over_several_connections() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let (node, mut chain, _) = node(120);
+    let url = node.url();
+    let server = Server::start("regtest", &data, &["--node", &url]);
+    until("the node is followed", || node_of(&server)["at_tip"] == true);
+    let fetching = threads(&server)
+        .iter()
+        .filter(|name| *name == "spv-blocks")
+        .count();
+    assert_eq!(fetching, 3, "{:?}", threads(&server));
+    drop(server);
+    // One block at a time needs none of them.
+    let server = Server::start("regtest", &data, &["--node", &url]);
+    node.connect(chain.next(&[], 0));
+    until("one more block", || {
+        server.page(server.address("http"), "/blocks/tip/height") == "121"
+    });
+    assert!(threads(&server).iter().all(|name| name != "spv-blocks"));
 }

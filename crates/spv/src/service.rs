@@ -104,6 +104,9 @@ impl Service for SpvService {
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
         // Opening the store starts threads, which must not have more rights than the others: `start` does it.
         let network = network_of(&self.config)?;
+        if self.config.keep_blocks {
+            ChainStore::make_blocks_folder(data_of(&self.config)?)?;
+        }
         self.prepared = Some(frontends::prepare(&self.config, network)?);
         Ok(())
     }

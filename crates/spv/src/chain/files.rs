@@ -108,9 +108,6 @@ const KIND: Kind = Kind::new("spv", 1).beside(&[
     "coinbases.dat",
     "txid-index",
     "txid-index.damaged",
-    "wtxid-index",
-    "wtxid-index.damaged",
-    "blocks",
 ]);
 
 /// The files, and what is not yet in them.

@@ -128,6 +128,16 @@ fn scan(file: &File, magic: [u8; 4], known: &mut HashSet<[u8; 32]>) -> io::Resul
 }
 
 impl ChainStore {
+    /// Makes the folder of kept blocks below `dir`, the store's directory, for a process that has no right to do it
+    /// when it calls [`ChainStore::keep_blocks`].
+    ///
+    /// # Errors
+    /// The system's reason.
+    pub fn make_blocks_folder(dir: &Path) -> Result<(), ChainError> {
+        let path = dir.join(FOLDER);
+        std::fs::create_dir_all(&path).map_err(|source| ChainError::Io { path, source })
+    }
+
     /// Keeps the bytes of all blocks from here on, below `dir`, the store's directory. Blocks that the store has already
     /// are not fetched again.
     ///
