@@ -119,7 +119,7 @@ pub trait Node: Send {
     /// connection and of the answer.
     fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError>;
 
-    /// Says which blocks will be asked for next, in this order, in place of those that were said before. A node that has
+    /// Says which blocks will be asked for next, in this order, instead of those that were said before. A node with
     /// several connections may begin to fetch them.
     fn fetch_ahead(&mut self, hashes: &[BlockHash]) {
         let _ = hashes;

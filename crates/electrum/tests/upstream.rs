@@ -410,7 +410,9 @@ fn both_sides_speak_tls() {
     assert_eq!(tip["result"]["height"], 2);
     // A client that does not speak TLS is counted.
     let mut plain = TcpStream::connect(server.tls().expect("TLS")).expect("a connection");
-    plain.write_all(b"{\"id\":0,\"method\":\"server.ping\"}\n").expect("sent");
+    plain
+        .write_all(b"{\"id\":0,\"method\":\"server.ping\"}\n")
+        .expect("sent");
     wait_for("the failed handshake", || server.counters().closed_handshake == 1);
     // A reply that is longer than what TLS buffers.
     let many: Vec<String> = (0..256)

@@ -100,39 +100,6 @@ fn the_electrum_client_crate_validates_every_transaction_of_large_blocks() {
     }
 }
 
-/// Measures a download by RPC; docs/spv.md has the result. The rate is not a matter of tests.
-#[test]
-#[ignore = "measures a rate: cargo test -p lineside --test spv_btcd rate -- --ignored --nocapture"]
-fn rate_of_a_download() {
-    let Some((_, btcd, folder)) = started() else {
-        return;
-    };
-    btcd.generate(MATURITY + 160);
-    for coinbase in 1..=150 {
-        send_many(&btcd, coinbase, 700);
-        btcd.generate(1);
-    }
-    for connections in ["1", "4", "1", "4"] {
-        let data = folder.path().join(format!("with-{connections}"));
-        let _ = std::fs::remove_dir_all(&data);
-        let (data, url) = (data.to_str().unwrap(), btcd.url());
-        let import = [
-            "spv",
-            "import",
-            "--network",
-            "simnet",
-            "--data",
-            data,
-            "--node",
-            &*url,
-        ];
-        let output = lineside(&[&import[..], &["--connections", connections]].concat());
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        println!("{connections} connections: {}{}", succeeded(&output), said);
-        let _ = std::fs::remove_dir_all(data);
-    }
-}
-
 /// An answer of the server, to be held against the ledger once that knows all blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Seen {

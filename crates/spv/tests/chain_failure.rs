@@ -1,5 +1,5 @@
-//! A write that fails. For want of room in the files of blocks, it is done again as soon as there is room. In the index,
-//! nothing is written until the store is opened again, and then everything durable is there.
+//! A write that fails. For want of room in the files of blocks, it is done again as soon as there is room. In
+//! the index, nothing is written until the store is opened again, and then everything durable is there.
 //!
 //! The limit on file sizes is the process's, so these tests have a file of their own, and run one after the other.
 

@@ -2178,7 +2178,7 @@ pub mod metric {
         labels: &[],
         help: "forwarded requests that failed because the upstream server was away or too slow",
     };
-    /// 1: the Electrum server that requests are forwarded to answers; 0: it is away
+    /// 1: the upstream Electrum server answers; 0: it is away
     pub const SPV_ELECTRUM_UPSTREAM_UP: Metric = Metric {
         name: "lineside_spv_electrum_upstream_up",
         key: "electrum_upstream_up",
@@ -2186,7 +2186,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "1: the Electrum server that requests are forwarded to answers; 0: it is away",
+        help: "1: the upstream Electrum server answers; 0: it is away",
     };
     /// notifications that were sent to Electrum clients
     pub const SPV_ELECTRUM_NOTIFICATIONS: Metric = Metric {
@@ -2208,7 +2208,7 @@ pub mod metric {
         labels: &[],
         help: "times that an Electrum client had to wait because of its rate of requests",
     };
-    /// clients that were refused or closed by a limit: clients, line, idle, stalled (does not read), memory, handshake (TLS)
+    /// clients refused or closed by a limit: clients, line, idle, stalled, memory, handshake (TLS)
     pub const SPV_CLIENTS_DROPPED: Metric = Metric {
         name: "lineside_spv_clients_dropped_total",
         key: "clients_dropped",
@@ -2216,7 +2216,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["limit"],
-        help: "clients that were refused or closed by a limit: clients, line, idle, stalled (does not read), memory, handshake (TLS)",
+        help: "clients refused or closed by a limit: clients, line, idle, stalled, memory, handshake (TLS)",
     };
     /// HTTP connections that are open
     pub const SPV_HTTP_CLIENTS: Metric = Metric {

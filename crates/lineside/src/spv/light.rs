@@ -52,7 +52,7 @@ pub struct Light {
     timeout_ms: u64,
 }
 
-/// Fetch the server's new headers into this client's own chain of headers. Their proof of work, difficulty and times are
+/// Fetch the server's new headers into this client's own chain of headers. Their proof of work, target and times are
 /// checked, and the chain with the most work wins, whatever the server says.
 #[derive(Args)]
 pub struct Sync {

@@ -110,7 +110,10 @@ fn write_counts(service: &ServiceStatus, out: &mut Formatter<'_>) -> Result {
     if !service.host.is_empty() {
         writeln!(out, "  host")?;
     }
-    let host = service.host.iter().map(|(name, value)| (name.to_string(), *value));
+    let host = service
+        .host
+        .iter()
+        .map(|(name, value)| (name.to_string(), *value));
     for (name, value) in host.chain(labelled) {
         writeln!(out, "    {name:<width$}{value:>NUMBER$}")?;
     }
@@ -143,10 +146,14 @@ mod tests {
             name: "spv".into(),
             ..ServiceStatus::default()
         };
-        service.counters.insert("socket".into(), [("hits".into(), 7)].into());
+        service
+            .counters
+            .insert("socket".into(), [("hits".into(), 7)].into());
         service.host.insert("fills".into(), 8);
         service.host.insert(long.into(), 9);
-        service.labelled.insert("clients_dropped".into(), [("idle".into(), 10)].into());
+        service
+            .labelled
+            .insert("clients_dropped".into(), [("idle".into(), 10)].into());
         let text = service.to_string();
         let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("    ")).collect();
         assert_eq!(rows.len(), 4, "{text}");

@@ -1,7 +1,7 @@
 //! Bytes of blocks, where the configuration keeps them: `blocks/blkNNNNN.dat` in the store's directory, as Bitcoin Core
 //! writes such files: magic, length and block, one after the other. `lineside spv import` reads them.
 //!
-//! Files are only added to. Blocks of side branches stay in them, as in those of a node. A write that was interrupted is
+//! Files are only added to. Blocks of side branches stay in them, as in those of a node. An interrupted write is
 //! cut at the next opening.
 
 use super::store::ChainStore;
@@ -37,7 +37,10 @@ pub(super) struct KeptBlocks {
 impl KeptBlocks {
     /// Opens the files in `folder`, which is made where it is not there, and cuts an interrupted write.
     fn open(folder: &Path, magic: [u8; 4], file_bytes: u64) -> io::Result<KeptBlocks> {
-        std::fs::create_dir_all(folder)?;
+        // A server that follows a node has made it before it gave up the right to.
+        if !folder.is_dir() {
+            std::fs::create_dir_all(folder)?;
+        }
         let mut known = HashSet::new();
         let mut number = 0;
         loop {
@@ -138,8 +141,8 @@ impl ChainStore {
         std::fs::create_dir_all(&path).map_err(|source| ChainError::Io { path, source })
     }
 
-    /// Keeps the bytes of all blocks from here on, below `dir`, the store's directory. Blocks that the store has already
-    /// are not fetched again.
+    /// Keeps the bytes of all blocks from here on, below `dir`, the store's directory. Blocks that the store has
+    /// already are not fetched again.
     ///
     /// # Errors
     /// The files cannot be opened.
