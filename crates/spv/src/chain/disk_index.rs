@@ -116,8 +116,8 @@ pub(super) struct DiskIndex {
 }
 
 impl DiskIndex {
-    /// Opens the index in the directory `name` of `dir`, re-indexes what it lacks of `truth`, and makes it again where it
-    /// is damaged or belongs to other blocks.
+    /// Opens the index in the directory `name` of `dir`, re-indexes what it lacks of `truth`, and makes it again where
+    /// it is damaged or belongs to other blocks.
     pub(super) fn open(dir: &Path, name: &str, network: Network, truth: &impl Truth) -> io::Result<Opened> {
         let path = dir.join(name);
         let marker = dir.join(format!("{name}.damaged"));
