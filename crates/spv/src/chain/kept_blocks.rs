@@ -2,10 +2,13 @@
 //! writes such files: magic, length and block, one after the other. `lineside spv import` reads them.
 //!
 //! Files are only added to. Blocks of side branches stay in them, as in those of a node. An interrupted write is
-//! cut at the next opening.
+//! cut at the next opening, and so is a block that a power cut has left with other bytes: the store does not have such
+//! a block, because its record is written after the block is durable.
 
+use super::Network;
 use super::store::ChainStore;
 use super::types::ChainError;
+use super::validate::CheckedBlock;
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -35,8 +38,17 @@ pub(super) struct KeptBlocks {
 }
 
 impl KeptBlocks {
-    /// Opens the files in `folder`, which is made where it is not there, and cuts an interrupted write.
-    fn open(folder: &Path, magic: [u8; 4], file_bytes: u64) -> io::Result<KeptBlocks> {
+    /// Opens the files in `folder`, which is made where it is not there, and cuts what a write left that did not
+    /// become durable. `is_durable` says which blocks did.
+    fn open(
+        folder: &Path,
+        (magic, network): ([u8; 4], Network),
+        file_bytes: u64,
+        is_durable: &dyn Fn(&[u8; 32]) -> bool,
+    ) -> io::Result<KeptBlocks> {
+        let is_sound = |hash: &[u8; 32], read: &dyn Fn() -> io::Result<Vec<u8>>| {
+            Ok(is_durable(hash) || CheckedBlock::check_with_witness(&read()?, network).is_ok())
+        };
         // A server that follows a node has made it before it gave up the right to.
         if !folder.is_dir() {
             std::fs::create_dir_all(folder)?;
@@ -45,7 +57,7 @@ impl KeptBlocks {
         let mut number = 0;
         loop {
             let file = open_file(folder, number)?;
-            let end = scan(&file, magic, &mut known)?;
+            let end = scan(&file, magic, &is_sound, &mut known)?;
             let is_last = !path_of(folder, number + 1).exists();
             if is_last {
                 file.set_len(end)?;
@@ -73,9 +85,9 @@ impl KeptBlocks {
         let length = u32::try_from(raw.len()).map_err(io::Error::other)?;
         if self.end > 0 && self.end + (HEAD + raw.len()) as u64 > self.file_bytes {
             self.sync()?;
-            self.file = open_file(&self.folder, self.number + 1)?;
-            (self.number, self.end) = (self.number + 1, 0);
+            let next = open_file(&self.folder, self.number + 1)?;
             File::open(&self.folder)?.sync_all()?;
+            (self.file, self.number, self.end) = (next, self.number + 1, 0);
         }
         let record = [&self.magic[..], &length.to_le_bytes(), raw].concat();
         self.file.write_all_at(&record, self.end)?;
@@ -101,6 +113,14 @@ impl KeptBlocks {
     }
 }
 
+impl Drop for KeptBlocks {
+    fn drop(&mut self) {
+        if let Err(error) = self.sync() {
+            tracing::error!(%error, "the last blocks that were kept are perhaps not on disk");
+        }
+    }
+}
+
 fn path_of(folder: &Path, number: u32) -> PathBuf {
     folder.join(format!("blk{number:05}.dat"))
 }
@@ -111,8 +131,16 @@ fn open_file(folder: &Path, number: u32) -> io::Result<File> {
     options.open(path_of(folder, number))
 }
 
-/// Reads the hashes of the blocks in a file. Returns where the last whole one ends.
-fn scan(file: &File, magic: [u8; 4], known: &mut HashSet<[u8; 32]>) -> io::Result<u64> {
+/// Says of a block, by its hash and a function that reads it, that all of it is there.
+type IsSound<'a> = dyn Fn(&[u8; 32], &dyn Fn() -> io::Result<Vec<u8>>) -> io::Result<bool> + 'a;
+
+/// Reads the hashes of the blocks in a file. Returns where the last sound one ends.
+fn scan(
+    file: &File,
+    magic: [u8; 4],
+    is_sound: &IsSound<'_>,
+    known: &mut HashSet<[u8; 32]>,
+) -> io::Result<u64> {
     let bytes = file.metadata()?.len();
     let mut at = 0;
     while at + (HEAD + HEADER) as u64 <= bytes {
@@ -124,7 +152,15 @@ fn scan(file: &File, magic: [u8; 4], known: &mut HashSet<[u8; 32]>) -> io::Resul
             break;
         }
         let header: &[u8] = &head[HEAD..];
-        known.insert(lineside_spv_proof::sha256d(header));
+        let hash = lineside_spv_proof::sha256d(header);
+        let read = || {
+            let mut raw = vec![0; length as usize];
+            file.read_exact_at(&mut raw, at + HEAD as u64).map(|()| raw)
+        };
+        if !is_sound(&hash, &read)? {
+            break;
+        }
+        known.insert(hash);
         at = end;
     }
     Ok(at)
@@ -148,7 +184,14 @@ impl ChainStore {
     /// The files cannot be opened.
     pub fn keep_blocks(&mut self, dir: &Path) -> Result<(), ChainError> {
         let folder = dir.join(FOLDER);
-        let kept = KeptBlocks::open(&folder, self.identity().magic(), FILE_BYTES);
+        let network = self.identity();
+        let is_durable = |hash: &[u8; 32]| self.find(hash).is_some();
+        let kept = KeptBlocks::open(
+            &folder,
+            (network.magic(), network.network),
+            FILE_BYTES,
+            &is_durable,
+        );
         let kept = kept.map_err(|source| ChainError::Io { path: folder, source })?;
         self.kept = Some(kept);
         Ok(())
@@ -182,7 +225,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let blocks: Vec<DemoBlock> = DemoChain::new(1, 20).take(6).collect();
         let bytes = blocks[0].raw.len() as u64;
-        let open = || KeptBlocks::open(folder.path(), MAGIC, 3 * bytes).unwrap();
+        let open_with = |is_durable: &dyn Fn(&[u8; 32]) -> bool| {
+            KeptBlocks::open(folder.path(), (MAGIC, Network::Regtest), 3 * bytes, is_durable).unwrap()
+        };
+        let open = || open_with(&|_| false);
         let mut kept = open();
         for block in blocks.iter().chain(&blocks[..2]) {
             kept.add(&block.hash, &block.raw).unwrap();
@@ -198,6 +244,16 @@ mod tests {
         let kept = open();
         assert_eq!((kept.number, kept.end, kept.known.len()), (last, end, 6));
         assert_eq!(file.metadata().unwrap().len(), end);
+        drop(kept);
+        // A block whose last byte a power cut has taken, as only one can be that the store does not have.
+        let last_byte = |byte: u8| file.write_all_at(&[byte], end - 1).unwrap();
+        let sound = *blocks[5].raw.last().unwrap();
+        last_byte(!sound);
+        assert_eq!(open_with(&|_| true).known.len(), 6, "what is durable is not read");
+        let mut kept = open();
+        assert_eq!((kept.number, kept.known.len()), (last, 5));
+        assert!(kept.end < end && !kept.known.contains(&blocks[5].hash));
+        kept.add(&blocks[5].hash, &blocks[5].raw).unwrap();
         // The files are the blocks, each once.
         let mut all = Vec::new();
         for number in 0..=last {

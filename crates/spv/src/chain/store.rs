@@ -63,14 +63,14 @@ fn slice32(header: &[u8; 80], at: usize) -> [u8; 32] {
 pub struct ChainStore {
     network: Network,
     identity: StoreNetwork,
+    /// Bytes of blocks, where they are kept. Dropped before the files, whose records need them.
+    pub(super) kept: Option<KeptBlocks>,
     pub(super) files: Files,
     pub(super) entries: Vec<Entry>,
     by_hash: HashMap<[u8; 32], BlockId>,
     index: Index,
     /// Index of WTXIDs, where it is wanted.
     wtxids: Option<Index>,
-    /// Bytes of blocks, where they are kept.
-    pub(super) kept: Option<KeptBlocks>,
     /// The connected chain by height.
     active: Vec<BlockId>,
     best: Option<BlockId>,
