@@ -141,20 +141,23 @@ def proof_reply(number, room):
     return header(0x83, len(body)) + body
 
 
-def witness_request(number, room, filled=True, body_bytes=None):
-    head = number if isinstance(number, bytes) else txid(number)
+def witness_request(number, room, filled=True, body_bytes=None, op=5):
+    """By TXID, and with `op` 6 by WTXID."""
+    head = number if isinstance(number, bytes) else (txid if op == 5 else wtxid)(number)
     size = 200 + room if body_bytes is None else body_bytes
     body = (head + (NOISE + NOISE if filled else bytes(2400)))[:size]
-    return header(5, len(body)) + body
+    return header(op, len(body)) + body
 
 
-def witness_reply(number, room, kept=True):
+def witness_reply(number, room, kept=True, op=5):
     of, size = place(number), 200 + room
+    code = 0x80 | op
     tip = TIP["hash"] + struct.pack(">I", TIP["height"])
     index = next((index for index, (block, *_) in enumerate(BLOCKS) if block is of), None)
-    if not kept or not of or index not in WITNESSES:
-        status = NOT_KEPT if not kept else NO_COMMITMENT if of else 1
-        return header(0x85, size, status=status) + bytes(96) + tip + bytes(68 + room)
+    is_found = of and (op == 5 or index in WITNESSES and row_of(number)[0] != number)
+    if not kept or not is_found or index not in WITNESSES:
+        status = NOT_KEPT if not kept else NO_COMMITMENT if is_found else 1
+        return header(code, size, status=status) + bytes(96) + tip + bytes(68 + room)
     reserved, coinbase = WITNESSES[index]
     row = row_of(number)
     at = row.index(number)
@@ -162,10 +165,10 @@ def witness_reply(number, room, kept=True):
     path, spine = path_in(list(leaves), at), path_in([txid(number) for number in row], 0)
     if 64 * len(path) + len(coinbase) > room:
         body = bytes(84) + struct.pack(">III", len(row), 0, len(path)) + bytes(36) + struct.pack(">I", len(coinbase))
-        return header(0x85, size, status=TOO_LONG) + body + bytes(64 + room)
+        return header(code, size, status=TOO_LONG) + body + bytes(64 + room)
     body = of["header"] + struct.pack(">IIII", of["height"], len(row), at, len(path)) + tip
     body += struct.pack(">I", len(coinbase)) + leaves[at] + reserved + b"".join(path) + b"".join(spine) + coinbase
-    return header(0x85, size) + body + bytes(size - len(body))
+    return header(code, size) + body + bytes(size - len(body))
 
 
 def headers_request(start, count, room, body_bytes=None):
@@ -415,11 +418,13 @@ def proofs():
     for number in (7, UNKNOWN):
         file.forward(f"witness proof from a chain without witness data, {number}", witness_request(number, 700),
                      "forwarded_native", witness_reply(number, 700, kept=False))
+        file.forward(f"WTXID proof from a chain without witness data, {number}", witness_request(number, 700, op=6),
+                     "forwarded_native", witness_reply(number, 700, kept=False, op=6))
     return file
 
 
 def witnesses():
-    """What `witness_proof` is answered with by a chain that keeps witness data."""
+    """What `witness_proof` and `wtxid_proof` are answered with by a chain that keeps witness data."""
     file = File("witnesses", "Witness proofs: always the host's, from a chain that keeps witness data.")
     file.has_witness = True
 
@@ -463,6 +468,26 @@ def witnesses():
     # Longer than the host reads: the fast path leaves it alone, and no datapath answers it.
     file.forward("witness proof, room for 1,237 bytes", witness_request(45, 1237), "forwarded_native")
     file.forward("witness proof, 1,472 bytes in all", witness_request(45, 1472 - 216), "forwarded_native")
+
+    def by_wtxid(what, number, room, **how):
+        file.forward(f"WTXID proof, {what}", witness_request(number, room, op=6, **how), "forwarded_native",
+                     witness_reply(UNKNOWN if isinstance(number, bytes) else number, room, op=6))
+
+    for number in range(41, 53):
+        by_wtxid(f"13 transactions, index {number - 40}", number, 64 * 4 + 173)
+    for room in (0, 64 * 4 + 172, 64 * 4 + 174, 1236):
+        by_wtxid(f"13 transactions, room for {room} bytes", 45, room)
+    by_wtxid("padded with zeros", 46, 600, filled=False)
+    by_wtxid("a coinbase that no packet holds", 57, 1236)
+    by_wtxid("of a coinbase: unknown, because each coinbase has the WTXID zero", 40, 700)
+    by_wtxid("all zero: unknown", ZERO, 700)
+    by_wtxid("the TXID of a transaction with another WTXID: unknown", txid(45), 700)
+    by_wtxid("of a block without a commitment: unknown", 7, 700)
+    by_wtxid("unknown", UNKNOWN, 700)
+    for size in (0, 32, 168, 199):
+        refused(f"WTXID proof, {size} bytes after the header", witness_request(45, 0, body_bytes=size, op=6))
+    file.drop("a whole reply to WTXID proof", witness_reply(45, 600, op=6), "reply_bit", True)
+    file.forward("WTXID proof, room for 1,237 bytes", witness_request(45, 1237, op=6), "forwarded_native")
     return file
 
 

@@ -77,6 +77,7 @@ _Static_assert(sizeof(struct ls_native_header) == 16, "native_header");
 #define LS_SPV_OP_PROOF 3
 #define LS_SPV_OP_HEADERS 4
 #define LS_SPV_OP_WITNESS_PROOF 5
+#define LS_SPV_OP_WTXID_PROOF 6
 
 /* Where one transaction is, and the tip this was true at. */
 struct ls_root_reply {

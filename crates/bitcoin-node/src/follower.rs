@@ -259,6 +259,7 @@ impl Follower {
         let count = info.blocks.saturating_sub(from).saturating_add(1).min(AHEAD);
         let mut hashes = node.hashes(from, count)?;
         hashes.truncate(count as usize);
+        node.fetch_ahead(&hashes);
         self.ahead = hashes.into();
         if from == 0 {
             self.after = self.genesis;

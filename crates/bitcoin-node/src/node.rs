@@ -119,6 +119,12 @@ pub trait Node: Send {
     /// connection and of the answer.
     fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError>;
 
+    /// Says which blocks will be asked for next, in this order, instead of those that were said before. A node with
+    /// several connections may begin to fetch them.
+    fn fetch_ahead(&mut self, hashes: &[BlockHash]) {
+        let _ = hashes;
+    }
+
     /// Waits until the best block may be another one than `known`; `None` after `timeout`.
     ///
     /// Notifications are used where the node offers them. Because they can be lost, the node is also asked for its best

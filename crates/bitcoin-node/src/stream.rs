@@ -1,6 +1,7 @@
 //! Connections by TCP, with TLS or without.
 
 use crate::error::Fault;
+use lineside_util::tls_text;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
@@ -45,7 +46,9 @@ impl Address {
         match connector.connect(name, tcp).await {
             Ok(stream) => Ok(Box::new(stream)),
             // A peer that closes is going away; only rustls's own errors are of TLS.
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(wrong(error.to_string())),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                Err(wrong(tls_text::reason(&error.to_string())))
+            }
             Err(source) => Err(Fault::Connect { source }),
         }
     }

@@ -223,7 +223,7 @@ async fn healthz(State(observed): State<Arc<dyn Observed>>) -> Result<Response, 
     }
     let warnings = snapshot.warnings.iter();
     lines.extend(warnings.map(|warning| format!("warning: {warning}")));
-    Ok((code, lines.join("\n")).into_response())
+    Ok((code, lines.join("\n") + "\n").into_response())
 }
 
 async fn status(State(observed): State<Arc<dyn Observed>>) -> Result<Response, Stuck> {

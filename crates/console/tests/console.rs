@@ -55,6 +55,7 @@ fn example() -> Snapshot {
         metric::SPV_ELECTRUM_NOTIFICATIONS,
         metric::SPV_ELECTRUM_THROTTLED,
         metric::SPV_HTTP_CLIENTS,
+        metric::SPV_ELECTRUM_UPSTREAM_UP,
         metric::UNSENT,
         metric::CONNECTIONS,
         metric::CONNECTIONS_REFUSED,
@@ -259,15 +260,15 @@ fn health_follows_the_snapshot() {
         (code, body)
     };
     let warnings = std::mem::take(&mut shared.lock().unwrap().warnings);
-    assert_eq!(health(), (200, "ok".into()));
+    assert_eq!(health(), (200, "ok\n".into()));
     shared.lock().unwrap().warnings = warnings;
-    assert_eq!(health(), (200, "ok\nwarning: GRO is on".into()));
+    assert_eq!(health(), (200, "ok\nwarning: GRO is on\n".into()));
     shared.lock().unwrap().services[0].lease_left_ms = Some(0);
     assert_eq!(
         health(),
         (
             503,
-            "spv: the lease of the fast path has ended\nwarning: GRO is on".into()
+            "spv: the lease of the fast path has ended\nwarning: GRO is on\n".into()
         )
     );
     shared.lock().unwrap().warnings.clear();
@@ -276,11 +277,11 @@ fn health_follows_the_snapshot() {
         health(),
         (
             503,
-            "writing has ended\nspv: the lease of the fast path has ended".into()
+            "writing has ended\nspv: the lease of the fast path has ended\n".into()
         )
     );
     *shared.lock().unwrap() = Snapshot::default();
-    assert_eq!(health(), (503, "no service runs".into()));
+    assert_eq!(health(), (503, "no service runs\n".into()));
 }
 
 #[test]

@@ -170,7 +170,8 @@ impl Forwarder {
         {
             return Err(away(&upstream.address, reason));
         }
-        self.link = Some(Link::open(upstream.clone(), version, self.limits()));
+        let watch = Arc::clone(&self.shared.watch);
+        self.link = Some(Link::open(upstream.clone(), watch, version, self.limits()));
         Ok(())
     }
 

@@ -43,4 +43,4 @@ pub use limits::{CounterValues, Counters, Limits};
 pub use merkle::{BlockTree, TreeError, sha256d};
 pub use proxies::TrustedProxies;
 pub use server::{Config, Host, Server};
-pub use upstream::{Upstream, UpstreamTls, UpstreamTlsError};
+pub use upstream::{Upstream, UpstreamState, UpstreamTls, UpstreamTlsError};

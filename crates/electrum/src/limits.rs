@@ -144,6 +144,8 @@ counters! {
     closed_line,
     /// Clients that were closed because a line, the first request or the next request did not come in time.
     closed_idle,
+    /// Clients that were closed because their TLS handshake failed or took too long.
+    closed_handshake,
     /// Clients that were closed because they did not read.
     closed_stalled,
     /// Clients that were closed because their lines and replies took too much memory.

@@ -9,7 +9,7 @@ use crate::limits::{CounterValues, Counters, Limits, count};
 use crate::methods::About;
 use crate::proxies::TrustedProxies;
 use crate::rate::Rates;
-use crate::upstream::Upstream;
+use crate::upstream::{Upstream, UpstreamState, Watch};
 use lineside_grpc::ServerTls;
 use std::future::Future;
 use std::io;
@@ -50,6 +50,9 @@ pub struct Config {
     pub trusted_proxies: TrustedProxies,
     /// Server for the methods that are not answered here.
     pub upstream: Option<Upstream>,
+    /// Interval at which the upstream server is asked for its version, whether or not clients need it; none: it is
+    /// asked for clients alone.
+    pub upstream_probe: Option<Duration>,
     /// Bounds.
     pub limits: Limits,
     /// Threads that serve connections, at least one. Trees are built on others, [`Limits::tree_builds`] at a time.
@@ -72,6 +75,7 @@ impl Default for Config {
             http: None,
             trusted_proxies: Arc::new(|_| false),
             upstream: None,
+            upstream_probe: None,
             limits: Limits::default(),
             threads: 2,
             server_version: concat!("Lineside ", env!("CARGO_PKG_VERSION")).into(),
@@ -89,6 +93,7 @@ pub(crate) struct Shared {
     pub banner: String,
     pub donation_address: String,
     pub upstream: Option<Upstream>,
+    pub watch: Arc<Watch>,
     /// Subscriptions of all clients at the upstream server.
     pub subscriptions: AtomicUsize,
     pub start: Instant,
@@ -108,6 +113,8 @@ pub struct Server {
     http: Option<SocketAddr>,
     counters: Arc<Counters>,
     gates: [Arc<Gate>; 2],
+    /// None without an upstream server.
+    watch: Option<Arc<Watch>>,
     stop: watch::Sender<bool>,
     runtime: Option<tokio::runtime::Runtime>,
 }
@@ -138,7 +145,14 @@ impl Server {
         let limits = config.limits.clone();
         let gate = Gate::new(limits.clients, limits.clients_by_network, limits.memory_bytes);
         let http_gate = Gate::new(limits.http_clients, limits.http_clients_by_network, usize::MAX);
+        let address = config.upstream.as_ref().map(|upstream| upstream.address.as_str());
+        let watch = Arc::new(Watch::new(address.unwrap_or_default()));
+        if let Some((upstream, interval)) = config.upstream.clone().zip(config.upstream_probe) {
+            runtime.spawn(Arc::clone(&watch).probe(upstream, limits.clone(), interval));
+        }
+        let has_upstream = config.upstream.is_some();
         let shared = Arc::new(Shared {
+            watch: Arc::clone(&watch),
             answers: Arc::new(Answers::new(chain, limits, Arc::clone(&counters))),
             about: About {
                 server_version: config.server_version,
@@ -196,6 +210,7 @@ impl Server {
             http: addresses.2,
             counters,
             gates: [gate, http_gate],
+            watch: has_upstream.then_some(watch),
             stop,
             runtime: Some(runtime),
         })
@@ -214,6 +229,11 @@ impl Server {
     /// Address of HTTP.
     pub fn http(&self) -> Option<SocketAddr> {
         self.http
+    }
+
+    /// Returns the state of the upstream server; `None` without one.
+    pub fn upstream(&self) -> Option<UpstreamState> {
+        self.watch.as_ref().map(|watch| watch.state())
     }
 
     /// Values of the counters now.
@@ -299,8 +319,14 @@ async fn serve_tls(listening: Listening, tls: ServerTls, shared: Arc<Shared>) {
                     count(&shared.answers.counters.accepted);
                     connection::serve(stream, true, admitted, shared, stopped).await;
                 }
-                Ok(Err(error)) => tracing::debug!(%address, "TLS: {error}"),
-                Err(_) => tracing::debug!(%address, "TLS: the handshake took too long"),
+                Ok(Err(error)) => {
+                    count(&shared.answers.counters.closed_handshake);
+                    tracing::debug!(%address, "TLS: {error}");
+                }
+                Err(_) => {
+                    count(&shared.answers.counters.closed_handshake);
+                    tracing::debug!(%address, "TLS: the handshake took too long");
+                }
             }
         }
     };

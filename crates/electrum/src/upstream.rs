@@ -8,13 +8,15 @@
 
 use crate::limits::Limits;
 use crate::version::Version;
+use lineside_util::tls_text;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::value::RawValue;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -76,6 +78,81 @@ pub struct Upstream {
     pub tls: Option<UpstreamTls>,
 }
 
+/// State of the upstream server, as the last attempt to reach it left it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamState {
+    /// Its host and port.
+    pub address: String,
+    /// True once it has answered.
+    pub has_answered: bool,
+    /// Reason why it cannot be reached, and since when; none while it answers.
+    pub away: Option<(String, Instant)>,
+}
+
+/// State of the upstream server, shared by the links of all clients.
+pub(crate) struct Watch(Mutex<UpstreamState>);
+
+impl Watch {
+    pub fn new(address: &str) -> Self {
+        Self(Mutex::new(UpstreamState {
+            address: address.to_owned(),
+            has_answered: false,
+            away: None,
+        }))
+    }
+
+    pub fn state(&self) -> UpstreamState {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes the outcome of an attempt to reach the server, and logs a change.
+    fn note(&self, failed: Option<&io::Error>) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match failed {
+            None => {
+                if let Some((_, since)) = state.away.take() {
+                    let seconds = since.elapsed().as_secs();
+                    tracing::info!(
+                        upstream = state.address,
+                        seconds,
+                        "the Electrum server answers again"
+                    );
+                }
+                state.has_answered = true;
+            }
+            Some(error) => {
+                let since = state.away.take().map(|(_, since)| since);
+                if since.is_none() {
+                    tracing::warn!(
+                        upstream = state.address,
+                        "the Electrum server that requests are forwarded to is away: {error}"
+                    );
+                }
+                state.away = Some((error.to_string(), since.unwrap_or_else(Instant::now)));
+            }
+        }
+    }
+
+    /// Asks the server for its version again and again, so that its absence is known before a wallet needs it.
+    pub async fn probe(self: Arc<Self>, upstream: Upstream, limits: Limits, interval: Duration) {
+        loop {
+            let (_, to_send) = mpsc::channel(1);
+            let (to_tell, _events) = mpsc::channel(1);
+            let task = Task {
+                upstream: upstream.clone(),
+                version: Version::V1_4,
+                line_max: limits.upstream_line_bytes,
+                patience: limits.call_time,
+                queued: Arc::default(),
+                watch: Arc::clone(&self),
+            };
+            // It ends after the greeting, because there is nothing to send; its outcome is noted.
+            let _ = task.run(to_send, &to_tell).await;
+            tokio::time::sleep(interval).await;
+        }
+    }
+}
+
 /// Event of a link.
 pub(crate) enum Event {
     /// A line from the upstream server, without its end.
@@ -100,7 +177,7 @@ impl Drop for Link {
 
 impl Link {
     /// Opens a link for a client that speaks `version`.
-    pub fn open(upstream: Upstream, version: Version, limits: &Limits) -> Self {
+    pub fn open(upstream: Upstream, watch: Arc<Watch>, version: Version, limits: &Limits) -> Self {
         let (messages, to_send) = mpsc::channel(MESSAGES);
         let (to_tell, events) = mpsc::channel(MESSAGES);
         let queued = Arc::new(AtomicUsize::new(0));
@@ -110,6 +187,7 @@ impl Link {
             line_max: limits.upstream_line_bytes,
             patience: limits.call_time,
             queued: Arc::clone(&queued),
+            watch,
         };
         let task = tokio::spawn(async move {
             let reason = match task.run(to_send, &to_tell).await {
@@ -157,12 +235,29 @@ impl Link {
     }
 }
 
+fn late(_: tokio::time::error::Elapsed) -> io::Error {
+    other("it did not answer in time")
+}
+
+/// Says what to do about a handshake that failed.
+fn explain_tls(error: io::Error) -> io::Error {
+    if error.kind() != io::ErrorKind::InvalidData && error.kind() != io::ErrorKind::UnexpectedEof {
+        return error;
+    }
+    other(format!(
+        "TLS: {}; name the server's own certificate, or that of the authority that signed it, in \
+         electrum_upstream_ca, or leave out tls:// if it speaks plain TCP",
+        tls_text::reason(&error.to_string())
+    ))
+}
+
 struct Task {
     upstream: Upstream,
     version: Version,
     line_max: usize,
-    patience: std::time::Duration,
+    patience: Duration,
     queued: Arc<AtomicUsize>,
+    watch: Arc<Watch>,
 }
 
 fn other(what: impl Into<String>) -> io::Error {
@@ -171,18 +266,25 @@ fn other(what: impl Into<String>) -> io::Error {
 
 impl Task {
     async fn run(self, to_send: mpsc::Receiver<Vec<u8>>, to_tell: &mpsc::Sender<Event>) -> io::Result<()> {
-        let late = |_| other("it did not answer in time");
-        let connecting = TcpStream::connect(&self.upstream.address);
-        let stream = timeout(self.patience, connecting).await.map_err(late)??;
-        stream.set_nodelay(true)?;
+        let connected = self.connect().await;
+        let stream = connected.inspect_err(|error| self.watch.note(Some(error)))?;
         match self.upstream.tls.clone() {
             None => self.serve(stream, to_send, to_tell).await,
             Some(tls) => {
                 let shaking = TlsConnector::from(tls.config).connect(tls.name, stream);
-                let stream = timeout(self.patience, shaking).await.map_err(late)??;
+                let shaken = timeout(self.patience, shaking).await.map_err(late).flatten();
+                let stream = shaken.map_err(explain_tls);
+                let stream = stream.inspect_err(|error| self.watch.note(Some(error)))?;
                 self.serve(stream, to_send, to_tell).await
             }
         }
+    }
+
+    async fn connect(&self) -> io::Result<TcpStream> {
+        let connecting = TcpStream::connect(&self.upstream.address);
+        let stream = timeout(self.patience, connecting).await.map_err(late)??;
+        stream.set_nodelay(true)?;
+        Ok(stream)
     }
 
     async fn serve(
@@ -195,7 +297,9 @@ impl Task {
         let mut reader = BufReader::with_capacity(16 << 10, reader);
         let greeting = self.greet(&mut reader, &mut writer);
         let late = |_| other("it did not answer server.version in time");
-        timeout(self.patience, greeting).await.map_err(late)??;
+        let greeted = timeout(self.patience, greeting).await.map_err(late).flatten();
+        self.watch.note(greeted.as_ref().err());
+        greeted?;
         let writing = async {
             while let Some(lines) = to_send.recv().await {
                 let written = timeout(self.patience, writer.write_all(&lines)).await;

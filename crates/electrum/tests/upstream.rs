@@ -408,6 +408,12 @@ fn both_sides_speak_tls() {
     };
     let tip = ask(r#"{"id":1,"method":"blockchain.headers.subscribe"}"#);
     assert_eq!(tip["result"]["height"], 2);
+    // A client that does not speak TLS is counted.
+    let mut plain = TcpStream::connect(server.tls().expect("TLS")).expect("a connection");
+    plain
+        .write_all(b"{\"id\":0,\"method\":\"server.ping\"}\n")
+        .expect("sent");
+    wait_for("the failed handshake", || server.counters().closed_handshake == 1);
     // A reply that is longer than what TLS buffers.
     let many: Vec<String> = (0..256)
         .map(|id| format!(r#"{{"id":{id},"method":"blockchain.block.headers","params":[0,3]}}"#))

@@ -2,6 +2,7 @@
 
 mod download;
 pub(crate) mod hide;
+mod ids;
 mod init;
 mod light;
 mod serve;
@@ -9,12 +10,13 @@ mod serve;
 use crate::out::Unwritten;
 use crate::progress;
 use crate::wrong::Wrong;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, Subcommand};
+use ids::Id;
 use lineside_spv::chain::{ChainStore, ImportOptions, ImportReport, Network};
 use lineside_spv::client::Client;
 use lineside_spv::config::{IndexName, NetworkName};
-use lineside_util::hex::{from_display, to_display};
+use lineside_util::hex::to_display;
 use lineside_wire::{SPV_HEIGHT_UNKNOWN, SPV_PORT, SPV_ROOTS_MAX};
 use serde_json::{Value, json};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -57,27 +59,39 @@ pub struct Import {
     /// answered with height 4294967295.
     #[arg(long)]
     detached: bool,
+    /// Keep the bytes of the blocks, too, in `blocks` in the chain store's directory, as blk*.dat.
+    #[arg(long)]
+    keep_blocks: bool,
     #[command(flatten)]
     from_node: download::FromNode,
-    /// Block files, and directories with blk*.dat; taken before the blocks of --node, where both are given.
-    #[arg(required_unless_present = "node")]
+    /// Block files, and directories with blk*.dat. With --node, they are taken before the blocks of the node; without
+    /// it, at least one is needed.
+    #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
 }
 
 #[derive(Args)]
 pub struct Get {
-    /// Address and UDP port of the server that is asked.
-    #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, SPV_PORT)))]
+    /// The server that is asked, by address or name, and its UDP port.
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        value_parser = ids::server,
+        default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, SPV_PORT))
+    )]
     server: SocketAddr,
     /// Ask in the paper's format: the Merkle root alone.
     #[arg(long)]
     paper: bool,
+    /// Ask by WTXIDs, of a server whose store keeps witness data.
+    #[arg(long, conflicts_with = "paper")]
+    wtxid: bool,
     /// Milliseconds to wait for an answer.
     #[arg(long, default_value_t = 3000)]
     timeout_ms: u64,
-    /// TXIDs as explorers print them: 64 hex digits each.
-    #[arg(required = true)]
-    txids: Vec<String>,
+    /// TXIDs as explorers print them, 64 hex digits each; with --wtxid, WTXIDs.
+    #[arg(required = true, value_name = "TXID")]
+    ids: Vec<Id>,
 }
 
 #[derive(Args)]
@@ -85,7 +99,7 @@ pub struct Locate {
     #[command(flatten)]
     store: Store,
     /// The transaction's id as explorers print it: 64 hex digits.
-    txid: String,
+    txid: Id,
 }
 
 /// Runs one command.
@@ -138,7 +152,17 @@ impl Store {
 }
 
 fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
+    if arguments.paths.is_empty() && !arguments.from_node.is_given() {
+        bail!(Wrong(
+            "there are no blocks to take: name block files or a directory with blk*.dat, or give --node URL, which \
+             takes the blocks of a running node"
+                .into()
+        ));
+    }
     let mut chain = arguments.store.open()?;
+    if arguments.keep_blocks {
+        chain.keep_blocks(&arguments.store.data)?;
+    }
     // A detached block stays one: a chain that grows up to it would stop there.
     let (is_chain, has_detached) = (chain.tip().is_some(), chain.has_detached());
     if arguments.detached && is_chain {
@@ -212,18 +236,14 @@ fn report_object(report: &ImportReport) -> Value {
 }
 
 fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
-    let wire = |text: &String| from_display(text).with_context(|| format!("{text}: a TXID is 64 hex digits"));
-    let txids = arguments
-        .txids
-        .iter()
-        .map(wire)
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let ids: Vec<_> = arguments.ids.iter().map(|id| id.0).collect();
     let mut client = Client::connect(arguments.server, Duration::from_millis(arguments.timeout_ms))?;
     let mut unknown = 0;
-    let mut show = |txid: &[u8; 32], object: Option<Value>| -> Result<(), Unwritten> {
+    let kind = if arguments.wtxid { "wtxid" } else { "txid" };
+    let mut show = |id: &[u8; 32], object: Option<Value>| -> Result<(), Unwritten> {
         unknown += usize::from(object.is_none());
-        let txid = to_display(txid);
-        let mut line = json!({"txid": txid, "found": object.is_some()});
+        let id = to_display(id);
+        let mut line = json!({kind: id, "found": object.is_some()});
         if let (Some(Value::Object(more)), Value::Object(line)) = (object, &mut line) {
             line.extend(more);
         }
@@ -236,21 +256,30 @@ fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
                     height if height == u64::from(SPV_HEIGHT_UNKNOWN) => ", detached".into(),
                     height => format!(", height {height}"),
                 });
-            say!(
-                "{txid}: root {}{height}",
-                line["root"].as_str().unwrap_or_default()
-            )
+            say!("{id}: root {}{height}", line["root"].as_str().unwrap_or_default())
         } else {
-            say!("{txid}: no connected block holds it")
+            say!("{id}: no connected block holds it")
         }
     };
     if arguments.paper {
-        for txid in &txids {
+        for txid in &ids {
             let root = client.paper_root(txid)?;
             show(txid, root.map(|root| json!({"root": to_display(&root)})))?;
         }
+    } else if arguments.wtxid {
+        for wtxid in &ids {
+            let answer = client.wtxid_proof(wtxid)?;
+            let object = answer.found.map(|found| {
+                json!({
+                    "root": to_display(&found.header.merkle_root), "block": to_display(&found.header.hash()),
+                    "height": found.height, "index": found.index, "tip": to_display(&answer.tip.hash),
+                    "tip_height": answer.tip.height,
+                })
+            });
+            show(wtxid, object)?;
+        }
     } else {
-        for some in txids.chunks(SPV_ROOTS_MAX) {
+        for some in ids.chunks(SPV_ROOTS_MAX) {
             let answer = client.roots(some)?;
             for (txid, place) in some.iter().zip(answer.found) {
                 let object = place.map(|place| {
@@ -266,13 +295,12 @@ fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
     }
     match unknown {
         0 => Ok(()),
-        _ => bail!("{unknown} of {} not found", txids.len()),
+        _ => bail!("{unknown} of {} not found", ids.len()),
     }
 }
 
 fn locate(arguments: &Locate, as_json: bool) -> anyhow::Result<()> {
-    let txid = &arguments.txid;
-    let wire = from_display(txid).context("a TXID is 64 hex digits")?;
+    let txid = arguments.txid.text();
     let data = &arguments.store.data;
     if ChainStore::network_of(data)?.is_none() {
         // Opening would make a store.
@@ -283,7 +311,7 @@ fn locate(arguments: &Locate, as_json: bool) -> anyhow::Result<()> {
         };
         bail!("{} {what}: `lineside spv import` makes it", data.display());
     }
-    let Some(found) = arguments.store.open()?.locate(&wire)? else {
+    let Some(found) = arguments.store.open()?.locate(&arguments.txid.0)? else {
         bail!("{txid}: no connected block holds it")
     };
     let (root, block) = (to_display(&found.root), to_display(&found.block_hash));

@@ -1,12 +1,15 @@
 //! What an operator of `lineside spv` meets: nodes that do not answer, missing files, wrong options.
 
+#[path = "spv_operator/keeping.rs"]
+mod keeping;
 mod spv_server;
 
-use lineside_testkit::{CoreMini, RegtestChain};
+use lineside_testkit::{CoreMini, DemoBlock, RegtestChain};
+use lineside_util::hex::to_display;
 use serde_json::Value;
 use spv_server::{Server, lineside, store, succeeded};
-use std::io::Read;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -232,4 +235,198 @@ fn a_store_of_one_signet_takes_no_blocks_of_another() {
             assert!(said.contains("does not begin with the magic"), "{said}");
         }
     }
+}
+
+/// Regtest's first block and `count` more, and a node that has them.
+fn node(count: usize) -> (CoreMini, RegtestChain, Vec<DemoBlock>) {
+    let mut chain = RegtestChain::new(3);
+    let next = (0..count).map(|_| chain.next(&[], 0));
+    let blocks: Vec<_> = std::iter::once(RegtestChain::genesis()).chain(next).collect();
+    (CoreMini::start(blocks.clone()).unwrap(), chain, blocks)
+}
+
+/// Status line of a page.
+fn code(server: &Server, path: &str) -> String {
+    let console = server.said["console"]
+        .as_str()
+        .unwrap()
+        .strip_prefix("http://")
+        .unwrap();
+    let mut stream = TcpStream::connect(console).unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {console}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).unwrap().to_owned()
+}
+
+#[test]
+fn a_server_without_any_block_is_not_healthy() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    // A node that takes the connection and says nothing: no call has failed yet.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("bitcoind://user:secret@{}", silent.local_addr().unwrap());
+    let server = Server::start("regtest", &data, &["--node", &url]);
+    assert_eq!(code(&server, "/healthz"), "503");
+    assert!(
+        server
+            .console("/healthz")
+            .contains("answers are those of no block")
+    );
+    drop(server);
+    let server = Server::start("regtest", &data, &[]);
+    assert_eq!(code(&server, "/healthz"), "503");
+    assert!(
+        server
+            .console("/healthz")
+            .contains("the chain store has no block")
+    );
+}
+
+#[test]
+fn an_electrum_server_that_is_away_is_said_while_all_else_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let (node, _, _) = node(2);
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let upstream = free.local_addr().unwrap();
+    drop(free);
+    let (url, address) = (node.url(), upstream.to_string());
+    let server = Server::start(
+        "regtest",
+        &data,
+        &["--node", &url, "--electrum-upstream", &address],
+    );
+    until("it is away", || {
+        server.console("/healthz").contains("the Electrum server")
+    });
+    until("the node is followed", || node_of(&server)["at_tip"] == true);
+    assert_eq!(code(&server, "/healthz"), "200", "only what is forwarded fails");
+    assert!(
+        server
+            .console("/healthz")
+            .starts_with("ok\nwarning: spv: the Electrum server")
+    );
+    assert!(
+        server
+            .console("/metrics")
+            .contains("\nlineside_spv_electrum_upstream_up 0\n")
+    );
+    let listener = TcpListener::bind(upstream).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut line = [0; 1024];
+            let _ = stream.read(&mut line);
+            let _ = stream.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":[\"x\",\"1.4\"]}\n");
+        }
+    });
+    until("it answers", || {
+        server
+            .console("/metrics")
+            .contains("\nlineside_spv_electrum_upstream_up 1\n")
+    });
+    assert_eq!(server.console("/healthz"), "ok\n");
+}
+
+#[test]
+fn what_is_wrong_on_the_command_line_is_said_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let (node, _, blocks) = node(4);
+    let server = Server::start("regtest", &data, &["--node", &node.url()]);
+    until("the node is followed", || node_of(&server)["at_tip"] == true);
+    let txid = to_display(&blocks[2].txids[0]);
+    // A server by its name.
+    let by_name = format!("localhost:{}", server.udp().port());
+    succeeded(&lineside(&["spv", "get", "--server", &by_name, &txid]));
+    let headers = folder.path().join("headers");
+    let headers = headers.to_str().unwrap();
+    let wrong = to_display(&[7; 32]);
+    let at = |height: u32, hash: &str| format!("{height}:{hash}");
+    let sync = |more: &[&str]| {
+        let words = ["spv", "sync", "--server", &*by_name, "--headers", headers];
+        let output = lineside(&[&words[..], more].concat());
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    let (code, said) = sync(&["--network", "simnet"]);
+    assert!(
+        code == Some(1) && said.contains("the server serves regtest, not simnet"),
+        "{said}"
+    );
+    let (code, said) = sync(&["--network", "regtest", "--checkpoint", &at(0, &wrong)]);
+    assert!(
+        code == Some(2) && said.contains("the first block of regtest is"),
+        "{said}"
+    );
+    assert!(!Path::new(headers).exists());
+    let (code, said) = sync(&["--network", "regtest", "--checkpoint", &at(3, &wrong)]);
+    assert!(
+        code == Some(1) && said.contains("correct the checkpoint, or ask another server"),
+        "{said}"
+    );
+    let (code, said) = sync(&["--checkpoint", &at(3, &to_display(&blocks[3].hash))]);
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = sync(&["--checkpoint", &at(2, &wrong)]);
+    assert!(
+        code == Some(1) && said.contains("has ") && said.contains("correct the"),
+        "{said}"
+    );
+    assert!(!said.contains("fetch them again"), "{said}");
+    let (code, said) = sync(&["--checkpoint", &at(900, &wrong)]);
+    assert!(
+        code == Some(0) && said.contains("ends at height 4, below it"),
+        "{said}"
+    );
+
+    let data = data.to_str().unwrap();
+    for (words, part) in [
+        (&["get", "abc"][..], "64 hex digits"),
+        (&["locate", "--data", data, "abc"], "64 hex digits"),
+        (&["verify", "--headers", headers], "TXID"),
+        (&["import", "--data", data], "--node URL"),
+        (&["get", "--server", "localhost", &txid], "NAME:PORT"),
+    ] {
+        let output = lineside(&[&["spv"], words].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2), "{words:?}: {said}");
+        assert!(said.contains(part), "{words:?}: {said}");
+    }
+}
+
+/// Names of the threads of a server.
+fn threads(server: &Server) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
+    let name =
+        |task: std::io::Result<std::fs::DirEntry>| std::fs::read_to_string(task.unwrap().path().join("comm"));
+    tasks
+        .filter_map(|task| name(task).ok())
+        .map(|name| name.trim().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_server_catches_up_over_several_connections() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let (node, mut chain, _) = node(120);
+    let url = node.url();
+    let server = Server::start("regtest", &data, &["--node", &url]);
+    until("the node is followed", || node_of(&server)["at_tip"] == true);
+    let fetching = threads(&server)
+        .iter()
+        .filter(|name| *name == "spv-blocks")
+        .count();
+    assert_eq!(fetching, 3, "{:?}", threads(&server));
+    drop(server);
+    // One block at a time needs none of them.
+    let server = Server::start("regtest", &data, &["--node", &url]);
+    node.connect(chain.next(&[], 0));
+    until("one more block", || {
+        server.page(server.address("http"), "/blocks/tip/height") == "121"
+    });
+    assert!(threads(&server).iter().all(|name| name != "spv-blocks"));
 }

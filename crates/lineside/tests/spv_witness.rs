@@ -102,11 +102,48 @@ fn a_light_client_verifies_a_transaction_with_its_witness() {
         assert_eq!(said["index"], json!(index));
         assert_eq!(said["block"], to_display(&blocks[3].hash));
         assert_eq!(light.verified(&["--wtxid", &wtxid, &txid]), said);
+        if index == 0 {
+            continue;
+        }
+        // By the WTXID alone, which the server finds in an index of its own.
+        let alone = light.verified(&["--wtxid", &wtxid]);
+        for key in [
+            "wtxid",
+            "height",
+            "confirmations",
+            "index",
+            "block",
+            "root",
+            "transactions",
+        ] {
+            assert_eq!(alone[key], said[key], "{key}");
+        }
+        assert_eq!(alone["txid"], Value::Null);
+        let get = lineside(&[
+            "spv",
+            "get",
+            "--json",
+            "--server",
+            &light.server,
+            "--wtxid",
+            &wtxid,
+        ]);
+        let found: Value = serde_json::from_str(&succeeded(&get)).unwrap();
+        assert_eq!((&found["wtxid"], &found["height"]), (&json!(wtxid), &json!(3)));
     }
+    light.refused(
+        &["--wtxid", &"0".repeat(64)],
+        "no connected block of the server commits to it",
+    );
+    light.refused(
+        &["--wtxid", &"7".repeat(64)],
+        "no connected block of the server commits to it",
+    );
     let txid = to_display(&blocks[3].txids[1]);
     let other = block.txdata[2].compute_wtxid().to_string();
     light.refused(&["--wtxid", &other, &txid], "another witness: its WTXID is");
-    light.refused(&["--wtxid", "77", &txid], "a WTXID is 64 hex digits");
+    let (code, _, error) = light.verify(&["--wtxid", "77", &txid]);
+    assert!(code == Some(2) && error.contains("64 hex digits"), "{error}");
     light.refused(
         &["--witness", &"7".repeat(64)],
         "no connected block of the server holds it",
@@ -126,6 +163,7 @@ fn a_light_client_verifies_a_transaction_with_its_witness() {
         ..light
     };
     light.refused(&["--witness", &txid], "spv init --witness");
+    light.refused(&["--wtxid", &other], "spv init --witness");
     assert_eq!(light.verified(&[&txid])["height"], 3);
 }
 

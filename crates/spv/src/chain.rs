@@ -22,6 +22,7 @@ mod disk_index;
 mod files;
 mod import;
 mod index;
+mod kept_blocks;
 mod network;
 mod scan;
 mod store;

@@ -9,8 +9,8 @@ use lineside_fastpath::exchange::{Again, ExchangeError, exchange, open};
 use lineside_spv_proof::{Header, TransactionProof};
 use lineside_wire::{
     HeadersHead, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES, SPV_HEADERS_MAX,
-    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_OP_WITNESS_PROOF, SPV_PROOF_DEPTH_MAX,
-    SPV_ROOTS_MAX, SPV_WITNESS_ROOM_MAX, Status, WitnessReply, native,
+    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_OP_WITNESS_PROOF, SPV_OP_WTXID_PROOF,
+    SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, SPV_WITNESS_ROOM_MAX, Status, WitnessReply, native,
 };
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -85,6 +85,9 @@ pub enum ClientError {
         "{0}: the transaction's block commits to no witnesses, as all blocks before segwit; verify it by its TXID alone"
     )]
     NoWitnessCommitment(SocketAddr),
+    /// The server does not answer this kind of request.
+    #[error("{0} does not keep what such a request asks for (`tables` in its [spv]): ask another server")]
+    NotServed(SocketAddr),
     /// The system's word.
     #[error("asking {server}: {source}")]
     Io {
@@ -183,11 +186,25 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn witness_proof(&mut self, txid: &Hash) -> Result<Answer<Option<ServedWitness>>, ClientError> {
+        self.witness(SPV_OP_WITNESS_PROOF, txid)
+    }
+
+    /// As [`Client::witness_proof`], by the WTXID (wire byte order) alone; nothing found: no connected block that
+    /// commits to its witnesses holds it after its coinbase. That the served WTXID is the one asked for is not checked
+    /// here.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn wtxid_proof(&mut self, wtxid: &Hash) -> Result<Answer<Option<ServedWitness>>, ClientError> {
+        self.witness(SPV_OP_WTXID_PROOF, wtxid)
+    }
+
+    fn witness(&mut self, op: u8, id: &Hash) -> Result<Answer<Option<ServedWitness>>, ClientError> {
         // The coinbase's length is not known before: ask with all the room there can be.
         let room = SPV_WITNESS_ROOM_MAX;
         let mut body = vec![0; size_of::<WitnessReply>() + room];
-        body[..32].copy_from_slice(txid);
-        let proven = self.ask(SPV_OP_WITNESS_PROOF, &body, |status, reply| {
+        body[..32].copy_from_slice(id);
+        let proven = self.ask(op, &body, |status, reply| {
             reply::witness_proof(status, reply, room)
         })?;
         let server = self.server;
@@ -249,6 +266,8 @@ impl Client {
         let answer = |datagram: &[u8]| {
             let (status, body) = reply::parse(op, id, datagram)?;
             Some(match status {
+                // Without a body: the server does not answer this operation.
+                Status::NotKept if body.is_empty() => Ok(Err(ClientError::NotServed(server))),
                 Status::Busy => Err(Again::Busy),
                 Status::Ok | Status::Unknown | Status::TooLong | Status::NotKept | Status::NoCommitment => {
                     read(status, body).map(Ok).ok_or(Again::Wait)

@@ -1,6 +1,7 @@
 //! The section `[spv]` of the configuration; `lineside.toml` explains every key.
 
 use crate::chain::{IndexKind, Network};
+use crate::host::Tables;
 use crate::store::Geometry;
 use clap::ValueEnum;
 use lineside_bitcoin_node::{CredentialSources, Credentials, NodeUrl, SetupError, UrlError};
@@ -12,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Least binary logarithm of the number of cache lines.
+const LINE_BITS_MIN: u32 = 3;
 
 /// The section `[spv]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +31,10 @@ pub struct SpvConfig {
     pub network: OptionalNetwork,
     /// Place of the index of TXIDs.
     pub index: IndexName,
+    /// Kinds of requests that are answered by UDP.
+    pub tables: Vec<TableName>,
+    /// True if the bytes of blocks are kept below `data`.
+    pub keep_blocks: bool,
     /// Binary logarithm of the number of cache lines.
     pub line_bits: u32,
     /// Lines in which a TXID may be: 1, 2 or 4.
@@ -184,6 +192,20 @@ pub enum IndexName {
     Disk,
 }
 
+/// Kind of requests by UDP, and of what is kept for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum TableName {
+    /// TXID to Merkle root.
+    Root,
+    /// TXID to proof.
+    Proof,
+    /// TXID or WTXID to witness proof.
+    Witness,
+    /// Height to header.
+    Header,
+}
+
 /// Blocks that the fast path is filled with before it serves: `none`, `tip:N` or `all`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -205,6 +227,8 @@ impl Default for SpvConfig {
             data: PathBuf::new(),
             network: OptionalNetwork(None),
             index: IndexName::Memory,
+            tables: TableName::value_variants().to_vec(),
+            keep_blocks: false,
             line_bits: geometry.line_bits,
             ways: geometry.ways,
             block_bits: geometry.block_bits,
@@ -244,7 +268,11 @@ impl SpvConfig {
     pub fn parse(section: &Section) -> Result<Self, Vec<ConfigIssue>> {
         let config: Self = section.read()?;
         let mut issues = Issues::new(section);
-        issues.range("line_bits", config.line_bits.into(), 3..=28);
+        issues.range(
+            "line_bits",
+            config.line_bits.into(),
+            u64::from(LINE_BITS_MIN)..=28,
+        );
         issues.range("block_bits", config.block_bits.into(), 1..=24);
         if config.tree_bits != 0 {
             issues.range("tree_bits", config.tree_bits.into(), 4..=26);
@@ -252,6 +280,15 @@ impl SpvConfig {
         issues.range("lease_s", config.lease_s, 1..=3600);
         if ![1, 2, 4].contains(&config.ways) {
             issues.add("ways", format!("{}: must be 1, 2 or 4", config.ways));
+        }
+        if config.tables.is_empty() {
+            issues.add(
+                "tables",
+                "is empty: name one or more of `root`, `proof`, `witness` and `header`",
+            );
+        }
+        if config.has(TableName::Proof) && !config.has(TableName::Root) {
+            issues.add("tables", "`proof` needs `root`, because a proof holds the root");
         }
         if config.index == IndexName::Disk && config.data().is_none() {
             issues.add("index", "\"disk\": needs `data`, which is empty");
@@ -332,15 +369,34 @@ impl SpvConfig {
         sources.with_environment()
     }
 
-    /// Returns the layout of the fast-path table.
+    fn has(&self, table: TableName) -> bool {
+        self.tables.contains(&table)
+    }
+
+    /// Returns the kinds of requests that are answered.
+    pub fn tables(&self) -> Tables {
+        Tables {
+            roots: self.has(TableName::Root),
+            proofs: self.has(TableName::Proof),
+            witnesses: self.has(TableName::Witness),
+            headers: self.has(TableName::Header),
+        }
+    }
+
+    /// Returns the layout of the fast-path table, which has no room for what is not answered.
     pub fn geometry(&self) -> Geometry {
+        let tables = self.tables();
         Geometry {
-            line_bits: self.line_bits,
+            line_bits: if tables.roots {
+                self.line_bits
+            } else {
+                LINE_BITS_MIN
+            },
             ways: self.ways,
-            block_bits: self.block_bits,
-            tree_bits: self.tree_bits,
+            block_bits: if tables.roots { self.block_bits } else { 1 },
+            tree_bits: if tables.proofs { self.tree_bits } else { 0 },
             paper_index: self.paper_index,
-            paper_format: self.paper_format,
+            paper_format: self.paper_format && tables.roots,
         }
     }
 

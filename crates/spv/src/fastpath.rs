@@ -87,9 +87,10 @@ impl SpvFastPath {
                 Ok(put_proof(reply, header, room, &FoundProof::Found(proof), tip))
             }
             // Witness data and headers are only the host's.
-            Request::Proof(..) | Request::WitnessProof(..) | Request::Headers(..) => {
-                Err(Leave(SpvCounter::ForwardedNative))
-            }
+            Request::Proof(..)
+            | Request::WitnessProof(..)
+            | Request::WtxidProof(..)
+            | Request::Headers(..) => Err(Leave(SpvCounter::ForwardedNative)),
         }
     }
 }

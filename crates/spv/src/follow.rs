@@ -79,6 +79,8 @@ pub struct NodeState {
     pub at_tip: bool,
     /// Time since which the node has answered without a break.
     pub connected_since: Option<Instant>,
+    /// True while the node is asked and answers, and has less work than the host: then `away` has the reason.
+    pub has_less_work: bool,
     /// Reason why the node is not followed now, and since when.
     pub away: Option<(String, Instant)>,
     /// Reason why what the node gives is not served: a lie, or another network.
@@ -111,10 +113,20 @@ impl NodeState {
 
     /// The node has answered, and what it gave was taken.
     fn answered(&mut self, at_tip: bool) {
-        self.reconnects += u64::from(self.away.is_some());
+        if let Some((_, since)) = self.away.take() {
+            self.reconnects += 1;
+            let seconds = since.elapsed().as_secs();
+            tracing::info!(node = self.node, seconds, "the node is followed again");
+        }
         self.connected_since.get_or_insert_with(Instant::now);
-        (self.at_tip, self.away) = (at_tip, None);
-        (self.refused, self.store_failed) = (None, None);
+        (self.at_tip, self.has_less_work, self.refused) = (at_tip, false, None);
+    }
+
+    /// The chain store has made durable what it took.
+    fn stored(&mut self) {
+        if self.store_failed.take().is_some() {
+            tracing::info!(node = self.node, "the chain store takes the node's blocks again");
+        }
     }
 
     /// Returns a line for people: the node's address, since when it is followed or not, and how far the chain is
@@ -128,7 +140,11 @@ impl NodeState {
         } else if self.refused.is_some() {
             "not followed, because what it gives is refused".into()
         } else if let Some((_, since)) = &self.away {
-            format!("away for {} s", for_s(Some(*since)))
+            let seconds = for_s(Some(*since));
+            match self.has_less_work {
+                true => format!("with less work than the chain store for {seconds} s"),
+                false => format!("away for {seconds} s"),
+            }
         } else if self.connected_since.is_none() {
             "not asked yet".into()
         } else {
@@ -167,23 +183,24 @@ impl NodeState {
             ));
         } else if let Some(why) = &self.refused {
             problems.push(format!("spv: what {} gives is not served: {why}", self.node));
-        } else if let Some((why, since)) = &self.away {
-            let seconds = since.elapsed().as_secs();
+        } else {
             // A server that never had a block cannot do its work.
-            let list = if height.is_some() {
-                &mut warnings
-            } else {
-                &mut problems
+            let list = match height {
+                Some(_) => &mut warnings,
+                None => &mut problems,
             };
-            list.push(format!(
-                "spv: {} has not been followed for {seconds} s; answers are those of {tip}{behind}: {why}",
-                self.node
-            ));
-        } else if !self.at_tip {
-            warnings.push(format!(
-                "spv: catching up with {}; answers are those of {tip}{behind}",
-                self.node
-            ));
+            if let Some((why, since)) = &self.away {
+                let seconds = since.elapsed().as_secs();
+                list.push(format!(
+                    "spv: {} has not been followed for {seconds} s; answers are those of {tip}{behind}: {why}",
+                    self.node
+                ));
+            } else if !self.at_tip {
+                list.push(format!(
+                    "spv: catching up with {}; answers are those of {tip}{behind}",
+                    self.node
+                ));
+            }
         }
         (problems, warnings)
     }
@@ -345,7 +362,9 @@ impl Following {
         match self.feed.next(&local, WAIT) {
             Event::Step(step) => match self.carry_out(step) {
                 Ok(()) => {
-                    self.backoff.reset();
+                    if !self.has_failed_to_store() {
+                        self.backoff.reset();
+                    }
                     if !self.was_at_tip {
                         self.ask_height();
                     }
@@ -355,7 +374,11 @@ impl Following {
                 Err(error) => self.refuse(&error, is_over),
             },
             Event::AtTip => match self.settle() {
-                Ok(true) => self.arrive(),
+                Ok(true) => {
+                    if let Err(error) = self.arrive() {
+                        self.refuse(&error.into(), is_over);
+                    }
+                }
                 Ok(false) => self.feed.compare_again(),
                 Err(error) => self.refuse(&error.into(), is_over),
             },
@@ -383,6 +406,8 @@ impl Following {
                 };
                 let block = self.host.check(&raw).map_err(refused)?;
                 self.host.accept(&block).map_err(refused)?;
+                let kept = self.host.keep(&block, &raw);
+                kept.map_err(|error| refused(Refused::Storage(error)))?;
                 let bits = raw.first_chunk().map_or(0, bits_of);
                 self.take(Held {
                     height,
@@ -391,8 +416,7 @@ impl Following {
                 })?;
                 self.unsynced += 1;
                 if self.unsynced >= BLOCKS_PER_SYNC {
-                    self.host.sync()?;
-                    self.unsynced = 0;
+                    self.sync()?;
                 }
             }
         }
@@ -438,7 +462,9 @@ impl Following {
         };
         let connected = self.host.tip().map_or(0, |tip| tip.height);
         let before = self.held.back().map_or(connected, |held| held.height);
-        self.disconnected += before.saturating_sub(branch.fork);
+        let depth = before.saturating_sub(branch.fork);
+        self.disconnected += depth;
+        let old_tip = self.tip_text();
         while self.held.back().is_some_and(|held| held.height > branch.fork) {
             self.held.pop_back();
         }
@@ -453,11 +479,13 @@ impl Following {
         });
         replaced?;
         self.unfilled = self.unfilled.saturating_add(count as u32);
+        let new_tip = self.tip_text();
         tracing::info!(
             node = self.feed.node().describe(),
+            depth,
             fork = branch.fork,
-            from = before,
-            to = self.host.tip().map_or(0, |tip| tip.height),
+            old_tip,
+            new_tip,
             "the node's chain was reorganised: blocks are replaced"
         );
         Ok(())
@@ -503,20 +531,41 @@ impl Following {
         Ok(())
     }
 
+    /// Returns height and hash of the last block that was taken, for messages.
+    fn tip_text(&self) -> String {
+        let local = Local {
+            host: &self.host,
+            held: &self.held,
+            branch: None,
+        };
+        let tip = local.tip();
+        tip.map_or_else(|| "none".into(), |(height, hash)| format!("{height}:{hash}"))
+    }
+
+    /// Makes durable what was taken. Where that fails for want of room it is tried again, by the next call.
+    fn sync(&mut self) -> Result<(), ChainError> {
+        self.host.sync()?;
+        self.unsynced = 0;
+        self.set(NodeState::stored);
+        Ok(())
+    }
+
+    fn has_failed_to_store(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.store_failed.is_some()
+    }
+
     /// The host's chain is the node's: makes it durable, fills the fast path and makes the tip known.
-    fn arrive(&mut self) {
+    fn arrive(&mut self) -> Result<(), ChainError> {
         let blocks = std::mem::take(&mut self.unfilled).min(self.options.prefill_blocks);
         if blocks > 0 {
             self.host.prefill(blocks);
         }
         self.host.make_known();
-        if std::mem::take(&mut self.unsynced) > 0
-            && let Err(error) = self.host.sync()
-        {
-            tracing::error!(%error, "the blocks of the node cannot be made durable");
-            self.set(|state| state.store_failed = Some(error.to_string()));
-            return;
+        if self.unsynced > 0 || self.has_failed_to_store() {
+            self.sync()?;
         }
+        self.backoff.reset();
         self.was_at_tip = true;
         let disconnected = std::mem::take(&mut self.disconnected);
         let local = Local {
@@ -536,6 +585,7 @@ impl Following {
             state.answered(true);
             state.node_height = height;
         });
+        Ok(())
     }
 
     fn leave(&mut self, error: &NodeError, pause: Duration) {
@@ -545,6 +595,7 @@ impl Following {
         let is_lie = error.fault.is_lie();
         self.set(|state| {
             (state.at_tip, state.connected_since) = (false, None);
+            state.has_less_work = matches!(error.fault, Fault::LessWork { .. });
             if is_lie {
                 state.refused = Some(why.clone());
             }
@@ -579,13 +630,22 @@ impl Following {
         }
         let end = Instant::now() + self.backoff.pause();
         while Instant::now() < end && !is_over.load(Relaxed) {
+            // The node's chain grows meanwhile.
+            self.ask_height();
             std::thread::sleep(WAIT);
         }
     }
 
     fn fail_to_store(&self, node: &str, why: &str) {
-        tracing::error!(node, "the chain store cannot take the node's blocks: {why}");
-        self.set(|state| (state.at_tip, state.store_failed) = (false, Some(why.to_owned())));
+        self.set(|state| {
+            if state.store_failed.is_none() {
+                tracing::error!(
+                    node,
+                    "the chain store cannot take the node's blocks: {why}; it tries again"
+                );
+            }
+            (state.at_tip, state.store_failed) = (false, Some(why.to_owned()));
+        });
     }
 
     fn ask_height(&mut self) {

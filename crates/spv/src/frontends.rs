@@ -6,7 +6,7 @@ use crate::follow::{FollowOptions, NodeFollower, blocks_behind};
 use crate::host::SpvHost;
 use crate::wallets::HostChain;
 use anyhow::{Context, bail};
-use lineside_bitcoin_node::{BlockFiles, BlocksDir, Node, NodeOptions, NodeUrl, connect};
+use lineside_bitcoin_node::{BlockFiles, BlocksDir, Node, NodeOptions, NodeUrl, ParallelNode, connect};
 use lineside_electrum::{Config, CounterValues, Host, Limits, Server, Upstream, UpstreamTls};
 use lineside_grpc::ServerTls;
 use lineside_service::config::given;
@@ -16,9 +16,15 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Seconds of a client's rate that it may use at once after a pause.
 const BURST_S: u32 = 5;
+
+/// Further connections to the node, by which blocks are fetched ahead while the chain catches up.
+const FURTHER: usize = 3;
+/// Interval at which the Electrum server behind this one is asked for its version.
+const UPSTREAM_PROBE: Duration = Duration::from_secs(10);
 
 /// What is opened while the process still has all its rights: sockets, keys and certificates.
 pub struct Prepared {
@@ -44,7 +50,11 @@ pub fn prepare(config: &SpvConfig, network: StoreNetwork) -> anyhow::Result<Prep
             BlockFiles::open(path, magic)?;
             Some(Box::new(BlocksDir::new(path, magic, options.poll_interval)) as Box<dyn Node>)
         }
-        Some(url) => Some(connect(url, &options)?),
+        Some(url) => {
+            let further: Result<Vec<_>, _> = (0..FURTHER).map(|_| connect(url, &options)).collect();
+            let node = ParallelNode::new(connect(url, &options)?, further?);
+            Some(Box::new(node) as Box<dyn Node>)
+        }
     };
     Ok(Prepared {
         node,
@@ -116,6 +126,7 @@ fn wallets(config: &SpvConfig) -> anyhow::Result<Option<Config>> {
         http,
         trusted_proxies: Arc::new(is_proxy),
         upstream: upstream(config)?,
+        upstream_probe: Some(UPSTREAM_PROBE),
         limits: limits(config),
         server_version: concat!("Lineside ", env!("CARGO_PKG_VERSION")).to_owned(),
         hosts: vec![host],
@@ -181,6 +192,12 @@ impl Frontends {
         })
     }
 
+    /// Returns true if a node is followed.
+    pub fn follows_node(&self) -> bool {
+        let follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
+        follower.is_some()
+    }
+
     /// Returns the addresses of the server of wallets.
     pub fn endpoints(&self) -> Vec<Endpoint> {
         let wallets = self.wallets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -230,6 +247,10 @@ impl Frontends {
         if let Some(counts) = wallets.as_ref().map(Server::counters) {
             wallet_metrics(&counts, out);
         }
+        if let Some(state) = wallets.as_ref().and_then(Server::upstream) {
+            let is_up = state.has_answered && state.away.is_none();
+            out.set_host(metric::SPV_ELECTRUM_UPSTREAM_UP, is_up.into());
+        }
     }
 
     /// Returns lines for people: the node, and the addresses of wallets and explorers with their numbers of clients.
@@ -257,6 +278,14 @@ impl Frontends {
         if let Some(http) = server.http() {
             lines.push(format!("HTTP on {http}: {}", clients(counts.http_clients)));
         }
+        if let Some(upstream) = server.upstream() {
+            let state = match &upstream.away {
+                Some((_, since)) => format!("away for {} s", since.elapsed().as_secs()),
+                None if upstream.has_answered => "answers".into(),
+                None => "not asked yet".into(),
+            };
+            lines.push(format!("Electrum upstream {}: {state}", upstream.address));
+        }
         lines
     }
 
@@ -274,7 +303,7 @@ impl Frontends {
             let node = serde_json::json!({
                 "node": state.node, "node_height": state.node_height, "at_tip": state.at_tip, "away_s": away_s,
                 "why_away": state.away.as_ref().map(|(why, _)| why), "refused": state.refused,
-                "store_failed": state.store_failed,
+                "store_failed": state.store_failed, "has_less_work": state.has_less_work,
                 "reorganisations": state.reorganisations, "deepest_reorganisation": state.deepest,
                 "reconnects": state.reconnects, "refused_blocks": state.refused_blocks,
             });
@@ -283,6 +312,24 @@ impl Frontends {
         let wallets = self.wallets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(server) = wallets.as_ref() {
             object.insert("electrum".into(), counts(server));
+            if let Some(upstream) = server.upstream() {
+                let away = upstream.away.as_ref();
+                let away_s = away.map(|(_, since)| since.elapsed().as_secs());
+                if let Some((why, seconds)) = away.map(|(why, _)| why).zip(away_s) {
+                    out.warnings.push(format!(
+                        "spv: the Electrum server {} has been away for {seconds} s, so what wallets ask of it fails: \
+                         {why}",
+                        upstream.address
+                    ));
+                }
+                object.insert(
+                    "electrum_upstream".into(),
+                    serde_json::json!({
+                        "address": upstream.address, "has_answered": upstream.has_answered, "away_s": away_s,
+                        "why_away": away.map(|(why, _)| why),
+                    }),
+                );
+            }
         }
         serde_json::Value::Object(object)
     }
@@ -315,6 +362,7 @@ fn wallet_metrics(counts: &CounterValues, out: &mut ServiceStatus) {
         (metric::SPV_CLIENTS_DROPPED, "idle", counts.closed_idle),
         (metric::SPV_CLIENTS_DROPPED, "stalled", counts.closed_stalled),
         (metric::SPV_CLIENTS_DROPPED, "memory", counts.closed_memory),
+        (metric::SPV_CLIENTS_DROPPED, "handshake", counts.closed_handshake),
         (metric::SPV_HTTP_REQUESTS, "answered", http_answered),
         (metric::SPV_HTTP_REQUESTS, "throttled", counts.http_throttled),
     ] {
@@ -331,6 +379,7 @@ fn counts(server: &Server) -> serde_json::Value {
         "notifications": counts.notifications, "throttled": counts.throttled,
         "closed_line": counts.closed_line, "closed_idle": counts.closed_idle,
         "closed_stalled": counts.closed_stalled, "closed_memory": counts.closed_memory,
+        "closed_handshake": counts.closed_handshake,
         "trees_built": counts.trees_built, "recomputed": counts.recomputed,
         "http_requests": counts.http_requests, "http_clients": counts.http_clients,
         "http_throttled": counts.http_throttled,

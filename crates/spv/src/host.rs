@@ -3,6 +3,7 @@
 //! One lock order: chain, then the fast path's writer. A fill happens under the chain's read lock and a reorganisation
 //! under its write lock, so no fill can be late.
 
+mod tables;
 mod view;
 mod witness;
 
@@ -22,8 +23,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+pub use tables::Tables;
 use tokio::sync::watch;
-use witness::WitnessRequest;
+use witness::{Key, WitnessRequest};
 use zerocopy::IntoBytes;
 
 const ECHO_PLACES: usize = 4096;
@@ -40,6 +42,7 @@ pub struct SpvHost {
     writer: Mutex<Box<dyn SpvFill + Send>>,
     readers: Readers,
     paper_format: bool,
+    tables: Tables,
     echoes: Echoes,
     trees: TreeCache,
     witness_trees: TreeCache,
@@ -69,12 +72,19 @@ impl SpvHost {
             writer: Mutex::new(writer),
             readers,
             paper_format,
+            tables: Tables::default(),
             echoes: Echoes::default(),
             trees: TreeCache::new(TREE_CACHE_BYTES),
             witness_trees: TreeCache::new(WITNESS_TREE_CACHE_BYTES),
             generation: AtomicU64::new(0),
             known: watch::Sender::new(0),
         }
+    }
+
+    /// Returns the host that answers and fills the fast path with what `tables` name alone.
+    #[must_use]
+    pub fn with_tables(self, tables: Tables) -> Self {
+        Self { tables, ..self }
     }
 
     /// The host with a cache of Merkle trees of at most so many bytes, in place of 32 MiB.
@@ -119,6 +129,7 @@ impl SpvHost {
             // A detached block answers at once, perhaps for transactions that another block holds too.
             forget(block.txids(), writer);
             let submitted = chain.accept(&block, detached)?;
+            chain.keep(&block.hash(), raw_block).map_err(Refused::Storage)?;
             let followed = follow(chain, writer);
             followed.map_err(|error| Refused::Storage(std::io::Error::other(error)))?;
             Ok(submitted)
@@ -177,7 +188,7 @@ impl SpvHost {
     /// trees as it has room for, as far as they can be read.
     pub fn prefill(&self, blocks: u32) {
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(tip) = chain.tip().filter(|_| blocks > 0) else {
+        let Some(tip) = chain.tip().filter(|_| blocks > 0 && self.tables.roots) else {
             return;
         };
         let heights = tip.height.saturating_sub(blocks.saturating_sub(1))..=tip.height;
@@ -187,7 +198,8 @@ impl SpvHost {
                 continue;
             };
             let filled = self.fill_lines(chain.as_ref(), block).and_then(|()| {
-                let Some(info) = chain.block(block).filter(|_| height >= first_tree) else {
+                let has_tree = self.tables.proofs && height >= first_tree;
+                let Some(info) = chain.block(block).filter(|_| has_tree) else {
                     return Ok(());
                 };
                 let tree = self.tree(chain.as_ref(), block)?;
@@ -279,7 +291,7 @@ impl SpvHost {
     }
 
     fn paper(&self, from: Source, txid: &Hash, reply: &mut Reply, sender: &Reader) -> Verdict {
-        if !self.paper_format {
+        if !self.paper_format || !self.tables.roots {
             return Verdict::Drop(DropReason::PaperRefused);
         }
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
@@ -311,6 +323,9 @@ impl SpvHost {
             Ok(parsed) => parsed,
             Err(status) => return refuse(request, status, reply),
         };
+        if !self.tables.answer(&parsed) {
+            return refuse(request, Status::NotKept, reply);
+        }
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
         let tip = tip_of(chain.as_ref());
         let place = |txid: &Hash| self.locate_and_fill(chain.as_ref(), txid);
@@ -326,8 +341,12 @@ impl SpvHost {
                 .prove_and_fill(chain.as_ref(), txid, room)
                 .map(|found| fastpath::put_proof(reply, header, room, &found, tip)),
             Request::WitnessProof(header, txid, room) => {
-                let request = WitnessRequest { header, txid, room };
-                self.witness_proof(chain.as_ref(), &request, tip, reply)
+                let key = Key::Txid(txid);
+                self.witness_proof(chain.as_ref(), &WitnessRequest { header, key, room }, tip, reply)
+            }
+            Request::WtxidProof(header, wtxid, room) => {
+                let key = Key::Wtxid(wtxid);
+                self.witness_proof(chain.as_ref(), &WitnessRequest { header, key, room }, tip, reply)
             }
             Request::Headers(header, range) => {
                 let headers = headers_of(chain.as_ref(), range);

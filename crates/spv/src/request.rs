@@ -3,8 +3,8 @@
 use crate::store::Hash;
 use lineside_wire::{
     HeadersHead, NativeHeader, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES, SPV_HEADERS_MAX,
-    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_OP_WITNESS_PROOF, SPV_PROOF_DEPTH_MAX,
-    SPV_ROOTS_MAX, SPV_WITNESS_ROOM_MAX, Status, WitnessReply, native,
+    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_OP_WITNESS_PROOF, SPV_OP_WTXID_PROOF,
+    SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, SPV_WITNESS_ROOM_MAX, Status, WitnessReply, native,
 };
 use std::ops::RangeInclusive;
 use zerocopy::FromBytes;
@@ -21,6 +21,8 @@ pub enum Request<'a> {
     Proof(&'a NativeHeader, &'a Hash, usize),
     /// One TXID whose WTXID and witness path are asked for, and the bytes that the reply has room for after its head.
     WitnessProof(&'a NativeHeader, &'a Hash, usize),
+    /// The same for one WTXID.
+    WtxidProof(&'a NativeHeader, &'a Hash, usize),
     /// Headers of the chain.
     Headers(&'a NativeHeader, HeaderRange),
 }
@@ -52,6 +54,9 @@ impl<'a> Request<'a> {
             SPV_OP_PROOF => proof(body).map(|(txid, room)| Self::Proof(header, txid, room)),
             SPV_OP_WITNESS_PROOF => {
                 witness_proof(body).map(|(txid, room)| Self::WitnessProof(header, txid, room))
+            }
+            SPV_OP_WTXID_PROOF => {
+                witness_proof(body).map(|(wtxid, room)| Self::WtxidProof(header, wtxid, room))
             }
             SPV_OP_HEADERS => headers(body).map(|range| Self::Headers(header, range)),
             _ => None,

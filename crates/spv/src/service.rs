@@ -104,6 +104,9 @@ impl Service for SpvService {
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
         // Opening the store starts threads, which must not have more rights than the others: `start` does it.
         let network = network_of(&self.config)?;
+        if self.config.keep_blocks {
+            ChainStore::make_blocks_folder(data_of(&self.config)?)?;
+        }
         self.prepared = Some(frontends::prepare(&self.config, network)?);
         Ok(())
     }
@@ -152,6 +155,7 @@ impl Service for SpvService {
         };
         let host = SpvHost::new(chain, Box::new(writer), readers.clone(), config.paper_format);
         let host = host
+            .with_tables(config.tables())
             .with_tree_cache(config.memory_max.bytes() / 8)
             .with_witness_tree_cache(config.memory_max.bytes() / 16);
         let host = Arc::new(host);
@@ -216,6 +220,13 @@ impl Leased for SpvState {
             height: tip.height,
         });
         let height = self.host.tip().map(|tip| tip.height);
+        if !self.frontends.follows_node() && self.host.size().0 == 0 {
+            out.problems.push(
+                "spv: the chain store has no block; stop the server and fill it with `lineside spv import`, or let it \
+                 follow a node ([spv] node, --node)"
+                    .into(),
+            );
+        }
         status
             .details
             .insert("spv".into(), self.frontends.status(height, out));
@@ -246,7 +257,15 @@ impl Leased for SpvState {
 pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Result<ChainStore> {
     let (data, network) = (data_of(config)?, network_of(config)?.network);
     let opened = ChainStore::open_with(Some(data), network, config.index.into());
-    let (chain, rebuilt) = opened.with_context(|| format!("opening {}", data.display()))?;
+    let opening = || format!("opening {}", data.display());
+    let (mut chain, mut rebuilt) = opened.with_context(opening)?;
+    if config.tables().witnesses {
+        let wtxids = chain.index_wtxids(Some(data), config.index.into());
+        rebuilt = rebuilt.or(wtxids.with_context(opening)?);
+    }
+    if config.keep_blocks {
+        chain.keep_blocks(data).with_context(opening)?;
+    }
     warnings.extend(rebuilt.map(|rebuilt| format!("{}: {rebuilt}", data.display())));
     Ok(chain)
 }

@@ -125,6 +125,78 @@ fn witness_data_is_there_after_each_restart_and_before_it_is_written() {
     check(&store, &blocks);
 }
 
+/// The WTXIDs after the coinbase of a block that commits to them, as another crate has them, and their positions.
+fn wtxids(block: &DemoBlock) -> Vec<(u32, [u8; 32])> {
+    use bitcoin::hashes::Hash;
+    let real: bitcoin::Block = bitcoin::consensus::deserialize(&block.raw).unwrap();
+    if real.txdata[0].input[0].witness.is_empty() {
+        return Vec::new();
+    }
+    let wtxid = |tx: &bitcoin::Transaction| tx.compute_wtxid().to_byte_array();
+    (0..).zip(real.txdata.iter().map(wtxid)).skip(1).collect()
+}
+
+#[test]
+fn a_transaction_is_found_by_its_wtxid_while_its_block_is_connected() {
+    let blocks = blocks();
+    let find = |store: &ChainStore, wtxid: &[u8; 32]| {
+        let found = store.locate_wtxid(wtxid).unwrap();
+        found.map(|found| (found.block_hash, found.height, found.position))
+    };
+    let found_up_to = |store: &ChainStore, known: usize| {
+        let mut count = 0;
+        for (height, block) in (0..).zip(&blocks) {
+            for (position, wtxid) in wtxids(block) {
+                let expected = (block.hash, height, position);
+                assert_eq!(
+                    find(store, &wtxid),
+                    ((height as usize) < known).then_some(expected)
+                );
+                count += 1;
+            }
+        }
+        assert!(count >= 5, "{count}");
+        assert_eq!(find(store, &[0; 32]), None, "a coinbase");
+        let plain = store.txids(store.find(&blocks[2].hash).unwrap())[1];
+        assert_eq!(find(store, &plain), None, "its block commits to no witnesses");
+    };
+    for kind in [IndexKind::Memory, IndexKind::Disk] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = ChainStore::make(Some(dir.path()), Network::Regtest, true).unwrap();
+        take(&mut store, &blocks[..2]);
+        assert_eq!(
+            find(&store, &wtxids(&blocks[0])[0].1),
+            None,
+            "there is no index yet"
+        );
+        drop(store);
+        // Some blocks are there when the index is made, others come later.
+        let mut store = ChainStore::open_with(Some(dir.path()), Network::Regtest, kind)
+            .unwrap()
+            .0;
+        assert!(store.index_wtxids(Some(dir.path()), kind).unwrap().is_none());
+        take(&mut store, &blocks[2..]);
+        found_up_to(&store, 4);
+        store.sync_index().unwrap();
+        store.verify_index().unwrap();
+        drop(store);
+        let mut store = ChainStore::open_with(Some(dir.path()), Network::Regtest, kind)
+            .unwrap()
+            .0;
+        assert!(store.index_wtxids(Some(dir.path()), kind).unwrap().is_none());
+        found_up_to(&store, 4);
+        let tip = store.find(&blocks[3].hash).unwrap();
+        store.disconnect(tip).unwrap();
+        found_up_to(&store, 3);
+        store.connect(tip).unwrap();
+        found_up_to(&store, 4);
+    }
+    let mut without = ChainStore::open(None, Network::Regtest).unwrap();
+    take(&mut without, &blocks);
+    without.index_wtxids(None, IndexKind::Memory).unwrap();
+    assert_eq!(find(&without, &wtxids(&blocks[0])[0].1), None);
+}
+
 #[test]
 fn a_store_is_made_with_witness_data_or_without_for_good() {
     let dir = tempfile::tempdir().unwrap();

@@ -94,6 +94,8 @@ fn a_fault_of_the_thread_that_follows_is_a_problem_of_health() {
     let rig = Rig::new(5, 1);
     rig.node.change(|world| world.mine(10));
     assert!(rig.settle(PATIENCE));
+    // The tip is served before the state says so.
+    until(&rig, |state| state.at_tip);
     let height = rig.host.tip().map(|tip| tip.height);
     assert_eq!(rig.follower.state().health(height), (vec![], vec![]));
     rig.node.change(|world| {

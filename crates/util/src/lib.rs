@@ -7,3 +7,4 @@ pub mod fjall_files;
 pub mod hex;
 pub mod key_file;
 pub mod network;
+pub mod tls_text;

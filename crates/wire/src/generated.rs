@@ -247,6 +247,9 @@ pub const SPV_OP_HEADERS: u8 = 4;
 /// Operation `witness_proof` of `spv`.
 pub const SPV_OP_WITNESS_PROOF: u8 = 5;
 
+/// Operation `wtxid_proof` of `spv`.
+pub const SPV_OP_WTXID_PROOF: u8 = 6;
+
 /// Where one transaction is, and the tip this was true at. 104 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -2175,6 +2178,16 @@ pub mod metric {
         labels: &[],
         help: "forwarded requests that failed because the upstream server was away or too slow",
     };
+    /// 1: the upstream Electrum server answers; 0: it is away
+    pub const SPV_ELECTRUM_UPSTREAM_UP: Metric = Metric {
+        name: "lineside_spv_electrum_upstream_up",
+        key: "electrum_upstream_up",
+        service: Some("spv"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "1: the upstream Electrum server answers; 0: it is away",
+    };
     /// notifications that were sent to Electrum clients
     pub const SPV_ELECTRUM_NOTIFICATIONS: Metric = Metric {
         name: "lineside_spv_electrum_notifications_total",
@@ -2195,7 +2208,7 @@ pub mod metric {
         labels: &[],
         help: "times that an Electrum client had to wait because of its rate of requests",
     };
-    /// clients that were refused or closed by a limit: clients, line, idle, stalled (does not read), memory
+    /// clients refused or closed by a limit: clients, line, idle, stalled, memory, handshake (TLS)
     pub const SPV_CLIENTS_DROPPED: Metric = Metric {
         name: "lineside_spv_clients_dropped_total",
         key: "clients_dropped",
@@ -2203,7 +2216,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["limit"],
-        help: "clients that were refused or closed by a limit: clients, line, idle, stalled (does not read), memory",
+        help: "clients refused or closed by a limit: clients, line, idle, stalled, memory, handshake (TLS)",
     };
     /// HTTP connections that are open
     pub const SPV_HTTP_CLIENTS: Metric = Metric {
@@ -2817,7 +2830,7 @@ pub mod metric {
     };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 102] = [
+    pub const ALL: [&Metric; 103] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -2856,6 +2869,7 @@ pub mod metric {
         &SPV_ELECTRUM_REQUESTS,
         &SPV_ELECTRUM_FORWARDED,
         &SPV_ELECTRUM_UPSTREAM_FAILURES,
+        &SPV_ELECTRUM_UPSTREAM_UP,
         &SPV_ELECTRUM_NOTIFICATIONS,
         &SPV_ELECTRUM_THROTTLED,
         &SPV_CLIENTS_DROPPED,

@@ -14,7 +14,7 @@ use lineside_spv::writer::StoreWriter;
 use lineside_testkit::{DemoBlock, DemoChain};
 use lineside_wire::{
     NATIVE_REPLY_BIT, RootItem, RootReply, RootsHead, SPV_HEADERS_MAX, SPV_OP_HEADERS, SPV_OP_PROOF,
-    SPV_OP_ROOT, SPV_OP_ROOTS, SPV_OP_WITNESS_PROOF, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX,
+    SPV_OP_ROOT, SPV_OP_ROOTS, SPV_OP_WITNESS_PROOF, SPV_OP_WTXID_PROOF, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX,
     SPV_WITNESS_ROOM_MAX, Status, WitnessReply, native,
 };
 use std::sync::atomic::Ordering::Relaxed;
@@ -157,6 +157,11 @@ fn parsed_is_all_there_is(data: &[u8]) {
             assert!(room <= SPV_WITNESS_ROOM_MAX && data.len() == 16 + 200 + room);
             let body = [&txid[..], &data[48..]].concat();
             (SPV_OP_WITNESS_PROOF, header.request_id, body)
+        }
+        Ok(Request::WtxidProof(header, wtxid, room)) => {
+            assert!(room <= SPV_WITNESS_ROOM_MAX && data.len() == 16 + 200 + room);
+            let body = [&wtxid[..], &data[48..]].concat();
+            (SPV_OP_WTXID_PROOF, header.request_id, body)
         }
         Ok(Request::Headers(header, range)) => {
             assert!((1..=range.room).contains(&range.count) && range.room <= SPV_HEADERS_MAX);

@@ -133,6 +133,7 @@ fn take(
         let checked = chain.check(&block.raw);
         let checked = checked.with_context(|| format!("block {} at height {}", block.hash, block.height))?;
         let submitted = chain.accept(&checked, false)?;
+        chain.keep(&checked.hash(), &block.raw)?;
         chain.connect(submitted.id)?;
         taken += 1;
         report.blocks += 1;

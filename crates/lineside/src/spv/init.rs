@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// Make an empty chain store, which `spv serve --node` fills from a full node.
 #[derive(Args)]
 pub struct Init {
-    /// The chain store's directory, which is made.
+    /// Directory of the new chain store.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
     /// The network of the blocks. A store is of one network, for good.

@@ -1,13 +1,16 @@
 //! `lineside spv sync` and `spv verify`: the paper's light client. It keeps its own chain of headers, asks a server for
 //! a proof, recomputes the Merkle root and compares it with its own header.
 
+use super::ids::{Id, server};
 use crate::wrong::Wrong;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use lineside_spv::chain::Network;
 use lineside_spv::client::{Client, ServedWitness};
 use lineside_spv::config::NetworkName;
-use lineside_spv_proof::{ChainError, ChainOptions, Checkpoint, FileStore, HeaderChain, TransactionProof};
+use lineside_spv_proof::{
+    ChainError, ChainOptions, Checkpoint, FileStore, Header, HeaderChain, Network as Rules, TransactionProof,
+};
 use lineside_util::data_dir::{DataDir, Kind};
 use lineside_util::hex::{from_display, to_display};
 use lineside_wire::{SPV_HEADERS_MAX, SPV_PORT};
@@ -27,14 +30,19 @@ const HEADERS_PER_SYNC: u32 = 20_000;
 /// The chain of headers, and the server that is asked.
 #[derive(Args)]
 pub struct Light {
-    /// The directory of the chain of headers, which is made where it is not there.
+    /// The directory of this client's chain of headers; a new one is made.
     #[arg(long, value_name = "DIR")]
     headers: PathBuf,
     /// The network, which sets the rules of the headers; needed for a new directory. A directory knows its network.
     #[arg(long, value_enum)]
     network: Option<NetworkName>,
-    /// The server that is asked.
-    #[arg(long, value_name = "ADDR:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, SPV_PORT)))]
+    /// The server that is asked, by address or name, and its UDP port.
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        value_parser = server,
+        default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, SPV_PORT))
+    )]
     server: SocketAddr,
     /// A block that the chain must have, as HEIGHT:HASH; several times for several.
     #[arg(long, value_name = "HEIGHT:HASH")]
@@ -44,16 +52,16 @@ pub struct Light {
     timeout_ms: u64,
 }
 
-/// Bring the own chain of headers up to the server's: proof of work, difficulty and times are checked, and the chain
-/// with the most work wins, whatever the server says.
+/// Fetch the server's new headers into this client's own chain of headers. Their proof of work, target and times are
+/// checked, and the chain with the most work wins, whatever the server says.
 #[derive(Args)]
 pub struct Sync {
     #[command(flatten)]
     light: Light,
 }
 
-/// Prove that a transaction is in the chain: bring the headers up to date, ask the server for a proof, recompute the
-/// Merkle root and compare it with the own header.
+/// Prove that a transaction is in the chain: fetch the new headers, as `spv sync` does, ask the server for a proof,
+/// recompute the Merkle root, and compare it with that in this client's own header.
 #[derive(Args)]
 pub struct Verify {
     #[command(flatten)]
@@ -62,11 +70,13 @@ pub struct Verify {
     /// keep witness data (`spv init --witness`).
     #[arg(long)]
     witness: bool,
-    /// The WTXID that the transaction must have, as explorers print it; implies --witness.
+    /// The WTXID that the transaction must have, 64 hex digits as explorers print it; implies --witness. Without a
+    /// TXID, the transaction is asked for by its WTXID alone.
     #[arg(long, value_name = "WTXID")]
-    wtxid: Option<String>,
+    wtxid: Option<Id>,
     /// The transaction's id as explorers print it: 64 hex digits.
-    txid: String,
+    #[arg(required_unless_present = "wtxid")]
+    txid: Option<Id>,
 }
 
 /// A checkpoint on the command line.
@@ -105,6 +115,9 @@ impl Light {
                 self.headers.display()
             )));
         };
+        let mut client = Client::connect(self.server, Duration::from_millis(self.timeout_ms))?;
+        // Before anything is made: a directory of a network that the server does not serve helps with nothing.
+        self.check_network(network, &mut client)?;
         let directory = DataDir::claim(&self.headers, &KIND)?;
         directory.lock_file("lock")?;
         let store = FileStore::create(&self.headers, network)?;
@@ -112,11 +125,72 @@ impl Light {
             checkpoints: self.checkpoint.iter().map(|text| text.0).collect(),
             ..ChainOptions::default()
         };
+        let chain = HeaderChain::open(network, store, options).map_err(|error| self.explain(error))?;
         Ok(Opened {
-            chain: HeaderChain::open(network, store, options)?,
-            client: Client::connect(self.server, Duration::from_millis(self.timeout_ms))?,
+            chain,
+            client,
             _directory: directory,
         })
+    }
+
+    /// Checks that the first block of the network is that of the server's chain, if it has one, and that of the
+    /// checkpoint at height 0, if there is one.
+    fn check_network(&self, network: Rules, client: &mut Client) -> anyhow::Result<()> {
+        let genesis = network.genesis().hash();
+        let first = self.checkpoint.iter().find(|text| text.0.height == 0);
+        if let Some(wrong) = first.filter(|text| text.0.hash != genesis) {
+            bail!(Wrong(format!(
+                "--checkpoint 0:{}: the first block of {} is {}",
+                to_display(&wrong.0.hash),
+                network.name(),
+                to_display(&genesis)
+            )));
+        }
+        let found = client.headers(0, 1)?.found.first().map(Header::hash);
+        let Some(found) = found.filter(|found| *found != genesis) else {
+            return Ok(());
+        };
+        let theirs = Network::ALL.map(Network::rules);
+        let theirs = theirs.iter().find(|rules| rules.genesis().hash() == found);
+        let theirs = theirs.map_or_else(|| "another network".to_owned(), |rules| rules.name().to_owned());
+        bail!(
+            "{}: the server serves {theirs}, not {}: its first block is {}, not {}; give another --server, or the \
+             --headers directory and --network of its network",
+            self.server,
+            network.name(),
+            to_display(&found),
+            to_display(&genesis)
+        )
+    }
+
+    /// Explains why the own headers cannot be opened, where a checkpoint is the reason.
+    fn explain(&self, error: ChainError) -> anyhow::Error {
+        match &error {
+            ChainError::Stored { source, .. } => match **source {
+                ChainError::OtherThanCheckpoint {
+                    hash,
+                    height,
+                    expected,
+                } => anyhow!(
+                    "--checkpoint {height}:{}: the chain of headers in {} has {} at that height; correct the \
+                     checkpoint, or, if it is right, remove that directory and ask another server",
+                    to_display(&expected),
+                    self.headers.display(),
+                    to_display(&hash)
+                ),
+                _ => error.into(),
+            },
+            _ => error.into(),
+        }
+    }
+
+    /// Warns of checkpoints that the chain has not reached, which say nothing yet.
+    fn warn_of_checkpoints(&self, tip: u32) {
+        for Checkpoint { height, .. } in self.checkpoint.iter().map(|text| text.0) {
+            if height > tip {
+                tell!("lineside: warning: --checkpoint {height}: the chain ends at height {tip}, below it");
+            }
+        }
     }
 }
 
@@ -149,6 +223,14 @@ impl Opened {
                 Err(error) => {
                     self.chain.sync()?;
                     let height = start + error.index as u32;
+                    if let ChainError::OtherThanCheckpoint { hash, expected, .. } = error.source {
+                        bail!(
+                            "the server's chain has {} at height {height}, and --checkpoint says {}: correct the \
+                             checkpoint, or ask another server",
+                            to_display(&hash),
+                            to_display(&expected)
+                        );
+                    }
                     return Err(error).with_context(|| format!("the server's header at height {height}"));
                 }
             }
@@ -180,6 +262,7 @@ pub fn sync(arguments: &Sync, as_json: bool) -> anyhow::Result<()> {
     let mut opened = arguments.light.open()?;
     let added = opened.sync()?;
     let tip = opened.chain.tip();
+    arguments.light.warn_of_checkpoints(tip.height);
     let hash = to_display(&tip.hash);
     if as_json {
         say!("{}", json!({"added": added, "height": tip.height, "tip": hash}))?;
@@ -197,35 +280,38 @@ pub fn sync(arguments: &Sync, as_json: bool) -> anyhow::Result<()> {
 /// # Errors
 /// The server does not know it; a proof that does not hold.
 pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
-    let txid = from_display(&arguments.txid).context("a TXID is 64 hex digits")?;
-    let wtxid = match &arguments.wtxid {
-        Some(text) => Some(from_display(text).context("a WTXID is 64 hex digits")?),
-        None => None,
-    };
+    let wtxid = arguments.wtxid.map(|id| id.0);
     let mut opened = arguments.light.open()?;
     opened.sync()?;
-    let proof = opened.proof(&txid, &arguments.txid)?;
+    arguments.light.warn_of_checkpoints(opened.chain.tip().height);
+    let Some(id) = arguments.txid else {
+        return match arguments.wtxid {
+            Some(wtxid) => verify_by_wtxid(&mut opened, &wtxid, as_json),
+            None => bail!(Wrong("give a TXID, or --wtxid WTXID".into())),
+        };
+    };
+    let (txid, text) = (id.0, id.text());
+    let proof = opened.proof(&txid, &text)?;
     if !arguments.witness && wtxid.is_none() {
         let confirmations = holds(opened.chain.verify(&proof, &txid))?;
-        return show(&arguments.txid, None, &proof, confirmations, as_json);
+        return show([Some(&text), None], &Shown::of(&proof), confirmations, as_json);
     }
-    let witness = opened.witness_proof(&txid, &arguments.txid)?;
+    let witness = opened.witness_proof(&txid, &text)?;
     let (proof, witness) = if witness.header == proof.header {
         (proof, witness)
     } else {
         // The chain changed between the two answers.
         opened.sync()?;
-        let proof = opened.proof(&txid, &arguments.txid)?;
-        (proof, opened.witness_proof(&txid, &arguments.txid)?)
+        let proof = opened.proof(&txid, &text)?;
+        (proof, opened.witness_proof(&txid, &text)?)
     };
     let confirmations = holds(opened.chain.verify(&proof, &txid))?;
     holds(opened.chain.verify_witness(&witness.proof(), &witness.wtxid))?;
     // Both trees have the transactions in one order, so the WTXID at the index of the TXID is that of the transaction.
     if witness.header != proof.header || witness.index != proof.index {
         bail!(
-            "{}: the server proved it as transaction {} of block {}, and its WTXID as that of transaction {} of \
+            "{text}: the server proved it as transaction {} of block {}, and its WTXID as that of transaction {} of \
              block {}: ask again, or another server",
-            arguments.txid,
             proof.index,
             to_display(&proof.header.hash()),
             witness.index,
@@ -235,12 +321,31 @@ pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
     let found = to_display(&witness.wtxid);
     if let Some(expected) = wtxid.filter(|expected| *expected != witness.wtxid) {
         bail!(
-            "{}: the chain holds it with another witness: its WTXID is {found}, not {}",
-            arguments.txid,
+            "{text}: the chain holds it with another witness: its WTXID is {found}, not {}",
             to_display(&expected)
         );
     }
-    show(&arguments.txid, Some(&found), &proof, confirmations, as_json)
+    show(
+        [Some(&text), Some(&found)],
+        &Shown::of(&proof),
+        confirmations,
+        as_json,
+    )
+}
+
+/// Verifies that a transaction is in the chain by its WTXID alone, which the coinbase of its block commits to.
+fn verify_by_wtxid(opened: &mut Opened, wtxid: &Id, as_json: bool) -> anyhow::Result<()> {
+    let text = wtxid.text();
+    let served = opened.client.wtxid_proof(&wtxid.0)?.found;
+    let served = served.with_context(|| format!("{text}: no connected block of the server commits to it"))?;
+    let confirmations = holds(opened.chain.verify_witness(&served.proof(), &wtxid.0))?;
+    let shown = Shown {
+        header: served.header,
+        height: served.height,
+        index: served.index,
+        transactions: served.transaction_count,
+    };
+    show([None, Some(&text)], &shown, confirmations, as_json)
 }
 
 impl Opened {
@@ -263,31 +368,56 @@ fn holds(checked: Result<u32, ChainError>) -> anyhow::Result<u32> {
     Ok(checked?)
 }
 
+/// Place of a transaction whose proof holds.
+struct Shown {
+    header: Header,
+    height: u32,
+    index: u32,
+    transactions: u32,
+}
+
+impl Shown {
+    fn of(proof: &TransactionProof) -> Self {
+        Self {
+            header: proof.header,
+            height: proof.height,
+            index: proof.index,
+            transactions: proof.transaction_count,
+        }
+    }
+}
+
+/// Says that a transaction is verified. Its TXID or its WTXID is given, or both.
 fn show(
-    txid: &str,
-    wtxid: Option<&str>,
-    proof: &TransactionProof,
+    [txid, wtxid]: [Option<&str>; 2],
+    shown: &Shown,
     confirmations: u32,
     as_json: bool,
 ) -> anyhow::Result<()> {
-    let (block, root) = (proof.header.hash(), proof.header.merkle_root);
+    let (block, root) = (shown.header.hash(), shown.header.merkle_root);
     if as_json {
         let mut object = json!({
-            "txid": txid, "verified": true, "height": proof.height, "confirmations": confirmations,
-            "block": to_display(&block), "root": to_display(&root), "index": proof.index,
-            "transactions": proof.transaction_count,
+            "verified": true, "height": shown.height, "confirmations": confirmations,
+            "block": to_display(&block), "root": to_display(&root), "index": shown.index,
+            "transactions": shown.transactions,
         });
-        if let Some(wtxid) = wtxid {
-            object["wtxid"] = json!(wtxid);
+        for (key, id) in [("txid", txid), ("wtxid", wtxid)] {
+            if let Some(id) = id {
+                object[key] = json!(id);
+            }
         }
         say!("{object}")?;
     } else {
-        let with = wtxid.map_or(String::new(), |wtxid| format!(" with WTXID {wtxid}"));
+        let name = match (txid, wtxid) {
+            (Some(txid), None) => format!("{txid}: verified"),
+            (Some(txid), Some(wtxid)) => format!("{txid}: verified with WTXID {wtxid}"),
+            (None, wtxid) => format!("WTXID {}: verified", wtxid.unwrap_or_default()),
+        };
         say!(
-            "{txid}: verified{with}: height {}, {confirmations} confirmations, transaction {} of {} in block {}",
-            proof.height,
-            proof.index,
-            proof.transaction_count,
+            "{name}: height {}, {confirmations} confirmations, transaction {} of {} in block {}",
+            shown.height,
+            shown.index,
+            shown.transactions,
             to_display(&block)
         )?;
     }

@@ -8,7 +8,7 @@ use anyhow::bail;
 use clap::Args;
 use lineside_service::ByteSize;
 use lineside_service::config::{AddressRange, given};
-use lineside_spv::config::{IndexName, NetworkName, Prefill, SpvConfig};
+use lineside_spv::config::{IndexName, NetworkName, Prefill, SpvConfig, TableName};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -31,6 +31,12 @@ pub struct Serve {
     /// Where the index of TXIDs is kept: in memory, built again at each start, or on the disk, for mainnet.
     #[arg(long, value_enum)]
     index: Option<IndexName>,
+    /// Requests by UDP that are answered, and kept in the fast path: root, proof (needs root), witness, header.
+    #[arg(long, value_name = "TABLE", value_delimiter = ',')]
+    tables: Option<Vec<TableName>>,
+    /// Keep the bytes of new blocks, too, in `blocks` in the chain store's directory, as blk*.dat.
+    #[arg(long, value_name = "BOOL")]
+    keep_blocks: Option<bool>,
     /// Blocks that the fast path is filled with before the server answers: none, tip:N (the newest N) or all.
     #[arg(long, value_parser = |text: &str| Prefill::try_from(text.to_owned()))]
     prefill: Option<Prefill>,
@@ -134,6 +140,8 @@ impl Serve {
         section.set_some("data", self.data);
         section.set_some("network", self.network);
         section.set_some("index", self.index);
+        section.set_some("tables", self.tables);
+        section.set_some("keep_blocks", self.keep_blocks);
         section.set_some("line_bits", self.line_bits);
         section.set_some("ways", self.ways);
         section.set_some("block_bits", self.block_bits);
@@ -196,6 +204,8 @@ mod tests {
         ("data", "somewhere"),
         ("network", "simnet"),
         ("index", "disk"),
+        ("tables", "root,header"),
+        ("keep_blocks", "true"),
         ("line_bits", "9"),
         ("ways", "2"),
         ("block_bits", "7"),

@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
@@ -53,7 +54,36 @@ impl Server {
 
     /// Starts a server of the store's own network.
     pub fn start_without_network(data: &Path, more: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_lineside"))
+        Self::started(Command::new(env!("CARGO_BIN_EXE_lineside")), data, more)
+    }
+
+    /// Starts a server whose writes can be limited ([`Server::limit_files`]).
+    pub fn start_with_limit(data: &Path, more: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
+        // SAFETY: ignoring a signal installs no handler; a write beyond the limit is then an error.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+                Ok(())
+            });
+        }
+        Self::started(command, data, more)
+    }
+
+    /// Limits the length of the files that the server writes, as a full disk does.
+    pub fn limit_files(&self, bytes: u64) {
+        let limit = libc::rlimit {
+            rlim_cur: bytes,
+            rlim_max: libc::RLIM_INFINITY,
+        };
+        let pid = self.child.id() as i32;
+        // SAFETY: a child of ours that was not waited for yet; the limit lives as long as the call.
+        let set = unsafe { libc::prlimit(pid, libc::RLIMIT_FSIZE, &limit, std::ptr::null_mut()) };
+        assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    }
+
+    fn started(mut command: Command, data: &Path, more: &[&str]) -> Self {
+        let mut child = command
             .args(["spv", "serve", "--json"])
             .args(["--listen", "127.0.0.1:0", "--datapath", "socket"])
             .args(["--console", "127.0.0.1:0", "--line-bits", "12"])

@@ -1,6 +1,7 @@
 //! Text form of a status, for people.
 
 use super::{ServiceStatus, Snapshot};
+use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter, Result};
 
 impl Display for Snapshot {
@@ -53,53 +54,70 @@ impl Display for ServiceStatus {
         for line in &self.summary {
             writeln!(out, "  {line}")?;
         }
-        let datapaths: Vec<&String> = self.counters.keys().collect();
-        if !datapaths.is_empty() {
-            let mut names: Vec<&String> = self
-                .counters
-                .values()
-                .flat_map(|counters| counters.keys())
-                .collect();
-            names.sort();
-            names.dedup();
-            write!(out, "  {:<24}", "fastpath")?;
-            datapaths
-                .iter()
-                .try_for_each(|datapath| write!(out, "{datapath:>16}"))?;
-            writeln!(out)?;
-            for name in names {
-                write!(out, "    {name:<22}")?;
-                for counters in self.counters.values() {
-                    match counters.get(name) {
-                        Some(count) => write!(out, "{count:>16}")?,
-                        None => write!(out, "{:>16}", "-")?,
-                    }
-                }
-                writeln!(out)?;
-            }
-        }
-        for (datapath, drops) in &self.drops {
-            for (reason, count) in drops.iter().filter(|(_, count)| **count > 0) {
-                writeln!(
-                    out,
-                    "    {:<22}{count:>16}",
-                    format!("drop {reason} ({datapath})")
-                )?;
-            }
-        }
-        if !self.host.is_empty() {
-            writeln!(out, "  host")?;
-        }
-        for (name, value) in &self.host {
-            writeln!(out, "    {name:<22}{value:>16}")?;
-        }
-        for (name, series) in &self.labelled {
-            for (label, value) in series {
-                writeln!(out, "    {:<38}{value:>16}", format!("{name} {label}"))?;
-            }
-        }
-        Ok(())
+        write_counts(self, out)
     }
+}
+
+/// Columns of the numbers.
+const NUMBER: usize = 16;
+/// Least width of the names.
+const NAME: usize = 22;
+
+/// Writes the tables of counts, all with columns at the same places: as wide as the longest name needs.
+fn write_counts(service: &ServiceStatus, out: &mut Formatter<'_>) -> Result {
+    let mut names: Vec<&String> = service.counters.values().flat_map(BTreeMap::keys).collect();
+    names.sort();
+    names.dedup();
+    let drops: Vec<(String, u64)> = service
+        .drops
+        .iter()
+        .flat_map(|(datapath, drops)| drops.iter().map(move |(reason, count)| (datapath, reason, count)))
+        .filter(|(_, _, count)| **count > 0)
+        .map(|(datapath, reason, count)| (format!("drop {reason} ({datapath})"), *count))
+        .collect();
+    let labelled: Vec<(String, u64)> = service
+        .labelled
+        .iter()
+        .flat_map(|(name, series)| series.iter().map(move |(label, value)| (name, label, value)))
+        .map(|(name, label, value)| (format!("{name} {label}"), *value))
+        .collect();
+    let lengths = (names.iter().map(|name| name.len()))
+        .chain(drops.iter().map(|(name, _)| name.len()))
+        .chain(service.host.keys().map(|name| name.len()))
+        .chain(labelled.iter().map(|(name, _)| name.len()));
+    let width = lengths.max().unwrap_or(0).max(NAME);
+
+    if !service.counters.is_empty() {
+        write!(out, "  {:<1$}", "fastpath", width + 2)?;
+        for datapath in service.counters.keys() {
+            write!(out, "{datapath:>NUMBER$}")?;
+        }
+        writeln!(out)?;
+    }
+    for name in names {
+        write!(out, "    {name:<width$}")?;
+        for counters in service.counters.values() {
+            match counters.get(name) {
+                Some(count) => write!(out, "{count:>NUMBER$}")?,
+                None => write!(out, "{:>NUMBER$}", "-")?,
+            }
+        }
+        writeln!(out)?;
+    }
+    for (name, count) in drops {
+        writeln!(out, "    {name:<width$}{count:>NUMBER$}")?;
+    }
+    if !service.host.is_empty() {
+        writeln!(out, "  host")?;
+    }
+    let host = service
+        .host
+        .iter()
+        .map(|(name, value)| (name.to_string(), *value));
+    for (name, value) in host.chain(labelled) {
+        writeln!(out, "    {name:<width$}{value:>NUMBER$}")?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -119,5 +137,29 @@ mod tests {
             service.to_string(),
             "\nfabric on 127.0.0.1:7051, socket datapath\n  channel lab\n  source  sends blocks\n"
         );
+    }
+
+    #[test]
+    fn all_numbers_end_in_one_column() {
+        let long = "a_name_that_is_longer_than_the_least_width";
+        let mut service = ServiceStatus {
+            name: "spv".into(),
+            ..ServiceStatus::default()
+        };
+        service
+            .counters
+            .insert("socket".into(), [("hits".into(), 7)].into());
+        service.host.insert("fills".into(), 8);
+        service.host.insert(long.into(), 9);
+        service
+            .labelled
+            .insert("clients_dropped".into(), [("idle".into(), 10)].into());
+        let text = service.to_string();
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("    ")).collect();
+        assert_eq!(rows.len(), 4, "{text}");
+        let heading = text.lines().find(|line| line.contains("fastpath")).unwrap();
+        for row in rows {
+            assert_eq!(row.len(), heading.len(), "{text}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::types::{BlockId, BlockInfo, ChainError, Located, Reorg, Submitted, Ti
 use super::validate::{CheckedBlock, Refused};
 use super::{BlockWitness, ChainStore, Network, StoreNetwork};
 use std::borrow::Cow;
+use std::io;
 
 /// A chain of blocks that answers where a transaction is: the embedded [`ChainStore`], or a view of a full node.
 ///
@@ -28,6 +29,15 @@ pub trait Chain: Send + Sync {
     /// # Errors
     /// The chain cannot tell (index damaged, node away); nobody may take that for "unknown".
     fn locate(&self, txid: &[u8; 32]) -> Result<Option<Located>, ChainError>;
+
+    /// As [`Chain::locate`], by the WTXID of a transaction that a block commits to. A chain without an index of WTXIDs
+    /// finds nothing.
+    ///
+    /// # Errors
+    /// As [`Chain::locate`].
+    fn locate_wtxid(&self, _wtxid: &[u8; 32]) -> Result<Option<Located>, ChainError> {
+        Ok(None)
+    }
 
     /// The connected chain's last block; `None` while nothing is connected.
     fn tip(&self) -> Option<Tip>;
@@ -75,6 +85,14 @@ pub trait Chain: Send + Sync {
     /// Why it was refused; nothing of it is kept.
     fn accept(&mut self, block: &CheckedBlock, detached: bool) -> Result<Submitted, Refused>;
 
+    /// Keeps the bytes of a block that was accepted, where the chain keeps blocks.
+    ///
+    /// # Errors
+    /// They cannot be written now; the call can be repeated.
+    fn keep(&mut self, _hash: &[u8; 32], _raw_block: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
     /// The steps from the connected chain to the best one; empty when that is connected.
     ///
     /// # Errors
@@ -111,6 +129,10 @@ impl Chain for ChainStore {
 
     fn locate(&self, txid: &[u8; 32]) -> Result<Option<Located>, ChainError> {
         self.locate(txid)
+    }
+
+    fn locate_wtxid(&self, wtxid: &[u8; 32]) -> Result<Option<Located>, ChainError> {
+        self.locate_wtxid(wtxid)
     }
 
     fn tip(&self) -> Option<Tip> {
@@ -151,6 +173,10 @@ impl Chain for ChainStore {
 
     fn accept(&mut self, block: &CheckedBlock, detached: bool) -> Result<Submitted, Refused> {
         self.accept(block, detached)
+    }
+
+    fn keep(&mut self, hash: &[u8; 32], raw_block: &[u8]) -> io::Result<()> {
+        self.keep(hash, raw_block)
     }
 
     fn plan(&self) -> Result<Reorg, ChainError> {

@@ -29,6 +29,9 @@ const MAGIC: &[u8; 8] = b"LSTXIDX2";
 const PREFIX: usize = 8;
 /// Bytes of a key.
 const KEY: usize = PREFIX + 8;
+/// Bytes of disk that a TXID may take while a run is written, and bytes that must be free besides.
+const BYTES_BY_TXID: usize = 64;
+const FREE_BYTES: u64 = 8 << 20;
 /// How many TXIDs an opening looks up before it believes the index.
 const SAMPLES: usize = 64;
 
@@ -113,11 +116,11 @@ pub(super) struct DiskIndex {
 }
 
 impl DiskIndex {
-    /// Opens the index in `dir`/txid-index, re-indexes what it lacks of `truth`, and makes it anew where it is
-    /// damaged or belongs to other blocks.
-    pub(super) fn open(dir: &Path, network: Network, truth: &impl Truth) -> io::Result<Opened> {
-        let path = dir.join("txid-index");
-        let marker = dir.join("txid-index.damaged");
+    /// Opens the index in the directory `name` of `dir`, re-indexes what it lacks of `truth`, and makes it again where
+    /// it is damaged or belongs to other blocks.
+    pub(super) fn open(dir: &Path, name: &str, network: Network, truth: &impl Truth) -> io::Result<Opened> {
+        let path = dir.join(name);
+        let marker = dir.join(format!("{name}.damaged"));
         let mut why = None;
         if marker.exists() {
             why = Some("a read has found it damaged".to_owned());
@@ -189,7 +192,9 @@ impl DiskIndex {
         let step = (self.covered.blocks as usize / SAMPLES).max(1);
         for block in (0..self.covered.blocks).step_by(step) {
             let txids = truth.txids(block);
-            let txid = &txids[block as usize % txids.len()];
+            let Some(txid) = txids.get(block as usize % txids.len().max(1)) else {
+                continue;
+            };
             let mut found = false;
             self.on_disk(txid, truth, &mut |place| found |= place.block == block)?;
             if !found {
@@ -284,6 +289,7 @@ impl DiskIndex {
     }
 
     fn flush_until(&mut self, end: u32, truth: &impl Truth) -> io::Result<()> {
+        self.check_room()?;
         self.failed = true;
         let mut covered = self.covered;
         let mut rows = Vec::with_capacity(self.tail.len());
@@ -309,6 +315,22 @@ impl DiskIndex {
         self.covered = covered;
         self.tail = TxidIndex::new()?;
         self.failed = false;
+        Ok(())
+    }
+
+    /// Checks that the disk has room for the tail, before a write whose failure would be final. The call can be
+    /// repeated.
+    fn check_room(&self) -> io::Result<()> {
+        let needed = (self.tail.len() * BYTES_BY_TXID) as u64 + FREE_BYTES;
+        // By a file: the sandbox of a server allows no question by path.
+        let folder = std::fs::File::open(self.marker.parent().unwrap_or(Path::new(".")))?;
+        let free = rustix::fs::fstatvfs(&folder)?;
+        if free.f_bavail.saturating_mul(free.f_frsize) < needed {
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                format!("the index needs {} MiB of free disk", needed >> 20),
+            ));
+        }
         Ok(())
     }
 
@@ -374,6 +396,8 @@ fn guarded<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NAME: &str = "txid-index";
 
     struct Plain(Vec<([u8; 32], Vec<[u8; 32]>)>);
 
@@ -499,7 +523,7 @@ mod tests {
         let home = new_dir();
         // Three runs; the second one's blocks are not among those that an opening looks up.
         let make = |dir: &Path| {
-            let (mut index, _) = DiskIndex::open(dir, Network::Regtest, &Plain(Vec::new())).unwrap();
+            let (mut index, _) = DiskIndex::open(dir, NAME, Network::Regtest, &Plain(Vec::new())).unwrap();
             for block in 0..640 {
                 index.add(block, &truth);
                 if [600, 605, 639].contains(&block) {
@@ -509,7 +533,7 @@ mod tests {
         };
         make(home.path());
         let (mut anew, mut noticed, mut harmless) = (0, 0, 0);
-        for file in files(&home.path().join("txid-index")) {
+        for file in files(&home.path().join(NAME)) {
             let sound = std::fs::read(&file).unwrap();
             let used = sound.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
             for at in (0..used).step_by((used / 5).max(1)) {
@@ -519,7 +543,7 @@ mod tests {
                 make(dir.path());
                 let name = file.strip_prefix(home.path()).unwrap();
                 std::fs::write(dir.path().join(name), &bytes).unwrap();
-                let (index, why) = DiskIndex::open(dir.path(), Network::Regtest, &truth).unwrap();
+                let (index, why) = DiskIndex::open(dir.path(), NAME, Network::Regtest, &truth).unwrap();
                 anew += usize::from(why.is_some());
                 for (block, txid) in txids(&truth) {
                     let mut found = false;

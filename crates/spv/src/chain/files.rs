@@ -16,6 +16,7 @@ use lineside_util::data_dir::{DataDir, Kind};
 use memmap2::Mmap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Bytes of a record, and of the head of `blocks.dat`.
@@ -124,6 +125,8 @@ struct Disk {
     blocks: File,
     /// `None` while there is no TXID: an empty file cannot be mapped.
     map: Option<Mmap>,
+    /// Where the next record goes in `blocks`.
+    blocks_end: u64,
     failed: bool,
     /// Held for as long as the store is open.
     _owner: DataDir,
@@ -218,6 +221,7 @@ impl Opening {
             map: map(&self.txids).map_err(io(&self.txids_path))?,
             txids: self.txids,
             blocks: self.blocks,
+            blocks_end: self.blocks_end,
             failed: false,
             _owner: self.owner,
         };
@@ -289,6 +293,11 @@ impl Files {
         }
     }
 
+    /// Returns true if the next block makes the store write on its own account.
+    pub(super) fn is_long(&self) -> bool {
+        self.disk.is_some() && self.pending.len() >= PENDING_TXIDS
+    }
+
     /// Says whether the store may still write, and writes what has piled up; true when it did.
     pub(super) fn make_room(&mut self) -> io::Result<bool> {
         match &self.disk {
@@ -315,8 +324,10 @@ impl Files {
         }
     }
 
-    /// Makes everything appended so far durable. After a failure the store never writes again.
+    /// Makes everything appended so far durable. Where there is no room for it, the call can be repeated; after any
+    /// other failure the store never writes again.
     pub(super) fn sync(&mut self) -> io::Result<()> {
+        let txids_end = (self.mapped().len() * 32) as u64;
         let Some(disk) = &mut self.disk else { return Ok(()) };
         if disk.failed {
             return Err(failed());
@@ -325,19 +336,46 @@ impl Files {
             return Ok(());
         }
         disk.failed = true;
-        disk.txids.write_all(self.pending.as_flattened())?;
+        let written = disk
+            .txids
+            .write_all_at(self.pending.as_flattened(), txids_end)
+            .and_then(|()| self.witness.as_mut().map_or(Ok(()), WitnessFiles::write));
+        retryable(&mut disk.failed, written)?;
         disk.txids.sync_data()?;
         if let Some(witness) = &mut self.witness {
             witness.sync()?;
         }
-        disk.blocks.write_all(&self.records)?;
+        let written = disk.blocks.write_all_at(&self.records, disk.blocks_end);
+        retryable(&mut disk.failed, written)?;
         disk.blocks.sync_data()?;
+        disk.blocks_end += self.records.len() as u64;
         disk.map = map(&disk.txids)?;
+        if let Some(witness) = &mut self.witness {
+            witness.written()?;
+        }
         disk.failed = false;
         self.pending.clear();
         self.records.clear();
         Ok(())
     }
+}
+
+/// Takes back that the store has failed where a write met a full disk: nothing that is durable points at what was
+/// written, and the next attempt writes all of it again, at the same place. A failed fdatasync is another matter,
+/// because the system may have dropped what it could not write.
+fn retryable(has_failed: &mut bool, written: io::Result<()>) -> io::Result<()> {
+    if written.as_ref().is_err_and(is_full) {
+        *has_failed = false;
+    }
+    written
+}
+
+/// Returns true for the error of a write for which there is no room, on the disk or by a limit.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+    )
 }
 
 impl Drop for Files {

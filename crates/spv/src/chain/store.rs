@@ -1,11 +1,13 @@
 //! The store: accepted blocks, the best chain among them, and the answers from it.
 
+mod indexes;
 mod rules;
 
 use super::checksum::crc32c;
-use super::disk_index::{DiskIndex, Truth};
+use super::disk_index::Truth;
 use super::files::{Files, Opening, Record};
-use super::index::{Place, TxidIndex};
+use super::index::Place;
+use super::kept_blocks::KeptBlocks;
 use super::network::{Network, StoreNetwork};
 use super::types::{
     BlockId, BlockInfo, ChainError, DETACHED_HEIGHT, IndexKind, IndexRebuilt, Located, Reorg, Submitted, Tip,
@@ -16,6 +18,7 @@ use bitcoin::block::Header;
 use bitcoin::consensus::encode;
 use bitcoin::hashes::Hash;
 use bitcoin::pow::Work;
+use indexes::{Blocks, Index, TXIDS, Witnessed};
 use rules::{Lineage, now_s};
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -56,41 +59,18 @@ fn slice32(header: &[u8; 80], at: usize) -> [u8; 32] {
     out
 }
 
-enum Index {
-    Memory(TxidIndex),
-    Disk(Box<DiskIndex>),
-}
-
-/// The blocks as the index sees them.
-struct Blocks<'a> {
-    entries: &'a [Entry],
-    files: &'a Files,
-}
-
-impl Truth for Blocks<'_> {
-    fn blocks(&self) -> u32 {
-        self.entries.len() as u32
-    }
-
-    fn hash(&self, block: u32) -> &[u8; 32] {
-        &self.entries[block as usize].hash
-    }
-
-    #[inline]
-    fn txids(&self, block: u32) -> &[[u8; 32]] {
-        let entry = &self.entries[block as usize];
-        self.files.txids(entry.first, entry.count)
-    }
-}
-
 /// The embedded chain store. One thread writes; `&self` methods may be shared.
 pub struct ChainStore {
     network: Network,
     identity: StoreNetwork,
+    /// Bytes of blocks, where they are kept. Dropped before the files, whose records need them.
+    pub(super) kept: Option<KeptBlocks>,
     pub(super) files: Files,
     pub(super) entries: Vec<Entry>,
     by_hash: HashMap<[u8; 32], BlockId>,
     index: Index,
+    /// Index of WTXIDs, where it is wanted.
+    wtxids: Option<Index>,
     /// The connected chain by height.
     active: Vec<BlockId>,
     best: Option<BlockId>,
@@ -149,7 +129,9 @@ impl ChainStore {
             files: Files::in_memory(with_witness),
             entries: Vec::with_capacity(records.len()),
             by_hash: HashMap::with_capacity(records.len()),
-            index: Index::Memory(TxidIndex::new().map_err(ChainError::Write)?),
+            index: Index::empty()?,
+            wtxids: None,
+            kept: None,
             active: Vec::new(),
             best: None,
             history: 0,
@@ -179,21 +161,10 @@ impl ChainStore {
             entries: &self.entries,
             files: &self.files,
         };
-        match (kind, &mut self.index) {
-            (IndexKind::Memory, Index::Memory(index)) => {
-                index.reserve(self.files.len() as usize);
-                for block in 0..truth.blocks() {
-                    index.add(block, truth.txids(block), |place| txid_at(&truth, place));
-                }
-                Ok(None)
-            }
-            _ => {
-                let dir = dir.ok_or(ChainError::IndexNeedsDirectory)?;
-                let (index, why) = DiskIndex::open(dir, self.network, &truth).map_err(ChainError::Index)?;
-                self.index = Index::Disk(Box::new(index));
-                Ok(why.map(|why| IndexRebuilt { why }))
-            }
-        }
+        let ids = self.files.len() as usize;
+        let (index, rebuilt) = Index::open(dir, TXIDS, kind, &truth, (self.network, ids))?;
+        self.index = index;
+        Ok(rebuilt)
     }
 
     /// Returns the number of the block with this hash, connected or not.
@@ -223,7 +194,10 @@ impl ChainStore {
     ///
     /// A block on the chain is not connected by this: see [`ChainStore::plan`]. A detached one is, at once.
     pub fn submit(&mut self, raw_block: &[u8], detached: bool) -> Result<Submitted, Refused> {
-        self.accept(&self.check(raw_block)?, detached)
+        let block = self.check(raw_block)?;
+        let submitted = self.accept(&block, detached)?;
+        self.keep(&block.hash, raw_block).map_err(Refused::Storage)?;
+        Ok(submitted)
     }
 
     /// Checks a block as this store needs it, with its witnesses or without.
@@ -278,13 +252,10 @@ impl ChainStore {
         self.files
             .append(&mut record, &block.txids, block.witness.as_ref());
         let id = self.enter(&record, &block.header, block.hash);
-        let truth = Blocks {
-            entries: &self.entries,
-            files: &self.files,
-        };
-        match &mut self.index {
-            Index::Memory(index) => index.add(id.0, &block.txids, |place| txid_at(&truth, place)),
-            Index::Disk(index) => index.add(id.0, &truth),
+        let (entries, files) = (&self.entries, &self.files);
+        self.index.add(id.0, &Blocks { entries, files });
+        if let Some(wtxids) = &mut self.wtxids {
+            wtxids.add(id.0, &Witnessed(Blocks { entries, files }));
         }
         Ok(Submitted {
             id,
@@ -471,10 +442,42 @@ impl ChainStore {
     /// # Errors
     /// [`ChainError::Index`]: the index on disk could not be read, or contradicts the blocks.
     pub fn locate(&self, txid: &[u8; 32]) -> Result<Option<Located>, ChainError> {
-        let truth = Blocks {
+        let best = self.best_place(&self.index, txid, &self.truth())?;
+        Ok(best.map(|place| self.located(place)))
+    }
+
+    /// As [`ChainStore::locate`], by the WTXID of a transaction after the coinbase, in the blocks that commit to their
+    /// witnesses. Nothing is found without [`ChainStore::index_wtxids`].
+    ///
+    /// # Errors
+    /// As [`ChainStore::locate`].
+    pub fn locate_wtxid(&self, wtxid: &[u8; 32]) -> Result<Option<Located>, ChainError> {
+        let Some(index) = &self.wtxids else {
+            return Ok(None);
+        };
+        let best = self.best_place(index, wtxid, &Witnessed(self.truth()))?;
+        // That index has no coinbases.
+        let after_coinbase = |place: Place| Place {
+            position: place.position + 1,
+            ..place
+        };
+        Ok(best.map(|place| self.located(after_coinbase(place))))
+    }
+
+    fn truth(&self) -> Blocks<'_> {
+        Blocks {
             entries: &self.entries,
             files: &self.files,
-        };
+        }
+    }
+
+    /// Returns the place of `id` that counts among those of an index.
+    fn best_place(
+        &self,
+        index: &Index,
+        id: &[u8; 32],
+        truth: &impl Truth,
+    ) -> Result<Option<Place>, ChainError> {
         let rank = |place: Place| {
             let entry = &self.entries[place.block as usize];
             (
@@ -485,17 +488,13 @@ impl ChainStore {
             )
         };
         let mut best: Option<Place> = None;
-        let mut each = |place: Place| {
+        index.places(id, truth, |place: Place| {
             let connected = self.entries[place.block as usize].connected;
             if connected && best.is_none_or(|other| rank(place) > rank(other)) {
                 best = Some(place);
             }
-        };
-        match &self.index {
-            Index::Memory(index) => index.places(txid, |place| txid_at(&truth, place)).for_each(each),
-            Index::Disk(index) => index.places(txid, &truth, &mut each).map_err(ChainError::Index)?,
-        }
-        Ok(best.map(|place| self.located(place)))
+        })?;
+        Ok(best)
     }
 
     fn located(&self, place: Place) -> Located {
@@ -557,6 +556,8 @@ impl ChainStore {
     /// An index on disk may stay behind the blocks by a bounded number of TXIDs, which the next opening indexes.
     pub fn sync(&mut self) -> Result<(), ChainError> {
         self.check_index().map_err(ChainError::Write)?;
+        // No durable block is without its bytes.
+        self.sync_kept().map_err(ChainError::Write)?;
         self.files.sync().map_err(ChainError::Write)?;
         self.flush_index(false).map_err(ChainError::Index)
     }
@@ -572,26 +573,23 @@ impl ChainStore {
     /// # Errors
     /// [`ChainError::Index`]: it is damaged; the next opening makes it anew.
     pub fn verify_index(&self) -> Result<(), ChainError> {
-        let truth = Blocks {
-            entries: &self.entries,
-            files: &self.files,
-        };
-        match &self.index {
-            Index::Memory(_) => Ok(()),
-            Index::Disk(index) => index.verify(&truth).map_err(ChainError::Index),
+        self.index.verify(&self.truth())?;
+        match &self.wtxids {
+            None => Ok(()),
+            Some(wtxids) => wtxids.verify(&Witnessed(self.truth())),
         }
     }
 
     /// Number of blocks that the next opening need not index: 0 with the index in memory.
     pub fn indexed_blocks(&self) -> u32 {
-        match &self.index {
-            Index::Memory(_) => 0,
-            Index::Disk(index) => index.durable_blocks(),
-        }
+        self.index.durable_blocks()
     }
 
     fn make_room(&mut self) -> io::Result<()> {
         self.check_index()?;
+        if self.files.is_long() {
+            self.sync_kept()?;
+        }
         if self.files.make_room()? {
             self.flush_index(false)?;
         }
@@ -599,20 +597,16 @@ impl ChainStore {
     }
 
     fn check_index(&self) -> io::Result<()> {
-        match &self.index {
-            Index::Memory(_) => Ok(()),
-            Index::Disk(index) => index.check(),
-        }
+        self.index.check()?;
+        self.wtxids.as_ref().map_or(Ok(()), Index::check)
     }
 
     fn flush_index(&mut self, all: bool) -> io::Result<()> {
-        let truth = Blocks {
-            entries: &self.entries,
-            files: &self.files,
-        };
-        match &mut self.index {
-            Index::Memory(_) => Ok(()),
-            Index::Disk(index) => index.flush(all, &truth),
+        let (entries, files) = (&self.entries, &self.files);
+        self.index.flush(all, &Blocks { entries, files })?;
+        match &mut self.wtxids {
+            None => Ok(()),
+            Some(wtxids) => wtxids.flush(all, &Witnessed(Blocks { entries, files })),
         }
     }
 }
@@ -624,12 +618,6 @@ pub(crate) fn check_for(witness: bool, raw_block: &[u8], network: Network) -> Re
     } else {
         CheckedBlock::check(raw_block, network)
     }
-}
-
-#[inline]
-fn txid_at<'a>(truth: &Blocks<'a>, place: Place) -> &'a [u8; 32] {
-    let first = truth.entries[place.block as usize].first;
-    &truth.files.txids(first + u64::from(place.position), 1)[0]
 }
 
 /// Mixes a hash into a number; the multiplier is odd, so nothing is lost.

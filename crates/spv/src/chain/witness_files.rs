@@ -124,8 +124,8 @@ impl WitnessFiles {
         place
     }
 
-    /// Makes everything appended so far durable.
-    pub(super) fn sync(&mut self) -> std_io::Result<()> {
+    /// Writes everything appended since [`WitnessFiles::written`]; the call can be repeated.
+    pub(super) fn write(&mut self) -> std_io::Result<()> {
         let (leaves, bytes) = (self.mapped_wtxids().len(), self.mapped_coinbases().len());
         let Some(disk) = &mut self.disk else { return Ok(()) };
         for range in &self.filled {
@@ -134,9 +134,19 @@ impl WitnessFiles {
             disk.wtxids.write_all_at(leaves, at as u64)?;
         }
         disk.wtxids.set_len(((leaves + self.wtxids.len()) * 32) as u64)?;
+        disk.coinbases.write_all_at(&self.coinbases, bytes as u64)
+    }
+
+    /// Makes durable what was written.
+    pub(super) fn sync(&mut self) -> std_io::Result<()> {
+        let Some(disk) = &mut self.disk else { return Ok(()) };
         disk.wtxids.sync_data()?;
-        disk.coinbases.write_all_at(&self.coinbases, bytes as u64)?;
-        disk.coinbases.sync_data()?;
+        disk.coinbases.sync_data()
+    }
+
+    /// Forgets what is durable in the files, with the records that point at it.
+    pub(super) fn written(&mut self) -> std_io::Result<()> {
+        let Some(disk) = &mut self.disk else { return Ok(()) };
         disk.wtxid_map = map(&disk.wtxids)?;
         disk.coinbase_map = map(&disk.coinbases)?;
         self.wtxids.clear();

@@ -8,10 +8,17 @@ use lineside_spv_proof::{MerklePath, Tree, depth_of};
 use lineside_wire::{NativeHeader, SPV_HEADER_BYTES, SPV_WITNESS_ROOM_MAX, Status, WitnessReply, native};
 use zerocopy::IntoBytes;
 
+/// Id by which a witness proof is asked for.
+#[derive(Clone, Copy)]
+pub(super) enum Key<'a> {
+    Txid(&'a Hash),
+    Wtxid(&'a Hash),
+}
+
 /// A request for a witness proof.
 pub(super) struct WitnessRequest<'a> {
     pub(super) header: &'a NativeHeader,
-    pub(super) txid: &'a Hash,
+    pub(super) key: Key<'a>,
     /// Bytes that the reply has room for after its head.
     pub(super) room: usize,
 }
@@ -40,7 +47,7 @@ enum Found<'a> {
 }
 
 impl SpvHost {
-    /// Writes the reply to `witness_proof`, as long as its request. `false` when it does not fit.
+    /// Writes the reply to `witness_proof` or `wtxid_proof`, as long as its request. `false` when it does not fit.
     pub(super) fn witness_proof(
         &self,
         chain: &dyn Chain,
@@ -60,7 +67,11 @@ impl SpvHost {
         if !chain.keeps_witness() {
             return Ok(Found::None(Status::NotKept));
         }
-        let Some(place) = chain.locate(request.txid)? else {
+        let found = match request.key {
+            Key::Txid(txid) => chain.locate(txid)?,
+            Key::Wtxid(wtxid) => chain.locate_wtxid(wtxid)?,
+        };
+        let Some(place) = found else {
             return Ok(Found::None(Status::Unknown));
         };
         let committed = match chain.witness(place.block)? {

@@ -11,8 +11,8 @@ use lineside_spv_proof::Tree;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{
     HeadersHead, NATIVE_REPLY_BIT, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES,
-    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_OP_WITNESS_PROOF, SPV_PORT,
-    SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, SPV_WITNESS_ROOM_MAX, SpvCounter, WitnessReply, native,
+    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_OP_WITNESS_PROOF, SPV_OP_WTXID_PROOF,
+    SPV_PORT, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, SPV_WITNESS_ROOM_MAX, SpvCounter, WitnessReply, native,
 };
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -272,9 +272,12 @@ fn payloads() -> Vec<Vec<u8>> {
     }
     for number in [1, CACHED + 1] {
         for room in [0, 1, 32, 500, SPV_WITNESS_ROOM_MAX, SPV_WITNESS_ROOM_MAX + 1] {
-            payloads.push(witness_request(number, room));
+            payloads.push(witness_request(SPV_OP_WITNESS_PROOF, number, room));
+            payloads.push(witness_request(SPV_OP_WTXID_PROOF, number, room));
         }
-        payloads.push(witness_request(number, 0)[..16 + 199].to_vec());
+        for op in [SPV_OP_WITNESS_PROOF, SPV_OP_WTXID_PROOF] {
+            payloads.push(witness_request(op, number, 0)[..16 + 199].to_vec());
+        }
     }
     payloads.push(roots_request(0..3, 4));
     payloads.push(roots_request(0..3, 2));
@@ -309,9 +312,9 @@ fn proof_request(number: u64, path_bytes: usize) -> Vec<u8> {
     request
 }
 
-fn witness_request(number: u64, room: usize) -> Vec<u8> {
+fn witness_request(op: u8, number: u64, room: usize) -> Vec<u8> {
     let body = size_of::<WitnessReply>() + room;
-    let mut request = native::request_header(SPV_OP_WITNESS_PROOF, number, body as u16)
+    let mut request = native::request_header(op, number, body as u16)
         .as_bytes()
         .to_vec();
     request.extend_from_slice(&hash(number));

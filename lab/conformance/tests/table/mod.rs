@@ -50,6 +50,22 @@ impl Chain for Table {
         }))
     }
 
+    fn locate_wtxid(&self, wtxid: &[u8; 32]) -> Result<Option<Located>, ChainError> {
+        let mut blocks = (0..).zip(&self.blocks);
+        Ok(blocks.find_map(|(number, block)| {
+            // The first leaf is that of the coinbase.
+            let after_coinbase = block.wtxids.get(1..)?;
+            let before = after_coinbase.iter().position(|known| known.0 == *wtxid)?;
+            Some(Located {
+                block: BlockId(number),
+                root: block.root.0,
+                block_hash: block.hash.0,
+                height: block.height,
+                position: before as u32 + 1,
+            })
+        }))
+    }
+
     fn tip(&self) -> Option<Tip> {
         Some(self.tip)
     }

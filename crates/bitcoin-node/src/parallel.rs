@@ -1,0 +1,347 @@
+//! Node whose blocks are fetched ahead over several connections while its follower catches up.
+//!
+//! ```text
+//!   follower -> fetch_ahead(500 hashes) -> list -- next hash --> worker 1..N: getblock --+
+//!            -> block(hash) <----- blocks that wait, by hash (bounded in bytes) <------+
+//! ```
+//!
+//! What is fetched ahead is what the follower would have asked for itself, and the follower checks it in the same way.
+//! A block that a worker could not fetch is asked for again on the node's own connection, whose word is final.
+
+use crate::error::NodeError;
+use crate::hash::{BlockHash, HEADER_BYTES};
+use crate::interrupt::Interrupter;
+use crate::node::{Announcement, Header, Node, NodeInfo};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Shortest list of hashes that is fetched ahead; a node that is followed at its tip lists one.
+const LIST_MIN: usize = 16;
+/// Bytes of blocks that may wait. Each worker may exceed it by one block.
+const WAITING_BYTES: usize = 64 << 20;
+/// Time between two looks at whether the calls are interrupted.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A node, and further connections to it.
+pub struct ParallelNode {
+    node: Box<dyn Node>,
+    /// Connections whose threads have not been started yet.
+    idle: Vec<Box<dyn Node>>,
+    interrupters: Vec<Interrupter>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Hashes that no worker has begun, in the order in which they are needed.
+    queue: VecDeque<BlockHash>,
+    under_way: HashSet<BlockHash>,
+    /// Blocks that were fetched; none for one that could not be.
+    fetched: HashMap<BlockHash, Option<Vec<u8>>>,
+    bytes: usize,
+    stopped: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ParallelNode {
+    /// Returns `node` with further connections to the same node. Their threads are started when they are first needed.
+    pub fn new(node: Box<dyn Node>, further: Vec<Box<dyn Node>>) -> ParallelNode {
+        ParallelNode {
+            node,
+            interrupters: further.iter().map(|node| node.interrupter()).collect(),
+            idle: further,
+            shared: Arc::new(Shared {
+                state: Mutex::default(),
+                changed: Condvar::new(),
+            }),
+        }
+    }
+
+    /// Begins to fetch the blocks of a list, in place of those of the list before.
+    fn fetch(&mut self, hashes: &[BlockHash]) {
+        let mut state = self.shared.lock();
+        state.queue.clear();
+        if hashes.len() < LIST_MIN {
+            state.fetched.clear();
+            state.bytes = 0;
+            return;
+        }
+        let wanted: HashSet<_> = hashes.iter().copied().collect();
+        state.fetched.retain(|hash, _| wanted.contains(hash));
+        state.bytes = state.fetched.values().flatten().map(Vec::len).sum();
+        let is_new =
+            |hash: &&BlockHash| !state.fetched.contains_key(*hash) && !state.under_way.contains(*hash);
+        let queue = hashes.iter().filter(is_new).copied().collect();
+        state.queue = queue;
+        drop(state);
+        self.shared.changed.notify_all();
+        for node in self.idle.drain(..) {
+            let shared = Arc::clone(&self.shared);
+            let named = std::thread::Builder::new().name("spv-blocks".into());
+            // Without a thread the blocks are fetched by the others, or one by one.
+            if let Err(error) = named.spawn(move || work(&shared, node)) {
+                tracing::debug!(%error, "a thread that fetches blocks cannot be started");
+            }
+        }
+    }
+
+    /// Returns a block that was fetched ahead, once it is there; none where it is to be asked for.
+    fn take(&self, hash: &BlockHash) -> Option<Vec<u8>> {
+        let interrupter = self.node.interrupter();
+        let mut state = self.shared.lock();
+        if let Some(place) = state.queue.iter().position(|queued| queued == hash) {
+            state.queue.remove(place);
+            return None;
+        }
+        loop {
+            if let Some(fetched) = state.fetched.remove(hash) {
+                state.bytes -= fetched.as_ref().map_or(0, Vec::len);
+                drop(state);
+                self.shared.changed.notify_all();
+                return fetched;
+            }
+            if !state.under_way.contains(hash) || interrupter.is_interrupted() {
+                return None;
+            }
+            let waited = self.shared.changed.wait_timeout(state, LOOK);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Drop for ParallelNode {
+    fn drop(&mut self) {
+        self.shared.lock().stopped = true;
+        self.shared.changed.notify_all();
+        self.interrupters.iter().for_each(Interrupter::interrupt);
+    }
+}
+
+/// Ends what a worker has begun, also where it panics.
+struct Begun<'a> {
+    shared: &'a Shared,
+    hash: BlockHash,
+    block: Option<Vec<u8>>,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.under_way.remove(&self.hash);
+        let block = self.block.take();
+        state.bytes += block.as_ref().map_or(0, Vec::len);
+        state.fetched.insert(self.hash, block);
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+}
+
+fn work(shared: &Shared, mut node: Box<dyn Node>) {
+    loop {
+        let mut state = shared.lock();
+        let hash = loop {
+            if state.stopped {
+                return;
+            }
+            if state.bytes < WAITING_BYTES
+                && let Some(hash) = state.queue.pop_front()
+            {
+                state.under_way.insert(hash);
+                break hash;
+            }
+            let waited = shared.changed.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(state);
+        let mut begun = Begun {
+            shared,
+            hash,
+            block: None,
+        };
+        match node.block(&hash) {
+            Ok(raw) => begun.block = Some(raw),
+            Err(error) => tracing::debug!("a block could not be fetched ahead: {error}"),
+        }
+    }
+}
+
+impl Node for ParallelNode {
+    fn info(&mut self) -> Result<NodeInfo, NodeError> {
+        self.node.info()
+    }
+
+    fn hash_at(&mut self, height: u32) -> Result<BlockHash, NodeError> {
+        self.node.hash_at(height)
+    }
+
+    fn hashes(&mut self, from: u32, count: u32) -> Result<Vec<BlockHash>, NodeError> {
+        self.node.hashes(from, count)
+    }
+
+    fn fetch_ahead(&mut self, hashes: &[BlockHash]) {
+        self.fetch(hashes);
+    }
+
+    fn header(&mut self, hash: &BlockHash) -> Result<Header, NodeError> {
+        self.node.header(hash)
+    }
+
+    fn headers(&mut self, hashes: &[BlockHash]) -> Result<Vec<[u8; HEADER_BYTES]>, NodeError> {
+        self.node.headers(hashes)
+    }
+
+    fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
+        match self.take(hash) {
+            Some(raw) => Ok(raw),
+            None => self.node.block(hash),
+        }
+    }
+
+    fn wait_for_change(
+        &mut self,
+        known: &BlockHash,
+        timeout: Duration,
+    ) -> Result<Option<Announcement>, NodeError> {
+        self.node.wait_for_change(known, timeout)
+    }
+
+    fn place_of(&self, hash: &BlockHash) -> Option<String> {
+        self.node.place_of(hash)
+    }
+
+    fn interrupter(&self) -> Interrupter {
+        self.node.interrupter()
+    }
+
+    fn describe(&self) -> String {
+        self.node.describe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Fault;
+    use crate::node::Announcement;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+    /// Further connections of the tests.
+    const FURTHER: usize = 3;
+
+    /// Calls that have begun on the further connections, and what the node's own connection was asked for.
+    #[derive(Default)]
+    struct Seen {
+        under_way: Mutex<usize>,
+        changed: Condvar,
+        own: Mutex<Vec<BlockHash>>,
+    }
+
+    struct Fake {
+        seen: Arc<Seen>,
+        is_own: bool,
+    }
+
+    fn hash(number: u8) -> BlockHash {
+        BlockHash([number; 32])
+    }
+
+    impl Node for Fake {
+        fn info(&mut self) -> Result<NodeInfo, NodeError> {
+            Err(NodeError::new("fake", Fault::Unauthorized))
+        }
+
+        fn hash_at(&mut self, height: u32) -> Result<BlockHash, NodeError> {
+            Ok(hash(height as u8))
+        }
+
+        fn header(&mut self, hash: &BlockHash) -> Result<Header, NodeError> {
+            Err(NodeError::new("fake", Fault::NoSuchBlock { hash: *hash }))
+        }
+
+        fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
+            if self.is_own {
+                self.seen.own.lock().unwrap().push(*hash);
+                return Ok(vec![hash.0[0], 1]);
+            }
+            // The first blocks are given only when all further connections have been asked.
+            let mut under_way = self.seen.under_way.lock().unwrap();
+            *under_way += 1;
+            self.seen.changed.notify_all();
+            let waiting = self
+                .seen
+                .changed
+                .wait_timeout_while(under_way, PATIENCE, |count| *count < FURTHER);
+            let (guard, late) = waiting.unwrap();
+            drop(guard);
+            assert!(!late.timed_out(), "the connections are not used together");
+            match hash.0[0] % 5 {
+                0 => Err(NodeError::new("fake", Fault::NoSuchBlock { hash: *hash })),
+                _ => Ok(vec![hash.0[0], 0]),
+            }
+        }
+
+        fn wait_for_change(
+            &mut self,
+            _known: &BlockHash,
+            _timeout: Duration,
+        ) -> Result<Option<Announcement>, NodeError> {
+            Ok(None)
+        }
+
+        fn describe(&self) -> String {
+            "fake".into()
+        }
+    }
+
+    #[test]
+    fn a_long_list_is_fetched_over_all_connections_and_given_in_any_order() {
+        let seen = Arc::new(Seen::default());
+        let fake = |is_own| {
+            let seen = Arc::clone(&seen);
+            Box::new(Fake { seen, is_own }) as Box<dyn Node>
+        };
+        let mut node = ParallelNode::new(fake(true), (0..FURTHER).map(|_| fake(false)).collect());
+        // A short list is left to the node's own connection.
+        node.fetch_ahead(&[hash(1), hash(2)]);
+        assert_eq!(node.block(&hash(1)).unwrap(), [1, 1]);
+        let listed = node.hashes(10, 100).unwrap();
+        assert_eq!((listed.len(), *seen.under_way.lock().unwrap()), (100, 0));
+        node.fetch_ahead(&listed);
+        let has_begun = |count: &mut usize| *count < FURTHER;
+        let begun = seen.under_way.lock().unwrap();
+        let waited = seen
+            .changed
+            .wait_timeout_while(begun, PATIENCE, has_begun)
+            .unwrap();
+        assert!(!waited.1.timed_out());
+        drop(waited);
+        for (number, hash) in (10..).zip(&listed) {
+            let raw = node.block(hash).unwrap();
+            assert_eq!(raw[0], number);
+            // What a connection cannot give, the node's own one is asked for.
+            assert!(raw[1] == 1 || number % 5 != 0, "{number}");
+        }
+        let own = std::mem::take(&mut *seen.own.lock().unwrap());
+        assert!(own.len() < 60, "most blocks are fetched ahead: {}", own.len());
+        // Another list takes the place of one of which nothing was taken.
+        for from in [120, 130] {
+            let listed = node.hashes(from, 100).unwrap();
+            node.fetch_ahead(&listed);
+        }
+        assert_eq!(node.block(&hash(229)).unwrap()[0], 229);
+        assert_eq!(node.block(&hash(121)).unwrap()[0], 121, "asked for again");
+        drop(node);
+        assert!(Arc::strong_count(&seen) >= 1);
+    }
+}

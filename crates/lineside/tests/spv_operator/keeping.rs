@@ -1,0 +1,160 @@
+//! What a server keeps and answers: blocks, kinds of requests, and a disk that is full for a while.
+
+use super::*;
+use lineside_spv::client::Client;
+use serde_json::json;
+
+#[test]
+fn blocks_that_are_kept_make_another_store_without_the_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let (node, _, _) = node(5);
+    let url = node.url();
+    let follow = ["--node", &*url, "--keep-blocks", "true"];
+    let server = Server::start("regtest", &data, &follow);
+    until("the node is followed", || node_of(&server)["at_tip"] == true);
+    // A reorganisation: the files keep both branches, as those of a node.
+    let mut branch = {
+        let mut chain = RegtestChain::new(3);
+        (0..4).for_each(|_| drop(chain.next(&[], 0)));
+        chain.branch(9)
+    };
+    let new: Vec<_> = (0..2).map(|_| branch.next(&[], 0)).collect();
+    node.reorganise(4, new.clone());
+    let tip = to_display(&new[1].hash);
+    until("the branch is served", || server.tip() == tip);
+    drop(server);
+    // Started again: what is there is not written twice.
+    let server = Server::start("regtest", &data, &follow);
+    node.connect(branch.next(&[], 0));
+    until("one more block", || {
+        server.page(server.address("http"), "/blocks/tip/height") == "7"
+    });
+    drop((server, node));
+
+    let kept = data.join("blocks");
+    let (kept, other) = (kept.to_str().unwrap(), folder.path().join("other"));
+    let other = other.to_str().unwrap();
+    succeeded(&lineside(&[
+        "spv",
+        "init",
+        "--witness",
+        "--network",
+        "regtest",
+        "--data",
+        other,
+    ]));
+    let import = ["spv", "import", "--json", "--data", other, kept];
+    let said: Value = serde_json::from_str(&succeeded(&lineside(&import))).unwrap();
+    // Six blocks of the first chain, of which one is a side branch now, and three of the other.
+    assert_eq!(
+        (&said["blocks"], &said["side"], &said["known"]),
+        (&json!(9), &json!(1), &json!(0))
+    );
+    let located = lineside(&["spv", "locate", "--data", other, &to_display(&new[1].txids[0])]);
+    assert!(succeeded(&located).contains("height 6"));
+}
+
+#[test]
+fn a_server_answers_the_kinds_of_requests_that_its_tables_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let (node, _, blocks) = node(4);
+    let (url, txid) = (node.url(), to_display(&blocks[2].txids[0]));
+    for (tables, answered) in [
+        ("root,proof,witness,header", [true, true, true]),
+        ("root,proof", [true, true, false]),
+        ("root", [true, false, false]),
+        ("header", [false, false, true]),
+    ] {
+        let server = Server::start("regtest", &data, &["--node", &url, "--tables", tables]);
+        until("the node is followed", || node_of(&server)["at_tip"] == true);
+        let address = server.udp();
+        let mut client = Client::connect(address, Duration::from_secs(30)).unwrap();
+        let said = [
+            client
+                .root(&blocks[2].txids[0])
+                .map(|answer| answer.found.is_some()),
+            client
+                .proof(&blocks[2].txids[0])
+                .map(|answer| answer.found.is_some()),
+            client.headers(0, 2).map(|answer| answer.found.len() == 2),
+        ];
+        for (said, answered) in said.into_iter().zip(answered) {
+            match said {
+                Ok(found) => assert!(found && answered, "{tables}"),
+                Err(error) => assert!(
+                    !answered && error.to_string().contains("`tables`"),
+                    "{tables}: {error}"
+                ),
+            }
+        }
+        // The paper's packets are those of `root`; a server that does not answer them is silent.
+        let mut client = Client::connect(address, Duration::from_millis(300)).unwrap();
+        assert_eq!(
+            client.paper_root(&blocks[2].txids[0]).is_ok(),
+            answered[0],
+            "{tables}"
+        );
+        // Explorers are answered all the same.
+        assert!(
+            server
+                .page(server.address("http"), &format!("/tx/{txid}/merkle-proof"))
+                .contains("\"pos\":0")
+        );
+    }
+    let data = data.to_str().unwrap();
+    for (tables, words) in [
+        ("proof", "needs `root`"),
+        ("roots", "possible values: root, proof, witness, header"),
+    ] {
+        let (code, said) = refused(&["--data", data, "--tables", tables]);
+        assert!(code == Some(2) && said.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn a_node_is_followed_again_when_a_full_disk_has_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let (node, mut chain, _) = node(3);
+    let url = node.url();
+    let server = Server::start_with_limit(&data, &["--node", &url]);
+    until("the node is followed", || node_of(&server)["at_tip"] == true);
+    server.limit_files(64);
+    let next = chain.next(&[], 0);
+    node.connect(next.clone());
+    let failed = |server: &Server| node_of(server)["store_failed"].as_str().map(str::to_owned);
+    until("the full disk is said", || {
+        failed(&server).is_some_and(|why| why.contains("too large"))
+    });
+    node.connect(chain.next(&[], 0));
+    // It stays said while the chain grows, and the blocks that are missing are counted.
+    until("the node's height is known", || {
+        node_of(&server)["node_height"] == 5
+    });
+    for _ in 0..20 {
+        assert!(failed(&server).is_some());
+        let health = server.console("/healthz");
+        assert!(
+            health.contains("cannot take the blocks") && health.ends_with('\n'),
+            "{health}"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    server.limit_files(libc::RLIM_INFINITY);
+    until("the node is followed again", || {
+        node_of(&server)["at_tip"] == true && failed(&server).is_none()
+    });
+    assert_eq!(server.console("/healthz"), "ok\n");
+    drop(server);
+    // What came in the meantime is durable.
+    let located = lineside(&[
+        "spv",
+        "locate",
+        "--data",
+        data.to_str().unwrap(),
+        &to_display(&next.txids[0]),
+    ]);
+    assert!(succeeded(&located).contains("height 4"));
+}

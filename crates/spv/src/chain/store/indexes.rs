@@ -1,0 +1,189 @@
+//! The indexes of a store: that of TXIDs, and that of WTXIDs where it is wanted.
+
+use super::super::disk_index::{DiskIndex, Truth};
+use super::super::files::Files;
+use super::super::index::{Place, TxidIndex};
+use super::super::types::{ChainError, IndexKind, IndexRebuilt};
+use super::{ChainStore, Entry};
+use std::io;
+use std::path::Path;
+
+/// Directory of the TXID index in that of a store.
+pub(super) const TXIDS: &str = "txid-index";
+/// Directory of the WTXID index in that of a store.
+const WTXIDS: &str = "wtxid-index";
+
+/// An index from a transaction's id to every accepted place that holds it.
+pub(super) enum Index {
+    Memory(TxidIndex),
+    Disk(Box<DiskIndex>),
+}
+
+/// The blocks as the index of TXIDs sees them.
+pub(super) struct Blocks<'a> {
+    pub(super) entries: &'a [Entry],
+    pub(super) files: &'a Files,
+}
+
+impl Truth for Blocks<'_> {
+    fn blocks(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    fn hash(&self, block: u32) -> &[u8; 32] {
+        &self.entries[block as usize].hash
+    }
+
+    #[inline]
+    fn txids(&self, block: u32) -> &[[u8; 32]] {
+        let entry = &self.entries[block as usize];
+        self.files.txids(entry.first, entry.count)
+    }
+}
+
+/// The blocks as the index of WTXIDs sees them: the transactions after the coinbase, whose WTXID is zero in every
+/// block, of the blocks that commit to their witnesses.
+pub(super) struct Witnessed<'a>(pub(super) Blocks<'a>);
+
+impl Truth for Witnessed<'_> {
+    fn blocks(&self) -> u32 {
+        self.0.blocks()
+    }
+
+    fn hash(&self, block: u32) -> &[u8; 32] {
+        self.0.hash(block)
+    }
+
+    #[inline]
+    fn txids(&self, block: u32) -> &[[u8; 32]] {
+        let entry = &self.0.entries[block as usize];
+        match self.0.files.witness() {
+            Some(files) if entry.witness.coinbase_bytes > 0 => files
+                .wtxids(entry.first, entry.count)
+                .get(1..)
+                .unwrap_or_default(),
+            _ => &[],
+        }
+    }
+}
+
+#[inline]
+fn id_at<T: Truth>(truth: &T, place: Place) -> &[u8; 32] {
+    &truth.txids(place.block)[place.position as usize]
+}
+
+impl Index {
+    /// An empty index in memory.
+    pub(super) fn empty() -> Result<Index, ChainError> {
+        TxidIndex::new().map(Index::Memory).map_err(ChainError::Write)
+    }
+
+    /// Opens the index `name` in `dir` over all blocks of `truth`, which have about `ids` ids. The second value says
+    /// if one on the disk was made again.
+    pub(super) fn open(
+        dir: Option<&Path>,
+        name: &str,
+        kind: IndexKind,
+        truth: &impl Truth,
+        (network, ids): (super::Network, usize),
+    ) -> Result<(Index, Option<IndexRebuilt>), ChainError> {
+        match kind {
+            IndexKind::Memory => {
+                let mut index = TxidIndex::new().map_err(ChainError::Write)?;
+                index.reserve(ids);
+                for block in 0..truth.blocks() {
+                    index.add(block, truth.txids(block), |place| id_at(truth, place));
+                }
+                Ok((Index::Memory(index), None))
+            }
+            IndexKind::Disk => {
+                let dir = dir.ok_or(ChainError::IndexNeedsDirectory)?;
+                let (index, why) = DiskIndex::open(dir, name, network, truth).map_err(ChainError::Index)?;
+                Ok((Index::Disk(Box::new(index)), why.map(|why| IndexRebuilt { why })))
+            }
+        }
+    }
+
+    /// Takes up the newest block.
+    pub(super) fn add(&mut self, block: u32, truth: &impl Truth) {
+        match self {
+            Index::Memory(index) => index.add(block, truth.txids(block), |place| id_at(truth, place)),
+            Index::Disk(index) => index.add(block, truth),
+        }
+    }
+
+    /// Calls `each` with every place of `id`.
+    #[inline]
+    pub(super) fn places(
+        &self,
+        id: &[u8; 32],
+        truth: &impl Truth,
+        mut each: impl FnMut(Place),
+    ) -> Result<(), ChainError> {
+        match self {
+            Index::Memory(index) => {
+                index.places(id, |place| id_at(truth, place)).for_each(each);
+                Ok(())
+            }
+            Index::Disk(index) => index.places(id, truth, &mut each).map_err(ChainError::Index),
+        }
+    }
+
+    /// Says whether the index may still write.
+    pub(super) fn check(&self) -> io::Result<()> {
+        match self {
+            Index::Memory(_) => Ok(()),
+            Index::Disk(index) => index.check(),
+        }
+    }
+
+    /// Writes what waits, if it is much or with `all`. The blocks must be durable already.
+    pub(super) fn flush(&mut self, all: bool, truth: &impl Truth) -> io::Result<()> {
+        match self {
+            Index::Memory(_) => Ok(()),
+            Index::Disk(index) => index.flush(all, truth),
+        }
+    }
+
+    /// Reads an index on disk whole and compares it with the blocks.
+    pub(super) fn verify(&self, truth: &impl Truth) -> Result<(), ChainError> {
+        match self {
+            Index::Memory(_) => Ok(()),
+            Index::Disk(index) => index.verify(truth).map_err(ChainError::Index),
+        }
+    }
+
+    /// Number of blocks whose entries are durable; 0 in memory.
+    pub(super) fn durable_blocks(&self) -> u32 {
+        match self {
+            Index::Memory(_) => 0,
+            Index::Disk(index) => index.durable_blocks(),
+        }
+    }
+}
+
+impl ChainStore {
+    /// Opens an index of WTXIDs, in `dir`, the store's directory, or in memory, so that
+    /// [`ChainStore::locate_wtxid`] finds transactions; a store without witness data has none. The second value says
+    /// if an index on disk was made again.
+    ///
+    /// # Errors
+    /// [`ChainError::Index`]; [`ChainError::IndexNeedsDirectory`].
+    pub fn index_wtxids(
+        &mut self,
+        dir: Option<&Path>,
+        kind: IndexKind,
+    ) -> Result<Option<IndexRebuilt>, ChainError> {
+        if !self.keeps_witness() {
+            return Ok(None);
+        }
+        let truth = Witnessed(Blocks {
+            entries: &self.entries,
+            files: &self.files,
+        });
+        let ids = self.files.len() as usize;
+        let (index, rebuilt) = Index::open(dir, WTXIDS, kind, &truth, (self.network, ids))?;
+        self.wtxids = Some(index);
+        Ok(rebuilt)
+    }
+}

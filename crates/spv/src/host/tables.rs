@@ -1,0 +1,41 @@
+//! Kinds of requests by UDP that a host answers.
+
+use crate::request::Request;
+
+/// Kinds of requests that are answered; the host refuses the others with the status `not_kept`, and the fast path keeps
+/// nothing for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tables {
+    /// `root`, `roots` and the paper's packets.
+    pub roots: bool,
+    /// `proof`.
+    pub proofs: bool,
+    /// `witness_proof` and `wtxid_proof`.
+    pub witnesses: bool,
+    /// `headers`.
+    pub headers: bool,
+}
+
+impl Default for Tables {
+    /// All of them.
+    fn default() -> Self {
+        Self {
+            roots: true,
+            proofs: true,
+            witnesses: true,
+            headers: true,
+        }
+    }
+}
+
+impl Tables {
+    /// Returns true if requests of this kind are answered.
+    pub(super) fn answer(&self, request: &Request<'_>) -> bool {
+        match request {
+            Request::Root(..) | Request::Roots(..) => self.roots,
+            Request::Proof(..) => self.proofs,
+            Request::WitnessProof(..) | Request::WtxidProof(..) => self.witnesses,
+            Request::Headers(..) => self.headers,
+        }
+    }
+}
