@@ -149,11 +149,15 @@ impl<D: Disk> Writer<D> {
         let opened = Journal::open_or_create(disk, id, options);
         let (mut journal, recovery) = opened.map_err(LedgerError::from)?;
         let cut = (recovery.cut_bytes > 0).then(|| {
-            format!(
-                "ledger: {} bytes after record {} were cut at the start: a group that was never finished, or records \
-                 that were changed; `lineside hybrid audit` compares the ledger with another node's",
-                recovery.cut_bytes, recovery.last_lsn
-            )
+            let what = match recovery.is_proved {
+                true => "they were never acknowledged",
+                false => {
+                    "the file `acknowledged` is missing, so this may be damage; `lineside hybrid audit` compares the \
+                     ledger with another node's"
+                }
+            };
+            let (bytes, last) = (recovery.cut_bytes, recovery.last_lsn);
+            format!("ledger: {bytes} bytes after record {last} were cut at the start: {what}")
         });
         if let Some(cut) = &cut {
             tracing::warn!("{cut}");

@@ -7,10 +7,11 @@ use common::*;
 use lineside_hybrid::Code;
 use lineside_hybrid::answer::Answer;
 use lineside_hybrid::change::Change;
-use lineside_hybrid::node::embedded;
+use lineside_hybrid::node::{Node, Options, embedded};
 use lineside_hybrid::request::{Body, Head, Request, Sees, Version};
 use lineside_hybrid::sign::transaction_id;
 use lineside_journal::{FsDisk, SimDisk};
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 #[test]
@@ -545,7 +546,7 @@ fn a_lone_get_is_answered_by_who_asks_and_as_all_others_are() {
 }
 
 #[test]
-fn records_that_are_cut_at_the_start_are_in_the_status() {
+fn records_that_are_cut_at_the_start_are_in_the_status_and_acknowledged_ones_are_not_cut() {
     let folder = tempfile::tempdir().unwrap();
     let open = || start(FsDisk::open(folder.path()).unwrap());
     let node = open();
@@ -566,6 +567,14 @@ fn records_that_are_cut_at_the_start_are_in_the_status() {
     let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
     bytes[last - 40] ^= 1;
     std::fs::write(path, bytes).unwrap();
+    let disk = FsDisk::open(folder.path()).unwrap();
+    let (genesis, options) = (genesis().encode().unwrap(), Options::default());
+    let key = Arc::new(node_key(options.node));
+    let refused = Node::start(disk, &genesis, key, options, embedded());
+    let why = refused.err().unwrap().to_string();
+    assert!(why.contains("was acknowledged"), "{why}");
+    // Without the mark nothing tells the damage from an unfinished group.
+    std::fs::remove_file(folder.path().join("acknowledged")).unwrap();
     let node = open();
     let status = node.status();
     assert_eq!(status.height, 1);

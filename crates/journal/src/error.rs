@@ -81,6 +81,21 @@ pub enum Error {
         /// The file that shows it.
         file: String,
     },
+    /// Records that were acknowledged, as the file `acknowledged` says, are not whole at the journal's end.
+    #[error(
+        "{file}: damaged at byte {offset}: {}; bring the file back, or `lineside journal repair` gives up what is lost",
+        not_whole(*from, *to)
+    )]
+    EndLost {
+        /// The last segment.
+        file: String,
+        /// Where its last whole record ends.
+        offset: u64,
+        /// The first record that is lost.
+        from: Lsn,
+        /// The last record that was acknowledged.
+        to: Lsn,
+    },
     /// Two files hold the same records.
     #[error("{file} holds records that {other} holds too; take one of them away")]
     Duplicate {
@@ -154,6 +169,14 @@ pub enum Error {
         /// Which, and why.
         what: &'static str,
     },
+}
+
+/// What is wrong with the acknowledged records `from` to `to`.
+pub(crate) fn not_whole(from: Lsn, to: Lsn) -> String {
+    match from == to {
+        true => format!("record {to} was acknowledged, and is not whole"),
+        false => format!("records {from} to {to} were acknowledged, and are not whole"),
+    }
 }
 
 impl Error {

@@ -1,5 +1,6 @@
 //! The write path.
 
+use crate::acknowledged::{Acknowledged, MARK, Mark};
 use crate::disk::{Disk, DiskFile, is_full, write_all};
 use crate::error::{Error, Result};
 use crate::format::{Header, SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, record_bytes, seed};
@@ -33,6 +34,7 @@ pub struct Journal<D: Disk> {
     pub(crate) memory: Vec<u8>,
     pub(crate) snapshots: Snapshots<D>,
     pub(crate) durable_lsn: Lsn,
+    pub(crate) acknowledged: Arc<Acknowledged<D::File>>,
     pub(crate) poison: Option<Arc<str>>,
 }
 
@@ -48,11 +50,16 @@ impl<D: Disk> Journal<D> {
         if let Some(file) = names.iter().find(ours) {
             return Err(Error::Exists { file: file.clone() });
         }
+        if Mark::read(&disk)?.is_some_and(|mark| mark.lsn > 0) {
+            return Err(Error::Exists { file: MARK.into() });
+        }
         Self::start(disk, journal_id, options, 1)
     }
 
     /// Makes the first segment of a journal, or of one whose records before `first_lsn` a snapshot holds.
     pub(crate) fn start(disk: D, journal_id: u64, options: Options, first_lsn: Lsn) -> Result<Journal<D>> {
+        // First, so that a journal without a mark is one from which the mark was taken away.
+        let acknowledged = Acknowledged::make(&disk, journal_id, first_lsn - 1)?;
         let file = take_space(&disk, options.segment_bytes)?;
         let header = Header {
             journal_id,
@@ -77,15 +84,17 @@ impl<D: Disk> Journal<D> {
             is_under_way: false,
             memory: Vec::new(),
             durable_lsn: first_lsn - 1,
+            acknowledged: Arc::new(acknowledged),
             poison: None,
         })
     }
 
-    /// Opens the journal on `disk`: finds its end, cuts an unfinished group behind it, makes the rest durable.
+    /// Opens the journal on `disk`: finds its end, cuts a group behind it that was never acknowledged, makes the rest
+    /// durable.
     ///
     /// # Errors
-    /// [`Error::NoJournal`]; [`Error::Damaged`], [`Error::Missing`], [`Error::Duplicate`], [`Error::Foreign`],
-    /// [`Error::Version`], and then nothing was changed; [`Error::Io`].
+    /// [`Error::NoJournal`]; [`Error::Damaged`], [`Error::EndLost`], [`Error::Missing`], [`Error::Duplicate`],
+    /// [`Error::Foreign`], [`Error::Version`], and then nothing was changed; [`Error::Io`].
     pub fn open(disk: D, options: Options) -> Result<(Journal<D>, Recovery)> {
         options.check()?;
         recover::open(disk, options)
@@ -100,6 +109,7 @@ impl<D: Disk> Journal<D> {
                     created: true,
                     journal_id,
                     first_lsn: 1,
+                    is_proved: true,
                     segments: 1,
                     ..Recovery::default()
                 };
@@ -168,7 +178,10 @@ impl<D: Disk> Journal<D> {
             return Err(Error::UnderWay);
         }
         let mut group = std::mem::take(&mut self.group);
-        let written = self.write_group(&group);
+        let written = self.write_group(&group).and_then(|()| match group.records {
+            0 => Ok(()),
+            _ => self.acknowledged.set(group.next_lsn() - 1),
+        });
         group.restart(group.next_lsn());
         self.group = group;
         self.poisoning(written)?;
@@ -194,6 +207,7 @@ impl<D: Disk> Journal<D> {
             file: Arc::clone(&self.file),
             name: self.last_name(),
             offset: self.end,
+            acknowledged: Arc::clone(&self.acknowledged),
             group: std::mem::replace(&mut self.group, next),
         };
         self.end += commit.group.len();
@@ -403,6 +417,7 @@ pub struct Commit<D: Disk> {
     file: Arc<D::File>,
     name: String,
     offset: u64,
+    acknowledged: Arc<Acknowledged<D::File>>,
     group: Group,
 }
 
@@ -416,8 +431,10 @@ pub struct Committed {
 impl<D: Disk> Commit<D> {
     /// Writes the group and makes it durable. Waits for the disk.
     pub fn run(self) -> Committed {
+        let written = write_durably(&*self.file, &self.name, self.offset, &self.group.bytes)
+            .and_then(|()| self.acknowledged.set(self.group.next_lsn() - 1));
         Committed {
-            written: write_durably(&*self.file, &self.name, self.offset, &self.group.bytes),
+            written,
             group: self.group,
         }
     }

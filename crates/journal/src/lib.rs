@@ -26,6 +26,7 @@
 //!
 //! `docs/journal.md` has the format, what is promised, and what to do about each [`Error`].
 
+mod acknowledged;
 mod disk;
 mod error;
 mod format;

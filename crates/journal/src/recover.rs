@@ -1,5 +1,6 @@
 //! Finding the end of a journal.
 
+use crate::acknowledged::{Acknowledged, MARK, Mark, NEW_MARK};
 use crate::disk::{Disk, DiskFile, read_full, write_all};
 use crate::error::{Error, Result};
 use crate::format::{SEGMENT_HEADER_BYTES, seed};
@@ -23,14 +24,29 @@ pub struct Recovery {
     pub last_lsn: Lsn,
     /// Segments there are.
     pub segments: usize,
+    /// Whether the file `acknowledged` was there. It proves that no record behind `last_lsn` was acknowledged.
+    pub is_proved: bool,
     /// Bytes of an unfinished group behind `last_lsn` that were cut, up to its last byte that was not zero.
     pub cut_bytes: u64,
-    /// The first record that was cut: it was never acknowledged as durable. `None` when nothing was cut.
+    /// The first record that was cut. `None` when nothing was cut.
     pub cut_lsn: Option<Lsn>,
     /// Where it was cut.
     pub cut_file: Option<String>,
     /// Unfinished files that were removed: a segment or snapshot that had not got its name yet.
     pub removed: Vec<String>,
+}
+
+/// What is wrong where a directory holds a mark and no file of a journal.
+pub(crate) fn without_segments(mark: Mark) -> Error {
+    match mark.lsn {
+        // Its first segment was never named: nothing was ever acknowledged.
+        0 => Error::NoJournal,
+        to => Error::Missing {
+            from: 1,
+            to,
+            file: MARK.into(),
+        },
+    }
 }
 
 /// The last segment's end.
@@ -47,6 +63,7 @@ pub(crate) struct End {
 pub(crate) fn open<D: Disk>(disk: D, options: Options) -> Result<(Journal<D>, Recovery)> {
     let names = disk.list().map_err(Error::io("list", "."))?;
     let segments = load(&disk, &names)?;
+    let mark = Mark::read(&disk)?;
     let Some(last) = segments.last() else {
         return match names.iter().find_map(|name| Some((name, lsn_of(name, ".snap")?))) {
             Some((name, lsn)) => Err(Error::Missing {
@@ -54,25 +71,31 @@ pub(crate) fn open<D: Disk>(disk: D, options: Options) -> Result<(Journal<D>, Re
                 to: lsn,
                 file: name.clone(),
             }),
-            None => Err(Error::NoJournal),
+            None => Err(mark.map_or(Error::NoJournal, without_segments)),
         };
     };
     let end = find_end(&disk, last)?;
     check_snapshots(&names, &end)?;
+    let journal_id = last.header.journal_id;
+    if let Some(mark) = mark {
+        mark.check(journal_id, end.last_lsn, &last.name, end.offset)?;
+    }
 
     let file = disk.open(&last.name).map_err(Error::io("open", &last.name))?;
     settle(&file, last, &end)?;
     let removed = remove_unfinished(&disk, &names)?;
     // The process before may have been killed between naming a file and making the name durable.
     disk.sync_dir().map_err(Error::io("sync", "."))?;
+    // Only now: it counts on the last segment's name.
+    let acknowledged = Acknowledged::open(&disk, journal_id, end.last_lsn)?;
 
-    let journal_id = last.header.journal_id;
     let cut = end.unfinished_bytes > 0;
     let recovery = Recovery {
         created: false,
         journal_id,
         first_lsn: segments.first().map_or(1, |first| first.header.lsn),
         last_lsn: end.last_lsn,
+        is_proved: mark.is_some(),
         segments: segments.len(),
         cut_bytes: end.unfinished_bytes,
         cut_lsn: cut.then_some(end.last_lsn + 1),
@@ -94,6 +117,7 @@ pub(crate) fn open<D: Disk>(disk: D, options: Options) -> Result<(Journal<D>, Re
         is_under_way: false,
         memory: Vec::new(),
         durable_lsn: end.last_lsn,
+        acknowledged: Arc::new(acknowledged),
         poison: None,
     };
     Ok((journal, recovery))
@@ -178,7 +202,8 @@ fn settle(file: &impl DiskFile, last: &Segment, end: &End) -> Result<()> {
 
 /// Removes files that have not got their names yet. Should the removal not last, the next opening does it again.
 fn remove_unfinished<D: Disk>(disk: &D, names: &[String]) -> Result<Vec<String>> {
-    let unfinished = |name: &&String| *name == SPARE || lsn_of(name, ".snap.tmp").is_some();
+    let unfinished =
+        |name: &&String| [SPARE, NEW_MARK].contains(&name.as_str()) || lsn_of(name, ".snap.tmp").is_some();
     let unfinished: Vec<String> = names.iter().filter(unfinished).cloned().collect();
     for name in &unfinished {
         disk.remove(name).map_err(Error::io("remove", name))?;

@@ -1,5 +1,6 @@
 //! Makes a damaged journal one that opens, and says what that costs.
 
+use crate::acknowledged::{Acknowledged, MARK};
 use crate::disk::{Disk, DiskFile, is_full, read_full, write_all};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
@@ -16,6 +17,9 @@ pub struct RepairReport {
     pub last_lsn: Lsn,
     /// The first record that was dropped, where one was.
     pub dropped_from: Option<Lsn>,
+    /// The first and the last of the acknowledged records that are lost, where some are. What was acknowledged after
+    /// the damage, or while the file `acknowledged` was missing or damaged, may be more.
+    pub lost: Option<(Lsn, Lsn)>,
     /// Whole records that were dropped because they stand behind the damage; they are in the files moved aside.
     pub dropped_whole_records: u64,
     /// Bytes moved aside.
@@ -32,13 +36,17 @@ pub struct RepairReport {
 /// Damage before the newest whole snapshot costs nothing: what stands is the snapshot and the segments that go on from
 /// it. Where snapshots stand for no records ([`Options::keep_records`], here or as the snapshots say), the records
 /// before the damage are what stands, and later snapshots are moved aside. Where neither a record nor a snapshot is
-/// left, all files are moved aside and no journal is left.
+/// left, all files are moved aside and no journal is left. A file `acknowledged` that is damaged or of another journal
+/// is moved aside, too; the next opening makes one.
 ///
 /// # Errors
 /// [`Error::NoJournal`], [`Error::Full`], [`Error::Io`]; it can be called again after each.
 pub fn repair<D: Disk>(disk: &D, options: Options) -> Result<RepairReport> {
     options.check()?;
-    let before = verify(disk)?;
+    let before = match verify(disk) {
+        Err(Error::Missing { from, to, file }) if file == MARK => return give_up(disk, (from, to)),
+        before => before?,
+    };
     let mut repair = Repair {
         disk,
         report: RepairReport {
@@ -55,6 +63,21 @@ pub fn repair<D: Disk>(disk: &D, options: Options) -> Result<RepairReport> {
         repair.report.notes.push(note);
     }
     repair.run(&before, options)?;
+    Ok(repair.report)
+}
+
+/// Ends a journal of which nothing but the mark is left.
+fn give_up<D: Disk>(disk: &D, lost: (Lsn, Lsn)) -> Result<RepairReport> {
+    let report = RepairReport {
+        lost: Some(lost),
+        dropped_from: Some(lost.0),
+        ..RepairReport::default()
+    };
+    let mut repair = Repair { disk, report };
+    repair.move_aside(MARK)?;
+    disk.sync_dir().map_err(Error::io("sync", "."))?;
+    let note = "no segment and no snapshot is here: no journal is here now".into();
+    repair.report.notes.push(note);
     Ok(repair.report)
 }
 
@@ -95,7 +118,8 @@ impl<D: Disk> Repair<'_, D> {
         self.disk.sync_dir().map_err(Error::io("sync", "."))?;
         self.report.last_lsn = stands;
         if let Some(content) = last {
-            self.cut(content)?;
+            let is_lost = before.acknowledged_lsn.is_some_and(|lsn| lsn > stands);
+            self.cut(content, is_lost)?;
         } else if newest > 0 {
             // The snapshot holds all that is left; the journal goes on behind it.
             Journal::start(self.disk.clone(), before.journal_id, options, newest + 1)?;
@@ -110,6 +134,30 @@ impl<D: Disk> Repair<'_, D> {
             self.report.notes.push(format!(
                 "record {stands} is the last; those behind it are dropped"
             ));
+        }
+        let is_left = last.is_some() || newest > 0;
+        self.settle_mark(before, is_left.then_some(stands), &names)
+    }
+
+    /// Has the mark say what stands, after all else: an interrupted repair must not look like a sound journal.
+    fn settle_mark(&mut self, before: &VerifyReport, stands: Option<Lsn>, names: &[String]) -> Result<()> {
+        let last_lsn = stands.unwrap_or(0);
+        if let Some(to) = before.acknowledged_lsn.filter(|lsn| *lsn > last_lsn) {
+            self.report.lost = Some((last_lsn + 1, to));
+            self.report.dropped_from = Some(last_lsn + 1);
+        }
+        let is_there = names.iter().any(|name| name == MARK);
+        match (stands, before.acknowledged_lsn) {
+            (Some(lsn), Some(noted)) if noted > lsn => {
+                Acknowledged::make(self.disk, before.journal_id, lsn)?;
+                self.disk.sync_dir().map_err(Error::io("sync", "."))?;
+            }
+            (Some(_), Some(_)) => {}
+            _ if is_there => {
+                self.move_aside(MARK)?;
+                self.disk.sync_dir().map_err(Error::io("sync", "."))?;
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -142,10 +190,12 @@ impl<D: Disk> Repair<'_, D> {
         Ok(())
     }
 
-    /// Ends a segment behind its last good record, where something stands there; a whole copy is kept aside.
-    fn cut(&mut self, content: &Content) -> Result<()> {
+    /// Ends a segment behind its last good record, where something stands there that is not an unfinished group; a
+    /// whole copy is kept aside. `is_lost`: records behind it were acknowledged.
+    fn cut(&mut self, content: &Content, is_lost: bool) -> Result<()> {
         let (name, bytes) = (&content.segment.name, content.segment.header.segment_bytes);
-        if content.tail.durable_behind.is_none() && content.file_bytes >= bytes {
+        let has_lost = content.tail.durable_behind.is_some() || (is_lost && content.tail.used_bytes > 0);
+        if !has_lost && content.file_bytes >= bytes {
             return Ok(()); // what an opening cuts by itself
         }
         let aside = self.free_name(name)?;

@@ -1,8 +1,10 @@
 //! Reads every byte that a journal stands on.
 
 use crate::Lsn;
+use crate::acknowledged::{MARK, Mark};
 use crate::disk::Disk;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, not_whole};
+use crate::recover::without_segments;
 use crate::segment::lsn_of;
 use crate::snapshot::Snapshots;
 use crate::survey::{journal_id, survey};
@@ -26,6 +28,8 @@ pub struct VerifyReport {
     pub snapshots: Vec<SnapshotReport>,
     /// Bytes behind the last record that the next opening cuts: an unfinished group.
     pub unfinished_bytes: u64,
+    /// The record that was acknowledged last, as the file `acknowledged` says; `None`: the file is missing or damaged.
+    pub acknowledged_lsn: Option<Lsn>,
     /// All that is wrong. Empty: the journal opens, and every durable record is there.
     pub findings: Vec<Finding>,
 }
@@ -110,6 +114,17 @@ impl Finding {
                 lsn,
                 what,
             },
+            Error::EndLost {
+                file,
+                offset,
+                from,
+                to,
+            } => Finding {
+                file,
+                offset,
+                lsn: from,
+                what: not_whole(from, to),
+            },
             Error::Foreign { file, .. } | Error::Version { file, .. } | Error::Duplicate { file, .. } => {
                 Finding {
                     lsn: lsn_of(&file, ".log").or(lsn_of(&file, ".snap")).unwrap_or(0),
@@ -133,6 +148,8 @@ impl Finding {
 /// # Errors
 /// [`Error::NoJournal`], [`Error::Io`]; what is wrong with the journal is in the report.
 pub fn verify<D: Disk>(disk: &D) -> Result<VerifyReport> {
+    // First: a server that writes meanwhile moves the mark on behind its records.
+    let mark = Mark::read(disk);
     let names = disk.list().map_err(Error::io("list", "."))?;
     let journal_id = journal_id(disk, &names)?;
     let all = survey(disk, &names, journal_id)?;
@@ -168,9 +185,35 @@ pub fn verify<D: Disk>(disk: &D) -> Result<VerifyReport> {
     }
     check_snapshots(disk, &names, &mut report)?;
     if all.is_empty() && report.snapshots.is_empty() {
-        return Err(Error::NoJournal);
+        return Err(mark?.map_or(Error::NoJournal, without_segments));
     }
+    check_mark(mark, &mut report)?;
     Ok(report)
+}
+
+fn check_mark(mark: Result<Option<Mark>>, report: &mut VerifyReport) -> Result<()> {
+    let mark = match mark {
+        Ok(None) => return Ok(()),
+        Ok(Some(mark)) => mark,
+        Err(error @ Error::Io { .. }) => return Err(error),
+        Err(error) => {
+            report.findings.push(Finding::of(error));
+            return Ok(());
+        }
+    };
+    let (file, offset) =
+        (report.segments.last()).map_or((MARK, 0), |last| (last.file.as_str(), last.used_bytes));
+    let wrong = mark.check(report.journal_id, report.last_lsn, file, offset).err();
+    if mark.journal_id == report.journal_id {
+        report.acknowledged_lsn = Some(mark.lsn);
+    }
+    // Damage that was found already explains an end before the mark.
+    if let Some(error) = wrong
+        && (report.is_sound() || matches!(error, Error::Foreign { .. }))
+    {
+        report.findings.push(Finding::of(error));
+    }
+    Ok(())
 }
 
 fn check_snapshots<D: Disk>(disk: &D, names: &[String], report: &mut VerifyReport) -> Result<()> {

@@ -104,7 +104,7 @@ fn whatever_was_told_is_true_after_a_cut_at_any_operation() {
 const NEEDLESS: &[(Op, u64, &str)] = &[
     (
         Op::SyncData,
-        19,
+        20,
         "the script makes it fail: what it was for was not acknowledged",
     ),
     (

@@ -55,7 +55,7 @@ fn opens(disk: &SimDisk) -> Result<(Journal<SimDisk>, lineside_journal::Recovery
 fn bit_rot_in_any_byte_is_found_or_harmless() {
     let (disk, told) = small();
     let last = logs(&disk).pop().unwrap();
-    let (mut refused, mut cut, mut harmless) = (0, 0, 0);
+    let (mut refused, mut lost, mut harmless) = (0, 0, 0);
     for name in disk.list().unwrap() {
         for offset in 0..disk.content(&name).unwrap().len() as u64 {
             let rotten = disk.fork(offset);
@@ -68,6 +68,13 @@ fn bit_rot_in_any_byte_is_found_or_harmless() {
                 refused += 1;
             } else {
                 match opens(&rotten) {
+                    Err(Error::EndLost { file, from, to, .. }) => {
+                        // In the last group, which without the mark looks like one that was never finished.
+                        assert!(file == name && name == last && !found.is_sound(), "{at}");
+                        assert_eq!((from, to), (found.last_lsn + 1, told.durable), "{at}");
+                        assert!(found.unfinished_bytes > 0 && from > told.durable - 3, "{at}");
+                        lost += 1;
+                    }
                     Err(error) => {
                         let typed = matches!(&error, Error::Damaged { file, .. } if *file == name);
                         assert!(typed && !found.is_sound(), "{at}: {error}");
@@ -79,18 +86,11 @@ fn bit_rot_in_any_byte_is_found_or_harmless() {
                             refused += 1;
                         }
                         (end, None) if end == told.durable => {
-                            // In space that no record uses.
+                            // In space that no record uses, or in one slot of the mark.
                             assert!(found.is_sound(), "{at}");
                             harmless += 1;
                         }
-                        (end, None) => {
-                            // In the last group, which then looks like one that was never finished, and says so.
-                            assert!(name == last && recovery.cut_bytes > 0, "{at}: {recovery:?}");
-                            assert_eq!((recovery.cut_lsn, found.last_lsn), (Some(end + 1), end), "{at}");
-                            assert!(found.unfinished_bytes > 0 && end >= told.durable - 3, "{at}");
-                            cut += 1;
-                        }
-                        (_, Some(error)) => panic!("{at}: {error}"),
+                        (end, error) => panic!("{at}: {end}, {error:?}, {recovery:?}"),
                     },
                 }
             }
@@ -98,8 +98,8 @@ fn bit_rot_in_any_byte_is_found_or_harmless() {
         }
     }
     assert!(
-        refused > 5000 && cut > 100 && harmless > 100,
-        "{refused} {cut} {harmless}"
+        refused > 5000 && lost > 100 && harmless > 100,
+        "{refused} {lost} {harmless}"
     );
 }
 
@@ -128,7 +128,10 @@ fn repairs(disk: &SimDisk, told: &Told, at: &str) {
             "{at}: {report:?}"
         );
     } else {
-        assert!(!report.moved.is_empty(), "{at}: {report:?}");
+        assert!(
+            !report.moved.is_empty() || report.lost.is_some(),
+            "{at}: {report:?}"
+        );
         assert!(
             report.last_lsn == told.durable || report.dropped_from == Some(report.last_lsn + 1),
             "{at}: {report:?}"
@@ -164,11 +167,13 @@ fn a_file_that_is_gone_is_missed() {
             // Pruned journals begin later, too; that no snapshot reaches so far back shows by `verify`.
             Ok((journal, _)) if number == 0 => assert!(journal.first_lsn() > 1),
             Err(Error::Missing { file, .. }) if number > 0 => assert_eq!(Some(&file), names.get(number + 1)),
-            // The last one's records are missed where a snapshot shows that they were there.
-            Ok((_, recovery)) if number == names.len() - 1 => assert!(recovery.last_lsn >= told.snapshot),
+            // The mark shows that the last one was there.
+            Err(Error::EndLost { file, to, .. }) if number == names.len() - 1 => {
+                assert_eq!((&file, to), (&names[number - 1], told.durable));
+            }
             other => panic!("{name}: {:?}", other.map(|(_, recovery)| recovery)),
         }
-        if number > 0 && number < names.len() - 1 {
+        if number > 0 {
             assert!(!verify(&gone).unwrap().is_sound());
             repairs(&gone, &told, name);
         }
@@ -185,6 +190,68 @@ fn a_file_that_is_gone_is_missed() {
         journal.latest_snapshot().unwrap().snapshot.unwrap().lsn,
         told.snapshot
     );
+}
+
+/// Where a repair gives up acknowledged records, the report says which; the next opening goes on.
+#[test]
+fn a_repair_says_which_acknowledged_records_are_lost() {
+    let (disk, told) = small();
+    let last = logs(&disk).pop().unwrap();
+    let mut places = Vec::new();
+    dump(&disk, told.durable, |record| places.push(record.offset)).unwrap();
+    assert!(disk.rot(&last, places[0] + 30, 4));
+    assert!(matches!(opens(&disk), Err(Error::EndLost { .. })));
+    let before = disk.content(&last).unwrap();
+    let report = repair(&disk, Options::small()).unwrap();
+    assert_eq!(report.lost, Some((told.durable, told.durable)));
+    assert_eq!(report.last_lsn, told.durable - 1);
+    assert_eq!(disk.content(&format!("{last}.damaged")).unwrap(), before);
+    assert_eq!(opens(&disk).unwrap().1.cut_bytes, 0);
+    assert_eq!(
+        repair(&disk, Options::small()).unwrap().notes,
+        ["nothing is wrong"]
+    );
+}
+
+/// A journal of which only the mark is left is refused; a repair ends it.
+#[test]
+fn a_mark_without_segments_is_missed() {
+    let disk = SimDisk::new(5);
+    let mut journal = Journal::create(disk.clone(), 77, Options::small()).unwrap();
+    group(&mut journal, &mut Told::default(), 3).unwrap();
+    drop(journal);
+    disk.put("00000000000000000001.log", None);
+    for opened in [opens(&disk).err(), verify(&disk).err()] {
+        let missing = matches!(&opened, Some(Error::Missing { from: 1, to: 3, .. }));
+        assert!(missing, "{opened:?}");
+    }
+    let made = Journal::create(disk.fork(1), 78, Options::small());
+    assert!(matches!(made, Err(Error::Exists { .. })));
+    assert_eq!(repair(&disk, Options::small()).unwrap().lost, Some((1, 3)));
+    assert!(matches!(opens(&disk), Err(Error::NoJournal)));
+    Journal::create(disk, 78, Options::small()).unwrap();
+}
+
+/// A mark that was damaged or came from elsewhere is refused; a repair takes it away and loses nothing.
+#[test]
+fn a_damaged_and_a_foreign_mark_are_named() {
+    let (disk, told) = small();
+    let foreign = SimDisk::new(6);
+    Journal::create(foreign.clone(), 78, Options::small()).unwrap();
+    let damaged = vec![1; 544];
+    for content in [foreign.content("acknowledged").unwrap(), damaged] {
+        disk.put("acknowledged", Some(content));
+        let refused = opens(&disk).err();
+        let file = match &refused {
+            Some(Error::Foreign { file, .. } | Error::Damaged { file, .. }) => file,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(file, "acknowledged");
+        assert!(!verify(&disk).unwrap().is_sound());
+        let report = repair(&disk, Options::small()).unwrap();
+        assert_eq!((report.last_lsn, report.lost), (told.durable, None));
+        assert_eq!(opens(&disk).unwrap().1.last_lsn, told.durable);
+    }
 }
 
 #[test]
@@ -411,11 +478,11 @@ fn the_records_that_a_segment_was_begun_with_are_missed() {
         rotten.rot(&last, offset + 9, 1);
         match opens(&rotten) {
             Err(Error::Damaged { lsn: named, .. }) => assert_eq!(named, *lsn),
-            // Behind the last one that is whole nothing shows that there was more.
-            Ok((_, recovery)) => {
-                assert!(*lsn == told.durable && *lsn > first && recovery.cut_lsn == Some(*lsn));
+            // Behind the last one that is whole only the mark shows that there was more.
+            Err(Error::EndLost { from, to, .. }) => {
+                assert!(*lsn > first && (from, to) == (*lsn, told.durable));
             }
-            Err(error) => panic!("{error}"),
+            other => panic!("{:?}", other.map(|(_, recovery)| recovery)),
         }
         repairs(&rotten, &told, &format!("record {lsn}"));
     }

@@ -87,10 +87,14 @@ impl Place {
                     finding.what
                 )?;
             }
-            if found.unfinished_bytes > 0 {
+            if found.unfinished_bytes > 0 && found.is_sound() {
                 let (bytes, last) = (found.unfinished_bytes, found.last_lsn);
                 say!(
-                    "{bytes} bytes behind record {last} are of a group that was never acknowledged: opening cuts them"
+                    "{bytes} bytes behind record {last} are of a group that {}: opening cuts them",
+                    match found.acknowledged_lsn {
+                        Some(_) => "was never acknowledged",
+                        None => "looks unfinished; the file `acknowledged`, which would prove it, is missing",
+                    }
                 )?;
             }
             say!(
@@ -139,6 +143,12 @@ impl Place {
                 "no record was dropped; {} bytes were moved aside",
                 done.dropped_bytes
             )?;
+        }
+        if let Some((from, to)) = done.lost {
+            match from == to {
+                true => say!("lost: the acknowledged record {to}")?,
+                false => say!("lost: the acknowledged records {from} to {to}")?,
+            }
         }
         say!("the journal ends with record {}", done.last_lsn)?;
         Ok(())
@@ -210,7 +220,8 @@ fn verified(found: &VerifyReport) -> serde_json::Value {
         "journal_id": format!("{:016x}", found.journal_id), "first_lsn": found.first_lsn,
         "last_lsn": found.last_lsn, "records": found.records, "payload_bytes": found.payload_bytes,
         "segments": segments.collect::<Vec<_>>(), "snapshots": snapshots.collect::<Vec<_>>(),
-        "unfinished_bytes": found.unfinished_bytes, "sound": found.is_sound(),
+        "unfinished_bytes": found.unfinished_bytes, "acknowledged_lsn": found.acknowledged_lsn,
+        "sound": found.is_sound(),
         "findings": findings.collect::<Vec<_>>()
     })
 }
@@ -222,6 +233,7 @@ fn repaired(done: &RepairReport) -> serde_json::Value {
         .map(|(from, to)| json!({"from": from, "to": to}));
     json!({
         "last_lsn": done.last_lsn, "dropped_from": done.dropped_from,
+        "lost": done.lost.map(|(from, to)| json!({"from": from, "to": to})),
         "dropped_whole_records": done.dropped_whole_records, "dropped_bytes": done.dropped_bytes,
         "moved": moved.collect::<Vec<_>>(), "notes": done.notes
     })

@@ -359,11 +359,12 @@ fn ledger_tag(data: &Path) -> anyhow::Result<u64> {
 fn recovery_warnings(opened: &host::Opened) -> Vec<String> {
     let recovery = &opened.recovery;
     let cut = (recovery.cut_bytes > 0).then(|| {
-        let behind = recovery.last_lsn;
-        format!(
-            "{} bytes of an unfinished group behind record {behind} were cut",
-            recovery.cut_bytes
-        )
+        let what = match recovery.is_proved {
+            true => "they were never acknowledged",
+            false => "the file `acknowledged` is missing, so this may be damage",
+        };
+        let (bytes, last) = (recovery.cut_bytes, recovery.last_lsn);
+        format!("{bytes} bytes behind record {last} were cut: {what}")
     });
     let removed = (!recovery.removed.is_empty()).then(|| format!("removed: {}", recovery.removed.join(", ")));
     cut.into_iter().chain(removed).collect()

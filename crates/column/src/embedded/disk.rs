@@ -2,16 +2,13 @@
 //! after it.
 //!
 //! ```text
-//! <directory>/*.log, *.snap   journal: every change, until `tables` has it (docs/journal.md)
-//! <directory>/acknowledged    last change that was acknowledged
-//! <directory>/tables          files of rows, with the number of the last change that is in them
+//! <directory>/*.log, *.snap, acknowledged   journal: every change, until `tables` has it (docs/journal.md)
+//! <directory>/tables                        files of rows, with the number of the last change that is in them
 //! ```
 //!
-//! The journal is the truth. A change is written there, made durable, noted as acknowledged, made in `tables`, and
-//! only then answered. A start compares all three before it opens or cuts anything, and makes the changes again that
-//! `tables` lacks.
+//! The journal is the truth. A change is written there, made durable, made in `tables`, and only then answered. A start
+//! compares both before it opens or cuts anything, and makes the changes again that `tables` lacks.
 
-mod acknowledged;
 mod checkpoint;
 mod log;
 mod record;

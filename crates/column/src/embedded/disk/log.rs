@@ -1,6 +1,5 @@
 //! Journal of a table's changes, and the start: what was acknowledged is checked before anything is opened or cut.
 
-use super::acknowledged::{self, Acknowledged, Found};
 use super::tables::{self, Pending, Tables};
 use super::{Write, record};
 use crate::embedded::{CELL_BYTES_MAX, Limits};
@@ -23,10 +22,9 @@ pub(super) fn options() -> Options {
     }
 }
 
-/// Open journal, with the record of what was acknowledged.
+/// Open journal.
 pub(super) struct Log {
     pub(super) journal: Journal<FsDisk>,
-    acknowledged: Acknowledged,
 }
 
 /// Table that was opened.
@@ -62,10 +60,7 @@ impl Log {
         for (kind, payload) in &records {
             self.journal.append(*kind, payload).map_err(failed)?;
         }
-        let last_lsn = self.journal.commit().map_err(failed)?;
-        let noted = self.acknowledged.set(last_lsn);
-        noted.map_err(|error| Failed::Ended(format!("{}: {error}", acknowledged::NAME)))?;
-        Ok((last_lsn, bytes))
+        Ok((self.journal.commit().map_err(failed)?, bytes))
     }
 }
 
@@ -75,47 +70,28 @@ impl Log {
 /// Says what is wrong, where, and what to do. Nothing was changed then, but for files that hold no rows.
 pub(super) fn open(disk: FsDisk, limits: &Limits) -> Result<Opened, String> {
     let directory = &disk.path().to_path_buf();
-    let found = acknowledged::read(directory).map_err(|error| format!("{}: {error}", acknowledged::NAME))?;
     match verify(&disk) {
-        Ok(report) => open_checked(directory, disk, &report, found, limits),
-        Err(Error::NoJournal) => make(directory, disk, found, limits),
+        Ok(report) => open_checked(directory, disk, &report, limits),
+        Err(Error::NoJournal) => make(directory, disk, limits),
+        Err(Error::Missing { to, .. }) => Err(format!(
+            "its journal (*.log) is missing, although change {to} was acknowledged: bring the files back"
+        )),
         Err(error) => Err(error.to_string()),
     }
 }
 
 /// Makes a table in a directory that holds none.
-fn make(directory: &Path, disk: FsDisk, found: Found, limits: &Limits) -> Result<Opened, String> {
+fn make(directory: &Path, disk: FsDisk, limits: &Limits) -> Result<Opened, String> {
     if directory.join("keyspaces").exists() {
         return Err(
             "it holds a table of an earlier version of Lineside, which this one cannot read: give another directory"
                 .into(),
         );
     }
-    match found {
-        Found::Last { lsn: 1.., .. } => {
-            return Err(
-                "its journal (*.log) is missing, although changes were acknowledged: bring the files back"
-                    .into(),
-            );
-        }
-        Found::Last { lsn: 0, .. } | Found::Missing => {}
-        Found::Damaged => {
-            return Err(format!(
-                "its journal (*.log) is missing, and the file `{}` is damaged: bring the files back",
-                acknowledged::NAME
-            ));
-        }
-    }
     let journal_id = getrandom::u64().map_err(|error| error.to_string())?;
-    // First, so that a journal without this file, or the other way round, is one from which a file was taken away.
-    let acknowledged =
-        Acknowledged::open(directory, journal_id, 0).map_err(|error| format!("making it: {error}"))?;
     let journal = Journal::create(disk, journal_id, options()).map_err(|error| error.to_string())?;
     Ok(Opened {
-        log: Log {
-            journal,
-            acknowledged,
-        },
+        log: Log { journal },
         tables: open_tables(directory, journal_id, limits, true)?,
         last_lsn: 0,
         journal_bytes: 0,
@@ -127,10 +103,9 @@ fn open_checked(
     directory: &Path,
     disk: FsDisk,
     report: &VerifyReport,
-    found: Found,
     limits: &Limits,
 ) -> Result<Opened, String> {
-    check_journal(report, found)?;
+    check_journal(report)?;
     let saved_lsn = (report.snapshots.iter()).map(|snapshot| snapshot.lsn).max();
     if saved_lsn.is_some() {
         tables::check(&directory.join(tables::FOLDER)).map_err(damaged_tables)?;
@@ -148,13 +123,8 @@ fn open_checked(
     let mark = tables.mark().map_err(damaged_tables)?;
     check_mark(mark, saved_lsn.unwrap_or(0), recovery.last_lsn)?;
     replay(&journal, &tables, mark + 1)?;
-    let acknowledged = Acknowledged::open(directory, report.journal_id, recovery.last_lsn);
-    let acknowledged = acknowledged.map_err(|error| format!("{}: {error}", acknowledged::NAME))?;
     Ok(Opened {
-        log: Log {
-            journal,
-            acknowledged,
-        },
+        log: Log { journal },
         tables,
         last_lsn: recovery.last_lsn,
         journal_bytes: report.payload_bytes,
@@ -162,41 +132,20 @@ fn open_checked(
 }
 
 /// Refuses a journal that is damaged, or that ends before the last acknowledged change.
-pub(super) fn check_journal(report: &VerifyReport, found: Found) -> Result<(), String> {
-    if let Some(finding) = report.findings.first() {
-        return Err(format!(
-            "{} is damaged at byte {}, change {}: {}. Bring the file back, or `lineside column repair` the directory, \
-             which says what is lost",
-            finding.file, finding.offset, finding.lsn, finding.what
-        ));
-    }
-    match found {
-        Found::Last { journal_id, .. } if journal_id != report.journal_id => Err(format!(
-            "the file `{}` belongs to another table than the journal: take the foreign one away",
-            acknowledged::NAME
-        )),
-        Found::Last { lsn, .. } if lsn > report.last_lsn => {
-            let file = (report.segments.last()).map_or("the journal", |segment| segment.file.as_str());
-            Err(format!(
-                "{file} ends with change {}, and change {lsn} was acknowledged: its end is damaged. Bring the file \
-                 back, or `lineside column repair` the directory, which says what is lost",
-                report.last_lsn
-            ))
-        }
-        Found::Last { .. } => Ok(()),
-        Found::Missing | Found::Damaged => {
+fn check_journal(report: &VerifyReport) -> Result<(), String> {
+    let Some(finding) = report.findings.first() else {
+        if report.acknowledged_lsn.is_none() {
             tracing::warn!(
-                "the file `{}` is {}: the journal is sound, but for its last group that cannot be proved",
-                acknowledged::NAME,
-                if found == Found::Missing {
-                    "missing"
-                } else {
-                    "damaged"
-                }
+                "the file `acknowledged` is missing: the journal is sound, but for its last group that cannot be proved"
             );
-            Ok(())
         }
-    }
+        return Ok(());
+    };
+    Err(format!(
+        "{} is damaged at byte {}, change {}: {}. Bring the file back, or `lineside column repair` the directory, \
+         which says what is lost",
+        finding.file, finding.offset, finding.lsn, finding.what
+    ))
 }
 
 /// Refuses files of rows that are older than the journal's first change, or newer than its last.

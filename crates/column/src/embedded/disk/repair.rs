@@ -1,7 +1,6 @@
 //! Makes a damaged table one that opens, and says what that costs.
 
-use super::acknowledged::{self, Acknowledged, Found};
-use super::log::{check_journal, damaged_tables, open_tables, options};
+use super::log::{damaged_tables, open_tables, options};
 use super::{record, tables};
 use crate::embedded::{KIND, Limits};
 use lineside_journal::{Error, FsDisk, Journal, Lsn, VerifyReport, verify};
@@ -32,27 +31,23 @@ pub fn repair(directory: &Path) -> Result<Repaired, String> {
     let text = |error: Error| error.to_string();
     let disk = FsDisk::claim_existing(directory, &KIND).map_err(text)?;
     let before = verify(&disk).map_err(text)?;
-    let found = acknowledged::read(directory).map_err(|error| format!("{}: {error}", acknowledged::NAME))?;
     let saved = before.snapshots.iter().any(|snapshot| snapshot.whole);
     let are_sound = tables::check(&directory.join(tables::FOLDER));
     if saved {
         are_sound.clone().map_err(damaged_tables)?;
     }
     let mut repaired = Repaired::default();
-    let wrong = check_journal(&before, found).err();
     let journal = lineside_journal::repair(&disk, options()).map_err(text)?;
     if !before.is_sound() {
         repaired.notes.extend(journal.notes);
     }
-    let acknowledged_lsn = acknowledged_by(&before, found);
+    let acknowledged_lsn = acknowledged_by(&before);
     let last_lsn = match Journal::open(disk, options()) {
         Ok((journal, _)) => settle(directory, journal, are_sound.is_ok(), &mut repaired.notes)?,
         Err(Error::NoJournal) => {
             let aside = free_name(directory, tables::FOLDER);
             let moved = fs::rename(directory.join(tables::FOLDER), directory.join(&aside));
             moved.map_err(|error| format!("{}: {error}", tables::FOLDER))?;
-            let removed = fs::remove_file(directory.join(acknowledged::NAME));
-            removed.map_err(|error| format!("{}: {error}", acknowledged::NAME))?;
             let what = format!("the table is empty now; what its files of rows held is in `{aside}`");
             repaired.notes.push(what);
             0
@@ -62,7 +57,7 @@ pub fn repair(directory: &Path) -> Result<Repaired, String> {
     if acknowledged_lsn > last_lsn {
         repaired.lost = Some((last_lsn + 1, acknowledged_lsn));
     }
-    if wrong.is_none() && repaired.notes.is_empty() {
+    if before.is_sound() && repaired.notes.is_empty() {
         repaired.notes.push("nothing is wrong".into());
     }
     repaired.last_lsn = last_lsn;
@@ -70,19 +65,14 @@ pub fn repair(directory: &Path) -> Result<Repaired, String> {
 }
 
 /// Number of the last change that is known to have been acknowledged.
-fn acknowledged_by(before: &VerifyReport, found: Found) -> Lsn {
-    let noted = match found {
-        Found::Last { journal_id, lsn } if journal_id == before.journal_id => lsn,
-        _ => 0,
-    };
+fn acknowledged_by(before: &VerifyReport) -> Lsn {
     let whole =
         |segment: &lineside_journal::SegmentReport| (segment.first_lsn + segment.records).saturating_sub(1);
     let read = before.segments.iter().map(whole).max().unwrap_or(0);
-    noted.max(read)
+    before.acknowledged_lsn.unwrap_or(0).max(read)
 }
 
-/// Brings a journal that opens, the files of rows and the record of what was acknowledged together. Returns the number
-/// of the last change.
+/// Brings a journal that opens and the files of rows together. Returns the number of the last change.
 fn settle(
     directory: &Path,
     mut journal: Journal<FsDisk>,
@@ -112,8 +102,6 @@ fn settle(
             written.map_err(text)?;
         }
     }
-    Acknowledged::open(directory, id, last_lsn)
-        .map_err(|error| format!("{}: {error}", acknowledged::NAME))?;
     Ok(last_lsn)
 }
 
