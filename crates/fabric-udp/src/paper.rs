@@ -78,7 +78,7 @@ fn field_of(bytes: &[u8], within: Range<usize>, number: u32) -> Option<Range<usi
     None
 }
 
-/// Whether all of it is one field.
+/// Returns true if all of it is one field with this number.
 fn is_one_field(bytes: &[u8], number: u32) -> bool {
     let mut rest = bytes;
     matches!(wire::tag(&mut rest), Ok((found, wire::BYTES)) if found == number)
@@ -94,7 +94,7 @@ struct Coming {
     got: usize,
     data: Vec<u8>,
     metadata: Option<Vec<u8>>,
-    /// Whether the packets are the block's own bytes.
+    /// True if the packets are the block's own bytes.
     is_published: bool,
 }
 

@@ -181,7 +181,7 @@ fn recording() -> Vec<Vec<u8>> {
     blocks
 }
 
-/// What the sender makes becomes the same blocks, byte for byte; those that the published code refuses are not sent.
+/// The sender's packets become the same blocks, byte for byte; those that the published code refuses are not sent.
 #[test]
 fn blocks_that_are_sent_come_out_the_same() {
     let here: IpAddr = "127.0.0.1".parse().unwrap();

@@ -517,7 +517,7 @@ fn looked_at_while_a_replica_has_it_open() {
         other => panic!("{other:?}"),
     }
     compare(look(Some(&StateStore::Memory)).unwrap().validator.state(), 8);
-    // The ids of transactions are beside the state, and are read without it.
+    // The ids of transactions are in the state's folder, and are read without it.
     let blocks = {
         let disk = FsDisk::look(directory.path()).unwrap();
         Look::open_without_state(disk, &Options::default(), &directory.path().join("state")).unwrap()

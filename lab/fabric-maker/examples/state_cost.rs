@@ -1,4 +1,4 @@
-//! What the state on the disk costs: CPU time of a replica with the state in memory and in fjall, in turn.
+//! Cost of the state on the disk: CPU time of a replica with the state in memory and in fjall, in turn.
 //!
 //! `cargo run --release -p lineside-fabric-maker --example state_cost -- FOLDER [TRANSACTIONS] [ROUNDS] [KEYS]`
 //!

@@ -30,7 +30,7 @@ pub enum PapersError {
         /// Reason that the system gave.
         source: io::Error,
     },
-    /// What the figures are of could not be made.
+    /// The data of a figure could not be made.
     #[error("{0}")]
     NotMade(String),
     /// A plot could not be drawn.

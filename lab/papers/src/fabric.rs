@@ -1,6 +1,6 @@
 //! The table of protocol performance of "Accelerating Hyperledger Fabric within SmartNIC" (Ji Yang, Chengchen Hu,
 //! Xilinx Labs): bytes of a transaction's packet and the rate at which packets are processed, for 1 to 4 endorsements.
-//! The same for blocks of other sizes, of which the paper's text has no figures.
+//! A second part has blocks of other sizes, of which the paper's text has no figures.
 //!
 //! Blocks are made, sent by the sender of the paper's packets and taken by their receiver, both in memory on one
 //! thread. The receiver checks each block's data hash, and what comes out is compared with what went in. The paper
@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What the paper's table has for a number of endorsements.
+/// Row of the paper's table for a number of endorsements.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Paper {
     /// Endorsements of a transaction.
@@ -61,7 +61,7 @@ const BLOCK_BYTES_MAX: usize = 256 << 20;
 const KEYS: usize = 1_000;
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// How the table is made.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Folder for the CSV file; made where it is missing.
@@ -118,7 +118,7 @@ pub struct Row {
     pub receiver_tps: f64,
     /// Bits a second on Ethernet at the receiver's rate, 10^9.
     pub receiver_gbit_per_s: f64,
-    /// What the paper has for it.
+    /// The paper's values, where it has some.
     pub paper: Option<Paper>,
 }
 
@@ -252,7 +252,7 @@ fn send(made: &[(u64, Vec<u8>)]) -> Result<(Vec<Packets>, PaperSent, f64)> {
     }
 }
 
-/// How many blocks came out as they went in, and how long it took.
+/// Returns the number of blocks that came out as they went in, and the seconds that it took.
 fn receive(all: &[Packets]) -> (u64, f64) {
     let mut receiver = PaperReceiver::new(|from| from == HERE, 0, BLOCK_BYTES_MAX);
     let (mut right, mut seconds) = (0, 0.0);

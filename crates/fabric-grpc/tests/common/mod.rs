@@ -347,7 +347,7 @@ pub async fn ask(
     ask_each(channel, path, envelopes, || ()).await
 }
 
-/// As [`ask`]; `received` is called after each answer.
+/// Asks as [`ask`] does; `received` is called after each answer.
 pub async fn ask_each(
     channel: &Channel,
     path: &'static str,

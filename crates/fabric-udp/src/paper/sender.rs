@@ -2,7 +2,7 @@
 //!
 //! A block is a header, its transactions and its metadata, a datagram each. Identities that are in the cache are cut
 //! out, and a locator has the place and the number of each; pointers say where the receiver's hardware finds what it
-//! needs. Other than the published code, an identity that is not in the cache gets a number, and an update that tells
+//! needs. Unlike in the published code, an identity that is not in the cache gets a number, and an update that tells
 //! it is sent before the first packet that needs it; there is no packet whose identity is lost.
 
 use super::{CACHE, HEADER, METADATA, NOTE_DATA, TRANSACTION, field_of};
@@ -40,7 +40,7 @@ pub enum Unsendable {
     /// The published code refuses the genesis block, and so does this.
     #[error("it is the genesis block")]
     Genesis,
-    /// As it does with blocks that set a configuration.
+    /// The published code refuses blocks that set a configuration, and so does this.
     #[error("it sets the configuration")]
     Config,
     /// It is not as an orderer writes a block.
@@ -54,7 +54,7 @@ pub enum Unsendable {
     Many(usize),
 }
 
-/// What a sender has counted.
+/// Counters of a sender.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct PaperSent {
     /// Blocks.
@@ -130,7 +130,7 @@ impl PaperSender {
         Some(update)
     }
 
-    /// What has been counted.
+    /// Returns the counters.
     pub fn sent(&self) -> PaperSent {
         self.sent
     }
@@ -286,7 +286,7 @@ fn header(head: &[u8], transactions: usize) -> Vec<u8> {
     packet(HEADER, &notes, &[head])
 }
 
-/// Whether the published code sends such a block.
+/// Returns an error for a block that the published code does not send.
 fn check(head: &[u8], transactions: &[&[u8]]) -> Result<(), Unsendable> {
     let header = field_of(head, 0..head.len(), 1).ok_or(Unsendable::Form)?;
     // The number comes first, and is left out where it is 0.

@@ -1,4 +1,5 @@
-//! As much of YAML as the papers' configuration is written in: maps, lists and plain or quoted texts, by indentation.
+//! Reads the part of YAML that the papers' configuration is written in: maps, lists and plain or quoted texts, by
+//! indentation.
 //! Everything else is refused, so that nothing is read as something else than it means.
 
 /// Deepest nesting that is read.
@@ -179,7 +180,7 @@ impl<'t> Reading<'t> {
         Ok(Node::Map(entries))
     }
 
-    /// What is indented deeper than the line before it; an empty text where nothing is.
+    /// Reads what is indented deeper than the line before it; an empty text where nothing is.
     fn nested(&mut self, indent: usize, depth: usize) -> Result<Node, String> {
         match self.line() {
             Some(line) if line.indent > indent => self.block(depth + 1),

@@ -1,7 +1,7 @@
 //! A snapshot of everything that the blocks give: the state, which blocks and transactions there are.
 
 use super::error::LedgerError;
-use super::ids::{DiskIds, Ids, IdsAt, NO_ID, RECORD_BYTES, RECORDS, Record, read_all};
+use super::ids::{DiskIds, Ids, IdsAt, NO_ID, RECORD_BYTES, RECORDS, Record, Tail, read_all};
 use super::image::{Image, LAYOUT, LAYOUT_FILED, LAYOUT_STATELESS, LAYOUT_WITHOUT_EXPIRY};
 use super::index::{Index, OfBase, OfBlock};
 use super::redo::Standing;
@@ -25,7 +25,7 @@ impl Image {
         self.write_as(are_filed, blocks, out)
     }
 
-    /// As [`Self::write`]; `are_filed`: ids and codes are not in it, but for the newest ones.
+    /// Writes it as [`Self::write`] does; `are_filed`: ids and codes are not in it, but for the newest ones.
     pub fn write_as<D: Disk>(
         &self,
         are_filed: bool,
@@ -75,21 +75,9 @@ impl Image {
             (transactions, others)
         };
         out.write_all(&transactions.to_le_bytes())?;
-        let mut done = 0;
-        if are_filed {
-            done = transactions as usize / RECORDS * RECORDS;
-            for (id, code) in records(blocks, done, transactions as usize)? {
-                out.write_all(&id)?;
-                out.write_all(&[code])?;
-            }
-            done = transactions as usize;
-        }
-        while done < transactions as usize {
-            let end = (done + CHUNK).min(transactions as usize);
-            let (ids, codes): (Vec<_>, Vec<_>) = records(blocks, done, end)?.into_iter().unzip();
-            out.write_all(&codes)?;
-            out.write_all(ids.as_flattened())?;
-            done = end;
+        match are_filed {
+            true => write_tail(blocks, transactions, out)?,
+            false => write_transactions(blocks, transactions, out)?,
         }
         out.write_all(&(others.len() as u64).to_le_bytes())?;
         for (number, id) in others {
@@ -99,6 +87,35 @@ impl Image {
         }
         Ok(())
     }
+}
+
+/// Writes the ids and codes of the first `transactions`.
+fn write_transactions<D: Disk>(
+    blocks: &Blocks<D>,
+    transactions: u64,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut done = 0;
+    while done < transactions as usize {
+        let end = (done + CHUNK).min(transactions as usize);
+        let (ids, codes): (Vec<_>, Vec<_>) = records(blocks, done, end)?.into_iter().unzip();
+        out.write_all(&codes)?;
+        out.write_all(ids.as_flattened())?;
+        done = end;
+    }
+    Ok(())
+}
+
+/// Writes what a checkpoint has of the ids and codes of the first `transactions` where they are in files.
+fn write_tail<D: Disk>(blocks: &Blocks<D>, transactions: u64, out: &mut impl Write) -> io::Result<()> {
+    let pages = transactions / RECORDS as u64;
+    let sum = blocks.view().index.ids.sum_after(pages)?;
+    out.write_all(&sum)?;
+    for (id, code) in records(blocks, pages as usize * RECORDS, transactions as usize)? {
+        out.write_all(&id)?;
+        out.write_all(&[code])?;
+    }
+    Ok(())
 }
 
 /// Ids and codes of transactions that are durable.
@@ -218,7 +235,6 @@ impl<R: Read> Input<R> {
     /// Blocks and transactions; `are_filed`: ids and codes are in the files of `at`, but for the newest ones.
     fn index(&mut self, at: &IdsAt, are_filed: bool) -> Result<(Index, Vec<String>), LedgerError> {
         let mut index = Index::default();
-        let mut remade = Vec::new();
         let count = self.number()?;
         if count & HAS_BASE != 0 {
             index.base = Some(OfBase {
@@ -245,23 +261,10 @@ impl<R: Read> Input<R> {
         if let (IdsAt::Files(folder), false) = (at, are_filed) {
             index.ids = Ids::Disk(Box::new(DiskIds::create(folder)?));
         }
-        if are_filed {
-            let tail = self.bytes(transactions % RECORDS as u64 * RECORD_BYTES as u64)?;
-            match at {
-                IdsAt::Memory => return Err(self.wrong("its ids are in files, and are to be in memory")),
-                IdsAt::Files(folder) => {
-                    let (ids, again) = DiskIds::open(folder, transactions, tail)?;
-                    index.ids = Ids::Disk(Box::new(ids));
-                    remade = again;
-                }
-                IdsAt::FilesRead(folder) => {
-                    index.reserve(transactions as usize);
-                    read_all(folder, transactions, tail, &mut |(id, code)| {
-                        index.ids.push(id, code)
-                    })?;
-                }
-            }
-        }
+        let remade = match are_filed {
+            true => self.filed(at, transactions, &mut index)?,
+            false => Vec::new(),
+        };
         let mut ids: Vec<(u8, [u8; 32])> = Vec::new();
         let mut left = if are_filed { 0 } else { transactions as usize };
         while left > 0 {
@@ -283,6 +286,34 @@ impl<R: Read> Input<R> {
             index.others.insert(id, number);
         }
         Ok((index, remade))
+    }
+
+    /// Ids and codes that are in the files of `at`, but for the newest ones; files that were made again, and why.
+    fn filed(
+        &mut self,
+        at: &IdsAt,
+        transactions: u64,
+        index: &mut Index,
+    ) -> Result<Vec<String>, LedgerError> {
+        let tail = Tail {
+            sum: self.array()?,
+            records: self.bytes(transactions % RECORDS as u64 * RECORD_BYTES as u64)?,
+        };
+        match at {
+            IdsAt::Memory => Err(self.wrong("its ids are in files, and are to be in memory")),
+            IdsAt::Files(folder) => {
+                let (ids, remade) = DiskIds::open(folder, transactions, tail)?;
+                index.ids = Ids::Disk(Box::new(ids));
+                Ok(remade)
+            }
+            IdsAt::FilesRead(folder) => {
+                index.reserve(transactions as usize);
+                read_all(folder, transactions, tail, &mut |(id, code)| {
+                    index.ids.push(id, code);
+                })?;
+                Ok(Vec::new())
+            }
+        }
     }
 }
 

@@ -8,11 +8,13 @@ mod run;
 mod tests;
 
 pub(crate) use disk::DiskIds;
-pub(crate) use log::{RECORD_BYTES, RECORDS, compare, read_all};
+use log::Sum;
+pub(crate) use log::{RECORD_BYTES, RECORDS, Tail, compare, read_all};
 use memory::MemoryIds;
+use std::io;
 use std::path::{Path, PathBuf};
 
-/// Stands where a transaction has no id, or one that is no hash in hex.
+/// Id of a transaction that has none, or one that is no hash in hex.
 pub(crate) const NO_ID: [u8; 32] = [0; 32];
 
 /// A transaction's id and code.
@@ -100,6 +102,17 @@ impl Ids {
         }
     }
 
+    /// The sum of the records of that many whole pages, which are written where they are in a file.
+    ///
+    /// # Errors
+    /// The page cannot be read.
+    pub fn sum_after(&self, pages: u64) -> io::Result<Sum> {
+        match self {
+            Self::Memory(ids) => Ok(ids.sum_after(pages)),
+            Self::Disk(ids) => ids.sum_after(pages),
+        }
+    }
+
     /// The files, if they are in files.
     pub fn on_disk(&self) -> Option<&DiskIds> {
         match self {
@@ -108,7 +121,7 @@ impl Ids {
         }
     }
 
-    /// As [`Self::on_disk`], to change them.
+    /// The files, if they are in files, to change them.
     pub fn on_disk_mut(&mut self) -> Option<&mut DiskIds> {
         match self {
             Self::Memory(_) => None,

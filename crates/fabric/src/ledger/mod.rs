@@ -16,6 +16,8 @@ mod expiry_tests;
 mod export;
 mod identities;
 mod ids;
+#[cfg(test)]
+mod ids_tests;
 mod image;
 mod index;
 mod join;

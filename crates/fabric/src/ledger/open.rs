@@ -419,8 +419,8 @@ impl<D: Disk> Look<D> {
         Self::with(disk, options, state, &ids)
     }
 
-    /// As [`Self::open`] without a state, where there may be one in `directory` with the ids of transactions: not all
-    /// blocks need to be read then.
+    /// Reads it as [`Self::open`] does without a state, where there may be one in `directory` with the ids of
+    /// transactions: not all blocks need to be read then.
     ///
     /// # Errors
     /// Those of [`Self::open`].

@@ -231,9 +231,14 @@ impl<D: Disk> Blocks<D> {
         let Some(ids) = view.index.ids.on_disk_mut() else {
             return Ok(());
         };
-        let sync = ids.sync()?;
+        let synced = ids.sync();
         drop(view);
-        sync()
+        let synced = synced.and_then(|sync| sync());
+        // After a sync that failed the next one may succeed all the same, and the bytes be lost.
+        if let (Err(error), Some(ids)) = (&synced, self.view().index.ids.on_disk()) {
+            ids.fail(error);
+        }
+        synced
     }
 
     /// Notes where a block stands.

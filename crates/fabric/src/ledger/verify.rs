@@ -156,7 +156,7 @@ struct Checkpoint {
     lsn: Lsn,
     /// Whether the state is not in it.
     is_stateless: bool,
-    /// Whether ids and codes are not in it.
+    /// True if ids and codes are not in it, but in files.
     are_filed: bool,
     /// The hash of all that is.
     hash: [u8; 32],

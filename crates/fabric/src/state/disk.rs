@@ -390,7 +390,7 @@ impl Disk {
         })
     }
 
-    /// What is not in the database yet, oldest first.
+    /// Updates that are not in the database yet, oldest first.
     fn waiting(&self) -> impl DoubleEndedIterator<Item = &Updates> {
         let writing = self.writing.as_ref().map(|writing| &*writing.updates);
         let pending = self.pending.iter().map(|pending| &pending.updates);
@@ -400,7 +400,7 @@ impl Disk {
             .chain(pending)
     }
 
-    /// Whether what is not in the database yet, but for the `from` oldest parts of it, changes a key.
+    /// Returns true if updates that are not in the database yet, but for the `from` oldest parts of them, change a key.
     fn is_waiting(&self, from: usize, (namespace, collection): (&str, &str), key: &Key) -> bool {
         let mut waiting = self.waiting().skip(from);
         waiting.any(|updates| updates.get(namespace, collection, key).is_some())

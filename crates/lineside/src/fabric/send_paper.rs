@@ -42,7 +42,7 @@ pub struct SendPaper {
     /// Bytes a second at most, headers of IP and UDP included; 0: no limit.
     #[arg(long, default_value_t = 12_500_000)]
     bytes_per_s: u64,
-    /// How often each block is sent, one time after the other: a block that arrived is not taken again.
+    /// Number of times that each block is sent, one after the other: a block that arrived is not taken again.
     #[arg(long, default_value_t = 1)]
     times: u32,
 }
@@ -92,7 +92,7 @@ fn socket(arguments: &SendPaper) -> anyhow::Result<UdpSocket> {
 /// Sends the blocks and says what was sent.
 ///
 /// # Errors
-/// What stands in the way.
+/// An unreadable file or folder, a socket that cannot be opened or sent from, or no block to send.
 pub fn send(arguments: &SendPaper, as_json: bool) -> anyhow::Result<()> {
     let identities = arguments.identities.as_deref().map(read_paper_identities);
     let identities = identities.transpose()?.unwrap_or_default();

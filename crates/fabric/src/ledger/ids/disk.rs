@@ -1,6 +1,6 @@
 //! Ids and codes in files of a folder, and in memory the newest ids and a filter for each file of older ones.
 //!
-//! All of it follows from the ledger. The checkpoint says how many transactions it stands for; what the files have
+//! All of it follows from the ledger. The checkpoint says how many transactions it covers; what the files have
 //! beyond them is not believed when the folder is opened, and comes again with the blocks after the checkpoint. Files
 //! are durable before the checkpoint that counts on them is written.
 //!
@@ -8,7 +8,7 @@
 //! that it may be there, in that run's file; then the id itself is compared. So a new id costs some lines of memory,
 //! and hardly ever a read of a file.
 
-use super::log::{Log, damaged};
+use super::log::{Log, Sum, Tail, damaged};
 use super::run::{self, Run};
 use super::{NO_ID, Record};
 use hashbrown::HashTable;
@@ -109,9 +109,9 @@ impl DiskIds {
         Ok(Self::with(folder, Log::create(folder)?, Vec::new()))
     }
 
-    /// Opens one that has at least the `transactions` of a checkpoint, of which `tail` are the records after the last
-    /// whole page; and which runs had to be made again. Errors name the file.
-    pub fn open(folder: &Path, transactions: u64, tail: Vec<u8>) -> io::Result<(Self, Vec<String>)> {
+    /// Opens one that has at least the `transactions` of a checkpoint, which has their `tail`; and which runs had to be
+    /// made again. Errors name the file.
+    pub fn open(folder: &Path, transactions: u64, tail: Tail) -> io::Result<(Self, Vec<String>)> {
         if let Ok(why) = fs::read_to_string(marker(folder)) {
             return Err(io::Error::new(ErrorKind::InvalidData, why));
         }
@@ -157,8 +157,13 @@ impl DiskIds {
         self.failure.get().map(String::as_str)
     }
 
+    /// The sum of the records of that many whole pages, which are written.
+    pub fn sum_after(&self, pages: u64) -> io::Result<Sum> {
+        self.log.sum_after(pages).inspect_err(|error| self.fail(error))
+    }
+
     /// Notes the first failure; after damage the next process that opens the folder makes it again.
-    fn fail(&self, error: &io::Error) {
+    pub fn fail(&self, error: &io::Error) {
         let what = format!("the ids of transactions: {error}");
         if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) {
             let _ = fs::write(marker(&self.folder), &what);

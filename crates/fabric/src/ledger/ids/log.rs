@@ -2,8 +2,9 @@
 //!
 //! `transactions` has pages of 4,096 bytes. The first holds [`MAGIC`], the seed by which the folder's ids are hashed (a
 //! secret, u64, little endian) and XXH3 of 64 bits of both. Each other page holds 124 records of 33 bytes (id, code)
-//! and the lower 32 bits of the XXH3 of them, seeded with the page's number. Only whole pages are written, and none is
-//! ever changed; the records after the last whole page are in memory and in the checkpoint.
+//! and its sum: the lower 32 bits of the XXH3 of them, seeded with the page's number and the sum of the page before. So
+//! the sum of a page depends on all records up to it. Only whole pages are written, and none is ever changed; the
+//! records after the last whole page are in memory and in the checkpoint, which has the last page's sum, too.
 
 use super::Record;
 use std::fs::File;
@@ -29,6 +30,20 @@ const WRITE_BYTES: usize = if cfg!(test) {
     32 * RECORDS_BYTES
 };
 
+/// Sum of a page.
+pub(super) type Sum = [u8; 4];
+/// Bytes of a sum.
+const SUM_BYTES: usize = size_of::<Sum>();
+
+/// Part of a checkpoint that belongs to ids and codes in files.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    /// Sum of the last whole page; zeros where there is none.
+    pub sum: Sum,
+    /// The records after that page.
+    pub records: Vec<u8>,
+}
+
 /// The file, and the records that are not in it yet.
 #[derive(Debug)]
 pub(super) struct Log {
@@ -37,6 +52,8 @@ pub(super) struct Log {
     pub seed: u64,
     /// Whole pages of records in the file.
     pages: u64,
+    /// Sum of the last of them.
+    sum: Sum,
     /// Records after them.
     tail: Vec<u8>,
 }
@@ -53,8 +70,10 @@ fn path(folder: &Path) -> PathBuf {
     folder.join("transactions")
 }
 
-fn checksum(records: &[u8], page: u64) -> [u8; 4] {
-    (xxh3_64_with_seed(records, page) as u32).to_le_bytes()
+/// The sum of a page; `before` is that of the page before it. There are fewer than 2^32 pages.
+pub(super) fn sum_of(records: &[u8], page: u64, before: Sum) -> Sum {
+    let seed = page | u64::from(u32::from_le_bytes(before)) << 32;
+    (xxh3_64_with_seed(records, seed) as u32).to_le_bytes()
 }
 
 fn decode(record: &[u8]) -> Option<Record> {
@@ -81,12 +100,31 @@ impl Log {
             file,
             seed,
             pages: 0,
+            sum: Sum::default(),
             tail: Vec::new(),
         })
     }
 
-    /// Opens one that has `transactions` records; `tail` are those after the last whole page. Errors name the file.
-    pub fn open(folder: &Path, transactions: u64, tail: Vec<u8>, is_written: bool) -> io::Result<Self> {
+    /// Opens one that has the `transactions` of a checkpoint, which has their `tail`. Errors name the file.
+    pub fn open(folder: &Path, transactions: u64, tail: Tail, is_written: bool) -> io::Result<Self> {
+        let log = Self::open_pages(folder, transactions / RECORDS as u64, is_written)?;
+        if tail.records.len() as u64 != transactions % RECORDS as u64 * RECORD_BYTES as u64 {
+            let what = "the checkpoint has not the records after its last page";
+            return Err(damaged(&log.path, what));
+        }
+        if log.sum_after(log.pages)? != tail.sum {
+            let what = "its records are not those that the checkpoint was written for";
+            return Err(damaged(&log.path, what));
+        }
+        Ok(Self {
+            sum: tail.sum,
+            tail: tail.records,
+            ..log
+        })
+    }
+
+    /// Opens one that has at least these pages of records, to read them.
+    fn open_pages(folder: &Path, pages: u64, is_written: bool) -> io::Result<Self> {
         let path = path(folder);
         let opened = File::options().read(true).write(is_written).open(&path);
         let file = opened.map_err(|error| named(&path, &error))?;
@@ -98,22 +136,16 @@ impl Log {
             return Err(damaged(&path, "it does not begin as a file of ids does"));
         }
         let seed = u64::from_le_bytes(fields[8..].try_into().unwrap_or_default());
-        let pages = transactions / RECORDS as u64;
         if file.metadata()?.len() < (pages + 1) * PAGE_BYTES as u64 {
             return Err(damaged(&path, "records of the checkpoint are missing at its end"));
-        }
-        if tail.len() as u64 != transactions % RECORDS as u64 * RECORD_BYTES as u64 {
-            return Err(damaged(
-                &path,
-                "the checkpoint has not the records after its last page",
-            ));
         }
         Ok(Self {
             path,
             file,
             seed,
             pages,
-            tail,
+            sum: Sum::default(),
+            tail: Vec::new(),
         })
     }
 
@@ -139,15 +171,18 @@ impl Log {
             return Ok(());
         }
         let mut bytes = Vec::with_capacity(whole.len() * PAGE_BYTES);
+        let mut sum = self.sum;
         for (records, page) in whole.iter().zip(self.pages..) {
+            sum = sum_of(records, page, sum);
             bytes.extend_from_slice(records);
-            bytes.extend_from_slice(&checksum(records, page));
+            bytes.extend_from_slice(&sum);
         }
         let at = (self.pages + 1) * PAGE_BYTES as u64;
         self.file
             .write_all_at(&bytes, at)
             .map_err(|error| named(&self.path, &error))?;
         self.pages += whole.len() as u64;
+        self.sum = sum;
         self.tail = rest.to_vec();
         Ok(())
     }
@@ -157,31 +192,34 @@ impl Log {
         self.file.try_clone()
     }
 
-    /// The records of a whole page.
-    fn page(&self, page: u64) -> io::Result<[u8; PAGE_BYTES]> {
-        let mut bytes = [0; PAGE_BYTES];
+    /// The records of a whole page, and its sum.
+    fn page(&self, page: u64) -> io::Result<([u8; RECORDS_BYTES], Sum)> {
+        // The sum of the page before ends where this one begins; before the first one there are zeros.
+        let mut bytes = [0; SUM_BYTES + PAGE_BYTES];
         self.file
-            .read_exact_at(&mut bytes, (page + 1) * PAGE_BYTES as u64)
+            .read_exact_at(&mut bytes, (page + 1) * PAGE_BYTES as u64 - SUM_BYTES as u64)
             .map_err(|error| named(&self.path, &error))?;
-        let (records, sum) = bytes.split_at(RECORDS_BYTES);
-        if checksum(records, page) != sum {
-            return Err(damaged(
-                &self.path,
-                &format!("page {page} is not as it was written"),
-            ));
+        let whole = bytes.split_first_chunk().and_then(|(before, rest)| {
+            let (records, sum) = rest.split_first_chunk()?;
+            (sum_of(records, page, *before) == sum).then_some((*records, sum.try_into().ok()?))
+        });
+        whole.ok_or_else(|| damaged(&self.path, &format!("page {page} is not as it was written")))
+    }
+
+    /// The sum after these whole pages.
+    pub fn sum_after(&self, pages: u64) -> io::Result<Sum> {
+        match pages.checked_sub(1) {
+            Some(last) => Ok(self.page(last)?.1),
+            None => Ok(Sum::default()),
         }
-        Ok(bytes)
     }
 
     /// A record; `None`: there is none with this number.
     pub fn record(&self, number: usize) -> io::Result<Option<Record>> {
         let (page, place) = ((number / RECORDS) as u64, number % RECORDS);
         if page < self.pages {
-            let records = self.page(page)?;
-            return Ok(records[..RECORDS_BYTES]
-                .chunks_exact(RECORD_BYTES)
-                .nth(place)
-                .and_then(decode));
+            let (records, _) = self.page(page)?;
+            return Ok(records.chunks_exact(RECORD_BYTES).nth(place).and_then(decode));
         }
         let at = number - self.pages as usize * RECORDS;
         Ok(self.tail.chunks_exact(RECORD_BYTES).nth(at).and_then(decode))
@@ -205,7 +243,7 @@ impl Log {
         };
         let pages = self.pages.min(numbers.end.div_ceil(RECORDS) as u64);
         for page in (numbers.start / RECORDS) as u64..pages {
-            all(&self.page(page)?[..RECORDS_BYTES])?;
+            all(&self.page(page)?.0)?;
         }
         match pages == self.pages {
             true => all(&self.tail),
@@ -214,12 +252,12 @@ impl Log {
     }
 }
 
-/// Reads the first `transactions` records in a folder that another process may write; `tail` are those after the last
-/// whole page. Errors name the file.
+/// Reads the first `transactions` records in a folder that another process may write; `tail` is what the checkpoint has
+/// of them. Errors name the file.
 pub(crate) fn read_all(
     folder: &Path,
     transactions: u64,
-    tail: Vec<u8>,
+    tail: Tail,
     each: &mut dyn FnMut(Record),
 ) -> io::Result<()> {
     let log = Log::open(folder, transactions, tail, false)?;
@@ -236,7 +274,7 @@ pub(crate) fn compare(
     expected: &mut dyn FnMut(usize) -> Option<Record>,
 ) -> io::Result<()> {
     let whole = transactions / RECORDS as u64 * RECORDS as u64;
-    let log = Log::open(folder, whole, Vec::new(), false)?;
+    let log = Log::open_pages(folder, transactions / RECORDS as u64, false)?;
     log.each(
         0..whole as usize,
         &mut |number, record| match expected(number) == Some(record) {

@@ -1,5 +1,6 @@
 //! Ids and codes in memory.
 
+use super::log::{RECORDS, Sum, sum_of};
 use super::{NO_ID, Record};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
@@ -94,6 +95,24 @@ impl MemoryIds {
 
     pub fn find(&self, id: &[u8; 32]) -> Option<u32> {
         Some(self.spot(self.hasher.hash_one(id), id)?.number)
+    }
+
+    /// The sum of the records of that many whole pages, as a file of them has it.
+    pub fn sum_after(&self, pages: u64) -> Sum {
+        let all = self
+            .ids
+            .chunks_exact(RECORDS)
+            .zip(self.codes.chunks_exact(RECORDS));
+        let mut sum = Sum::default();
+        for ((ids, codes), page) in all.zip(0..pages) {
+            let records = ids.iter().zip(codes);
+            let records: Vec<u8> = records
+                .flat_map(|(id, code)| id.iter().chain([code]))
+                .copied()
+                .collect();
+            sum = sum_of(&records, page, sum);
+        }
+        sum
     }
 
     pub fn record(&self, number: usize) -> Option<Record> {

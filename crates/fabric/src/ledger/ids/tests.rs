@@ -1,12 +1,12 @@
 use super::log::{PAGE_BYTES, RECORD_BYTES, RECORDS};
 use super::memory::MemoryIds;
-use super::{DiskIds, NO_ID, Record};
+use super::{DiskIds, NO_ID, Record, Tail};
 use lineside_testkit::Random;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the ids must be: all records, and the first number of each id.
+/// Model of the ids: all records, and the first number of each id.
 #[derive(Default)]
 struct Model {
     records: Vec<Record>,
@@ -30,13 +30,19 @@ impl Model {
         record
     }
 
-    /// The records after the last whole page of the first `count`.
-    fn tail(&self, count: usize) -> Vec<u8> {
-        let records = &self.records[count / RECORDS * RECORDS..count];
-        records
-            .iter()
-            .flat_map(|(id, code)| id.iter().copied().chain([*code]))
-            .collect()
+    /// Returns the part of a checkpoint after the first `count`.
+    fn tail(&self, count: usize) -> Tail {
+        let mut all = MemoryIds::default();
+        let records = self.records[..count].iter();
+        records.clone().for_each(|(id, code)| all.push(*id, *code));
+        let pages = count / RECORDS;
+        Tail {
+            sum: all.sum_after(pages as u64),
+            records: records
+                .skip(pages * RECORDS)
+                .flat_map(|(id, code)| id.iter().copied().chain([*code]))
+                .collect(),
+        }
     }
 
     fn open(&self, folder: &Path, count: usize) -> std::io::Result<(DiskIds, Vec<String>)> {
@@ -230,10 +236,37 @@ fn a_damaged_or_missing_file_of_ids_is_refused_and_named() {
     fs::write(&log, changed).unwrap();
     refused(&model, 3_000);
     fs::write(&log, &sound).unwrap();
-    let short = model.tail(3_000)[RECORD_BYTES..].to_vec();
+    let mut short = model.tail(3_000);
+    short.records.drain(..RECORD_BYTES);
     let error = DiskIds::open(&folder, 3_000, short).unwrap_err().to_string();
     assert!(error.contains("ids/transactions"), "{error}");
     assert!(model.open(&folder, 3_000).is_ok());
     fs::remove_file(&log).unwrap();
     refused(&model, 3_000);
+}
+
+#[test]
+fn a_run_that_cannot_be_written_is_a_failure_and_nothing_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("ids");
+    let (mut model, mut random) = (Model::default(), Random(11));
+    let mut ids = DiskIds::create(&folder).unwrap();
+    let in_the_way = folder.join("run-0000000000-0000000256.new");
+    fs::create_dir(&in_the_way).unwrap();
+    for _ in 0..2_000 {
+        let (id, code) = model.next(&mut random);
+        ids.push(id, code);
+    }
+    for (id, number) in &model.first {
+        assert_eq!(ids.find(id), Some(*number));
+    }
+    let failure = ids.failure().unwrap();
+    assert!(failure.contains("Is a directory"), "{failure}");
+    // It is no damage: the files are used again once there is nothing in the way.
+    ids.sync().unwrap()().unwrap();
+    drop(ids);
+    fs::remove_dir(&in_the_way).unwrap();
+    let (ids, remade) = model.open(&folder, 2_000).unwrap();
+    assert_eq!(remade, Vec::<String>::new());
+    model.compare(&ids, &mut random);
 }

@@ -34,7 +34,7 @@ struct Shard {
 
 pub(super) struct Cache {
     shards: Box<[Mutex<Shard>]>,
-    /// Who writes keys chooses them: the hash has a secret key.
+    /// Clients choose the keys, so the hash has a secret key.
     hasher: DefaultHashBuilder,
 }
 
@@ -64,7 +64,7 @@ impl Cache {
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is under a key, if that is known.
+    /// Returns what is under a key, if that is known.
     pub fn get(&self, place: &[u8]) -> Option<Option<Entry>> {
         let hash = self.hasher.hash_one(place);
         let mut shard = self.shard(hash);
@@ -123,7 +123,7 @@ mod tests {
     use lineside_testkit::Random;
     use std::collections::HashMap;
 
-    /// What it knows is what was put last, over forgetting, and it stays within its bytes.
+    /// The cache returns what was put last, or nothing, and it stays within its bytes.
     #[test]
     fn it_knows_what_was_put_last_or_nothing() {
         let (cache, mut random, mut map) = (Cache::default(), Random(1), HashMap::new());

@@ -16,8 +16,8 @@ const EXPIRING_KEYS: usize = 1 << 12;
 /// Bytes of keys and values.
 const BYTES: usize = 32 << 20;
 
-/// What durable blocks do that is not in the database yet, all of them together: of several changes of a key, only the
-/// last is written.
+/// Updates of durable blocks that are not in the database yet, all of them together: of several changes of a key, only
+/// the last is written.
 #[derive(Default)]
 pub(super) struct Gathered {
     pub updates: Updates,
@@ -53,7 +53,7 @@ impl Gathered {
         }
     }
 
-    /// Whether it is enough to be written.
+    /// Returns true if it is enough to be written.
     pub fn is_full(&self) -> bool {
         let keys = match self.updates.lives.is_empty() {
             true => KEYS,
@@ -63,7 +63,7 @@ impl Gathered {
     }
 }
 
-/// What is being written to the database.
+/// Updates that are being written to the database.
 pub(super) struct Writing {
     pub updates: Arc<Updates>,
     pub mark: Mark,
@@ -90,7 +90,7 @@ impl Writing {
         })
     }
 
-    /// Whether it has ended.
+    /// Returns true if it has ended.
     pub fn is_over(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
