@@ -151,6 +151,11 @@ impl Memory {
         lock(&self.blocks).len() as u64
     }
 
+    /// Returns the number of receivers that wait for blocks, one for each stream that is served.
+    pub fn followers(&self) -> usize {
+        self.heights.receiver_count()
+    }
+
     /// How many blocks can be seen.
     pub fn height(&self) -> u64 {
         *self.heights.borrow()

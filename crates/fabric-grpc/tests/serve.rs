@@ -3,8 +3,8 @@
 mod common;
 
 use common::{
-    CHANNEL, DELIVER, FILTERED, MSP, Network, ask, block, blocks, connect, envelope, message, recorded,
-    signer,
+    CHANNEL, DELIVER, FILTERED, MSP, Network, ask, ask_each, block, blocks, connect, envelope, message,
+    recorded, signer,
 };
 use lineside_fabric::block::Block;
 use lineside_fabric::proto::Arena;
@@ -21,6 +21,7 @@ use lineside_fabric_grpc::{ServerTls, Signer, Source, filter};
 use lineside_grpc::Limits as Transport;
 use lineside_verify::Verifier;
 use prost::Message;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use tonic::Code;
@@ -129,18 +130,33 @@ async fn positions_and_their_statuses() {
     assert!(end.is_none());
 }
 
+/// Waits until something is so, for a minute at most.
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(60), waiting).await;
+    assert!(waited.is_ok(), "not after a minute: {what}");
+}
+
 #[tokio::test]
 async fn the_next_commit_is_waited_for() {
     let server = Server::plain(3).await;
     let request = server.request(&positions(Position::NextCommit(Empty {}), Position::block(4)));
     let later = server.memory.clone();
-    tokio::spawn(async move {
-        for block in blocks(5).split_off(3) {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            later.push(block);
-        }
+    let pushing = tokio::spawn(async move {
+        // A block that comes before the request would be part of the past. The server takes its receiver and the
+        // height in one step, in this thread, so that who sees the receiver pushes after both.
+        until("the request waits for the next block", || later.followers() > 0).await;
+        blocks(5)
+            .split_off(3)
+            .into_iter()
+            .for_each(|block| later.push(block));
     });
     assert_eq!(server.ask(DELIVER, request).await, served(3..5, 200));
+    pushing.await.unwrap();
 }
 
 #[tokio::test]
@@ -504,7 +520,7 @@ async fn calls_and_connections_are_limited() {
     );
     let endless = server.request(&seek(0, u64::MAX));
     let held = tokio::spawn(async move { ask(&one, DELIVER, vec![endless]).await });
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    until("the stream is served", || server.memory.followers() > 0).await;
     let (_, end) = ask(&two, DELIVER, vec![server.request(&seek(0, 0))]).await;
     assert_eq!(end.unwrap().code(), Code::ResourceExhausted);
     // The third connection is closed without an answer.
@@ -585,8 +601,18 @@ async fn a_stopping_server_says_so() {
     let server = Server::plain(1).await;
     let channel = connect(server.running.address, None, None).await;
     let request = server.request(&seek(0, u64::MAX));
-    let held = tokio::spawn(async move { ask(&channel, DELIVER, vec![request]).await });
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let received = Arc::new(AtomicUsize::new(0));
+    let count = received.clone();
+    let held = tokio::spawn(async move {
+        ask_each(&channel, DELIVER, vec![request], || {
+            count.fetch_add(1, Ordering::Relaxed);
+        })
+        .await
+    });
+    until("the client has the block", || {
+        received.load(Ordering::Relaxed) == 1
+    })
+    .await;
     server.running.stop().await.unwrap();
     assert_eq!(held.await.unwrap().0, served(0..1, 503));
 }

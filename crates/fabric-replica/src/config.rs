@@ -55,6 +55,8 @@ pub struct FabricConfig {
     pub udp_key: PathBuf,
     /// True if the packets of the papers are received instead, which have no MAC.
     pub udp_paper: bool,
+    /// The papers' configuration, from which the identities of the packets are known; empty for none.
+    pub udp_paper_identities: PathBuf,
     /// Sources that no share of the limits of Deliver binds, and that the packets of the papers are taken from.
     pub trusted_sources: Vec<AddressRange>,
     /// Address and port of Deliver.
@@ -103,6 +105,7 @@ impl Default for FabricConfig {
             udp_listen: OptionalAddress(None),
             udp_key: PathBuf::new(),
             udp_paper: false,
+            udp_paper_identities: PathBuf::new(),
             trusted_sources: Range::LOOPBACK.into_iter().map(AddressRange).collect(),
             listen: loopback(PEER_PORT),
             certificate: PathBuf::new(),
@@ -245,6 +248,12 @@ impl FabricConfig {
                 }
             }
         }
+        if let Some(file) = given(&self.udp_paper_identities).filter(|_| !self.udp_paper) {
+            issues.add(
+                "udp_paper_identities",
+                format!("{file:?}: needs `udp_paper = true`"),
+            );
+        }
         if self.udp_paper && key.is_some() {
             issues.add(
                 "udp_paper",
@@ -294,7 +303,8 @@ mod tests {
     #[test]
     fn values_are_read() {
         let more = "state = \"fjall\"\nthreads = 3\nudp_listen = \"[::1]:7000\"\nudp_paper = true\n\
-                    trusted_sources = [\"10.0.0.1\"]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n\
+                    udp_paper_identities = \"i\"\ntrusted_sources = [\"10.0.0.1\"]\n\
+                    certificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n\
                     tls_ca = \"a\"\ntls_certificate = \"c\"\ntls_key = \"k\"\nresults = \"r\"\ngenesis = \"g\"\n";
         let config = parse(&format!("{GOOD}{more}")).unwrap();
         assert_eq!((config.state, config.validation().threads), (StateName::Fjall, 3));
@@ -327,6 +337,10 @@ mod tests {
             ("tls_ca = \"a\"\ntls_key = \"k\"", "needs `tls_certificate`"),
             ("udp_key = \"k\"", "udp_key = \"k\": needs `udp_listen`"),
             ("udp_paper = true", "udp_paper = true: needs `udp_listen`"),
+            (
+                &format!("{udp}udp_key = \"k\"\nudp_paper_identities = \"i\""),
+                "udp_paper_identities = \"i\": needs `udp_paper = true`",
+            ),
             (udp, "needs `udp_key`, or `udp_paper = true`"),
             (
                 &format!("{udp}udp_key = \"k\"\nudp_paper = true"),

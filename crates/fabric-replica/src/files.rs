@@ -4,6 +4,7 @@ use crate::config::FabricConfig;
 use lineside_fabric_grpc::client::{OnLeft, Options};
 use lineside_fabric_grpc::{ClientTls, ServerTls, Signer};
 use lineside_fabric_udp::SharedKey;
+use lineside_fabric_udp::paper::identities::{self, Numbered};
 use lineside_service::config::{UsageError, given};
 use lineside_util::key_file::read_shared_key;
 use std::fmt::Display;
@@ -106,6 +107,14 @@ pub fn read_udp_key(path: &Path) -> Result<SharedKey, UsageError> {
     let bytes =
         read_shared_key(path).map_err(|error| UsageError(format!("{:#}", anyhow::Error::from(error))))?;
     SharedKey::new(&bytes).map_err(|error| UsageError(format!("{}: {error}", path.display())))
+}
+
+/// Reads the identities that the papers' configuration names.
+///
+/// # Errors
+/// [`UsageError`]: the file, or a certificate that it names, cannot be read or is not in the papers' form.
+pub fn read_paper_identities(path: &Path) -> Result<Vec<Numbered>, UsageError> {
+    identities::read(path).map_err(|error| UsageError(error.to_string()))
 }
 
 fn unusable(files: &[Option<&Path>], error: &dyn Display) -> UsageError {

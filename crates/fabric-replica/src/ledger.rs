@@ -65,6 +65,9 @@ pub fn open(
     let mut remarks: Vec<String> = damaged
         .map(|damaged| format!("a checkpoint cannot be used: {damaged}"))
         .collect();
+    for what in &opened.ledger.ids_remade {
+        remarks.push(format!("a file of ids of transactions was built again: {what}"));
+    }
     if let Some(why) = &opened.ledger.state_remade {
         remarks.push(format!(
             "the state in {} was built again from the blocks: {why}",

@@ -2,7 +2,7 @@
 //! ledger, and serves its blocks as a peer does.
 
 use crate::config::{FabricConfig, StateName};
-use crate::files::{DeliverClient, read_client, read_server_tls, read_udp_key};
+use crate::files::{DeliverClient, read_client, read_paper_identities, read_server_tls, read_udp_key};
 use crate::intake::BlockIntake;
 use crate::ledger;
 use crate::udp_source::{Form, UdpSource};
@@ -278,7 +278,9 @@ fn udp_form(config: &FabricConfig) -> anyhow::Result<Option<Form>> {
         (Some(_), Some(file)) => Ok(Some(Form::Native(read_udp_key(file)?))),
         (Some(_), None) => {
             let trusted = config.trusted_sources.iter().map(|range| range.0);
-            Ok(Some(Form::Paper(trusted.collect())))
+            let identities = given(&config.udp_paper_identities).map(read_paper_identities);
+            let identities = identities.transpose()?.unwrap_or_default();
+            Ok(Some(Form::Paper(trusted.collect(), identities)))
         }
     }
 }

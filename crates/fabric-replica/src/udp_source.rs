@@ -6,6 +6,7 @@ use lineside_fabric::limits::BLOCK_BYTES_MAX;
 use lineside_fabric_grpc::client::{Ahead, Options, Received, follow_ahead};
 use lineside_fabric_grpc::without_foreign_bytes;
 use lineside_fabric_udp::paper::PaperReceiver;
+use lineside_fabric_udp::paper::identities::Numbered;
 use lineside_fabric_udp::{Blocks, Counters, Dropped, Early, Receiver, ReceiverOptions, SharedKey, driver};
 use lineside_fastpath::Range;
 use std::io;
@@ -23,8 +24,8 @@ const WAITING: usize = 8;
 pub enum Form {
     /// Datagrams of `lineside fabric send`, with a MAC under this key.
     Native(SharedKey),
-    /// Packets of the papers, which have no MAC, from these sources.
-    Paper(Vec<Range>),
+    /// Packets of the papers, which have no MAC, from these sources, and the identities that are known before.
+    Paper(Vec<Range>, Vec<Numbered>),
 }
 
 /// Socket at which blocks are received.
@@ -195,10 +196,13 @@ impl UdpSource {
                     let mut receiver = Receiver::new(key, session, next, options);
                     receiver.run(&self.socket, &mut tell, &mut fetched, &stopping)
                 }
-                Form::Paper(trusted) => {
+                Form::Paper(trusted, identities) => {
                     let bytes_max = self.memory_bytes_max.min(BLOCK_BYTES_MAX);
                     let is_trusted = move |from| trusted.iter().any(|range| range.contains(from));
                     let mut receiver = PaperReceiver::new(is_trusted, next, bytes_max);
+                    for known in &identities {
+                        receiver.preload(known.id, &known.identity);
+                    }
                     receiver.run(&self.socket, &mut tell, &mut fetched, &stopping)
                 }
             };

@@ -3,16 +3,25 @@
 //! One datagram a section, without block numbers, retransmission or a MAC: whoever can send from a trusted address is
 //! believed, and a lost datagram is a lost block. What does not come out with the right data hash is dropped.
 //!
-//! Where the published code leaves it open, this is how it is read here: a header's payload is a `BlockHeader`, a
-//! transaction's an `Envelope`, the metadata's a `BlockMetadata`; a locator's offset is where its identity has to be
-//! put back into the payload as it was sent; a cache update has one locator of kind 0x01 whose description is the
-//! identity's id and whose offset is where the identity begins in the payload, to its end.
+//! The published code sends a block's own bytes, cut before the first transaction, before each other one, and before
+//! the metadata. A header whose payload is a bare `BlockHeader` is taken, too; a transaction is an `Envelope` then,
+//! and the metadata a `BlockMetadata`. A locator's offset is where its identity has to be put back into the payload as
+//! it was sent. An update of the cache has a locator of kind 0x01 whose offset is the identity's number and whose
+//! description is its length, as the published code means to write it; what that code really writes there is zeros, so
+//! that its receiver has to know the identities from the same file ([`identities`]).
+
+pub mod identities;
+pub mod sender;
+mod yaml;
+
+pub use sender::{PaperSender, PaperSent, Unsendable};
 
 use super::{Blocks, Dropped, assembly};
 use hashbrown::HashMap;
 use lineside_fabric::proto::wire;
 use lineside_wire::{FABRIC_PAPER_BYTES_MAX, FABRIC_PAPER_LOCATOR, PaperAnnotation, PaperHead};
 use std::net::IpAddr;
+use std::ops::Range;
 use zerocopy::FromBytes;
 
 const CACHE: u8 = 0;
@@ -21,6 +30,8 @@ const TRANSACTION: u8 = 2;
 const METADATA: u8 = 3;
 const NOTE_COUNT: u8 = 0x11;
 const NOTE_DATA: u8 = 0x01;
+/// Notes that have the number of an identity, locators all of them.
+const IDENTITIES: [u8; 4] = [0x24, 0x26, 0x2c, 0x40];
 const IDENTITIES_MAX: usize = 32_768;
 const TRANSACTIONS_MAX: usize = 65_535;
 
@@ -43,6 +54,38 @@ pub struct PaperCounters {
     pub gaps: u64,
 }
 
+/// First byte of a block's own bytes: the tag of its header.
+const FIRST_TAG: u8 = 1 << 3 | wire::BYTES;
+
+/// The place of the first field with a number within a message, without tag and length.
+fn field_of(bytes: &[u8], within: Range<usize>, number: u32) -> Option<Range<usize>> {
+    let end = within.end;
+    let mut rest = bytes.get(within)?;
+    while !rest.is_empty() {
+        let (found, wire_type) = wire::tag(&mut rest).ok()?;
+        if (found, wire_type) == (number, wire::BYTES) {
+            let content = wire::length_delimited(&mut rest).ok()?;
+            let start = end - rest.len() - content.len();
+            return Some(start..start + content.len());
+        }
+        let mut after = rest;
+        if wire::skip(found, wire_type, &mut after).is_err() {
+            // The length of the block's data, in the header's packet, covers what comes later.
+            return None;
+        }
+        rest = after;
+    }
+    None
+}
+
+/// Returns true if all of it is one field with this number.
+fn is_one_field(bytes: &[u8], number: u32) -> bool {
+    let mut rest = bytes;
+    matches!(wire::tag(&mut rest), Ok((found, wire::BYTES)) if found == number)
+        && wire::length_delimited(&mut rest).is_ok()
+        && rest.is_empty()
+}
+
 #[derive(Debug)]
 struct Coming {
     number: u64,
@@ -51,6 +94,8 @@ struct Coming {
     got: usize,
     data: Vec<u8>,
     metadata: Option<Vec<u8>>,
+    /// True if the packets are the block's own bytes.
+    is_published: bool,
 }
 
 /// Takes the papers' packets.
@@ -124,10 +169,11 @@ impl PaperReceiver {
             let note = notes
                 .iter()
                 .find(|note| note.kind & !FABRIC_PAPER_LOCATOR == NOTE_DATA)?;
-            let identity = payload
-                .get(usize::from(note.offset.get())..)
-                .filter(|bytes| !bytes.is_empty())?;
-            self.preload(note.description.get(), identity);
+            let identity = payload.get(..usize::from(note.description.get()))?;
+            if identity.is_empty() {
+                return None;
+            }
+            self.preload(note.offset.get(), identity);
             return Some(());
         }
         let Some(section) = self.put_back(notes, payload)? else {
@@ -137,7 +183,8 @@ impl PaperReceiver {
         };
         match kind {
             HEADER => {
-                let count = notes.iter().find(|note| note.kind == NOTE_COUNT)?.offset.get();
+                let is_count = |note: &&PaperAnnotation| note.kind & !FABRIC_PAPER_LOCATOR == NOTE_COUNT;
+                let count = notes.iter().find(is_count)?.offset.get();
                 self.begin(section, usize::from(count), blocks)?;
             }
             TRANSACTION => {
@@ -149,10 +196,23 @@ impl PaperReceiver {
                     self.drop_coming(Dropped::Malformed, blocks);
                     return None;
                 }
-                wire::put_bytes(&mut coming.data, 1, &section);
+                match coming.is_published {
+                    true if !is_one_field(&section, 1) => return None,
+                    true => coming.data.extend_from_slice(&section),
+                    false => wire::put_bytes(&mut coming.data, 1, &section),
+                }
                 coming.got += 1;
             }
-            METADATA => self.coming.as_mut()?.metadata = Some(section),
+            METADATA => {
+                let coming = self.coming.as_mut()?;
+                coming.metadata = Some(match coming.is_published {
+                    true => {
+                        let content = field_of(&section, 0..section.len(), 3)?;
+                        section.get(content)?.to_vec()
+                    }
+                    false => section,
+                });
+            }
             _ => return None,
         }
         self.finish(blocks);
@@ -161,7 +221,9 @@ impl PaperReceiver {
 
     /// The payload with its identities; the inner `None`: one is unknown.
     fn put_back(&self, notes: &[PaperAnnotation], payload: &[u8]) -> Option<Option<Vec<u8>>> {
-        let locators = notes.iter().filter(|note| note.kind & FABRIC_PAPER_LOCATOR != 0);
+        let locators = notes.iter().filter(|note| {
+            note.kind & FABRIC_PAPER_LOCATOR != 0 && IDENTITIES.contains(&(note.kind & !FABRIC_PAPER_LOCATOR))
+        });
         let mut locators: Vec<_> = locators
             .map(|note| (usize::from(note.offset.get()), note.description.get()))
             .collect();
@@ -181,6 +243,12 @@ impl PaperReceiver {
 
     fn begin(&mut self, header: Vec<u8>, count: usize, blocks: &mut dyn Blocks) -> Option<()> {
         self.drop_coming(Dropped::Malformed, blocks);
+        // A bare header begins with its number or, where that is 0, with a hash.
+        let is_published = header.first() == Some(&FIRST_TAG);
+        let header = match is_published {
+            true => header.get(field_of(&header, 0..header.len(), 1)?)?.to_vec(),
+            false => header,
+        };
         let mut rest = header.as_slice();
         let mut number = 0;
         while !rest.is_empty() {
@@ -200,6 +268,7 @@ impl PaperReceiver {
             got: 0,
             data: Vec::new(),
             metadata: None,
+            is_published,
         });
         Some(())
     }

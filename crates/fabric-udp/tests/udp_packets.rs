@@ -3,7 +3,7 @@
 mod packets;
 
 use lineside_fabric::replay::read;
-use lineside_fabric_udp::paper::PaperReceiver;
+use lineside_fabric_udp::paper::{PaperReceiver, PaperSender, Unsendable};
 use lineside_fabric_udp::{Blocks, Dropped, cut};
 use packets::{packet_seeds, packets};
 use proptest::prelude::*;
@@ -133,7 +133,7 @@ fn the_papers_packets_become_the_same_blocks() {
     let packets = paper(&block, identity);
     let saved: usize = packets.iter().map(Vec::len).sum();
     assert!(saved < block.len() - identity.len());
-    let update = packet(0, &[(0x81, 3, 0x0123)], &[b"abc", identity].concat());
+    let update = packet(0, &[(0x81, 0x0123, identity.len() as u16)], identity);
     let play = |receiver: &mut PaperReceiver, from, packets: &[Vec<u8>]| {
         let mut told = Told::default();
         packets
@@ -169,4 +169,107 @@ fn the_papers_packets_become_the_same_blocks() {
     }
     let mut late = PaperReceiver::new(move |source| source == here, 3, 1 << 24);
     assert_eq!(play(&mut late, here, &packets).gaps, [(3, 4)]);
+}
+
+/// Blocks of a recording in the repository, as an orderer delivers them.
+fn recording() -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
+    let mut blocks = Vec::new();
+    while let Some(block) = read(&folder, blocks.len() as u64, "orderer").unwrap() {
+        blocks.push(block);
+    }
+    blocks
+}
+
+/// The sender's packets become the same blocks, byte for byte; those that the published code refuses are not sent.
+#[test]
+fn blocks_that_are_sent_come_out_the_same() {
+    let here: IpAddr = "127.0.0.1".parse().unwrap();
+    let (blocks, mut sender) = (recording(), PaperSender::new());
+    let mut receiver = PaperReceiver::new(move |source| source == here, 0, 1 << 24);
+    let (mut sent, mut refused) = (Vec::new(), Vec::new());
+    for (number, block) in (0..).zip(&blocks) {
+        match sender.packets(block) {
+            Err(why) => refused.push((number, why)),
+            Ok(packets) => {
+                let mut told = Told::default();
+                receiver.set_next(number);
+                for packet in &packets {
+                    receiver.datagram(here, packet, &mut told);
+                }
+                assert_eq!(told.whole, [(number, block.clone())]);
+                sent.push(number);
+            }
+        }
+    }
+    assert_eq!(refused[0], (0, Unsendable::Genesis));
+    assert!(
+        refused[1..]
+            .iter()
+            .all(|(_, why)| matches!(why, Unsendable::Config | Unsendable::Large(_)))
+    );
+    let counted = sender.sent();
+    assert_eq!((counted.blocks, sent.len()), (sent.len() as u64, sent.len()));
+    assert!(sent.len() > 6 && counted.updates > 3, "{counted:?} {refused:?}");
+    // Identities are four fifths of a transaction.
+    assert!(counted.bytes * 2 < counted.block_bytes, "{counted:?}");
+    let counters = receiver.counters();
+    assert_eq!(
+        (counters.malformed, counters.unknown_identity, counters.dropped),
+        (0, 0, 0)
+    );
+    assert_eq!(counters.datagrams, counted.datagrams);
+}
+
+/// An identity that a file numbers is not told again, and goes by that number; one that is not known at the receiver
+/// is a dropped block.
+#[test]
+fn identities_of_a_file_are_known_at_both_ends() {
+    let here: IpAddr = "127.0.0.1".parse().unwrap();
+    let blocks = recording();
+    let last = blocks.last().unwrap();
+    let told_by = |sender: &mut PaperSender| {
+        let packets = sender.packets(last).unwrap();
+        packets
+            .into_iter()
+            .filter(|packet| packet[2] == 0)
+            .collect::<Vec<_>>()
+    };
+    let updates = told_by(&mut PaperSender::new());
+    assert!(updates.len() > 2);
+    // The payload of an update is the identity; after the head come five bytes of its one note.
+    let identities: Vec<&[u8]> = updates.iter().map(|update| &update[9..]).collect();
+    let mut sender = PaperSender::new();
+    let number = blocks.len() as u64 - 1;
+    let mut knowing = PaperReceiver::new(move |source| source == here, number, 1 << 24);
+    let mut unknowing = PaperReceiver::new(move |source| source == here, number, 1 << 24);
+    for (id, identity) in (0x0110..).zip(&identities) {
+        let update = sender.add(id, identity).unwrap();
+        assert_eq!(
+            update[..9],
+            [
+                &[0, 0, 0, 1, 0x81][..],
+                &id.to_be_bytes(),
+                &(identity.len() as u16).to_be_bytes()
+            ]
+            .concat()
+        );
+        assert_eq!(sender.add(id, b"another"), None);
+        knowing.preload(id, identity);
+    }
+    let packets = sender.packets(last).unwrap();
+    assert!(packets.iter().all(|packet| packet[2] != 0));
+    let mut told = Told::default();
+    packets
+        .iter()
+        .for_each(|packet| knowing.datagram(here, packet, &mut told));
+    assert_eq!(told.whole, [(number, last.clone())]);
+    let mut told = Told::default();
+    packets
+        .iter()
+        .for_each(|packet| unknowing.datagram(here, packet, &mut told));
+    assert_eq!(
+        (told.whole.len(), told.gaps.first()),
+        (0, Some(&(number, number)))
+    );
 }

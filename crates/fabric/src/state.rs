@@ -344,8 +344,9 @@ impl State {
         }
     }
 
-    /// Returns the namespaces and collections (empty: public keys) that have keys, in order. On the disk, those of
-    /// blocks that are not written to it yet are left out. [`check`](Self::check) says whether that is so.
+    /// Returns the namespaces and collections (empty: public keys) that have keys, in order. On the disk, those whose
+    /// last keys are deleted by blocks that are not written to it yet are among them. [`check`](Self::check) says
+    /// whether that is so.
     pub fn spaces(&self) -> BTreeSet<(String, String)> {
         match &self.kept {
             Kept::Memory(Memory { namespaces, .. }) => {
@@ -408,6 +409,18 @@ impl State {
     pub(crate) fn settle(&mut self, durable: u64) -> Result<(), String> {
         match &mut self.kept {
             Kept::Disk(disk) => disk.settle(durable),
+            Kept::Memory(_) | Kept::Elsewhere => Ok(()),
+        }
+    }
+
+    /// The first `durable` blocks are durable in the ledger: what they do goes to the disk some time, where `soon` as
+    /// soon as it can.
+    ///
+    /// # Errors
+    /// The reason why it cannot be written. The state is to be opened again then.
+    pub(crate) fn settle_behind(&mut self, durable: u64, soon: bool) -> Result<(), String> {
+        match &mut self.kept {
+            Kept::Disk(disk) => disk.settle_behind(durable, soon),
             Kept::Memory(_) | Kept::Elsewhere => Ok(()),
         }
     }

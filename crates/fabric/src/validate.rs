@@ -214,7 +214,8 @@ impl Validator {
     pub(crate) fn decide(&mut self, read: Read<'_>) -> Result<Validated, Error> {
         let decided = self.decide_by_state(read);
         // What was not there because it could not be read has decided nothing.
-        self.state.check().map_err(|what| Stop::State { what })?;
+        let checked = self.state.check().and_then(|()| self.ids.check());
+        checked.map_err(|what| Stop::State { what })?;
         decided
     }
 

@@ -1,12 +1,16 @@
 //! The state on the disk beside the state in memory, over blocks of a real network: whenever the process ends, whatever
 //! becomes of the database, both give the same codes, hashes and keys.
 
-use lineside_fabric::ledger::{LedgerError, Look, Opened, Replica, Report, Setup, StateStore, verify_ledger};
+use lineside_fabric::block::Block;
+use lineside_fabric::ledger::{
+    Blocks, LedgerError, Look, Opened, Replica, Report, Setup, StateStore, verify_ledger,
+};
+use lineside_fabric::proto::{self, Arena};
 use lineside_fabric::replay::read;
-use lineside_fabric::state::{Entry, State};
+use lineside_fabric::state::{Entry, State, TxId};
 use lineside_fabric::{Error, Options, Stop, TxCode, Validator};
-use lineside_journal::FsDisk;
-use std::collections::BTreeSet;
+use lineside_journal::{Disk, FsDisk};
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -337,16 +341,14 @@ fn a_state_behind_the_ledger_catches_up_and_one_ahead_of_it_is_made_anew() {
     let at = |moment: u64| copies.path().join(moment.to_string());
     let (mut replica, _) = open(directory.path());
     for (index, moment) in moments.into_iter().enumerate() {
-        // A block goes to the database when one is added that finds it durable.
-        for blocks in replica.next()..=moment {
-            add(&mut replica, blocks);
-            replica.flush().unwrap();
-        }
+        add(&mut replica, moment);
         if index == 2 {
             replica.checkpoint().unwrap();
         }
-        // The process is alive: nothing is closed, some blocks are in no database yet.
+        // All of them are in the database when the replica has stopped.
+        replica.stop().unwrap();
         copy(directory.path(), &at(moment));
+        replica = open(directory.path()).0;
     }
     drop(replica);
     for ledger in moments {
@@ -358,10 +360,9 @@ fn a_state_behind_the_ledger_catches_up_and_one_ahead_of_it_is_made_anew() {
             let (mut replica, opened) = open(mixed.path());
             assert_eq!(replica.next(), ledger);
             compare(state(&replica), ledger);
-            // Of the last blocks some were not in the database, so one copied just behind need not be ahead.
             if of_state <= ledger {
                 assert_eq!(opened.ledger.state_remade, None, "{of_state} at {ledger}");
-            } else if of_state > ledger + 2 {
+            } else {
                 let why = opened.ledger.state_remade.unwrap();
                 assert!(why.contains("not in the ledger"), "{why}");
             }
@@ -518,8 +519,14 @@ fn looked_at_while_a_replica_has_it_open() {
         other => panic!("{other:?}"),
     }
     compare(look(Some(&StateStore::Memory)).unwrap().validator.state(), 8);
-    let blocks = look(None).unwrap();
+    // The ids of transactions are in the state's folder, and are read without it.
+    let blocks = {
+        let disk = FsDisk::look(directory.path()).unwrap();
+        Look::open_without_state(disk, &Options::default(), &directory.path().join("state")).unwrap()
+    };
     assert!(blocks.found.checkpoint > 0);
+    ids_are_known(&blocks.blocks, 8);
+    assert_eq!(look(None).unwrap().found.checkpoint, 0);
     assert_eq!(blocks.blocks.count(), 8);
     assert!(blocks.validator.state().check().is_err());
     replica.stop().unwrap();
@@ -531,4 +538,120 @@ fn looked_at_while_a_replica_has_it_open() {
     fs::remove_dir_all(directory.path().join("state")).unwrap();
     assert!(matches!(look(Some(&on_disk)), Err(LedgerError::State { .. })));
     assert!(!directory.path().join("state").exists());
+}
+
+/// The ids of a block's transactions, as far as they can be read.
+fn ids_of(bytes: &[u8]) -> Vec<Option<TxId>> {
+    let arena = Arena::new();
+    let block = Block::read(bytes, &arena).unwrap();
+    let id = |envelope: &[u8]| {
+        let envelope: proto::Envelope<'_> = proto::decode(envelope, &arena).ok()?;
+        let payload: proto::Payload<'_> = proto::decode(envelope.payload, &arena).ok()?;
+        let header: proto::ChannelHeader<'_> = proto::decode(payload.header?.channel_header, &arena).ok()?;
+        (!header.tx_id.is_empty()).then(|| TxId::new(header.tx_id))
+    };
+    block.transactions.iter().map(|envelope| id(envelope)).collect()
+}
+
+/// Compares where a ledger has each transaction of the first blocks, and its code, with the blocks.
+fn ids_are_known<D: Disk>(blocks: &Blocks<D>, count: u64) {
+    let mut first = HashMap::new();
+    for number in 0..count {
+        let recorded = &oracle().blocks[number as usize];
+        for (index, id) in ids_of(&recorded.bytes).into_iter().enumerate() {
+            if let Some(id) = id {
+                first
+                    .entry(id)
+                    .or_insert((number, index as u64, recorded.codes[index]));
+            }
+        }
+    }
+    assert!(first.len() > 20, "{}", first.len());
+    for (id, place) in first {
+        let found = blocks.transaction(&id).map(|of| (of.block, of.index, of.code));
+        assert_eq!(found, Some(place), "{id:?} after {count} blocks");
+    }
+    assert_eq!(blocks.transaction(&TxId::Hash([7; 32])), None);
+}
+
+/// A ledger of half of the blocks at its checkpoint, and of all of them.
+fn half_checkpointed() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut replica, _) = open(directory.path());
+    add(&mut replica, count() / 2);
+    replica.checkpoint().unwrap();
+    add(&mut replica, count());
+    replica.stop().unwrap();
+    directory
+}
+
+/// Ids and codes come from their files and from the blocks after the checkpoint; the validator holds none, and knows
+/// all.
+#[test]
+fn ids_are_known_after_restarts_without_all_blocks() {
+    let directory = half_checkpointed();
+    let (mut replica, opened) = open(directory.path());
+    assert_eq!(opened.ledger.damaged, Vec::<String>::new());
+    assert_eq!(
+        (opened.ledger.replayed, opened.ledger.ids_remade.len()),
+        (count() - count() / 2, 0)
+    );
+    let validator = replica.validator().unwrap();
+    assert_eq!(validator.ids().len(), 0);
+    ids_are_known(&replica.blocks(), count());
+    for recorded in &oracle().blocks {
+        for id in ids_of(&recorded.bytes).iter().flatten() {
+            assert!(validator.ids().contains(id), "{id:?}");
+        }
+    }
+    assert!(!validator.ids().contains(&TxId::Hash([7; 32])));
+    replica.checkpoint().unwrap();
+    drop(replica);
+    let (replica, opened) = open(directory.path());
+    assert_eq!(opened.ledger.replayed, 0);
+    ids_are_known(&replica.blocks(), count());
+    drop(replica);
+    assert_eq!(verify(directory.path()).findings, Vec::<String>::new());
+}
+
+/// A file of ids that is missing or changed is named, and made again from the blocks; the state stays.
+#[test]
+fn files_of_ids_that_are_damaged_are_named() {
+    let sound = half_checkpointed();
+    let file = |directory: &Path| directory.join("state/ids/transactions");
+    let length = fs::metadata(file(sound.path())).unwrap().len();
+    for (at, what) in [
+        (None, "No such file"),
+        (Some(3), "does not begin"),
+        (Some(4_096 + 10), "page 0 "),
+        (Some(length - 1), "page"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        copy(sound.path(), directory.path());
+        let path = file(directory.path());
+        match at {
+            None => fs::remove_file(&path).unwrap(),
+            Some(at) => {
+                let mut bytes = fs::read(&path).unwrap();
+                bytes[at as usize] ^= 1;
+                fs::write(&path, bytes).unwrap();
+            }
+        }
+        let findings = verify(directory.path()).findings;
+        let (replica, opened) = open(directory.path());
+        // A page that the checkpoint does not count on is written again.
+        let said = opened.ledger.damaged.join(" ");
+        if opened.ledger.replayed == count() {
+            assert!(said.contains("ids/transactions") && said.contains(what), "{said}");
+            assert!(findings[0].contains("ids/transactions"), "{findings:?}");
+        } else {
+            assert!(at == Some(length - 1) && said.is_empty(), "{said}");
+        }
+        assert_eq!(opened.ledger.state_remade, None);
+        ids_are_known(&replica.blocks(), count());
+        compare(state(&replica), count());
+        drop(replica);
+        let (_, again) = open(directory.path());
+        assert_eq!(again.ledger.state_remade, None);
+    }
 }

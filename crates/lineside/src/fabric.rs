@@ -7,6 +7,7 @@ mod join;
 mod ledger;
 mod orderer;
 mod send;
+mod send_paper;
 mod serve;
 mod state;
 mod verify_peer;
@@ -38,6 +39,7 @@ pub enum Verb {
     VerifyPeer(verify_peer::VerifyPeer),
     Serve(Box<serve::Serve>),
     Send(send::Send),
+    SendPaper(send_paper::SendPaper),
     Follow(follow::Follow),
 }
 
@@ -71,6 +73,7 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
         Verb::VerifyPeer(arguments) => verify_peer::verify_peer(&arguments, as_json),
         Verb::Serve(arguments) => serve::run(*arguments, as_json),
         Verb::Send(arguments) => send::send(&arguments, as_json),
+        Verb::SendPaper(arguments) => send_paper::send(&arguments, as_json),
         Verb::Follow(arguments) => follow::follow(&arguments, as_json),
     }
 }

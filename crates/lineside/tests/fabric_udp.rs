@@ -598,3 +598,69 @@ fn the_papers_packets_are_taken_from_trusted_sources() {
         );
     }
 }
+
+/// A folder's blocks, sent as the papers' packets until all have arrived; the genesis block, configurations and blocks
+/// with a part that is too long come from the orderer.
+#[test]
+fn a_folder_is_sent_as_the_papers_packets() {
+    let place = Place::new(&recorded());
+    let (udp, orderer) = (free(), place.orderer.listen());
+    let identities = place.path("fabric_machine.yaml");
+    let certificate = place.path("peer0.pem");
+    std::fs::write(&certificate, "a certificate").unwrap();
+    let text = "Organizations:\n- name: Org1MSP\n  certs:\n  - role: peer\n    cert: peer0.pem\n";
+    std::fs::write(&identities, text).unwrap();
+    let identities = identities.as_str();
+    let stderr = place.path("stderr");
+    let more = ["--udp-paper", "--udp-paper-identities", identities];
+    let replica = place.serve(
+        "ledger",
+        orderer,
+        udp,
+        &more,
+        File::create(&stderr).unwrap().into(),
+    );
+    let (folder, to) = (place.folder.to_str().unwrap(), udp.to_string());
+    let began = Instant::now();
+    let mut sent = None;
+    while place.blocks("ledger") < place.expected.len() {
+        assert!(
+            began.elapsed() < PATIENCE,
+            "{}",
+            std::fs::read_to_string(&stderr).unwrap()
+        );
+        let send = [
+            "--json",
+            "send-paper",
+            folder,
+            "--to",
+            &to,
+            "--identities",
+            identities,
+        ];
+        sent = Some(one(&send));
+    }
+    assert!(replica.end());
+    place.compare("ledger");
+    let sent = sent.unwrap();
+    let count = |key: &str| sent[key].as_u64().unwrap();
+    let left_out = sent["left_out"].as_array().unwrap().len() as u64;
+    assert_eq!(count("blocks") + left_out, place.expected.len() as u64 - 1);
+    assert!(
+        count("updates") > 1 && count("bytes") * 2 < count("block_bytes"),
+        "{sent}"
+    );
+
+    // What is missing or in another form ends it before anything is sent.
+    std::fs::remove_file(&certificate).unwrap();
+    let refused = fabric(&["send-paper", folder, "--to", &to, "--identities", identities]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        refused.status.code() == Some(2) && said.contains("peer0.pem"),
+        "{said}"
+    );
+    let empty = place.path("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let nothing = fabric(&["send-paper", &empty, "--to", &to]);
+    assert_eq!(nothing.status.code(), Some(1), "{nothing:?}");
+}

@@ -4,7 +4,7 @@ use crate::bench::with_bar;
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use lineside::say;
-use lineside_papers::spv;
+use lineside_papers::{fabric, spv};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -15,6 +15,23 @@ pub enum Paper {
     /// the processor time of the server with and without the fast path. Figure 13 needs nothing; the others make
     /// network namespaces, remove them, and need root, BPF and two quiet cores.
     Spv(Arguments),
+    /// Table of the paper on Hyperledger Fabric within a SmartNIC: bytes of a transaction's packet and the rate at
+    /// which packets are processed, for 1 to 4 endorsements, and the same for other sizes of blocks. Needs no rights.
+    Fabric(FabricArguments),
+}
+
+/// Options of the table of packets.
+#[derive(Args)]
+pub struct FabricArguments {
+    /// Folder for the file; made where it is missing.
+    #[arg(long, value_name = "DIR", default_value = "papers-fabric")]
+    out: PathBuf,
+    /// Fewer transactions and sizes of blocks.
+    #[arg(long)]
+    quick: bool,
+    /// The same seed gives the same blocks.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 /// Options of every paper.
@@ -36,7 +53,51 @@ pub struct Arguments {
 /// # Errors
 /// Where a run fails, a file cannot be written, or a reply was lost or wrong.
 pub fn run(paper: &Paper, as_json: bool) -> anyhow::Result<()> {
-    let Paper::Spv(arguments) = paper;
+    match paper {
+        Paper::Spv(arguments) => run_spv(arguments, as_json),
+        Paper::Fabric(arguments) => run_fabric(arguments, as_json),
+    }
+}
+
+fn run_fabric(arguments: &FabricArguments, as_json: bool) -> anyhow::Result<()> {
+    let options = match arguments.quick {
+        true => fabric::Options::quick(arguments.out.clone()),
+        false => fabric::Options::new(arguments.out.clone()),
+    };
+    let options = fabric::Options {
+        seed: arguments.seed,
+        ..options
+    };
+    let summary = with_bar(|progress| fabric::run(&options, progress))?;
+    if as_json {
+        say!("{}", fabric_to_json(&summary))?;
+    } else {
+        lineside::out::text(&summary)?;
+    }
+    match summary.failures().as_slice() {
+        [] => Ok(()),
+        failures => bail!("{}", failures.join("; ")),
+    }
+}
+
+fn fabric_to_json(summary: &fabric::Summary) -> Value {
+    let row = |row: &fabric::Row| {
+        let paper = row.paper.map(|paper| {
+            json!({ "packet_bytes": paper.packet_bytes, "gbit_per_s": paper.gbit_per_s, "tps": paper.tps })
+        });
+        json!({
+            "endorsements": row.endorsements, "block": row.block, "block_bytes_per_tx": row.block_bytes,
+            "packet_bytes": row.packet_bytes, "saved_percent": row.saved_percent, "sender_tps": row.sender_tps,
+            "receiver_tps": row.receiver_tps, "receiver_gbit_per_s": row.receiver_gbit_per_s, "paper": paper,
+        })
+    };
+    json!({
+        "paper": "fabric", "seed": summary.seed, "machine": summary.machine,
+        "rows": summary.rows.iter().map(row).collect::<Vec<_>>(), "files": [&summary.file], "wrong": summary.wrong,
+    })
+}
+
+fn run_spv(arguments: &Arguments, as_json: bool) -> anyhow::Result<()> {
     let options = if arguments.quick {
         spv::Options::quick(arguments.out.clone())
     } else {

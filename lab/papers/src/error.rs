@@ -30,6 +30,9 @@ pub enum PapersError {
         /// Reason that the system gave.
         source: io::Error,
     },
+    /// The data of a figure could not be made.
+    #[error("{0}")]
+    NotMade(String),
     /// A plot could not be drawn.
     #[error("drawing {}: {reason}", path.display())]
     Draw {

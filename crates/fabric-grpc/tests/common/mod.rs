@@ -344,6 +344,16 @@ pub async fn ask(
     path: &'static str,
     envelopes: Vec<Envelope>,
 ) -> (Vec<Delivered>, Option<Status>) {
+    ask_each(channel, path, envelopes, || ()).await
+}
+
+/// Asks as [`ask`] does; `received` is called after each answer.
+pub async fn ask_each(
+    channel: &Channel,
+    path: &'static str,
+    envelopes: Vec<Envelope>,
+    mut received: impl FnMut(),
+) -> (Vec<Delivered>, Option<Status>) {
     let mut grpc = Grpc::new(channel.clone());
     grpc.ready().await.unwrap();
     let codec = ProstCodec::<Envelope, DeliverResponse>::default();
@@ -361,6 +371,7 @@ pub async fn ask(
             Ok(response) => all.push(response.delivered.unwrap()),
             Err(status) => return (all, Some(status)),
         }
+        received();
     }
     (all, None)
 }

@@ -208,11 +208,16 @@ impl Base {
         mark(&self.head)
     }
 
-    /// Reads all of it: the ids, and the state into `state`, unless that has it already.
-    pub fn load<D: Disk>(&self, reader: &Reader<D>, state: State) -> Result<(Index, Standing), LedgerError> {
+    /// Reads all of it: the ids into `index`, which is empty, and the state into `state`, unless that has it already.
+    pub fn load<D: Disk>(
+        &self,
+        reader: &Reader<D>,
+        state: State,
+        index: Index,
+    ) -> Result<(Index, Standing), LedgerError> {
         let mut files = Recorded::new(reader)?;
         let head = Head::read(&mut files)?;
-        let (mut index, standing) = load(&mut files, &head, state)?;
+        let (mut index, standing) = load(&mut files, &head, state, index)?;
         if files
             .fill()
             .map_err(|error| SnapshotError::io(SIGNABLE, &error))?
@@ -225,11 +230,13 @@ impl Base {
     }
 }
 
-/// Reads a snapshot: the ids, and the state into `state`, unless that has it already. Every hash is compared.
+/// Reads a snapshot: the ids into `index`, which is empty, and the state into `state`, unless that has it already.
+/// Every hash is compared.
 pub(crate) fn load(
     files: &mut impl Files,
     head: &Head,
     mut state: State,
+    index: Index,
 ) -> Result<(Index, Standing), LedgerError> {
     let mut loading = Loading {
         has_state: state.has(head.last),
@@ -237,7 +244,7 @@ pub(crate) fn load(
         updates: Updates::default(),
         bytes: 0,
         lives: KnownLives::default(),
-        index: Index::default(),
+        index,
     };
     read(files, head, &mut loading)?;
     let failed = |what| LedgerError::State { what };
@@ -248,8 +255,9 @@ pub(crate) fn load(
         state.settle(head.last + 1).map_err(failed)?;
     }
     let mut ids = TxIds::default();
-    for id in index.all_ids() {
-        ids.insert(id);
+    // What is in files is asked there.
+    if index.ids.on_disk().is_none() {
+        index.all_ids().for_each(|id| ids.insert(id));
     }
     let standing = Standing {
         channel: head.channel.clone(),

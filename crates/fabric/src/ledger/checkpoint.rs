@@ -1,8 +1,9 @@
 //! A snapshot of everything that the blocks give: the state, which blocks and transactions there are.
 
 use super::error::LedgerError;
-use super::image::{Image, LAYOUT, LAYOUT_STATELESS, LAYOUT_WITHOUT_EXPIRY};
-use super::index::{Index, NO_ID, OfBase, OfBlock};
+use super::ids::{DiskIds, Ids, IdsAt, NO_ID, RECORD_BYTES, RECORDS, Record, Tail, read_all};
+use super::image::{Image, LAYOUT, LAYOUT_FILED, LAYOUT_STATELESS, LAYOUT_WITHOUT_EXPIRY};
+use super::index::{Index, OfBase, OfBlock};
 use super::redo::Standing;
 use super::store::Blocks;
 use crate::state::{Entry, Height, Key, Space, State, TxId, TxIds};
@@ -18,10 +19,28 @@ const HAS_BASE: u64 = 1 << 63;
 const BYTES_MAX: u64 = crate::limits::BLOCK_BYTES_MAX as u64;
 
 impl Image {
-    /// Writes it, and the blocks up to it, which are durable.
+    /// Writes it, and the blocks up to it, which are durable. Where ids and codes are in files, those are durable, too.
     pub fn write<D: Disk>(&self, blocks: &Blocks<D>, out: &mut impl Write) -> io::Result<()> {
+        let are_filed = blocks.view().index.ids.on_disk().is_some();
+        self.write_as(are_filed, blocks, out)
+    }
+
+    /// Writes it as [`Self::write`] does; `are_filed`: ids and codes are not in it, but for the newest ones.
+    pub fn write_as<D: Disk>(
+        &self,
+        are_filed: bool,
+        blocks: &Blocks<D>,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
         out.write_all(&self.len().to_le_bytes())?;
-        for piece in &self.pieces {
+        let mut pieces = self.pieces.iter().map(Vec::as_slice);
+        let mut head = pieces.next().unwrap_or_default();
+        if are_filed {
+            out.write_all(&LAYOUT_FILED.to_le_bytes())?;
+            head = head.get(LAYOUT_FILED.to_le_bytes().len()..).unwrap_or_default();
+        }
+        out.write_all(head)?;
+        for piece in pieces {
             out.write_all(piece)?;
         }
         let (transactions, others) = {
@@ -56,17 +75,9 @@ impl Image {
             (transactions, others)
         };
         out.write_all(&transactions.to_le_bytes())?;
-        let mut done = 0;
-        while done < transactions as usize {
-            let end = (done + CHUNK).min(transactions as usize);
-            let (codes, ids) = {
-                let view = blocks.view();
-                let codes = view.index.codes.get(done..end).unwrap_or_default().to_vec();
-                (codes, view.index.ids.get(done..end).unwrap_or_default().to_vec())
-            };
-            out.write_all(&codes)?;
-            out.write_all(ids.as_flattened())?;
-            done = end;
+        match are_filed {
+            true => write_tail(blocks, transactions, out)?,
+            false => write_transactions(blocks, transactions, out)?,
         }
         out.write_all(&(others.len() as u64).to_le_bytes())?;
         for (number, id) in others {
@@ -78,9 +89,55 @@ impl Image {
     }
 }
 
+/// Writes the ids and codes of the first `transactions`.
+fn write_transactions<D: Disk>(
+    blocks: &Blocks<D>,
+    transactions: u64,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut done = 0;
+    while done < transactions as usize {
+        let end = (done + CHUNK).min(transactions as usize);
+        let (ids, codes): (Vec<_>, Vec<_>) = records(blocks, done, end)?.into_iter().unzip();
+        out.write_all(&codes)?;
+        out.write_all(ids.as_flattened())?;
+        done = end;
+    }
+    Ok(())
+}
+
+/// Writes what a checkpoint has of the ids and codes of the first `transactions` where they are in files.
+fn write_tail<D: Disk>(blocks: &Blocks<D>, transactions: u64, out: &mut impl Write) -> io::Result<()> {
+    let pages = transactions / RECORDS as u64;
+    let sum = blocks.view().index.ids.sum_after(pages)?;
+    out.write_all(&sum)?;
+    for (id, code) in records(blocks, pages as usize * RECORDS, transactions as usize)? {
+        out.write_all(&id)?;
+        out.write_all(&[code])?;
+    }
+    Ok(())
+}
+
+/// Ids and codes of transactions that are durable.
+fn records<D: Disk>(blocks: &Blocks<D>, from: usize, end: usize) -> io::Result<Vec<Record>> {
+    let view = blocks.view();
+    let records = (from..end).map(|number| view.index.ids.record(number));
+    let records: Option<Vec<Record>> = records.collect();
+    records.ok_or_else(|| {
+        let what = view
+            .index
+            .ids
+            .failure()
+            .unwrap_or("a transaction without an id and a code");
+        io::Error::other(what.to_owned())
+    })
+}
+
 /// What a checkpoint holds.
 #[derive(Debug)]
 pub(crate) struct Restored {
+    /// Files of ids that were made again, and why.
+    pub remade: Vec<String>,
     /// Its state is [`State::elsewhere`] where it is on the disk.
     pub standing: Standing,
     pub config_block: u64,
@@ -175,7 +232,8 @@ impl<R: Read> Input<R> {
         Ok(State::from(namespaces))
     }
 
-    fn index(&mut self) -> Result<Index, LedgerError> {
+    /// Blocks and transactions; `are_filed`: ids and codes are in the files of `at`, but for the newest ones.
+    fn index(&mut self, at: &IdsAt, are_filed: bool) -> Result<(Index, Vec<String>), LedgerError> {
         let mut index = Index::default();
         let count = self.number()?;
         if count & HAS_BASE != 0 {
@@ -200,8 +258,15 @@ impl<R: Read> Input<R> {
         if !usize::try_from(transactions).is_ok_and(|count| index.has_room(count)) {
             return Err(self.wrong("it holds too many transactions"));
         }
+        if let (IdsAt::Files(folder), false) = (at, are_filed) {
+            index.ids = Ids::Disk(Box::new(DiskIds::create(folder)?));
+        }
+        let remade = match are_filed {
+            true => self.filed(at, transactions, &mut index)?,
+            false => Vec::new(),
+        };
         let mut ids: Vec<(u8, [u8; 32])> = Vec::new();
-        let mut left = transactions as usize;
+        let mut left = if are_filed { 0 } else { transactions as usize };
         while left > 0 {
             let count = left.min(CHUNK);
             let codes = self.bytes(count as u64)?;
@@ -220,18 +285,46 @@ impl<R: Read> Input<R> {
             let id = self.prefixed()?.into_boxed_slice();
             index.others.insert(id, number);
         }
-        Ok(index)
+        Ok((index, remade))
+    }
+
+    /// Ids and codes that are in the files of `at`, but for the newest ones; files that were made again, and why.
+    fn filed(
+        &mut self,
+        at: &IdsAt,
+        transactions: u64,
+        index: &mut Index,
+    ) -> Result<Vec<String>, LedgerError> {
+        let tail = Tail {
+            sum: self.array()?,
+            records: self.bytes(transactions % RECORDS as u64 * RECORD_BYTES as u64)?,
+        };
+        match at {
+            IdsAt::Memory => Err(self.wrong("its ids are in files, and are to be in memory")),
+            IdsAt::Files(folder) => {
+                let (ids, remade) = DiskIds::open(folder, transactions, tail)?;
+                index.ids = Ids::Disk(Box::new(ids));
+                Ok(remade)
+            }
+            IdsAt::FilesRead(folder) => {
+                index.reserve(transactions as usize);
+                read_all(folder, transactions, tail, &mut |(id, code)| {
+                    index.ids.push(id, code);
+                })?;
+                Ok(Vec::new())
+            }
+        }
     }
 }
 
-/// Reads a checkpoint, whose bytes are whole.
-pub(crate) fn read(from: impl Read, lsn: Lsn) -> Result<Restored, LedgerError> {
+/// Reads a checkpoint, whose bytes are whole. Ids and codes of transactions are to be `at`.
+pub(crate) fn read(from: impl Read, lsn: Lsn, at: &IdsAt) -> Result<Restored, LedgerError> {
     let mut input = Input { from, lsn };
     let _image_bytes = input.number()?;
     let layout = u32::from_le_bytes(input.array()?);
     let is_stateless = match layout {
         LAYOUT | LAYOUT_WITHOUT_EXPIRY => false,
-        LAYOUT_STATELESS => true,
+        LAYOUT_STATELESS | LAYOUT_FILED => true,
         _ => return Err(input.wrong("a layout that this program does not know; the blocks are read again")),
     };
     let channel = input.text()?;
@@ -243,7 +336,7 @@ pub(crate) fn read(from: impl Read, lsn: Lsn) -> Result<Restored, LedgerError> {
         true => State::elsewhere(),
         false => input.state()?,
     };
-    let index = input.index()?;
+    let (index, remade) = input.index(at, layout == LAYOUT_FILED)?;
     if layout == LAYOUT_WITHOUT_EXPIRY && index.base.is_some() {
         return Err(input.wrong(
             "an older version wrote it, which kept expired keys of the snapshot; the snapshot and the blocks are read \
@@ -257,10 +350,12 @@ pub(crate) fn read(from: impl Read, lsn: Lsn) -> Result<Restored, LedgerError> {
         return Err(input.wrong("its blocks do not end where its state stands"));
     }
     let mut ids = TxIds::default();
-    for id in index.all_ids() {
-        ids.insert(id);
+    // What is in files is asked there.
+    if index.ids.on_disk().is_none() {
+        index.all_ids().for_each(|id| ids.insert(id));
     }
     Ok(Restored {
+        remade,
         standing: Standing {
             channel,
             last,

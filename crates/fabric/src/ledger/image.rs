@@ -16,6 +16,8 @@ pub(super) const LAYOUT: u32 = 3;
 pub(super) const LAYOUT_WITHOUT_EXPIRY: u32 = 1;
 /// What a state belongs to that is on the disk.
 pub(super) const LAYOUT_STATELESS: u32 = 2;
+/// Layout without a state, which is on the disk, and with ids and codes of transactions in files of their own.
+pub(super) const LAYOUT_FILED: u32 = 4;
 /// Bytes copied before another piece of memory is begun, so that none is ever moved.
 const PIECE_BYTES: usize = 1 << 20;
 

@@ -1,5 +1,6 @@
 //! Which blocks and transactions there are, and where.
 
+use super::ids::{Ids, NO_ID};
 use crate::code::TxCode;
 use crate::state::TxId;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
@@ -68,12 +69,8 @@ pub(crate) struct Index {
     /// From block [`Self::first`] on.
     pub blocks: Vec<OfBlock>,
     by_hash: HashTable<u32>,
-    /// By number: the id where it is a hash in hex, else zeros.
-    pub ids: Vec<[u8; 32]>,
-    pub codes: Vec<u8>,
-    /// In parts, by the id's hash: one that grows moves all that it has, and that of all together would take as long as
-    /// some blocks do.
-    by_id: Box<[HashTable<Spot>; PARTS]>,
+    /// By number: the code, and the id where it is a hash in hex, else zeros.
+    pub ids: Ids,
     /// Ids that are no hash in hex.
     pub others: HashMap<Box<[u8]>, u32>,
     hasher: DefaultHashBuilder,
@@ -85,55 +82,30 @@ impl Default for Index {
             base: None,
             blocks: Vec::new(),
             by_hash: HashTable::new(),
-            ids: Vec::new(),
-            codes: Vec::new(),
-            by_id: Box::new(std::array::from_fn(|_| HashTable::new())),
+            ids: Ids::default(),
             others: HashMap::new(),
             hasher: DefaultHashBuilder::default(),
         }
     }
 }
 
-/// A transaction, and as much of its id's hash as its part of the index needs: what is moved when that grows is not
-/// looked up, and hardly ever an id that is another.
-#[derive(Clone, Copy, Debug)]
-struct Spot {
-    number: u32,
-    hash: u32,
-}
-
-impl Spot {
-    /// The bits that a table places by and those that it tags by (its lowest, its 7 highest), side by side.
-    const fn short(hash: u64) -> u32 {
-        (hash as u32 & PLACE_MASK) | ((hash >> 57) as u32) << 25
-    }
-
-    /// A hash that a table treats as it does the whole one.
-    const fn long(&self) -> u64 {
-        (self.hash & PLACE_MASK) as u64 | ((self.hash >> 25) as u64) << 57
-    }
-}
-
-/// A part has no more places: [`TRANSACTIONS_MAX`] by [`PARTS`], and room.
-const PLACE_MASK: u32 = (1 << 25) - 1;
-
-/// Stands where a transaction has no id, or one that is no hash in hex.
-pub(crate) const NO_ID: [u8; 32] = [0; 32];
 /// The one id that is a hash in hex and still among the others.
 const NO_ID_TEXT: [u8; 64] = [b'0'; 64];
 /// More transactions than this are not counted.
 const TRANSACTIONS_MAX: usize = u32::MAX as usize;
-/// Parts of the index of ids. That they do not grow with the same block, each is a little more or less full.
-const PARTS: usize = 256;
 
 impl Index {
+    /// An empty one with its ids and codes in these files.
+    pub fn with(ids: Ids) -> Self {
+        Self {
+            ids,
+            ..Self::default()
+        }
+    }
+
     /// Takes space for so many transactions.
     pub fn reserve(&mut self, transactions: usize) {
         self.ids.reserve(transactions);
-        self.codes.reserve(transactions);
-        for part in &mut *self.by_id {
-            part.reserve(transactions / PARTS, Spot::long);
-        }
     }
 
     /// Whether there is space for so many more.
@@ -152,7 +124,10 @@ impl Index {
             first: self.ids.len() as u64,
         });
         debug_assert_eq!(self.blocks.len() as u32, number + 1);
-        self.warm(entry.ids.iter().flatten());
+        self.ids.warm(entry.ids.iter().filter_map(|id| match id {
+            Some(TxId::Hash(id)) => Some(id),
+            _ => None,
+        }));
         for (code, id) in entry.codes.into_iter().zip(entry.ids) {
             self.push_transaction(code, id);
         }
@@ -171,29 +146,19 @@ impl Index {
     /// Adds the next transaction of the last block. Of several with one id, the first is found.
     pub fn push_transaction(&mut self, code: u8, id: Option<TxId>) {
         let number = self.ids.len() as u32;
-        self.codes.push(code);
-        match id {
-            Some(TxId::Hash(id)) if id != NO_ID => {
-                let hash = self.hasher.hash_one(id);
-                if self.spot(hash, &id).is_none() {
-                    let spot = Spot {
-                        number,
-                        hash: Spot::short(hash),
-                    };
-                    self.by_id[part_of(hash)].insert_unique(hash, spot, Spot::long);
-                }
-                self.ids.push(id);
-            }
-            Some(TxId::Hash(_)) => {
-                self.ids.push(NO_ID);
+        let id = match id {
+            Some(TxId::Hash(NO_ID)) => {
                 self.others.entry(NO_ID_TEXT.into()).or_insert(number);
+                NO_ID
             }
+            Some(TxId::Hash(id)) => id,
             Some(TxId::Other(id)) => {
-                self.ids.push(NO_ID);
                 self.others.entry(id).or_insert(number);
+                NO_ID
             }
-            None => self.ids.push(NO_ID),
-        }
+            None => NO_ID,
+        };
+        self.ids.push(id, code);
     }
 
     /// The snapshot before the first block, whose ids are all that there is.
@@ -246,27 +211,13 @@ impl Index {
         found.map(|place| self.first() + u64::from(*place))
     }
 
-    fn spot(&self, hash: u64, id: &[u8; 32]) -> Option<Spot> {
-        let short = Spot::short(hash);
-        let is = |spot: &Spot| spot.hash == short && self.ids.get(spot.number as usize) == Some(id);
-        self.by_id[part_of(hash)].find(hash, is).copied()
-    }
-
     /// The number of the first transaction with this id.
     pub fn number_of(&self, id: &TxId) -> Option<u32> {
         Some(match id {
             TxId::Hash(NO_ID) => *self.others.get(&NO_ID_TEXT[..])?,
-            TxId::Hash(id) => self.spot(self.hasher.hash_one(id), id)?.number,
+            TxId::Hash(id) => self.ids.find(id)?,
             TxId::Other(id) => *self.others.get(id)?,
         })
-    }
-
-    /// Brings the places of these ids into the CPU's caches. Looked for one after the other each is waited for, unless
-    /// nothing else is done between.
-    fn warm<'i>(&self, ids: impl Iterator<Item = &'i TxId>) {
-        for id in ids {
-            std::hint::black_box(self.number_of(id));
-        }
     }
 
     /// The first transaction with this id; `None` also for one in a block before a snapshot.
@@ -279,26 +230,21 @@ impl Index {
         Some(Place {
             block: self.first() + block as u64,
             index: u64::from(number) - self.blocks.get(block)?.first,
-            code: TxCode::from_number(*self.codes.get(number as usize)?)?,
+            code: TxCode::from_number(self.ids.record(number as usize)?.1)?,
         })
     }
 
     /// Every id once, for the validator.
     pub fn all_ids(&self) -> impl Iterator<Item = TxId> {
-        let hashes = self
-            .by_id
-            .iter()
-            .flat_map(HashTable::iter)
-            .filter_map(|spot| self.ids.get(spot.number as usize));
+        let first = |number: &usize| {
+            let (id, _) = self.ids.record(*number)?;
+            (id != NO_ID && self.ids.find(&id) == Some(*number as u32)).then_some(id)
+        };
+        let hashes = (0..self.ids.len()).filter_map(move |number| first(&number));
         let others = self.others.keys().map(|id| match **id == NO_ID_TEXT {
             true => TxId::Hash(NO_ID),
             false => TxId::Other(id.clone()),
         });
-        hashes.map(|id| TxId::Hash(*id)).chain(others)
+        hashes.map(TxId::Hash).chain(others)
     }
-}
-
-/// By bits that a table neither places by, which are the lowest, nor tags by, which are the highest.
-fn part_of(hash: u64) -> usize {
-    (hash >> 40) as usize % PARTS
 }

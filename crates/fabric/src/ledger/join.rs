@@ -2,6 +2,7 @@
 
 use super::base;
 use super::error::LedgerError;
+use super::index::Index;
 use super::open::Begun;
 use super::replica::Setup;
 use crate::snapshot::{ADDITIONAL, Folder, Head, SIGNABLE, SnapshotError, check};
@@ -87,7 +88,7 @@ pub fn join<D: Disk>(
     let validator = begun.validator.as_ref().ok_or(LedgerError::Empty)?;
     Ok(Joined {
         head,
-        transactions: validator.ids.len() as u64,
+        transactions: begun.writer.blocks().view().index.ids.len() as u64,
         keys: validator.state.len() as u64,
     })
 }
@@ -101,7 +102,7 @@ pub fn validator_from(folder: &Path, options: Options) -> Result<Validator, Ledg
     let head = Head::read(&mut files)?;
     check(&mut files, &head)?;
     let (config, _) = base::config(&mut files, &head)?;
-    let (_, standing) = base::load(&mut files, &head, State::default())?;
+    let (_, standing) = base::load(&mut files, &head, State::default(), Index::default())?;
     let number = head.last;
     Validator::resume_under(standing, &config, options)
         .map_err(|source| LedgerError::Validation { number, source })

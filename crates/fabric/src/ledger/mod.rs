@@ -15,6 +15,9 @@ mod error;
 mod expiry_tests;
 mod export;
 mod identities;
+mod ids;
+#[cfg(test)]
+mod ids_tests;
 mod image;
 mod index;
 mod join;
@@ -31,6 +34,7 @@ mod verify;
 pub use committer::Waiter;
 pub use error::LedgerError;
 pub use export::export;
+pub(crate) use ids::IdsAt;
 pub use index::Place;
 pub use join::{Expected, Joined, join, validator_from};
 pub use open::{Begun, Found, Look, Opened, StateStore, validator_at};

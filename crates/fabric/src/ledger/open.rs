@@ -4,6 +4,7 @@ use super::base::{Base, is_base};
 use super::checkpoint::{self, Restored};
 use super::error::LedgerError;
 use super::identities::{Identities, Known};
+use super::ids::{DiskIds, Ids, IdsAt};
 use super::image::Image;
 use super::index::{Entry, Index};
 use super::record::{Assembler, Stored, kind};
@@ -73,6 +74,8 @@ pub struct Found {
     pub replayed_transactions: u64,
     /// Why the state on the disk was made anew, if it was.
     pub state_remade: Option<String>,
+    /// Files of ids of transactions that were made again from the file of all of them, and why.
+    pub ids_remade: Vec<String>,
 }
 
 /// Reason why the state on the disk of a ledger that was joined from a snapshot is not used.
@@ -86,11 +89,12 @@ pub(crate) fn recover<D: Disk>(
     state: &StateStore,
 ) -> Result<Recovered<D>, LedgerError> {
     let StateStore::Disk(directory) = state else {
-        return read(reader, options, State::default());
+        return read(reader, options, State::default(), &IdsAt::Memory);
     };
+    let ids = IdsAt::Files(IdsAt::folder(directory));
     let (disk, mut remade) = StateDisk::open(directory)?;
     let (mark, lacks_expiry) = (disk.mark(), disk.lacks_expiry());
-    let recovered = read(reader, options, disk.into());
+    let recovered = read(reader, options, disk.into(), &ids);
     let why = match recovered {
         Err(LedgerError::State { what }) if StateDisk::is_damaged(directory) => what,
         recovered => {
@@ -105,7 +109,7 @@ pub(crate) fn recover<D: Disk>(
             }
         }
     };
-    let mut recovered = read(reader, options, StateDisk::anew(directory)?.into())?;
+    let mut recovered = read(reader, options, StateDisk::anew(directory)?.into(), &ids)?;
     recovered.found.state_remade = Some(why);
     Ok(recovered)
 }
@@ -132,11 +136,20 @@ fn has_base(restored: &Restored, base: Option<&Base>) -> bool {
     found == base.map(|base| (base.head.last, base.head.last_hash))
 }
 
+/// Returns an index of nothing, with ids and codes where they are to be.
+fn empty(ids: &IdsAt) -> Result<Index, LedgerError> {
+    Ok(match ids {
+        IdsAt::Files(folder) => Index::with(Ids::Disk(Box::new(DiskIds::create(folder)?))),
+        IdsAt::Memory | IdsAt::FilesRead(_) => Index::default(),
+    })
+}
+
 /// Reads a ledger over a state that is empty, elsewhere, or on the disk.
 fn read<D: Disk>(
     reader: &Reader<D>,
     options: &Options,
     mut state: State,
+    ids: &IdsAt,
 ) -> Result<Recovered<D>, LedgerError> {
     let base = Base::find(reader)?;
     let latest = reader.latest_snapshot()?;
@@ -147,7 +160,7 @@ fn read<D: Disk>(
     let mut restored = None;
     if let Some(snapshot) = latest.snapshot {
         let lsn = snapshot.lsn;
-        let read = checkpoint::read(BufReader::with_capacity(1 << 18, snapshot), lsn);
+        let read = checkpoint::read(BufReader::with_capacity(1 << 18, snapshot), lsn, ids);
         let fits = read.map_err(|error| error.to_string()).and_then(|read| {
             let fits = match has_base(&read, base.as_ref()) {
                 true => fit(read, &mut state),
@@ -158,6 +171,7 @@ fn read<D: Disk>(
         match fits {
             Ok(read) => {
                 found.checkpoint = lsn;
+                found.ids_remade.clone_from(&read.remade);
                 restored = Some(read);
             }
             // Everything in it is in the blocks, too.
@@ -167,10 +181,10 @@ fn read<D: Disk>(
     let (index, standing, config_block) = match (restored, &base) {
         (Some(read), _) => (read.index, Some(read.standing), read.config_block),
         (None, Some(base)) => {
-            let (index, standing) = base.load(reader, std::mem::take(&mut state))?;
+            let (index, standing) = base.load(reader, std::mem::take(&mut state), empty(ids)?)?;
             (index, Some(standing), base.config_block)
         }
-        (None, None) => (Index::default(), None, 0),
+        (None, None) => (empty(ids)?, None, 0),
     };
     let view = View {
         reader: reader.clone(),
@@ -250,10 +264,24 @@ impl<D: Disk> Recovered<D> {
                 ids: splice::ids(&block),
             };
             self.blocks.push(entry, whole.commit_hash);
+            self.forget_filed();
             self.found.replayed += 1;
             self.found.replayed_transactions += transactions;
         }
+        if let Some(validator) = &mut self.validator {
+            let settled = validator.state.settle(validator.last + 1);
+            settled.map_err(|what| LedgerError::State { what })?;
+        }
         Ok(())
+    }
+
+    /// Forgets the ids that the validator keeps and that files have.
+    fn forget_filed(&mut self) {
+        if let Some(validator) = &mut self.validator
+            && self.blocks.view().index.ids.on_disk().is_some()
+        {
+            validator.ids.forget();
+        }
     }
 
     fn redo(&mut self, stored: &Stored, options: &Options) -> Result<(), LedgerError> {
@@ -264,7 +292,7 @@ impl<D: Disk> Recovered<D> {
                     self.config_block = number;
                 }
                 let failed = |what| LedgerError::State { what };
-                validator.state.settle(number + 1).map_err(failed)?;
+                validator.state.settle_behind(number + 1, false).map_err(failed)?;
             }
             None if number == 0 => {
                 let started = Validator::new(&stored.bytes, options.clone());
@@ -349,6 +377,7 @@ impl<D: Disk> Begun<D> {
             if let Some(disk) = validator.state.on_disk() {
                 disk.sync()()?;
             }
+            blocks.sync_ids()?;
             let image = Image::new(validator, self.config_block);
             let end = blocks.end_of(image.last);
             self.snapshots.write(end, |out| image.write(&blocks, out))?;
@@ -383,6 +412,28 @@ impl<D: Disk> Look<D> {
     /// # Errors
     /// [`LedgerError::Empty`]; what stands in the way.
     pub fn open(disk: D, options: &Options, state: Option<&StateStore>) -> Result<Self, LedgerError> {
+        let ids = match state {
+            Some(StateStore::Disk(directory)) => IdsAt::FilesRead(IdsAt::folder(directory)),
+            None | Some(StateStore::Memory) => IdsAt::Memory,
+        };
+        Self::with(disk, options, state, &ids)
+    }
+
+    /// Reads it as [`Self::open`] does without a state, where there may be one in `directory` with the ids of
+    /// transactions: not all blocks need to be read then.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn open_without_state(disk: D, options: &Options, directory: &Path) -> Result<Self, LedgerError> {
+        Self::with(disk, options, None, &IdsAt::FilesRead(IdsAt::folder(directory)))
+    }
+
+    fn with(
+        disk: D,
+        options: &Options,
+        state: Option<&StateStore>,
+        ids: &IdsAt,
+    ) -> Result<Self, LedgerError> {
         let mut looks = 0;
         let reader = loop {
             looks += 1;
@@ -404,7 +455,7 @@ impl<D: Disk> Look<D> {
         };
         let mark = state.on_disk().and_then(StateDisk::mark);
         let lacks_expiry = state.on_disk().is_some_and(StateDisk::lacks_expiry);
-        let recovered = read(&reader, options, state)?;
+        let recovered = read(&reader, options, state, ids)?;
         if lacks_expiry && recovered.base.is_some() {
             let what = format!("the state on the disk: {KEPT_EXPIRED}");
             return Err(LedgerError::State { what });
@@ -446,7 +497,7 @@ pub fn validator_at<D: Disk>(
     let mut cursor = blocks.from(first)?;
     let mut validator = match Base::find(&reader)? {
         Some(base) => {
-            let (_, standing) = base.load(&reader, State::default())?;
+            let (_, standing) = base.load(&reader, State::default(), Index::default())?;
             Validator::resume_under(standing, &base.config, options.clone())
                 .map_err(failed(base.head.last))?
         }

@@ -314,7 +314,9 @@ impl<D: Disk> Replica<D> {
             return Err(LedgerError::Stopped { what });
         };
         let failed = |what| LedgerError::State { what };
-        validator.state.settle(self.waiter.durable()).map_err(failed)?;
+        let is_awaited = self.taking.is_some();
+        let settled = validator.state.settle_behind(self.waiter.durable(), is_awaited);
+        settled.map_err(failed)?;
         let (bytes, validated) = validate(validator);
         let mut validated = validated.map_err(|source| LedgerError::Validation { number, source })?;
         let mut added = Added {
@@ -421,6 +423,7 @@ impl<D: Disk> Replica<D> {
             if let Some(sync) = sync_state {
                 sync()?;
             }
+            blocks.sync_ids()?;
             let end = blocks.end_of(image.last);
             snapshots.write(end, |out| image.write(&blocks, out))?;
             Ok(())

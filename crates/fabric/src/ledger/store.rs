@@ -12,6 +12,7 @@ use crate::proto::Arena;
 use crate::state::{KnownIds, TxId};
 use crate::validate::Validated;
 use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Reader, Records, record_bytes};
+use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -78,6 +79,10 @@ impl<D: Disk> KnownIds for Blocks<D> {
 
     fn durable(&self) -> u64 {
         self.count()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.view().index.ids.failure().map(str::to_owned)
     }
 }
 
@@ -218,6 +223,22 @@ impl<D: Disk> Blocks<D> {
         let mut view = self.shared.view.write().unwrap_or_else(PoisonError::into_inner);
         view.index.push(entry);
         view.commit_hash = commit_hash;
+    }
+
+    /// Makes the files durable that ids and codes are in, if they are.
+    pub(crate) fn sync_ids(&self) -> io::Result<()> {
+        let mut view = self.shared.view.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(ids) = view.index.ids.on_disk_mut() else {
+            return Ok(());
+        };
+        let synced = ids.sync();
+        drop(view);
+        let synced = synced.and_then(|sync| sync());
+        // After a sync that failed the next one may succeed all the same, and the bytes be lost.
+        if let (Err(error), Some(ids)) = (&synced, self.view().index.ids.on_disk()) {
+            ids.fail(error);
+        }
+        synced
     }
 
     /// Notes where a block stands.

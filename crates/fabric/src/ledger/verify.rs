@@ -3,7 +3,8 @@
 use super::base::{Base, is_base};
 use super::error::LedgerError;
 use super::identities::Identities;
-use super::image::{Image, LAYOUT, LAYOUT_STATELESS, LAYOUT_WITHOUT_EXPIRY};
+use super::ids::{IdsAt, compare};
+use super::image::{Image, LAYOUT, LAYOUT_FILED, LAYOUT_STATELESS, LAYOUT_WITHOUT_EXPIRY};
 use super::index::{Entry, Index};
 use super::open::StateStore;
 use super::record::{Assembler, Stored, Whole, kind};
@@ -17,6 +18,7 @@ use crate::validate::{Options, Validator};
 use lineside_journal::{Disk, Error as JournalError, Lsn, Reader, verify};
 use sha2::{Digest, Sha256};
 use std::io::{self, Read, Write};
+use std::path::PathBuf;
 
 /// Findings that are told; more are counted.
 const FINDINGS_MAX: usize = 1_000;
@@ -80,6 +82,10 @@ pub fn verify_ledger<D: Disk>(
     each: &mut dyn FnMut(u64),
 ) -> Result<Report, LedgerError> {
     let mut report = Report::default();
+    let ids = match state {
+        StateStore::Memory => None,
+        StateStore::Disk(directory) => Some(IdsAt::folder(directory)),
+    };
     let state = match state {
         StateStore::Memory => None,
         StateStore::Disk(directory) => match StateDisk::look(directory) {
@@ -119,6 +125,7 @@ pub fn verify_ledger<D: Disk>(
         _ => Reader::open_before_damage(disk.clone(), &journal),
     };
     let mut again = Again::new(&reader, options, state, report)?;
+    again.ids = ids;
     let ended = again.run(&reader, each);
     let mut report = again.report;
     match ended {
@@ -139,6 +146,8 @@ struct Again<'o, D: Disk> {
     checkpoint: Option<Checkpoint>,
     /// The state on the disk, until it was compared.
     state: Option<StateDisk>,
+    /// The folder of ids and codes, if they may be in files.
+    ids: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy)]
@@ -147,6 +156,8 @@ struct Checkpoint {
     lsn: Lsn,
     /// Whether the state is not in it.
     is_stateless: bool,
+    /// True if ids and codes are not in it, but in files.
+    are_filed: bool,
     /// The hash of all that is.
     hash: [u8; 32],
 }
@@ -164,7 +175,10 @@ impl Checkpoint {
         io::copy(&mut from, &mut hasher)?;
         Ok(Self {
             lsn,
-            is_stateless: head.ends_with(&LAYOUT_STATELESS.to_le_bytes()),
+            is_stateless: [LAYOUT_STATELESS, LAYOUT_FILED]
+                .iter()
+                .any(|of| head.ends_with(&of.to_le_bytes())),
+            are_filed: head.ends_with(&LAYOUT_FILED.to_le_bytes()),
             hash: hasher.0.finalize().into(),
         })
     }
@@ -199,6 +213,7 @@ impl<'o, D: Disk> Again<'o, D> {
             config_block: 0,
             checkpoint,
             state,
+            ids: None,
         })
     }
 
@@ -248,7 +263,7 @@ impl<'o, D: Disk> Again<'o, D> {
         let Some(base) = Base::find(reader)? else {
             return Ok(());
         };
-        let (index, standing) = base.load(reader, State::default())?;
+        let (index, standing) = base.load(reader, State::default(), Index::default())?;
         let (number, end) = (base.head.last, index.base.map_or(0, |base| base.end));
         let resumed = Validator::resume_under(standing, &base.config, self.options.clone());
         self.validator = Some(resumed.map_err(|source| LedgerError::Validation { number, source })?);
@@ -340,7 +355,10 @@ impl<'o, D: Disk> Again<'o, D> {
                 true => Image::stateless(validator, self.config_block),
                 false => Image::new(validator, self.config_block),
             };
-            image.write(&self.blocks, &mut hasher)?;
+            image.write_as(checkpoint.are_filed, &self.blocks, &mut hasher)?;
+            if checkpoint.are_filed {
+                self.compare_ids();
+            }
             if checkpoint.hash != <[u8; 32]>::from(hasher.0.finalize()) {
                 self.report.find(format!(
                     "the checkpoint at record {} is not what the blocks give",
@@ -353,6 +371,20 @@ impl<'o, D: Disk> Again<'o, D> {
 }
 
 impl<D: Disk> Again<'_, D> {
+    /// Compares the files of ids with the blocks, as far as the checkpoint counts on them.
+    fn compare_ids(&mut self) {
+        let Some(folder) = &self.ids else {
+            return;
+        };
+        let view = self.blocks.view();
+        let ids = &view.index.ids;
+        let compared = compare(folder, ids.len() as u64, &mut |number| ids.record(number));
+        drop(view);
+        if let Err(error) = compared {
+            self.report.find(format!("the ids of transactions: {error}"));
+        }
+    }
+
     /// Block `number` is committed: compares the state on the disk, if it is the one behind that block.
     fn compare_state(&mut self, number: u64) {
         let is_its = |state: &mut StateDisk| state.mark().is_some_and(|mark| mark.last == number);

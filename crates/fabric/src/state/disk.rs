@@ -17,15 +17,18 @@
 //! that the keys of one collection stand together, in order. A value is block and transaction (u64, little endian),
 //! whether there is a validation parameter (0 or 1), its length (u32, little endian), its bytes, and the value.
 
+mod cache;
 mod merged;
 mod places;
+mod writing;
 
 use super::expiring::{self, Due};
 use super::folder::Folder;
 use super::{Each, Entry, Key, Update, Updates};
+use cache::Cache;
 use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
 use merged::Merged;
-use places::{after, decode, encode, expiry_place, link, name, place, read_due, read_place};
+use places::{after, decode, expiry_place, link, name, place, read_due, read_place, short_place};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -35,9 +38,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
+use writing::{Gathered, Writing};
 
-/// Bytes of the database that are held in memory to be read again, at most.
-const CACHE_BYTES: u64 = 256 << 20;
+/// Bytes of the database's blocks that are held in memory to be read again, at most; keys have a cache of their own.
+const CACHE_BYTES: u64 = 128 << 20;
 /// No namespace is so long: the mark comes after all keys, and behind it the links.
 const MARK: [u8; 4] = [0xff; 4];
 /// First bytes of the index of keys that expire, after all keys and before the mark.
@@ -113,8 +117,14 @@ pub(crate) struct Disk {
     mark: Option<Mark>,
     /// A version without the index of keys that expire wrote its mark.
     lacks_expiry: bool,
-    /// Oldest first.
+    /// Blocks that are not durable in the ledger yet, oldest first.
     pending: VecDeque<Pending>,
+    /// Durable blocks before them that are not in the database yet.
+    gathered: Gathered,
+    /// Those before these, which are being written.
+    writing: Option<Writing>,
+    /// Newer than all these for every key that it has.
+    cache: Cache,
     /// Why it could not be read or written, the first time.
     failure: OnceLock<String>,
 }
@@ -252,6 +262,9 @@ impl Disk {
                 mark,
                 lacks_expiry,
                 pending: VecDeque::new(),
+                gathered: Gathered::default(),
+                writing: None,
+                cache: Cache::default(),
                 failure: OnceLock::new(),
             };
             match disk.has_all_links()? {
@@ -317,17 +330,16 @@ impl Disk {
     /// Keys that expire with block `number`.
     pub fn due(&self, number: u64) -> Vec<Due> {
         let mut due = Vec::new();
-        for (at, pending) in self.pending.iter().enumerate() {
-            for (namespace, collection, keys) in pending.updates.collections() {
-                let Some(life) = pending.updates.life(namespace, collection) else {
+        for (at, updates) in self.waiting().enumerate() {
+            for (namespace, collection, keys) in updates.collections() {
+                let Some(life) = updates.life(namespace, collection) else {
                     continue;
                 };
-                if expiring::expiry(pending.mark.last, life) != Some(number) {
-                    continue;
-                }
-                let written = keys.iter().filter(|(_, update)| update.value.is_some());
-                let newest =
-                    written.filter(|(key, _)| !self.is_pending(at + 1, (namespace, collection), key));
+                let expires = |update: &Update| {
+                    update.value.is_some() && expiring::expiry(update.version.block, life) == Some(number)
+                };
+                let keys = keys.iter().filter(|(_, update)| expires(update));
+                let newest = keys.filter(|(key, _)| !self.is_waiting(at + 1, (namespace, collection), key));
                 due.extend(newest.map(|(key, _)| Due {
                     namespace: namespace.to_owned(),
                     collection: collection.to_owned(),
@@ -350,7 +362,7 @@ impl Disk {
                 self.failed(&NO_INDEX, true);
                 return Vec::new();
             };
-            if !self.is_pending(0, (&found.namespace, &found.collection), &found.key) {
+            if !self.is_waiting(0, (&found.namespace, &found.collection), &found.key) {
                 due.push(found);
             }
         }
@@ -378,30 +390,43 @@ impl Disk {
         })
     }
 
-    /// Whether a block that is not in the database yet, from the one at place `from` on, changes a key.
-    fn is_pending(&self, from: usize, (namespace, collection): (&str, &str), key: &Key) -> bool {
-        let mut pending = self.pending.iter().skip(from);
-        pending.any(|pending| pending.updates.get(namespace, collection, key).is_some())
+    /// Updates that are not in the database yet, oldest first.
+    fn waiting(&self) -> impl DoubleEndedIterator<Item = &Updates> {
+        let writing = self.writing.as_ref().map(|writing| &*writing.updates);
+        let pending = self.pending.iter().map(|pending| &pending.updates);
+        writing
+            .into_iter()
+            .chain(std::iter::once(&self.gathered.updates))
+            .chain(pending)
+    }
+
+    /// Returns true if updates that are not in the database yet, but for the `from` oldest parts of them, change a key.
+    fn is_waiting(&self, from: usize, (namespace, collection): (&str, &str), key: &Key) -> bool {
+        let mut waiting = self.waiting().skip(from);
+        waiting.any(|updates| updates.get(namespace, collection, key).is_some())
     }
 
     /// What there is under a key.
     pub fn get(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<Entry> {
-        let mut pending = self.pending.iter().rev();
-        if let Some(update) = pending.find_map(|pending| pending.updates.get(namespace, collection, key)) {
-            return entry_of(update);
+        let place = short_place(namespace, collection, key);
+        if let Some(known) = self.cache.get(&place) {
+            return known;
         }
-        let place = place(namespace, collection, key);
-        if place.len() > PLACE_BYTES_MAX {
-            return None;
-        }
-        match guarded(|| self.keys.get(place)) {
-            Ok(None) => None,
-            Ok(Some(bytes)) => self.decode(&bytes),
-            Err(error) => {
-                self.fail(&error);
-                None
-            }
-        }
+        let mut waiting = self.waiting().rev();
+        let entry = match waiting.find_map(|updates| updates.get(namespace, collection, key)) {
+            Some(update) => entry_of(update),
+            None if place.len() > PLACE_BYTES_MAX => return None,
+            None => match guarded(|| self.keys.get(place.as_slice())) {
+                Ok(None) => None,
+                Ok(Some(bytes)) => Some(self.decode(&bytes)?),
+                Err(error) => {
+                    self.fail(&error);
+                    return None;
+                }
+            },
+        };
+        self.cache.put(&place, entry.clone());
+        entry
     }
 
     fn decode(&self, bytes: &[u8]) -> Option<Entry> {
@@ -421,8 +446,10 @@ impl Disk {
         end: &'a [u8],
     ) -> impl Iterator<Item = (Cow<'a, [u8]>, Entry)> + use<'a> {
         let mut changed: BTreeMap<&[u8], &Update> = BTreeMap::new();
-        let spaces = self.pending.iter();
-        for space in spaces.filter_map(|pending| pending.updates.namespaces.get(namespace)) {
+        for space in self
+            .waiting()
+            .filter_map(|updates| updates.namespaces.get(namespace))
+        {
             let Some(keys) = space.keys(collection) else {
                 continue;
             };
@@ -443,10 +470,15 @@ impl Disk {
         }
     }
 
-    /// Namespaces and collections (empty: public keys) of which the database has keys, in its order: by the lengths of
-    /// the names, then by the names.
+    /// Namespaces and collections (empty: public keys) that have keys, in no order, some twice. Those whose last keys
+    /// are deleted by blocks that are not in the database yet are among them.
     pub fn spaces(&self) -> Vec<(String, String)> {
-        let mut spaces = Vec::new();
+        let written = |keys: &super::Changes| keys.values().any(|update| update.value.is_some());
+        let waiting = self.waiting().flat_map(Updates::collections);
+        let waiting = waiting.filter(|(_, _, keys)| written(keys));
+        let mut spaces: Vec<_> = waiting
+            .map(|(namespace, collection, _)| (namespace.to_owned(), collection.to_owned()))
+            .collect();
         let mut from = vec![0];
         while let Some((space, head)) = self.first_space(&from) {
             from = after(&head);
@@ -501,112 +533,97 @@ impl Disk {
     /// Block `mark` does this.
     pub fn apply(&mut self, mark: Mark, updates: Updates) {
         if self.mark.is_none_or(|kept| kept.last < mark.last) {
+            for (namespace, collection, keys) in updates.collections() {
+                for (key, update) in keys {
+                    self.cache
+                        .put(&short_place(namespace, collection, key), entry_of(update));
+                }
+            }
             self.pending.push_back(Pending { mark, updates });
         }
     }
 
-    /// Writes what the first `durable` blocks do, unless it is only looked at.
+    /// Writes what the first `durable` blocks do, unless it is only looked at, and waits for that.
     pub fn settle(&mut self, durable: u64) -> Result<(), String> {
+        self.gather(durable);
+        while !self.looked_at && (self.writing.is_some() || self.gathered.mark.is_some()) {
+            self.end_writing()?;
+            self.begin_writing()?;
+        }
+        Ok(())
+    }
+
+    /// Takes what the first `durable` blocks do from those that wait, and goes on with writing: when enough is
+    /// gathered, or where `soon`, on another thread.
+    pub fn settle_behind(&mut self, durable: u64, soon: bool) -> Result<(), String> {
+        self.gather(durable);
         if self.looked_at {
             return Ok(());
         }
-        let count = self
+        let is_due = soon || self.gathered.is_full();
+        match &self.writing {
+            Some(writing) if !writing.is_over() && !self.gathered.is_full() => return Ok(()),
+            Some(_) => self.end_writing()?,
+            None => {}
+        }
+        match is_due {
+            true => self.begin_writing(),
+            false => Ok(()),
+        }
+    }
+
+    fn gather(&mut self, durable: u64) {
+        while self
             .pending
-            .iter()
-            .take_while(|pending| pending.mark.last < durable)
-            .count();
-        let settled = self.pending.iter().take(count);
-        let Some(mark) = settled.clone().next_back().map(|pending| pending.mark) else {
+            .front()
+            .is_some_and(|pending| pending.mark.last < durable)
+            && let Some(pending) = self.pending.pop_front()
+        {
+            self.gathered.add(pending.mark, pending.updates);
+        }
+    }
+
+    fn begin_writing(&mut self) -> Result<(), String> {
+        let Some(mark) = self.gathered.mark else {
             return Ok(());
         };
-        // Of what a batch does to one key, nothing says which was last.
-        let mut places = BTreeMap::new();
-        for updates in settled.map(|pending| &pending.updates) {
-            for (namespace, collection, keys) in updates.collections() {
-                let life = updates.life(namespace, collection);
-                let keys = keys.iter();
-                places.extend(keys.map(|(key, update)| (place(namespace, collection, key), (update, life))));
-            }
-        }
-        let written = guarded(|| {
-            let mut batch = self.database.batch();
-            for (place, (update, life)) in places {
-                if let Some(life) = life {
-                    self.reschedule(&mut batch, &place, update, life)?;
-                }
-                match entry_of(update) {
-                    Some(entry) => batch.insert(&self.keys, place, encode(&entry)),
-                    None => batch.remove(&self.keys, place),
-                }
-            }
-            batch.insert(&self.keys, MARK, mark.encode());
-            let before = self.mark.map_or(NO_BLOCK, |mark| mark.last);
-            batch.insert(&self.keys, link(mark.last), before.to_be_bytes());
-            let forgotten = |last: u64| last.saturating_sub(LINKS);
-            for last in forgotten(self.mark.map_or(0, |mark| mark.last))..forgotten(mark.last) {
-                batch.remove(&self.keys, link(last));
-            }
-            batch.commit()
-        });
-        if let Err(error) = written {
-            self.fail(&error);
-            // It is as it was before, or after: a restart will see. fjall names the cause only once.
-            let folder = self.folder.0.display();
-            return Err(format!(
-                "writing the state in {folder}: {error}; if that comes again after a restart, remove the folder: it is \
-                 made again from the ledger"
-            ));
-        }
-        self.mark = Some(mark);
-        self.pending.drain(..count);
+        let gathered = std::mem::take(&mut self.gathered);
+        let begun = Writing::begin((&self.database, &self.keys), (self.mark, mark), gathered.updates);
+        self.writing = Some(begun.map_err(|error| self.not_written(&error))?);
         Ok(())
+    }
+
+    fn end_writing(&mut self) -> Result<(), String> {
+        if let Some(writing) = self.writing.take() {
+            let written = writing.end();
+            self.mark = Some(written.map_err(|error| self.not_written(&error))?);
+        }
+        Ok(())
+    }
+
+    /// After this the database is as it was before, or after: a restart will see. fjall names the cause only once.
+    fn not_written(&self, error: &fjall::Error) -> String {
+        self.fail(error);
+        let folder = self.folder.0.display();
+        format!(
+            "writing the state in {folder}: {error}; if that comes again after a restart, remove the folder: it is \
+             made again from the ledger"
+        )
     }
 
     /// Writes keys without a mark: what is there is no state before it has one.
     pub fn load(&self, updates: &Updates) -> Result<(), String> {
         let written = guarded(|| {
             let mut batch = self.database.batch();
-            for (namespace, collection, keys) in updates.collections() {
-                let life = updates.life(namespace, collection);
-                for (key, update) in keys {
-                    let Some(entry) = entry_of(update) else {
-                        continue;
-                    };
-                    let place = place(namespace, collection, key);
-                    if let Some(life) = life {
-                        self.reschedule(&mut batch, &place, update, life)?;
-                    }
-                    batch.insert(&self.keys, place, encode(&entry));
-                }
-            }
+            writing::put(&mut batch, &self.keys, updates)?;
             batch.commit()
         });
+        // What was looked for before is not what is there now.
+        self.cache.clear();
         written.map_err(|error| {
             self.fail(&error);
             format!("writing the state in {}: {error}", self.folder.0.display())
         })
-    }
-
-    /// Moves a key of a collection that expires from the block that removed it before to the one that does now.
-    fn reschedule(
-        &self,
-        batch: &mut fjall::OwnedWriteBatch,
-        place: &[u8],
-        update: &Update,
-        life: u64,
-    ) -> Result<(), fjall::Error> {
-        if let Some(bytes) = self.keys.get(place)? {
-            let before = decode(&bytes).ok_or(fjall::Error::Unrecoverable)?;
-            if let Some(block) = expiring::expiry(before.version.block, life) {
-                batch.remove(&self.keys, expiry_place(block, place));
-            }
-        }
-        if update.value.is_some()
-            && let Some(block) = expiring::expiry(update.version.block, life)
-        {
-            batch.insert(&self.keys, expiry_place(block, place), life.to_le_bytes());
-        }
-        Ok(())
     }
 
     /// Makes what was written so far outlast a power cut; for another thread.
@@ -618,8 +635,7 @@ impl Disk {
     /// Calls `each` with all keys, public ones and those of collections.
     pub fn each(&self, each: &mut Each<'_>) {
         let mut changed = BTreeMap::new();
-        let pending = self.pending.iter();
-        for (namespace, collection, keys) in pending.flat_map(|pending| pending.updates.collections()) {
+        for (namespace, collection, keys) in self.waiting().flat_map(Updates::collections) {
             changed.extend(
                 keys.iter()
                     .map(|(key, update)| (place(namespace, collection, key), entry_of(update))),
@@ -668,8 +684,7 @@ impl Disk {
             }
         };
         let mut changed = BTreeMap::new();
-        let pending = self.pending.iter();
-        for (namespace, collection, keys) in pending.flat_map(|pending| pending.updates.collections()) {
+        for (namespace, collection, keys) in self.waiting().flat_map(Updates::collections) {
             let keys = keys.iter();
             changed.extend(
                 keys.map(|(key, update)| (place(namespace, collection, key), update.value.is_some())),

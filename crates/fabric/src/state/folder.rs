@@ -1,5 +1,6 @@
 //! The folder of a state on the disk: whether it is one, and whether what is in it may be believed.
 
+use crate::ledger::IdsAt;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -55,6 +56,7 @@ impl Folder {
             _ => Ok(()),
         };
         gone(fs::remove_dir_all(self.database()))?;
+        gone(fs::remove_dir_all(IdsAt::folder(&self.0)))?;
         gone(fs::remove_file(self.opening()))?;
         gone(fs::remove_file(self.damaged()))
     }

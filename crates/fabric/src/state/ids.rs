@@ -22,6 +22,8 @@ pub trait KnownIds: Send + Sync {
     fn know(&self, ids: &[Option<&TxId>], known: &mut [bool]);
     /// How many blocks are durable.
     fn durable(&self) -> u64;
+    /// Reason why some id could not be looked for, the first time that happened.
+    fn failure(&self) -> Option<String>;
 }
 
 #[derive(Default)]
@@ -125,6 +127,22 @@ impl TxIds {
         }
     }
 
+    /// Returns whether all ids that were asked for could be looked for.
+    ///
+    /// # Errors
+    /// The reason why not. It does not get better before the ledger is opened again.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self.ledger.as_ref().and_then(|ledger| ledger.failure()) {
+            Some(what) => Err(what),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets those that are kept here; the ledger has them.
+    pub(crate) fn forget(&mut self) {
+        (self.recent, self.older) = Default::default();
+    }
+
     /// How many are kept here.
     pub fn len(&self) -> usize {
         self.recent.len() + self.older.len()
@@ -158,6 +176,10 @@ mod tests {
 
         fn durable(&self) -> u64 {
             self.0.load(Ordering::Relaxed)
+        }
+
+        fn failure(&self) -> Option<String> {
+            None
         }
     }
 

@@ -66,7 +66,10 @@ impl Data {
     /// The blocks, and the state if it is wanted.
     pub fn look_at(&self, state: Option<&StateStore>) -> Result<Look<FsDisk>, LedgerError> {
         let disk = FsDisk::look_at(&self.data, &ledger::KIND)?;
-        Look::open(disk, &self.options(), state)
+        match state {
+            None => Look::open_without_state(disk, &self.options(), &self.state_folder()),
+            state => Look::open(disk, &self.options(), state),
+        }
     }
 
     /// The blocks.

@@ -106,6 +106,9 @@ struct Udp {
     /// Take the papers' packets instead, which are not protected against anybody.
     #[arg(long, requires = "udp_listen", conflicts_with = "udp_key")]
     udp_paper: bool,
+    /// The papers' configuration (fabric_machine.yaml), whose identities the packets may name without telling them.
+    #[arg(long, value_name = "FILE", requires = "udp_paper")]
+    udp_paper_identities: Option<PathBuf>,
     /// Source that no share of Deliver's limits binds, and whose papers' packets are believed; may be given more than
     /// once [default: 127.0.0.0/8 ::1/128]
     #[arg(long, value_name = "ADDR")]
@@ -147,6 +150,7 @@ impl Serve {
         section.set_some("udp_listen", self.udp.udp_listen);
         section.set_some("udp_key", self.udp.udp_key);
         section.set_some("udp_paper", self.udp.udp_paper.then_some(true));
+        section.set_some("udp_paper_identities", self.udp.udp_paper_identities);
         section.set_some("trusted_sources", given(self.udp.trusted_sources));
         section.set_some("genesis", self.genesis);
         section.set_some("listen", self.listen);

@@ -8,7 +8,7 @@ use lineside_fabric::audit::{Against, Audited, Compared, Ours, audit, compare_sn
 use lineside_fabric::ledger::{LedgerError, Look, validator_at, validator_from};
 use lineside_fabric::peer_ledger::PeerLedger;
 use lineside_fabric::snapshot::{Folder, Head, SIGNABLE, check};
-use lineside_fabric_replica::ledger::KIND;
+use lineside_fabric_replica::ledger::{KIND, state_folder};
 use lineside_journal::FsDisk;
 use lineside_util::hex::to_hex;
 use serde_json::json;
@@ -78,7 +78,7 @@ pub fn verify_peer(arguments: &VerifyPeer, as_json: bool) -> anyhow::Result<()> 
 
 fn look_at(arguments: &VerifyPeer, data: &Path) -> anyhow::Result<Look<FsDisk>> {
     let disk = FsDisk::look_at(data, &KIND)?;
-    let look = Look::open(disk, &options_with(arguments.threads), None);
+    let look = Look::open_without_state(disk, &options_with(arguments.threads), &state_folder(data));
     look.with_context(|| format!("reading the ledger in {}", data.display()))
 }
 

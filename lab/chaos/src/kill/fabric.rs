@@ -8,7 +8,7 @@ use crate::service::Service;
 use crate::{Report, Scene};
 use anyhow::{Context, ensure};
 use lineside_fabric::block::Block;
-use lineside_fabric::proto::Arena;
+use lineside_fabric::proto::{self, Arena};
 use lineside_fabric_grpc::client::{Options, Service as Deliver};
 use lineside_fabric_grpc::{Follower, Signer};
 use lineside_fabric_maker::{Made, Workload};
@@ -26,6 +26,8 @@ const FAULTY: usize = 100;
 const PACE: Duration = Duration::from_millis(5);
 /// Time for which the client waits for a block before it looks whether the load is over.
 const LOOK: Duration = Duration::from_millis(100);
+/// Transactions that the ledger is asked for by their ids.
+const IDS: usize = 20;
 /// Keys that `lineside fabric state` lists at most.
 const KEYS_MAX: &str = "1000000";
 
@@ -149,6 +151,7 @@ fn difference(made: &Made, received: &[u8]) -> Option<String> {
 fn compare(scene: &Scene, channel: &Channel, killed: &Service, report: &mut Report) -> anyhow::Result<()> {
     let (is_right, said) = killed.command(&["fabric", "verify-ledger", "--data", "data"])?;
     ensure!(is_right, "`lineside fabric verify-ledger`: {said}");
+    ids(channel, killed, report)?;
     let mut twin = channel.replica(scene, "state = \"memory\"\n")?;
     let server = twin.start(None)?;
     channel::wait_for(&server, channel.height(), PATIENCE)?;
@@ -166,6 +169,39 @@ fn compare(scene: &Scene, channel: &Channel, killed: &Service, report: &mut Repo
         expected.len()
     );
     Ok(())
+}
+
+/// Asks the ledger for the first transaction of some blocks: it has to be there, with its code.
+fn ids(channel: &Channel, killed: &Service, report: &mut Report) -> anyhow::Result<()> {
+    let step = (channel.blocks.len() / IDS).max(1);
+    for block in channel.blocks.iter().step_by(step) {
+        let Some(id) = first_id(&block.bytes) else {
+            continue;
+        };
+        let (is_there, said) = killed.command(&["fabric", "--json", "tx", &id, "--data", "data"])?;
+        ensure!(is_there, "transaction {id} of block {}: {said}", block.number);
+        let found: Value = serde_json::from_str(said.trim()).with_context(|| said.clone())?;
+        report.count("ids", 1);
+        // An id that comes again is that of its first block.
+        let number = found["block"].as_u64().context("a transaction without a block")?;
+        if number > block.number {
+            report.fault(format!(
+                "transaction {id} is in block {}, not {number}",
+                block.number
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The id of a block's first transaction.
+fn first_id(block: &[u8]) -> Option<String> {
+    let arena = Arena::new();
+    let block = Block::read(block, &arena).ok()?;
+    let envelope: proto::Envelope<'_> = proto::decode(block.transactions.first()?, &arena).ok()?;
+    let payload: proto::Payload<'_> = proto::decode(envelope.payload, &arena).ok()?;
+    let header: proto::ChannelHeader<'_> = proto::decode(payload.header?.channel_header, &arena).ok()?;
+    (!header.tx_id.is_empty()).then(|| header.tx_id.to_owned())
 }
 
 /// Returns the keys of the chaincode with values and versions, a line for each.

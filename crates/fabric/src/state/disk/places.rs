@@ -1,5 +1,6 @@
 //! Bytes of the database: places of keys, of links and of the index of keys that expire, and values.
 
+use super::cache::Place;
 use super::{EXPIRY, EXPIRY_BYTES, HEAD_BYTES, MARK};
 use crate::state::{Due, Entry, Height, Key};
 
@@ -33,7 +34,12 @@ pub(super) fn read_place(place: &[u8]) -> Option<(&str, &str, &[u8])> {
 
 /// Place of a key.
 pub(super) fn place(namespace: &str, collection: &str, key: &[u8]) -> Vec<u8> {
-    let mut place = Vec::with_capacity(HEAD_BYTES + namespace.len() + collection.len() + key.len());
+    short_place(namespace, collection, key).into_vec()
+}
+
+/// Place of a key, on the stack where it is short.
+pub(super) fn short_place(namespace: &str, collection: &str, key: &[u8]) -> Place {
+    let mut place = Place::with_capacity(HEAD_BYTES + namespace.len() + collection.len() + key.len());
     for name in [namespace, collection] {
         place.extend_from_slice(&(name.len() as u32).to_be_bytes());
         place.extend_from_slice(name.as_bytes());

@@ -139,8 +139,11 @@ fn it_is_as_one_in_memory() {
             memory.apply(Mark::of(number), next.clone());
             blocks.push(next);
             if random.index(3) == 0 {
-                disk.settle(number + 1 - random.index(4).min(number as usize) as u64)
-                    .unwrap();
+                let durable = number + 1 - random.index(4).min(number as usize) as u64;
+                match random.index(4) {
+                    0 => disk.settle(durable).unwrap(),
+                    often => disk.settle_behind(durable, often == 1).unwrap(),
+                }
             }
             if random.index(8) == 0 {
                 drop(disk);

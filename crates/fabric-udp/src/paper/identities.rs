@@ -1,0 +1,204 @@
+//! Identities from the file in which the papers' published code has them (`fabric_machine.yaml`).
+//!
+//! An identity's number is its role's place in `Roles`, 16 times its organisation's place in `Organizations`, and 256
+//! times its place among those of its organisation and role. An identity is a `SerializedIdentity` of the
+//! organisation's name and the certificate's file. Everything else in the file is passed over.
+
+use super::yaml::{Node, parse};
+use lineside_fabric::proto::wire;
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+/// Roles in the order of the published code, where the file names none.
+const ROLES: [&str; 4] = ["admin", "orderer", "peer", "client"];
+/// Number of roles and of organisations that an identity's number has room for.
+const PLACES: usize = 16;
+/// Number of identities of one organisation and role.
+const USERS: usize = 256;
+/// Number by which the published code names an identity that it does not know.
+const UNKNOWN: u16 = u16::MAX;
+
+/// An identity and its number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Numbered {
+    /// The number by which packets name it.
+    pub id: u16,
+    /// A `SerializedIdentity`.
+    pub identity: Vec<u8>,
+}
+
+/// Reads the file and all certificates that it names; a relative path begins at the file's folder.
+///
+/// # Errors
+/// A file that cannot be read, or is not in this form; the text names it.
+pub fn read(file: &Path) -> io::Result<Vec<Numbered>> {
+    let named =
+        |error: io::Error, path: &Path| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| named(error, file))?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let read = |path: &str| {
+        let path = folder.join(path);
+        std::fs::read(&path).map_err(|error| named(error, &path))
+    };
+    let wrong = |what| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", file.display()));
+    let certificates = certificates(&text).map_err(wrong)?;
+    let numbered = certificates.into_iter().map(|of| {
+        let mut identity = Vec::new();
+        wire::put_bytes(&mut identity, 1, of.organisation.as_bytes());
+        wire::put_bytes(&mut identity, 2, &read(&of.path)?);
+        Ok(Numbered { id: of.id, identity })
+    });
+    numbered.collect()
+}
+
+/// A certificate that the file names.
+#[derive(PartialEq, Eq, Debug)]
+struct Certificate {
+    id: u16,
+    organisation: String,
+    path: String,
+}
+
+fn certificates(text: &str) -> Result<Vec<Certificate>, String> {
+    let root = parse(text)?;
+    let roles: Vec<&str> = match root.get("Roles") {
+        Some(roles) => roles.list().iter().filter_map(Node::text).collect(),
+        None => ROLES.to_vec(),
+    };
+    let organisations = root.get("Organizations").map_or(&[][..], Node::list);
+    if organisations.is_empty() {
+        return Err("it names no organisation under `Organizations`".to_owned());
+    }
+    if roles.len() > PLACES || organisations.len() > PLACES {
+        return Err(format!("it has more than {PLACES} roles or organisations"));
+    }
+    let mut all = Vec::new();
+    for (place, of) in organisations.iter().enumerate() {
+        let name = text_of(of, "name")?;
+        let mut users = [0; PLACES];
+        for certificate in of.get("certs").map_or(&[][..], Node::list) {
+            let (role, path) = (text_of(certificate, "role")?, text_of(certificate, "cert")?);
+            let found = roles.iter().position(|known| *known == role);
+            let role_place = found.ok_or_else(|| format!("{name}: `Roles` has no role {role}"))?;
+            let user = users[role_place];
+            if user >= USERS {
+                return Err(format!(
+                    "{name} has more than {USERS} identities of the role {role}"
+                ));
+            }
+            users[role_place] += 1;
+            let id = (role_place + (place << 4) + (user << 8)) as u16;
+            if id == UNKNOWN {
+                return Err(format!("{name}: the number {UNKNOWN} means an unknown identity"));
+            }
+            all.push(Certificate {
+                id,
+                organisation: name.to_owned(),
+                path: path.to_owned(),
+            });
+        }
+    }
+    Ok(all)
+}
+
+fn text_of<'n>(node: &'n Node, key: &str) -> Result<&'n str, String> {
+    node.get(key).and_then(Node::text).ok_or_else(|| {
+        let mut what = format!("`{key}` is missing");
+        if let Some(name) = node.get("name").and_then(Node::text) {
+            let _ = write!(what, " in {name}");
+        }
+        what
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "\
+# This file contains configuration.
+Hardware:
+  pcieResourceFile: /sys/devices/pci0000:00/resource2
+  protocol:
+    address: \"192.55.0.54:49656\"   # of the card
+    orderers:
+    - orderer.example.com
+Roles:
+- admin
+- orderer
+- peer
+- client
+
+Organizations:
+- name: OrdererMSP
+  certs:
+  - role: orderer
+    cert: orderer.pem
+- name: Org1MSP
+  certs:
+  - role: admin
+    cert: 'admin #1.pem'
+  - role: peer
+    cert: /etc/peer0.pem
+  - role: peer
+    cert: peer1.pem
+Chaincodes:
+- name: comp1
+  policy: (Org1MSP.admin AND (Org2MSP.peer OR Org3MSP.member))
+";
+
+    /// The numbers are those that the published code gives: role + (organisation << 4) + (user << 8).
+    #[test]
+    fn numbers_are_those_of_the_published_code() {
+        let found = certificates(FILE).unwrap();
+        let found: Vec<_> = found
+            .iter()
+            .map(|of| (of.id, of.organisation.as_str(), of.path.as_str()))
+            .collect();
+        let expected = [
+            (0x001, "OrdererMSP", "orderer.pem"),
+            (0x010, "Org1MSP", "admin #1.pem"),
+            (0x012, "Org1MSP", "/etc/peer0.pem"),
+            (0x112, "Org1MSP", "peer1.pem"),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn certificates_are_read_beside_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("fabric_machine.yaml");
+        let text =
+            "Organizations:\n  - name: Org1MSP\n    certs:\n      - role: client\n        cert: user.pem\n";
+        std::fs::write(&file, text).unwrap();
+        let missing = read(&file).unwrap_err().to_string();
+        assert!(missing.contains("user.pem"), "{missing}");
+        std::fs::write(folder.path().join("user.pem"), "PEM").unwrap();
+        let identity = b"\x0a\x07Org1MSP\x12\x03PEM".to_vec();
+        assert_eq!(read(&file).unwrap(), [Numbered { id: 3, identity }]);
+    }
+
+    #[test]
+    fn what_is_in_another_form_is_refused_and_named() {
+        let many = format!("Organizations:\n{}", "- name: x\n".repeat(17));
+        for (text, what) in [
+            ("", "no organisation"),
+            ("Organizations: {}", "line 1"),
+            ("Organizations:\n- certs:\n", "`name` is missing"),
+            (
+                "Organizations:\n- name: A\n  certs:\n  - role: king\n    cert: x\n",
+                "no role king",
+            ),
+            (
+                "Organizations:\n- name: A\n  certs:\n  - role: peer\n",
+                "`cert` is missing",
+            ),
+            ("Organizations:\n\t- name: A\n", "line 2"),
+            (&many, "more than 16"),
+        ] {
+            let refused = certificates(text).unwrap_err();
+            assert!(refused.contains(what), "{text:?}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Ids and codes in files of a folder, and in memory the newest ids and a filter for each file of older ones.
+//!
+//! All of it follows from the ledger. The checkpoint says how many transactions it covers; what the files have
+//! beyond them is not believed when the folder is opened, and comes again with the blocks after the checkpoint. Files
+//! are durable before the checkpoint that counts on them is written.
+//!
+//! An id is looked for by a keyed hash of it: in the filter of each run, in the newest ids, and where a filter says
+//! that it may be there, in that run's file; then the id itself is compared. So a new id costs some lines of memory,
+//! and hardly ever a read of a file.
+
+use super::log::{Log, Sum, Tail, damaged};
+use super::run::{self, Run};
+use super::{NO_ID, Record};
+use hashbrown::HashTable;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Transactions whose ids are in memory, before they are written as a run; twice as many while that is done.
+const RECENT: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
+/// Runs of one size that become one run.
+const FAN: usize = 4;
+
+/// Ids of the newest transactions.
+#[derive(Debug)]
+struct Recent {
+    /// Number of the first transaction.
+    first: u32,
+    ids: Vec<[u8; 32]>,
+    /// Hash and number of each id that was not there before.
+    table: HashTable<(u64, u32)>,
+}
+
+impl Recent {
+    fn new(first: u32) -> Self {
+        Self {
+            first,
+            ids: Vec::with_capacity(RECENT + RECENT / 8),
+            table: HashTable::with_capacity(RECENT + RECENT / 8),
+        }
+    }
+
+    fn find(&self, hash: u64, id: &[u8; 32]) -> Option<u32> {
+        let is = |(found, number): &(u64, u32)| {
+            *found == hash && self.ids.get((number - self.first) as usize) == Some(id)
+        };
+        self.table.find(hash, is).map(|(_, number)| *number)
+    }
+
+    fn push(&mut self, hash: u64, id: [u8; 32]) {
+        if id != NO_ID && self.find(hash, &id).is_none() {
+            let number = self.first + self.ids.len() as u32;
+            self.table.insert_unique(hash, (hash, number), |(hash, _)| *hash);
+        }
+        self.ids.push(id);
+    }
+
+    fn end(&self) -> u32 {
+        self.first + self.ids.len() as u32
+    }
+}
+
+/// Runs after another one was written.
+struct Built {
+    runs: Vec<Arc<Run>>,
+    /// Those whose transactions are in others now, the new one among them.
+    merged: Vec<Arc<Run>>,
+}
+
+/// Runs that are written on another thread.
+type Building = JoinHandle<io::Result<Built>>;
+
+/// Ids and codes in a folder that this process writes.
+#[derive(Debug)]
+pub(crate) struct DiskIds {
+    folder: PathBuf,
+    log: Log,
+    /// Oldest first.
+    runs: Vec<Arc<Run>>,
+    /// Ids that become a run.
+    frozen: Option<Arc<Recent>>,
+    building: Option<Building>,
+    recent: Recent,
+    failure: OnceLock<String>,
+}
+
+impl Drop for DiskIds {
+    fn drop(&mut self) {
+        if let Some(building) = self.building.take() {
+            let _ = building.join();
+        }
+    }
+}
+
+fn marker(folder: &Path) -> PathBuf {
+    folder.join("damaged")
+}
+
+impl DiskIds {
+    /// Makes an empty one, whatever the folder has.
+    pub fn create(folder: &Path) -> io::Result<Self> {
+        match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => fs::create_dir_all(folder)?,
+        }
+        Ok(Self::with(folder, Log::create(folder)?, Vec::new()))
+    }
+
+    /// Opens one that has at least the `transactions` of a checkpoint, which has their `tail`; and which runs had to be
+    /// made again. Errors name the file.
+    pub fn open(folder: &Path, transactions: u64, tail: Tail) -> io::Result<(Self, Vec<String>)> {
+        if let Ok(why) = fs::read_to_string(marker(folder)) {
+            return Err(io::Error::new(ErrorKind::InvalidData, why));
+        }
+        let log = Log::open(folder, transactions, tail, true)?;
+        let (runs, remade) = runs(folder, transactions, log.seed)?;
+        let covered = runs.last().map_or(0, |run| run.first + run.span);
+        let mut ids = Self::with(folder, log, runs);
+        let seed = ids.log.seed;
+        let mut next = covered as usize;
+        while next < ids.log.len() {
+            let mut newest = Vec::new();
+            ids.log.each(next..next + RECENT, &mut |_, (id, _)| {
+                newest.push(id);
+                Ok(())
+            })?;
+            next += RECENT;
+            for id in newest {
+                ids.recent.push(xxh3_64_with_seed(&id, seed), id);
+                ids.freeze_if_full()?;
+            }
+        }
+        Ok((ids, remade))
+    }
+
+    fn with(folder: &Path, log: Log, runs: Vec<Arc<Run>>) -> Self {
+        let covered = runs.last().map_or(0, |run| run.first + run.span);
+        Self {
+            folder: folder.to_owned(),
+            log,
+            runs,
+            frozen: None,
+            building: None,
+            recent: Recent::new(covered),
+            failure: OnceLock::new(),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.log.len()
+    }
+
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+
+    /// The sum of the records of that many whole pages, which are written.
+    pub fn sum_after(&self, pages: u64) -> io::Result<Sum> {
+        self.log.sum_after(pages).inspect_err(|error| self.fail(error))
+    }
+
+    /// Notes the first failure; after damage the next process that opens the folder makes it again.
+    pub fn fail(&self, error: &io::Error) {
+        let what = format!("the ids of transactions: {error}");
+        if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) {
+            let _ = fs::write(marker(&self.folder), &what);
+        }
+        self.failure.get_or_init(|| what);
+    }
+
+    pub fn push(&mut self, id: [u8; 32], code: u8) {
+        let hash = xxh3_64_with_seed(&id, self.log.seed);
+        let pushed = self.log.push(&id, code);
+        self.recent.push(hash, id);
+        let pushed = pushed.and_then(|()| self.freeze_if_full());
+        if let Err(error) = pushed {
+            self.fail(&error);
+        }
+    }
+
+    /// Gives the newest ids to a thread that writes them as a run, once there are enough.
+    fn freeze_if_full(&mut self) -> io::Result<()> {
+        if self.building.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.end_building()?;
+        }
+        if self.recent.ids.len() < RECENT || self.failure.get().is_some() {
+            return Ok(());
+        }
+        self.end_building()?;
+        // A run's records are durable before it is.
+        self.log.write()?;
+        let file = self.log.file()?;
+        let next = Recent::new(self.recent.end());
+        let frozen = Arc::new(std::mem::replace(&mut self.recent, next));
+        self.frozen = Some(frozen.clone());
+        let (folder, seed, mut runs) = (self.folder.clone(), self.log.seed, self.runs.clone());
+        let build = move || {
+            file.sync_data()?;
+            let entries = frozen.table.iter().copied().collect();
+            let place = (frozen.first, frozen.ids.len() as u32);
+            runs.push(run::build((&folder, seed), place, entries)?);
+            let mut gone = Vec::new();
+            while let Some(from) = mergeable(&runs) {
+                let merged = run::merge((&folder, seed), &runs[from..])?;
+                gone.extend(runs.drain(from..));
+                runs.push(merged);
+            }
+            Ok(Built { runs, merged: gone })
+        };
+        self.building = Some(std::thread::Builder::new().name("ids".into()).spawn(build)?);
+        Ok(())
+    }
+
+    /// Waits for the thread that writes runs.
+    fn end_building(&mut self) -> io::Result<()> {
+        let Some(building) = self.building.take() else {
+            return Ok(());
+        };
+        let ended = building.join();
+        let built = ended.unwrap_or_else(|_| Err(io::Error::other("the thread that writes runs ended")))?;
+        built.merged.iter().for_each(|run| run.remove());
+        self.runs = built.runs;
+        self.frozen = None;
+        Ok(())
+    }
+
+    /// Writes all whole pages, and returns what makes them durable; for another thread.
+    pub fn sync(&mut self) -> io::Result<impl FnOnce() -> io::Result<()> + Send + use<>> {
+        self.log.write()?;
+        let (file, folder) = (self.log.file()?, fs::File::open(&self.folder)?);
+        Ok(move || {
+            file.sync_data()?;
+            folder.sync_all()
+        })
+    }
+
+    pub fn find(&self, id: &[u8; 32]) -> Option<u32> {
+        let hash = xxh3_64_with_seed(id, self.log.seed);
+        let is = |number| {
+            Ok(self
+                .log
+                .record(number as usize)?
+                .is_some_and(|(found, _)| found == *id))
+        };
+        for run in self.runs.iter().filter(|run| run.may_have(hash)) {
+            match run.find(hash, is) {
+                Ok(None) => {}
+                Ok(found) => return found,
+                Err(error) => {
+                    self.fail(&error);
+                    return None;
+                }
+            }
+        }
+        let frozen = self.frozen.as_ref().and_then(|frozen| frozen.find(hash, id));
+        frozen.or_else(|| self.recent.find(hash, id))
+    }
+
+    pub fn record(&self, number: usize) -> Option<Record> {
+        self.log.record(number).unwrap_or_else(|error| {
+            self.fail(&error);
+            None
+        })
+    }
+}
+
+/// The place from which on the newest runs become one: [`FAN`] of about one size.
+fn mergeable(runs: &[Arc<Run>]) -> Option<usize> {
+    let level = |run: &Arc<Run>| (run.span as usize / RECENT).max(1).ilog(FAN);
+    let from = runs.len().checked_sub(FAN)?;
+    let newest = runs.get(from..)?;
+    let of = level(newest.last()?);
+    newest.iter().all(|run| level(run) == of).then_some(from)
+}
+
+/// The runs in a folder of the first `transactions`, each going on where the one before it ends, and what is wrong with
+/// those that are damaged. All other files of runs are removed.
+fn runs(folder: &Path, transactions: u64, seed: u64) -> io::Result<(Vec<Arc<Run>>, Vec<String>)> {
+    let (mut found, mut remade) = (Vec::new(), Vec::new());
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let name = name.to_str().unwrap_or_default();
+        match Run::of_name(name) {
+            Some((first, span)) if u64::from(first) + u64::from(span) <= transactions => {
+                found.push((first, std::cmp::Reverse(span)));
+            }
+            _ if name.starts_with("run-") => fs::remove_file(folder.join(name))?,
+            _ => {}
+        }
+    }
+    found.sort_unstable();
+    let mut runs: Vec<Arc<Run>> = Vec::new();
+    for (first, std::cmp::Reverse(span)) in found {
+        let covered = runs.last().map_or(0, |run| run.first + run.span);
+        let opened = match first == covered {
+            true => Run::open(folder, first, span, seed),
+            // Part of a larger one, or after one that is missing.
+            false if first < covered => Err(ErrorKind::AlreadyExists.into()),
+            false => Err(damaged(
+                folder,
+                &format!("the run before transaction {first} is missing"),
+            )),
+        };
+        match opened {
+            Ok(run) => runs.push(Arc::new(run)),
+            Err(error) => {
+                if error.kind() != ErrorKind::AlreadyExists {
+                    remade.push(error.to_string());
+                }
+                fs::remove_file(folder.join(format!("run-{first:010}-{span:010}")))?;
+            }
+        }
+    }
+    Ok((runs, remade))
+}

@@ -1,0 +1,288 @@
+//! File of all ids and codes in the order of their transactions.
+//!
+//! `transactions` has pages of 4,096 bytes. The first holds [`MAGIC`], the seed by which the folder's ids are hashed (a
+//! secret, u64, little endian) and XXH3 of 64 bits of both. Each other page holds 124 records of 33 bytes (id, code)
+//! and its sum: the lower 32 bits of the XXH3 of them, seeded with the page's number and the sum of the page before. So
+//! the sum of a page depends on all records up to it. Only whole pages are written, and none is ever changed; the
+//! records after the last whole page are in memory and in the checkpoint, which has the last page's sum, too.
+
+use super::Record;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// First bytes of the file; the last digit is the layout's version.
+const MAGIC: &[u8; 8] = b"LSFIDS01";
+/// Bytes of a page.
+pub(super) const PAGE_BYTES: usize = 4096;
+/// Bytes of a record.
+pub(crate) const RECORD_BYTES: usize = 33;
+/// Records of a page.
+pub(crate) const RECORDS: usize = (PAGE_BYTES - 4) / RECORD_BYTES;
+const RECORDS_BYTES: usize = RECORDS * RECORD_BYTES;
+/// Bytes of records in memory at which whole pages are written.
+const WRITE_BYTES: usize = if cfg!(test) {
+    RECORDS_BYTES
+} else {
+    32 * RECORDS_BYTES
+};
+
+/// Sum of a page.
+pub(super) type Sum = [u8; 4];
+/// Bytes of a sum.
+const SUM_BYTES: usize = size_of::<Sum>();
+
+/// Part of a checkpoint that belongs to ids and codes in files.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    /// Sum of the last whole page; zeros where there is none.
+    pub sum: Sum,
+    /// The records after that page.
+    pub records: Vec<u8>,
+}
+
+/// The file, and the records that are not in it yet.
+#[derive(Debug)]
+pub(super) struct Log {
+    path: PathBuf,
+    file: File,
+    pub seed: u64,
+    /// Whole pages of records in the file.
+    pages: u64,
+    /// Sum of the last of them.
+    sum: Sum,
+    /// Records after them.
+    tail: Vec<u8>,
+}
+
+pub(super) fn damaged(path: &Path, what: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, format!("{}: {what}", path.display()))
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+fn path(folder: &Path) -> PathBuf {
+    folder.join("transactions")
+}
+
+/// The sum of a page; `before` is that of the page before it. There are fewer than 2^32 pages.
+pub(super) fn sum_of(records: &[u8], page: u64, before: Sum) -> Sum {
+    let seed = page | u64::from(u32::from_le_bytes(before)) << 32;
+    (xxh3_64_with_seed(records, seed) as u32).to_le_bytes()
+}
+
+fn decode(record: &[u8]) -> Option<Record> {
+    let (id, rest) = record.split_first_chunk()?;
+    Some((*id, *rest.first()?))
+}
+
+impl Log {
+    /// Makes an empty one.
+    pub fn create(folder: &Path) -> io::Result<Self> {
+        let path = path(folder);
+        let seed = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)?;
+        let mut head = [&MAGIC[..], &seed.to_le_bytes()].concat();
+        head.extend_from_slice(&xxh3_64(&head).to_le_bytes());
+        head.resize(PAGE_BYTES, 0);
+        file.write_all_at(&head, 0)?;
+        Ok(Self {
+            path,
+            file,
+            seed,
+            pages: 0,
+            sum: Sum::default(),
+            tail: Vec::new(),
+        })
+    }
+
+    /// Opens one that has the `transactions` of a checkpoint, which has their `tail`. Errors name the file.
+    pub fn open(folder: &Path, transactions: u64, tail: Tail, is_written: bool) -> io::Result<Self> {
+        let log = Self::open_pages(folder, transactions / RECORDS as u64, is_written)?;
+        if tail.records.len() as u64 != transactions % RECORDS as u64 * RECORD_BYTES as u64 {
+            let what = "the checkpoint has not the records after its last page";
+            return Err(damaged(&log.path, what));
+        }
+        if log.sum_after(log.pages)? != tail.sum {
+            let what = "its records are not those that the checkpoint was written for";
+            return Err(damaged(&log.path, what));
+        }
+        Ok(Self {
+            sum: tail.sum,
+            tail: tail.records,
+            ..log
+        })
+    }
+
+    /// Opens one that has at least these pages of records, to read them.
+    fn open_pages(folder: &Path, pages: u64, is_written: bool) -> io::Result<Self> {
+        let path = path(folder);
+        let opened = File::options().read(true).write(is_written).open(&path);
+        let file = opened.map_err(|error| named(&path, &error))?;
+        let mut head = [0; 24];
+        file.read_exact_at(&mut head, 0)
+            .map_err(|error| named(&path, &error))?;
+        let (fields, sum) = head.split_at(16);
+        if !fields.starts_with(MAGIC) || xxh3_64(fields).to_le_bytes() != sum {
+            return Err(damaged(&path, "it does not begin as a file of ids does"));
+        }
+        let seed = u64::from_le_bytes(fields[8..].try_into().unwrap_or_default());
+        if file.metadata()?.len() < (pages + 1) * PAGE_BYTES as u64 {
+            return Err(damaged(&path, "records of the checkpoint are missing at its end"));
+        }
+        Ok(Self {
+            path,
+            file,
+            seed,
+            pages,
+            sum: Sum::default(),
+            tail: Vec::new(),
+        })
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.pages as usize * RECORDS + self.tail.len() / RECORD_BYTES
+    }
+
+    /// Adds the next record.
+    pub fn push(&mut self, id: &[u8; 32], code: u8) -> io::Result<()> {
+        self.tail.extend_from_slice(id);
+        self.tail.push(code);
+        match self.tail.len() >= WRITE_BYTES {
+            true => self.write(),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes the whole pages that are in memory.
+    pub fn write(&mut self) -> io::Result<()> {
+        let (whole, rest) = self.tail.as_chunks::<RECORDS_BYTES>();
+        if whole.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = Vec::with_capacity(whole.len() * PAGE_BYTES);
+        let mut sum = self.sum;
+        for (records, page) in whole.iter().zip(self.pages..) {
+            sum = sum_of(records, page, sum);
+            bytes.extend_from_slice(records);
+            bytes.extend_from_slice(&sum);
+        }
+        let at = (self.pages + 1) * PAGE_BYTES as u64;
+        self.file
+            .write_all_at(&bytes, at)
+            .map_err(|error| named(&self.path, &error))?;
+        self.pages += whole.len() as u64;
+        self.sum = sum;
+        self.tail = rest.to_vec();
+        Ok(())
+    }
+
+    /// The file, to be synced on another thread.
+    pub fn file(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// The records of a whole page, and its sum.
+    fn page(&self, page: u64) -> io::Result<([u8; RECORDS_BYTES], Sum)> {
+        // The sum of the page before ends where this one begins; before the first one there are zeros.
+        let mut bytes = [0; SUM_BYTES + PAGE_BYTES];
+        self.file
+            .read_exact_at(&mut bytes, (page + 1) * PAGE_BYTES as u64 - SUM_BYTES as u64)
+            .map_err(|error| named(&self.path, &error))?;
+        let whole = bytes.split_first_chunk().and_then(|(before, rest)| {
+            let (records, sum) = rest.split_first_chunk()?;
+            (sum_of(records, page, *before) == sum).then_some((*records, sum.try_into().ok()?))
+        });
+        whole.ok_or_else(|| damaged(&self.path, &format!("page {page} is not as it was written")))
+    }
+
+    /// The sum after these whole pages.
+    pub fn sum_after(&self, pages: u64) -> io::Result<Sum> {
+        match pages.checked_sub(1) {
+            Some(last) => Ok(self.page(last)?.1),
+            None => Ok(Sum::default()),
+        }
+    }
+
+    /// A record; `None`: there is none with this number.
+    pub fn record(&self, number: usize) -> io::Result<Option<Record>> {
+        let (page, place) = ((number / RECORDS) as u64, number % RECORDS);
+        if page < self.pages {
+            let (records, _) = self.page(page)?;
+            return Ok(records.chunks_exact(RECORD_BYTES).nth(place).and_then(decode));
+        }
+        let at = number - self.pages as usize * RECORDS;
+        Ok(self.tail.chunks_exact(RECORD_BYTES).nth(at).and_then(decode))
+    }
+
+    /// Calls `each` with the records of these numbers, in order.
+    pub fn each(
+        &self,
+        numbers: Range<usize>,
+        each: &mut dyn FnMut(usize, Record) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut number = numbers.start / RECORDS * RECORDS;
+        let mut all = |records: &[u8]| {
+            for record in records.chunks_exact(RECORD_BYTES).filter_map(decode) {
+                if numbers.contains(&number) {
+                    each(number, record)?;
+                }
+                number += 1;
+            }
+            Ok::<_, io::Error>(())
+        };
+        let pages = self.pages.min(numbers.end.div_ceil(RECORDS) as u64);
+        for page in (numbers.start / RECORDS) as u64..pages {
+            all(&self.page(page)?.0)?;
+        }
+        match pages == self.pages {
+            true => all(&self.tail),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Reads the first `transactions` records in a folder that another process may write; `tail` is what the checkpoint has
+/// of them. Errors name the file.
+pub(crate) fn read_all(
+    folder: &Path,
+    transactions: u64,
+    tail: Tail,
+    each: &mut dyn FnMut(Record),
+) -> io::Result<()> {
+    let log = Log::open(folder, transactions, tail, false)?;
+    log.each(0..transactions as usize, &mut |_, record| {
+        each(record);
+        Ok(())
+    })
+}
+
+/// Compares the first `transactions` records in a folder with others. Errors name the file, and what differs.
+pub(crate) fn compare(
+    folder: &Path,
+    transactions: u64,
+    expected: &mut dyn FnMut(usize) -> Option<Record>,
+) -> io::Result<()> {
+    let whole = transactions / RECORDS as u64 * RECORDS as u64;
+    let log = Log::open_pages(folder, transactions / RECORDS as u64, false)?;
+    log.each(
+        0..whole as usize,
+        &mut |number, record| match expected(number) == Some(record) {
+            true => Ok(()),
+            false => {
+                let what = format!("transaction {number} has another id or code than in the blocks");
+                Err(damaged(&log.path, &what))
+            }
+        },
+    )
+}

@@ -1,0 +1,160 @@
+//! Keys that were read or written last, and what is under them: a read of one of these costs no look into the database.
+
+use crate::state::Entry;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use smallvec::SmallVec;
+use std::hash::BuildHasher;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Bytes of all entries together, at most.
+const BYTES_MAX: usize = if cfg!(test) { 256 << 10 } else { 128 << 20 };
+/// Parts, each with a lock of its own. What one part forgets at once is little.
+const SHARDS: usize = 64;
+/// Bytes of one generation of one part, at most.
+const GENERATION_BYTES: usize = BYTES_MAX / SHARDS / 2;
+/// Bytes that an entry takes besides those of its key and its value.
+const OVERHEAD_BYTES: usize = 160;
+
+/// A place in the database. One that is no longer than this is held in place.
+pub(super) type Place = SmallVec<[u8; 64]>;
+
+/// Entries of one generation; `None`: nothing is under the key.
+#[derive(Default)]
+struct Generation {
+    entries: HashTable<(Place, Option<Entry>)>,
+    bytes: usize,
+}
+
+/// Two generations: when the newer one is full, the older one is forgotten, and the newer one takes its place.
+#[derive(Default)]
+struct Shard {
+    newer: Generation,
+    older: Generation,
+}
+
+pub(super) struct Cache {
+    shards: Box<[Mutex<Shard>]>,
+    /// Clients choose the keys, so the hash has a secret key.
+    hasher: DefaultHashBuilder,
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hasher: DefaultHashBuilder::default(),
+        }
+    }
+}
+
+fn bytes_of(place: &[u8], entry: Option<&Entry>) -> usize {
+    let value = entry.map_or(0, |entry| {
+        let parameter = entry
+            .validation_parameter
+            .as_ref()
+            .map_or(0, |parameter| parameter.len());
+        entry.value.len() + parameter
+    });
+    OVERHEAD_BYTES + place.len() + value
+}
+
+impl Cache {
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        let shard = &self.shards[(hash >> 32) as usize % SHARDS];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what is under a key, if that is known.
+    pub fn get(&self, place: &[u8]) -> Option<Option<Entry>> {
+        let hash = self.hasher.hash_one(place);
+        let mut shard = self.shard(hash);
+        let is = |(known, _): &(Place, Option<Entry>)| known.as_slice() == place;
+        if let Some((_, entry)) = shard.newer.entries.find(hash, is) {
+            return Some(entry.clone());
+        }
+        let (_, entry) = shard.older.entries.find(hash, is)?;
+        let entry = entry.clone();
+        self.put_in(&mut shard, hash, place, entry.clone());
+        Some(entry)
+    }
+
+    /// Notes what is under a key from now on.
+    pub fn put(&self, place: &[u8], entry: Option<Entry>) {
+        let hash = self.hasher.hash_one(place);
+        self.put_in(&mut self.shard(hash), hash, place, entry);
+    }
+
+    fn put_in(&self, shard: &mut Shard, hash: u64, place: &[u8], entry: Option<Entry>) {
+        let bytes = bytes_of(place, entry.as_ref());
+        let newer = &mut shard.newer;
+        match newer
+            .entries
+            .find_mut(hash, |(known, _)| known.as_slice() == place)
+        {
+            Some((_, known)) => {
+                newer.bytes = newer.bytes - bytes_of(place, known.as_ref()) + bytes;
+                *known = entry;
+            }
+            None => {
+                newer.bytes += bytes;
+                let again = |(place, _): &(Place, Option<Entry>)| self.hasher.hash_one(place.as_slice());
+                newer
+                    .entries
+                    .insert_unique(hash, (Place::from_slice(place), entry), again);
+            }
+        }
+        if newer.bytes > GENERATION_BYTES {
+            shard.older = std::mem::take(newer);
+        }
+    }
+
+    /// Forgets all of it.
+    pub fn clear(&self) {
+        for shard in &self.shards {
+            *shard.lock().unwrap_or_else(PoisonError::into_inner) = Shard::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::Height;
+    use lineside_testkit::Random;
+    use std::collections::HashMap;
+
+    /// The cache returns what was put last, or nothing, and it stays within its bytes.
+    #[test]
+    fn it_knows_what_was_put_last_or_nothing() {
+        let (cache, mut random, mut map) = (Cache::default(), Random(1), HashMap::new());
+        let (mut known, mut forgotten) = (0, 0);
+        for round in 0..60_000 {
+            let key = random.below(4_000).to_be_bytes();
+            if random.below(2) == 0 {
+                let entry = (random.below(4) > 0).then(|| Entry {
+                    value: vec![7; random.below(300) as usize].into(),
+                    validation_parameter: None,
+                    version: Height { block: round, tx: 0 },
+                });
+                cache.put(&key, entry.clone());
+                map.insert(key, entry);
+            }
+            match cache.get(&key) {
+                Some(entry) => {
+                    assert_eq!(Some(&entry), map.get(&key));
+                    known += 1;
+                }
+                None => forgotten += usize::from(map.contains_key(&key)),
+            }
+        }
+        assert!(known > 10_000 && forgotten > 1_000, "{known} {forgotten}");
+        let bytes = |shard: &Mutex<Shard>| {
+            let shard = shard.lock().unwrap();
+            shard.newer.bytes + shard.older.bytes
+        };
+        let bytes: usize = cache.shards.iter().map(bytes).sum();
+        assert!(bytes < BYTES_MAX + SHARDS * 500, "{bytes}");
+        cache.clear();
+        assert_eq!(cache.get(&0u64.to_be_bytes()), None);
+    }
+}

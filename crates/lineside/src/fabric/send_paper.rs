@@ -1,0 +1,170 @@
+//! `lineside fabric send-paper`: sends a folder's blocks as the papers' packets.
+
+use crate::out::Unwritten;
+use anyhow::{Context, bail};
+use clap::Args;
+use lineside_fabric::replay::read;
+use lineside_fabric_replica::files::read_paper_identities;
+use lineside_fabric_udp::paper::{PaperSender, PaperSent};
+use serde_json::json;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Bytes of the headers of IP and UDP, which count for the rate.
+const HEADERS_BYTES: u64 = 28;
+/// The sender sleeps when it is ahead of its rate by so much.
+const AHEAD: Duration = Duration::from_millis(1);
+
+/// Send recorded or made blocks (as `replay` reads them) as the papers' packets to a `serve --udp-paper`, which has to
+/// trust this address. Nothing answers: a block whose packets are lost, the genesis block and those that set the
+/// configuration are fetched from an orderer by the receiver.
+#[derive(Args)]
+pub struct SendPaper {
+    /// Holds NNNNN.orderer.pb.gz.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Where the receiver listens.
+    #[arg(long, value_name = "ADDR:PORT")]
+    to: SocketAddr,
+    /// The address to send from; any free one by default.
+    #[arg(long, value_name = "ADDR:PORT")]
+    bind: Option<SocketAddr>,
+    /// The papers' configuration (fabric_machine.yaml), whose identities have the numbers that it gives them.
+    #[arg(long, value_name = "FILE")]
+    identities: Option<PathBuf>,
+    /// The first block.
+    #[arg(long, default_value_t = 1)]
+    from: u64,
+    /// Number of blocks, those that are not sent among them; all by default.
+    #[arg(long)]
+    count: Option<u64>,
+    /// Bytes a second at most, headers of IP and UDP included; 0: no limit.
+    #[arg(long, default_value_t = 12_500_000)]
+    bytes_per_s: u64,
+    /// Number of times that each block is sent, one after the other: a block that arrived is not taken again.
+    #[arg(long, default_value_t = 1)]
+    times: u32,
+}
+
+/// Sends at a rate.
+struct Paced {
+    socket: UdpSocket,
+    bytes_per_s: u64,
+    began: Instant,
+    bytes: u64,
+}
+
+impl Paced {
+    fn send(&mut self, packet: &[u8]) -> anyhow::Result<()> {
+        if self.bytes_per_s > 0 {
+            let due = Duration::from_secs_f64(self.bytes as f64 / self.bytes_per_s as f64);
+            let ahead = due.saturating_sub(self.began.elapsed());
+            if ahead > AHEAD {
+                std::thread::sleep(ahead);
+            }
+        }
+        self.bytes += packet.len() as u64 + HEADERS_BYTES;
+        match self.socket.send(packet) {
+            // Nobody listened to an earlier packet; the receiver may come later.
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(()),
+            sent => {
+                sent.context("sending")?;
+                Ok(())
+            }
+        }
+    }
+}
+
+fn socket(arguments: &SendPaper) -> anyhow::Result<UdpSocket> {
+    let any = match arguments.to {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let bind = arguments.bind.unwrap_or(any);
+    let socket = UdpSocket::bind(bind).with_context(|| format!("sending from {bind}"))?;
+    socket
+        .connect(arguments.to)
+        .with_context(|| format!("sending to {}", arguments.to))?;
+    Ok(socket)
+}
+
+/// Sends the blocks and says what was sent.
+///
+/// # Errors
+/// An unreadable file or folder, a socket that cannot be opened or sent from, or no block to send.
+pub fn send(arguments: &SendPaper, as_json: bool) -> anyhow::Result<()> {
+    let identities = arguments.identities.as_deref().map(read_paper_identities);
+    let identities = identities.transpose()?.unwrap_or_default();
+    let mut paced = Paced {
+        socket: socket(arguments)?,
+        bytes_per_s: arguments.bytes_per_s,
+        began: Instant::now(),
+        bytes: 0,
+    };
+    let mut sender = PaperSender::new();
+    for known in &identities {
+        if let Some(update) = sender.add(known.id, &known.identity) {
+            paced.send(&update)?;
+        }
+    }
+    let end = arguments
+        .count
+        .map_or(u64::MAX, |count| arguments.from.saturating_add(count));
+    let reading = || format!("reading the blocks in {}", arguments.directory.display());
+    let (mut number, mut left_out) = (arguments.from, Vec::new());
+    while number < end
+        && let Some(block) = read(&arguments.directory, number, "orderer").with_context(reading)?
+    {
+        match sender.packets(&block) {
+            Err(why) => left_out.push((number, why.to_string())),
+            Ok(packets) => {
+                for _ in 0..arguments.times {
+                    packets.iter().try_for_each(|packet| paced.send(packet))?;
+                }
+            }
+        }
+        number += 1;
+    }
+    if number == arguments.from {
+        bail!(
+            "{} has no block {number} ({number:05}.orderer.pb.gz)",
+            arguments.directory.display()
+        );
+    }
+    say_sent(&sender.sent(), &left_out, paced.began.elapsed(), as_json)?;
+    Ok(())
+}
+
+fn say_sent(
+    sent: &PaperSent,
+    left_out: &[(u64, String)],
+    took: Duration,
+    as_json: bool,
+) -> Result<(), Unwritten> {
+    let seconds = took.as_secs_f64();
+    if as_json {
+        let left_out = left_out
+            .iter()
+            .map(|(number, why)| json!({ "block": number, "why": why }));
+        let line = json!({
+            "blocks": sent.blocks, "transactions": sent.transactions, "datagrams": sent.datagrams,
+            "bytes": sent.bytes, "block_bytes": sent.block_bytes, "updates": sent.updates, "seconds": seconds,
+            "left_out": left_out.collect::<Vec<_>>(),
+        });
+        return say!("{line}");
+    }
+    for (number, why) in left_out {
+        say!("block {number} is not sent: {why}")?;
+    }
+    let saved = 100.0 - 100.0 * sent.bytes as f64 / (sent.block_bytes as f64).max(1.0);
+    say!(
+        "{} blocks, {} transactions in {} datagrams ({} updates of the cache), {} bytes, {saved:.0} % less than the \
+         blocks, in {seconds:.2} s",
+        sent.blocks,
+        sent.transactions,
+        sent.datagrams,
+        sent.updates,
+        sent.bytes
+    )
+}

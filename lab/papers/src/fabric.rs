@@ -1,0 +1,397 @@
+//! The table of protocol performance of "Accelerating Hyperledger Fabric within SmartNIC" (Ji Yang, Chengchen Hu,
+//! Xilinx Labs): bytes of a transaction's packet and the rate at which packets are processed, for 1 to 4 endorsements.
+//! A second part has blocks of other sizes, of which the paper's text has no figures.
+//!
+//! Blocks are made, sent by the sender of the paper's packets and taken by their receiver, both in memory on one
+//! thread. The receiver checks each block's data hash, and what comes out is compared with what went in. The paper
+//! measured its FPGA with a packet generator.
+
+use crate::error::{PapersError, Result, writing};
+use crate::table::{Table, number};
+use lineside_bench::Progress;
+use lineside_bench::figures::Machine;
+use lineside_fabric_maker::{Blocks as Made, Network, Options as Members, Workload};
+use lineside_fabric_udp::Blocks;
+use lineside_fabric_udp::paper::{PaperReceiver, PaperSender, PaperSent};
+use std::fmt::{self, Display, Formatter};
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Row of the paper's table for a number of endorsements.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Paper {
+    /// Endorsements of a transaction.
+    pub endorsements: usize,
+    /// "Packet Size \[Bytes\]".
+    pub packet_bytes: u32,
+    /// "Max. Processing Rate \[Gbps\]".
+    pub gbit_per_s: f64,
+    /// "Max. Processing Rate \[tps\]".
+    pub tps: f64,
+}
+
+/// The paper's table.
+pub const PAPER: [Paper; 4] = [
+    paper(1, 921, 10.6, 1.14e6),
+    paper(2, 1_002, 11.1, 1.11e6),
+    paper(3, 1_080, 11.4, 1.05e6),
+    paper(4, 1_164, 11.6, 996e3),
+];
+
+const fn paper(endorsements: usize, packet_bytes: u32, gbit_per_s: f64, tps: f64) -> Paper {
+    Paper {
+        endorsements,
+        packet_bytes,
+        gbit_per_s,
+        tps,
+    }
+}
+
+/// Transactions of a block where endorsements vary.
+const BLOCK: usize = 100;
+/// Endorsements where the blocks' size varies.
+const ENDORSEMENTS: usize = 2;
+/// Bytes of a datagram besides its payload on Ethernet: preamble, headers, checksum and gap, IP, UDP.
+const FRAME_BYTES: u64 = 8 + 14 + 4 + 12 + 20 + 8;
+/// Bytes of a block at most.
+const BLOCK_BYTES_MAX: usize = 256 << 20;
+const KEYS: usize = 1_000;
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Options of a run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Folder for the CSV file; made where it is missing.
+    pub out: PathBuf,
+    /// Seed of the network and of the blocks.
+    pub seed: u64,
+    /// Transactions of each case.
+    pub transactions: u64,
+    /// Rounds of each case; rates are their medians.
+    pub rounds: usize,
+    /// Sizes of blocks.
+    pub blocks: Vec<usize>,
+}
+
+impl Options {
+    /// All of it.
+    pub fn new(out: PathBuf) -> Self {
+        Self {
+            out,
+            seed: 1,
+            transactions: 20_000,
+            rounds: 5,
+            blocks: vec![10, 50, 100, 250, 500, 1_000],
+        }
+    }
+
+    /// Fewer transactions and sizes.
+    pub fn quick(out: PathBuf) -> Self {
+        Self {
+            transactions: 2_000,
+            rounds: 2,
+            blocks: vec![10, 100, 500],
+            ..Self::new(out)
+        }
+    }
+}
+
+/// A row of the table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row {
+    /// Endorsements of a transaction.
+    pub endorsements: usize,
+    /// Transactions of a block.
+    pub block: usize,
+    /// Bytes of a transaction in its block, with its share of the rest.
+    pub block_bytes: f64,
+    /// Bytes of a transaction's packet, without updates of the cache.
+    pub packet_bytes: f64,
+    /// Bytes of all packets that are saved of the blocks' bytes, in percent.
+    pub saved_percent: f64,
+    /// Transactions a second of the sender.
+    pub sender_tps: f64,
+    /// Of the receiver.
+    pub receiver_tps: f64,
+    /// Bits a second on Ethernet at the receiver's rate, 10^9.
+    pub receiver_gbit_per_s: f64,
+    /// The paper's values, where it has some.
+    pub paper: Option<Paper>,
+}
+
+/// Outcome of a run.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// The machine.
+    pub machine: Machine,
+    /// Seed of the blocks.
+    pub seed: u64,
+    /// 1 to 4 endorsements, then sizes of blocks.
+    pub rows: Vec<Row>,
+    /// The file that was written.
+    pub file: PathBuf,
+    /// Blocks that did not come out as they went in.
+    pub wrong: u64,
+}
+
+/// Makes the table, and tells `progress` before each case.
+///
+/// # Errors
+/// Where the file cannot be written, or blocks have no packets.
+pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Summary> {
+    fs::create_dir_all(&options.out).map_err(writing(&options.out))?;
+    let machine = Machine::read();
+    let endorsed = PAPER.map(|paper| (paper.endorsements, BLOCK));
+    let sized = options.blocks.iter().map(|block| (ENDORSEMENTS, *block));
+    let cases: Vec<_> = endorsed.into_iter().chain(sized).collect();
+    let (mut rows, mut wrong) = (Vec::new(), 0);
+    for (done, (endorsements, block)) in cases.iter().enumerate() {
+        progress(Progress {
+            doing: "making, sending and taking blocks",
+            done,
+            of: cases.len(),
+        });
+        let mut row = measure(options, *endorsements, *block, &mut wrong)?;
+        row.paper = PAPER
+            .into_iter()
+            .find(|paper| (paper.endorsements, BLOCK) == (*endorsements, *block) && done < PAPER.len());
+        rows.push(row);
+    }
+    let file = options.out.join("fabric-packets.csv");
+    table(&rows).write(&file)?;
+    Ok(Summary {
+        machine,
+        seed: options.seed,
+        rows,
+        file,
+        wrong,
+    })
+}
+
+/// Compares each block with what went in.
+struct Compared<'b> {
+    expected: &'b [u8],
+    right: u64,
+}
+
+impl Blocks for Compared<'_> {
+    fn whole(&mut self, _: u64, bytes: Vec<u8>) {
+        self.right += u64::from(bytes == self.expected);
+    }
+
+    fn gap(&mut self, _: u64, _: u64) {}
+}
+
+/// A block and its packets.
+type Packets = (u64, Vec<u8>, Vec<Vec<u8>>);
+
+fn measure(options: &Options, endorsements: usize, block: usize, wrong: &mut u64) -> Result<Row> {
+    let members = Members {
+        orgs: 2,
+        peers: endorsements.div_ceil(2),
+        clients: 50,
+        ..Members::default()
+    };
+    let workload = Workload {
+        keys: KEYS,
+        endorsements,
+        creators: 100,
+        block,
+        transactions: options.transactions,
+        ..Workload::default()
+    };
+    let network = Arc::new(Network::new(options.seed, members));
+    let made: Vec<(u64, Vec<u8>)> = Made::new(network, workload, 2)
+        .map(|made| (made.number, made.bytes))
+        .collect();
+    let (mut sender_tps, mut receiver_tps, mut sent) = (Vec::new(), Vec::new(), PaperSent::default());
+    for _ in 0..options.rounds.max(1) {
+        let (all, counted, seconds) = send(&made)?;
+        sender_tps.push(counted.transactions as f64 / seconds);
+        let (right, seconds) = receive(&all);
+        receiver_tps.push(counted.transactions as f64 / seconds);
+        *wrong += counted.blocks - right;
+        sent = counted;
+    }
+    let share = |bytes: u64| bytes as f64 / sent.transactions as f64;
+    let receiver = median(receiver_tps);
+    let on_wire = share(sent.bytes + sent.datagrams * FRAME_BYTES);
+    Ok(Row {
+        endorsements,
+        block,
+        block_bytes: share(sent.block_bytes),
+        packet_bytes: share(sent.transaction_bytes),
+        saved_percent: 100.0 - 100.0 * sent.bytes as f64 / sent.block_bytes as f64,
+        sender_tps: median(sender_tps),
+        receiver_tps: receiver,
+        receiver_gbit_per_s: receiver * on_wire * 8.0 / 1e9,
+        paper: None,
+    })
+}
+
+/// The packets of all blocks that have some, what the sender counted, and how long it took.
+fn send(made: &[(u64, Vec<u8>)]) -> Result<(Vec<Packets>, PaperSent, f64)> {
+    let (mut sender, mut all, mut seconds) = (PaperSender::new(), Vec::new(), 0.0);
+    for (number, block) in made {
+        let began = Instant::now();
+        let packets = sender.packets(block);
+        seconds += began.elapsed().as_secs_f64();
+        // The genesis block and configurations have none.
+        if let Ok(packets) = packets {
+            all.push((*number, block.clone(), packets));
+        }
+    }
+    match all.is_empty() {
+        true => Err(PapersError::NotMade(
+            "no block has packets of the paper".to_owned(),
+        )),
+        false => Ok((all, sender.sent(), seconds)),
+    }
+}
+
+/// Returns the number of blocks that came out as they went in, and the seconds that it took.
+fn receive(all: &[Packets]) -> (u64, f64) {
+    let mut receiver = PaperReceiver::new(|from| from == HERE, 0, BLOCK_BYTES_MAX);
+    let (mut right, mut seconds) = (0, 0.0);
+    for (number, block, packets) in all {
+        receiver.set_next(*number);
+        let mut compared = Compared {
+            expected: block,
+            right: 0,
+        };
+        let began = Instant::now();
+        for packet in packets {
+            receiver.datagram(HERE, packet, &mut compared);
+        }
+        seconds += began.elapsed().as_secs_f64();
+        right += compared.right;
+    }
+    (right, seconds)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new(&[
+        "endorsements",
+        "block",
+        "block_bytes_per_tx",
+        "packet_bytes",
+        "paper_packet_bytes",
+        "saved_percent",
+        "sender_tps",
+        "receiver_tps",
+        "paper_tps",
+        "receiver_gbit_per_s",
+        "paper_gbit_per_s",
+    ]);
+    for row in rows {
+        let of_paper =
+            |value: fn(&Paper) -> f64| row.paper.map_or(String::new(), |paper| number(value(&paper)));
+        table.push([
+            row.endorsements.to_string(),
+            row.block.to_string(),
+            number(row.block_bytes),
+            number(row.packet_bytes),
+            of_paper(|paper| f64::from(paper.packet_bytes)),
+            number(row.saved_percent),
+            number(row.sender_tps),
+            number(row.receiver_tps),
+            of_paper(|paper| paper.tps),
+            number(row.receiver_gbit_per_s),
+            of_paper(|paper| paper.gbit_per_s),
+        ]);
+    }
+    table
+}
+
+impl Summary {
+    /// Returns what went wrong, a line each.
+    pub fn failures(&self) -> Vec<String> {
+        let wrong =
+            (self.wrong > 0).then(|| format!("{} blocks came out otherwise than they went in", self.wrong));
+        wrong.into_iter().collect()
+    }
+}
+
+impl Display for Summary {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Machine {
+            cpu,
+            cores,
+            kernel,
+            load_before,
+            ..
+        } = &self.machine;
+        writeln!(
+            out,
+            "papers fabric, seed {}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before\n",
+            self.seed
+        )?;
+        writeln!(
+            out,
+            "endorsements  block  bytes/tx  packet (paper)  saved  sender tps  receiver tps (paper)    Gb/s (paper)"
+        )?;
+        for row in &self.rows {
+            let of_paper =
+                |value: fn(&Paper) -> String| row.paper.map_or("-".to_owned(), |paper| value(&paper));
+            writeln!(
+                out,
+                "{:12}  {:5}  {:8.0}  {:6.0} {:>7}  {:4.0}%  {:10.0}  {:12.0} {:>7}  {:6.2} {:>7}",
+                row.endorsements,
+                row.block,
+                row.block_bytes,
+                row.packet_bytes,
+                of_paper(|paper| format!("({})", paper.packet_bytes)),
+                row.saved_percent,
+                row.sender_tps,
+                row.receiver_tps,
+                of_paper(|paper| format!("({:.2}M)", paper.tps / 1e6)),
+                row.receiver_gbit_per_s,
+                of_paper(|paper| format!("({:.1})", paper.gbit_per_s)),
+            )?;
+        }
+        write!(out, "written: {}", self.file.display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small run: every block comes out as it went in, and a packet grows with each endorsement by less than an
+    /// identity, since identities are cut out.
+    #[test]
+    fn packets_grow_with_endorsements_by_a_signature() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options {
+            transactions: 60,
+            rounds: 1,
+            blocks: vec![10],
+            ..Options::new(folder.path().join("out"))
+        };
+        let summary = run(&options, &mut |_| ()).unwrap();
+        assert_eq!((summary.wrong, summary.failures()), (0, vec![]));
+        let rows = &summary.rows;
+        assert_eq!(rows.len(), 5);
+        for (row, paper) in rows.iter().zip(&PAPER) {
+            assert_eq!(row.paper, Some(*paper));
+        }
+        assert_eq!(rows[4].paper, None);
+        for pair in rows[..4].windows(2) {
+            let grown = pair[1].packet_bytes - pair[0].packet_bytes;
+            assert!((70.0..200.0).contains(&grown), "{grown}");
+            assert!(pair[1].block_bytes > pair[0].block_bytes + 500.0);
+        }
+        let csv = fs::read_to_string(&summary.file).unwrap();
+        assert_eq!(csv.lines().count(), 6);
+        let text = summary.to_string();
+        assert!(text.contains("(921)") && text.contains("(1.14M)"), "{text}");
+    }
+}
