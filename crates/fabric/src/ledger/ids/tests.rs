@@ -244,29 +244,3 @@ fn a_damaged_or_missing_file_of_ids_is_refused_and_named() {
     fs::remove_file(&log).unwrap();
     refused(&model, 3_000);
 }
-
-#[test]
-fn a_run_that_cannot_be_written_is_a_failure_and_nothing_is_lost() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path().join("ids");
-    let (mut model, mut random) = (Model::default(), Random(11));
-    let mut ids = DiskIds::create(&folder).unwrap();
-    let in_the_way = folder.join("run-0000000000-0000000256.new");
-    fs::create_dir(&in_the_way).unwrap();
-    for _ in 0..2_000 {
-        let (id, code) = model.next(&mut random);
-        ids.push(id, code);
-    }
-    for (id, number) in &model.first {
-        assert_eq!(ids.find(id), Some(*number));
-    }
-    let failure = ids.failure().unwrap();
-    assert!(failure.contains("Is a directory"), "{failure}");
-    // It is no damage: the files are used again once there is nothing in the way.
-    ids.sync().unwrap()().unwrap();
-    drop(ids);
-    fs::remove_dir(&in_the_way).unwrap();
-    let (ids, remade) = model.open(&folder, 2_000).unwrap();
-    assert_eq!(remade, Vec::<String>::new());
-    model.compare(&ids, &mut random);
-}
