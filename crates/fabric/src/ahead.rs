@@ -1,14 +1,20 @@
-//! Blocks that are read while the blocks ahead of them are still being executed, on a thread of its own.
+//! Blocks that are read while the blocks ahead of them are still being executed, on a thread of its own. Of blocks that
+//! wait together the transactions are hashed together.
 
+use crate::block::data_digests;
 use crate::error::{Error, Refused};
 use crate::read::{Arenas, Read, Reader, Setting, Tip};
 use crate::validate::{Validated, Validator};
 use self_cell::{MutBorrow, self_cell};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
+
+/// Blocks whose transactions are hashed together.
+const TOGETHER: usize = 4;
 
 struct Source {
     bytes: Vec<u8>,
@@ -54,6 +60,39 @@ struct Job {
     bytes: Vec<u8>,
     /// `None`: it follows the block read before.
     tip: Option<Tip>,
+    /// The hash of its transactions, where it is known.
+    data: Option<[u8; 32]>,
+}
+
+/// Blocks that wait to be read, oldest first.
+struct Waiting {
+    jobs: Receiver<Job>,
+    taken: VecDeque<Job>,
+}
+
+impl Waiting {
+    /// Waits for the next block. If others wait behind it, the hashes of all of them are made at once.
+    fn next(&mut self) -> Option<Job> {
+        if self.taken.is_empty() {
+            self.taken.push_back(self.jobs.recv().ok()?);
+        }
+        while self.taken.len() < TOGETHER
+            && let Ok(job) = self.jobs.try_recv()
+        {
+            self.taken.push_back(job);
+        }
+        let is_first_known = self.taken.front().is_some_and(|job| job.data.is_some());
+        if !is_first_known && self.taken.len() > 1 {
+            let unknown = self.taken.iter_mut().filter(|job| job.data.is_none());
+            let mut unknown: Vec<&mut Job> = unknown.collect();
+            let blocks: Vec<&[u8]> = unknown.iter().map(|job| job.bytes.as_slice()).collect();
+            let digests = data_digests(&blocks);
+            for (job, digest) in unknown.iter_mut().zip(digests) {
+                job.data = digest;
+            }
+        }
+        self.taken.pop_front()
+    }
 }
 
 /// Is called by the thread that reads.
@@ -73,15 +112,19 @@ pub(crate) struct Ahead {
 impl Ahead {
     /// Starts it.
     pub fn start() -> io::Result<Self> {
-        let (jobs, waiting) = channel::<Job>();
+        let (jobs, waiting) = channel();
+        let mut waiting = Waiting {
+            jobs: waiting,
+            taken: VecDeque::new(),
+        };
         let (finished, done) = channel();
         let told = Arc::new(OnceLock::<Told>::new());
         let tell = Arc::clone(&told);
         let work = move || {
             let mut last = None;
-            for Job { reader, bytes, tip } in waiting {
-                let tip = tip.or(last);
-                let early = read(reader, bytes, tip, &mut last);
+            while let Some(mut job) = waiting.next() {
+                job.tip = job.tip.or(last);
+                let early = read(job, &mut last);
                 if finished.send(early).is_err() {
                     return;
                 }
@@ -103,9 +146,14 @@ impl Ahead {
     /// Begins to read the block behind those that were begun, or behind the validator's last.
     pub fn begin(&mut self, bytes: Vec<u8>, validator: &Validator) {
         let tip = (self.under_way == 0).then(|| validator.tip());
-        let reader = validator.reader.clone();
+        let job = Job {
+            reader: validator.reader.clone(),
+            bytes,
+            tip,
+            data: None,
+        };
         if let Some(jobs) = &self.jobs
-            && jobs.send(Job { reader, bytes, tip }).is_ok()
+            && jobs.send(job).is_ok()
         {
             self.under_way += 1;
         }
@@ -145,13 +193,19 @@ impl Drop for Ahead {
     }
 }
 
-fn read(reader: Reader, bytes: Vec<u8>, tip: Option<Tip>, last: &mut Option<Tip>) -> Early {
+fn read(job: Job, last: &mut Option<Tip>) -> Early {
+    let Job {
+        reader,
+        bytes,
+        tip,
+        data,
+    } = job;
     let arenas = Arenas::new(&reader.options);
     let source = MutBorrow::new(Source { bytes, arenas });
     let cell = Cell::new(source, |source| {
         let Source { bytes, arenas } = source.borrow_mut();
         let read = match tip {
-            Some(tip) => reader.read(bytes, arenas, tip),
+            Some(tip) => reader.read(bytes, arenas, tip, data),
             None => Err(Refused::PreviousHash.into()),
         };
         *last = read.as_ref().ok().map(|read| read.tips[1]);

@@ -7,6 +7,7 @@ use crate::proto::{
     self, Arena, ChannelHeader, Envelope, IdentifierHeader, Malformed, Metadata, Payload, SignatureHeader,
     wire,
 };
+use lineside_verify::hash::sha256_streams;
 use sha2::{Digest, Sha256};
 
 /// `BlockMetadataIndex_SIGNATURES`.
@@ -73,6 +74,30 @@ fn part_len(content: usize) -> usize {
         0 => 0,
         content => field_len(content),
     }
+}
+
+/// The hash of a block's transactions.
+pub(crate) fn data_digest(transactions: &[&[u8]]) -> [u8; 32] {
+    let mut digest = [[0; 32]];
+    sha256_streams(&[transactions], &mut digest);
+    digest[0]
+}
+
+/// The hashes of several blocks' transactions, which are made side by side: four take little more than one and a half
+/// times as long as one. `None` for what is no block.
+pub(crate) fn data_digests(blocks: &[&[u8]]) -> Vec<Option<[u8; 32]>> {
+    let arena = Arena::new();
+    let read = blocks.iter().map(|bytes| Block::read(bytes, &arena).ok());
+    let transactions: Vec<Vec<&[u8]>> = read
+        .map(|block| block.map_or(Vec::new(), |block| block.transactions))
+        .collect();
+    let messages: Vec<&[&[u8]]> = transactions.iter().map(Vec::as_slice).collect();
+    let mut digests = vec![[0; 32]; blocks.len()];
+    sha256_streams(&messages, &mut digests);
+    let known = transactions.iter().zip(digests);
+    known
+        .map(|(transactions, digest)| (!transactions.is_empty()).then_some(digest))
+        .collect()
 }
 
 impl<'a> Block<'a> {
@@ -158,6 +183,11 @@ impl<'a> Block<'a> {
 
     /// Whether the transactions are the header's and stand as the orderer writes them.
     pub fn check_data(&self) -> Result<(), Refused> {
+        self.check_data_of(data_digest(&self.transactions))
+    }
+
+    /// As [`Self::check_data`], where the transactions' hash is known.
+    pub(crate) fn check_data_of(&self, digest: [u8; 32]) -> Result<(), Refused> {
         if self.transactions.is_empty() {
             return Err(Refused::Empty);
         }
@@ -166,11 +196,7 @@ impl<'a> Block<'a> {
                 well_formed(envelope).map_err(|what| Refused::Envelope { index, what })?;
             }
         }
-        let mut hasher = Sha256::new();
-        for envelope in &self.transactions {
-            hasher.update(envelope);
-        }
-        if hasher.finalize().as_slice() != self.data_hash {
+        if digest != self.data_hash {
             return Err(Refused::DataHash);
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! What the orderer signed comes first. Until then nothing costs more than a small multiple of the block's bytes,
 //! since anybody may have sent it.
 
-use crate::block::Block;
+use crate::block::{Block, data_digest};
 use crate::config::{BLOCK_VALIDATION, Config};
 use crate::early;
 use crate::error::{Error, Refused, Stop};
@@ -22,7 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-/// The hash of a larger block's transactions is made before they are read; that of a smaller one's meanwhile.
+/// The hash of a larger block's transactions is made before they are read; that of a smaller one's meanwhile, unless it
+/// is known.
 const MEANWHILE_BYTES_MAX: usize = 4 << 20;
 
 /// A channel's configuration, and the identities that were found to belong to it.
@@ -73,16 +74,29 @@ pub(crate) struct Read<'a> {
 }
 
 impl Reader {
-    /// Reads the block that follows `tip`. Whatever comes of it, nothing is known of it early then.
-    pub fn read<'a>(&self, bytes: &'a [u8], arenas: &'a mut Arenas, tip: Tip) -> Result<Read<'a>, Error> {
-        let read = self.read_block(bytes, arenas, tip);
+    /// Reads the block that follows `tip`, whose transactions' hash is `data` where that is known. Whatever comes of
+    /// it, nothing is known of it early then.
+    pub fn read<'a>(
+        &self,
+        bytes: &'a [u8],
+        arenas: &'a mut Arenas,
+        tip: Tip,
+        data: Option<[u8; 32]>,
+    ) -> Result<Read<'a>, Error> {
+        let read = self.read_block(bytes, arenas, tip, data);
         if let Some(early) = &self.early {
             early.forget(tip.number + 1);
         }
         read
     }
 
-    fn read_block<'a>(&self, bytes: &'a [u8], arenas: &'a mut Arenas, tip: Tip) -> Result<Read<'a>, Error> {
+    fn read_block<'a>(
+        &self,
+        bytes: &'a [u8],
+        arenas: &'a mut Arenas,
+        tip: Tip,
+        data: Option<[u8; 32]>,
+    ) -> Result<Read<'a>, Error> {
         let started = Instant::now();
         let Arenas { of_block, of_shares } = arenas;
         let block = Block::read(bytes, of_block)?;
@@ -91,7 +105,7 @@ impl Reader {
         let signed_at = Instant::now();
         let mut known = Vec::new();
         self.know_early(&block, &mut known);
-        let parsed = self.parse(&block, bytes.len(), of_shares, &known)?;
+        let parsed = self.parse(&block, bytes.len(), of_shares, &known, data)?;
         let parsed_at = Instant::now();
         // What was being verified is by now, with luck.
         self.know_early(&block, &mut known);
@@ -142,7 +156,7 @@ impl Reader {
                 return Ok((Tip { number, hash }, None));
             }
         }
-        let read = self.read_block(bytes, &mut arenas, tip)?;
+        let read = self.read_block(bytes, &mut arenas, tip, None)?;
         let [_, own] = read.tips;
         let Some(Known::Signed(signed)) = read.parsed.first().map(|tx| &tx.known) else {
             return Ok((own, None));
@@ -243,11 +257,12 @@ impl Reader {
         bytes: usize,
         arenas: &'a mut [Arena],
         known: &[Option<early::Known>],
+        data: Option<[u8; 32]>,
     ) -> Result<Vec<Parsed<'a>>, Refused> {
         let (channel, rules) = (&*self.channel, self.rules);
-        let large = bytes > MEANWHILE_BYTES_MAX;
-        if large {
-            block.check_data()?;
+        let first = data.is_some() || bytes > MEANWHILE_BYTES_MAX;
+        if first {
+            block.check_data_of(data.unwrap_or_else(|| data_digest(&block.transactions)))?;
         }
         let share = block.transactions.len().div_ceil(arenas.len().max(1)).max(1);
         let read_share = |((number, of_share), arena): ((usize, &[&'a [u8]]), &'a mut Arena)| {
@@ -259,12 +274,12 @@ impl Reader {
         };
         std::thread::scope(|scope| {
             let mut shares = block.transactions.chunks(share).enumerate().zip(arenas);
-            let first = shares.next();
+            let own = shares.next();
             let others: Vec<_> = shares
                 .map(|share| scope.spawn(move || read_share(share)))
                 .collect();
-            let data = if large { Ok(()) } else { block.check_data() };
-            let mut parsed = first.map(read_share).unwrap_or_default();
+            let data = if first { Ok(()) } else { block.check_data() };
+            let mut parsed = own.map(read_share).unwrap_or_default();
             for other in others {
                 parsed.extend(joined(other));
             }

@@ -198,7 +198,7 @@ impl Validator {
     /// [`Error::Refused`] where a peer would not take the block, [`Error::Stop`] where this program cannot say.
     pub fn validate(&mut self, bytes: &[u8]) -> Result<Validated, Error> {
         let mut arenas = Arenas::new(&self.reader.options);
-        let read = self.reader.read(bytes, &mut arenas, self.tip())?;
+        let read = self.reader.read(bytes, &mut arenas, self.tip(), None)?;
         self.decide(read)
     }
 

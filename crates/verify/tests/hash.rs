@@ -299,3 +299,27 @@ proptest! {
         check(&messages);
     }
 }
+
+/// Messages in parts of all kinds, of lengths around those that need another block, give what the oracle gives.
+#[test]
+fn streams_of_parts_give_what_the_oracle_gives() {
+    let noise = noise(70_000);
+    let lengths = [0, 1, 3, 55, 56, 63, 64, 65, 119, 120, 128, 1000, 4097, 20_011];
+    for count in 0..10 {
+        for (number, cut) in [1, 7, 63, 64, 65, 500, 70_000].into_iter().enumerate() {
+            let message = |i: usize| &noise[i * 31..][..lengths[(i * 5 + count + number) % lengths.len()]];
+            let parts: Vec<Vec<&[u8]>> = (0..count)
+                .map(|i| {
+                    let mut parts: Vec<&[u8]> = message(i).chunks(cut + i).collect();
+                    parts.insert(parts.len() / 2, &[]);
+                    parts
+                })
+                .collect();
+            let messages: Vec<&[&[u8]]> = parts.iter().map(Vec::as_slice).collect();
+            let mut digests = vec![[0xee; 32]; count];
+            hash::sha256_streams(&messages, &mut digests);
+            let expected: Digests = (0..count).map(|i| sha256(message(i))).collect();
+            assert_eq!(digests, expected, "{count} messages in parts of {cut}");
+        }
+    }
+}

@@ -8,7 +8,7 @@ use crate::block::{BlockFault, Tip, nonce, seal, signature_header};
 use crate::chaincode::{Call, Chaincode};
 use crate::config::{self, BatchSize};
 use crate::fault::Fault;
-use crate::lifecycle;
+use crate::lifecycle::{self, Policy};
 use crate::network::{Identity, Network};
 use crate::proto::Out;
 use crate::rwset::{self, Height};
@@ -36,8 +36,10 @@ pub struct Workload {
     pub chaincode: Chaincode,
     /// Keys: accounts, works.
     pub keys: usize,
-    /// Endorsements of each transaction. The policy asks for as many peers, of all organisations in turn.
+    /// Endorsements of each transaction, by peers of all organisations in turn.
     pub endorsements: usize,
+    /// Who has to endorse.
+    pub policy: Policy,
     /// Clients that create transactions, of those of the network; at most as many as there are.
     pub creators: usize,
     /// Transactions of a block.
@@ -60,6 +62,7 @@ impl Default for Workload {
             chaincode: Chaincode::Smallbank,
             keys: 10_000,
             endorsements: 2,
+            policy: Policy::default(),
             creators: 100,
             block: 500,
             transactions: 10_000,
@@ -230,10 +233,14 @@ impl Blocks {
 
     /// A transaction of the chaincode `_lifecycle`.
     fn lifecycle(&self, network: &Network, org: Option<usize>) -> Vec<Vec<u8>> {
-        let (chaincode, n) = (self.workload.chaincode.name(), self.workload.endorsements);
+        let chaincode = lifecycle::Definition {
+            name: self.workload.chaincode.name(),
+            policy: self.workload.policy,
+            endorsements: self.workload.endorsements,
+        };
         let (args, results) = match org {
-            Some(org) => lifecycle::approve(network, chaincode, n, org),
-            None => lifecycle::commit(network, chaincode, n),
+            Some(org) => lifecycle::approve(network, chaincode, org),
+            None => lifecycle::commit(network, chaincode),
         };
         let peers = match org {
             Some(org) => vec![&network.orgs[org].nodes[0]],

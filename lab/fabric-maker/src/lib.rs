@@ -23,5 +23,6 @@ pub use blocks::{Blocks, Made, Workload, spoil};
 pub use chaincode::Chaincode;
 pub use config::BatchSize;
 pub use fault::Fault;
+pub use lifecycle::Policy;
 pub use network::{Identity, Network, Odd, Options, Organisation};
 pub use sign::{Key, Signature};

@@ -14,16 +14,39 @@ pub(crate) fn sequence_key(chaincode: &str) -> String {
     format!("namespaces/fields/{chaincode}/Sequence")
 }
 
-/// Who has to endorse: `n` peers, of all organisations in turn.
-fn policy(network: &Network, n: usize) -> Out {
+/// Who has to endorse a chaincode's transactions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum Policy {
+    /// As many peers as there are endorsements, of all organisations in turn.
+    #[default]
+    Peers,
+    /// The channel's policy `/Channel/Application/Endorsement`: an ImplicitMeta policy, MAJORITY of the organisations.
+    Majority,
+}
+
+/// What organisations approve and commit of a chaincode.
+#[derive(Clone, Copy)]
+pub(crate) struct Definition<'a> {
+    pub name: &'a str,
+    pub policy: Policy,
+    /// Endorsements of each transaction.
+    pub endorsements: usize,
+}
+
+/// `ApplicationPolicy`.
+fn policy(network: &Network, of: Definition<'_>) -> Out {
+    let n = of.endorsements;
+    if of.policy == Policy::Majority {
+        return Out::new().bytes(2, "/Channel/Application/Endorsement");
+    }
     let orgs = n.min(network.orgs.len());
-    let of: Vec<usize> = (0..n).map(|number| number % orgs).collect();
+    let principal: Vec<usize> = (0..n).map(|number| number % orgs).collect();
     let principals = network
         .orgs
         .iter()
         .take(orgs)
         .map(|org| (org.msp.as_str(), role::PEER));
-    Out::new().message(1, n_of(n, &of, &principals.collect::<Vec<_>>()))
+    Out::new().message(1, n_of(n, &principal, &principals.collect::<Vec<_>>()))
 }
 
 fn package(chaincode: &str) -> String {
@@ -41,9 +64,9 @@ fn metadata(kind: &str, fields: &[&str]) -> Vec<u8> {
 }
 
 /// A definition's fields and their values.
-fn fields(network: &Network, n: usize) -> [(&'static str, Vec<u8>); 3] {
+fn fields(network: &Network, of: Definition<'_>) -> [(&'static str, Vec<u8>); 3] {
     let endorsement = Out::new().bytes(1, "1").bytes(3, "escc");
-    let validation = Out::new().bytes(1, "vscc").message(2, policy(network, n));
+    let validation = Out::new().bytes(1, "vscc").message(2, policy(network, of));
     [
         ("Collections", bytes(Out::new())),
         ("EndorsementInfo", bytes(endorsement)),
@@ -59,9 +82,9 @@ fn args(function: &str, definition: Out) -> Vec<Vec<u8>> {
     vec![function.into(), definition.done()]
 }
 
-fn definition(network: &Network, chaincode: &str, n: usize) -> Out {
-    let out = Out::new().number(1, 1).bytes(2, chaincode).bytes(3, "1");
-    out.message(6, policy(network, n))
+fn definition(network: &Network, of: Definition<'_>) -> Out {
+    let out = Out::new().number(1, 1).bytes(2, of.name).bytes(3, "1");
+    out.message(6, policy(network, of))
 }
 
 /// What both read of what is not there yet.
@@ -77,11 +100,12 @@ fn legacy(chaincode: &str) -> Out {
 }
 
 /// An organisation approves: arguments and results.
-pub(crate) fn approve(network: &Network, chaincode: &str, n: usize, org: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
+pub(crate) fn approve(network: &Network, of: Definition<'_>, org: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
+    let chaincode = of.name;
     let source = Out::new().message(2, Out::new().bytes(1, package(chaincode)));
     let args = args(
         "ApproveChaincodeDefinitionForMyOrg",
-        definition(network, chaincode, n).message(9, source),
+        definition(network, of).message(9, source),
     );
     let sources = format!("chaincode-sources/metadata/{chaincode}#1");
     let approved = format!("namespaces/metadata/{chaincode}#1");
@@ -92,7 +116,7 @@ pub(crate) fn approve(network: &Network, chaincode: &str, n: usize, org: usize) 
         (sources.clone(), metadata("ChaincodeLocalPackage", &["PackageID"])),
     ];
     let field = |(name, value)| (format!("namespaces/fields/{chaincode}#1/{name}"), value);
-    writes.extend(fields(network, n).map(field));
+    writes.extend(fields(network, of).map(field));
     let names = ["EndorsementInfo", "ValidationInfo", "Collections"];
     writes.push((approved.clone(), metadata("ChaincodeParameters", &names)));
     let name = implicit_collection(&network.orgs[org].msp);
@@ -102,10 +126,11 @@ pub(crate) fn approve(network: &Network, chaincode: &str, n: usize, org: usize) 
 }
 
 /// The definition is committed, after the approvals in the first blocks: arguments and results.
-pub(crate) fn commit(network: &Network, chaincode: &str, n: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
-    let args = args("CommitChaincodeDefinition", definition(network, chaincode, n));
+pub(crate) fn commit(network: &Network, of: Definition<'_>) -> (Vec<Vec<u8>>, Vec<u8>) {
+    let chaincode = of.name;
+    let args = args("CommitChaincodeDefinition", definition(network, of));
     let field = |name: &str| format!("namespaces/fields/{chaincode}/{name}");
-    let [collections, endorsement, validation] = fields(network, n);
+    let [collections, endorsement, validation] = fields(network, of);
     let names = ["Sequence", "EndorsementInfo", "ValidationInfo", "Collections"];
     let writes = [
         write(field(collections.0), &collections.1),
@@ -121,14 +146,14 @@ pub(crate) fn commit(network: &Network, chaincode: &str, n: usize) -> (Vec<Vec<u
     for (number, org) in network.orgs.iter().enumerate() {
         // The approval of the organisation with this number is alone in the block after.
         let version = Some((number as u64 + 1, 0));
-        let of = [
+        let keys = [
             "fields/{}#1/Collections",
             "fields/{}#1/EndorsementInfo",
             "fields/{}#1/ValidationInfo",
             "metadata/{}#1",
         ];
         let read = |key: &str| (format!("namespaces/{}", key.replace("{}", chaincode)), version);
-        let private = collection(&implicit_collection(&org.msp), &of.map(read), &[]);
+        let private = collection(&implicit_collection(&org.msp), &keys.map(read), &[]);
         public = public.message(3, private);
     }
     (args, all(&[public, legacy(chaincode)]))

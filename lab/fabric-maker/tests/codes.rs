@@ -2,7 +2,7 @@
 
 use lineside_fabric::{Error, Options as Validation, Refused, TxCode, Validator};
 use lineside_fabric_maker::{
-    BlockFault, Blocks, Chaincode, Fault, Made, Network, Options, Workload, cache, spoil,
+    BlockFault, Blocks, Chaincode, Fault, Made, Network, Options, Policy, Workload, cache, spoil,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -112,6 +112,21 @@ fn one_to_four_endorsements_of_one_to_four_organisations() {
             assert!(counts[&TxCode::Valid] * 100 >= all * 95, "{counts:?}");
         }
     }
+}
+
+/// Where the channel's policy asks for a majority of three organisations, one endorsement fewer than two is too few.
+#[test]
+fn a_majority_of_the_organisations() {
+    let workload = Workload {
+        keys: 10_000,
+        transactions: 2_000,
+        policy: Policy::Majority,
+        faulty: 200,
+        ..Workload::default()
+    };
+    let (counts, _) = codes(Blocks::new(network(13, 3, 1), workload, 2), 2);
+    assert!(counts[&TxCode::EndorsementPolicyFailure] > 50, "{counts:?}");
+    assert!(counts[&TxCode::Valid] > 1_400, "{counts:?}");
 }
 
 #[test]

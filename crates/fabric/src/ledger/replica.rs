@@ -55,6 +55,10 @@ const CHECKPOINT_SHARE: u64 = 8;
 const CHECKPOINT_KEYS: usize = 2_048;
 const CHECKPOINT_KEYS_SHARE: usize = 256;
 
+/// Blocks that [`Replica::finish_after`] has read ahead of the one that is executed, and their bytes.
+const AHEAD_MAX: usize = 4;
+const AHEAD_BYTES_MAX: usize = 32 << 20;
+
 /// A block that was taken. It is durable after [`Replica::wait`].
 #[derive(Clone, Debug)]
 pub struct Added {
@@ -68,6 +72,12 @@ pub struct Added {
     pub times: Times,
     /// How long it took to change the state so.
     pub commit: Duration,
+}
+
+/// A block that was begun.
+struct BegunBlock {
+    at: Instant,
+    bytes: usize,
 }
 
 /// A channel that is kept.
@@ -91,8 +101,8 @@ pub struct Replica<D: Disk> {
     ahead: Ahead,
     early: Option<Worker>,
     tables: Tables,
-    /// When each block was begun that is not finished.
-    begun: VecDeque<Instant>,
+    /// Blocks that were begun and are not finished, oldest first.
+    begun: VecDeque<BegunBlock>,
 }
 
 impl<D: Disk> Replica<D> {
@@ -183,22 +193,26 @@ impl<D: Disk> Replica<D> {
                 source: refused.into(),
             });
         };
+        self.begun.push_back(BegunBlock {
+            at: Instant::now(),
+            bytes: bytes.len(),
+        });
         self.ahead.begin(bytes, validator);
-        self.begun.push_back(Instant::now());
         Ok(())
     }
 
-    /// Begins a block, then finishes the one that was begun before it, if there is one: what a stream of blocks needs.
+    /// Begins a block, then finishes the oldest that was begun if it is read, or waits for it if as many are begun as
+    /// are read ahead: what a stream of blocks needs.
     ///
     /// # Errors
     /// Those of [`Self::begin`] and [`Self::finish`].
     pub fn finish_after(&mut self, next: Vec<u8>) -> Result<Option<Added>, LedgerError> {
-        let others = self.begun.len();
         self.begin(next)?;
-        if others == 0 {
-            return Ok(None);
+        let bytes: usize = self.begun.iter().map(|begun| begun.bytes).sum();
+        if self.begun.len() > AHEAD_MAX || (self.begun.len() > 1 && bytes > AHEAD_BYTES_MAX) {
+            return self.finish();
         }
-        self.finish()
+        self.finish_within(Duration::ZERO)
     }
 
     /// Validates the oldest block that was begun and hands it to the ledger; `None`: there is none.
@@ -213,7 +227,7 @@ impl<D: Disk> Replica<D> {
             let what = "the thread that reads blocks ended".into();
             return Err(LedgerError::Stopped { what });
         };
-        let added = self.add_validated(begun, |validator| early.decide(validator));
+        let added = self.add_validated(begun.at, |validator| early.decide(validator));
         if added.is_err() {
             self.begun.clear();
             while self.ahead.take().is_some() {}

@@ -4,8 +4,9 @@
 use super::network::{Network, Payload, Spec, message, metadata, number, policy, read, rwset, write};
 use super::update::Change;
 use crate::ahead::Ahead;
+use crate::block::{Block, data_digests};
 use crate::limits::{REPEATED_MAX, SIGNATURES_BYTES_MAX};
-use crate::proto::wire::put_bytes;
+use crate::proto::{Arena, wire::put_bytes};
 use crate::{Error, Options, Refused, Stop, TxCode, Validator};
 
 const CC: &str = "cc";
@@ -245,4 +246,28 @@ fn a_refused_block_spoils_none_behind_it() {
     refusal(refused);
     let (_, taken) = ahead.take().unwrap().decide(&mut validator);
     assert_eq!(taken.unwrap().codes, [TxCode::Valid]);
+}
+
+/// The hashes of blocks that wait together are each block's own, and what is no block has none.
+#[test]
+fn hashes_that_are_made_together_are_each_block_s_own() {
+    let (mut network, _) = channel();
+    let mut blocks: Vec<Vec<u8>> = Vec::new();
+    for count in 1..6 {
+        let txs: Vec<Vec<u8>> = (0..count)
+            .map(|number| network.tx(CC, &writing(&format!("key {number}"))).build())
+            .collect();
+        blocks.push(network.block(&txs));
+    }
+    blocks.insert(2, b"no block".to_vec());
+    let bytes: Vec<&[u8]> = blocks.iter().map(Vec::as_slice).collect();
+    let digests = data_digests(&bytes);
+    assert_eq!(digests.len(), blocks.len());
+    for (number, (block, digest)) in bytes.iter().zip(digests).enumerate() {
+        let arena = Arena::new();
+        let read = Block::read(block, &arena).ok();
+        let expected = read.map(|block| <[u8; 32]>::try_from(block.data_hash).unwrap());
+        assert_eq!(digest, expected, "block {number}");
+        assert_eq!(expected.is_none(), number == 2);
+    }
 }

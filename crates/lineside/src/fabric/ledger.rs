@@ -224,7 +224,9 @@ pub fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
             }
         };
     }
-    transactions += replica.finish()?.map_or(0, |added| added.codes.len());
+    while let Some(added) = replica.finish()? {
+        transactions += added.codes.len();
+    }
     replica.checkpoint()?;
     let (next, blocks) = (replica.next(), replica.next() - from);
     replica.stop()?;

@@ -18,9 +18,12 @@
 mod avx512;
 #[cfg(any(test, all(feature = "simd", target_arch = "x86_64")))]
 mod lanes;
+mod parts;
 mod portable;
 #[cfg(any(test, all(feature = "simd", target_arch = "x86_64")))]
 mod queue;
+#[cfg(all(feature = "simd", target_arch = "x86_64"))]
+mod sha_ni;
 
 /// SHA-256 (FIPS 180-4) of one message.
 pub fn sha256(message: &[u8]) -> [u8; 32] {
@@ -39,6 +42,24 @@ pub fn keccak256(message: &[u8]) -> [u8; 32] {
 /// If there are not as many digests as messages.
 pub fn sha256_batch(messages: &[&[u8]], digests: &mut [[u8; 32]]) {
     Hasher::detect().sha256_batch(messages, digests);
+}
+
+/// SHA-256 of every message, given in parts that are hashed as if they were one; `digests[i]` becomes that of
+/// `messages[i]`.
+///
+/// This is for a few long messages, which do not fill the lanes of [`sha256_batch`]: up to four are hashed side by side
+/// by the SHA instructions of the processor, where it has them.
+///
+/// # Panics
+///
+/// If there are not as many digests as messages.
+pub fn sha256_streams(messages: &[&[&[u8]]], digests: &mut [[u8; 32]]) {
+    assert_same_count(messages, digests);
+    #[cfg(all(feature = "simd", target_arch = "x86_64"))]
+    if let Some(proof) = sha_ni::ShaNi::detect() {
+        return sha_ni::digests(proof, messages, digests);
+    }
+    portable::sha256::of_parts(messages, digests);
 }
 
 /// Keccak-256 of every message; `digests[i]` becomes that of `messages[i]`.
@@ -148,7 +169,7 @@ impl Hasher {
 }
 
 #[track_caller]
-fn assert_same_count(messages: &[&[u8]], digests: &[[u8; 32]]) {
+fn assert_same_count<M>(messages: &[M], digests: &[[u8; 32]]) {
     assert!(
         messages.len() == digests.len(),
         "a batch of {} messages needs as many digests, not {}",

@@ -20,9 +20,6 @@ pub(super) const THREADS: usize = 2;
 /// Blocks whose results can be read before others take their places.
 const PLACES: usize = 512;
 
-/// Blocks read while another one is executed.
-const AHEAD: usize = 1;
-
 /// How blocks come.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Pace {
@@ -198,7 +195,7 @@ pub(super) fn run(blocks: &Blocks<'_>, transactions: u64, how: How, folder: &Pat
         }
         running.take(made, how.pace)?;
     }
-    running.finish(0)?;
+    running.finish()?;
     running.replica.flush()?;
     running.measured.took = running.began.elapsed();
     let after = begun(&feeder);
@@ -234,7 +231,7 @@ impl<'a> Running<'a> {
 
     /// Finishes all that was begun, and ends the ledger.
     pub(super) fn end(mut self) -> Result<()> {
-        self.finish(0)?;
+        self.finish()?;
         self.replica.flush()?;
         self.look();
         let missing = self.came.len() - self.measured.blocks.len();
@@ -259,15 +256,17 @@ impl<'a> Running<'a> {
         self.begin(made, whole)
     }
 
-    /// Begins a block that was whole then, and finishes the one ahead of it.
+    /// Begins a block that was whole then, and finishes an earlier one as a follower of a stream does.
     pub(super) fn begin(&mut self, made: Made, whole: Instant) -> Result<()> {
         self.came.push(Came {
             whole,
             begun: Instant::now(),
         });
-        self.replica.begin(made.bytes)?;
         self.meant.push_back(made.codes);
-        self.finish(AHEAD)
+        if let Some(added) = self.replica.finish_after(made.bytes)? {
+            self.count(&added);
+        }
+        Ok(())
     }
 
     /// Finishes those that are read.
@@ -278,11 +277,9 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Finishes all blocks that were begun but `left`.
-    fn finish(&mut self, left: usize) -> Result<()> {
-        while self.meant.len() > left
-            && let Some(added) = self.replica.finish()?
-        {
+    /// Finishes all blocks that were begun.
+    fn finish(&mut self) -> Result<()> {
+        while let Some(added) = self.replica.finish()? {
             self.count(&added);
         }
         Ok(())

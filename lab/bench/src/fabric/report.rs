@@ -5,6 +5,7 @@ use super::gates::{self, Judged, RATIO};
 use super::pipeline::{Measured, THREADS};
 use super::restart::Restart;
 use super::udp::{self, Udp};
+use super::workload;
 use super::{CONTESTANTS, IFMA, LIBRARY, name_of};
 use crate::gate::{Gate, median, write_gates};
 use crate::machine::Machine;
@@ -48,7 +49,7 @@ pub struct Report {
     /// The open loop, at a share of what is sustained.
     pub latency: Latency,
     /// At the same share of what has to be sustained.
-    pub latency_at_gate: Latency,
+    pub latency_fixed: Latency,
     /// The block protocol, by size of datagrams; the first one's figures are judged.
     pub udp: Vec<Udp>,
     /// From a block's last datagram until it was durable: `early` where transactions are verified as they come, `whole`
@@ -171,7 +172,7 @@ pub(super) struct Findings {
     pub(super) early: BTreeMap<&'static str, Coming>,
     /// What was offered, and the run.
     pub(super) open: Option<(f64, Measured)>,
-    pub(super) open_at_gate: Option<(f64, Measured)>,
+    pub(super) open_fixed: Option<(f64, Measured)>,
     wrong: u64,
     compared: u64,
 }
@@ -266,6 +267,18 @@ fn ratios(findings: &Findings) -> BTreeMap<String, f64> {
         }
     }
     debug_assert_eq!(RATIO, format!("{IFMA}/{LIBRARY}"));
+    let best = name_of(Backend::best());
+    for (key, case) in [
+        (gates::MAJORITY_COST, workload::MAJORITY),
+        (gates::CREATORS_COST, workload::MANY_CREATORS),
+    ] {
+        let of = |case: &str| findings.rounds.get(&(best, case.to_owned()));
+        if let (Some(case), Some(gate_case)) = (of(case), of("")) {
+            let pairs = case.iter().zip(gate_case);
+            let cost = median(pairs.map(|(a, b)| a.share_us(a.cpu) / b.share_us(b.cpu)));
+            all.extend(cost.map(|cost| (key.to_owned(), cost)));
+        }
+    }
     all
 }
 
@@ -298,7 +311,7 @@ impl Report {
         let sustained = Sustained::of(findings.sustained.as_ref()?)?;
         let delivered = Sustained::of(findings.delivered.as_ref()?)?;
         let latency = |(tps, measured): &(f64, Measured)| Latency::of(*tps, measured);
-        let latency_at_gate = findings.open_at_gate.as_ref().and_then(latency)?;
+        let latency_fixed = findings.open_fixed.as_ref().and_then(latency)?;
         let latency = findings.open.as_ref().and_then(latency)?;
         let ratios = ratios(&findings);
         let judged = Judged {
@@ -306,7 +319,7 @@ impl Report {
             delivered: &delivered,
             udp: findings.udp.first()?,
             latency: &latency,
-            latency_at_gate: &latency_at_gate,
+            latency_fixed: &latency_fixed,
             restart: &restart,
             ratios: &ratios,
             valid: findings.wrong == 0 && sustained.figures.valid_percent >= VALID_MIN,
@@ -328,7 +341,7 @@ impl Report {
             sustained,
             delivered,
             latency,
-            latency_at_gate,
+            latency_fixed,
             udp: findings.udp,
             early: findings.early,
             restart,
@@ -476,7 +489,7 @@ impl Report {
             self.delivered.figures.feeder_cpu_ms_per_tx,
             beside(self.delivered.others_cores)
         )?;
-        for latency in [self.latency, self.latency_at_gate] {
+        for latency in [self.latency, self.latency_fixed] {
             let Latency {
                 offered_tps,
                 blocks,

@@ -43,7 +43,10 @@ fn cases_have_names_of_their_own() {
     assert_eq!(GATE.name(), "");
     names.sort();
     names.dedup();
-    assert_eq!(names.len(), 10, "{names:?}");
+    assert_eq!(names.len(), 11, "{names:?}");
+    for judged in [workload::MAJORITY, workload::MANY_CREATORS] {
+        assert!(names.iter().any(|name| name == judged), "{judged}");
+    }
 }
 
 #[test]

@@ -1,11 +1,9 @@
 //! Which blocks: made once, kept below the data folder.
 
 use crate::error::{Result, io};
-use lineside_fabric_maker::{Chaincode, Options as Members, Workload, cache};
+use lineside_fabric_maker::{Chaincode, Options as Members, Policy, Workload, cache};
 use std::path::Path;
 
-/// Organisations of the network.
-const ORGS: usize = 2;
 /// Keys that one transaction of the maker creates.
 const CREATED_AT_ONCE: usize = 100;
 /// Of a thousand transactions, how many have a fault; most of those are not VALID.
@@ -20,7 +18,15 @@ pub(super) struct Case {
     pub(super) endorsements: usize,
     pub(super) block: usize,
     pub(super) creators: usize,
+    pub(super) policy: Policy,
+    /// Organisations of the network.
+    pub(super) orgs: usize,
 }
+
+/// Name of the case with an ImplicitMeta policy.
+pub(super) const MAJORITY: &str = "MAJORITY of 3";
+/// Name of the case with the most creators.
+pub(super) const MANY_CREATORS: &str = "creators 10000";
 
 /// What everything is judged on.
 pub(super) const GATE: Case = Case {
@@ -28,6 +34,8 @@ pub(super) const GATE: Case = Case {
     endorsements: 2,
     block: 500,
     creators: 100,
+    policy: Policy::Peers,
+    orgs: 2,
 };
 
 impl Case {
@@ -46,6 +54,9 @@ impl Case {
         if self.creators != GATE.creators {
             names.push(format!("creators {}", self.creators));
         }
+        if self.policy != GATE.policy {
+            names.push(MAJORITY.to_owned());
+        }
         names.join(", ")
     }
 
@@ -58,6 +69,11 @@ impl Case {
         all.extend([1, 3, 4].map(|endorsements| Self { endorsements, ..GATE }));
         all.extend([100, 250, 1_000, 5_000].map(|block| Self { block, ..GATE }));
         all.extend([1, 10_000].map(|creators| Self { creators, ..GATE }));
+        all.push(Self {
+            policy: Policy::Majority,
+            orgs: 3,
+            ..GATE
+        });
         all
     }
 }
@@ -77,21 +93,23 @@ impl Blocks<'_> {
     /// The first block that is measured; those before make the channel, the chaincode and its keys.
     pub(super) fn first(&self) -> u64 {
         let creating = self.keys.div_ceil(CREATED_AT_ONCE).div_ceil(self.case.block);
-        (1 + ORGS + 1 + creating) as u64
+        (1 + self.case.orgs + 1 + creating) as u64
     }
 
     /// Reads them; makes them first if they are not there.
     pub(super) fn open(&self) -> Result<cache::Reader> {
+        let orgs = self.case.orgs;
         let members = Members {
-            orgs: ORGS,
-            peers: self.case.endorsements.div_ceil(ORGS),
-            clients: self.case.creators.div_ceil(ORGS),
+            orgs,
+            peers: self.case.endorsements.div_ceil(orgs),
+            clients: self.case.creators.div_ceil(orgs),
             ..Members::default()
         };
         let workload = Workload {
             chaincode: self.case.chaincode,
             keys: self.keys,
             endorsements: self.case.endorsements,
+            policy: self.case.policy,
             creators: self.case.creators,
             block: self.case.block,
             transactions: self.transactions,

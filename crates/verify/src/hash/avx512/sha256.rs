@@ -4,23 +4,9 @@ use std::arch::x86_64::*;
 
 use super::{Avx512, byte_at, load_bytes, transpose};
 use crate::hash::lanes::{self, Engine, Lane};
-use crate::hash::portable::sha256::{self as portable, BLOCK_BYTES, INITIAL};
+use crate::hash::portable::sha256::{self as portable, BLOCK_BYTES, INITIAL, ROUND};
 
 const LANES: usize = 16;
-
-/// The round constants: the first 32 bits behind the point of the cube roots of the first 64 primes (4.2.2).
-const ROUND: [[u32; 16]; 4] = {
-    let mut constants = [[0; 16]; 4];
-    let (mut count, mut candidate) = (0, 2);
-    while count < 64 {
-        if is_prime(candidate) {
-            constants[count / 16][count % 16] = cube_root((candidate as u128) << 96) as u32;
-            count += 1;
-        }
-        candidate += 1;
-    }
-    constants
-};
 
 /// Word `i` of every lane's hash value is `state[i]`.
 type State = [__m512i; 8];
@@ -286,28 +272,4 @@ fn store_digests(state: &State, digests: &mut [[u8; 32]; LANES]) {
         // SAFETY: a digest is as many bytes as the register.
         unsafe { _mm256_storeu_si256(digest.as_mut_ptr().cast(), words) };
     }
-}
-
-const fn is_prime(number: u32) -> bool {
-    let mut divisor = 2;
-    while divisor * divisor <= number {
-        if number.is_multiple_of(divisor) {
-            return false;
-        }
-        divisor += 1;
-    }
-    true
-}
-
-/// The largest integer whose cube is not above `cube`, which is below 2^108.
-const fn cube_root(cube: u128) -> u128 {
-    let (mut root, mut bit) = (0, 1 << 35);
-    while bit > 0 {
-        let next = root + bit;
-        if next * next * next <= cube {
-            root = next;
-        }
-        bit /= 2;
-    }
-    root
 }
