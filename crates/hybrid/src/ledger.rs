@@ -148,17 +148,22 @@ impl<D: Disk> Writer<D> {
         let id = u64::from_be_bytes(std::array::from_fn(|i| hash[i]));
         let opened = Journal::open_or_create(disk, id, options);
         let (mut journal, recovery) = opened.map_err(LedgerError::from)?;
-        let cut = (recovery.cut_bytes > 0).then(|| {
-            let what = match recovery.is_proved {
-                true => "they were never acknowledged",
-                false => {
-                    "the file `acknowledged` is missing, so this may be damage; `lineside hybrid audit` compares the \
-                     ledger with another node's"
-                }
-            };
-            let (bytes, last) = (recovery.cut_bytes, recovery.last_lsn);
-            format!("ledger: {bytes} bytes after record {last} were cut at the start: {what}")
-        });
+        let (bytes, last) = (recovery.cut_bytes, recovery.last_lsn);
+        let cut = match (bytes, recovery.is_proved) {
+            (0, true) => None,
+            (0, false) => Some(
+                "ledger: the file `acknowledged` was missing or damaged: nothing proves that the ledger's end is whole; \
+                 `lineside hybrid audit` compares the ledger with another node's"
+                    .to_owned(),
+            ),
+            (_, true) => Some(format!(
+                "ledger: {bytes} bytes after record {last} were cut at the start: they were never acknowledged"
+            )),
+            (_, false) => Some(format!(
+                "ledger: {bytes} bytes after record {last} were cut at the start, and the file `acknowledged` was missing \
+                 or damaged, so this may be damage; `lineside hybrid audit` compares the ledger with another node's"
+            )),
+        };
         if let Some(cut) = &cut {
             tracing::warn!("{cut}");
         }

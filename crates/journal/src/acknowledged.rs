@@ -31,6 +31,14 @@ pub(crate) struct Mark {
     pub(crate) lsn: Lsn,
 }
 
+/// What was read of a mark.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) mark: Mark,
+    /// Whether no slot is damaged. If one is, records behind `mark` may have been acknowledged.
+    pub(crate) is_whole: bool,
+}
+
 /// An open mark.
 #[derive(Debug)]
 pub(crate) struct Acknowledged<F> {
@@ -43,7 +51,7 @@ impl Mark {
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::Io`].
-    pub(crate) fn read<D: Disk>(disk: &D) -> Result<Option<Mark>> {
+    pub(crate) fn read<D: Disk>(disk: &D) -> Result<Option<Found>> {
         let file = match disk.open_read(MARK) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file.map_err(Error::io("open", MARK))?,
@@ -52,10 +60,12 @@ impl Mark {
         for (offset, slot) in [0, SECOND_SLOT].into_iter().zip(&mut slots) {
             read_full(&file, offset, slot).map_err(Error::io("read", MARK))?;
         }
-        let newest = (slots.iter())
-            .filter_map(|slot| Mark::decode(slot))
-            .max_by_key(|mark| mark.lsn);
-        newest.map(Some).ok_or(Error::Damaged {
+        let whole = slots.map(|slot| Mark::decode(&slot));
+        let is_whole =
+            std::iter::zip(slots, whole).all(|(slot, mark)| mark.is_some() || slot == [0; SLOT_BYTES]);
+        let newest = whole.into_iter().flatten().max_by_key(|mark| mark.lsn);
+        let found = newest.map(|mark| Found { mark, is_whole });
+        found.map(Some).ok_or(Error::Damaged {
             file: MARK.into(),
             offset: 0,
             lsn: 0,
@@ -194,14 +204,18 @@ mod tests {
     fn a_torn_write_leaves_an_older_mark() {
         let disk = SimDisk::new(3);
         let acknowledged = Acknowledged::make(&disk, 9, 4).unwrap();
-        let read = || Mark::read(&disk).unwrap().map(|mark| (mark.journal_id, mark.lsn));
-        assert_eq!(read(), Some((9, 4)));
+        let read = || {
+            Mark::read(&disk)
+                .unwrap()
+                .map(|found| (found.mark.lsn, found.is_whole))
+        };
+        assert_eq!(read(), Some((4, true)));
         for lsn in 5..9 {
             acknowledged.set(lsn).unwrap();
-            assert_eq!(read(), Some((9, lsn)));
+            assert_eq!(read(), Some((lsn, true)));
         }
         assert!(disk.rot(MARK, SECOND_SLOT + 17, 1));
-        assert_eq!(read(), Some((9, 4)));
+        assert_eq!(read(), Some((4, false)));
         assert!(disk.rot(MARK, 25, 1));
         assert!(matches!(Mark::read(&disk), Err(Error::Damaged { file, .. }) if file == MARK));
     }
@@ -213,6 +227,6 @@ mod tests {
         disk.set_capacity_bytes(Some(0));
         assert!(matches!(Acknowledged::make(&disk, 9, 5), Err(Error::Full { .. })));
         Acknowledged::open(&disk, 9, 5).unwrap().set(6).unwrap();
-        assert_eq!(Mark::read(&disk).unwrap().unwrap().lsn, 6);
+        assert_eq!(Mark::read(&disk).unwrap().unwrap().mark.lsn, 6);
     }
 }

@@ -50,7 +50,7 @@ impl<D: Disk> Journal<D> {
         if let Some(file) = names.iter().find(ours) {
             return Err(Error::Exists { file: file.clone() });
         }
-        if Mark::read(&disk)?.is_some_and(|mark| mark.lsn > 0) {
+        if Mark::read(&disk)?.is_some_and(|found| found.mark.lsn > 0) {
             return Err(Error::Exists { file: MARK.into() });
         }
         Self::start(disk, journal_id, options, 1)

@@ -1,6 +1,6 @@
 //! Finding the end of a journal.
 
-use crate::acknowledged::{Acknowledged, MARK, Mark, NEW_MARK};
+use crate::acknowledged::{Acknowledged, Found, MARK, Mark, NEW_MARK};
 use crate::disk::{Disk, DiskFile, read_full, write_all};
 use crate::error::{Error, Result};
 use crate::format::{SEGMENT_HEADER_BYTES, seed};
@@ -24,7 +24,7 @@ pub struct Recovery {
     pub last_lsn: Lsn,
     /// Segments there are.
     pub segments: usize,
-    /// Whether the file `acknowledged` was there. It proves that no record behind `last_lsn` was acknowledged.
+    /// Whether the file `acknowledged` was there and whole: it proves that no record behind `last_lsn` was acknowledged.
     pub is_proved: bool,
     /// Bytes of an unfinished group behind `last_lsn` that were cut, up to its last byte that was not zero.
     pub cut_bytes: u64,
@@ -37,8 +37,8 @@ pub struct Recovery {
 }
 
 /// What is wrong where a directory holds a mark and no file of a journal.
-pub(crate) fn without_segments(mark: Mark) -> Error {
-    match mark.lsn {
+pub(crate) fn without_segments(found: Found) -> Error {
+    match found.mark.lsn {
         // Its first segment was never named: nothing was ever acknowledged.
         0 => Error::NoJournal,
         to => Error::Missing {
@@ -63,7 +63,7 @@ pub(crate) struct End {
 pub(crate) fn open<D: Disk>(disk: D, options: Options) -> Result<(Journal<D>, Recovery)> {
     let names = disk.list().map_err(Error::io("list", "."))?;
     let segments = load(&disk, &names)?;
-    let mark = Mark::read(&disk)?;
+    let found = Mark::read(&disk)?;
     let Some(last) = segments.last() else {
         return match names.iter().find_map(|name| Some((name, lsn_of(name, ".snap")?))) {
             Some((name, lsn)) => Err(Error::Missing {
@@ -71,13 +71,13 @@ pub(crate) fn open<D: Disk>(disk: D, options: Options) -> Result<(Journal<D>, Re
                 to: lsn,
                 file: name.clone(),
             }),
-            None => Err(mark.map_or(Error::NoJournal, without_segments)),
+            None => Err(found.map_or(Error::NoJournal, without_segments)),
         };
     };
     let end = find_end(&disk, last)?;
     check_snapshots(&names, &end)?;
     let journal_id = last.header.journal_id;
-    if let Some(mark) = mark {
+    if let Some(Found { mark, .. }) = found {
         mark.check(journal_id, end.last_lsn, &last.name, end.offset)?;
     }
 
@@ -95,7 +95,7 @@ pub(crate) fn open<D: Disk>(disk: D, options: Options) -> Result<(Journal<D>, Re
         journal_id,
         first_lsn: segments.first().map_or(1, |first| first.header.lsn),
         last_lsn: end.last_lsn,
-        is_proved: mark.is_some(),
+        is_proved: found.is_some_and(|found| found.is_whole),
         segments: segments.len(),
         cut_bytes: end.unfinished_bytes,
         cut_lsn: cut.then_some(end.last_lsn + 1),

@@ -1,6 +1,7 @@
 //! Reading all segments of a journal that may be damaged in any way.
 
 use crate::Lsn;
+use crate::acknowledged::Mark;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::segment::{Scan, Segment, Step, Tail, follows, lsn_of, own_name, same_journal};
@@ -34,7 +35,8 @@ pub(crate) struct Content {
     stop: Option<&'static str>,
 }
 
-/// The journal of most of the files; one that strayed here must not make the others foreign.
+/// The journal of most of the files; one that strayed here must not make the others foreign. Where none of them can be
+/// read, the mark's.
 pub(crate) fn journal_id<D: Disk>(disk: &D, names: &[String]) -> Result<u64> {
     let mut ids: Vec<u64> = Vec::new();
     for name in names {
@@ -49,7 +51,13 @@ pub(crate) fn journal_id<D: Disk>(disk: &D, names: &[String]) -> Result<u64> {
         }
     }
     let count = |id: &u64| ids.iter().filter(|other| *other == id).count();
-    Ok(ids.iter().rev().copied().max_by_key(count).unwrap_or(0))
+    match ids.iter().rev().copied().max_by_key(count) {
+        Some(id) => Ok(id),
+        None => Ok(Mark::read(disk)
+            .ok()
+            .flatten()
+            .map_or(0, |found| found.mark.journal_id)),
+    }
 }
 
 /// All segments in order. An I/O error is returned, all else found.

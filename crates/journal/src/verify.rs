@@ -1,7 +1,7 @@
 //! Reads every byte that a journal stands on.
 
 use crate::Lsn;
-use crate::acknowledged::{MARK, Mark};
+use crate::acknowledged::{Found, MARK, Mark};
 use crate::disk::Disk;
 use crate::error::{Error, Result, not_whole};
 use crate::recover::without_segments;
@@ -30,6 +30,8 @@ pub struct VerifyReport {
     pub unfinished_bytes: u64,
     /// The record that was acknowledged last, as the file `acknowledged` says; `None`: the file is missing or damaged.
     pub acknowledged_lsn: Option<Lsn>,
+    /// Whether that file is there and whole: no record behind `acknowledged_lsn` was acknowledged.
+    pub is_proved: bool,
     /// All that is wrong. Empty: the journal opens, and every durable record is there.
     pub findings: Vec<Finding>,
 }
@@ -191,10 +193,10 @@ pub fn verify<D: Disk>(disk: &D) -> Result<VerifyReport> {
     Ok(report)
 }
 
-fn check_mark(mark: Result<Option<Mark>>, report: &mut VerifyReport) -> Result<()> {
-    let mark = match mark {
+fn check_mark(mark: Result<Option<Found>>, report: &mut VerifyReport) -> Result<()> {
+    let Found { mark, is_whole } = match mark {
         Ok(None) => return Ok(()),
-        Ok(Some(mark)) => mark,
+        Ok(Some(found)) => found,
         Err(error @ Error::Io { .. }) => return Err(error),
         Err(error) => {
             report.findings.push(Finding::of(error));
@@ -206,6 +208,7 @@ fn check_mark(mark: Result<Option<Mark>>, report: &mut VerifyReport) -> Result<(
     let wrong = mark.check(report.journal_id, report.last_lsn, file, offset).err();
     if mark.journal_id == report.journal_id {
         report.acknowledged_lsn = Some(mark.lsn);
+        report.is_proved = is_whole;
     }
     // Damage that was found already explains an end before the mark.
     if let Some(error) = wrong

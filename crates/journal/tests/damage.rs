@@ -213,6 +213,32 @@ fn a_repair_says_which_acknowledged_records_are_lost() {
     );
 }
 
+/// Where the header of the only segment is damaged, the mark still says which records are lost.
+#[test]
+fn a_damaged_header_of_the_only_segment_loses_no_record_without_a_word() {
+    let disk = SimDisk::new(5);
+    let mut journal = Journal::create(disk.clone(), 77, Options::small()).unwrap();
+    group(&mut journal, &mut Told::default(), 3).unwrap();
+    drop(journal);
+    assert!(disk.rot("00000000000000000001.log", 50, 1));
+    let found = verify(&disk).unwrap();
+    assert_eq!((found.journal_id, found.findings.len()), (77, 1), "{found:?}");
+    let report = repair(&disk, Options::small()).unwrap();
+    assert_eq!((report.last_lsn, report.lost), (0, Some((1, 3))), "{report:?}");
+    assert!(matches!(opens(&disk), Err(Error::NoJournal)));
+}
+
+/// A slot of the mark that was damaged is no proof, and the opening does not say that it is.
+#[test]
+fn a_damaged_slot_of_the_mark_proves_nothing() {
+    let (disk, told) = small();
+    assert!(opens(&disk).unwrap().1.is_proved);
+    assert!(disk.rot("acknowledged", 512 + 17, 1));
+    assert!(!verify(&disk).unwrap().is_proved);
+    let (_, recovery) = opens(&disk).unwrap();
+    assert_eq!((recovery.last_lsn, recovery.is_proved), (told.durable, false));
+}
+
 /// A journal of which only the mark is left is refused; a repair ends it.
 #[test]
 fn a_mark_without_segments_is_missed() {

@@ -91,10 +91,15 @@ impl Place {
                 let (bytes, last) = (found.unfinished_bytes, found.last_lsn);
                 say!(
                     "{bytes} bytes behind record {last} are of a group that {}: opening cuts them",
-                    match found.acknowledged_lsn {
-                        Some(_) => "was never acknowledged",
-                        None => "looks unfinished; the file `acknowledged`, which would prove it, is missing",
+                    match found.is_proved {
+                        true => "was never acknowledged",
+                        false => "looks unfinished, which nothing proves",
                     }
+                )?;
+            }
+            if found.is_sound() && !found.is_proved {
+                say!(
+                    "the file `acknowledged` is missing or damaged: nothing proves that the journal's end is whole"
                 )?;
             }
             say!(
@@ -220,7 +225,7 @@ fn verified(found: &VerifyReport) -> serde_json::Value {
         "journal_id": format!("{:016x}", found.journal_id), "first_lsn": found.first_lsn,
         "last_lsn": found.last_lsn, "records": found.records, "payload_bytes": found.payload_bytes,
         "segments": segments.collect::<Vec<_>>(), "snapshots": snapshots.collect::<Vec<_>>(),
-        "unfinished_bytes": found.unfinished_bytes, "acknowledged_lsn": found.acknowledged_lsn,
+        "unfinished_bytes": found.unfinished_bytes, "acknowledged_lsn": found.acknowledged_lsn, "proved": found.is_proved,
         "sound": found.is_sound(),
         "findings": findings.collect::<Vec<_>>()
     })

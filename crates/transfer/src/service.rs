@@ -361,13 +361,16 @@ fn recovery_warnings(opened: &host::Opened) -> Vec<String> {
     let cut = (recovery.cut_bytes > 0).then(|| {
         let what = match recovery.is_proved {
             true => "they were never acknowledged",
-            false => "the file `acknowledged` is missing, so this may be damage",
+            false => "this may be damage",
         };
         let (bytes, last) = (recovery.cut_bytes, recovery.last_lsn);
         format!("{bytes} bytes behind record {last} were cut: {what}")
     });
     let removed = (!recovery.removed.is_empty()).then(|| format!("removed: {}", recovery.removed.join(", ")));
-    cut.into_iter().chain(removed).collect()
+    let unproved = (!recovery.is_proved).then(|| {
+        "the file `acknowledged` was missing or damaged: nothing proves that the end of the journal is whole".to_owned()
+    });
+    cut.into_iter().chain(removed).chain(unproved).collect()
 }
 
 impl Running for RunningTransfer {

@@ -105,7 +105,10 @@ impl State {
 fn compress<const N: usize>(streams: [usize; N], states: &mut [State; STREAMS], blocks: [&[Block]; STREAMS]) {
     let mut now: [State; N] = streams.map(|stream| states[stream]);
     let count = blocks[0].len();
-    #[expect(clippy::needless_range_loop, reason = "a block of each of the streams is taken")]
+    #[expect(
+        clippy::needless_range_loop,
+        reason = "a block of each of the streams is taken"
+    )]
     for number in 0..count {
         let before = now;
         let mut words: [[__m128i; 4]; N] = std::array::from_fn(|n| load(&blocks[n][number]));

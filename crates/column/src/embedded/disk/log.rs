@@ -88,6 +88,11 @@ fn make(directory: &Path, disk: FsDisk, limits: &Limits) -> Result<Opened, Strin
                 .into(),
         );
     }
+    if directory.join(tables::FOLDER).exists() {
+        return Err(
+            "its journal (*.log) is missing, and its files of rows are here: bring the files back".into(),
+        );
+    }
     let journal_id = getrandom::u64().map_err(|error| error.to_string())?;
     let journal = Journal::create(disk, journal_id, options()).map_err(|error| error.to_string())?;
     Ok(Opened {
@@ -134,9 +139,9 @@ fn open_checked(
 /// Refuses a journal that is damaged, or that ends before the last acknowledged change.
 fn check_journal(report: &VerifyReport) -> Result<(), String> {
     let Some(finding) = report.findings.first() else {
-        if report.acknowledged_lsn.is_none() {
+        if !report.is_proved {
             tracing::warn!(
-                "the file `acknowledged` is missing: the journal is sound, but for its last group that cannot be proved"
+                "the file `acknowledged` is missing or damaged: nothing proves that the end of the journal is whole"
             );
         }
         return Ok(());

@@ -30,7 +30,14 @@ pub struct Repaired {
 pub fn repair(directory: &Path) -> Result<Repaired, String> {
     let text = |error: Error| error.to_string();
     let disk = FsDisk::claim_existing(directory, &KIND).map_err(text)?;
-    let before = verify(&disk).map_err(text)?;
+    let before = match verify(&disk) {
+        // Nothing but the mark is left of the journal.
+        Err(Error::Missing { to, .. }) => VerifyReport {
+            acknowledged_lsn: Some(to),
+            ..VerifyReport::default()
+        },
+        before => before.map_err(text)?,
+    };
     let saved = before.snapshots.iter().any(|snapshot| snapshot.whole);
     let are_sound = tables::check(&directory.join(tables::FOLDER));
     if saved {
@@ -38,7 +45,7 @@ pub fn repair(directory: &Path) -> Result<Repaired, String> {
     }
     let mut repaired = Repaired::default();
     let journal = lineside_journal::repair(&disk, options()).map_err(text)?;
-    if !before.is_sound() {
+    if !before.is_sound() || journal.lost.is_some() {
         repaired.notes.extend(journal.notes);
     }
     let acknowledged_lsn = acknowledged_by(&before);
@@ -46,8 +53,10 @@ pub fn repair(directory: &Path) -> Result<Repaired, String> {
         Ok((journal, _)) => settle(directory, journal, are_sound.is_ok(), &mut repaired.notes)?,
         Err(Error::NoJournal) => {
             let aside = free_name(directory, tables::FOLDER);
-            let moved = fs::rename(directory.join(tables::FOLDER), directory.join(&aside));
-            moved.map_err(|error| format!("{}: {error}", tables::FOLDER))?;
+            if directory.join(tables::FOLDER).exists() {
+                let moved = fs::rename(directory.join(tables::FOLDER), directory.join(&aside));
+                moved.map_err(|error| format!("{}: {error}", tables::FOLDER))?;
+            }
             let what = format!("the table is empty now; what its files of rows held is in `{aside}`");
             repaired.notes.push(what);
             0

@@ -281,6 +281,27 @@ fn a_damaged_last_group_is_refused_until_it_is_repaired() {
     );
 }
 
+/// A journal that is gone is refused, with the mark and without; a repair ends the table and says what is lost.
+#[test]
+fn a_missing_journal_is_refused_until_it_is_repaired() {
+    let killed = Killed::new(false);
+    let directory = killed.copy();
+    fs::remove_file(directory.path().join(format!("{:020}.log", 1))).unwrap();
+    let marked = killed.copy();
+    fs::remove_file(marked.path().join(format!("{:020}.log", 1))).unwrap();
+    fs::remove_file(directory.path().join("acknowledged")).unwrap();
+    for without in [directory.path(), marked.path()] {
+        let why = open(without).unwrap_err().to_string();
+        assert!(why.contains("its journal (*.log) is missing"), "{why}");
+    }
+    let done = repair(marked.path()).unwrap();
+    assert!(
+        done.lost.is_some_and(|(from, to)| from == 1 && to > 1),
+        "{done:?}"
+    );
+    assert_eq!(reopened(marked.path()), Some(Rows::new()));
+}
+
 #[test]
 fn after_a_repair_in_the_middle_changes_are_made_and_kept() {
     for has_checkpoints in [false, true] {
