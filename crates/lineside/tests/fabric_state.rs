@@ -197,7 +197,7 @@ fn the_state_moves_to_the_disk_and_back() {
     for (state, on_disk, says) in [
         (&["--state", "fjall"][..], true, "not so far"),
         (&[], true, ""),
-        (&["--state", "memory"], false, "is to be in memory"),
+        (&["--state", "memory"], false, "are to be in memory"),
         (&[], false, ""),
     ] {
         let said = import(state);

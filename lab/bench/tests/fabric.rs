@@ -64,7 +64,8 @@ fn everybody_gives_the_codes_that_are_meant() {
     let not_measured = gates.as_object().unwrap().values();
     let not_measured = not_measured.filter(|gate| gate["outcome"] == "not_measured");
     let missing = usize::from(!report.ratios.contains_key("ifma/library"));
-    assert_eq!(not_measured.count(), 1 + missing, "{gates}");
+    // The restart, and the two cases that this run does not have.
+    assert_eq!(not_measured.count(), 3 + missing, "{gates}");
     let delivered = report.delivered.figures;
     assert!(
         delivered.tps > 0.0 && delivered.transactions == 2_000,
