@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(config, FabricConfig::default());
         assert!(!config.enabled && config.listen.port() == 7051);
         let table = toml::Table::try_from(&config).unwrap();
-        assert_eq!(table.len(), 23);
+        assert_eq!(table.len(), 24);
         assert_eq!(table.try_into::<FabricConfig>().unwrap(), config);
         assert!(config.validation().threads >= 1);
     }

@@ -60,12 +60,14 @@ pub(super) fn parse(text: &str) -> Result<Node, String> {
     let mut lines = Vec::new();
     for (line, number) in text.lines().zip(1..) {
         let indent = line.len() - line.trim_start_matches(' ').len();
-        let text = without_comment(line).trim();
+        let content = without_comment(line);
+        let has_tab = content.contains('\t');
+        let text = content.trim();
         let line = Line { number, indent, text };
         match text {
             "" => {}
             "---" if lines.is_empty() => {}
-            _ if text.starts_with('\t') || line_has_tab(text) => return Err(line.wrong("a tab")),
+            _ if has_tab => return Err(line.wrong("a tab")),
             _ => lines.push(line),
         }
     }
@@ -78,10 +80,6 @@ pub(super) fn parse(text: &str) -> Result<Node, String> {
         Some(line) => Err(line.wrong("it is indented in another way than the lines before it")),
         None => Ok(node),
     }
-}
-
-fn line_has_tab(text: &str) -> bool {
-    text.contains('\t')
 }
 
 /// The line up to a `#` that begins a comment.
