@@ -152,7 +152,7 @@ impl<D: Disk> Writer<D> {
         let cut = match (bytes, recovery.is_proved) {
             (0, true) => None,
             (0, false) => Some(
-                "ledger: the file `acknowledged` was missing or damaged: nothing proves that the ledger's end is whole; \
+                "ledger: the file `acknowledged` was missing or damaged: nothing proves that its end is whole; \
                  `lineside hybrid audit` compares the ledger with another node's"
                     .to_owned(),
             ),
@@ -160,8 +160,9 @@ impl<D: Disk> Writer<D> {
                 "ledger: {bytes} bytes after record {last} were cut at the start: they were never acknowledged"
             )),
             (_, false) => Some(format!(
-                "ledger: {bytes} bytes after record {last} were cut at the start, and the file `acknowledged` was missing \
-                 or damaged, so this may be damage; `lineside hybrid audit` compares the ledger with another node's"
+                "ledger: {bytes} bytes after record {last} were cut at the start, and the file `acknowledged` was \
+                 missing or damaged, so this may be damage; `lineside hybrid audit` compares the ledger with another \
+                 node's"
             )),
         };
         if let Some(cut) = &cut {

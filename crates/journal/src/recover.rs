@@ -24,7 +24,7 @@ pub struct Recovery {
     pub last_lsn: Lsn,
     /// Segments there are.
     pub segments: usize,
-    /// Whether the file `acknowledged` was there and whole: it proves that no record behind `last_lsn` was acknowledged.
+    /// Whether the file `acknowledged` was there and whole: no record behind `last_lsn` was acknowledged.
     pub is_proved: bool,
     /// Bytes of an unfinished group behind `last_lsn` that were cut, up to its last byte that was not zero.
     pub cut_bytes: u64,

@@ -225,8 +225,8 @@ fn verified(found: &VerifyReport) -> serde_json::Value {
         "journal_id": format!("{:016x}", found.journal_id), "first_lsn": found.first_lsn,
         "last_lsn": found.last_lsn, "records": found.records, "payload_bytes": found.payload_bytes,
         "segments": segments.collect::<Vec<_>>(), "snapshots": snapshots.collect::<Vec<_>>(),
-        "unfinished_bytes": found.unfinished_bytes, "acknowledged_lsn": found.acknowledged_lsn, "proved": found.is_proved,
-        "sound": found.is_sound(),
+        "unfinished_bytes": found.unfinished_bytes, "acknowledged_lsn": found.acknowledged_lsn,
+        "proved": found.is_proved, "sound": found.is_sound(),
         "findings": findings.collect::<Vec<_>>()
     })
 }
