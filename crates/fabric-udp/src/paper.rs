@@ -12,7 +12,6 @@
 
 pub mod identities;
 pub mod sender;
-mod yaml;
 
 pub use sender::{PaperSender, PaperSent, Unsendable};
 

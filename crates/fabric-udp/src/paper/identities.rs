@@ -4,11 +4,11 @@
 //! times its place among those of its organisation and role. An identity is a `SerializedIdentity` of the
 //! organisation's name and the certificate's file. Everything else in the file is passed over.
 
-use super::yaml::{Node, parse};
 use lineside_fabric::proto::wire;
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
+use yaml_rust2::{Yaml, YamlLoader};
 
 /// Roles in the order of the published code, where the file names none.
 const ROLES: [&str; 4] = ["admin", "orderer", "peer", "client"];
@@ -61,12 +61,13 @@ struct Certificate {
 }
 
 fn certificates(text: &str) -> Result<Vec<Certificate>, String> {
-    let root = parse(text)?;
-    let roles: Vec<&str> = match root.get("Roles") {
-        Some(roles) => roles.list().iter().filter_map(Node::text).collect(),
+    let documents = YamlLoader::load_from_str(text).map_err(|error| error.to_string())?;
+    let root = documents.first().unwrap_or(&Yaml::BadValue);
+    let roles: Vec<&str> = match root["Roles"].as_vec() {
+        Some(roles) => roles.iter().filter_map(Yaml::as_str).collect(),
         None => ROLES.to_vec(),
     };
-    let organisations = root.get("Organizations").map_or(&[][..], Node::list);
+    let organisations = list_of(root, "Organizations");
     if organisations.is_empty() {
         return Err("it names no organisation under `Organizations`".to_owned());
     }
@@ -77,7 +78,7 @@ fn certificates(text: &str) -> Result<Vec<Certificate>, String> {
     for (place, of) in organisations.iter().enumerate() {
         let name = text_of(of, "name")?;
         let mut users = [0; PLACES];
-        for certificate in of.get("certs").map_or(&[][..], Node::list) {
+        for certificate in list_of(of, "certs") {
             let (role, path) = (text_of(certificate, "role")?, text_of(certificate, "cert")?);
             let found = roles.iter().position(|known| *known == role);
             let role_place = found.ok_or_else(|| format!("{name}: `Roles` has no role {role}"))?;
@@ -102,10 +103,15 @@ fn certificates(text: &str) -> Result<Vec<Certificate>, String> {
     Ok(all)
 }
 
-fn text_of<'n>(node: &'n Node, key: &str) -> Result<&'n str, String> {
-    node.get(key).and_then(Node::text).ok_or_else(|| {
+/// Returns the entries of a list; none where there is no list.
+fn list_of<'n>(node: &'n Yaml, key: &str) -> &'n [Yaml] {
+    node[key].as_vec().map_or(&[], Vec::as_slice)
+}
+
+fn text_of<'n>(node: &'n Yaml, key: &str) -> Result<&'n str, String> {
+    node[key].as_str().ok_or_else(|| {
         let mut what = format!("`{key}` is missing");
-        if let Some(name) = node.get("name").and_then(Node::text) {
+        if let Some(name) = node["name"].as_str() {
             let _ = write!(what, " in {name}");
         }
         what
@@ -184,7 +190,8 @@ Chaincodes:
         let many = format!("Organizations:\n{}", "- name: x\n".repeat(17));
         for (text, what) in [
             ("", "no organisation"),
-            ("Organizations: {}", "line 1"),
+            ("Organizations: {}", "no organisation"),
+            ("Organizations: [", "line 2"),
             ("Organizations:\n- certs:\n", "`name` is missing"),
             (
                 "Organizations:\n- name: A\n  certs:\n  - role: king\n    cert: x\n",
