@@ -39,17 +39,24 @@ fn packet_of(session: &Session, operations: &[Operation]) -> Vec<u8> {
     [header.as_bytes(), &body].concat()
 }
 
+/// A session that has created account 1 with a balance of 10 and account 2 with 0, and the operations that did it.
+fn session_with_accounts(server: &Server) -> (Session, [Operation; 2]) {
+    let mut client = server.client();
+    let mut session = client.open().unwrap();
+    let make = [operation(CREATE, 1, 0, 10), operation(CREATE, 2, 0, 0)].map(|operation| Operation {
+        destination: [0; 16],
+        ..operation
+    });
+    client.execute(&mut session, &make).unwrap();
+    (session, make)
+}
+
 /// Before, such a packet took 79 KB: all of its operations.
 #[test]
 fn the_refused_operations_of_a_large_packet_that_is_done_in_part_cost_little() {
     let data = TempDir::new().unwrap();
     let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
-    let mut client = server.client();
-    let mut session = client.open().unwrap();
-    let mut make = [operation(CREATE, 1, 0, 10), operation(CREATE, 2, 0, 0)];
-    make.iter_mut()
-        .for_each(|operation| operation.destination = [0; 16]);
-    client.execute(&mut session, &make).unwrap();
+    let (session, _) = session_with_accounts(&server);
     let mut operations = vec![operation(TRANSFER, 3, 1, 1); TRANSFER_OPERATIONS_MAX];
     operations[100] = operation(TRANSFER, 1, 2, 1);
     let packet = packet_of(&session, &operations);
@@ -75,12 +82,7 @@ fn the_refused_operations_of_a_large_packet_that_is_done_in_part_cost_little() {
 fn a_large_packet_refused_for_many_reasons_costs_96_bytes_and_has_one_answer() {
     let data = TempDir::new().unwrap();
     let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
-    let mut client = server.client();
-    let mut session = client.open().unwrap();
-    let mut make = [operation(CREATE, 1, 0, 10), operation(CREATE, 2, 0, 0)];
-    make.iter_mut()
-        .for_each(|operation| operation.destination = [0; 16]);
-    client.execute(&mut session, &make).unwrap();
+    let (mut session, make) = session_with_accounts(&server);
     let reasons = [
         (operation(TRANSFER, 1, 2, 11), Code::InsufficientBalance),
         (operation(TRANSFER, 1, 1, 1), Code::SameAccount),

@@ -232,11 +232,7 @@ impl Entry {
                 codes,
                 rest,
             } => {
-                out.u32(*slot);
-                for word in [sequence, now_s, sum] {
-                    out.u64(*word);
-                }
-                put_codes(&mut out, codes, *rest);
+                put_answered(&mut out, *slot, [*sequence, *now_s, *sum], (&codes[..], *rest));
             }
             Self::Partly {
                 slot,
@@ -247,11 +243,7 @@ impl Entry {
                 operations,
                 outcomes,
             } => {
-                out.u32(*slot);
-                for word in [sequence, now_s, sum] {
-                    out.u64(*word);
-                }
-                put_codes(&mut out, codes, 0);
+                put_answered(&mut out, *slot, [*sequence, *now_s, *sum], (&codes[..], 0));
                 out.bytes(operations.as_bytes());
                 for outcome in outcomes {
                     out.u64(outcome.amount);
@@ -400,6 +392,15 @@ pub fn codes_kept(codes: impl ExactSizeIterator<Item = Code>) -> usize {
 const IN_RUNS: u16 = 1 << 15;
 /// Says that there are [`CODES_KEPT`] codes, in half a byte each, and that the operations after those were `busy`.
 const REST_IS_BUSY: u16 = 1 << 14;
+
+/// Writes what entries of refused and of partly done packets begin with: slot; sequence, seconds and sum; codes.
+fn put_answered(out: &mut Writer, slot: u32, words: [u64; 3], (codes, rest): (&[Code], u16)) {
+    out.u32(slot);
+    for word in words {
+        out.u64(word);
+    }
+    put_codes(out, codes, rest);
+}
 
 /// Codes in runs of the same, or in half a byte each, whichever is shorter. The first two bits say which, the others
 /// how many operations the packet has. Entries of older versions have more than [`CODES_KEPT`] half bytes, and more
