@@ -5,8 +5,9 @@
 //!            -> block(hash) <----- blocks that wait, by hash (bounded in bytes) <------+
 //! ```
 //!
-//! What is fetched ahead is what the follower would have asked for itself, and the follower checks it in the same way.
-//! A block that a worker could not fetch is asked for again on the node's own connection, whose word is final.
+//! Workers fetch blocks that the follower is about to ask for. The follower checks a block from a worker exactly as it
+//! checks a block that it fetched itself. If a worker cannot fetch a block, the follower asks for the block on the
+//! node's own connection and takes that answer.
 
 use crate::error::NodeError;
 use crate::hash::{BlockHash, HEADER_BYTES};

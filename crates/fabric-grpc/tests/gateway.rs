@@ -152,7 +152,7 @@ async fn the_official_client_listens_resumes_and_is_refused() {
 
     for user in [
         network.other_ca.pair("stranger", "client"),
-        network.ca.pair("user", "nobody"),
+        network.ca.pair("user", "no-role"),
     ] {
         let stranger = Application::new(&client, &network, &user, &address);
         assert_eq!(stranger.listen("blocks", 1).await, ["closed"]);

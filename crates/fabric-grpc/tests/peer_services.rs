@@ -198,7 +198,7 @@ async fn requests_that_a_peer_refuses_are_refused() {
     };
     assert_eq!(status_of(&channel, unsigned).await, denied);
     // The organisational unit of this certificate is none of the roles that the MSP's NodeOUs define.
-    let without_role = signer(MSP, &server.network.ca.pair("user", "nobody"));
+    let without_role = signer(MSP, &server.network.ca.pair("user", "no-role"));
     assert_eq!(
         status_of(&channel, server.commit(&without_role, "tx1a")).await,
         denied

@@ -271,7 +271,7 @@ async fn who_may_not_read_is_refused() {
     // Another CA's, another MSP, no role, expired.
     let foreign = signer(MSP, &network.other_ca.pair("user", "client"));
     let unknown = signer("Org2MSP", &network.ca.pair("user", "client"));
-    let without_role = signer(MSP, &network.ca.pair("user", "nobody"));
+    let without_role = signer(MSP, &network.ca.pair("user", "no-role"));
     for refused in [&foreign, &unknown, &without_role] {
         assert_eq!(server.ask(DELIVER, of(refused)).await, status(403));
         assert_eq!(server.ask(FILTERED, of(refused)).await, status(403));

@@ -186,7 +186,7 @@ impl<'a> Block<'a> {
         self.check_data_of(data_digest(&self.transactions))
     }
 
-    /// As [`Self::check_data`], where the transactions' hash is known.
+    /// Does the same checks as [`Self::check_data`] with `digest`, a hash of the transactions that was computed before.
     pub(crate) fn check_data_of(&self, digest: [u8; 32]) -> Result<(), Refused> {
         if self.transactions.is_empty() {
             return Err(Refused::Empty);

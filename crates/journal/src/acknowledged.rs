@@ -31,11 +31,11 @@ pub(crate) struct Mark {
     pub(crate) lsn: Lsn,
 }
 
-/// What was read of a mark.
+/// A mark that was read, and whether both of its slots are sound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub(crate) mark: Mark,
-    /// Whether no slot is damaged. If one is, records behind `mark` may have been acknowledged.
+    /// True if neither slot is damaged. If a slot is damaged, later records than `mark.lsn` may have been acknowledged.
     pub(crate) is_whole: bool,
 }
 

@@ -171,7 +171,7 @@ pub enum Error {
     },
 }
 
-/// What is wrong with the acknowledged records `from` to `to`.
+/// Text for an operator: the records `from` to `to` were acknowledged, and the journal no longer has them whole.
 pub(crate) fn not_whole(from: Lsn, to: Lsn) -> String {
     match from == to {
         true => format!("record {to} was acknowledged, and is not whole"),

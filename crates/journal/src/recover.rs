@@ -24,7 +24,8 @@ pub struct Recovery {
     pub last_lsn: Lsn,
     /// Segments there are.
     pub segments: usize,
-    /// Whether the file `acknowledged` was there and whole: no record behind `last_lsn` was acknowledged.
+    /// True if the file `acknowledged` existed and was sound, which proves that no record after `last_lsn` was
+    /// acknowledged.
     pub is_proved: bool,
     /// Bytes of an unfinished group behind `last_lsn` that were cut, up to its last byte that was not zero.
     pub cut_bytes: u64,
@@ -36,7 +37,7 @@ pub struct Recovery {
     pub removed: Vec<String>,
 }
 
-/// What is wrong where a directory holds a mark and no file of a journal.
+/// Error for a directory that has a mark but neither segments nor snapshots.
 pub(crate) fn without_segments(found: Found) -> Error {
     match found.mark.lsn {
         // Its first segment was never named: nothing was ever acknowledged.

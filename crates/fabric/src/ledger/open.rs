@@ -109,7 +109,7 @@ pub(crate) fn recover<D: Disk>(
             }
         }
     };
-    let mut recovered = read(reader, options, StateDisk::anew(directory)?.into(), &ids)?;
+    let mut recovered = read(reader, options, StateDisk::create_empty(directory)?.into(), &ids)?;
     recovered.found.state_remade = Some(why);
     Ok(recovered)
 }

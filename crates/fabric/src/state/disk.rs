@@ -181,7 +181,7 @@ impl Disk {
                 Err(error) => return Err(other(error)),
             },
         };
-        Self::anew(directory).map(|disk| (disk, Some(why)))
+        Self::create_empty(directory).map(|disk| (disk, Some(why)))
     }
 
     /// Opens the database in a folder to be looked at. `ResourceBusy`: another process has it open.
@@ -201,8 +201,8 @@ impl Disk {
         })
     }
 
-    /// An empty one, whatever there is.
-    pub fn anew(directory: &Path) -> io::Result<Self> {
+    /// Creates an empty state in `directory`, in place of a state that may be there.
+    pub fn create_empty(directory: &Path) -> io::Result<Self> {
         let folder = Folder(directory.to_owned());
         folder.claim()?;
         folder.clear()?;

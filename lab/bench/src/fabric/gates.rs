@@ -24,8 +24,8 @@ const GATES: [(&str, Bound, f64, Option<f64>); 14] = [
     (UDP_RATE_UNHASHED, AtLeast, 1_000_000.0, None),
     (UDP_LOSS, AtMost, 15.0, None),
 ];
-/// Transactions a second that the open loop offers beside 80 % of what is sustained, so that latencies of different
-/// machines can be compared.
+/// Transactions a second that the open loop offers in addition to 80 % of the sustained rate, so that latencies of
+/// different machines can be compared.
 pub(super) const FIXED_TPS: f64 = 40_000.0;
 const TPS: &str = "tps, from memory";
 const TPS_BY_DELIVER: &str = "tps, by Deliver";

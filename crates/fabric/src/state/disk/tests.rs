@@ -340,7 +340,7 @@ fn what_is_not_ours_stays() {
     assert!(!Disk::is_at(directory.path()));
     for opened in [
         Disk::open(directory.path()).map(drop),
-        Disk::anew(directory.path()).map(drop),
+        Disk::create_empty(directory.path()).map(drop),
     ] {
         assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     }
@@ -353,7 +353,7 @@ fn what_is_not_ours_stays() {
     std::os::unix::fs::symlink(&there, &link).unwrap();
     drop(Disk::open(&link).unwrap());
     assert!(Disk::is_at(&there));
-    drop(Disk::anew(&link).unwrap());
+    drop(Disk::create_empty(&link).unwrap());
     Disk::remove(&link).unwrap();
     assert!(link.is_symlink() && std::fs::read_dir(&there).unwrap().next().is_none());
     // And one of its own, with nothing left.
