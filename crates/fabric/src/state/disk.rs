@@ -669,20 +669,10 @@ impl Disk {
         }
     }
 
-    /// All keys, public ones and those of collections, counted one by one.
+    /// The number of keys, public ones and those of collections, counted one by one.
+    ///
+    /// The database may gain the waiting changes while this counts: of a key that changes, only the change counts.
     pub fn len(&self) -> usize {
-        let kept = || {
-            self.keys
-                .range(..&EXPIRY[..])
-                .try_fold(0, |count, key| key.key().map(|_| count + 1))
-        };
-        let mut count: usize = match guarded(kept) {
-            Ok(count) => count,
-            Err(error) => {
-                self.fail(&error);
-                return 0;
-            }
-        };
         let mut changed = BTreeMap::new();
         for (namespace, collection, keys) in self.waiting().flat_map(Updates::collections) {
             let keys = keys.iter();
@@ -690,14 +680,20 @@ impl Disk {
                 keys.map(|(key, update)| (place(namespace, collection, key), update.value.is_some())),
             );
         }
-        for (place, is_there) in changed {
-            let was_there = guarded(|| self.keys.contains_key(place)).unwrap_or_else(|error| {
+        let kept = || {
+            self.keys.range(..&EXPIRY[..]).try_fold(0, |count, key| {
+                let key = key.key()?;
+                Ok(count + usize::from(!changed.contains_key(&*key)))
+            })
+        };
+        let kept: usize = match guarded(kept) {
+            Ok(count) => count,
+            Err(error) => {
                 self.fail(&error);
-                false
-            });
-            count = count + usize::from(is_there) - usize::from(was_there);
-        }
-        count
+                return 0;
+            }
+        };
+        kept + changed.values().filter(|is_there| **is_there).count()
     }
 }
 
