@@ -7,8 +7,8 @@ use crate::rules::{Rule, Rules};
 use crate::rwset::{Collection, NsRwSet, height};
 use crate::state::{Height, State, Update, Updates, range};
 use lineside_verify::hash::sha256;
+use smallvec::SmallVec;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The metadata that this program keeps.
@@ -136,16 +136,16 @@ impl Checker<'_> {
         for of in rwset {
             operations.add(of, self.rules);
         }
-        for ((namespace, collection, key), operation) in operations.0 {
+        for ((namespace, collection, key), operation) in operations.by_key() {
             let value = if operation.flags & KEY_DELETE != 0 {
                 None
             } else if operation.flags & UPSERT != 0
                 && operation.flags & (METADATA_UPDATE | METADATA_DELETE) != 0
             {
-                Some((operation.value.into(), operation.metadata.map(Arc::from)))
+                Some((value_of(&operation), operation.metadata.map(Arc::from)))
             } else if operation.flags & !UPSERT == 0 {
                 let metadata = self.latest(namespace, collection, key, |_, metadata| metadata.cloned());
-                Some((operation.value.into(), metadata.flatten()))
+                Some((value_of(&operation), metadata.flatten()))
             } else {
                 // Only the metadata: the value stays, if there is one, and gets this version.
                 match self.latest(namespace, collection, key, |value, _| value.clone()) {
@@ -187,19 +187,46 @@ const METADATA_UPDATE: u8 = 2;
 const METADATA_DELETE: u8 = 4;
 const KEY_DELETE: u8 = 8;
 
-/// What one transaction does to one key.
+/// Sum of what one transaction does to one key.
 #[derive(Default)]
 struct Operation<'a> {
     /// Sums, as in the peer: a key that is written twice looks like a change of metadata.
     flags: u8,
-    value: &'a [u8],
+    value: Option<&'a [u8]>,
     metadata: Option<&'a [u8]>,
 }
 
+/// Returns the value that an operation writes.
+fn value_of(operation: &Operation<'_>) -> Arc<[u8]> {
+    operation.value.unwrap_or_default().into()
+}
+
+/// Namespace, collection (empty: public) and key.
+type Place<'a> = (&'a str, &'a str, &'a [u8]);
+
+/// The writes of one transaction, in its order.
 #[derive(Default)]
-struct Operations<'a>(BTreeMap<(&'a str, &'a str, &'a [u8]), Operation<'a>>);
+struct Operations<'a>(SmallVec<[(Place<'a>, Operation<'a>); 4]>);
 
 impl<'a> Operations<'a> {
+    /// Sums the operations of each key.
+    fn by_key(mut self) -> impl Iterator<Item = (Place<'a>, Operation<'a>)> {
+        // The sort is stable: of two values for one key, the last one counts.
+        self.0.sort_by(|(one, _), (other, _)| one.cmp(other));
+        self.0.dedup_by(|(place, later), (kept, sum)| {
+            let is_same = place == kept;
+            if is_same {
+                sum.flags = sum.flags.wrapping_add(later.flags);
+                sum.value = later.value.or(sum.value);
+                if later.flags & METADATA_UPDATE != 0 {
+                    sum.metadata = later.metadata;
+                }
+            }
+            is_same
+        });
+        self.0.into_iter()
+    }
+
     fn add(&mut self, of: &'a NsRwSet<'_>, rules: Rules) {
         for write in &of.public.writes {
             let empty = write.value.is_empty() && rules.hold(Rule::EmptyValueDeletes);
@@ -240,13 +267,18 @@ impl<'a> Operations<'a> {
         value: &'a [u8],
         delete: bool,
     ) {
-        let operation = self.0.entry((namespace, collection, key)).or_default();
-        if delete {
-            operation.flags = operation.flags.wrapping_add(KEY_DELETE);
-        } else {
-            operation.flags = operation.flags.wrapping_add(UPSERT);
-            operation.value = value;
-        }
+        let operation = match delete {
+            true => Operation {
+                flags: KEY_DELETE,
+                ..Operation::default()
+            },
+            false => Operation {
+                flags: UPSERT,
+                value: Some(value),
+                metadata: None,
+            },
+        };
+        self.0.push(((namespace, collection, key), operation));
     }
 
     fn metadata(
@@ -256,26 +288,34 @@ impl<'a> Operations<'a> {
         key: &'a [u8],
         entries: &[KvMetadataEntry<'a>],
     ) {
-        let operation = self.0.entry((namespace, collection, key)).or_default();
-        if entries.is_empty() {
-            operation.flags = operation.flags.wrapping_add(METADATA_DELETE);
-        } else {
-            operation.flags = operation.flags.wrapping_add(METADATA_UPDATE);
-            let mut parameters = entries
-                .iter()
-                .rev()
-                .filter(|entry| entry.name == VALIDATION_PARAMETER);
-            operation.metadata = parameters.next().map(|entry| entry.value);
-        }
+        let (flags, metadata) = match entries.is_empty() {
+            true => (METADATA_DELETE, None),
+            false => {
+                let mut parameters = entries
+                    .iter()
+                    .rev()
+                    .filter(|entry| entry.name == VALIDATION_PARAMETER);
+                (METADATA_UPDATE, parameters.next().map(|entry| entry.value))
+            }
+        };
+        let operation = Operation {
+            flags,
+            value: None,
+            metadata,
+        };
+        self.0.push(((namespace, collection, key), operation));
     }
 }
 
+/// Bytes of a key and its value in the input of the commit hash for which memory is reserved.
+const COMMIT_HASH_BYTES_A_KEY: usize = 128;
+
 /// SHA-256 over the flags, the updates and the previous commit hash.
 pub(crate) fn commit_hash(flags: &[u8], updates: &Updates, previous: &[u8], rules: Rules) -> [u8; 32] {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(flags.len() + COMMIT_HASH_BYTES_A_KEY * updates.len());
     wire::put_varint(&mut bytes, flags.len() as u64);
     bytes.extend_from_slice(flags);
-    let mut write = Vec::new();
+    let (mut write, mut version) = (Vec::new(), Vec::new());
     // The namespace "" holds the channel's configuration, which is not part of it.
     for (namespace, space) in updates
         .namespaces
@@ -303,8 +343,9 @@ pub(crate) fn commit_hash(flags: &[u8], updates: &Updates, previous: &[u8], rule
                     Some((value, _)) if value.is_empty() => {}
                     Some((value, _)) => wire::put_bytes(&mut write, 5, value),
                 }
-                let mut version = order_preserving(update.version.block);
-                version.extend(order_preserving(update.version.tx));
+                version.clear();
+                put_order_preserving(&mut version, update.version.block);
+                put_order_preserving(&mut version, update.version.tx);
                 wire::put_bytes(&mut write, 6, &version);
                 wire::put_bytes(&mut bytes, 1, &write);
             }
@@ -314,11 +355,10 @@ pub(crate) fn commit_hash(flags: &[u8], updates: &Updates, previous: &[u8], rule
     sha256(&bytes)
 }
 
-/// The number's bytes, big-endian and without zeros in front, and before them their count.
-pub(crate) fn order_preserving(number: u64) -> Vec<u8> {
+/// Appends the number's bytes, big-endian and without leading zeros, after their count.
+pub(crate) fn put_order_preserving(out: &mut Vec<u8>, number: u64) {
     let bytes = number.to_be_bytes();
-    let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
-    let mut out = vec![(bytes.len() - zeros) as u8];
-    out.extend(bytes.iter().skip(zeros));
-    out
+    let zeros = number.leading_zeros() as usize / 8;
+    out.push((bytes.len() - zeros) as u8);
+    out.extend_from_slice(&bytes[zeros..]);
 }

@@ -224,6 +224,7 @@ impl Validator {
         let rules = self.reader.rules;
         #[cfg(feature = "laboratory")]
         crate::laboratory::decides(&self.reader.channel, self.last + 1)?;
+        self.state.prefetch(written_keys(&read.parsed));
         let (mut codes, config) = self.endorsed(&read)?;
         let decided_at = Instant::now();
         let [_, tip] = read.tips;
@@ -427,4 +428,19 @@ impl Validator {
         }
         Ok(checker.updates)
     }
+}
+
+/// Returns the public keys that transactions write, with their namespaces.
+fn written_keys<'p>(parsed: &'p [Parsed<'_>]) -> impl Iterator<Item = (&'p str, &'p [u8])> {
+    let rwsets = parsed.iter().filter_map(|tx| match &tx.known {
+        Known::Signed(signed) => match &signed.next {
+            Next::Endorser(endorser) => Some(&endorser.dispatched.as_ref().ok()?.rwset),
+            _ => None,
+        },
+        _ => None,
+    });
+    rwsets.flatten().flat_map(|of| {
+        let writes = of.public.writes.iter();
+        writes.map(|write| (of.namespace, write.key.as_bytes()))
+    })
 }

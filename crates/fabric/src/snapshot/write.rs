@@ -7,7 +7,7 @@ use super::data::FORMAT;
 use super::{
     ADDITIONAL, COLLECTION_JOINER, CONFIG_KEY, Head, IDS, PRIVATE_STATE, PUBLIC_STATE, SIGNABLE, counts_of,
 };
-use crate::mvcc::{VALIDATION_PARAMETER, order_preserving};
+use crate::mvcc::{VALIDATION_PARAMETER, put_order_preserving};
 use crate::proto::wire;
 use crate::replay::hex;
 use crate::state::{Entry, Height, State, TxId};
@@ -138,8 +138,9 @@ fn record(key: &[u8], entry: &Entry) -> Vec<u8> {
         }
         wire::put_bytes(&mut metadata, 2, &written);
     }
-    let mut version = order_preserving(entry.version.block);
-    version.extend(order_preserving(entry.version.tx));
+    let mut version = Vec::new();
+    put_order_preserving(&mut version, entry.version.block);
+    put_order_preserving(&mut version, entry.version.tx);
     let mut record = Vec::new();
     for (number, bytes) in [(1, key), (2, &*entry.value), (3, &metadata), (4, &version)] {
         if !bytes.is_empty() {

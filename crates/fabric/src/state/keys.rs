@@ -1,40 +1,64 @@
-//! The keys of a namespace, or of one of its collections, in memory: one is found by its hash, ranges by their order.
+//! Keys of a namespace or of one of its collections, in memory: a key is found by its hash, a range by the order of keys.
 
 use super::{Entry, Update};
+use hashbrown::HashTable;
 use smallvec::SmallVec;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
+use std::hint::black_box;
 use std::ops::Bound;
+use std::sync::Arc;
 
-/// A key. One that is no longer than this, as nearly all are, stands in place: to compare it costs no look elsewhere.
+/// Key of the state. A key of at most 24 bytes, as nearly all are, is stored in place: comparing it reads no other memory.
 pub type Key = SmallVec<[u8; 24]>;
 
-/// Keys and what is under them.
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
+/// Keys with their entries: a hash table, and the order of the keys for ranges.
+#[derive(Clone, Default, Debug)]
 pub struct Keys {
-    /// Who writes keys chooses them: the hash has a secret key.
-    entries: HashMap<Key, Entry>,
-    /// The same keys.
+    entries: HashTable<(Key, Entry)>,
+    /// Clients choose the keys, so the hash function has a secret key.
+    hasher: RandomState,
+    /// The keys of `entries`.
     order: BTreeSet<Key>,
 }
 
 impl Keys {
-    /// What is under a key.
-    pub fn get(&self, key: &[u8]) -> Option<&Entry> {
-        self.entries.get(key)
+    /// Returns the hash of a key.
+    pub(super) fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash_one(key)
     }
 
-    /// Puts it there, whatever was.
+    fn find(&self, hash: u64, key: &[u8]) -> Option<&Entry> {
+        let found = self.entries.find(hash, |(other, _)| **other == *key);
+        found.map(|(_, entry)| entry)
+    }
+
+    /// Returns the entry of a key.
+    pub fn get(&self, key: &[u8]) -> Option<&Entry> {
+        self.find(self.hash(key), key)
+    }
+
+    /// Loads the entry of a key whose hash is known, and its value, into the processor's caches.
+    pub(super) fn prefetch(&self, hash: u64, key: &[u8]) {
+        // The count of references is stored with the value.
+        black_box(self.find(hash, key).map(|entry| Arc::strong_count(&entry.value)));
+    }
+
+    /// Sets the entry of a key.
     pub fn insert(&mut self, key: Key, entry: Entry) {
-        match self.entries.get_mut(&key) {
-            Some(kept) => *kept = entry,
+        let hash = self.hash(&key);
+        match self.entries.find_mut(hash, |(other, _)| *other == key) {
+            Some((_, kept)) => *kept = entry,
             None => {
                 self.order.insert(key.clone());
-                self.entries.insert(key, entry);
+                let hasher = &self.hasher;
+                self.entries
+                    .insert_unique(hash, (key, entry), |(key, _)| hasher.hash_one(&**key));
             }
         }
     }
 
-    /// Does what a block does to a key.
+    /// Applies a block's change of a key.
     pub(super) fn update(&mut self, key: Key, update: Update) {
         match update.value {
             None => self.remove(&key),
@@ -52,41 +76,61 @@ impl Keys {
         }
     }
 
-    /// Removes a key, if it is there.
+    /// Removes a key, if it exists.
     pub fn remove(&mut self, key: &[u8]) {
-        if self.entries.remove(key).is_some() {
+        let hash = self.hash(key);
+        if let Ok(found) = self.entries.find_entry(hash, |(other, _)| **other == *key) {
+            found.remove();
             self.order.remove(key);
         }
     }
 
-    /// How many there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no keys.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Those within the bounds, in order.
+    /// Returns the keys within the bounds, in order.
     pub fn range<'a>(
         &'a self,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
     ) -> impl Iterator<Item = (&'a Key, &'a Entry)> + use<'a> {
         let keys = self.order.range::<[u8], _>(bounds);
-        keys.filter_map(|key| Some((key, self.entries.get(key)?)))
+        keys.filter_map(|key| Some((key, self.get(key)?)))
     }
 }
 
+impl PartialEq for Keys {
+    fn eq(&self, other: &Self) -> bool {
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        self.range(all).eq(other.range(all))
+    }
+}
+
+impl Eq for Keys {}
+
 impl FromIterator<(Key, Entry)> for Keys {
+    /// Makes a map of entries whose keys differ.
     fn from_iter<I: IntoIterator<Item = (Key, Entry)>>(entries: I) -> Self {
         let entries: Vec<(Key, Entry)> = entries.into_iter().collect();
-        Self {
-            // Those that come in order, as they do, are not sorted again.
+        let mut keys = Self {
+            // Entries that are sorted already, as in a checkpoint, are not sorted again.
             order: entries.iter().map(|(key, _)| key.clone()).collect(),
-            entries: entries.into_iter().collect(),
+            entries: HashTable::with_capacity(entries.len()),
+            hasher: RandomState::new(),
+        };
+        let hasher = &keys.hasher;
+        for (key, entry) in entries {
+            let hash = hasher.hash_one(&*key);
+            keys.entries
+                .insert_unique(hash, (key, entry), |(key, _)| hasher.hash_one(&**key));
         }
+        keys
     }
 }
 
