@@ -162,8 +162,9 @@ impl<D: Disk> Source for Committed<D> {
             .map_err(|error| Unavailable(error.to_string()))
     }
 
-    fn transaction(&self, id: &str) -> Option<Place> {
-        self.blocks.transaction(&TxId::new(id))
+    fn transaction(&self, id: &str) -> Result<Option<Place>, Unavailable> {
+        let found = self.blocks.transaction(&TxId::new(id));
+        found.map_err(|error| Unavailable(error.to_string()))
     }
 
     fn number_of(&self, header_hash: &[u8; 32]) -> Option<u64> {

@@ -19,6 +19,12 @@ use tokio::sync::watch;
 #[error("{0}")]
 pub struct Unavailable(pub String);
 
+impl From<Unavailable> for tonic::Status {
+    fn from(error: Unavailable) -> Self {
+        Self::unavailable(error.0)
+    }
+}
+
 /// A channel's committed blocks, and who may read them. Its calls may block: they are made where that does no harm.
 pub trait Source: Send + Sync + 'static {
     /// The channel's name.
@@ -48,9 +54,12 @@ pub trait Source: Send + Sync + 'static {
         Ok(filtered.encode_to_vec().into())
     }
 
-    /// Returns where the transaction with an id is, of several the first, and its code; `None`: no block has it.
-    fn transaction(&self, _id: &str) -> Option<Place> {
-        None
+    /// Returns the place and the code of the transaction with an id, of several the first; `None`: no block has it.
+    ///
+    /// # Errors
+    /// It cannot be read whether a block has it.
+    fn transaction(&self, _id: &str) -> Result<Option<Place>, Unavailable> {
+        Ok(None)
     }
 
     /// Returns the number of the block with a header hash; `None`: there is none.
@@ -192,11 +201,10 @@ impl Source for Memory {
             .ok_or_else(|| Unavailable(format!("there is no block {number}")))
     }
 
-    fn transaction(&self, id: &str) -> Option<Place> {
+    fn transaction(&self, id: &str) -> Result<Option<Place>, Unavailable> {
         let blocks = lock(&self.blocks);
-        let seen = blocks.iter().take(self.height() as usize).zip(0..);
-        seen.filter_map(|(bytes, number)| place_in(bytes, number, id))
-            .next()
+        let mut seen = blocks.iter().take(self.height() as usize).zip(0..);
+        Ok(seen.find_map(|(bytes, number)| place_in(bytes, number, id)))
     }
 
     fn number_of(&self, header_hash: &[u8; 32]) -> Option<u64> {

@@ -421,7 +421,7 @@ impl Source for Open {
         self.0.block(number)
     }
 
-    fn transaction(&self, id: &str) -> Option<Place> {
+    fn transaction(&self, id: &str) -> Result<Option<Place>, Unavailable> {
         self.0.transaction(id)
     }
 

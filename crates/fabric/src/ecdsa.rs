@@ -1,39 +1,45 @@
-//! ECDSA over P-384 and P-521, one signature at a time. Few identities have such keys, so there is neither a batch nor
-//! a table for them; P-256 is in the crate `verify`.
+//! ECDSA over P-224, P-384 and P-521, one signature at a time. Few identities have keys over these curves, so there is
+//! neither a batch nor a table for them; P-256 is in the crate `verify`.
 
 use crate::der::{Reader, tag};
 use p384::ecdsa::signature::hazmat::PrehashVerifier;
 use std::fmt;
 
+/// secp224r1: 1.3.132.0.33.
+const P224: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x21];
 /// secp384r1: 1.3.132.0.34.
 const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 /// secp521r1: 1.3.132.0.35.
 const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
-/// Bytes of a number below the order of P-384, and of P-521.
+/// Bytes of a number below the order of P-224, of P-384, and of P-521.
+const P224_BYTES: usize = 28;
 const P384_BYTES: usize = 48;
 const P521_BYTES: usize = 66;
 
-/// A public key.
+/// Public key over another NIST curve than P-256.
 #[derive(Clone)]
-pub enum LargeKey {
+pub enum OtherKey {
+    /// Over P-224.
+    P224(p224::ecdsa::VerifyingKey),
     /// Over P-384.
     P384(p384::ecdsa::VerifyingKey),
     /// Over P-521.
     P521(p521::ecdsa::VerifyingKey),
 }
 
-impl fmt::Debug for LargeKey {
+impl fmt::Debug for OtherKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
+            Self::P224(_) => "a key over P-224",
             Self::P384(_) => "a key over P-384",
             Self::P521(_) => "a key over P-521",
         })
     }
 }
 
-/// Returns true if the identifier of a curve is that of P-384 or P-521.
-pub(crate) fn is_large(curve: &[u8]) -> bool {
-    curve == P384 || curve == P521
+/// Returns true if the identifier of a curve is that of P-224, P-384 or P-521.
+pub(crate) fn is_other_curve(curve: &[u8]) -> bool {
+    [P224, P384, P521].contains(&curve)
 }
 
 /// A signature in DER: two numbers greater than 0, big endian, without zeros in front.
@@ -82,6 +88,14 @@ fn padded<const N: usize>(number: &[u8]) -> Option<[u8; N]> {
     Some(padded)
 }
 
+fn p224_signature(numbers: &Numbers) -> Option<p224::ecdsa::Signature> {
+    let (r, s) = (
+        padded::<P224_BYTES>(&numbers.r)?,
+        padded::<P224_BYTES>(&numbers.s)?,
+    );
+    p224::ecdsa::Signature::from_slice(&[r, s].concat()).ok()
+}
+
 fn p384_signature(numbers: &Numbers) -> Option<p384::ecdsa::Signature> {
     let (r, s) = (
         padded::<P384_BYTES>(&numbers.r)?,
@@ -98,7 +112,7 @@ fn p521_signature(numbers: &Numbers) -> Option<p521::ecdsa::Signature> {
     p521::ecdsa::Signature::from_slice(&[r, s].concat()).ok()
 }
 
-impl LargeKey {
+impl OtherKey {
     /// Reads a point in the uncompressed form, of the curve with this identifier; `None`: it is none.
     pub fn from_sec1(curve: &[u8], point: &[u8]) -> Option<Self> {
         // Go takes the uncompressed form only.
@@ -106,6 +120,9 @@ impl LargeKey {
             return None;
         }
         match curve {
+            P224 => p224::ecdsa::VerifyingKey::from_sec1_bytes(point)
+                .ok()
+                .map(Self::P224),
             P384 => p384::ecdsa::VerifyingKey::from_sec1_bytes(point)
                 .ok()
                 .map(Self::P384),
@@ -120,6 +137,9 @@ impl LargeKey {
     /// over this curve have no low s.
     pub(crate) fn is_low_s(&self, numbers: &Numbers) -> bool {
         match self {
+            Self::P224(_) => {
+                p224_signature(numbers).is_some_and(|signature| signature.normalize_s().is_none())
+            }
             Self::P384(_) => {
                 p384_signature(numbers).is_some_and(|signature| signature.normalize_s().is_none())
             }
@@ -132,6 +152,9 @@ impl LargeKey {
     /// Returns true if the signature is one over a digest, of any length.
     pub(crate) fn verify(&self, digest: &[u8], numbers: &Numbers) -> bool {
         match self {
+            Self::P224(key) => p224_signature(numbers)
+                .zip(whole::<P224_BYTES>(digest))
+                .is_some_and(|(signature, digest)| key.verify_prehash(&digest, &signature).is_ok()),
             Self::P384(key) => p384_signature(numbers)
                 .zip(whole::<P384_BYTES>(digest))
                 .is_some_and(|(signature, digest)| key.verify_prehash(&digest, &signature).is_ok()),
@@ -144,6 +167,13 @@ impl LargeKey {
     /// Returns the signature in DER with its s made low; `None` where it is low already, or none over this curve.
     pub(crate) fn lowered(&self, numbers: &Numbers) -> Option<Vec<u8>> {
         match self {
+            Self::P224(_) => Some(
+                p224_signature(numbers)?
+                    .normalize_s()?
+                    .to_der()
+                    .as_bytes()
+                    .to_vec(),
+            ),
             Self::P384(_) => Some(
                 p384_signature(numbers)?
                     .normalize_s()?

@@ -307,7 +307,7 @@ pub fn of_transaction<D: Disk>(blocks: &Blocks<D>, id: &TxId) -> Result<Vec<KeyW
         TxId::Other(text) => text.escape_ascii().to_string(),
     };
     let place = blocks
-        .transaction(id)
+        .transaction(id)?
         .ok_or_else(|| LedgerError::NotFound { id: shown() })?;
     // The first with this id may be invalid, and a later one of the same block valid.
     let mut found = writes(&blocks.block(place.block)?, &|_, _, _| true)?;

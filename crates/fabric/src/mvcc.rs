@@ -212,7 +212,7 @@ impl<'a> Operations<'a> {
     /// Sums the operations of each key.
     fn by_key(mut self) -> impl Iterator<Item = (Place<'a>, Operation<'a>)> {
         // The sort is stable: of two values for one key, the last one counts.
-        self.0.sort_by(|(one, _), (other, _)| one.cmp(other));
+        self.0.sort_by_key(|(place, _)| *place);
         self.0.dedup_by(|(place, later), (kept, sum)| {
             let is_same = place == kept;
             if is_same {

@@ -1,7 +1,7 @@
 //! Public keys of identities and CAs, and the signatures that they verify: ECDSA over P-256 in batches, ECDSA over
-//! P-384 and P-521 and Ed25519 one by one.
+//! P-224, P-384 and P-521 and Ed25519 one by one.
 
-use crate::ecdsa::{LargeKey, Numbers};
+use crate::ecdsa::{Numbers, OtherKey};
 use crate::rules::{Rule, Rules};
 use crate::x509::is_low_s;
 use lineside_verify::encoding::der;
@@ -12,8 +12,8 @@ use lineside_verify::{Item, PublicKey, SignatureBytes, Verifier, ed25519};
 pub enum Key {
     /// ECDSA over P-256.
     P256(PublicKey),
-    /// ECDSA over a larger curve.
-    Large(LargeKey),
+    /// ECDSA over P-224, P-384 or P-521.
+    OtherCurve(OtherKey),
     /// Ed25519. Whether these bytes are a point of the curve is asked when a signature is verified.
     Ed25519([u8; ed25519::KEY_BYTES]),
 }
@@ -23,9 +23,9 @@ pub enum Key {
 pub(crate) enum Unverified<'a> {
     /// By ECDSA over P-256, over a digest.
     Ecdsa(Item<'a>),
-    /// By ECDSA over a larger curve.
-    Large {
-        key: &'a LargeKey,
+    /// By ECDSA over P-224, P-384 or P-521.
+    OtherCurve {
+        key: &'a OtherKey,
         digest: Vec<u8>,
         signature: Numbers,
     },
@@ -63,14 +63,14 @@ impl<'a> Unverified<'a> {
                     signature,
                 }))
             }
-            Key::Large(key) => {
+            Key::OtherCurve(key) => {
                 let signature = if rules.hold(Rule::TrailingBytesAfterDer) {
                     Numbers::parse_go(signature)?
                 } else {
                     Numbers::parse_strict(signature)?
                 };
                 let is_low = key.is_low_s(&signature) || !rules.hold(Rule::LowS);
-                is_low.then(|| Self::Large {
+                is_low.then(|| Self::OtherCurve {
                     key,
                     digest: digest.to_vec(),
                     signature,
@@ -89,13 +89,13 @@ impl<'a> Unverified<'a> {
 pub(crate) fn verify_all(all: &[Unverified<'_>], verifier: &Verifier, rules: Rules) -> Vec<bool> {
     let items = all.iter().filter_map(|one| match one {
         Unverified::Ecdsa(item) => Some(*item),
-        Unverified::Large { .. } | Unverified::Ed25519 { .. } => None,
+        Unverified::OtherCurve { .. } | Unverified::Ed25519 { .. } => None,
     });
     let items: Vec<Item<'_>> = items.collect();
     let mut verdicts = verifier.verify_batch(&items).into_iter();
     let verify = |one: &Unverified<'_>| match one {
         Unverified::Ecdsa(_) => verdicts.next().is_some_and(|verdict| verdict.is_valid()),
-        Unverified::Large {
+        Unverified::OtherCurve {
             key,
             digest,
             signature,

@@ -5,7 +5,7 @@
 //! asked only about certificates that a CA of the channel did sign, and where it refuses one, nothing is decided.
 
 use crate::der::{Reader, put, tag};
-use crate::ecdsa::{LargeKey, Numbers, is_large};
+use crate::ecdsa::{Numbers, OtherKey, is_other_curve};
 use crate::signature::{Key, Unverified};
 use lineside_verify::encoding::Signature;
 use lineside_verify::encoding::der as ecdsa_der;
@@ -167,7 +167,7 @@ impl<'a> Signed<'a> {
                     signature,
                 }))
             }
-            (Key::Large(key), Some(Seal::Ecdsa(hash, signature))) => Some(Unverified::Large {
+            (Key::OtherCurve(key), Some(Seal::Ecdsa(hash, signature))) => Some(Unverified::OtherCurve {
                 key,
                 digest: hash.digest(self.tbs),
                 signature: Numbers::parse_strict(signature)?,
@@ -186,7 +186,7 @@ impl<'a> Signed<'a> {
     pub(crate) fn sanitised(&self, issuer: Option<&Key>) -> Vec<u8> {
         let lowered = match (issuer, self.seal) {
             (None | Some(Key::P256(_)), _) => self.ecdsa().and_then(lowered),
-            (Some(Key::Large(key)), Some(Seal::Ecdsa(_, signature))) => {
+            (Some(Key::OtherCurve(key)), Some(Seal::Ecdsa(_, signature))) => {
                 Numbers::parse_strict(signature).and_then(|numbers| key.lowered(&numbers))
             }
             _ => None,
@@ -480,10 +480,10 @@ fn key(info: &mut Reader<'_>) -> Option<CertifiedKey> {
     }
     let curve = algorithm.optional(tag::OID)?.map(|oid| oid.content);
     let curve = curve.filter(|_| kind == EC_PUBLIC_KEY && algorithm.is_empty());
-    if let Some(curve) = curve.filter(|curve| is_large(curve)) {
-        let key = LargeKey::from_sec1(curve, bits);
+    if let Some(curve) = curve.filter(|curve| is_other_curve(curve)) {
+        let key = OtherKey::from_sec1(curve, bits);
         return Some(key.map_or(CertifiedKey::Malformed, |key| {
-            CertifiedKey::Known(Key::Large(key))
+            CertifiedKey::Known(Key::OtherCurve(key))
         }));
     }
     if curve != Some(P256) {
@@ -593,7 +593,7 @@ impl Crl {
                     verifier.verify(&item).is_valid()
                 })
             }
-            (Key::Large(key), Some(OwnSeal::Ecdsa(digest, signature))) => {
+            (Key::OtherCurve(key), Some(OwnSeal::Ecdsa(digest, signature))) => {
                 Numbers::parse_go(signature).is_some_and(|signature| key.verify(digest, &signature))
             }
             (Key::Ed25519(key), Some(OwnSeal::Ed25519(signed, signature))) => {

@@ -204,7 +204,7 @@ fn by_transaction_and_by_number() {
         let found = of_block(&blocks, number).unwrap();
         assert_eq!(found.len(), all.values().map(Vec::len).sum::<usize>());
         for write in &found {
-            let place = blocks.transaction(&TxId::new(&write.id)).unwrap();
+            let place = blocks.transaction(&TxId::new(&write.id)).unwrap().unwrap();
             // Of several with one id in a block, the first is found, and a later one may be the valid one.
             assert_eq!(place.block, number);
             assert!(place.index == write.tx && place.code == TxCode::Valid || place.index < write.tx);

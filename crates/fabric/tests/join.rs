@@ -416,7 +416,7 @@ fn ids_before_a_snapshot_are_known_and_said_to_be() {
     let stored = replica.blocks();
     for id in &ids {
         let id = TxId::new(id);
-        assert!(stored.is_before_snapshot(&id) && stored.transaction(&id).is_none());
+        assert!(stored.is_before_snapshot(&id) && stored.transaction(&id).unwrap().is_none());
         assert!(replica.validator().unwrap().ids().contains(&id));
     }
     assert_eq!(stored.transactions(), 0);

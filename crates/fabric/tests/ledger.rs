@@ -228,12 +228,12 @@ fn transactions_are_found() {
     }
     let mut found = 0;
     for (id, (place, code)) in first.iter().filter(|(id, _)| !id.is_empty()) {
-        let at = stored.transaction(&TxId::new(id)).unwrap();
+        let at = stored.transaction(&TxId::new(id)).unwrap().unwrap();
         assert_eq!(((at.block, at.index), at.code as u64), (*place, *code), "{id}");
         found += 1;
     }
     assert!(found > 4_000, "{found}");
-    assert_eq!(stored.transaction(&TxId::new("no such id")), None);
+    assert_eq!(stored.transaction(&TxId::new("no such id")).unwrap(), None);
 }
 
 /// The power goes at every operation, in turn; what was acknowledged is there, and nothing but a beginning of the

@@ -568,10 +568,13 @@ fn ids_are_known<D: Disk>(blocks: &Blocks<D>, count: u64) {
     }
     assert!(first.len() > 20, "{}", first.len());
     for (id, place) in first {
-        let found = blocks.transaction(&id).map(|of| (of.block, of.index, of.code));
+        let found = blocks
+            .transaction(&id)
+            .unwrap()
+            .map(|of| (of.block, of.index, of.code));
         assert_eq!(found, Some(place), "{id:?} after {count} blocks");
     }
-    assert_eq!(blocks.transaction(&TxId::Hash([7; 32])), None);
+    assert_eq!(blocks.transaction(&TxId::Hash([7; 32])).unwrap(), None);
 }
 
 /// A ledger of half of the blocks at its checkpoint, and of all of them.

@@ -30,7 +30,7 @@ pub(crate) async fn commit_status(
     let place = loop {
         heights.mark_unchanged();
         // An index in memory: it is not worth a thread, and thousands of calls may wait for the same block.
-        if let Some(place) = source.transaction(&request.transaction_id) {
+        if let Some(place) = source.transaction(&request.transaction_id)? {
             break place;
         }
         if source.withholds() {

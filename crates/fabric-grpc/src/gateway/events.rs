@@ -115,7 +115,7 @@ async fn send_from(
 /// INVALID_ARGUMENT: a position that the gateway does not take.
 fn first_block(source: &dyn Source, after: &str, start: Option<&SeekPosition>) -> Result<u64, Status> {
     if !after.is_empty()
-        && let Some(place) = source.transaction(after)
+        && let Some(place) = source.transaction(after)?
     {
         return Ok(place.block);
     }

@@ -309,7 +309,10 @@ fn block_by_hash(source: &dyn Source, hash: &[u8]) -> Result<Bytes, String> {
 
 fn place_of(source: &dyn Source, id: &[u8]) -> Result<Place, String> {
     let text = text(id);
-    let place = std::str::from_utf8(id).ok().and_then(|id| source.transaction(id));
+    let place = match std::str::from_utf8(id) {
+        Ok(id) => source.transaction(id).map_err(|error| error.to_string())?,
+        Err(_) => None,
+    };
     place.ok_or_else(|| {
         format!("Failed to get transaction with id {text}, error no such transaction ID [{text}] in index")
     })

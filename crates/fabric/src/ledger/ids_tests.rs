@@ -207,6 +207,38 @@ fn a_changed_bit_in_a_file_of_ids_never_gives_a_wrong_code() {
     }
 }
 
+/// A query whose page of ids cannot be read is an error, and not the answer that there is no such transaction.
+#[test]
+fn a_page_that_cannot_be_read_is_not_taken_for_a_missing_transaction() {
+    let folder = tempfile::tempdir().unwrap();
+    made(folder.path());
+    let (replica, _) = open(folder.path());
+    let blocks = replica.blocks();
+    let arena = crate::proto::Arena::new();
+    let block = blocks.block(1).unwrap();
+    let bytes = block.committed();
+    let block = crate::block::Block::read(&bytes, &arena).unwrap();
+    let rules = crate::rules::Rules::default();
+    let parsed = crate::tx::parse(
+        &block.transactions,
+        replica.validator().unwrap().channel(),
+        &arena,
+        rules,
+    );
+    let id = parsed[0].id.clone().unwrap();
+    let found = blocks.transaction(&id).unwrap().unwrap();
+    assert_eq!((found.block, found.index), (1, 0));
+    let file = folder.path().join("state/ids/transactions");
+    let bytes = fs::read(&file).unwrap();
+    let file = fs::File::options().write(true).open(file).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &[bytes[5_000] ^ 1], 5_000).unwrap();
+    let unread = blocks.transaction(&id);
+    assert!(
+        matches!(&unread, Err(LedgerError::State { what }) if what.contains("transactions")),
+        "{unread:?}"
+    );
+}
+
 #[test]
 fn files_of_ids_that_are_cut_older_or_of_another_ledger_never_give_a_wrong_code() {
     let (older, sound, other) = (

@@ -156,9 +156,19 @@ impl<D: Disk> Blocks<D> {
         self.view().index.block_of_hash(hash)
     }
 
-    /// Where a transaction is, and its code. Of several with one id, the first.
-    pub fn transaction(&self, id: &TxId) -> Option<Place> {
-        self.view().index.transaction(id)
+    /// Returns the place and the code of a transaction, of several with one id the first; `None`: no block has it.
+    ///
+    /// # Errors
+    /// [`LedgerError::State`]: the files of ids cannot be read, so that it is not known whether there is one.
+    pub fn transaction(&self, id: &TxId) -> Result<Option<Place>, LedgerError> {
+        let view = self.view();
+        let found = view.index.transaction(id);
+        match view.index.ids.failure() {
+            Some(what) if found.is_none() => Err(LedgerError::State {
+                what: what.to_owned(),
+            }),
+            _ => Ok(found),
+        }
     }
 
     /// A block, checked by its header hash and its data hash.

@@ -737,7 +737,7 @@ fn configurations_that_are_not_known() {
 #[test]
 fn identities_and_plugins_that_are_not_known() {
     let (mut network, mut validator) = channel(None);
-    let mut spec = Spec::new("p224", &["client"]);
+    let mut spec = Spec::new("secp256k1", &["client"]);
     spec.other_curve = true;
     let creator = network.orgs[0].root.certify(&spec);
     let tx = network.tx(CC, &writing("a")).from(&creator).build();

@@ -1,8 +1,8 @@
-//! Identities over P-256, P-384 and P-521 as Go and the rules of a peer's bccsp decide them: `tests/go/curves.go` made
+//! Identities over P-224, P-256, P-384 and P-521 as Go and the rules of a peer's bccsp decide them: `tests/go/curves.go` made
 //! the cases in `tests/data/curves.json`.
 
 use super::network::message;
-use crate::ecdsa::{LargeKey, Numbers};
+use crate::ecdsa::{Numbers, OtherKey};
 use crate::msp::{Identity, Msp, Msps, Resolution};
 use crate::pem;
 use crate::proto::FabricMspConfig;
@@ -77,7 +77,7 @@ impl Case {
 #[test]
 fn identities_over_other_curves_are_those_of_go() {
     let cases = cases();
-    assert_eq!(cases.len(), 27);
+    assert_eq!(cases.len(), 39);
     for case in &cases {
         let msps = case.msps(false);
         let member = case.resolved(&case.member, &msps);
@@ -123,7 +123,7 @@ fn signatures_over_other_curves_are_decided_as_by_go() {
             }
         }
     }
-    assert_eq!((taken, refused), (54, 540));
+    assert_eq!((taken, refused), (78, 780));
 }
 
 /// A certificate or a list of another CA, or with a bit changed, is of nobody.
@@ -167,17 +167,18 @@ impl Case {
 
 #[test]
 fn points_that_are_none_are_no_keys() {
-    let curves: [(&[u8], usize); 2] = [
+    let curves: [(&[u8], usize); 3] = [
+        (&[0x2b, 0x81, 0x04, 0x00, 0x21], 28),
         (&[0x2b, 0x81, 0x04, 0x00, 0x22], 48),
         (&[0x2b, 0x81, 0x04, 0x00, 0x23], 66),
     ];
     for (curve, bytes) in curves {
         for length in [0, 1, bytes, 2 * bytes, 2 * bytes + 2] {
             let point = [&[4][..], &vec![7; length]].concat();
-            assert!(LargeKey::from_sec1(curve, &point).is_none());
+            assert!(OtherKey::from_sec1(curve, &point).is_none());
         }
         let nowhere = [&[4][..], &vec![7; 2 * bytes]].concat();
-        assert!(LargeKey::from_sec1(curve, &nowhere).is_none());
+        assert!(OtherKey::from_sec1(curve, &nowhere).is_none());
     }
     assert_eq!(Numbers::parse_strict(&[0x30, 6, 2, 1, 1, 2, 1, 0]), None);
 }

@@ -219,7 +219,7 @@ fn a_list_that_names_no_key_beside_intermediate_cas_stops() {
 #[test]
 fn configurations_are_followed_after_a_stop() {
     let (mut network, mut validator) = channel(Network::new());
-    let mut spec = Spec::new("p224", &["client"]);
+    let mut spec = Spec::new("secp256k1", &["client"]);
     spec.other_curve = true;
     let unknown = network.orgs[0].root.certify(&spec);
     let (client, other) = (network.client(0), network.orgs[0].member("user2", &["client"]));

@@ -61,7 +61,7 @@ pub struct Spec {
     pub serial: u64,
     pub is_ca: bool,
     pub years: (u16, u16),
-    /// Its key is said to be of P-384.
+    /// Its key is said to be over secp256k1, which Go's `crypto/x509` does not know.
     pub other_curve: bool,
     /// The signature on it has a high s.
     pub high_s: bool,
@@ -155,7 +155,7 @@ impl Member {
         tbs.extend_from_slice(&subject);
         let mut curve = element(tag::OID, &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01]);
         let oid: &[u8] = match spec.other_curve {
-            true => &[0x2b, 0x81, 0x04, 0x00, 0x21],
+            true => &[0x2b, 0x81, 0x04, 0x00, 0x0a],
             false => &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07],
         };
         put(&mut curve, tag::OID, oid);

@@ -1,4 +1,4 @@
-// Makes tests/data/curves.json: identities over P-256, P-384 and P-521, and what Go and the rules of a peer's bccsp make
+// Makes tests/data/curves.json: identities over P-224, P-256, P-384 and P-521, and what Go and the rules of a peer's bccsp make
 // of them: a signature is taken when its s is half of the curve's order at most, and a certificate is told apart by its
 // SHA-256 once the s of its own signature is low.
 //
@@ -189,7 +189,7 @@ func one(curves [3]elliptic.Curve, hash x509.SignatureAlgorithm, low bool) testC
 }
 
 func main() {
-	small, middle, large := elliptic.P256(), elliptic.P384(), elliptic.P521()
+	smallest, small, middle, large := elliptic.P224(), elliptic.P256(), elliptic.P384(), elliptic.P521()
 	cases := []testCase{}
 	for at, curves := range [][3]elliptic.Curve{
 		{small, small, middle},
@@ -201,6 +201,10 @@ func main() {
 		{large, middle, small},
 		{small, large, middle},
 		{middle, large, large},
+		{smallest, smallest, smallest},
+		{small, small, smallest},
+		{smallest, small, large},
+		{large, smallest, small},
 	} {
 		for place, hash := range []x509.SignatureAlgorithm{x509.ECDSAWithSHA256, x509.ECDSAWithSHA384, x509.ECDSAWithSHA512} {
 			cases = append(cases, one(curves, hash, (at+place)%2 == 0))

@@ -377,7 +377,7 @@ fn write(path: &Path, stored: &Stored, delivered: bool) -> anyhow::Result<()> {
 /// What stands in its way.
 pub fn tx(arguments: &Tx, as_json: bool) -> anyhow::Result<()> {
     let look = arguments.data.look()?;
-    let place = look.blocks.transaction(&TxId::new(&arguments.id));
+    let place = look.blocks.transaction(&TxId::new(&arguments.id))?;
     if place.is_none() && look.blocks.is_before_snapshot(&TxId::new(&arguments.id)) {
         let first = look.blocks.first();
         bail!(

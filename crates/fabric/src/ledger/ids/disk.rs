@@ -149,6 +149,12 @@ impl DiskIds {
         }
     }
 
+    /// Makes every write of the file of all ids fail from here on.
+    #[cfg(test)]
+    pub fn refuse_writes(&mut self) {
+        self.log.refuse_writes();
+    }
+
     pub fn len(&self) -> usize {
         self.log.len()
     }

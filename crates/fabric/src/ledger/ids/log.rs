@@ -187,6 +187,12 @@ impl Log {
         Ok(())
     }
 
+    /// Makes every write of the file fail from here on, and leaves reads as they are.
+    #[cfg(test)]
+    pub fn refuse_writes(&mut self) {
+        self.file = File::open(&self.path).unwrap();
+    }
+
     /// The file, to be synced on another thread.
     pub fn file(&self) -> io::Result<File> {
         self.file.try_clone()

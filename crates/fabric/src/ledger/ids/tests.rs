@@ -216,6 +216,37 @@ fn a_changed_page_ends_it_and_is_named() {
     }
 }
 
+/// A file that cannot be written, as on a full disk, is named and is no damage: after a restart with the checkpoint's
+/// transactions all goes on.
+#[test]
+fn a_failed_write_is_named_and_the_next_start_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("ids");
+    let mut model = made(&folder, 3_000);
+    let (mut ids, _) = model.open(&folder, 3_000).unwrap();
+    ids.refuse_writes();
+    let mut random = Random(8);
+    let mut before_failure = 0;
+    while ids.failure().is_none() {
+        let (id, code) = model.next(&mut random);
+        ids.push(id, code);
+        before_failure += 1;
+        assert!(before_failure <= RECORDS, "no write of a whole page has failed");
+    }
+    let failure = ids.failure().unwrap().to_owned();
+    assert!(failure.contains("transactions: "), "{failure}");
+    assert!(
+        ids.sync().is_err(),
+        "what was not written must not count as durable"
+    );
+    drop(ids);
+    let (mut ids, remade) = model.open(&folder, 3_000).unwrap();
+    assert_eq!((ids.len(), remade), (3_000, vec![]));
+    model.catch_up(&mut ids);
+    model.compare(&ids, &mut random);
+    assert_eq!(ids.failure(), None);
+}
+
 #[test]
 fn a_damaged_or_missing_file_of_ids_is_refused_and_named() {
     let folder = tempfile::tempdir().unwrap();
