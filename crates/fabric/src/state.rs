@@ -314,7 +314,8 @@ impl State {
         }
     }
 
-    /// Loads the entries of public keys, given with their namespaces, into the processor's caches, if they are in memory.
+    /// Loads the entries of public keys, given with their namespaces, into the processor's caches, if they are in
+    /// memory.
     ///
     /// The lookups do not depend on one another, so the processor waits once for the memory of several keys, where
     /// validation, which decides about each key, would wait for each of them.

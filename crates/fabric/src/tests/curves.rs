@@ -1,5 +1,5 @@
-//! Identities over P-224, P-256, P-384 and P-521 as Go and the rules of a peer's bccsp decide them: `tests/go/curves.go` made
-//! the cases in `tests/data/curves.json`.
+//! Identities over P-224, P-256, P-384 and P-521 as Go and the rules of a peer's bccsp decide them:
+//! `tests/go/curves.go` made the cases in `tests/data/curves.json`.
 
 use super::network::message;
 use crate::ecdsa::{Numbers, OtherKey};
