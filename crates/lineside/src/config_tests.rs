@@ -284,7 +284,7 @@ fn what_is_named_twice_is_refused() {
     for (key, name) in [("servers", "[::1]:1"), ("columns", "entry:foo")] {
         let issue = only_issue(&format!("[column]\n{key} = [\"{name}\", \"{name}\"]\n"));
         assert_eq!(issue.line, Some(2), "{issue:?}");
-        for said in [key, name, "is there twice"] {
+        for said in [key, name, "is listed twice"] {
             assert!(issue.what.contains(said), "{issue:?} does not say {said}");
         }
     }

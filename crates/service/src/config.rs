@@ -286,7 +286,12 @@ impl TryFrom<String> for AddressRange {
 
     fn try_from(text: String) -> Result<Self, String> {
         let range = parse_range(&text).map(Self);
-        range.ok_or_else(|| format!("{text:?} must be an address, or a range such as \"10.0.0.0/8\""))
+        range.ok_or_else(|| {
+            format!(
+                "{text:?} must be an address, or a range with its number of leading bits such \
+                 as \"10.0.0.0/8\""
+            )
+        })
     }
 }
 
