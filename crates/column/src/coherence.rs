@@ -52,7 +52,7 @@ pub struct Counts {
     pub joined: u64,
     /// Reads that were answered from the [held](Coherence::held) rows.
     pub shared: u64,
-    /// Changes.
+    /// Writes that were begun.
     pub changes: u64,
     /// Changes that were treated as changes of the whole table, because too many keys were marked at once.
     pub overflowed: u64,

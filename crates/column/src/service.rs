@@ -482,14 +482,14 @@ fn in_hbase(store: &TableName) -> anyhow::Result<Arc<dyn Table>> {
             let addresses: Vec<&str> = servers.iter().map(String::as_str).collect();
             let opened = HBase::connect(&addresses, table.as_bytes(), HBASE_TIME);
             Ok(Arc::new(opened.with_context(|| {
-                format!("table {table} at {}", servers.join(","))
+                format!("cannot open table {table} at {}", servers.join(","))
             })?))
         }
         TableName::Thrift2 { gateway, table } => {
             let opened = Thrift2::connect(gateway, table.as_bytes(), HBASE_TIME);
-            Ok(Arc::new(
-                opened.with_context(|| format!("table {table} through {gateway}"))?,
-            ))
+            Ok(Arc::new(opened.with_context(|| {
+                format!("cannot open table {table} through {gateway}")
+            })?))
         }
         TableName::Memory | TableName::Embedded => bail!("no table"),
     }

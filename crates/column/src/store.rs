@@ -143,11 +143,11 @@ impl Geometry {
 /// The parts of a fast-path table.
 #[derive(Debug)]
 pub struct Store {
-    /// One for each column.
+    /// State of each column, such as its sequence number.
     pub tables: Table<ColumnTable>,
     /// Column numbers by name.
     pub names: Table<ColumnName>,
-    /// One for each column.
+    /// Pages of each column, in the order of their keys.
     pub tops: Table<ColumnTops>,
     /// Pages of all columns.
     pub pages: Table<ColumnPage>,
@@ -155,9 +155,9 @@ pub struct Store {
     pub blocks: Table<ColumnBlock>,
     /// Records of all blocks.
     pub data: Table<ColumnLine>,
-    /// One entry.
+    /// Times until which rows of each server may be answered; one entry.
     pub servers: Table<ColumnServers>,
-    /// One entry.
+    /// Lease, geometry and policies; one entry.
     pub control: Table<ColumnControl>,
 }
 

@@ -34,9 +34,9 @@ pub enum ExchangeError {
 
 /// Reason why a datagram does not end the exchange.
 pub enum Again {
-    /// It belongs to another request or is malformed: keep waiting.
+    /// Datagram of another request, or a malformed one: keep waiting.
     Wait,
-    /// The server is busy: pause, then send the request again.
+    /// Reply `busy`: pause, then send the request again.
     Busy,
 }
 

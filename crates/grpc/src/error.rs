@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum SetupError {
     /// A file cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("cannot read {}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -20,7 +20,7 @@ pub enum SetupError {
     #[error(transparent)]
     Key(#[from] KeyFileError),
     /// The certificates or keys are not valid for TLS.
-    #[error("TLS: {0}")]
+    #[error("TLS cannot be set up: {0}")]
     Tls(String),
 }
 

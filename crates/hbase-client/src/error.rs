@@ -25,10 +25,10 @@ pub enum TableError {
     Full(String),
     /// Nothing was done, and no change will be made before a restart. Only a table embedded in Lineside returns this;
     /// the clients of this crate never do.
-    #[error("writing has ended: {0}")]
+    #[error("the table takes no changes until the next start: {0}")]
     Ended(String),
     /// The change may have been made, or may still be made.
-    #[error("it is unknown if the change was made: {0}")]
+    #[error("it is unknown whether the change was made: {0}")]
     Unknown(String),
 }
 

@@ -1,8 +1,8 @@
 //! Client of one table of an HBase cluster, without Java.
 //!
-//! It is written for programs that read and change single cells and short ranges of rows from many threads and need to
-//! know exactly if a change was made: the `column` service of Lineside, its benches and its tests. All calls block, end
-//! after the timeout that the client was opened with, and may be made from any number of threads at once.
+//! The crate is written for programs that read and change single cells and short ranges of rows from many threads and
+//! need to know exactly if a change was made: the `column` service of Lineside, its benches and its tests. All calls
+//! block, end after the timeout that the client was opened with, and may be made from any number of threads at once.
 //!
 //! There are two clients with the same calls:
 //!

@@ -607,7 +607,7 @@ fn wrong_arguments_are_told() {
         ),
         (
             &["--store", "thrift2://127.0.0.1:1/t"],
-            "table t behind 127.0.0.1:1",
+            "table t through 127.0.0.1:1",
         ),
         (
             &["--keep-fast-path"],

@@ -53,7 +53,9 @@ impl XdpAttachment {
                 mode: OnceLock::new(),
             }),
             Err(error) if config.kind == DatapathKind::Auto => {
-                warnings.push(format!("on the socket datapath: {error:#}"));
+                warnings.push(format!(
+                    "XDP cannot be used, so the fast paths run on the socket datapath: {error:#}"
+                ));
                 Ok(Self::none())
             }
             Err(error) => Err(error),
@@ -99,7 +101,9 @@ impl XdpAttachment {
                 if config.kind == DatapathKind::Xdp {
                     return Err(error.into());
                 }
-                warnings.push(format!("on the socket datapath: {error}"));
+                warnings.push(format!(
+                    "XDP cannot be used, so the fast paths run on the socket datapath: {error}"
+                ));
             }
         }
         Ok(())
@@ -188,7 +192,9 @@ fn load_programs(
             Some(pins)
         }
         Err(error @ XdpError::NoBpffs(_)) => {
-            warnings.push(format!("the fast path ends with this process: {error}"));
+            warnings.push(format!(
+                "the fast path ends with this process, because nothing can be pinned: {error}"
+            ));
             None
         }
         Err(error) => return Err(error.into()),

@@ -11,7 +11,7 @@
 //! Service::program       the XDP program, sized for this configuration
 //!   (the daemon loads all programs at one interface: XdpAttachment)
 //! Service::start         fills the fast-path table, listens, renews the lease -> Running
-//!   (the daemon attaches the programs, drops back to the socket datapath or fails)
+//!   (the daemon attaches the programs, falls back to the socket datapath, or fails)
 //! Running::confirm       every service has started
 //!   ...
 //!   (a signal: the daemon detaches the programs of all services)

@@ -7,7 +7,7 @@
 //! Files of a database, as fjall 3.1 with lsm-tree 3.1 writes them:
 //!
 //! ```text
-//! *.jnl                        logs; not looked at here
+//! *.jnl                        logs; not verified here
 //! keyspaces/<number>/current   number of the list of tables (u64), its XXH3 of 128 bits, 0 (little endian)
 //! keyspaces/<number>/v<n>      list of tables, an archive of sections
 //! keyspaces/<number>/tables/   tables, each a file whose name is its number
@@ -36,7 +36,7 @@ pub enum Error {
         what: &'static str,
     },
     /// A file could not be read.
-    #[error("{}: {source}", file.display())]
+    #[error("cannot read {}: {source}", file.display())]
     Io {
         /// The file.
         file: PathBuf,

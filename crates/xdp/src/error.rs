@@ -33,7 +33,7 @@ pub enum XdpError {
         "no memory for {bytes} bytes of maps: make line_bits smaller, or give the service more memory ({source})"
     )]
     MapTooLarge {
-        /// Bytes asked for.
+        /// Size of the service's maps in bytes.
         bytes: u64,
         /// The kernel's error.
         source: libbpf_rs::Error,
@@ -52,7 +52,7 @@ pub enum XdpError {
     OtherLayout {
         /// The pinned map.
         path: PathBuf,
-        /// Its interface.
+        /// Interface of the map.
         interface: String,
     },
     /// The interface does not exist.

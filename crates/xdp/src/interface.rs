@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// An interface of this network namespace.
 #[derive(Clone, Debug)]
 pub struct Interface {
-    /// Its name.
+    /// Name, such as `eth0`.
     pub name: String,
     /// Index of the interface.
     pub index: u32,

@@ -396,7 +396,8 @@ fn verdict(value: u32) -> Result<FrameVerdict, XdpError> {
         XDP_PASS => Ok(FrameVerdict::Pass),
         XDP_DROP => Ok(FrameVerdict::Drop(DropReason::SourcePort)),
         other => {
-            let source = std::io::Error::other(format!("verdict {other}")).into();
+            let source =
+                std::io::Error::other(format!("the program returned the unknown verdict {other}")).into();
             Err(kernel("test run")(source))
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! <directory>/*.log, *.snap, acknowledged   journal: every change, until `tables` has it (docs/journal.md)
-//! <directory>/tables                        files of rows, with the number of the last change that is in them
+//! <directory>/tables                        database of rows, with the number of the last change in it
 //! ```
 //!
 //! The journal is the source of truth. A change is written to it, made durable, applied to `tables`, and only then

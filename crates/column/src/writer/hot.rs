@@ -1,8 +1,8 @@
 //! Frequency sketch of the rows that were read from the table. Rows that are read once must not evict rows that are
 //! read repeatedly from a full fast path.
 //!
-//! It is a count-min sketch (Cormode, Muthukrishnan: "An improved data stream summary", 2005) of the rows in fills. Its
-//! counters are halved regularly, as in TinyLFU (Einziger, Friedman, Manes, 2017).
+//! The sketch is a count-min sketch (Cormode, Muthukrishnan: "An improved data stream summary", 2005) of the rows in
+//! fills. Its counters are halved regularly, as in TinyLFU (Einziger, Friedman, Manes, 2017).
 
 use crate::fill::{ColumnId, Filled};
 use crate::key::Key;
