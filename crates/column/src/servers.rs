@@ -204,7 +204,7 @@ impl Servers {
         let mut known = self.known();
         let is_of_before = |held: &Server| held.epoch < standing.epoch;
         if known.servers.get(&server).is_none_or(is_of_before) {
-            // No rows of a server without a lease are cached.
+            // Rows of a server without a lease are not cached, so no mark is needed.
             known.end(&self.coherence, server);
             known.unmark(server, (standing.epoch, number));
             self.coherence.post(self.coherence.pre(touched));

@@ -115,25 +115,35 @@ impl Geometry {
         let is_name =
             |name: &String| name.len() <= COLUMN_NAME_BYTES_MAX && name.contains(':') && !name.contains('\0');
         match () {
-            () if self.family_bits + self.column_bits > 4 => Some("l + m must be 0 to 4"),
-            () if self.block_bits > COLUMN_BLOCK_ROWS_MAX.trailing_zeros() => Some("b must be 0 to 3"),
-            () if !(self.block_bits..=21).contains(&self.row_bits) => Some("n must be b to 21"),
+            () if self.family_bits + self.column_bits > 4 => {
+                Some("l + m must be 0 to 4 (l is family_bits, m is column_bits)")
+            }
+            () if self.block_bits > COLUMN_BLOCK_ROWS_MAX.trailing_zeros() => {
+                Some("b must be 0 to 3 (b is block_bits)")
+            }
+            () if !(self.block_bits..=21).contains(&self.row_bits) => {
+                Some("n must be b to 21 (n is row_bits, b is block_bits)")
+            }
             () if (1 << (self.row_bits - self.block_bits)) > COLUMN_PAGES_MAX * COLUMN_PAGE_BLOCKS => {
-                Some("n - b must be 0 to 18")
+                Some("n - b must be 0 to 18 (n is row_bits, b is block_bits)")
             }
-            () if self.value_bits > 5 => Some("a must be 0 to 5"),
+            () if self.value_bits > 5 => Some("a must be 0 to 5 (a is value_bits)"),
             () if self.family_bits + self.column_bits + self.row_bits - self.block_bits > 20 => {
-                Some("l + m + n - b must be 0 to 20")
+                Some("l + m + n - b must be 0 to 20 (family_bits + column_bits + row_bits - block_bits)")
             }
-            () if self.columns.is_empty() => Some("there must be a column"),
+            () if self.columns.is_empty() => Some("there must be a column, such as \"entry:foo\""),
             () if self.columns.len() > 1 << (self.family_bits + self.column_bits) => {
-                Some("at most 2^(l+m) columns")
+                Some("at most 2^(l+m) columns are possible (l is family_bits, m is column_bits)")
             }
-            () if families.len() > 1 << self.family_bits => Some("at most 2^l column families"),
+            () if families.len() > 1 << self.family_bits => {
+                Some("at most 2^l column families are possible (l is family_bits)")
+            }
             () if !self.columns.iter().all(is_name) => Some("a column is family:qualifier, at most 32 bytes"),
-            () if self.trusted_sources.len() > COLUMN_RANGES_MAX => Some("at most 8 trusted ranges"),
+            () if self.trusted_sources.len() > COLUMN_RANGES_MAX => {
+                Some("at most 8 trusted ranges are possible")
+            }
             () if self.trusted_sources.iter().any(Range::has_fault) => {
-                Some("a prefix is longer than its address")
+                Some("a prefix of a trusted range is longer than its address")
             }
             () => None,
         }

@@ -4,6 +4,12 @@
 //! [`Verdict::Forward`]. Forwarded requests go to the host, which owns the data: a [`Host`], [`GroupHost`] or
 //! [`LaterHost`], depending on how it answers. [`Readers`] lets a writer wait for answers in flight, and [`lease`]
 //! bounds the time for which the table may be used without its host.
+//!
+//! ```text
+//! request -> FastPath::answer -+-> Verdict::Reply ------------------------------------> reply
+//!                              +-> Verdict::Forward -> Host, GroupHost or LaterHost --> reply
+//!                              +-> Verdict::Drop -------------------------------------> counted
+//! ```
 
 pub mod challenge;
 mod contract;

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicU64;
 const BITS: u32 = 14;
 const HASH_KEYS: u64 = 400;
 
-/// Returns the number of empty places and the count of the fullest place, if the place is the bits of the hash from
-/// `shift` on.
+/// Fills a table of 2^[`BITS`] places. A key's place is the bits of its hash from `shift` on. Returns the number of
+/// empty places, and the number of keys in the fullest one.
 fn spread(hash_key: &[AtomicU64; 3], shift: u32, key_of: impl Fn(u64) -> [u64; 2]) -> (usize, u32) {
     let mut places = vec![0u32; 1 << BITS];
     for number in 0..1 << BITS {

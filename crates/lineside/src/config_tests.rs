@@ -403,7 +403,7 @@ fn a_password_in_a_file_that_others_may_read_is_warned_of() {
 fn columns_and_the_papers_parameters_are_checked() {
     let cases = [
         ("columns = []", "[column] columns = there must be a column"),
-        ("columns = [\"a:b\", \"a:b\"]", "\"a:b\" is there twice"),
+        ("columns = [\"a:b\", \"a:b\"]", "\"a:b\" is listed twice"),
         ("columns = [\":b\"]", "\":b\": must be family:qualifier"),
         (
             "columns = [\"a:1\", \"b:1\", \"c:1\"]",

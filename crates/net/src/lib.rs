@@ -5,6 +5,16 @@
 //! one by one ([`Host`]); through a bounded queue to a thread that answers in batches ([`GroupHost`], which also gets
 //! requests over TCP); or directly to a [`LaterHost`], which takes each batch as it was received and answers
 //! asynchronously.
+//!
+//! ```text
+//! UDP port -> threads `fastpath-N`: FastPath::answer --------------------------------------------------> reply
+//!               | Forward, one of:
+//!               +-> queue -> threads `host`: Host::serve -------------------------------------------------> reply
+//!               +-> queue -> thread `host`: GroupHost::execute a batch, then GroupHost::take -------------> replies
+//!               +-> LaterHost::take a batch ... WayBack::send --------------------------------------------> replies
+//! TCP port -> thread `streams`: FastPath::answer, or the queue of the GroupHost --------------------------> replies
+//! thread `neighbours`: withholds replies to addresses that do not resolve
+//! ```
 
 mod batch;
 mod host;

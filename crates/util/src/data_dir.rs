@@ -202,8 +202,8 @@ impl DataDir {
         Ok(())
     }
 
-    /// Creates the lock file `name` with mode 0600 if it is missing, and watches it like the lock files held here. A
-    /// library takes its lock.
+    /// Creates the lock file `name` with mode 0600 if it is missing, and watches it like the lock files held here. The
+    /// lock itself is taken by a library.
     ///
     /// # Errors
     /// [`DataDirError::Io`].

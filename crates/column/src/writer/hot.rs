@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 /// Number of counters of each row. The smallest one is an upper bound on the number of reads.
 const DEPTH: usize = 4;
-/// Counters of each depth, for each row that the fast path has room for.
+/// Number of counters in each of the sketch's [`DEPTH`] rows, for each table row that the fast path has room for.
 const WIDTH_PER_ROW: usize = 4;
 /// Counted rows, for each row that the fast path has room for, after which all counters are halved.
 const AGE_PER_ROW: u64 = 8;
