@@ -6,7 +6,7 @@
 //! bounds the time for which the table may be used without its host.
 //!
 //! ```text
-//! request -> FastPath::answer -+-> Verdict::Reply ------------------------------------> reply
+//! request -> FastPath::answer -+-> Verdict::Reply --------------------------------------> reply
 //!                              +-> Verdict::Forward -> Host, GroupHost or LaterHost --> reply
 //!                              +-> Verdict::Drop -------------------------------------> counted
 //! ```

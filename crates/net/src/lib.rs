@@ -7,7 +7,7 @@
 //! asynchronously.
 //!
 //! ```text
-//! UDP port -> threads `fastpath-N`: FastPath::answer --------------------------------------------------> reply
+//! UDP port -> threads `fastpath-N`: FastPath::answer -----------------------------------------------------> reply
 //!               | Forward, one of:
 //!               +-> queue -> threads `host`: Host::serve -------------------------------------------------> reply
 //!               +-> queue -> thread `host`: GroupHost::execute a batch, then GroupHost::take -------------> replies
