@@ -1,5 +1,5 @@
-//! A client of `column`: asks over UDP, again when no answer comes, and believes only the answer to its own request.
-//! Changes are made in a session, where repeating is safe.
+//! Client of `column` over UDP. It repeats requests until they are answered, and accepts only the answer to its own
+//! request. It makes changes in a session, in which repetitions are safe.
 
 use crate::native::{self, Answer, Ask, REPLY_HEAD_BYTES, Rows, Sender};
 use crate::paper::{PaperAnswer, PaperRequest};
@@ -16,38 +16,38 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Nothing came in time. A change may have been made.
+    /// No reply arrived in time. A change may or may not have been made.
     #[error("no answer from {server} within {timeout:?}: does `lineside column serve` listen there?")]
     Timeout {
-        /// Who was asked.
+        /// Server that was asked.
         server: SocketAddr,
-        /// How long.
+        /// Time waited.
         timeout: Duration,
     },
-    /// The server's host was overloaded all the time.
-    #[error("{0} is busy: ask again later")]
+    /// The server answered `busy` until the time was over.
+    #[error("{0} is busy: try again later")]
     Busy(SocketAddr),
-    /// The server refused it; of `outcome_unknown`, a change may have been made.
+    /// The server refused the request. With the status `outcome_unknown`, a change may have been made.
     #[error("{server}: {}", status.meaning())]
     Refused {
-        /// Who was asked.
+        /// Server that was asked.
         server: SocketAddr,
-        /// Its status.
+        /// Status of the reply.
         status: Status,
     },
-    /// A key, name or value is longer than the format can say, or all together longer than a packet.
-    #[error("this does not fit a packet of {PAYLOAD_BYTES_MAX} bytes")]
+    /// A key, name or value is too long for the format, or all of them together are too long for a packet.
+    #[error("the request does not fit a packet of {PAYLOAD_BYTES_MAX} bytes: use a shorter key or value")]
     TooLong,
-    /// The system's word.
-    #[error("asking {server}: {source}")]
+    /// A system call failed.
+    #[error("cannot reach {server}: {source}")]
     Io {
-        /// Who was asked.
+        /// Server that was asked.
         server: SocketAddr,
-        /// What the system said.
+        /// Error of the system call.
         source: io::Error,
     },
 }
@@ -62,20 +62,20 @@ impl From<ExchangeError> for ClientError {
     }
 }
 
-/// What became of a change.
+/// Result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done.
+    /// The change was made.
     Done,
-    /// Done; this is what the cell holds now.
+    /// The change was made, and the cell now has this value.
     Now(Vec<u8>),
-    /// Done; what the cell holds now has so many bytes, and fits no packet.
+    /// The change was made, and the cell now has a value of this many bytes, which fits no packet.
     Long(u64),
-    /// Nothing changed: it did not hold what was expected.
+    /// Nothing changed, because the cell did not have the expected value.
     NotApplied,
 }
 
-/// Asks one server. Not shared: one question at a time.
+/// Connection to one server, with one request at a time.
 #[derive(Debug)]
 pub struct Client {
     server: SocketAddr,
@@ -83,44 +83,44 @@ pub struct Client {
     timeout: Duration,
     next_id: u64,
     resent: u64,
-    /// Where the session stands; the next change has the next nonce.
+    /// Session with the nonce of its last change; the next change uses the next nonce.
     session: Option<Sender>,
 }
 
 impl Client {
-    /// A client of `server` that waits at most `timeout` for an answer.
+    /// Returns a client of `server` that waits at most `timeout` for an answer.
     ///
     /// # Errors
-    /// What the system says of a socket to that address.
+    /// The system's error of opening the socket.
     pub fn connect(server: SocketAddr, timeout: Duration) -> Result<Self, ClientError> {
         let io = |source| ClientError::Io { server, source };
         Ok(Self {
             server,
             socket: open(server).map_err(io)?,
             timeout,
-            // Unguessable, so that who does not see the requests cannot forge replies.
+            // Random, so that an attacker who does not see the requests cannot forge replies.
             next_id: getrandom::u64().map_err(|error| io(io::Error::other(error)))?,
             resent: 0,
             session: None,
         })
     }
 
-    /// How often a request was sent again.
+    /// Returns how many times requests were sent again.
     pub fn resent(&self) -> u64 {
         self.resent
     }
 
-    /// The cells of a row that has them: which column, and its value. With the whole answer.
+    /// Returns the cells of a row. Columns without a cell are left out.
     ///
     /// # Errors
     /// See [`ClientError`].
     pub fn get(&mut self, key: &[u8], columns: &[ColumnName]) -> Result<Answer, ClientError> {
         let ask = Ask::Get(key.to_vec(), columns.to_vec());
-        // Room for the longest values that the fast path has, or else for all that a packet holds.
+        // Leaves as much room for the reply as a packet has.
         self.ask(&ask, PAYLOAD_BYTES_MAX)
     }
 
-    /// [`Client::get`] with room for values of so many bytes together, in a packet that is no longer than it must be.
+    /// Like [`Client::get`], in a packet that is only large enough for values of `value_bytes` bytes in total.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -135,7 +135,7 @@ impl Client {
         self.ask(&ask, REPLY_HEAD_BYTES + rows)
     }
 
-    /// As many rows of a range as fit a packet; whether there may be more is a flag of the answer.
+    /// Returns as many rows of a range as fit a packet. A flag of the answer says that there may be more.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -143,8 +143,8 @@ impl Client {
         self.ask(&Ask::Scan(rows.clone(), columns.to_vec()), PAYLOAD_BYTES_MAX)
     }
 
-    /// All rows of a range, packet after packet: no snapshot, but no row is missed that is there all the while; those
-    /// that fit no packet are named. Hands over each answer, until it is told to stop.
+    /// Reads all rows of a range, packet by packet, and passes each answer to `each` until that breaks. The result is
+    /// not a snapshot, but every row that exists during the whole scan is found. Rows that fit no packet are named.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -162,7 +162,8 @@ impl Client {
             let is_full = rows.limit != 0 && count >= left;
             let goes_on = answer.flags & COLUMN_REPLY_MORE != 0 && !is_full;
             if goes_on && count == 0 {
-                // There is room for a row, or for the word that there is not.
+                // The packet has room for one row, or for the name of a row that does not fit, so the server should
+                // have made progress.
                 return Err(ClientError::TooLong);
             }
             let rest = answer.rest(rows.reverse).filter(|_| goes_on);
@@ -178,10 +179,11 @@ impl Client {
         }
     }
 
-    /// Changes one cell, in a session that is opened with the first change.
+    /// Changes one cell. The first change opens a session.
     ///
     /// # Errors
-    /// See [`ClientError`]. After [`ClientError::Timeout`] and `outcome_unknown` it may have been made or not.
+    /// See [`ClientError`]. After [`ClientError::Timeout`] and the status `outcome_unknown`, the change may or may not
+    /// have been made.
     pub fn change(
         &mut self,
         key: &[u8],
@@ -198,7 +200,8 @@ impl Client {
             _ => 0,
         };
         let ask = Ask::Change(key.to_vec(), *column, change.clone(), sender);
-        // What is not known to have been made or not ends the session: no later answer can be mistaken for another's.
+        // If the outcome of this change stays unknown, the session is dropped, so that no later answer can be
+        // attributed to the wrong change.
         self.session = None;
         let answer = self.ask(&ask, room);
         let is_known = match &answer {
@@ -226,25 +229,24 @@ impl Client {
         })
     }
 
-    /// Has the fast path forget everything and stay empty (`off`), or fill again. Where it is so already, nothing else
-    /// happens.
+    /// Switches the fast path off, which empties it, or on again. Has no effect if it already is in that state.
     ///
     /// # Errors
-    /// See [`ClientError`]; `unauthorised` unless asked from the server's machine or its `trusted_sources`.
+    /// See [`ClientError`]; `unauthorised` unless the client is on the server's machine or in its `trusted_sources`.
     pub fn switch(&mut self, off: bool) -> Result<(), ClientError> {
         self.exchange(&Ask::Switch(off), 0, |op, body| {
             (op == COLUMN_OP_SWITCH && body == native::switch(off).as_bytes()).then_some(())
         })
     }
 
-    /// Asks in the paper's format, with room for so many rows. A `put` is sent once only: repeated, it might undo what
-    /// another did meanwhile.
+    /// Sends a request in the paper format, with room for `rows` rows. A `put` is sent only once, because a repetition
+    /// could overwrite a later change of another client.
     ///
     /// # Errors
     /// See [`ClientError`].
     pub fn paper(&mut self, request: &PaperRequest, rows: usize) -> Result<PaperAnswer, ClientError> {
         let sent = request.to_bytes(rows).ok_or(ClientError::TooLong)?;
-        // The format names no request: an answer to an earlier one must find nobody.
+        // The format has no request ids. A socket of its own ensures that replies to earlier requests are not received.
         let socket = open(self.server).map_err(|source| ClientError::Io {
             server: self.server,
             source,
@@ -296,7 +298,7 @@ impl Client {
     }
 
     fn ask(&mut self, ask: &Ask, reply_bytes: usize) -> Result<Answer, ClientError> {
-        // Packets are whole words.
+        // Packets consist of whole words.
         let reply_bytes = reply_bytes.min(PAYLOAD_BYTES_MAX / 8 * 8);
         self.exchange(ask, reply_bytes, |op, body| {
             (op != COLUMN_OP_OPEN)
@@ -324,7 +326,7 @@ impl Client {
             let status = Status::from_code(header.status.get()).filter(|_| is_ours)?;
             match status {
                 Status::Busy => Some(Err(Again::Busy)),
-                // A refused change has no body; a get of a row that is too long names the row.
+                // The refusal of a change has no body. The answer to a get of a row that is too long names the row.
                 Status::TooLong if body.is_empty() => Some(Ok(Err(ClientError::Refused { server, status }))),
                 Status::Ok | Status::Unknown | Status::TooLong => Some(Ok(Ok(read(op, body)?))),
                 status => Some(Ok(Err(ClientError::Refused { server, status }))),

@@ -1,62 +1,64 @@
-//! Why the fast path is never stale: every change of the table stands between PRE and POST, and every fill between its
-//! begin and its finish.
+//! Write-invalidate coherence with a fill fence: the reason why the fast path is never stale.
 //!
-//! PRE, before anyone can see the change: the fast path forgets what the change touches, and until POST no fill of it
-//! may begin. POST, once everyone sees it. A fill begins before it reads the table, and what it read is installed only
-//! where nothing was under change at its begin and no PRE has come since; both are decided under one lock. So what the
-//! fast path holds was read after the last change of it was visible, and before the next one is. A written value never
-//! goes into the fast path.
+//! Every change of the table lies between [`Coherence::pre`] and [`Coherence::post`], and every fill between
+//! [`Coherence::begin`] and [`Fill::finish`]. `pre` comes before anyone can see the change: the fast path drops
+//! everything that the change affects, and no fill of it may begin until `post`. `post` comes once everyone sees the
+//! change. A fill begins before it reads the table. Its rows are installed only if nothing in them was being changed
+//! when it began and no `pre` has come since; both are decided under one lock. So everything in the fast path was read
+//! after the last change of it was visible, and before the next one is. A value that is written never goes into the
+//! fast path directly.
 
 use crate::fill::{ColumnFill, ColumnId, FillCounts, Filled, Reading, Row, ServerId};
 use crate::key::{Interval, Key};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Stretches under change that are kept apart; beyond, a change counts as one of everything.
+/// Maximum number of ranges under change that are recorded. Further changes count as changes of the whole table.
 pub const MARKS_MAX: usize = 1024;
-/// Fills at once; beyond, what is read is not kept.
+/// Maximum number of concurrent fills. Rows that are read beyond it are not cached.
 pub const FILLS_MAX: usize = 256;
-/// Changes that a fill may meet and still be of use where they were not.
+/// Maximum number of changes that may overlap a fill so that the rest of it can still be installed.
 const SPOILED_MAX: usize = 32;
 
-/// Who asks for what is being read already waits so long: a read that takes longer is tried side by side.
+/// Maximum time for which a reader waits for another reader of the same rows. A read that takes longer is repeated in
+/// parallel.
 pub const JOIN: Duration = Duration::from_millis(50);
 
-/// What a change touches.
+/// Keys of one column that a change affects.
 pub type Touched = (ColumnId, Interval);
 
-/// A change that is under way, from PRE to POST.
+/// A change in progress, between `pre` and `post`.
 #[derive(Debug)]
 #[must_use = "the change is under way until `Coherence::post`"]
 pub struct Mark(u64);
 
-/// A fill that is under way; given up when dropped.
+/// A fill in progress. Dropping it abandons the fill.
 #[derive(Debug)]
 pub struct Fill<'a> {
     coherence: &'a Coherence,
     id: u64,
 }
 
-/// What was counted.
+/// Counters and state of the coherence protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Fills that were installed.
     pub installed: u64,
-    /// Fills that were not begun: a change of everything was under way, or too many fills.
+    /// Fills that were refused because a change of the whole table or too many fills were in progress.
     pub refused: u64,
-    /// Fills that met a change.
+    /// Fills whose rows were not installed because a change overlapped them.
     pub overtaken: u64,
-    /// Reads that waited for a fill under way.
+    /// Reads that waited for another fill.
     pub joined: u64,
-    /// Reads that were answered by what was [held](Coherence::held).
+    /// Reads that were answered from the [held](Coherence::held) rows.
     pub shared: u64,
-    /// Changes.
+    /// Writes that were begun.
     pub changes: u64,
     /// Changes that were treated as changes of the whole table, because too many keys were marked at once.
     pub overflowed: u64,
     /// Key ranges that a change has marked and not released yet.
     pub marks: u64,
-    /// Whether the fast path is switched off.
+    /// True if the fast path is switched off.
     pub is_off: bool,
     /// Fills, invalidations and evictions of the fast-path table.
     pub fastpath: FillCounts,
@@ -66,26 +68,26 @@ struct UnderWay {
     id: u64,
     touched: Touched,
     server: ServerId,
-    /// What was under change at its begin or since.
+    /// Ranges that were under change when the fill began, or have been since.
     spoiled: Vec<Interval>,
 }
 
 struct Inner {
     fastpath: Box<dyn ColumnFill>,
     fills: Vec<UnderWay>,
-    /// Those of one change have one id.
+    /// Marked ranges, each with the id of its change.
     marks: Vec<(u64, Touched)>,
-    /// Changes under way that found no room in `marks`.
+    /// Changes in progress that did not fit `marks`.
     unmarked: Vec<u64>,
     next_id: u64,
     is_off: bool,
     counts: Counts,
 }
 
-/// The fast path, and everything that may come between a read of the table and the fast path.
+/// The fast path, and the protocol between reads of the table and fills of the fast path.
 pub struct Coherence {
     inner: Mutex<Inner>,
-    /// A fill has ended.
+    /// Notified when a fill ends.
     ended: Condvar,
 }
 
@@ -100,7 +102,7 @@ fn meets(one: &Touched, other: &Touched) -> bool {
 }
 
 impl Coherence {
-    /// Over a fast path that holds nothing yet.
+    /// Creates the protocol, and empties the fast path.
     pub fn new(mut fastpath: Box<dyn ColumnFill>) -> Self {
         fastpath.clear();
         Self {
@@ -121,8 +123,8 @@ impl Coherence {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// PRE: `touched` is about to change. From the return on the fast path answers nothing of it, until it was read
-    /// again after [`Coherence::post`].
+    /// Begins a write: `touched` is about to change. Once this returns, the fast path answers nothing about it until it
+    /// was read again after [`Coherence::post`].
     pub fn pre(&self, touched: &[Touched]) -> Mark {
         let mut inner = self.inner();
         let id = inner.next_id();
@@ -140,7 +142,7 @@ impl Coherence {
         Mark(id)
     }
 
-    /// PRE of everything.
+    /// Begins a write of the whole table.
     pub fn pre_all(&self) -> Mark {
         let mut inner = self.inner();
         let id = inner.next_id();
@@ -150,14 +152,15 @@ impl Coherence {
         Mark(id)
     }
 
-    /// POST: everyone sees the change, or it will never be made.
+    /// Ends a write: the change is visible to everyone, or will never be made.
     pub fn post(&self, mark: Mark) {
         let mut inner = self.inner();
         inner.marks.retain(|(id, _)| *id != mark.0);
         inner.unmarked.retain(|id| *id != mark.0);
     }
 
-    /// To be called before the table is read; `None`: what will be read must not be kept.
+    /// Begins a fill. Must be called before the table is read. Returns `None` if the rows that will be read must not be
+    /// cached.
     pub fn begin(&self, column: ColumnId, interval: Interval, server: ServerId) -> Option<Fill<'_>> {
         let touched = (column, interval);
         let mut inner = self.inner();
@@ -186,7 +189,7 @@ impl Coherence {
         self.inner().fastpath.reading(column, asked, rows)
     }
 
-    /// See [`ColumnFill::held`]: what the table has at this moment, whoever has changed it.
+    /// See [`ColumnFill::held`]. The rows are those that the table has at this moment.
     pub fn held(&self, column: ColumnId, asked: &Interval, rows: usize) -> Option<(Vec<Row>, bool)> {
         let mut inner = self.inner();
         let held = inner.fastpath.held(column, asked, rows);
@@ -194,8 +197,8 @@ impl Coherence {
         held
     }
 
-    /// Waits until the fill under way that began at `low` has ended, for [`JOIN`] at most; one that met a change is not
-    /// waited for.
+    /// Waits at most [`JOIN`] until a fill in progress that began at `low` has ended. Does not wait for a fill that a
+    /// change has overlapped.
     pub fn join(&self, column: ColumnId, low: &Key) {
         let is_reading = |inner: &mut Inner| {
             let mut same = inner.fills.iter().filter(|fill| fill.touched.0 == column);
@@ -208,8 +211,7 @@ impl Coherence {
         }
     }
 
-    /// The fast path forgets everything, and fills are refused while it is `off`. Nothing happens where it is so
-    /// already.
+    /// Empties the fast path, and refuses fills while it is `off`. Has no effect if it already is in that state.
     pub fn switch(&self, off: bool) {
         let mut inner = self.inner();
         if std::mem::replace(&mut inner.is_off, off) != off {
@@ -217,25 +219,25 @@ impl Coherence {
         }
     }
 
-    /// The fast path answers ranges of `server` until `until_ns` (CLOCK_MONOTONIC).
+    /// Sets the CLOCK_MONOTONIC time in ns until which the fast path answers rows of `server`.
     pub fn set_server_lease(&self, server: ServerId, until_ns: u64) {
         self.inner().fastpath.set_server_lease(server, until_ns);
     }
 
-    /// Ends what was read from `server`, also what is being read: it is never answered again unless `server` is given
-    /// a lease again.
+    /// Ends the lease of `server`, and drops fills of its rows that are in progress. Rows that were read from it are
+    /// never answered again unless the same number gets a new lease.
     pub fn end_server(&self, server: ServerId) {
         let mut inner = self.inner();
         inner.fastpath.set_server_lease(server, 0);
         inner.fills.retain(|fill| fill.server != server);
     }
 
-    /// The fast path forgets everything; fills under way are dead.
+    /// Empties the fast path, and drops all fills in progress.
     pub fn clear(&self) {
         self.inner().forget_all();
     }
 
-    /// What was counted so far.
+    /// Returns the counters and the state.
     pub fn counts(&self) -> Counts {
         let inner = self.inner();
         Counts {
@@ -270,8 +272,8 @@ impl Inner {
 }
 
 impl Fill<'_> {
-    /// Installs what was read since the begin, which lies in what was begun; `false`: it met a change, and the fast
-    /// path is as it was.
+    /// Installs rows that were read since the fill began, within its interval. Returns false, and changes nothing, if a
+    /// change has overlapped them.
     pub fn finish(self, filled: &Filled<'_>) -> bool {
         let mut inner = self.coherence.inner();
         let mut fills = inner.fills.iter();
@@ -282,7 +284,7 @@ impl Fill<'_> {
         };
         debug_assert!(
             begun.touched.0 == filled.column && begun.touched.1.covers(&filled.interval),
-            "a fill of more than was begun"
+            "the rows are outside the interval of the fill"
         );
         debug_assert_eq!(begun.server, filled.server);
         inner.fastpath.install(filled);

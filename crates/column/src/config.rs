@@ -1,4 +1,4 @@
-//! The section `[column]` of the configuration; `lineside.toml` explains every key.
+//! The section `[column]` of the configuration. `lineside.toml` explains every key.
 
 use crate::host::SESSION_IDLE_S;
 use crate::store::Geometry;
@@ -16,11 +16,11 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ColumnConfig {
-    /// True if `lineside run` serves it.
+    /// True if `lineside run` runs the service.
     pub enabled: bool,
     /// Address and UDP port.
     pub listen: SocketAddr,
-    /// Place of the rows.
+    /// Storage of the rows.
     pub store: TableName,
     /// Directory of the embedded table.
     pub data: PathBuf,
@@ -32,7 +32,7 @@ pub struct ColumnConfig {
     pub column_bits: u32,
     /// The paper's n: binary logarithm of the number of rows of a column.
     pub row_bits: u32,
-    /// The paper's a: binary logarithm of the bytes of a value.
+    /// The paper's a: binary logarithm of the room for a row, in units of 36 bytes.
     pub value_bits: u32,
     /// The paper's b: binary logarithm of the rows of a block.
     pub block_bits: u32,
@@ -40,43 +40,43 @@ pub struct ColumnConfig {
     pub literal_flags: bool,
     /// Source from which the fast path learns of changes in a table of HBase.
     pub coherence: CoherenceName,
-    /// Milliseconds for which rows are kept with `coherence = "ttl"`.
+    /// Milliseconds for which rows are cached with `coherence = "ttl"`.
     pub ttl_ms: u64,
-    /// Address and UDP port at which the table's servers tell of changes.
+    /// Address and UDP port at which the table's servers announce changes.
     pub notify_listen: SocketAddr,
-    /// The table's servers, by the addresses that they send from.
+    /// Addresses from which the table's servers send.
     pub servers: Vec<SocketAddr>,
-    /// File with the key that the servers' notices are signed with.
+    /// File with the key that signs the servers' notices.
     pub notify_key_file: PathBuf,
-    /// Milliseconds for which the fast path may answer without hearing from the host.
+    /// Length of the fast path's lease in milliseconds.
     pub lease_ms: u64,
-    /// Sources whose requests need no session, and that get the paper's format.
+    /// Sources whose changes need no session, also in the paper format.
     pub trusted_sources: Vec<AddressRange>,
-    /// True if the paper's packets are answered.
+    /// True if packets of the paper format are answered.
     pub paper_format: bool,
-    /// Memory that requests can make the service keep.
+    /// Maximum memory that clients' requests can make the service use.
     pub memory_max: ByteSize,
-    /// Seconds after which a session that was not used may be closed.
+    /// Seconds after which an unused session may be closed.
     pub session_idle_s: u64,
 }
 
-/// Place of the rows: `memory`, `embedded`, or in HBase: `hbase://host:port,host:port/table` by its region servers,
-/// `thrift2://host:port/table` by its Thrift 2 gateway.
+/// Storage of the rows: `memory`, `embedded`, or HBase. HBase is reached through its region servers
+/// (`hbase://host:port,host:port/table`) or its Thrift 2 gateway (`thrift2://host:port/table`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TableName {
-    /// In memory, lost at the end.
+    /// In memory; lost when the process ends.
     Memory,
     /// In a directory.
     Embedded,
-    /// In HBase, reached by its own RPC.
+    /// In HBase, through its own RPC.
     HBase {
         /// Region servers, `host:port` each.
         servers: Vec<String>,
         /// Name of the table.
         table: String,
     },
-    /// In HBase, reached through its Thrift 2 gateway.
+    /// In HBase, through its Thrift 2 gateway.
     Thrift2 {
         /// The gateway, `host:port`.
         gateway: String,
@@ -86,7 +86,7 @@ pub enum TableName {
 }
 
 impl TableName {
-    /// Returns whether the table is in HBase, where other clients change it, too.
+    /// Returns true if the table is in HBase, where other clients may change it too.
     pub const fn is_hbase(&self) -> bool {
         matches!(self, Self::HBase { .. } | Self::Thrift2 { .. })
     }
@@ -96,9 +96,9 @@ impl TableName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum CoherenceName {
-    /// None: the fast path keeps no rows.
+    /// None: the fast path caches no rows.
     None,
-    /// None: the fast path keeps rows for `ttl_ms`, and its answers may be stale.
+    /// None: the fast path caches rows for `ttl_ms`, and its answers may be stale.
     Ttl,
     /// Notices from the table's servers.
     Coprocessor,
@@ -133,11 +133,11 @@ impl Default for ColumnConfig {
     }
 }
 
-/// Smallest and largest `memory_max`.
+/// Range of `memory_max`.
 const MEMORY_MAX: RangeInclusive<ByteSize> = ByteSize::mib(32)..=ByteSize::mib(1 << 20);
 
 impl ColumnConfig {
-    /// Returns the layout of the fast-path table.
+    /// Returns the geometry of the fast-path table.
     pub fn geometry(&self) -> Geometry {
         Geometry {
             family_bits: self.family_bits,
@@ -153,20 +153,20 @@ impl ColumnConfig {
         }
     }
 
-    /// Returns whether the fast path may give an answer that has changed since.
+    /// Returns true if the fast path may answer with values that were replaced already.
     pub const fn may_be_stale(&self) -> bool {
         self.store.is_hbase() && matches!(self.coherence, CoherenceName::Ttl)
     }
 
-    /// Returns the time for which the fast path may answer without hearing from the host.
+    /// Returns the length of the fast path's lease.
     pub fn lease(&self) -> Duration {
         Duration::from_millis(self.lease_ms)
     }
 
-    /// Reads and checks the section.
+    /// Reads the section and checks its values.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All issues that were found.
     pub fn parse(section: &Section) -> Result<Self, Vec<ConfigIssue>> {
         let config: Self = section.read()?;
         let mut issues = Issues::new(section);
@@ -200,7 +200,7 @@ impl ColumnConfig {
         let mut names = self.columns.clone();
         names.sort();
         if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
-            issues.add("columns", format!("{:?} is there twice", twice[0]));
+            issues.add("columns", format!("{:?} is listed twice", twice[0]));
         }
         if let Some(wrong) =
             (self.columns.iter()).find(|name| crate::table::ColumnName::new(name.as_bytes()).is_none())
@@ -216,7 +216,7 @@ impl ColumnConfig {
     fn check_coherence(&self, issues: &mut Issues<'_>) {
         if self.is_told_by_servers() {
             if self.notify_listen.ip().is_unspecified() {
-                let what = "must be the address that the servers' `lineside.subscribers` names";
+                let what = "must be the address in the servers' setting `lineside.subscribers`";
                 issues.add("notify_listen", format!("{}: {what}", self.notify_listen));
             }
             if self.servers.is_empty() {
@@ -231,11 +231,11 @@ impl ColumnConfig {
         let mut servers = self.servers.clone();
         servers.sort();
         if let Some(twice) = servers.windows(2).find(|two| two[0] == two[1]) {
-            issues.add("servers", format!("{} is there twice", twice[0]));
+            issues.add("servers", format!("{} is listed twice", twice[0]));
         }
     }
 
-    /// Returns whether the table's servers announce changes to the fast path.
+    /// Returns true if the table's servers announce changes to the fast path.
     pub const fn is_told_by_servers(&self) -> bool {
         matches!(
             (&self.store, self.coherence),

@@ -1,4 +1,4 @@
-//! The store of `column` in BPF maps, and what `column` brings to every datapath that takes whole frames.
+//! The XDP program of `column`, and its fast-path table in BPF maps.
 
 use crate::layout::ColumnLine;
 use crate::store::{Geometry, Store};
@@ -7,7 +7,7 @@ use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/column.bpf.o"));
 
-/// The program of `column` for this geometry, behind `port`.
+/// Returns the XDP program of `column` for this geometry and UDP port.
 pub fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
     // struct column_geometry of xdp/column_store.h
     let constants = [geometry.data_bytes() as u32, geometry.name_places() as u32 - 1];
@@ -33,10 +33,10 @@ pub fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
     }
 }
 
-/// The store in the maps of a loaded datapath. What an earlier daemon left there is still in it.
+/// Returns the fast-path table in the maps of a loaded datapath. It still has the contents that an earlier daemon left.
 ///
 /// # Errors
-/// [`XdpError::Map`] when the maps have not this geometry; what the system says of mapping them.
+/// [`XdpError::Map`] if the maps do not have this geometry; the system's error if they cannot be mapped.
 pub fn store(datapath: &mut XdpDatapath, geometry: &Geometry) -> Result<Store, XdpError> {
     let columns = geometry.columns.len();
     let lines = geometry.blocks() * geometry.data_bytes() / size_of::<ColumnLine>();

@@ -1,8 +1,8 @@
-//! The table that needs nothing installed: in memory, or in a directory, where a change is on the disk before anyone
-//! sees it.
+//! The embedded table, which needs no other software. It is stored in memory, or in a directory, where a change is
+//! durable before it becomes visible.
 //!
-//! It says PRE before a change can be seen and POST after, whoever makes it, so that a fast path over it is never
-//! stale.
+//! The table calls its [`Watcher`] before a change becomes visible and after, for every change, so that a fast path
+//! over it is never stale.
 
 mod disk;
 mod limits;
@@ -26,32 +26,32 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Rows that share a lock of their writers.
+/// Number of locks that the writers of rows share.
 const ROW_LOCKS: usize = 64;
-/// Bytes of a stored cell before its value: timestamp, then when it expires (0: never).
+/// Size of the head of a stored cell in bytes: timestamp, and expiry (0: never).
 const HEAD_BYTES: usize = 16;
 
-/// Who is told of changes.
+/// Listener for changes of the table.
 pub trait Watcher: Send + Sync + fmt::Debug {
-    /// Before anyone sees the change of `column` in row `key`; what it returns is handed to [`Watcher::post`]. Further
-    /// writers of the row wait meanwhile.
+    /// Called before the change of `column` in row `key` becomes visible. The result is passed to [`Watcher::post`].
+    /// Other writers of the row wait until this returns.
     fn pre(&self, key: &[u8], column: &ColumnName) -> u64;
 
-    /// The change is seen by everyone, or will never be made.
+    /// Called once the change is visible to everyone, or will never be made.
     fn post(&self, mark: u64);
 }
 
-/// A clock of the cells' timestamps: milliseconds since 1970.
+/// Clock for the timestamps of cells, in milliseconds since 1970.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// Takes a cell's place and what is stored there, and says whether it wants more.
+/// Function that takes the place of a cell and its stored bytes, and decides whether to continue.
 type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
-/// What is read: cells by place, which is a column's name and then a row's key.
+/// Consistent view of all cells by place. A place is a column's name followed by a row's key.
 trait View {
     fn get(&self, place: &[u8]) -> Result<Option<Vec<u8>>, TableError>;
 
-    /// Hands over what lies between `low` and `high` until it is told to stop.
+    /// Passes the cells within `bounds` to `visit` until that breaks.
     fn range(
         &self,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
@@ -60,27 +60,27 @@ trait View {
     ) -> Result<(), TableError>;
 }
 
-/// Where the cells are kept.
+/// Storage of the cells.
 trait Shelf: Send + Sync + fmt::Debug {
-    /// Reads of one moment.
+    /// Calls `act` with a consistent view.
     fn read(&self, act: &mut dyn FnMut(&dyn View) -> Result<(), TableError>) -> Result<(), TableError>;
 
-    /// Puts `stored` into `place`, or empties it; everyone sees it when this returns, and nobody before it is as
-    /// durable as it will be.
+    /// Stores `stored` at `place`, or removes the cell. The change is visible to everyone when this returns, and to
+    /// nobody before it has its full durability.
     fn write(&self, place: Vec<u8>, stored: Option<Vec<u8>>) -> Result<(), TableError>;
 
-    /// Why nothing can be written any more, if that is so.
+    /// Returns the reason why writing has ended, if it has.
     fn failed(&self) -> Option<String> {
         None
     }
 
-    /// Bytes of rows that are kept in memory only.
+    /// Returns the size in bytes of rows that are only in memory.
     fn bytes(&self) -> usize {
         0
     }
 }
 
-/// Kind of a table's directory.
+/// Kind of the data directory of a table.
 pub const KIND: Kind = Kind::new("column", 1);
 
 /// The embedded table.
@@ -102,7 +102,7 @@ impl fmt::Debug for Embedded {
     }
 }
 
-/// The system's clock.
+/// Returns the system's clock.
 pub fn system_clock() -> Clock {
     Arc::new(|| {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -111,7 +111,7 @@ pub fn system_clock() -> Clock {
 }
 
 impl Embedded {
-    /// Returns a table in memory, which is gone with the process, without a bound on its rows.
+    /// Returns a table in memory without a limit on its rows. It is lost when the process ends.
     pub fn in_memory(clock: Clock) -> Self {
         let limits = Limits {
             rows_bytes: usize::MAX,
@@ -120,44 +120,44 @@ impl Embedded {
         Self::in_memory_within(&limits, clock)
     }
 
-    /// Returns a table in memory, which is gone with the process, of limited size.
+    /// Returns a table in memory of limited size. It is lost when the process ends.
     pub fn in_memory_within(limits: &Limits, clock: Clock) -> Self {
         Self::over(Box::new(memory::Memory::new(limits.rows_bytes)), limits, clock)
     }
 
-    /// A table in `directory`. One process at a time.
+    /// Opens the table in `directory`, which only one process can do at a time.
     ///
     /// # Errors
-    /// [`TableError::Refused`]: it cannot be opened or read.
+    /// [`TableError::Refused`] if it cannot be opened or read.
     pub fn open(directory: &Path, clock: Clock) -> Result<Self, TableError> {
         Self::open_within(directory, &Limits::default(), clock)
     }
 
-    /// Opens the table in `directory` with limits of its memory. One process at a time.
+    /// Opens the table in `directory` with limits on its memory. Only one process can do so at a time.
     ///
     /// # Errors
-    /// [`TableError::Refused`]: it cannot be opened or read.
+    /// [`TableError::Refused`] if it cannot be opened or read.
     pub fn open_within(directory: &Path, limits: &Limits, clock: Clock) -> Result<Self, TableError> {
         let claimed = FsDisk::claim(directory, &KIND);
         let disk = claimed.map_err(|error| TableError::Refused(error.to_string()))?;
         Self::open_on(disk, limits, clock)
     }
 
-    /// Opens the table in a directory that was claimed as one of [`KIND`].
+    /// Opens the table in a directory that was claimed with [`KIND`].
     ///
     /// # Errors
-    /// [`TableError::Refused`]: it cannot be opened or read.
+    /// [`TableError::Refused`] if it cannot be opened or read.
     pub fn open_on(disk: FsDisk, limits: &Limits, clock: Clock) -> Result<Self, TableError> {
         let shelf = Box::new(disk::Disk::open(disk, limits)?);
         Ok(Self::over(shelf, limits, clock))
     }
 
-    /// Returns the bytes that remembered results of changes take, and those of the rows of a table in memory.
+    /// Returns the size in bytes of the remembered results of changes, and of rows that are only in memory.
     pub fn kept_bytes(&self) -> (usize, usize) {
         (self.nonces.bytes(), self.shelf.bytes())
     }
 
-    /// Why nothing can be written any more, until the next start, if that is so.
+    /// Returns the reason why the table takes no changes until the next start, if so.
     pub fn failed(&self) -> Option<String> {
         self.shelf.failed()
     }
@@ -174,14 +174,14 @@ impl Embedded {
         }
     }
 
-    /// The same, with what is put into `family` living so long (milliseconds).
+    /// Sets the time to live of cells in `family`, in milliseconds.
     #[must_use]
     pub fn with_ttl(mut self, family: &[u8], ttl_ms: u64) -> Self {
         self.ttls_ms.push((family.to_vec(), ttl_ms));
         self
     }
 
-    /// `watcher` is told of every change from here on; only the first one is.
+    /// Sets the watcher that is called for every change from now on. Has no effect if one is set already.
     pub fn watch(&self, watcher: Arc<dyn Watcher>) {
         let _ = self.watcher.set(watcher);
     }
@@ -191,7 +191,7 @@ impl Embedded {
         lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a change that was decided under the row's lock.
+    /// Makes a change. The caller has decided it under the row's lock.
     fn write(&self, key: &[u8], column: &ColumnName, cell: Option<&Cell>) -> Result<(), TableError> {
         let mark = self
             .watcher
@@ -208,13 +208,14 @@ impl Embedded {
         Ok(self.get(key, std::slice::from_ref(column))?.pop().flatten())
     }
 
-    /// A cell of `value` that replaces one of `before_ms` and lives for `ttl_ms`, or as its family says.
+    /// Returns a cell with `value` that replaces one with the timestamp `before_ms`. It lives for the shorter of
+    /// `ttl_ms` and the family's time to live.
     fn new_cell(&self, column: &ColumnName, value: Vec<u8>, before_ms: u64, ttl_ms: Option<u64>) -> Cell {
         let now_ms = (self.clock)();
         let ttl_ms = [ttl_ms, self.family_ttl_ms(column)].into_iter().flatten().min();
         Cell {
             value,
-            // A clock that goes back makes no version older than the one it replaces.
+            // If the clock goes back, the new version still must not be older than the one that it replaces.
             timestamp_ms: now_ms.max(before_ms),
             expires_ms: ttl_ms.map(|ttl_ms| now_ms.saturating_add(ttl_ms).max(1)),
         }
@@ -282,7 +283,7 @@ impl Table for Embedded {
         nonce: Nonce,
     ) -> Result<Changed, TableError> {
         if key.is_empty() || key.len() > ROW_BYTES_MAX {
-            return Err(TableError::Refused("a row key has 1 to 255 bytes".into()));
+            return Err(TableError::Refused("a row key must have 1 to 255 bytes".into()));
         }
         let _row = self.row_lock(key);
         if let Some(before) = self.nonces.before(nonce) {
@@ -319,7 +320,7 @@ impl Table for Embedded {
         {
             let bytes = cell.value.len();
             return Err(TableError::TooLong(format!(
-                "{bytes} bytes, where {CELL_BYTES_MAX} are allowed"
+                "the value would have {bytes} bytes, and the maximum is {CELL_BYTES_MAX}"
             )));
         }
         if cell.is_some() || before.is_some() {
@@ -340,15 +341,15 @@ impl Table for Embedded {
     }
 }
 
-/// Bytes of a place before the row's key.
+/// Number of bytes of a place before the row's key.
 const PLACE_HEAD_BYTES: usize = NAME_BYTES_MAX;
 
-/// Where a cell lies: columns one behind the other, rows in their order.
+/// Returns the place of a cell. Places are ordered by column, then by row.
 fn place(column: &ColumnName, key: &[u8]) -> Vec<u8> {
     [&column.padded()[..], key].concat()
 }
 
-/// What lies behind all rows of a column: no row's key begins with so many bytes of all ones.
+/// Returns a place after all rows of a column: it consists of more bytes 0xff than any row key has.
 fn behind(column: &ColumnName) -> Vec<u8> {
     place(column, &[0xff; ROW_BYTES_MAX + 1])
 }
@@ -363,7 +364,7 @@ fn stored(cell: &Cell) -> Vec<u8> {
     .concat()
 }
 
-/// The cell, unless its life is over.
+/// Decodes a stored cell. Returns `None` if it has expired.
 fn alive(stored: &[u8], now_ms: u64) -> Option<Cell> {
     let (head, value) = stored.split_at_checked(HEAD_BYTES)?;
     let word = |at: usize| {
@@ -386,7 +387,7 @@ fn number(value: &[u8]) -> Result<[u8; 8], TableError> {
     bytes.map_err(|_| TableError::NotANumber)
 }
 
-/// Brings the columns of each row together, and keeps as many rows as are wanted.
+/// Sorts the cells by row, then by column, and keeps the rows up to the limit.
 fn merge(found: &mut Vec<Found>, stretch: &Stretch) {
     found.sort_by(|one, other| {
         let rows = one.key.cmp(&other.key);

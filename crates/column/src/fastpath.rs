@@ -1,4 +1,4 @@
-//! The fast path of `column`: the executable specification of `xdp/column_fastpath.h`.
+//! The fast path of `column`. This is the executable specification of `xdp/column_fastpath.h`.
 
 use crate::reader::{Block, Leave, Range, Session};
 use crate::request::{self, Ask, Request};
@@ -14,17 +14,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::IntoBytes;
 
-/// Bytes of a reply to the paper's scan that has room for a row: status and number of rows before it.
+/// Size in bytes of the smallest reply to a scan of the paper format that has room for a row: status, number of rows,
+/// one row.
 const SCAN_REPLY_BYTES_MIN: usize = 2 + COLUMN_PAPER_ROW_BYTES;
 
-/// Answers from a [`Store`] what is held there; everything else is the host's.
+/// Answers from a [`Store`] the requests whose rows are in it, and forwards all others to the host.
 pub struct ColumnFastPath {
     store: Arc<Store>,
     counters: Counters<{ ColumnCounter::ALL.len() }>,
 }
 
 impl ColumnFastPath {
-    /// A fast path that answers from `store`.
+    /// Returns a fast path that answers from `store`.
     pub fn new(store: Arc<Store>) -> Self {
         Self {
             store,
@@ -32,12 +33,13 @@ impl ColumnFastPath {
         }
     }
 
-    /// How often each of [`ColumnCounter`] was counted.
+    /// Returns the values of all counters, in the order of [`ColumnCounter`].
     pub fn counters(&self) -> [u64; ColumnCounter::ALL.len()] {
         self.counters.read()
     }
 
-    /// A put or delete: its block is of no use any more. The host changes the table.
+    /// Handles a change of a row, such as put or delete: invalidates the row's block if the source is trusted. The host
+    /// then changes the table.
     fn change(&self, from: Source, request: &Request) -> Leave {
         if let Ask::Change(key) = &request.ask
             && self.store.trusts(from.address)
@@ -63,7 +65,7 @@ impl ColumnFastPath {
                 reply.put(&value);
                 Ok(())
             }),
-            // The host may not answer in so few bytes.
+            // The host does not answer so short a request either.
             Ask::Scan(_) if payload.len() < SCAN_REPLY_BYTES_MIN => Err(Leave::Forwarded),
             Ask::Scan(None) => {
                 reply.put(&[COLUMN_PAPER_NO_ROW, 0]);
@@ -95,7 +97,7 @@ impl ColumnFastPath {
     }
 
     fn native(&self, from: Source, now_ns: u64, payload: &[u8], reply: &mut Draft) -> Result<(), Leave> {
-        // What is not well-formed gets its status code from the host.
+        // A malformed request gets its status code from the host.
         let (header, request) = request::parse_native(payload).ok_or(Leave::Forwarded)?;
         let body = ColumnReply {
             source: COLUMN_SOURCE_FASTPATH,
@@ -139,7 +141,7 @@ impl ColumnFastPath {
         }
     }
 
-    /// Answers from one state of the column's index, or not at all.
+    /// Calls `read` and returns its result if the column's index did not change meanwhile.
     fn within(
         &self,
         now_ns: u64,
@@ -155,7 +157,7 @@ impl ColumnFastPath {
     }
 }
 
-/// Rows taken, whether there may be more, and their newest timestamp.
+/// Puts rows into `reply` until it is full. Returns their number, true if there may be more, and the newest timestamp.
 fn native_scan(session: &Session<'_>, range: &Range, reply: &mut Draft) -> Result<(usize, bool, u64), Leave> {
     let mut version_ms = 0;
     let (rows, more) = session.scan(range, |block, from, to| {
@@ -171,7 +173,8 @@ fn native_scan(session: &Session<'_>, range: &Range, reply: &mut Draft) -> Resul
     Ok((rows, more, version_ms))
 }
 
-/// Key and value as the paper has them. [`Leave::Forwarded`] where its format cannot say them.
+/// Returns key and value in the paper format, padded with zeros. Returns [`Leave::Forwarded`] if the format cannot
+/// represent the row.
 fn paper_row(
     block: &Block<'_>,
     row: usize,
@@ -189,7 +192,7 @@ fn paper_row(
     Ok((key, value))
 }
 
-/// A reply of its request's length, zeros where nothing was put.
+/// A reply as long as its request. Bytes that were not written are zero.
 struct Draft {
     bytes: [u8; PAYLOAD_BYTES_MAX],
     used: usize,
@@ -209,7 +212,7 @@ impl Draft {
         self.used += bytes;
     }
 
-    /// Appends what the caller knows to fit.
+    /// Appends `bytes`, which the caller knows to fit.
     fn put(&mut self, bytes: &[u8]) {
         if let Some(place) = self.bytes[..self.len].get_mut(self.used..self.used + bytes.len()) {
             place.copy_from_slice(bytes);
@@ -221,7 +224,7 @@ impl Draft {
         self.used + 8 * block.records(from, to).len() <= self.len
     }
 
-    /// `false`, and nothing put, where the rows do not fit.
+    /// Appends rows. Returns false and appends nothing if they do not fit.
     fn put_rows(&mut self, block: &Block<'_>, from: usize, to: usize) -> bool {
         let fits = self.fits(block, from, to);
         if fits {

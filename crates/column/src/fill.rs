@@ -1,4 +1,4 @@
-//! How the host writes into the fast path.
+//! Interface by which the host fills and invalidates the fast-path table.
 
 use crate::key::{Interval, Key};
 use std::fmt;
@@ -6,52 +6,52 @@ use std::fmt;
 /// One cell as it was read from the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its row key.
+    /// Row key.
     pub key: Key,
-    /// Its value, at most [`VALUE_BYTES_MAX`](crate::key::VALUE_BYTES_MAX) bytes.
+    /// Value of at most [`VALUE_BYTES_MAX`](crate::key::VALUE_BYTES_MAX) bytes.
     pub value: Vec<u8>,
-    /// Its timestamp, milliseconds since 1970: what HBase calls its version.
+    /// Timestamp in milliseconds since 1970, which HBase calls the version.
     pub timestamp_ms: u64,
 }
 
-/// Which of the columns that the fast path is configured for, in the configuration's order.
+/// Index of a column among those that the fast path is configured for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ColumnId(pub u16);
 
-/// Which of the servers whose leases the fast path watches; 0 is the embedded table, whose lease is the fast path's
-/// own.
+/// Number of a server whose lease the fast path checks. Number 0 is the embedded table, which needs only the lease of
+/// the fast path itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ServerId(pub u16);
 
-/// All rows of `interval` in one column, as they were read together.
+/// All rows of `interval` in one column, read together.
 #[derive(Clone, Debug)]
 pub struct Filled<'a> {
-    /// The column.
+    /// Column of the rows.
     pub column: ColumnId,
-    /// What was read, whole: a key in it that `rows` has not has no row.
+    /// Interval that was read completely: a key in it that is missing in `rows` has no row.
     pub interval: Interval,
-    /// In the keys' order, none twice.
+    /// Rows in ascending order of their keys, without duplicates.
     pub rows: &'a [Row],
-    /// CLOCK_MONOTONIC time at which it may not be true any more: the earliest end of a cell's or the family's life.
+    /// CLOCK_MONOTONIC time in ns from which on the rows may not be valid any more: the earliest expiry of a cell.
     pub until_ns: u64,
-    /// Whose lease it needs.
+    /// Server whose lease is needed to answer the rows.
     pub server: ServerId,
 }
 
-/// Rows that are read of what the fast path knows nothing of, at least.
+/// Minimum number of rows to read where the fast path holds nothing.
 pub const READ_AHEAD_ROWS: usize = 8;
 
-/// What is to be read of the table: so many rows of an interval.
+/// Part of the table to read: a number of rows of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// It begins where what was asked for does, or before, and ends there or behind.
+    /// Interval that begins at or before the requested one, and ends at or after its end.
     pub interval: Interval,
-    /// Rows at most.
+    /// Maximum number of rows.
     pub rows: usize,
 }
 
 impl Reading {
-    /// Of what the fast path knows nothing of.
+    /// Returns the reading for an interval about which the fast path holds nothing.
     pub fn ahead(asked: &Interval, rows: usize) -> Self {
         Self {
             interval: *asked,
@@ -60,53 +60,55 @@ impl Reading {
     }
 }
 
-/// What was done to the fast path, for the metrics.
+/// Counters of changes of the fast-path table, for the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FillCounts {
     /// Intervals installed.
     pub fills: u64,
-    /// Intervals left out: the fast path was full, and most of their rows had been read once.
+    /// Intervals that were not installed because the table was full and most of their rows had been read only once.
     pub cold: u64,
     /// Blocks invalidated.
     pub invalidations: u64,
-    /// Blocks that gave way to others.
+    /// Blocks evicted to make room for others.
     pub evictions: u64,
     /// Blocks in the index now.
     pub blocks: u64,
-    /// Their rows.
+    /// Rows in these blocks now.
     pub rows: u64,
 }
 
-/// What the host does to the fast path. One thread's at a time; readers go on meanwhile. Nothing here decides whether a
-/// fill is still true: that is the host's, before it calls (`coherence`).
+/// Operations of the host on the fast-path table. Only one thread calls them at a time, while readers continue. The
+/// implementation does not decide whether rows may be installed; the caller has done that (see `coherence`).
 pub trait ColumnFill: Send + fmt::Debug {
-    /// Takes over all of `filled.interval`; what the fast path holds there and would answer for half as long may stay,
-    /// being as true.
-    /// What finds no room evicts what was not used for long, if it is hot itself, or is left out: the fast path then
-    /// holds less of the interval, never a part of a row's truth.
+    /// Installs all rows of `filled.interval`. Blocks in the interval that remain valid for at least half as long may
+    /// stay, because they are equally true. If there is no room, blocks that were not used recently are evicted when
+    /// the interval is read often; otherwise the interval or a part of it is not installed. A block is always installed
+    /// completely.
     fn install(&mut self, filled: &Filled<'_>);
 
-    /// From its return on the fast path answers nothing that it knew of `interval` before. What lies beside may go too.
+    /// Removes everything about `interval`: once this returns, the fast path answers nothing that it held about it.
+    /// Rows next to the interval may be removed too.
     fn invalidate(&mut self, column: ColumnId, interval: &Interval);
 
-    /// The same of all columns.
+    /// Removes everything.
     fn clear(&mut self);
 
-    /// What to read for who asks for `rows` rows of `asked`, so that the fast path gets back all that changes or time
-    /// took from there, or some rows ahead.
+    /// Returns the reading for a request of `rows` rows of `asked`. It covers the blocks there that were invalidated or
+    /// have expired, or some further rows.
     fn reading(&self, _column: ColumnId, asked: &Interval, rows: usize) -> Reading {
         Reading::ahead(asked, rows)
     }
 
-    /// The first `rows` rows of `asked`, and whether it has more, where the fast path answers all of that now.
+    /// Returns the first `rows` rows of `asked`, and true if there are more, if the fast path can answer all of that
+    /// now.
     fn held(&self, _column: ColumnId, _asked: &Interval, _rows: usize) -> Option<(Vec<Row>, bool)> {
         None
     }
 
-    /// Ranges of `server` are answered until `until_ns` (CLOCK_MONOTONIC); 0: not at all.
+    /// Sets the CLOCK_MONOTONIC time in ns until which rows of `server` are answered; 0 means that they are not.
     fn set_server_lease(&mut self, server: ServerId, until_ns: u64);
 
-    /// What was done so far, where it is counted.
+    /// Returns the counters, if the implementation counts.
     fn counts(&self) -> FillCounts {
         FillCounts::default()
     }

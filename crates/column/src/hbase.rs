@@ -1,8 +1,9 @@
-//! HBase that tells of its changes: what the coprocessor in `clients/java/observer` and Lineside say to each other.
+//! Coherence with HBase: the protocol between the coprocessor in `clients/java/observer` and Lineside.
 //!
-//! Lineside asks each server for leases, and answers a row from the fast path only while it holds that of the server
-//! that it was read from; where that is not known, only while it holds all of them. A server says PRE of each change
-//! before it can be seen, which is acknowledged when the fast path has forgotten what it touches.
+//! Lineside asks each server for leases. The fast path answers a row only while the lease of the server that the row
+//! was read from is held or, if that server is unknown, while the leases of all servers are held. A server sends a PRE
+//! notice of each change before the change is visible, and Lineside acknowledges it once the fast path has dropped the
+//! affected rows.
 
 mod listener;
 pub mod notice;

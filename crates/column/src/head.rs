@@ -1,16 +1,16 @@
-//! Keys as the fast path compares them: words whose highest byte comes first, and heads, eight bytes of a key as a
-//! number.
+//! Keys in the form in which the fast path compares them: as big-endian words, and as heads, which are eight bytes of a
+//! key as a number.
 
 use lineside_wire::{COLUMN_KEY_BYTES_MAX, COLUMN_NO_END};
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Words of the longest key.
+/// Number of words of the longest key.
 const WORDS: usize = COLUMN_KEY_BYTES_MAX / 8;
-/// Bytes that are skipped at most, so that a head ends within the longest key.
+/// Maximum number of bytes that a head skips, so that it ends within the longest key.
 pub const SKIP_MAX: usize = COLUMN_KEY_BYTES_MAX - 8;
 
-/// A key.
+/// A key as big-endian words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyWords {
     words: [u64; WORDS + 1],
@@ -18,7 +18,7 @@ pub struct KeyWords {
 }
 
 impl KeyWords {
-    /// `None` if it is too long.
+    /// Returns the key, or `None` if it is too long.
     pub fn new(key: &[u8]) -> Option<Self> {
         let mut bytes = [0; 8 * WORDS];
         bytes.get_mut(..key.len())?.copy_from_slice(key);
@@ -32,25 +32,26 @@ impl KeyWords {
         })
     }
 
-    /// Bytes of the key.
+    /// Returns the length of the key in bytes.
     pub fn bytes(&self) -> usize {
         self.len
     }
 
-    /// Its words and the empty one behind them.
+    /// Returns the words of the key, padded with zeros.
     pub fn words(&self) -> &[u64] {
         &self.words[..WORDS]
     }
 
-    /// The eight bytes from `skip` (at most [`SKIP_MAX`]) on, halved: differences of heads then have a sign.
+    /// Returns the eight bytes from offset `skip` (at most [`SKIP_MAX`]) as a number, halved so that differences of
+    /// heads fit a signed number.
     pub fn head(&self, skip: usize) -> u64 {
         let (word, bits) = (skip.min(SKIP_MAX) / 8, 8 * (skip % 8) as u32);
         let below = (self.words[word + 1] >> 1) >> (63 - bits);
         ((self.words[word] << bits) | below) >> 1
     }
 
-    /// How it compares with the key of these words and length, and in how many leading bytes it is the same, zeros
-    /// behind the keys counted.
+    /// Compares with the key that has these words and this length. Also returns the number of leading bytes that are
+    /// equal, including the zeros of the padding.
     pub fn compare(&self, words: impl Fn(usize) -> u64, len: usize) -> (Ordering, usize) {
         let used = self.len.max(len.min(8 * WORDS)).div_ceil(8);
         for index in 0..used {
@@ -64,28 +65,28 @@ impl KeyWords {
     }
 }
 
-/// Which of a block's two keys.
+/// One of the two keys that bound a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The first key.
     Low,
-    /// The first key behind it.
+    /// The first key after the block.
     High,
 }
 
-/// Lengths of a block's keys, and the skip of its heads: one word of the store.
+/// Lengths of a block's keys, and the skip of its heads. Stored in one word of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lengths {
-    /// Bytes of the low key.
+    /// Length of the low key in bytes.
     pub low: usize,
-    /// Bytes of the high key; `None`: to the table's end.
+    /// Length of the high key in bytes; `None` if the block extends to the end of the table.
     pub high: Option<usize>,
-    /// Bytes of a key that heads skip.
+    /// Number of bytes of a key that heads skip.
     pub skip: usize,
 }
 
 impl Lengths {
-    /// Of the store's word.
+    /// Decodes the word of the table.
     pub fn of(word: u32) -> Self {
         let high = word >> 8 & 0xff;
         Self {
@@ -95,19 +96,19 @@ impl Lengths {
         }
     }
 
-    /// The store's word.
+    /// Returns the word of the table.
     pub fn word(self) -> u32 {
         let high = self.high.map_or(COLUMN_NO_END, |high| high as u32);
         self.low as u32 | high << 8 | (self.skip as u32) << 16
     }
 }
 
-/// Where word `index` of a block's key lies in its bound.
+/// Returns word `index` of one of a block's keys.
 pub fn bound(words: &[AtomicU64; 2 * WORDS], end: End, index: usize) -> &AtomicU64 {
     &words[2 * index + (end == End::High) as usize]
 }
 
-/// How `key` compares with one of a block's keys.
+/// Compares `key` with one of a block's keys. See [`KeyWords::compare`].
 pub fn compare_bound(
     key: &KeyWords,
     words: &[AtomicU64; 2 * WORDS],
@@ -117,7 +118,7 @@ pub fn compare_bound(
     key.compare(|index| bound(words, end, index).load(Relaxed), len)
 }
 
-/// In how many leading bytes two keys are the same.
+/// Returns the number of leading bytes that two keys have in common.
 pub fn common_bytes(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

@@ -1,5 +1,5 @@
-//! The host: answers from the table what the fast path does not, changes the table, and fills the fast path with what
-//! it read.
+//! The host of `column`: answers from the table the requests that the fast path forwards, changes the table, and fills
+//! the fast path with the rows it reads.
 
 mod challenges;
 mod sessions;
@@ -31,63 +31,64 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use zerocopy::{Immutable, IntoBytes};
 
-/// Rows that a scan reads at most: more fit no packet.
+/// Maximum number of rows that a scan reads. More do not fit a packet.
 const SCAN_ROWS_MAX: usize = PAYLOAD_BYTES_MAX / 8;
-/// Bytes of memory for sessions, unless another number is asked for.
+/// Default memory for sessions, in bytes.
 const SESSIONS_BYTES: usize = 61 << 20;
-/// Seconds after which a session that was not used may be closed, unless another number is asked for.
+/// Default number of seconds after which an unused session may be closed.
 pub const SESSION_IDLE_S: u64 = 3600;
-/// What clocks may differ by: CLOCK_MONOTONIC_COARSE is up to a tick behind, or as long as a hypervisor holds up the
-/// core that counts ticks (20 ms were too few once in 10^8 answers), and a table's clock counts milliseconds.
+/// Maximum difference between clocks. CLOCK_MONOTONIC_COARSE is behind by up to a tick, or by as long as a hypervisor
+/// delays the core that counts ticks (20 ms was exceeded once in 10^8 answers), and the table's clock has a resolution
+/// of milliseconds.
 pub const CLOCK_SLACK_NS: u64 = 100_000_000;
 
-/// How the fast path learns of changes that others make.
+/// Source from which the fast path learns of changes that others make.
 #[derive(Clone, Debug)]
 pub enum Telling {
-    /// The table itself says PRE and POST of all of them ([`Announcer`]).
+    /// The table announces all changes itself, before and after each ([`Announcer`]).
     ByTable,
-    /// Its servers do.
+    /// The table's servers announce them.
     ByServers(Arc<Servers>),
-    /// Not at all: the fast path may be behind for so long (ns), and replies say so.
+    /// None: rows are cached for this time in ns, and replies carry a flag that they may be stale.
     Ttl(u64),
-    /// Not at all, and nothing is kept in the fast path.
+    /// None, and no rows are cached.
     Nothing,
 }
 
 impl Telling {
-    /// Whether an answer may be of a value that was replaced already.
+    /// Returns true if an answer may be a value that was replaced already.
     pub const fn may_be_stale(&self) -> bool {
         matches!(self, Self::Ttl(_))
     }
 }
 
-/// Who may change the table without a session.
+/// Function that returns true for addresses that may change the table without a session.
 pub type Trusted = Box<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
-/// What a host is made of.
+/// Settings of a [`ColumnHost`].
 pub struct Setup {
-    /// The truth.
+    /// Table that owns the data.
     pub table: Arc<dyn Table>,
-    /// The fast path.
+    /// Fast path with its coherence protocol.
     pub coherence: Arc<Coherence>,
-    /// The columns that the fast path holds, by their [`ColumnId`].
+    /// Columns that the fast path holds, in the order of their [`ColumnId`].
     pub columns: Vec<ColumnName>,
-    /// How the fast path learns of others' changes.
+    /// Source from which the fast path learns of changes.
     pub telling: Telling,
-    /// Understand the paper's packets.
+    /// True if packets of the paper format are answered.
     pub paper_format: bool,
-    /// `trusted_sources`.
+    /// Addresses in `trusted_sources`.
     pub trusted: Trusted,
-    /// Bytes of memory for sessions.
+    /// Memory for sessions, in bytes.
     pub sessions_bytes: usize,
-    /// Seconds after which a session that was not used may be closed.
+    /// Seconds after which an unused session may be closed.
     pub session_idle_s: u64,
-    /// CLOCK_MONOTONIC, ns; a test may have its own.
+    /// Clock in ns; CLOCK_MONOTONIC except in tests.
     pub clock: fn() -> u64,
 }
 
 impl Setup {
-    /// Over `table`, with the system's clock, the paper's packets understood, and loopback trusted.
+    /// Returns settings with the system's clock and the paper format, in which loopback is trusted.
     pub fn new(
         table: Arc<dyn Table>,
         coherence: Arc<Coherence>,
@@ -123,17 +124,17 @@ impl fmt::Debug for ColumnHost {
     }
 }
 
-/// What a read found: cells in order, and whether there are rows behind them.
+/// Result of a read: cells in order, and true if there are further rows.
 struct Read {
     found: Vec<Found>,
     more: bool,
 }
 
 impl ColumnHost {
-    /// A host over an empty fast path.
+    /// Creates a host over an empty fast path.
     ///
     /// # Errors
-    /// What the system says of its random numbers.
+    /// The system's error if it provides no random numbers.
     pub fn new(setup: Setup) -> io::Result<Self> {
         let ids = ids_of(&setup.columns);
         Ok(Self {
@@ -143,7 +144,7 @@ impl ColumnHost {
         })
     }
 
-    /// Returns how far the sessions are used up.
+    /// Returns the use of the sessions.
     pub fn session_use(&self) -> SessionUse {
         self.sessions.usage((self.setup.clock)() / 1_000_000_000)
     }
@@ -154,8 +155,8 @@ impl ColumnHost {
 
     // ---- reads ----
 
-    /// The cells of one row. A column that the fast path holds is read with some rows beside it, which the fast path
-    /// gets too.
+    /// Returns the cells of one row. If the fast path may hold the column, some neighbouring rows are read too and put
+    /// into the fast path.
     fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
         if let [column] = columns
             && key.len() <= KEY_BYTES_MAX
@@ -196,15 +197,16 @@ impl ColumnHost {
         Ok(Read { found, more })
     }
 
-    /// Reads a stretch, with rows beside it, and puts what was read into the fast path; `None`: the fast path can take
-    /// nothing of it, or too little was read.
+    /// Reads a range and neighbouring rows, and puts them into the fast path. Returns `None` if the fast path can hold
+    /// none of it, or if too few rows were read.
     fn read_and_fill(&self, stretch: &Stretch, column: &ColumnName) -> Option<Result<Read, TableError>> {
         let id = *self.ids.get(column)?;
         let asked = Interval {
             low: Key::new(&stretch.low)?,
             high: stretch.high.as_deref().map(Key::new).unwrap_or_default(),
         };
-        // The end is one that the fast path's keys can say, or it is left open and what was read tells.
+        // If the end is a key that the fast path cannot represent, the interval is left open, and the rows that were
+        // read determine its end.
         let is_open = asked.high.is_none() && stretch.high.is_some();
         if asked.is_empty() {
             return None;
@@ -265,7 +267,8 @@ impl ColumnHost {
         is_enough.then_some(Ok(Read { found, more }))
     }
 
-    /// Whose lease what is read from `key` on needs, and who holds it, where that counts; `None`: it may not be kept.
+    /// Returns the number of the server whose lease is needed for rows from `key` on, and their holder if it matters.
+    /// Returns `None` if the rows may not be cached.
     fn server_of(&self, key: &[u8]) -> Option<(ServerId, Option<Holder>)> {
         match &self.setup.telling {
             Telling::ByTable | Telling::Ttl(_) => Some((ServerId(0), None)),
@@ -281,14 +284,14 @@ impl ColumnHost {
         }
     }
 
-    /// Until when cells that were read after `before_ns` are sure to be.
+    /// Returns the time in ns until which cells that were read after `before_ns` are certain not to expire.
     fn until_ns(&self, found: &[Found], read: Touched, column: &ColumnName, before_ns: u64) -> u64 {
         let ttl_ms = self.table().family_ttl_ms(column);
         let end_ms = |cell: &Cell| {
             let by_family = ttl_ms.map(|ttl_ms| cell.timestamp_ms.saturating_add(ttl_ms));
             [cell.expires_ms, by_family].into_iter().flatten().min()
         };
-        // HBase does not tell by a cell when its own life ends: whoever wrote it said so.
+        // HBase does not return a cell's own expiry when it is read, but the writer's server has announced it.
         let by_writer = match &self.setup.telling {
             Telling::ByServers(servers) => {
                 let ago_ms = (self.setup.clock)().saturating_sub(before_ns) / 1_000_000 + 1;
@@ -346,7 +349,7 @@ impl ColumnHost {
             (column, PaperRequest::Put(key, _, value)) => {
                 paper::put_reply(self.paper_put(is_trusted, key, column, value))
             }
-            // The paper has no word for a column that is none: nothing is in it.
+            // The paper format has no status for an invalid column name, so such a column is treated as empty.
             (None, PaperRequest::Get(..)) => paper::get_reply(None),
             (None, PaperRequest::Scan(..)) => paper::scan_reply(&[], 0, false),
             (Some(_), PaperRequest::Get(key, _)) if key.is_empty() => paper::get_reply(None),
@@ -363,7 +366,7 @@ impl ColumnHost {
                     limit: room as u16,
                     ..Rows::default()
                 };
-                // A stop key of zeros is the empty key, behind which every row lies.
+                // A stop key of zeros is the empty key, which comes before every row.
                 let stretch = rows.stretch().filter(|_| !stop.is_empty());
                 match stretch {
                     None => paper::scan_reply(&[], 0, false),
@@ -426,8 +429,7 @@ impl ColumnHost {
         }
     }
 
-    /// Turns the fast path off or on for those who may change the table without a session, and for whoever is on this
-    /// machine.
+    /// Switches the fast path off or on. Allowed for trusted addresses and for clients on this machine.
     fn switch(&self, from: Source, header: &NativeHeader, off: bool) -> Vec<u8> {
         if !from.address.is_loopback() && !(self.setup.trusted)(from.address) {
             return native::refusal(header, Status::Unauthorised);
@@ -436,7 +438,7 @@ impl ColumnHost {
         whole(header, &native::switch(off))
     }
 
-    /// A reply of the request's length that is being written.
+    /// Returns an empty reply of the request's length.
     fn draft(&self, payload: &[u8]) -> Draft {
         let mut draft = Draft::new(payload.len());
         if self.setup.telling.may_be_stale() {
@@ -476,15 +478,15 @@ impl ColumnHost {
             return Ok(native::refusal(header, Status::StartBehindStop));
         };
         let room_bytes = payload.len().saturating_sub(REPLY_HEAD_BYTES);
-        // No row is shorter than its head and one byte of key.
+        // A row takes at least its head and one byte of key.
         stretch.limit = stretch.limit.min(room_bytes / 8 + 1).min(SCAN_ROWS_MAX);
         let read = self.scan(&stretch, columns)?;
         let mut draft = self.draft(payload);
-        // As the fast path, which does not look behind its last row: there may be more.
+        // Like the fast path, the host does not look beyond its last row: there may be more.
         let rows_read = read.found.chunk_by(|one, other| one.key == other.key).count();
         let mut more = read.more || (rows.limit != 0 && rows_read >= usize::from(rows.limit));
         for row in read.found.chunk_by(|one, other| one.key == other.key) {
-            // Behind a key that cannot be said whole the client goes on by itself.
+            // After a truncated key, the client continues by itself.
             if !draft.put(row) || row[0].key.len() > ROW_BYTES_MAX {
                 more = true;
                 break;
@@ -521,8 +523,9 @@ impl ColumnHost {
         let Some(session) = self.sessions.find(sender.slot, sender.token, now_s) else {
             return Some(native::refusal(header, Status::NoSession));
         };
-        // Held while a change of the session is made. What comes meanwhile, mostly the same one again, gets no answer
-        // of its own: its sender hears that of the first, or asks again.
+        // The lock is held while a change of the session is executed. Requests that arrive meanwhile, usually
+        // repetitions of the same one, get no answer of their own: the client gets the answer to the first, or repeats
+        // its request.
         let mut last = match session.last.try_lock() {
             Ok(last) => last,
             Err(TryLockError::Poisoned(last)) => last.into_inner(),
@@ -561,7 +564,7 @@ impl ColumnHost {
         Some(reply)
     }
 
-    /// Makes a change, and says what became of it.
+    /// Executes a change and returns the reply.
     fn changed(
         &self,
         header: &NativeHeader,
@@ -604,7 +607,7 @@ impl Host for ColumnHost {
     }
 }
 
-/// A reply whose body is this.
+/// Returns a reply with this body.
 fn whole<T: IntoBytes + Immutable>(header: &NativeHeader, body: &T) -> Vec<u8> {
     let header = wire::reply_header(header, Status::Ok, size_of::<T>() as u16);
     [header.as_bytes(), body.as_bytes()].concat()
@@ -629,7 +632,7 @@ impl From<Row> for Found {
     }
 }
 
-/// Tells a fast path of a table's own changes: what [`Telling::ByTable`] needs.
+/// Announces a table's own changes to the fast path, as [`Telling::ByTable`] requires.
 pub struct Announcer {
     coherence: Arc<Coherence>,
     ids: HashMap<ColumnName, ColumnId>,
@@ -644,7 +647,7 @@ impl fmt::Debug for Announcer {
 }
 
 impl Announcer {
-    /// Of changes in `columns`, by their [`ColumnId`].
+    /// Returns an announcer for changes in `columns`, which are in the order of their [`ColumnId`].
     pub fn new(coherence: Arc<Coherence>, columns: &[ColumnName]) -> Self {
         Self {
             coherence,
@@ -678,7 +681,7 @@ impl Watcher for Announcer {
     }
 }
 
-/// Keeps the cells of the first `rows` rows; whether there were more.
+/// Keeps only the cells of the first `rows` rows. Returns true if there were more.
 fn cut(found: &mut Vec<Found>, rows: usize) -> bool {
     let mut count = 0;
     for at in 0..found.len() {
@@ -693,8 +696,8 @@ fn cut(found: &mut Vec<Found>, rows: usize) -> bool {
     false
 }
 
-/// What the fast path can hold of what was read of `interval`: all of it up to `behind`, or to the first row that is
-/// too long for the fast path.
+/// Returns the part of the rows read from `interval` that the fast path can hold: up to `behind`, or up to the first
+/// row that is too long for it.
 fn holdable(found: &[Found], interval: Interval, behind: Option<&[u8]>) -> (Interval, Vec<Row>) {
     let mut rows: Vec<Row> = Vec::with_capacity(found.len());
     let mut end = behind;
@@ -714,7 +717,7 @@ fn holdable(found: &[Found], interval: Interval, behind: Option<&[u8]>) -> (Inte
     let Some(end) = end else {
         return (interval, rows);
     };
-    // A key that is too long lies behind what of it fits, which may be a row of its own.
+    // A key that is too long comes after its longest prefix that fits, which may be a row of its own.
     let end = Interval::of_row(end).low;
     let high = Some(interval.high.map_or(end, |high| high.min(end)));
     let interval = Interval { high, ..interval };
@@ -722,13 +725,14 @@ fn holdable(found: &[Found], interval: Interval, behind: Option<&[u8]>) -> (Inte
     (interval, rows)
 }
 
-/// The paper's format says nothing where the table cannot be asked: silence is not "no row".
+/// Converts a failed read. The paper format has no status for it and must not answer "no row", so the request is not
+/// answered.
 fn paper_error<T>(error: TableError) -> Result<T, Verdict> {
-    tracing::warn!(%error, "a request of the paper's format is not answered");
+    tracing::warn!(%error, "a request in the paper format was not answered");
     Err(Verdict::Forward)
 }
 
-/// A reply of its request's length, or as long as it must be.
+/// Pads a reply to the length of its request. A longer reply stays as it is.
 fn fitting(mut reply: Vec<u8>, request: &[u8]) -> Vec<u8> {
     reply.resize(reply.len().max(request.len()), 0);
     reply

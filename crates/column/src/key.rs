@@ -2,28 +2,28 @@
 
 use std::fmt;
 
-/// Bytes of the longest row key that the fast path holds; rows with longer ones are the host's.
+/// Maximum length in bytes of a row key in the fast path. Rows with longer keys are left to the host.
 pub const KEY_BYTES_MAX: usize = 64;
-/// Bytes of the longest value that the fast path holds.
+/// Maximum length in bytes of a value in the fast path.
 pub const VALUE_BYTES_MAX: usize = 1024;
 
-/// A row key of up to [`KEY_BYTES_MAX`] bytes; ordered as bytes are, a prefix before what it begins. The empty key is
-/// the first one; no row has it.
+/// A row key of up to [`KEY_BYTES_MAX`] bytes. Keys are ordered like byte strings: a prefix comes before its
+/// extensions. The empty key is the first one, and no row has it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    // The order of the fields is that of keys: zeros behind a key sort it before every longer one that it begins.
+    // The derived order of the fields is the order of keys: the zero padding sorts a key before all of its extensions.
     bytes: [u8; KEY_BYTES_MAX],
     len: u8,
 }
 
 impl Key {
-    /// The first key: before all rows.
+    /// The first key, which comes before all rows.
     pub const FIRST: Self = Self {
         bytes: [0; KEY_BYTES_MAX],
         len: 0,
     };
 
-    /// `None` if it is too long.
+    /// Returns the key, or `None` if it is too long.
     pub fn new(key: &[u8]) -> Option<Self> {
         let mut bytes = [0; KEY_BYTES_MAX];
         bytes.get_mut(..key.len())?.copy_from_slice(key);
@@ -31,12 +31,13 @@ impl Key {
         Some(Self { bytes, len })
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the key.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// The key that follows it at once, so that `[key, successor)` holds `key` alone; `None` if that is too long.
+    /// Returns the next key in order, so that `[key, successor)` contains `key` alone, or `None` if it would be too
+    /// long.
     pub fn successor(&self) -> Option<Self> {
         let len = usize::from(self.len);
         (len < KEY_BYTES_MAX).then(|| Self {
@@ -52,12 +53,12 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The keys from `low` on and below `high`; without `high` to the table's end.
+/// The keys from `low` (inclusive) to `high` (exclusive). Without `high`, to the end of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interval {
     /// The first key.
     pub low: Key,
-    /// The first key behind it.
+    /// First key after the interval.
     pub high: Option<Key>,
 }
 
@@ -68,8 +69,8 @@ impl Interval {
         high: None,
     };
 
-    /// The least interval that holds a row, also one whose key is too long for the fast path: that lies behind what of
-    /// it fits.
+    /// Returns the smallest interval that contains a row. A key that is too long for the fast path lies after its
+    /// longest prefix that fits, and the interval covers all keys with that prefix.
     pub fn of_row(key: &[u8]) -> Self {
         let mut bytes = [0; KEY_BYTES_MAX];
         let fits = key.len().min(KEY_BYTES_MAX);
@@ -91,17 +92,17 @@ impl Interval {
         Self { low, high }
     }
 
-    /// Whether it holds no key.
+    /// Returns true if the interval contains no key.
     pub fn is_empty(&self) -> bool {
         self.high.is_some_and(|high| high <= self.low)
     }
 
-    /// Whether `key` lies in it.
+    /// Returns true if the interval contains `key`.
     pub fn contains(&self, key: &Key) -> bool {
         *key >= self.low && self.high.is_none_or(|high| *key < high)
     }
 
-    /// Whether every key of `other` lies in it.
+    /// Returns true if the interval contains every key of `other`.
     pub fn covers(&self, other: &Self) -> bool {
         let ends_below = match (self.high, other.high) {
             (None, _) => true,
@@ -111,7 +112,7 @@ impl Interval {
         other.is_empty() || (self.low <= other.low && ends_below)
     }
 
-    /// Whether a key lies in both.
+    /// Returns true if a key lies in both intervals.
     pub fn overlaps(&self, other: &Self) -> bool {
         let below = |low: &Key, high: &Option<Key>| high.is_none_or(|high| *low < high);
         !self.is_empty()
@@ -153,7 +154,7 @@ mod tests {
         for bytes in [64, 65, 80] {
             let interval = Interval::of_row(&long[..bytes]);
             assert_eq!(interval.low, key(&long[..64]));
-            // Nothing of 64 bytes lies between them, and every longer key that begins so lies below the end.
+            // No key of 64 bytes lies between the two, and every longer key with this prefix is below the end.
             let high = interval.high.unwrap();
             assert_eq!(high.as_bytes(), [&[b'x'; 62][..], b"y"].concat());
             assert!(*high.as_bytes() > long[..]);

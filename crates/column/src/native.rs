@@ -1,4 +1,4 @@
-//! The native packets of `column`, for host and client.
+//! Encodes and decodes the native packets of `column`, for host and client.
 
 use crate::table::{Change, ColumnName, Found, NAME_BYTES_MAX, ROW_BYTES_MAX, Stretch};
 use lineside_fastpath::PAYLOAD_BYTES_MAX;
@@ -11,59 +11,59 @@ use lineside_wire::{
 };
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// Bytes of a reply before its rows.
+/// Size in bytes of a reply before its rows.
 pub const REPLY_HEAD_BYTES: usize = size_of::<NativeHeader>() + size_of::<ColumnReply>();
 
-/// Who changes something: a session's number and secret, and which of its changes this is.
+/// Identity of a change: the session, and the number of the change in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sender {
-    /// The session.
+    /// Number of the session.
     pub slot: u32,
-    /// Its secret; 0: no session, the sender is trusted.
+    /// Secret of the session; 0 means that there is no session and the sender must be trusted.
     pub token: u64,
-    /// In a session one more than that of its last change; without one 0, or never used twice.
+    /// In a session: the nonce of its last change plus one. Without a session: 0, or a number that is never used twice.
     pub nonce: u64,
 }
 
-/// What is asked.
+/// Operation of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// One row's cells.
+    /// Reads the cells of one row.
     Get(Vec<u8>, Vec<ColumnName>),
-    /// Rows.
+    /// Reads the cells of a range of rows.
     Scan(Rows, Vec<ColumnName>),
-    /// A change of one cell.
+    /// Changes one cell.
     Change(Vec<u8>, ColumnName, Change, Sender),
-    /// A session is to be opened.
+    /// Opens a session.
     Open(ColumnSession),
-    /// The fast path is to be off, or on again.
+    /// Switches the fast path off (true) or on (false).
     Switch(bool),
 }
 
-/// Which rows a scan wants.
+/// Range of rows of a scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
-    /// Where it begins; empty: at the table's first row, or in reverse its last.
+    /// Start key. Empty: the table's first row or, in reverse, its last.
     pub start: Vec<u8>,
-    /// A row at `start` is not wanted.
+    /// True if a row at `start` is not in the range.
     pub start_exclusive: bool,
-    /// Where it ends; empty: at the table's end.
+    /// Stop key. Empty: the table's end.
     pub stop: Vec<u8>,
-    /// A row at `stop` is wanted.
+    /// True if a row at `stop` is in the range.
     pub stop_inclusive: bool,
-    /// Rows at most; 0: as many as fit.
+    /// Maximum number of rows; 0: as many as fit.
     pub limit: u16,
-    /// From the highest row down.
+    /// True if the rows are read in descending order.
     pub reverse: bool,
 }
 
-/// The first key behind `key`, whatever its length.
+/// Returns the key that follows `key` in order, of any length.
 fn behind(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
 impl Rows {
-    /// The stretch of the table; `None`: `start` lies behind `stop`.
+    /// Returns the range of the table, or `None` if `start` comes after `stop`.
     pub fn stretch(&self) -> Option<Stretch> {
         if !self.stop.is_empty() && !self.start.is_empty() {
             let is_behind = match self.reverse {
@@ -106,10 +106,10 @@ impl Rows {
     }
 }
 
-/// A request's header, and what it asks.
+/// Parses a request into its header and its operation.
 ///
 /// # Errors
-/// The status to refuse it with.
+/// Returns the status with which the request is refused.
 pub fn parse(payload: &[u8]) -> Result<(&NativeHeader, Ask), Status> {
     let (header, body) = native::parse_request(payload)?;
     let ask = parse_body(header.op, body).ok_or(Status::BadRequest)?;
@@ -202,7 +202,8 @@ fn parse_body(op: u8, body: &[u8]) -> Option<Ask> {
     Some(Ask::Change(start, columns[0], change, sender))
 }
 
-/// A request as a client sends it, with room for a reply of `reply_bytes`; `None`: it does not fit a packet.
+/// Returns the packet that a client sends, padded so that a reply of `reply_bytes` fits. Returns `None` if it does not
+/// fit a packet.
 pub fn request(request_id: u64, ask: &Ask, reply_bytes: usize) -> Option<Vec<u8>> {
     let mut head = ColumnHead::new_zeroed();
     let (op, columns, parts) = match ask {
@@ -265,7 +266,7 @@ pub fn request(request_id: u64, ask: &Ask, reply_bytes: usize) -> Option<Vec<u8>
     packet(request_id, op, head, columns, parts, reply_bytes)
 }
 
-/// The fast path off, or on.
+/// Returns the body that switches the fast path off or on.
 pub fn switch(off: bool) -> ColumnSwitch {
     ColumnSwitch {
         off: u64::from(off).into(),
@@ -302,27 +303,27 @@ fn packet(
     Some([header.as_bytes(), &body].concat())
 }
 
-/// Bytes of rows in the longest reply.
+/// Maximum number of bytes of rows in a reply.
 const ROWS_BYTES_MAX: usize = PAYLOAD_BYTES_MAX / 8 * 8 - REPLY_HEAD_BYTES;
 
-/// Bytes of a row in a reply, with its padding.
+/// Returns the size of a row in a reply, in bytes, including its padding.
 pub fn row_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     (size_of::<ColumnRow>() + key_bytes + value_bytes).next_multiple_of(8)
 }
 
-/// A reply being written, of its request's length.
+/// A reply under construction, which will be as long as its request.
 #[derive(Debug)]
 pub struct Draft {
     rows: Vec<u8>,
     room_bytes: usize,
     count: u16,
     version_ms: u64,
-    /// `COLUMN_REPLY_…`.
+    /// Flags `COLUMN_REPLY_…`.
     pub flags: u8,
 }
 
 impl Draft {
-    /// Of a request of so many bytes.
+    /// Returns an empty reply to a request of `request_bytes` bytes.
     pub fn new(request_bytes: usize) -> Self {
         Self {
             rows: Vec::new(),
@@ -333,8 +334,8 @@ impl Draft {
         }
     }
 
-    /// Appends the cells of one row. Of a row that no packet has room for, its key and how long its longest value is.
-    /// `false`, and nothing appended, where a longer packet would have room.
+    /// Appends the cells of one row. If no packet has room for the row, only its key and the length of its longest
+    /// value are appended. Returns false and appends nothing if a longer packet would have room.
     #[must_use]
     pub fn put(&mut self, cells: &[Found]) -> bool {
         let bytes = |found: &Found| row_bytes(found.key.len(), found.cell.value.len());
@@ -353,7 +354,7 @@ impl Draft {
     }
 
     fn leave_out(&mut self, cells: &[Found]) -> bool {
-        // The first of those that are as long.
+        // Of values of the same length, the first one.
         let longest = cells.iter().rev().max_by_key(|found| found.cell.value.len());
         let Some(longest) = longest else {
             return true;
@@ -370,7 +371,7 @@ impl Draft {
         true
     }
 
-    /// Appends what there is room for.
+    /// Appends a cell, for which there is room.
     fn append(&mut self, key: &[u8], column: u8, value: &[u8]) {
         let row = ColumnRow {
             key_bytes: key.len() as u8,
@@ -384,7 +385,7 @@ impl Draft {
         self.count += 1;
     }
 
-    /// The reply; a request without room for its head gets the status alone.
+    /// Returns the reply. A request without room for the reply's head gets only the status.
     pub fn finish(self, header: &NativeHeader, status: Status, source: u8) -> Vec<u8> {
         let body_bytes = usize::from(header.length.get());
         if body_bytes < size_of::<ColumnReply>() {
@@ -405,49 +406,50 @@ impl Draft {
     }
 }
 
-/// A reply that says only how it stands.
+/// Returns a reply that consists of a header with `status`.
 pub fn refusal(header: &NativeHeader, status: Status) -> Vec<u8> {
     native::reply_header(header, status, 0).as_bytes().to_vec()
 }
 
-/// What a client reads of a reply's body.
+/// Contents of a reply's body, as a client reads them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// `COLUMN_SOURCE_FASTPATH` or `COLUMN_SOURCE_HOST`.
     pub source: u8,
-    /// `COLUMN_REPLY_…`.
+    /// Flags `COLUMN_REPLY_…`.
     pub flags: u8,
-    /// Newest timestamp of the rows.
+    /// Newest timestamp of the rows, in milliseconds since 1970.
     pub version_ms: u64,
-    /// Key, which column, value.
+    /// Cells: key, index of the column in the request, value.
     pub rows: Vec<(Vec<u8>, usize, Vec<u8>)>,
     /// Rows that do not fit a packet.
     pub left_out: Vec<LeftOut>,
 }
 
-/// A row that is in the table, and in no packet.
+/// A row that exists in the table but fits no packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Its key, as much of it as can be said.
+    /// Key, possibly truncated.
     pub key: Vec<u8>,
-    /// The key is longer, and no row that begins so can be told.
+    /// True if the key is truncated, so that further rows with this prefix cannot be named.
     pub is_cut: bool,
-    /// The column whose value is its longest.
+    /// Index of the column with the longest value of the row.
     pub column: usize,
-    /// Bytes of that value.
+    /// Length of that value in bytes.
     pub value_bytes: u64,
-    /// So many of the answer's `rows` stand before it.
+    /// Number of the answer's `rows` that come before this row.
     pub behind: usize,
 }
 
 impl Answer {
-    /// Where the rest of a scan begins that ended here, and whether a row there is not wanted; `None`: nowhere.
+    /// Returns the start key for the rest of a scan that ended with this answer, and true if a row at that key is
+    /// excluded. Returns `None` if there is no rest.
     pub fn rest(&self, reverse: bool) -> Option<(Vec<u8>, bool)> {
         let last = self.left_out.last().filter(|last| last.behind == self.rows.len());
         match last {
             None => self.rows.last().map(|(key, _, _)| (key.clone(), true)),
             Some(last) if !last.is_cut => Some((last.key.clone(), true)),
-            // What begins so lies behind it.
+            // In reverse order, rows with the truncated key as their prefix come before it.
             Some(last) if reverse => Some((last.key.clone(), false)),
             Some(last) => {
                 let end = last.key.iter().rposition(|byte| *byte != 0xff)?;
@@ -458,14 +460,14 @@ impl Answer {
         }
     }
 
-    /// Rows in it, those that are left out too.
+    /// Returns the number of rows, including those that do not fit a packet.
     pub fn count(&self) -> usize {
         let rows = self.rows.chunk_by(|one, other| one.0 == other.0).count();
         rows + self.left_out.len()
     }
 }
 
-/// The body of a reply; `None`: it is not one.
+/// Parses the body of a reply. Returns `None` if it is malformed.
 pub fn parse_reply(body: &[u8]) -> Option<Answer> {
     let (reply, mut rest) = ColumnReply::ref_from_prefix(body).ok()?;
     let mut rows = Vec::with_capacity(reply.rows.get().into());

@@ -1,4 +1,4 @@
-//! The paper's packets, for host and client.
+//! Encodes and decodes the packets of the paper format, for host and client.
 
 use crate::table::{Cell, ColumnName, Found};
 use lineside_wire::{
@@ -7,9 +7,9 @@ use lineside_wire::{
     ColumnCode as Code,
 };
 
-/// Bytes of the paper's op.
+/// Size of the operation's name at the start of a request, in bytes.
 const OP_BYTES: usize = 3;
-/// Bytes of an `sc1` reply before its rows: status, number of rows.
+/// Size of the head of an `sc1` reply in bytes: status and number of rows.
 const SCAN_HEAD_BYTES: usize = 2;
 
 /// A request in the paper's format.
@@ -19,11 +19,11 @@ pub enum PaperRequest {
     Put(Vec<u8>, Vec<u8>, Vec<u8>),
     /// `get`: key, column.
     Get(Vec<u8>, Vec<u8>),
-    /// `sc1`: startRow, column, stopRow, which is meant too.
+    /// `sc1`: startRow, column, and stopRow, which is included in the range.
     Scan(Vec<u8>, Vec<u8>, Vec<u8>),
 }
 
-/// Whether `payload` begins as one of the paper's does.
+/// Returns true if `payload` begins with the name of a paper operation.
 pub fn is_paper(payload: &[u8]) -> bool {
     [&b"put"[..], b"get", b"sc1"].contains(&&payload[..OP_BYTES.min(payload.len())])
 }
@@ -37,7 +37,7 @@ fn before_zeros(bytes: &[u8]) -> Vec<u8> {
 }
 
 impl PaperRequest {
-    /// `None`: too short, or not one of them.
+    /// Parses a request. Returns `None` if it is too short or not in the paper format.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let (op, rest) = payload.split_at_checked(OP_BYTES)?;
         let (key, rest) = rest.split_at_checked(COLUMN_PAPER_KEY_BYTES)?;
@@ -58,7 +58,8 @@ impl PaperRequest {
         }
     }
 
-    /// As a client sends it, with room for a reply of `rows` rows; `None`: a part is too long.
+    /// Returns the packet that a client sends, padded so that a reply of `rows` rows fits. Returns `None` if a part is
+    /// too long.
     pub fn to_bytes(&self, rows: usize) -> Option<Vec<u8>> {
         let (op, key, name, last, last_bytes) = match self {
             Self::Put(key, name, value) => (b"put", key, name, &value[..], COLUMN_PAPER_VALUE_BYTES),
@@ -83,13 +84,13 @@ impl PaperRequest {
         Some(bytes)
     }
 
-    /// The name of the column that is meant; `None`: it is none.
+    /// Returns the name of the column, or `None` if it is not a valid name.
     pub fn column(&self) -> Option<ColumnName> {
         let (Self::Put(_, name, _) | Self::Get(_, name) | Self::Scan(_, name, _)) = self;
         ColumnName::new(name)
     }
 
-    /// Bytes of the shortest reply to it.
+    /// Returns the size of the shortest reply to the request, in bytes.
     pub const fn reply_bytes_min(&self) -> usize {
         match self {
             Self::Put(..) => 3,
@@ -99,18 +100,19 @@ impl PaperRequest {
     }
 }
 
-/// Rows that fit a reply of so many bytes.
+/// Returns the number of rows that fit a reply of `reply_bytes` bytes.
 pub const fn rows_in(reply_bytes: usize) -> usize {
     reply_bytes.saturating_sub(SCAN_HEAD_BYTES) / COLUMN_PAPER_ROW_BYTES
 }
 
-/// The reply to `put`, without the zeros behind it.
+/// Returns the reply to `put`, without the zeros after it.
 pub fn put_reply(code: Code) -> Vec<u8> {
     let word = if code == Code::Done { b"ok" } else { b"er" };
     [&word[..], &[code as u8]].concat()
 }
 
-/// The reply to `get`. A value that is too long for it is said to be more.
+/// Returns the reply to `get`. If the value is too long for the format, the status is `more` and the reply has no
+/// value.
 pub fn get_reply(cell: Option<&Cell>) -> Vec<u8> {
     let (status, value) = match cell {
         None => (COLUMN_PAPER_NO_ROW, &b""[..]),
@@ -122,8 +124,8 @@ pub fn get_reply(cell: Option<&Cell>) -> Vec<u8> {
     reply
 }
 
-/// The reply to `sc1` with at most `room` rows; `more`: there are others behind. It ends before a row that the format
-/// cannot say.
+/// Returns the reply to `sc1` with at most `room` rows. `more` is true if the range has further rows. The reply ends
+/// before the first row that the format cannot represent.
 pub fn scan_reply(found: &[Found], room: usize, more: bool) -> Vec<u8> {
     let is_sayable = |found: &&Found| {
         found.key.len() <= COLUMN_PAPER_KEY_BYTES
@@ -148,19 +150,19 @@ pub fn scan_reply(found: &[Found], room: usize, more: bool) -> Vec<u8> {
     reply
 }
 
-/// What a client reads of a reply.
+/// Answer that a client reads from a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PaperAnswer {
-    /// To `put`.
+    /// Answer to `put`.
     Put(Code),
-    /// To `get`: the value, if the row is there; `Err`: it is longer than the format can say.
+    /// Answer to `get`: the value, or `None` if there is no row. `Err(())` if the value is too long for the format.
     Get(Result<Option<Vec<u8>>, ()>),
-    /// To `sc1`: the rows, and whether there are more.
+    /// Answer to `sc1`: the rows, and true if there are more.
     Scan(Vec<(Vec<u8>, Vec<u8>)>, bool),
 }
 
 impl PaperAnswer {
-    /// The answer to `request` in `reply`; `None`: it is none.
+    /// Parses the reply to `request`. Returns `None` if it is not a valid reply.
     pub fn parse(request: &PaperRequest, reply: &[u8]) -> Option<Self> {
         match request {
             PaperRequest::Put(..) => {

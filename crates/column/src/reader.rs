@@ -1,8 +1,9 @@
-//! The store read without locks, beside its one writer. The specification of `xdp/column_find.h`.
+//! Lock-free reads of the fast-path table, concurrent with its single writer. This is the specification of
+//! `xdp/column_find.h`.
 //!
-//! A block's rows do not change while a page names it, and the column's sequence number says whether that was so all
-//! the time. So rows are true as of the moment at which their block's flags were read: a change sets the flag before
-//! anybody can see it.
+//! The rows of a block do not change while a page refers to it, and the column's sequence number shows whether that was
+//! so during the whole read. Rows are therefore valid at the moment at which their block's flags were read: a change
+//! sets the flag `invalid` before it becomes visible to anyone.
 
 use crate::head::{self, End, KeyWords, Lengths};
 use crate::layout::{ColumnBlock, ColumnPage, ColumnTable, ColumnTops};
@@ -15,15 +16,16 @@ use lineside_wire::{
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, fence};
 
-/// Blocks that one scan goes through at most.
+/// Maximum number of blocks that one scan visits.
 pub const SCAN_BLOCKS_MAX: usize = 16;
-/// Blocks tried where heads do not tell them apart.
+/// Maximum number of blocks tried if their heads are equal.
 const TRIES: usize = 8;
 
-/// Why the fast path leaves a request to the host: what is counted.
+/// Counter of the reason for which the fast path forwards a request to the host.
 pub type Leave = ColumnCounter;
 
-/// One column at one time; what is read in it counts only if [`Session::holds`] at its end.
+/// Seqlock read section over one column. Data that was read is valid only if [`Session::holds`] returns true at the
+/// end.
 pub struct Session<'a> {
     store: &'a Store,
     column: usize,
@@ -32,12 +34,12 @@ pub struct Session<'a> {
     now_ns: u64,
 }
 
-/// Where a block stands in its column.
+/// Position of a block in its column.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// Which of the pages in order.
+    /// Index of the page, in the order of keys.
     page: usize,
-    /// Which of the page's blocks.
+    /// Index of the block in the page.
     block: usize,
 }
 
@@ -49,25 +51,25 @@ pub struct Block<'a> {
     lengths: Lengths,
 }
 
-/// Where a scan ends.
+/// End of a range.
 #[derive(Clone, Copy, Debug)]
 pub struct Stop {
-    /// The key.
+    /// Key of the end.
     pub key: KeyWords,
-    /// Whether a row at the key is still in the range.
+    /// True if a row at the key belongs to the range.
     pub inclusive: bool,
 }
 
-/// What a scan asks for.
+/// Range of a scan.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
-    /// Its lowest key.
+    /// Lowest key.
     pub start: KeyWords,
-    /// Whether a row at the start is not in the range.
+    /// True if a row at the start does not belong to the range.
     pub start_exclusive: bool,
-    /// Where it ends; `None`: at the table's end. Not below the start.
+    /// End of the range, not below the start; `None`: the end of the table.
     pub stop: Option<Stop>,
-    /// Rows at most; `None`: as many as are taken.
+    /// Maximum number of rows; `None`: as many as the caller takes.
     pub limit: Option<usize>,
 }
 
@@ -75,7 +77,7 @@ impl<'a> Session<'a> {
     /// Begins to read the column `name`.
     ///
     /// # Errors
-    /// Why it cannot be read now.
+    /// The reason why it cannot be read now.
     pub fn begin(store: &'a Store, name: &[u64; 4], now_ns: u64) -> Result<Self, Leave> {
         if !lease::is_valid(&store.control().lease_until_ns, now_ns) {
             return Err(Leave::NotLeased);
@@ -102,7 +104,7 @@ impl<'a> Session<'a> {
         (seq & 1 == 0).then_some(session).ok_or(Leave::Changing)
     }
 
-    /// Whether nothing that was read since the beginning has moved.
+    /// Returns true if the column's index did not change since the section began.
     pub fn holds(&self) -> bool {
         fence(Acquire);
         self.table.seq.load(Relaxed) == self.seq
@@ -116,7 +118,7 @@ impl<'a> Session<'a> {
         (self.table.pages.load(Relaxed) as usize).min(COLUMN_PAGES_MAX)
     }
 
-    /// Torn numbers lead nowhere, not out of the store.
+    /// Returns a page. A torn index gives an error or a wrong page, never one outside the table.
     fn page(&self, place: usize) -> Result<&'a ColumnPage, Leave> {
         let page = self.tops().page.get(place).ok_or(Leave::Changing)?;
         let pages = self.store.pages.as_slice();
@@ -161,7 +163,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The block whose interval has `key`.
+    /// Finds the block whose interval contains `key`.
     fn find(&self, key: &KeyWords) -> Result<(Place, Block<'a>), Leave> {
         let pages = self.pages();
         if pages == 0 {
@@ -186,7 +188,7 @@ impl<'a> Session<'a> {
         Err(Leave::Misses)
     }
 
-    /// Whether the block may be answered from now on.
+    /// Checks that the block may be answered at this moment, and marks it as used.
     fn check(&self, block: &Block<'_>) -> Result<(), Leave> {
         if block.block.flags.load(Acquire) & COLUMN_BLOCK_INVALID != 0 {
             return Err(Leave::Invalid);
@@ -202,10 +204,10 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// The block and the number of the row at `key`; `None`: there is no such row.
+    /// Returns the block and the index of the row at `key`, or `None` if there is no such row.
     ///
     /// # Errors
-    /// Why the fast path cannot say.
+    /// The reason why the fast path does not know.
     pub fn get(&self, key: &KeyWords) -> Result<Option<(Block<'a>, usize)>, Leave> {
         let (_, block) = self.find(key)?;
         self.check(&block)?;
@@ -214,11 +216,12 @@ impl<'a> Session<'a> {
         Ok(is_there.then_some((block, row)))
     }
 
-    /// Gives the rows of `range` to `take`, some of one block at a time (block, from, to), which says how many of them
-    /// it took. The number taken, and whether there may be more: the limit was reached, or not all were taken.
+    /// Passes the rows of `range` to `take`, as ranges of one block (block, from, to). `take` returns how many of them
+    /// it took. Returns the number of rows taken, and true if there may be more because the limit was reached or not
+    /// all rows were taken.
     ///
     /// # Errors
-    /// Why the fast path cannot say; [`Leave::Forwarded`] where there are rows but none was taken.
+    /// The reason why the fast path does not know; [`Leave::Forwarded`] if there are rows but none was taken.
     pub fn scan(
         &self,
         range: &Range,
@@ -266,7 +269,7 @@ impl<'a> Session<'a> {
         Err(Leave::Misses)
     }
 
-    /// Marks the block that has `key` in column `name` invalid. `true`: it was not yet.
+    /// Invalidates the block that contains `key` in the column `name`. Returns true if it was valid before.
     pub fn invalidate(store: &'a Store, name: &[u64; 4], key: &KeyWords) -> bool {
         let found = Self::of(store, name, 0).and_then(|session| Ok((session.find(key)?, session)));
         let Ok(((_, block), session)) = found else {
@@ -276,7 +279,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Sets the flag, and counts it with the column; `false`: it was set already.
+/// Sets the flag `invalid` and counts the block in its column. Returns false if the flag was set already.
 pub(crate) fn set_invalid(block: &ColumnBlock, table: &ColumnTable) -> bool {
     let before = block
         .flags
@@ -290,7 +293,7 @@ pub(crate) fn set_invalid(block: &ColumnBlock, table: &ColumnTable) -> bool {
     newly
 }
 
-/// The last of these heads that is not above `head`; the first one never is.
+/// Returns the index of the last head that is not above `head`. The first head is never above any.
 fn last_not_above(heads: &[AtomicU64], head: u64) -> usize {
     heads
         .partition_point(|other| other.load(Relaxed) <= head)
@@ -298,7 +301,7 @@ fn last_not_above(heads: &[AtomicU64], head: u64) -> usize {
 }
 
 impl Block<'_> {
-    /// Its number.
+    /// Returns the block's index in the table.
     pub fn index(&self) -> usize {
         self.index
     }
@@ -307,7 +310,7 @@ impl Block<'_> {
         (self.block.rows.load(Relaxed) as usize).min(COLUMN_BLOCK_ROWS_MAX)
     }
 
-    /// Where the record `row` begins, in words.
+    /// Returns the offset of the record `row`, in words.
     fn begin(&self, row: usize) -> usize {
         match row.checked_sub(1) {
             Some(before) => self.block.end[before].load(Relaxed) as usize / 8,
@@ -315,18 +318,18 @@ impl Block<'_> {
         }
     }
 
-    /// The records from row `from` on and before row `to`, as words.
+    /// Returns the records of rows `from` (inclusive) to `to` (exclusive) as words.
     pub fn records(&self, from: usize, to: usize) -> &[AtomicU64] {
         let (begin, end) = (self.begin(from), self.begin(to).min(self.records.len()));
         self.records.get(begin..end).unwrap_or_default()
     }
 
-    /// Timestamp of a row.
+    /// Returns the timestamp of a row, in milliseconds since 1970.
     pub fn version_ms(&self, row: usize) -> u64 {
         self.block.version_ms[row].load(Relaxed)
     }
 
-    /// Key and value of a row; `None`: torn.
+    /// Returns key and value of a row, or `None` if the record is torn.
     pub fn row(&self, row: usize) -> Option<Record> {
         Record::read(self.records(row, row + 1))
     }
@@ -348,7 +351,7 @@ impl Block<'_> {
         })
     }
 
-    /// Whether no key behind this block can be within `stop`.
+    /// Returns true if no key after this block can be within `stop`.
     fn ends_behind(&self, stop: &Stop) -> bool {
         match self.compare_high(&stop.key) {
             Ordering::Less => true,
@@ -357,10 +360,11 @@ impl Block<'_> {
         }
     }
 
-    /// How many rows come before `key`, which is not below this block's low key; one at the key counts if `inclusive`.
+    /// Returns the number of rows before `key`, which is not below this block's low key. A row at the key counts if
+    /// `inclusive`.
     fn rows_before(&self, key: &KeyWords, inclusive: bool) -> usize {
         let (_, same) = head::compare_bound(key, &self.block.bound, End::Low, self.lengths.low);
-        // Low key and rows begin with the same `skip` bytes, the key with higher ones.
+        // The low key and all rows share their first `skip` bytes, and the key's are higher.
         if same < self.lengths.skip {
             return self.rows();
         }
@@ -379,7 +383,7 @@ impl Block<'_> {
     }
 }
 
-/// A record, copied: its key and value.
+/// Copy of a record: key and value.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
     bytes: [u8; Record::BYTES_MAX],
@@ -388,11 +392,11 @@ pub struct Record {
 }
 
 impl Record {
-    /// Bytes of the longest record.
+    /// Maximum size of a record in bytes.
     pub const BYTES_MAX: usize =
         (4 + lineside_wire::COLUMN_KEY_BYTES_MAX + lineside_wire::COLUMN_VALUE_BYTES_MAX).next_multiple_of(8);
 
-    /// `None` where the words are no whole record.
+    /// Copies a record. Returns `None` if the words are not a complete record.
     pub(crate) fn read(words: &[AtomicU64]) -> Option<Self> {
         let mut bytes = [0; Self::BYTES_MAX];
         let room = bytes.get_mut(..8 * words.len())?;
@@ -408,12 +412,12 @@ impl Record {
         })
     }
 
-    /// Its key.
+    /// Returns the key.
     pub fn key(&self) -> &[u8] {
         &self.bytes[4..4 + self.key_bytes]
     }
 
-    /// Its value.
+    /// Returns the value.
     pub fn value(&self) -> &[u8] {
         &self.bytes[4 + self.key_bytes..4 + self.key_bytes + self.value_bytes]
     }

@@ -1,5 +1,5 @@
-//! The requests that the fast path may answer, and the changes that it looks at, parsed in place. What is not one of
-//! these is the host's.
+//! Parses, without copying, the requests that the fast path may answer and the changes that it uses to invalidate. All
+//! others go to the host.
 
 use crate::head::KeyWords;
 use crate::reader::{Range, Stop};
@@ -13,41 +13,42 @@ use lineside_wire::{
 use std::cmp::Ordering;
 use zerocopy::FromBytes;
 
-/// Bytes of the paper's op.
+/// Size of the operation's name in the paper format, in bytes.
 const PAPER_OP_BYTES: usize = 3;
 
-/// What is asked of one column.
+/// A request about one column.
 #[derive(Debug)]
 pub struct Request {
-    /// The column's name.
+    /// Name of the column.
     pub name: [u64; 4],
-    /// What is asked.
+    /// Operation.
     pub ask: Ask,
 }
 
-/// What is asked.
+/// Operation of a request.
 #[derive(Debug)]
 pub enum Ask {
-    /// The row at a key, which is not empty.
+    /// Reads the row at a key, which is not empty.
     Get(KeyWords),
-    /// The rows of a range; `None`: its start is above its stop.
+    /// Reads the rows of a range; `None` if its start is above its stop.
     Scan(Option<Range>),
-    /// The row at a key changes.
+    /// Changes the row at a key.
     Change(KeyWords),
 }
 
-/// Whether `payload` is in the paper's format.
+/// Returns true if `payload` is in the paper format.
 pub fn is_paper(payload: &[u8]) -> bool {
     [&b"put"[..], b"get", b"sc1"].contains(&&payload[..PAPER_OP_BYTES.min(payload.len())])
 }
 
-/// Whether `payload` may change the table by way of the fast path: a put of the paper's, or a native put or delete.
+/// Returns true if `payload` may change the table and make the fast path invalidate a block: a put of the paper format,
+/// or a native put or delete.
 pub fn is_change(payload: &[u8]) -> bool {
     let is_op = || native::is_native(payload) && [COLUMN_OP_PUT, COLUMN_OP_DELETE].contains(&payload[3]);
     payload.len() <= PAYLOAD_BYTES_MAX && (payload.starts_with(b"put") || is_op())
 }
 
-/// The paper's key or name: what is before the zeros behind it.
+/// Returns a key or name of the paper format without its padding of zeros.
 fn before_zeros(bytes: &[u8]) -> &[u8] {
     let end = bytes
         .iter()
@@ -56,7 +57,7 @@ fn before_zeros(bytes: &[u8]) -> &[u8] {
     &bytes[..end]
 }
 
-/// A request in the paper's format; `None`: the host's.
+/// Parses a request in the paper format. Returns `None` if the host must handle it.
 pub fn parse_paper(payload: &[u8]) -> Option<Request> {
     let (op, rest) = payload.split_at_checked(PAPER_OP_BYTES)?;
     let (key, _) = rest.split_at_checked(COLUMN_PAPER_KEY_BYTES)?;
@@ -90,7 +91,7 @@ fn is_above(key: &KeyWords, other: &KeyWords) -> Ordering {
     key.compare(|index| other.words()[index], other.bytes()).0
 }
 
-/// A native request, in whole words, of one column; `None`: the host's.
+/// Parses a native request about one column that consists of whole words. Returns `None` if the host must handle it.
 pub fn parse_native(payload: &[u8]) -> Option<(&NativeHeader, Request)> {
     let (header, body) = native::parse_request(payload).ok()?;
     let (head, rest) = ColumnHead::ref_from_prefix(body).ok()?;
@@ -113,7 +114,7 @@ pub fn parse_native(payload: &[u8]) -> Option<(&NativeHeader, Request)> {
     Some((header, Request { name, ask }))
 }
 
-/// The range that a scan asks for, if it goes upwards and a key may lie in it.
+/// Returns the range of a scan. Returns `None` if the scan is in descending order or its range is empty.
 fn range(head: &ColumnHead, start: KeyWords, rest: &[u8]) -> Option<Range> {
     if head.flags & !(COLUMN_FLAG_STOP_INCLUSIVE | COLUMN_FLAG_START_EXCLUSIVE) != 0 {
         return None;
@@ -137,7 +138,7 @@ fn range(head: &ColumnHead, start: KeyWords, rest: &[u8]) -> Option<Range> {
     })
 }
 
-/// A key, and what is behind the zeros that pad it.
+/// Splits off a key with its padding of zeros.
 fn padded(bytes: &[u8], len: u8) -> Option<(KeyWords, &[u8])> {
     let len = usize::from(len);
     let (padded, rest) = bytes.split_at_checked(len.next_multiple_of(8))?;

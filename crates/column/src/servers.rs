@@ -1,17 +1,17 @@
-//! Changes that others make, told by the servers of the table.
+//! Coherence with the table's servers: changes that other clients make, as the servers announce them.
 //!
-//! A server numbers its changes from 1 on as they begin. Of each it says PRE and waits until that is
-//! acknowledged, and only then lets the change be seen. With whatever it says comes the lowest number that is still
-//! under way: a POST that is lost is made good by what comes next. It grants leases; when a PRE stays unacknowledged it
-//! waits until the last lease it granted is over, and grants none meanwhile. So a range that was read from a server is
-//! answered only while the server still asks before it changes it; and whoever takes a lease after one had ended begins
-//! anew.
+//! A server numbers its changes from 1 in the order in which they begin. It sends a PRE notice for each change, waits
+//! until that is acknowledged, and only then makes the change visible. Every notice also carries the lowest number of a
+//! change that is in progress, so a lost POST notice is made up for by the next notice. The server grants leases. While
+//! a PRE notice is not acknowledged, it waits until the last lease it granted has ended, and grants none. So rows that
+//! were read from a server are answered only while that server asks before it changes them. A lease that is taken after
+//! an earlier one has ended makes all earlier rows of the server invalid.
 //!
-//! A server that opens a range asks before anyone can read it there, and takes a lease for granted then, as the one
-//! that held it before may have granted one and fallen.
+//! A server that opens a region asks before the region can be read there. It assumes that a lease exists, because the
+//! server that held the region before may have granted one and crashed.
 //!
-//! Where it is not known which server a row was read from, a range needs the leases of all of them: whoever may change
-//! it is then one whose lease is held, or the fast path is silent.
+//! If it is unknown which server a row was read from, rows need the leases of all servers. Then every server that may
+//! change a row is one whose lease is held, or the fast path answers nothing.
 
 mod lives;
 
@@ -22,30 +22,31 @@ use lives::Lives;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Servers that the fast path can tell apart at a time; number 0 is not one of them.
+/// Maximum number of servers that the fast path can distinguish at a time. Number 0 is reserved for the embedded table.
 pub const SERVERS_MAX: u16 = 64;
 
-/// Of a server that has no number in the fast path.
+/// Number of a server that has none in the fast path.
 const NO_ID: ServerId = ServerId(u16::MAX);
 
-/// Where a server's changes stand, said with whatever it says.
+/// Progress of a server's changes, which every notice carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Rises whenever the server starts; its numbers begin anew then.
+    /// Epoch of the server. It increases with each start, and the numbers of changes then start again.
     pub epoch: u64,
-    /// The lowest number of a change that is under way; without one the next number.
+    /// Lowest number of a change in progress, or the next number if there is none.
     pub oldest_open: u64,
 }
 
-/// What one server granted and told.
+/// Lease and announced changes of one server.
 #[derive(Debug)]
 struct Server {
     epoch: u64,
     id: ServerId,
     until_ns: u64,
-    /// Changes that it began and did not end, as far as we know: none with a higher number is meant.
+    /// Changes that the server began and, as far as known, has not ended. A mark with number n also stands for all
+    /// changes in progress with lower numbers that were not announced.
     marks: Vec<(u64, Mark)>,
-    /// Every number below was told.
+    /// All changes with lower numbers were announced.
     told_below: u64,
     told: BTreeSet<u64>,
 }
@@ -53,20 +54,21 @@ struct Server {
 #[derive(Debug, Default)]
 struct Known {
     servers: BTreeMap<usize, Server>,
-    /// Which server has a name, hashed.
+    /// Index of the server with a hashed name.
     names: BTreeMap<u64, usize>,
-    /// Epoch and number of the last change that a server told which has no mark any more: a grant that knows nothing of
-    /// it comes too late.
+    /// Epoch and number of the last announced change of a server whose mark was released. A grant that is not newer is
+    /// ignored.
     unmarked: BTreeMap<usize, (u64, u64)>,
-    /// Numbers in the fast path that were given up, and may still be on ranges there.
+    /// Retired numbers, which rows in the fast path may still have.
     burnt: BTreeSet<u16>,
-    /// So many must grant a lease together; their number in the fast path is this one.
+    /// If rows cannot be attributed to servers: the number of servers that must all grant a lease, and their common
+    /// number in the fast path.
     all: Option<(usize, ServerId)>,
-    /// Somebody changes the table who is none of them.
+    /// True if a server that is not configured changes the table.
     has_stranger: bool,
 }
 
-/// The servers that are heard.
+/// The table's servers, with their leases and their changes in progress.
 #[derive(Debug)]
 pub struct Servers {
     coherence: Arc<Coherence>,
@@ -76,8 +78,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// None is known yet. Leases are taken for `slack_ns` shorter than they are granted: by so much the fast path's
-    /// clock may be behind.
+    /// Returns an object without known servers. Leases are shortened by `slack_ns`, because the fast path's clock may
+    /// be behind by that much.
     pub fn new(coherence: Arc<Coherence>, slack_ns: u64) -> Self {
         Self {
             coherence,
@@ -87,7 +89,8 @@ impl Servers {
         }
     }
 
-    /// The servers 0 to `count` - 1, each of which may hold any row: what is read needs the leases of all.
+    /// Like [`Servers::new`], for servers 0 to `count` - 1, each of which may hold any row: rows need the leases of
+    /// all.
     pub fn all_of(coherence: Arc<Coherence>, slack_ns: u64, count: usize) -> Self {
         let servers = Self::new(coherence, slack_ns);
         servers.known().all = Some((count, NO_ID));
@@ -98,12 +101,13 @@ impl Servers {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a fill from `server` begins with; `None`: nothing of it may be kept.
+    /// Returns the number to begin a fill with for rows of `server`, or `None` if its rows may not be cached.
     pub fn id(&self, server: usize) -> Option<ServerId> {
         self.known().leased_id(server)
     }
 
-    /// The same by the server's name, hashed, as it said it last. Where any may hold any row nobody's name counts.
+    /// Like [`Servers::id`], for the server with this hashed name. If rows cannot be attributed to servers, the name
+    /// does not matter.
     pub fn id_of(&self, name: u64) -> Option<ServerId> {
         let known = self.known();
         match known.all {
@@ -112,27 +116,27 @@ impl Servers {
         }
     }
 
-    /// `server` says that it is called `name`, hashed.
+    /// Records that `server` has the hashed name `name`.
     pub fn is_called(&self, server: usize, name: u64) {
         let mut known = self.known();
         known.names.retain(|_, of| *of != server);
         known.names.insert(name, server);
     }
 
-    /// Whether a range is answered by the lease of the server that it was read from alone.
+    /// Returns true if rows need only the lease of the server that they were read from.
     pub fn are_told_apart(&self) -> bool {
         self.known().all.is_none()
     }
 
-    /// How many servers' leases are held at `now_ns`.
+    /// Returns the number of servers whose leases are held at `now_ns`.
     pub fn leased(&self, now_ns: u64) -> usize {
         let known = self.known();
         let held = known.servers.values().filter(|held| now_ns < held.until_ns);
         held.count()
     }
 
-    /// Somebody changes the table who is none of the servers. What is read from him is not kept; where that cannot be
-    /// told, nothing is from here on.
+    /// Records that a server that is not configured changes the table. Its rows are not cached. If rows cannot be
+    /// attributed to servers, nothing is cached from now on.
     pub fn meet_stranger(&self) {
         let mut known = self.known();
         known.has_stranger = true;
@@ -146,26 +150,26 @@ impl Servers {
         self.coherence.clear();
     }
 
-    /// Whether [`Servers::meet_stranger`] was called.
+    /// Returns true if [`Servers::meet_stranger`] was called.
     pub fn has_stranger(&self) -> bool {
         self.known().has_stranger
     }
 
-    /// Of a change that is about to be said: a cell in `touched` ends by itself at `end_ms`. `now_ms` is by the same
-    /// clock, milliseconds since 1970.
+    /// Records, before a change is announced, that a cell in `touched` expires at `end_ms`. `now_ms` is the time of the
+    /// same clock, in milliseconds since 1970.
     pub fn will_end(&self, touched: &[Touched], end_ms: u64, now_ms: u64) {
         let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
         lives.add(touched, end_ms, now_ms);
     }
 
-    /// When the first cell of `interval` ends that is known to and may have been there at `read_ms`.
+    /// Returns the earliest known expiry of a cell in `interval` that may have existed at `read_ms`.
     pub fn first_end_ms(&self, column: ColumnId, interval: &Interval, read_ms: u64) -> Option<u64> {
         let lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
         lives.first_end_ms(column, interval, read_ms)
     }
 
-    /// `server` granted a lease of `lease_ns` when asked at `sent_ns` (CLOCK_MONOTONIC, of `now_ns` at the latest). Its
-    /// next change will have the number `next`.
+    /// Handles a lease of `lease_ns` that `server` granted in answer to a request sent at `sent_ns` (CLOCK_MONOTONIC,
+    /// not after `now_ns`). The server's next change will have the number `next`.
     pub fn granted(
         &self,
         server: usize,
@@ -194,12 +198,13 @@ impl Servers {
         known.stands_at(&self.coherence, server, standing);
     }
 
-    /// `server` says PRE of change `number`, which touches `touched`; `false`: not to be acknowledged.
+    /// Handles the PRE notice of `server` for change `number` of `touched`. Returns false if it must not be
+    /// acknowledged.
     pub fn pre(&self, server: usize, standing: Standing, number: u64, touched: &[Touched]) -> bool {
         let mut known = self.known();
         let is_of_before = |held: &Server| held.epoch < standing.epoch;
         if known.servers.get(&server).is_none_or(is_of_before) {
-            // Without its lease nothing of it is kept.
+            // Rows of a server without a lease are not cached, so no mark is needed.
             known.end(&self.coherence, server);
             known.unmark(server, (standing.epoch, number));
             self.coherence.post(self.coherence.pre(touched));
@@ -218,7 +223,7 @@ impl Servers {
         true
     }
 
-    /// `server` says POST, or just how far it is.
+    /// Handles a POST notice, or the progress that another notice carries.
     pub fn stands_at(&self, server: usize, standing: Standing) {
         let mut known = self.known();
         if known
@@ -230,8 +235,8 @@ impl Servers {
         }
     }
 
-    /// Gives up what servers hold whose lease is over at `now_ns`. To be called now and then: what such a server had
-    /// begun must not keep others from filling.
+    /// Releases the changes of servers whose lease has ended at `now_ns`. Must be called regularly, so that changes
+    /// that such a server had begun do not block fills.
     pub fn tick(&self, now_ns: u64) {
         let mut known = self.known();
         let over = known.servers.iter().filter(|(_, held)| held.until_ns <= now_ns);
@@ -253,7 +258,7 @@ impl Server {
         }
     }
 
-    /// Notes that change `number` was told; `false`: it was before.
+    /// Records that change `number` was announced. Returns false if it had been before.
     fn tell(&mut self, number: u64) -> bool {
         let is_new = number >= self.told_below && self.told.insert(number);
         self.catch_up();
@@ -274,7 +279,7 @@ impl Server {
 }
 
 impl Known {
-    /// Takes over a lease. Where the one before had ended, the server may have changed what we were not told of.
+    /// Takes over a lease. If the lease before it had ended, the server may have made changes without announcing them.
     fn extend(
         &mut self,
         coherence: &Coherence,
@@ -295,7 +300,7 @@ impl Known {
         }
         let last = next.saturating_sub(1);
         if last >= standing.oldest_open {
-            // Of what it had begun by then, not all was told; of what it began since, all.
+            // Changes that it had begun by then may not have been announced; all later ones are.
             held.marks.push((last, coherence.pre_all()));
         }
         held.told_below = held.told_below.max(next);
@@ -303,7 +308,7 @@ impl Known {
         self.renumber(coherence, server);
     }
 
-    /// The number in the fast path of what is read from `server`.
+    /// Returns the number that rows of `server` have in the fast path.
     fn id(&self, server: usize) -> ServerId {
         match self.all {
             Some((_, id)) => id,
@@ -311,7 +316,7 @@ impl Known {
         }
     }
 
-    /// Until when it may be answered; 0: not at all.
+    /// Returns the time in ns until which rows of `server` may be answered; 0 means that they may not.
     fn until_ns(&self, server: usize) -> u64 {
         match self.all {
             Some((count, _)) if self.servers.len() < count => 0,
@@ -340,7 +345,8 @@ impl Known {
         }
     }
 
-    /// Nothing that was read from `server` is answered any more; what will be read is, until its lease ends.
+    /// Gives `server` a new number. Rows that were read before are not answered any more; rows that will be read are,
+    /// until the lease ends.
     fn renumber(&mut self, coherence: &Coherence, server: usize) {
         self.end_id(coherence, server);
         let id = self.new_id(coherence);
@@ -382,14 +388,14 @@ impl Known {
             coherence.post(mark);
         }
         if standing.oldest_open > held.told_below {
-            // A change was made of which we never heard: nothing that was read there is known to be true.
+            // A change was made without an announcement: no row that was read from this server is known to be valid.
             held.told_below = standing.oldest_open;
             held.catch_up();
             self.renumber(coherence, server);
         }
     }
 
-    /// A number that nothing in the fast path has; [`NO_ID`]: there are more servers than numbers.
+    /// Returns a number that no row in the fast path has, or [`NO_ID`] if there are more servers than numbers.
     fn new_id(&mut self, coherence: &Coherence) -> ServerId {
         let free = |known: &Self| {
             let shared = known.all.map(|(_, id)| id);

@@ -1,4 +1,4 @@
-//! The `column` service in the daemon: table, coherence, host, fast path, sockets, and the lease.
+//! The `column` service in the daemon: combines table, coherence, host, fast path, sockets, and lease.
 
 use crate::coherence::Coherence;
 use crate::config::{CoherenceName, ColumnConfig, TableName};
@@ -31,12 +31,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Time that one call of HBase, or of its gateway, may take.
+/// Time limit of one call to HBase or its gateway.
 const HBASE_TIME: Duration = Duration::from_secs(5);
-/// Host threads over HBase: one connection answers many requests at the pace of one.
+/// Number of host threads over HBase. One connection serves many parallel requests in the time of one.
 const HBASE_THREADS: usize = 16;
 
-/// Bytes of a queued request: the longest packet, and its place in the queue.
+/// Memory of a queued request in bytes: the longest packet, and its entry in the queue.
 const QUEUED_BYTES: usize = 1536;
 
 /// Registration of the service.
@@ -59,9 +59,9 @@ fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
 
 struct ColumnService {
     config: ColumnConfig,
-    /// The embedded table's directory, once it is claimed.
+    /// Claimed directory of the embedded table.
     disk: Option<FsDisk>,
-    /// Key that HBase's servers share, once it is read.
+    /// Key shared with HBase's servers, once it was read.
     notify_key: Option<NoticeKey>,
 }
 
@@ -71,7 +71,7 @@ struct ColumnState {
     fastpath: Arc<ColumnFastPath>,
     coherence: Arc<Coherence>,
     host: Arc<ColumnHost>,
-    /// The embedded table, and a column of it: read before the lease is renewed.
+    /// The embedded table, and one of its columns: read before the lease is renewed.
     embedded: Option<Arc<Embedded>>,
     column: ColumnName,
     told: Option<Told>,
@@ -99,13 +99,14 @@ impl Service for ColumnService {
         let mut warnings = Vec::new();
         if config.may_be_stale() {
             warnings.push(format!(
-                "[column] coherence = \"ttl\": what others change is seen up to {} ms later",
+                "[column] coherence = \"ttl\": changes by other clients may become visible up to {} ms late",
                 config.ttl_ms
             ));
         }
         if !config.listen.ip().is_loopback() {
             warnings.push(format!(
-                "[column] listen = {}: every client that reaches it can change the table, in a session",
+                "[column] listen = {}: every client that can reach this address can open a session and change the \
+                 table",
                 config.listen
             ));
         }
@@ -118,9 +119,9 @@ impl Service for ColumnService {
         }
         let fault = match read_shared_key(&self.config.notify_key_file) {
             Err(error) => Some(format!("{:#}", anyhow::Error::from(error))),
-            Ok(key) if key.len() < COLUMN_NOTICE_KEY_BYTES_MIN => {
-                Some(format!("fewer than {COLUMN_NOTICE_KEY_BYTES_MIN} bytes"))
-            }
+            Ok(key) if key.len() < COLUMN_NOTICE_KEY_BYTES_MIN => Some(format!(
+                "the key must have at least {COLUMN_NOTICE_KEY_BYTES_MIN} bytes"
+            )),
             Ok(_) => None,
         };
         let warning = fault.map(|fault| format!("[column] notify_key_file cannot be used here: {fault}"));
@@ -192,7 +193,7 @@ impl Service for ColumnService {
         setup.trusted = Box::new(move |address| trusting.trusts(address));
         let host = Arc::new(ColumnHost::new(setup)?);
         let fastpath = Arc::new(ColumnFastPath::new(Arc::clone(&store)));
-        // The embedded table answers as fast on one thread.
+        // The embedded table is just as fast on one thread.
         let host_threads = if embedded.is_some() { 1 } else { HBASE_THREADS };
         let socket = SocketDatapath::start_side_by_side(
             context.socket_options(config.listen),
@@ -202,7 +203,7 @@ impl Service for ColumnService {
             &readers,
         );
         let socket = socket.with_context(|| cannot_listen(DEF.name, config.listen))?;
-        // From here on clients may have written rows, which must outlive a start that fails further on.
+        // Clients may have written rows from now on, so they must be kept even if a later step of the start fails.
         if let Some(new) = &mut new_directory {
             new.keep();
         }
@@ -220,7 +221,7 @@ impl Service for ColumnService {
     }
 }
 
-/// Returns the fast-path table, empty, in the maps of the XDP program where there is one.
+/// Returns the empty fast-path table, which is in the maps of the XDP program if there is one.
 fn open_table(config: &ColumnConfig, readers: &Readers, context: &StartContext) -> anyhow::Result<Store> {
     let geometry = config.geometry();
     let mut programs = context.attachment.programs();
@@ -229,7 +230,8 @@ fn open_table(config: &ColumnConfig, readers: &Readers, context: &StartContext) 
         return Ok(Store::anonymous(&geometry)?);
     };
     let store = datapath::store(xdp, &geometry)?;
-    // The rows that a killed server left there were true as long as nothing changed without it: from here on it may.
+    // Rows that a killed server left were valid as long as the table did not change without it, which may happen from
+    // now on.
     lease::end(&store.control().lease_until_ns);
     readers.wait();
     store.format(&geometry)?;
@@ -243,7 +245,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// Divides `memory_max`, of which the queue of requests for the host takes its part first.
+    /// Divides `memory_max`. The queue of requests for the host gets its part first.
     fn of(config: &ColumnConfig, context: &StartContext) -> anyhow::Result<Self> {
         let queue_bytes = context.datapath.queue * QUEUED_BYTES;
         let whole = config.memory_max.bytes();
@@ -266,7 +268,7 @@ impl Memory {
     }
 }
 
-/// Opens the table that this process keeps itself; `None` where the table is in HBase.
+/// Opens the embedded table. Returns `None` if the table is in HBase.
 fn open_embedded(
     config: &ColumnConfig,
     disk: Option<FsDisk>,
@@ -275,7 +277,7 @@ fn open_embedded(
     let embedded = match &config.store {
         TableName::Memory => Embedded::in_memory_within(limits, system_clock()),
         TableName::Embedded => {
-            let disk = disk.context("the directory is not claimed")?;
+            let disk = disk.context("the data directory was not claimed")?;
             Embedded::open_on(disk, limits, system_clock())
                 .with_context(|| format!("opening {}", config.data.display()))?
         }
@@ -285,8 +287,8 @@ fn open_embedded(
 }
 
 impl ColumnState {
-    /// Returns whether what every change and every fill needs can be had. Where one of them is stuck this does not
-    /// return, and the lease ends.
+    /// Returns true if the locks and the table that every change and every fill need are available. If one of them is
+    /// stuck, this does not return, and the lease ends.
     fn is_well(&self) -> bool {
         self.coherence.counts();
         (self.embedded.as_ref()).is_none_or(|table| table.get(&[0], &[self.column]).is_ok())
@@ -326,7 +328,7 @@ impl Leased for ColumnState {
         }
         if let Some(why) = self.embedded.as_ref().and_then(|table| table.failed()) {
             out.problems.push(format!(
-                "column: nothing can be written until the next start: {why}"
+                "column: the table takes no changes until the next start: {why}"
             ));
         }
         let sessions = self.host.session_use();
@@ -339,10 +341,10 @@ impl Leased for ColumnState {
     }
 }
 
-/// Percentage of the sessions in use from which on the status has a warning.
+/// Use of a share, in percent, from which on the status has a warning.
 const SESSIONS_WARN_PERCENT: usize = 80;
 
-/// Adds a warning where sessions are nearly used up, and a problem where new clients are refused.
+/// Adds a warning if sessions are nearly used up, and a problem if new clients are refused.
 fn session_status(sessions: &SessionUse, out: &mut StatusBuilder) {
     let SessionUse {
         open,
@@ -357,7 +359,7 @@ fn session_status(sessions: &SessionUse, out: &mut StatusBuilder) {
         ));
     } else if share_percent >= SESSIONS_WARN_PERCENT {
         out.warnings.push(format!(
-            "column: {open} of {max} sessions are open, {share_percent} % of a share of them; when it is full, new \
+            "column: {open} of {max} sessions are open, {share_percent} % of the fullest share; when it is full, new \
              clients are refused"
         ));
     }
@@ -367,7 +369,7 @@ fn session_status(sessions: &SessionUse, out: &mut StatusBuilder) {
 struct Told {
     servers: Arc<Servers>,
     listener: Listener,
-    /// Servers whose leases the fast path needs.
+    /// Number of servers whose leases the fast path needs.
     count: usize,
 }
 
@@ -382,11 +384,11 @@ impl Told {
         else {
             bail!("this table has no servers");
         };
-        let key = key.context("the key of notices is not read")?;
+        let key = key.context("the key of the notices was not read")?;
         let count = config.servers.len();
         let coherence = Arc::clone(coherence);
         let servers = Arc::new(match config.store {
-            // The gateway does not say which server it asked.
+            // The gateway does not report which server it asked.
             TableName::Thrift2 { .. } => Servers::all_of(coherence, CLOCK_SLACK_NS, count),
             _ => Servers::new(coherence, CLOCK_SLACK_NS),
         });
@@ -394,14 +396,18 @@ impl Told {
             listen: config.notify_listen,
             servers: config.servers.clone(),
             key,
-            // HBase's servers leave the default namespace out.
+            // HBase's servers omit the default namespace.
             table: name.strip_prefix("default:").unwrap_or(name).as_bytes().to_vec(),
             columns: config.columns.len() as u16,
         };
         let described = Arc::clone(table);
         let opened = Box::new(move || described.describe_anew());
-        let listener = Listener::start(options, Arc::clone(&servers), opened)
-            .with_context(|| format!("column cannot hear at {} (`notify_listen`)", config.notify_listen))?;
+        let listener = Listener::start(options, Arc::clone(&servers), opened).with_context(|| {
+            format!(
+                "column cannot listen on {} (`notify_listen` gives another address)",
+                config.notify_listen
+            )
+        })?;
         Ok(Self {
             servers,
             listener,
@@ -422,14 +428,14 @@ impl Told {
         }
         let are_told_apart = self.servers.are_told_apart();
         if self.servers.has_stranger() && !are_told_apart {
-            let what =
-                "column: a server that is not among `servers` changes the table; the fast path stays empty";
+            let what = "column: a server that is not among `servers` changes the table; the fast path stays empty: \
+                        add it to `servers` and restart";
             problems.push(what.into());
         } else if leased < self.count {
             let count = self.count;
             let meaning = match are_told_apart {
-                true => "the fast path keeps no rows of the others",
-                false => "the fast path is empty without all of them",
+                true => "rows of the others are not cached",
+                false => "the fast path is empty until all of them do",
             };
             problems.push(format!(
                 "column: {leased} of {count} `servers` grant a lease; {meaning}"
@@ -441,20 +447,21 @@ impl Told {
 fn read_notify_key(path: &Path) -> anyhow::Result<NoticeKey> {
     NoticeKey::new(&read_shared_key(path)?).with_context(|| {
         format!(
-            "{}: fewer than {COLUMN_NOTICE_KEY_BYTES_MIN} bytes",
+            "{}: the key must have at least {COLUMN_NOTICE_KEY_BYTES_MIN} bytes",
             path.display()
         )
     })
 }
 
-/// A fast path that a killed server left at the interface would answer beside this one, of which it hears nothing.
+/// Refuses to start if a killed server left its fast path at the interface: that would answer in parallel, without
+/// learning of changes by this server.
 fn refuse_left_over(datapath: &DatapathConfig) -> anyhow::Result<()> {
     let folder = Pins::folder_of(&datapath.pin_dir, &datapath.interface);
     if folder.join("column_control").exists() {
         let interface = &datapath.interface;
         bail!(
-            "the fast path of an earlier server is pinned at {interface}, and may be answering: `lineside xdp detach \
-             {interface} --pin-dir {}` first",
+            "the fast path of an earlier server is pinned at {interface}, and may still be answering: run `lineside \
+             xdp detach {interface} --pin-dir {}` first",
             datapath.pin_dir.display()
         );
     }
@@ -462,8 +469,10 @@ fn refuse_left_over(datapath: &DatapathConfig) -> anyhow::Result<()> {
 }
 
 fn names(config: &ColumnConfig) -> anyhow::Result<Vec<ColumnName>> {
-    let name =
-        |text: &String| ColumnName::new(text.as_bytes()).with_context(|| format!("{text:?}: no column"));
+    let name = |text: &String| {
+        ColumnName::new(text.as_bytes())
+            .with_context(|| format!("{text:?} is not a column name (family:qualifier)"))
+    };
     config.columns.iter().map(name).collect()
 }
 
@@ -473,14 +482,14 @@ fn in_hbase(store: &TableName) -> anyhow::Result<Arc<dyn Table>> {
             let addresses: Vec<&str> = servers.iter().map(String::as_str).collect();
             let opened = HBase::connect(&addresses, table.as_bytes(), HBASE_TIME);
             Ok(Arc::new(opened.with_context(|| {
-                format!("table {table} at {}", servers.join(","))
+                format!("cannot open table {table} at {}", servers.join(","))
             })?))
         }
         TableName::Thrift2 { gateway, table } => {
             let opened = Thrift2::connect(gateway, table.as_bytes(), HBASE_TIME);
-            Ok(Arc::new(
-                opened.with_context(|| format!("table {table} behind {gateway}"))?,
-            ))
+            Ok(Arc::new(opened.with_context(|| {
+                format!("cannot open table {table} through {gateway}")
+            })?))
         }
         TableName::Memory | TableName::Embedded => bail!("no table"),
     }

@@ -1,9 +1,10 @@
-//! The fast-path table: columns, pages and blocks, in memory that the host, the socket datapath and the XDP program
-//! share. Field by field in `spec/column.toml`.
+//! The fast-path table of `column`: columns, pages and blocks in memory that the host, the socket datapath and the XDP
+//! program share. `spec/column.toml` describes every field.
 //!
-//! A block holds every row of one interval of keys, so that what it has not is not in the table. The blocks of a column
-//! stand in the keys' order in pages, the pages in the column's tops; both are searched by heads, eight bytes of each
-//! low key. Blocks never change while a page names them, but for their flags.
+//! A block holds all rows of one interval of keys, so a key of the interval that is missing there is not in the table.
+//! The blocks of a column are listed in pages in the order of their keys, and the pages in the column's tops. Both are
+//! searched by heads: eight bytes of each low key. Except for its flags, a block never changes while a page refers to
+//! it.
 
 use crate::layout::{
     ColumnBlock, ColumnControl, ColumnLine, ColumnName, ColumnPage, ColumnServers, ColumnTable, ColumnTops,
@@ -17,19 +18,19 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-/// Version of the layout; memory of another version is not adopted.
+/// Version of the layout. Memory with another version is not taken over.
 pub const LAYOUT_VERSION: u32 = 1;
 
-/// Bytes of the paper's address: S_value is 36 * 2^a.
+/// Size of the paper's address in bytes: S_value is 36 * 2^a.
 const ADDRESS_BYTES: usize = 36;
-/// Places in the table of names for each column: then one hash key in two keeps 16 names apart.
+/// Places in the table of names for each column. With 16, every second hash key places 16 names without collisions.
 const NAME_PLACES: usize = 16;
-/// Hash keys drawn before names are said to be the same.
+/// Maximum number of hash keys tried before two names are assumed to be equal.
 const DRAWS: u32 = 4096;
-/// Two odd numbers with their bits well spread, which fold a name's four words into two.
+/// Two odd numbers with well-mixed bits, used to fold the four words of a name into two.
 const FOLD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
 
-/// How large a store is, by the paper's parameters (checklist S3-03, S3-04), and its policies.
+/// Size of a fast-path table in the paper's parameters (checklist S3-03, S3-04), and its policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// l: log2 of the number of column families.
@@ -38,24 +39,25 @@ pub struct Geometry {
     pub column_bits: u32,
     /// n: log2 of the rows of a column.
     pub row_bits: u32,
-    /// a: log2 of a row's room in addresses of 36 bytes; blocks of longer rows hold fewer of them.
+    /// a: log2 of the room for a row, in addresses of 36 bytes. Blocks with longer rows hold fewer of them.
     pub value_bits: u32,
     /// b: log2 of the rows of a block.
     pub block_bits: u32,
     /// The columns, `family:qualifier` each: at most 2^(l+m), of at most 2^l families.
     pub columns: Vec<String>,
-    /// Answer the paper's packets.
+    /// True if packets of the paper format are answered.
     pub paper_format: bool,
-    /// Nothing tells the fast path of changes that others make; replies say so.
+    /// True if the fast path does not learn of changes that others make, so that replies carry a flag that they may be
+    /// stale.
     pub may_be_stale: bool,
-    /// An invalid block makes its whole column miss: the paper's flags, read literally.
+    /// True if one invalid block makes the whole column miss, as the paper's text says literally.
     pub literal_flags: bool,
-    /// Whose changes invalidate at the line; at most 8.
+    /// Sources whose changes XDP uses to invalidate blocks; at most 8.
     pub trusted_sources: Vec<Range>,
 }
 
 impl Default for Geometry {
-    /// The paper's families, columns and blocks, of 2^16 rows each.
+    /// Returns the paper's families, columns and blocks, with 2^16 rows for each column.
     fn default() -> Self {
         Self {
             family_bits: 1,
@@ -78,32 +80,33 @@ impl Geometry {
         1 << (self.family_bits + self.column_bits + self.row_bits - self.block_bits)
     }
 
-    /// Number of pages: enough while they are a quarter full.
+    /// Number of pages. There are enough as long as they are a quarter full.
     pub const fn pages(&self) -> usize {
         self.blocks() / (COLUMN_PAGE_BLOCKS / 4) + 2 * self.columns.len() + 2
     }
 
-    /// Rows of a block at most.
+    /// Maximum number of rows of a block.
     pub const fn block_rows(&self) -> usize {
         1 << self.block_bits
     }
 
-    /// Bytes of records that a block has room for.
+    /// Room for records in a block, in bytes.
     pub const fn room_bytes(&self) -> usize {
         (ADDRESS_BYTES << (self.value_bits + self.block_bits)).next_multiple_of(8)
     }
 
-    /// Bytes of a block's data: whoever copies it in steps of 64 bytes may read that much too far.
+    /// Size of a block's data in bytes. It includes 64 spare bytes, because readers that copy in steps of 64 bytes may
+    /// read that far beyond the records.
     pub const fn data_bytes(&self) -> usize {
         (self.room_bytes() + 64).next_multiple_of(64)
     }
 
-    /// Places in the table of names.
+    /// Number of places in the table of names.
     pub const fn name_places(&self) -> usize {
         NAME_PLACES * self.columns.len().next_power_of_two()
     }
 
-    /// What is wrong with it, if anything.
+    /// Returns the first fault of the geometry, or `None`.
     pub fn fault(&self) -> Option<&'static str> {
         let family = |name: &String| name.split(':').next().map(str::to_owned);
         let mut families: Vec<_> = self.columns.iter().map(family).collect();
@@ -112,57 +115,67 @@ impl Geometry {
         let is_name =
             |name: &String| name.len() <= COLUMN_NAME_BYTES_MAX && name.contains(':') && !name.contains('\0');
         match () {
-            () if self.family_bits + self.column_bits > 4 => Some("l + m must be 0 to 4"),
-            () if self.block_bits > COLUMN_BLOCK_ROWS_MAX.trailing_zeros() => Some("b must be 0 to 3"),
-            () if !(self.block_bits..=21).contains(&self.row_bits) => Some("n must be b to 21"),
+            () if self.family_bits + self.column_bits > 4 => {
+                Some("l + m must be 0 to 4 (l is family_bits, m is column_bits)")
+            }
+            () if self.block_bits > COLUMN_BLOCK_ROWS_MAX.trailing_zeros() => {
+                Some("b must be 0 to 3 (b is block_bits)")
+            }
+            () if !(self.block_bits..=21).contains(&self.row_bits) => {
+                Some("n must be b to 21 (n is row_bits, b is block_bits)")
+            }
             () if (1 << (self.row_bits - self.block_bits)) > COLUMN_PAGES_MAX * COLUMN_PAGE_BLOCKS => {
-                Some("n - b must be 0 to 18")
+                Some("n - b must be 0 to 18 (n is row_bits, b is block_bits)")
             }
-            () if self.value_bits > 5 => Some("a must be 0 to 5"),
+            () if self.value_bits > 5 => Some("a must be 0 to 5 (a is value_bits)"),
             () if self.family_bits + self.column_bits + self.row_bits - self.block_bits > 20 => {
-                Some("l + m + n - b must be 0 to 20")
+                Some("l + m + n - b must be 0 to 20 (family_bits + column_bits + row_bits - block_bits)")
             }
-            () if self.columns.is_empty() => Some("there must be a column"),
+            () if self.columns.is_empty() => Some("there must be a column, such as \"entry:foo\""),
             () if self.columns.len() > 1 << (self.family_bits + self.column_bits) => {
-                Some("at most 2^(l+m) columns")
+                Some("at most 2^(l+m) columns are possible (l is family_bits, m is column_bits)")
             }
-            () if families.len() > 1 << self.family_bits => Some("at most 2^l column families"),
+            () if families.len() > 1 << self.family_bits => {
+                Some("at most 2^l column families are possible (l is family_bits)")
+            }
             () if !self.columns.iter().all(is_name) => Some("a column is family:qualifier, at most 32 bytes"),
-            () if self.trusted_sources.len() > COLUMN_RANGES_MAX => Some("at most 8 trusted ranges"),
+            () if self.trusted_sources.len() > COLUMN_RANGES_MAX => {
+                Some("at most 8 trusted ranges are possible")
+            }
             () if self.trusted_sources.iter().any(Range::has_fault) => {
-                Some("a prefix is longer than its address")
+                Some("a prefix of a trusted range is longer than its address")
             }
             () => None,
         }
     }
 }
 
-/// The tables of a fast-path table.
+/// The parts of a fast-path table.
 #[derive(Debug)]
 pub struct Store {
-    /// One for each column.
+    /// State of each column, such as its sequence number.
     pub tables: Table<ColumnTable>,
-    /// Which column a name is.
+    /// Column numbers by name.
     pub names: Table<ColumnName>,
-    /// One for each column.
+    /// Pages of each column, in the order of their keys.
     pub tops: Table<ColumnTops>,
-    /// Of all columns.
+    /// Pages of all columns.
     pub pages: Table<ColumnPage>,
-    /// Of all columns.
+    /// Blocks of all columns.
     pub blocks: Table<ColumnBlock>,
-    /// The blocks' records.
+    /// Records of all blocks.
     pub data: Table<ColumnLine>,
-    /// One entry.
+    /// Times until which rows of each server may be answered; one entry.
     pub servers: Table<ColumnServers>,
-    /// One entry.
+    /// Lease, geometry and policies; one entry.
     pub control: Table<ColumnControl>,
 }
 
 impl Store {
-    /// An empty store in this process alone.
+    /// Returns an empty fast-path table in the memory of this process alone.
     ///
     /// # Errors
-    /// What the kernel says of the mapping, or `InvalidInput` for a geometry that cannot be.
+    /// The kernel's error of mapping memory, or `InvalidInput` for an invalid geometry.
     pub fn anonymous(geometry: &Geometry) -> io::Result<Self> {
         refuse(geometry.fault())?;
         let store = Self {
@@ -179,11 +192,11 @@ impl Store {
         Ok(store)
     }
 
-    /// Writes the geometry, the columns' names and a fresh hash key; what was held is held no longer.
+    /// Formats the table: writes the geometry, the columns' names and a new hash key, and removes all contents.
     ///
     /// # Errors
-    /// `InvalidInput` for a geometry that cannot be, tables of other sizes, or a column named twice; what the kernel
-    /// says of its random numbers.
+    /// `InvalidInput` for an invalid geometry, tables of another size, or a column that is named twice; the kernel's
+    /// error if it provides no random numbers.
     pub fn format(&self, geometry: &Geometry) -> io::Result<()> {
         let sizes_fit = self.tables.as_slice().len() == geometry.columns.len()
             && self.names.as_slice().len() == geometry.name_places()
@@ -206,7 +219,7 @@ impl Store {
             let seq = table.seq.load(Relaxed);
             table.seq.store((seq | 1).wrapping_add(1), Release);
         }
-        // The embedded table's rows need the fast path's own lease alone.
+        // Rows of the embedded table need only the fast path's own lease.
         for (server, until_ns) in self.servers().until_ns.iter().enumerate() {
             until_ns.store(if server == 0 { u64::MAX } else { 0 }, Relaxed);
         }
@@ -224,7 +237,7 @@ impl Store {
         Ok(())
     }
 
-    /// Draws hash keys until no two names have the same place.
+    /// Draws hash keys until all names have different places.
     fn place_names(&self, columns: &[String]) -> io::Result<()> {
         let names: Vec<_> = columns
             .iter()
@@ -253,7 +266,7 @@ impl Store {
         refuse(Some("two columns have the same name"))
     }
 
-    /// Writes what may change between two daemons over the same memory.
+    /// Writes the policies, which may differ between two daemons that use the same memory.
     pub fn set_policies(&self, geometry: &Geometry) {
         let control = self.control();
         control.paper_format.store(geometry.paper_format.into(), Relaxed);
@@ -261,7 +274,7 @@ impl Store {
         control
             .literal_flags
             .store(geometry.literal_flags.into(), Relaxed);
-        // While ranges change there are none.
+        // While the ranges are written, none is in effect.
         control.ranges.store(0, Release);
         let ranges = geometry.trusted_sources.iter().take(COLUMN_RANGES_MAX);
         for (index, range) in ranges.enumerate() {
@@ -275,7 +288,7 @@ impl Store {
         control.ranges.store(ranges as u32, Release);
     }
 
-    /// Whether it was formatted so by this version; fresh memory was not.
+    /// Returns true if the table was formatted with this geometry by this version. False for new memory.
     pub fn has_geometry(&self, geometry: &Geometry) -> bool {
         let control = self.control();
         let named =
@@ -288,27 +301,27 @@ impl Store {
             && geometry.columns.iter().enumerate().all(named)
     }
 
-    /// The control word.
+    /// Returns the control entry.
     pub fn control(&self) -> &ColumnControl {
         &self.control.as_slice()[0]
     }
 
-    /// Until when each server's rows are answered.
+    /// Returns the times until which rows of each server are answered.
     pub fn servers(&self) -> &ColumnServers {
         &self.servers.as_slice()[0]
     }
 
-    /// Whether the paper's packets are answered.
+    /// Returns true if packets of the paper format are answered.
     pub fn paper_format(&self) -> bool {
         self.control().paper_format.load(Relaxed) != 0
     }
 
-    /// Whether replies say that they may be stale.
+    /// Returns true if replies carry the flag that they may be stale.
     pub fn may_be_stale(&self) -> bool {
         self.control().may_be_stale.load(Relaxed) != 0
     }
 
-    /// Whether changes from `address` invalidate at the line.
+    /// Returns true if the fast path invalidates blocks for changes from `address`.
     pub fn trusts(&self, address: IpAddr) -> bool {
         let own = address_words(address);
         let control = self.control();
@@ -329,7 +342,7 @@ impl Store {
         (hash >> 32) as usize & self.control().name_mask.load(Relaxed) as usize
     }
 
-    /// The number of the column with this name.
+    /// Returns the number of the column with this name.
     pub fn column(&self, name: &[u64; 4]) -> Option<usize> {
         let place = &self.names.as_slice()[self.name_place(name)];
         let same = place
@@ -341,14 +354,14 @@ impl Store {
         (same && (1..=self.tables.as_slice().len()).contains(&column)).then(|| column - 1)
     }
 
-    /// The records of block `index`, as words.
+    /// Returns the records of block `index` as words.
     pub fn records(&self, index: usize) -> &[AtomicU64] {
         let words = self.control().data_bytes.load(Relaxed) as usize / 8;
         &self.data.as_words()[index * words..(index + 1) * words]
     }
 }
 
-/// A column's name as the store has it: zeros behind it, as in packets.
+/// Returns a column's name in the table's form: padded with zeros, as in packets.
 pub fn name_words(name: &[u8]) -> [u64; 4] {
     let mut bytes = [0; COLUMN_NAME_BYTES_MAX];
     let len = name.len().min(COLUMN_NAME_BYTES_MAX);

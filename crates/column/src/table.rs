@@ -1,6 +1,6 @@
-//! What the host needs of a wide table, whoever keeps it.
+//! The trait [`Table`]: a wide table as the host needs it, independent of its storage.
 //!
-//! The words for it (cells, changes, ranges, errors) are those of the HBase client, which is one of its keepers.
+//! The types of cells, changes, ranges and errors come from the HBase client, which is one of the implementations.
 
 mod hbase;
 
@@ -11,24 +11,24 @@ pub use lineside_hbase_client::{
     TableError,
 };
 
-/// A wide table. Each call is one whole action: what it reads of one row is of one moment; a change is seen whole or
-/// not at all, and by everyone who asks after it was answered.
+/// A wide table. Each call is atomic for each row: a read sees one state of a row, and a change is visible completely
+/// or not at all, and to everyone who reads after it was acknowledged.
 pub trait Table: Send + Sync + fmt::Debug {
-    /// The cells of one row, in the order of `columns`.
+    /// Returns the cells of one row, in the order of `columns`.
     ///
     /// # Errors
     /// See [`TableError`].
     fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, TableError>;
 
-    /// The cells of the rows of `stretch`, row by row, each row's in the order of `columns`. Rows that were there all
-    /// the while are found; of rows that come, go or change meanwhile, one state.
+    /// Returns the cells of the rows of `stretch`, row by row, each row's in the order of `columns`. A row that exists
+    /// during the whole scan is found; a row that is added, removed or changed meanwhile is found in one of its states.
     ///
     /// # Errors
     /// See [`TableError`].
     fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError>;
 
-    /// Changes one cell. The same `nonce` again, within the time that the table remembers it, changes nothing and is
-    /// answered as before.
+    /// Changes one cell. A repetition with the same `nonce`, while the table remembers it, changes nothing and returns
+    /// the result of the first execution.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -40,12 +40,12 @@ pub trait Table: Send + Sync + fmt::Debug {
         nonce: Nonce,
     ) -> Result<Changed, TableError>;
 
-    /// Who holds the rows from `key` on; `None`: nobody can say now.
+    /// Returns the holder of the rows from `key` on, or `None` if it is not known now.
     fn holder(&self, _key: &[u8]) -> Option<Holder> {
         Some(Holder::default())
     }
 
-    /// [`Table::scan`], and whether `holder` answered of all rows before its end.
+    /// Like [`Table::scan`]; also returns true if `holder` answered for all rows before its end.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -58,17 +58,18 @@ pub trait Table: Send + Sync + fmt::Debug {
         Ok((self.scan(stretch, columns)?, true))
     }
 
-    /// Nobody knows the holder that it named: it looks again, next time.
+    /// Tells the table that the holder it returned is unknown to the caller, so that the table looks up the holder
+    /// again next time.
     fn look_anew(&self) {}
 
-    /// How long anything in `column` lives at most, in milliseconds; `None`: as long as its cells say.
+    /// Returns the time to live of cells in `column` in milliseconds, or `None` if only the cells themselves set one.
     fn family_ttl_ms(&self, _column: &ColumnName) -> Option<u64> {
         None
     }
 
-    /// What is known of the table beside its rows may be another from now on: it is asked for again.
+    /// Tells the table that its description, such as times to live, may have changed, so that it is read again.
     fn describe_anew(&self) {}
 
-    /// Milliseconds since 1970 by the clock of the cells' timestamps.
+    /// Returns the time in milliseconds since 1970 of the clock of the cells' timestamps.
     fn now_ms(&self) -> u64;
 }

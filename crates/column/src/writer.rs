@@ -1,7 +1,7 @@
-//! Who fills the fast path: one writer, any number of readers.
+//! The single writer of the fast-path table. Any number of readers run concurrently.
 //!
-//! The writer keeps its own copy of the mapping: which blocks stand in which pages, and their intervals. What readers
-//! walk through changes only while the column's sequence number is odd, in sections of a few pages.
+//! The writer keeps its own copy of the index: the blocks of each page, and their intervals. The shared index changes
+//! only while the column's sequence number is odd, in short sections of a few pages.
 
 mod around;
 mod cut;
@@ -25,42 +25,42 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, fence};
 
-/// Blocks that are put into the index at a time, readers being kept out.
+/// Maximum number of blocks that are linked in one section, during which readers find nothing.
 const BATCH: usize = 16;
-/// Blocks of a page after it was packed anew: there is room for more.
+/// Number of blocks in a page after packing, which leaves room for more.
 const PACKED: usize = COLUMN_PAGE_BLOCKS * 3 / 4;
 
-/// The writer of a [`Store`] in shared memory: the model's and the BPF maps'.
+/// Writer of a [`Store`], in the memory of the model or in BPF maps.
 pub struct ColumnWriter {
     store: Arc<Store>,
     columns: Vec<Vec<Page>>,
     held: Vec<Held>,
     free_blocks: Vec<u32>,
     free_pages: Vec<u32>,
-    /// The next block that eviction looks at.
+    /// Index of the next block that eviction considers (clock algorithm).
     hand: usize,
     hot: Hot,
     counts: FillCounts,
 }
 
-/// A page and its blocks in the keys' order; never empty but while a block is put into it.
+/// A page with its blocks in the order of their keys. It is only empty while its first block is being linked.
 #[derive(Clone, Debug)]
 struct Page {
     index: u32,
     blocks: Vec<u32>,
 }
 
-/// What a block holds.
+/// Contents of a block.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     column: u16,
-    /// Whether it is in a page.
+    /// True if the block is in a page.
     linked: bool,
     interval: Interval,
 }
 
 impl ColumnWriter {
-    /// The only writer of `store`, which holds nothing from then on.
+    /// Creates the only writer of `store`, and empties the table.
     pub fn new(store: Arc<Store>) -> Self {
         let block_rows = store.control().block_rows.load(Relaxed) as usize;
         let mut writer = Self {
@@ -120,10 +120,10 @@ impl ColumnWriter {
         &self.held[index as usize].interval
     }
 
-    /// The page and place where a block with this low key stands, or would.
+    /// Returns the page, and the place in it, of a block with this low key, whether or not there is one.
     fn place(&self, column: usize, low: &Key) -> (usize, usize) {
         let pages = &self.columns[column];
-        // A page that was just made has no block yet.
+        // A new page has no block yet.
         let is_before = |page: &Page| {
             page.blocks
                 .first()
@@ -138,7 +138,7 @@ impl ColumnWriter {
         (page, place)
     }
 
-    /// The blocks that have keys of `interval`: places in each page that has some.
+    /// Returns the blocks that overlap `interval`, as ranges of places in each page that has some.
     fn overlapping(&self, column: usize, interval: &Interval) -> Vec<(usize, Range<usize>)> {
         let mut found = Vec::new();
         let (first, _) = self.place(column, &interval.low);
@@ -164,8 +164,9 @@ impl ColumnWriter {
         found
     }
 
-    /// What the fast path does not hold of a fill's interval. A block that is valid for half as long as the fill would
-    /// be stays as it is: both are true, and what of it lies beside the interval need not be read again.
+    /// Returns the parts of a fill's interval that the table does not hold. A valid block that stays valid for at least
+    /// half as long as the fill would is kept: its rows are equally true, and rows of it outside the interval need not
+    /// be read again.
     fn missing(&self, column: usize, filled: &Filled<'_>) -> Vec<Interval> {
         let (mut missing, mut low) = (Vec::new(), filled.interval.low);
         let now_ns = lease::now_ns();
@@ -200,13 +201,13 @@ impl ColumnWriter {
         missing
     }
 
-    /// Takes over an interval: the blocks that overlap it go, the rows come.
+    /// Installs an interval: removes the blocks that overlap it, and adds blocks with the new rows.
     fn install_part(&mut self, column: usize, filled: &Filled<'_>) {
         self.remove(column, &filled.interval);
         let control = self.store.control();
         let rows_max = control.block_rows.load(Relaxed) as usize;
         let room = control.data_bytes.load(Relaxed) as usize - 64;
-        // As even as can be, so that rows that come between find room.
+        // The rows are distributed evenly, so that later rows between them find room.
         let blocks = filled.rows.len().div_ceil(rows_max).max(1);
         let rows_max = filled.rows.len().div_ceil(blocks).max(1);
         let pieces = cut::pieces(&filled.interval, filled.rows, rows_max, room);
@@ -222,7 +223,7 @@ impl ColumnWriter {
         }
     }
 
-    /// Takes the blocks that overlap `interval` out of the index, and frees them.
+    /// Unlinks the blocks that overlap `interval`, and frees them.
     fn remove(&mut self, column: usize, interval: &Interval) {
         let found = self.overlapping(column, interval);
         let Some((first, _)) = found.first().cloned() else {
@@ -242,7 +243,8 @@ impl ColumnWriter {
             !page.blocks.is_empty()
         });
         self.columns[column] = pages;
-        // Of the pages between, those that are left; and the one before, whose last block continues no longer.
+        // Rewrites the remaining pages around the removed ones, and the page before them, whose last block is no longer
+        // continued.
         let changed = first.saturating_sub(1)..(first + 2).min(self.columns[column].len());
         changed.clone().for_each(|page| self.write_page(column, page));
         self.write_tops(column, changed.start, changed.len());
@@ -252,7 +254,7 @@ impl ColumnWriter {
         }
     }
 
-    /// A block that is in no page any more.
+    /// Frees a block that is in no page any more.
     fn free(&mut self, column: usize, index: u32) {
         if self.block(index).flags.swap(0, SeqCst) & COLUMN_BLOCK_INVALID != 0 {
             self.table(column).invalid_blocks.fetch_sub(1, SeqCst);
@@ -263,7 +265,7 @@ impl ColumnWriter {
         self.free_blocks.push(index);
     }
 
-    /// Whether so many rows in these intervals need no block that another part of the table has.
+    /// Returns true if `rows` rows in these intervals need no block from another part of the table.
     fn has_room(&self, column: usize, intervals: &[Interval], rows: usize) -> bool {
         let block_rows = self.store.control().block_rows.load(Relaxed) as usize;
         let needed = match intervals {
@@ -276,7 +278,7 @@ impl ColumnWriter {
                 .any(|interval| !self.overlapping(column, interval).is_empty())
     }
 
-    /// A free block; evicts one that was not used since the hand came by last.
+    /// Returns a free block. If there is none, evicts a block that was not used since eviction last considered it.
     fn take_block(&mut self) -> Option<u32> {
         for _ in 0..2 * self.held.len() {
             if let Some(index) = self.free_blocks.pop() {
@@ -298,11 +300,11 @@ impl ColumnWriter {
         self.free_blocks.pop()
     }
 
-    /// Writes a free block whole, out of readers' way.
+    /// Writes a free block completely, while no reader can find it.
     fn write_block(&mut self, index: u32, filled: &Filled<'_>, piece: &Piece) {
         let rows = &filled.rows[piece.rows.clone()];
         let block = self.block(index);
-        // Before it: that it was taken out of its page.
+        // Orders the writes after the unlinking of the block from its page.
         fence(Release);
         let low = piece.interval.low.as_bytes();
         let skip = rows
@@ -347,7 +349,7 @@ impl ColumnWriter {
         block.rows.store(rows.len() as u32, Relaxed);
         block.server.store(filled.server.0.into(), Relaxed);
         block.until_ns.store(filled.until_ns, Relaxed);
-        // Not to be the next that gives way.
+        // Protects the new block from being evicted next.
         block.used.store(1, Relaxed);
         self.held[index as usize] = Held {
             column: filled.column.0,
@@ -356,7 +358,7 @@ impl ColumnWriter {
         };
     }
 
-    /// Puts written blocks into the index. What finds no page is left out.
+    /// Links blocks that were written. Blocks for which there is no page are freed.
     fn link(&mut self, column: usize, blocks: &[u32]) {
         let store = Arc::clone(&self.store);
         let section = Section::begin(&store.tables.as_slice()[column]);
@@ -387,16 +389,16 @@ impl ColumnWriter {
             first_changed = first_changed.min(page.saturating_sub(1));
             last_changed = last_changed.max(page + 2);
         }
-        // A page that was made before another moved it on.
+        // Pages that were split shift the pages after them.
         let first = first_changed.min(self.columns[column].len());
         let last = (last_changed + made).min(self.columns[column].len());
         (first..last).for_each(|page| self.write_page(column, page));
-        // Where no block found a page, no page has changed.
+        // If no block was linked, no page has changed.
         self.write_tops(column, first, last.saturating_sub(first));
         section.end();
     }
 
-    /// Makes room at `place` of the full page `page`, or a first page. `false`: there is no room.
+    /// Makes room at `place` of the full page `page`, or adds the first page. Returns false if there is no room.
     fn split(&mut self, column: usize, page: usize, place: usize) -> bool {
         if self.free_pages.is_empty() || self.columns[column].len() == COLUMN_PAGES_MAX {
             return self.pack(column);
@@ -412,7 +414,7 @@ impl ColumnWriter {
             });
             return true;
         };
-        // Rows often come in order: then the full page stays full.
+        // Rows often arrive in ascending order. Then the full page stays almost full.
         let at = match place {
             COLUMN_PAGE_BLOCKS => COLUMN_PAGE_BLOCKS - 1,
             _ => COLUMN_PAGE_BLOCKS / 2,
@@ -422,7 +424,7 @@ impl ColumnWriter {
         true
     }
 
-    /// Packs the blocks of a column into fewer pages. `false`: that makes no room.
+    /// Packs the blocks of a column into fewer pages. Returns false if that makes no room.
     fn pack(&mut self, column: usize) -> bool {
         let pages = std::mem::take(&mut self.columns[column]);
         let blocks: Vec<_> = pages
@@ -446,8 +448,8 @@ impl ColumnWriter {
         true
     }
 
-    /// Which bytes heads of these blocks may skip: those that all rows of all of them, and all low keys but the first,
-    /// begin with.
+    /// Returns the number of bytes that heads of these blocks may skip: the common prefix of all rows of all of them,
+    /// and of all low keys except the first.
     fn skip(&self, first: u32, last: u32) -> usize {
         let begin = self.first_key(first, 0);
         let rows = self.block(last).rows.load(Relaxed) as usize;
@@ -456,7 +458,7 @@ impl ColumnWriter {
         common.min(SKIP_MAX)
     }
 
-    /// The key of a row; of a block without rows its low key.
+    /// Returns the key of a row, or the low key if the block has no rows.
     fn first_key(&self, index: u32, row: usize) -> Key {
         let low = self.interval(index).low;
         let block = self.block(index);
@@ -493,7 +495,7 @@ impl ColumnWriter {
             page.block[place].store(index, Relaxed);
             let behind = own.blocks.get(place + 1).copied().or(next);
             let continues = behind.is_some_and(|behind| interval.high == Some(self.interval(behind).low));
-            // Most have it as it must be; writing it would take the block from the readers' caches.
+            // Most flags are already right. Writing them would invalidate the block in the readers' CPU caches.
             let flags = &self.block(index).flags;
             let is_set = flags.load(Relaxed) & COLUMN_BLOCK_CONTINUES != 0;
             if is_set != continues {
@@ -502,8 +504,8 @@ impl ColumnWriter {
         }
     }
 
-    /// Writes the tops from the writer's copy, from page `first` on: so many pages, or all of them where there are more
-    /// pages than before, or fewer.
+    /// Writes `count` entries of the tops from the writer's copy, starting with page `first`. If the number of pages
+    /// has changed, writes all entries from `first` on.
     fn write_tops(&self, column: usize, first: usize, count: usize) {
         let (table, tops) = (self.table(column), &self.store.tops.as_slice()[column]);
         let pages = &self.columns[column];
@@ -530,17 +532,17 @@ impl ColumnWriter {
     }
 }
 
-/// The first in order is never above a key that is looked for there.
+/// Returns the head of a low key. The first one in order is 0, so that it is never above a key that is searched for.
 fn head_of(place: usize, low: &Key, skip: usize) -> u64 {
     if place == 0 { 0 } else { words(low).head(skip) }
 }
 
 fn words(key: &Key) -> KeyWords {
-    // A key is never longer than the fast path's.
+    // A key is never longer than the maximum of the fast path.
     KeyWords::new(key.as_bytes()).unwrap_or_else(|| unreachable!("a key of {} bytes", key.as_bytes().len()))
 }
 
-/// A time in which readers of a column find nothing.
+/// Seqlock write section, in which readers of a column find nothing.
 struct Section<'a> {
     table: &'a ColumnTable,
     seq: u64,

@@ -1,4 +1,4 @@
-//! The client against the host over UDP, with a network that loses and repeats.
+//! The client against the host over UDP, with a network that loses and repeats datagrams.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn foo() -> ColumnName {
     ColumnName::new(b"entry:foo").unwrap()
 }
 
-/// A host behind a port, until it is dropped.
+/// A host at a UDP port. Dropping this ends it.
 struct Server<T = Embedded> {
     address: SocketAddr,
     table: Arc<T>,
@@ -32,7 +32,7 @@ struct Server<T = Embedded> {
 }
 
 impl Server {
-    /// If it is `lossy`, the first answer to each increment is lost, and each of its requests comes twice.
+    /// If `lossy`, the first answer to each increment is lost, and each of its requests arrives twice.
     fn start(lossy: bool, is_trusted: bool) -> Self {
         let table = Arc::new(Embedded::in_memory(system_clock()));
         let coherence = Arc::new(Coherence::new(Box::new(ModelFastPath::default())));
@@ -100,7 +100,7 @@ fn what_is_repeated_is_done_once() {
         assert_eq!(said, Outcome::Now(sum.to_be_bytes().to_vec()));
     }
     assert!(client.resent() >= 8);
-    // A refusal leaves the session as it was: what comes next has its nonce.
+    // A refusal leaves the session unchanged: the next change uses the same nonce.
     let too_short = Change::Put(vec![1], None);
     assert_eq!(client.change(b"n", &foo(), &too_short).unwrap(), Outcome::Done);
     let refused = client.change(b"n", &foo(), &Change::Increment(1));
@@ -183,7 +183,7 @@ fn a_long_scan_goes_on_behind_what_it_got() {
     assert!(keys == rows[..100] && packets > 1, "{packets}");
 }
 
-/// Rows that are there, with keys and values as long as HBase has them.
+/// Fixed rows, with keys and values of lengths that HBase allows.
 #[derive(Debug)]
 struct Fixed(BTreeMap<Vec<u8>, usize>);
 
@@ -211,7 +211,7 @@ impl Table for Fixed {
     }
 
     fn change(&self, _: &[u8], _: &ColumnName, _: &Change, _: Nonce) -> Result<Changed, TableError> {
-        Err(TableError::Refused("it is fixed".into()))
+        Err(TableError::Refused("the rows are fixed".into()))
     }
 
     fn now_ms(&self) -> u64 {
@@ -229,7 +229,7 @@ fn cell(bytes: usize) -> Cell {
 
 #[test]
 fn a_scan_goes_on_behind_rows_that_fit_no_packet() {
-    // Those that can be said, and those of which the longest is a value, or the key.
+    // Rows whose keys can be represented, and rows of which the value or the key is too long.
     let prefix = vec![b'm'; 255];
     let behind = |end: &[u8]| [&prefix, end].concat();
     let rows: [(Vec<u8>, usize); 11] = [
@@ -272,7 +272,7 @@ fn a_scan_goes_on_behind_rows_that_fit_no_packet() {
         one(b"c"),
         one(b"d"),
         one(&prefix),
-        // Both begin with the same 255 bytes, which is all that can be said.
+        // Both keys begin with the same 255 bytes, which are all that can be represented.
         (prefix.clone(), Some(10), true),
         one(b"n"),
         long(b"o", 1_500),
@@ -290,7 +290,7 @@ fn a_scan_goes_on_behind_rows_that_fit_no_packet() {
         ..Rows::default()
     };
     expected.reverse();
-    // From above the higher one comes first.
+    // In descending order, the higher key comes first.
     expected[4].1 = Some(4_000);
     assert_eq!(scan(&reverse), expected);
     let answer = client.get(b"b", &[foo()]).unwrap();

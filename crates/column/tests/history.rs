@@ -1,4 +1,4 @@
-//! The promise, checked on a hundredth of the reads of `make soak`; and that the check finds what breaks it.
+//! Checks that no read is stale, on a hundredth of the reads of `make soak`; and that the check detects sabotage.
 
 use lineside_conformance::history::{Options, Report, Sabotage, run};
 
@@ -20,7 +20,7 @@ fn no_read_is_stale() {
         report.fastpath >= 1_000_000 && report.unanswered == 0,
         "{report:#?}"
     );
-    // It is the fast path that was checked, while much changed.
+    // The fast path was checked, not only the host, and many changes were made.
     assert!(
         report.fastpath > report.reads / 10 && report.changes > 1000,
         "{report:#?}"

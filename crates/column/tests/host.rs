@@ -1,5 +1,5 @@
-//! The host over the embedded table and the plainest fast path: what it answers, what it brings into the fast path,
-//! what it refuses.
+//! The host over the embedded table and a simple model of the fast path: its answers, the rows it installs, and the
+//! requests it refuses.
 
 #[path = "common/apart.rs"]
 mod apart;
@@ -50,12 +50,12 @@ fn scene_told(telling: Telling) -> Scene {
     scene_watched(telling, None)
 }
 
-/// With a watcher of its own in place of the one that tells the fast path.
+/// With this watcher in place of the one that informs the fast path.
 fn scene_watched(telling: Telling, watcher: Option<Arc<dyn Watcher>>) -> Scene {
     scene_of(telling, watcher, |table| table)
 }
 
-/// Over what `with` makes of the embedded table.
+/// Over the table that `with` returns for the embedded table.
 fn scene_of(
     telling: Telling,
     watcher: Option<Arc<dyn Watcher>>,
@@ -186,14 +186,14 @@ fn the_paper_s_packets_are_answered_as_it_says() {
         scene.paper(&scan(b"l", b"m")),
         PaperAnswer::Scan(Vec::new(), false)
     );
-    // What the format cannot say is said to be more.
+    // A value that the format cannot represent is reported as `more`.
     scene.change(b"key4", self::put(&[b'x'; 19]));
     assert_eq!(scene.paper(&get(b"key4")), PaperAnswer::Get(Err(())));
     let PaperAnswer::Scan(rows, more) = scene.paper(&scan(b"key1", b"keyA")) else {
         panic!("no scan")
     };
     assert_eq!((rows.len(), more), (2, true));
-    // The first bytes of a reply, bit for bit.
+    // The bytes of a reply.
     let reply = scene
         .serve_from([127, 0, 0, 1], b"getkey1entry:foo\0\0\0")
         .unwrap();
@@ -280,7 +280,7 @@ fn scans_stop_where_they_should_and_go_on() {
     assert_eq!(with(|rows| rows.stop_inclusive = true), (vec![3, 4, 5, 6], false));
     assert_eq!(with(|rows| rows.start_exclusive = true), (vec![4, 5], false));
     assert_eq!(with(|rows| rows.limit = 2), (vec![3, 4], true));
-    // It ended at the limit: as the fast path, the host does not say what is behind.
+    // The scan ended at the limit. Like the fast path, the host does not check whether rows follow.
     assert_eq!(with(|rows| rows.limit = 3), (vec![3, 4, 5], true));
     assert_eq!(with(|rows| rows.limit = 4), (vec![3, 4, 5], false));
     assert_eq!(with(|rows| rows.stop = rows.start.clone()), (vec![], false));
@@ -291,7 +291,7 @@ fn scans_stop_where_they_should_and_go_on() {
     assert_eq!(keys(down.clone()), (vec![6, 5, 4], false));
     down.start.clear();
     assert_eq!(keys(Rows { limit: 2, ..down }), (vec![19, 18], true));
-    // All, as far as it fits: rows of 16 bytes in 560.
+    // All rows, of 16 bytes each; they fit the 560 bytes.
     let (first, more) = keys(Rows::default());
     assert_eq!((first.len(), more), (20, false));
     let ask = Ask::Scan(Rows::default(), vec![foo()]);
@@ -334,11 +334,11 @@ fn several_columns_of_a_row_come_together() {
     ));
     assert_eq!(cells(&answer), [(1, 0), (1, 2), (2, 1)]);
     assert_eq!(answer.flags & COLUMN_REPLY_MORE, COLUMN_REPLY_MORE);
-    // A row is never divided: with room for four cells of 8 bytes, two rows leave.
+    // A row is never divided: with room for four cells of 8 bytes, two rows are left out.
     let ask = Ask::Scan(Rows::default(), columns.to_vec());
     let (_, body) = scene.native_from([127, 0, 0, 1], &ask, REPLY_HEAD_BYTES + 5 * 8);
     let short = native::parse_reply(&body).unwrap();
-    // The names alone make room for more than that.
+    // The names in the request already make room for more than that.
     assert!(short.rows.len() == 3 || short.rows.len() == 6, "{short:?}");
 }
 
@@ -362,7 +362,7 @@ fn a_row_that_fits_no_packet_is_named_and_passed_over() {
         value_bytes,
         behind,
     };
-    // A packet of whole words has 1,448 bytes: 40 before the rows, four and the key before the value.
+    // A packet of whole words has 1,448 bytes: 40 before the rows, and 4 and the key before the value.
     const FITS: usize = 1448 - 40 - 4 - 1;
     for (bytes, status, rows) in [
         (FITS, Status::Ok, 1),
@@ -377,12 +377,12 @@ fn a_row_that_fits_no_packet_is_named_and_passed_over() {
         let is_told = answer.flags & COLUMN_REPLY_LEFT_OUT != 0;
         assert_eq!(is_told, rows == 0);
     }
-    // What has no room, where a longer packet had: not the same.
+    // If the row fits a longer packet, it is not named as too long.
     holds(b"c", &foo, 100);
     let (status, answer) = get(b"c", &[foo], 72);
     assert_eq!((status, answer.flags), (Status::Ok, COLUMN_REPLY_MORE));
     assert!(answer.rows.is_empty() && answer.left_out.is_empty());
-    // Two that fit by themselves, and not together: the first of the longest is named.
+    // Two cells that fit separately but not together: the first of the longest is named.
     holds(b"d", &foo, 1000);
     holds(b"d", &bar, 1000);
     let (status, answer) = get(b"d", &[bar, foo], 1448);
@@ -418,12 +418,12 @@ fn a_row_that_fits_no_packet_is_named_and_passed_over() {
         answer.left_out,
         [long(b"e", 0, 2000, 0), long(b"b", 0, 70_000, 3 - 1)]
     );
-    // The fast path holds what lies beside, and never this.
+    // The fast path holds the rows around it, and never the row itself.
     let held = |row: &[u8]| scene.fastpath.get(COLUMN, &key(row), NOW_NS);
     assert_eq!(held(b"a").unwrap().unwrap().value, [7]);
     assert!(held(b"b").is_none() && held(b"e").is_none());
 
-    // A cell that grows over it: done, and how long it is now.
+    // A cell that grows beyond the limit of a packet: the change is made, and the reply says how long the value is now.
     let (status, answer) = scene.change(b"d", Change::Append(vec![8; 500]));
     assert_eq!(
         (status, &answer.left_out[..]),
@@ -439,7 +439,7 @@ fn a_miss_fills_fastpath_and_a_change_empties_it_there() {
     assert_eq!(scene.get(&[b'r', 4]), Some(vec![4; 3]));
     assert_eq!(held(4).unwrap().unwrap().value, vec![4; 3]);
     assert!(held(3).is_none() && held(11).is_some() && held(12).is_none());
-    // Between rows there are none, and the fast path knows.
+    // The fast path also knows that there are no rows between them.
     assert_eq!(
         scene.fastpath.get(COLUMN, &key(&[b'r', 5, 1]), NOW_NS),
         Some(None)
@@ -451,7 +451,7 @@ fn a_miss_fills_fastpath_and_a_change_empties_it_there() {
     );
     scene.change(&[b'r', 7, 7], put(b"new"));
     assert_eq!(scene.fastpath.get(COLUMN, &key(&[b'r', 7, 7]), NOW_NS), None);
-    // One that goes straight to the table, too.
+    // A change that is made directly in the table is noticed too.
     scene.get(&[b'r', 15]);
     assert!(held(16).is_some());
     scene
@@ -459,7 +459,7 @@ fn a_miss_fills_fastpath_and_a_change_empties_it_there() {
         .change(&[b'r', 16], &foo(), &Change::Delete, Nonce::default())
         .unwrap();
     assert_eq!(held(16), None);
-    // To the table's end nothing is behind the last row.
+    // Nothing comes after the last row, up to the end of the table.
     scene.get(&[b'r', 17]);
     assert_eq!(scene.fastpath.get(COLUMN, &key(b"zz"), NOW_NS), Some(None));
     let (_, answer) = scene.ask(&Ask::Scan(
@@ -471,7 +471,7 @@ fn a_miss_fills_fastpath_and_a_change_empties_it_there() {
         vec![foo()],
     ));
     assert_eq!(answer.rows.len(), 3);
-    // The fast path gets eight rows even so.
+    // The fast path gets eight rows even if fewer are requested.
     let eight = Interval {
         low: key(&[b'r', 0]),
         high: Some(key(&[b'r', 7, 7])),
@@ -492,7 +492,7 @@ fn fastpath_that_is_switched_off_is_empty_at_once_and_stays_so() {
     assert!(held(4).is_some());
     assert_eq!(switch([127, 0, 0, 1], true), Status::Ok);
     assert_eq!(held(4), None);
-    // The table still answers, and changes.
+    // The table still answers, and can be changed.
     assert_eq!(scene.get(&[b'r', 4]), Some(vec![4; 3]));
     scene.change(&[b'r', 4], put(b"new"));
     assert_eq!(scene.get(&[b'r', 4]), Some(b"new".to_vec()));
@@ -500,7 +500,7 @@ fn fastpath_that_is_switched_off_is_empty_at_once_and_stays_so() {
     assert_eq!(switch([127, 0, 0, 1], false), Status::Ok);
     assert_eq!(scene.get(&[b'r', 4]), Some(b"new".to_vec()));
     assert_eq!(held(4).unwrap().unwrap().value, b"new");
-    // On twice takes nothing away.
+    // Switching it on twice has no further effect.
     assert_eq!(switch([127, 0, 0, 1], false), Status::Ok);
     assert!(held(4).is_some());
 }
@@ -521,7 +521,7 @@ fn what_is_too_long_for_fastpath_ends_what_it_holds() {
     assert!(held(b"a").is_some() && held(b"b").is_some() && held(&[b'b'; 64]).is_none());
     assert!(scene.get(&long).is_some() && held(b"c").is_none());
     assert!(scene.get(b"c").is_some() && held(b"c").is_some() && held(b"d").is_none());
-    // It is a row, which does not fit this packet.
+    // The row exists, but does not fit this packet.
     let (status, answer) = scene.ask(&Ask::Get(b"d".to_vec(), vec![foo()]));
     assert_eq!(
         (status, answer.rows.len(), answer.flags),
@@ -546,14 +546,14 @@ fn fastpath_forgets_before_a_life_ends() {
         .unwrap();
     let (_, answer) = scene.ask(&Ask::Get(b"a".to_vec(), vec![short]));
     assert_eq!(answer.rows.len(), 1);
-    // 300 ms are left of the first one; the fast path's clock may be 100 behind.
+    // The first cell expires in 300 ms; the fast path's clock may be behind by 100 ms.
     let held = |after_ms: u64| {
         scene
             .fastpath
             .get(ColumnId(1), &key(b"b"), NOW_NS + after_ms * 1_000_000)
     };
     assert!(held(199).is_some() && held(200).is_none());
-    // What will end within that is not kept at all.
+    // Cells that expire sooner are not cached at all.
     scene.time_ms.fetch_add(250, Relaxed);
     scene
         .table
@@ -623,7 +623,7 @@ fn in_a_session_a_change_counts_once() {
     assert_eq!(scene.get(b"n"), Some(12i64.to_be_bytes().to_vec()));
 }
 
-/// Lets a change go on when it is told to.
+/// Watcher that holds up a change until it is allowed to continue.
 #[derive(Debug)]
 struct Gate {
     reached: SyncSender<()>,
@@ -670,7 +670,8 @@ fn while_a_change_is_made_its_session_waits_for_it_alone() {
     let made = std::thread::scope(|threads| {
         let first = threads.spawn(|| scene.serve_from([127, 0, 0, 1], sent));
         is_reached.recv().unwrap();
-        // The same one again hears the first's answer; whoever opens a session, this one too, does not wait.
+        // A repetition of the request gets no answer of its own. Requests to open sessions, also this session, do not
+        // wait.
         assert_eq!(scene.serve_from([127, 0, 0, 1], sent), Err(Verdict::Forward));
         assert_eq!(open(challenge, 2), granted);
         let another = open([0; 16], 4).challenge;
@@ -707,7 +708,7 @@ fn a_reply_is_never_answered() {
     }
 }
 
-/// A request, then changed here and there and cut.
+/// Generates requests that are mutated and truncated at random.
 fn mangled() -> impl Strategy<Value = Vec<u8>> {
     let bytes = || proptest::collection::vec(any::<u8>(), 0..70);
     let rows = (bytes(), bytes(), any::<[bool; 3]>(), 0u16..5).prop_map(|(start, stop, flags, limit)| Rows {
@@ -757,7 +758,7 @@ proptest! {
                 prop_assert!(reply.len() <= request.len().max(3), "{:?}", request);
             }
         }
-        // A stranger has changed nothing.
+        // An untrusted source has changed nothing.
         prop_assert_eq!(scene.get(&[b'r', 2]), Some(vec![2; 3]));
     }
 }

@@ -1,4 +1,4 @@
-//! The host over the real fast path: what it reads beside what was asked for, and what it says then.
+//! The host over the real fast path: the rows that it reads around the requested ones, and its answers after that.
 
 #[path = "common/gate.rs"]
 mod gate;
@@ -42,7 +42,7 @@ fn row(number: u8) -> Vec<u8> {
 }
 
 impl Scene {
-    /// Over an empty table that tells the fast path of its changes.
+    /// Creates a scene with an empty table that informs the fast path of its changes.
     fn new() -> Self {
         let geometry = Geometry {
             family_bits: 0,
@@ -94,7 +94,7 @@ impl Scene {
         answer.rows.into_iter().next().map(|(_, _, value)| value)
     }
 
-    /// Rows, and whether there are more.
+    /// Returns rows, and true if there are more.
     fn scan(&self, from: u8, to: Option<u8>, limit: u16) -> (Vec<Row>, bool) {
         let rows = Rows {
             start: row(from),
@@ -107,7 +107,7 @@ impl Scene {
         (rows.collect(), answer.flags & COLUMN_REPLY_MORE != 0)
     }
 
-    /// What the table holds there.
+    /// Returns the rows in the table.
     fn truth(&self, from: u8, to: Option<u8>) -> Vec<Row> {
         let all = Stretch {
             low: row(from),
@@ -132,7 +132,7 @@ impl Scene {
     }
 }
 
-/// Thirty-two rows in four blocks.
+/// Creates thirty-two rows in four blocks.
 fn four_blocks() -> Scene {
     let scene = Scene::new();
     for number in 0..32 {
@@ -152,7 +152,7 @@ fn one_read_brings_back_all_that_a_change_took() {
     scene.change(11, &Change::Put(vec![0], None));
     assert!(!(8..16).any(|number| scene.holds(number)), "the block of eight");
     assert!(scene.holds(7) && scene.holds(16));
-    // Asked for behind what was changed, before it, and in the block before.
+    // Requests after the changed row, before it, and in the block before.
     for (changed, from, to) in [
         (11, 15, None),
         (9, 8, None),
@@ -166,7 +166,7 @@ fn one_read_brings_back_all_that_a_change_took() {
         assert_eq!(scene.held_rows(), all, "{changed} {from}");
         assert_eq!(scene.coherence.counts().fastpath.blocks, 4);
     }
-    // Two blocks by one read.
+    // Two blocks are restored by one read.
     scene.change(8, &Change::Delete);
     scene.change(23, &Change::Delete);
     scene.scan(14, None, 4);
@@ -184,7 +184,7 @@ fn what_no_longer_fits_a_block_is_cut_in_halves() {
     scene.change(5, &Change::Put(vec![5], None));
     scene.get(0);
     assert_eq!(scene.coherence.counts().fastpath.blocks, 3);
-    // There is room for three more in each half.
+    // There is room for three more rows in each half.
     for number in [1, 3, 7, 9, 11, 13] {
         scene.change(number, &Change::Put(vec![number], None));
         scene.get(number);
@@ -193,8 +193,8 @@ fn what_no_longer_fits_a_block_is_cut_in_halves() {
     assert_eq!(scene.held_rows().len(), 256);
 }
 
-/// Two threads get row 11, whose block was lost, the second while the first one's read is held up. `between`: what
-/// happens while both wait. What they got, and how often the table was read.
+/// Two threads get row 11, whose block was invalidated; the second one asks while the read of the first is delayed.
+/// `between` runs while both wait. Returns their results, and the number of scans of the table.
 fn two_get_what_was_lost(scene: &Scene, between: impl FnOnce()) -> ([Option<Vec<u8>>; 2], usize) {
     let scans = || scene.gate.scans.load(Relaxed);
     let joined = || scene.coherence.counts().joined;
@@ -223,7 +223,7 @@ fn wait_until(is_so: impl Fn() -> bool) {
 #[test]
 fn what_is_being_read_is_not_read_again_beside_it() {
     let scene = four_blocks();
-    // A machine may sleep for longer than anyone waits, not every time.
+    // A slow machine may sleep longer than a reader waits, but not every time.
     let is_shared = (0..10).any(|_| {
         scene.change(12, &Change::Put(vec![0], None));
         let shared_before = scene.coherence.counts().shared;
@@ -242,7 +242,7 @@ fn who_waits_for_a_read_that_a_change_overtakes_sees_the_change() {
     scene.change(12, &Change::Put(vec![0], None));
     let change = || scene.change(11, &Change::Put(b"new".to_vec(), None));
     let (got, scans) = two_get_what_was_lost(&scene, change);
-    // The first one had read before.
+    // The first thread had read before the change.
     assert_eq!(got, [Some(vec![11]), Some(b"new".to_vec())]);
     assert_eq!((scans, scene.coherence.counts().shared), (2, 0));
 }
@@ -269,7 +269,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever is read beside it, what is said is what was asked for.
+    /// The host answers exactly what was requested, whatever it reads around it.
     #[test]
     fn what_is_said_is_what_the_table_holds(steps in proptest::collection::vec(step(), 1..80)) {
         let scene = Scene::new();
@@ -286,7 +286,7 @@ proptest! {
                     let truth = scene.truth(from, to);
                     let count = truth.len().min(limit.into());
                     prop_assert_eq!(said, &truth[..count]);
-                    // It may say so of the last row, too, as the fast path does, which does not look behind it.
+                    // The reply may say `more` even for the last row, because the fast path does not look beyond it.
                     prop_assert!(more || truth.len() == count);
                 }
             }

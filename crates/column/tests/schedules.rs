@@ -1,5 +1,6 @@
-//! Every order in which changes and fills can meet, for few of them: the fast path never says what is not true at that
-//! moment. And each step that makes it so is needed: without it, some order makes the fast path stale.
+//! Exhaustive test of all orders in which a few changes and fills can meet: the fast path never answers anything that
+//! is not true at that moment. It also shows that each step of the protocol is needed: without it, some order makes the
+//! fast path stale.
 
 mod common;
 
@@ -34,7 +35,7 @@ fn row(name: &str, version: u64) -> Row {
     }
 }
 
-/// What is left out.
+/// Step that is left out or misplaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
     None,
@@ -54,13 +55,13 @@ enum Act {
     Delete(&'static str),
     /// A fill of an interval.
     Fill(&'static str, &'static str),
-    /// The clock passes the time at which whatever was put at the start expires.
+    /// The clock passes the expiry of the cells that were put at the start.
     Expire,
 }
 
 const EXPIRY_NS: u64 = 100;
 
-/// Truth, the fast path, and what is under way.
+/// The table, the fast path, and the clock.
 struct World<'a> {
     coherence: &'a Coherence,
     fastpath: ModelFastPath,
@@ -70,7 +71,7 @@ struct World<'a> {
     fault: Fault,
 }
 
-/// Where an act stands.
+/// Progress of an act.
 #[derive(Default)]
 struct Progress<'a> {
     step: usize,
@@ -99,14 +100,16 @@ impl<'a> World<'a> {
         found.map(|(row, _)| row.clone())
     }
 
-    /// The fast path says nothing but what is true.
+    /// Checks that the fast path's answers equal the table's state.
     fn check(&self) -> Result<(), String> {
         for name in ["a", "b", "c", "d", "e"] {
             let at = key(name);
             let truth = self.truth(&at);
             match self.fastpath.get(COLUMN, &at, self.now_ns) {
                 Some(said) if said != truth => {
-                    return Err(format!("{name}: the fast path says {said:?}, it is {truth:?}"));
+                    return Err(format!(
+                        "{name}: the fast path answers {said:?}, the table holds {truth:?}"
+                    ));
                 }
                 _ => {}
             }
@@ -114,12 +117,14 @@ impl<'a> World<'a> {
         let all = interval("a", "f");
         let truth: Vec<Row> = self.table.keys().filter_map(|at| self.truth(at)).collect();
         match self.fastpath.scan(COLUMN, &all, self.now_ns) {
-            Some(said) if said != truth => Err(format!("the fast path scans {said:?}, it is {truth:?}")),
+            Some(said) if said != truth => {
+                Err(format!("the fast path scans {said:?}, the table holds {truth:?}"))
+            }
             _ => Ok(()),
         }
     }
 
-    /// The next step of an act; `false`: it is done.
+    /// Executes the next step of an act. Returns false if the act is finished.
     fn step(&mut self, act: Act, progress: &mut Progress<'a>) -> bool {
         let step = progress.step;
         progress.step += 1;
@@ -213,7 +218,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// One run of all acts in the chosen order.
+/// Runs all acts in the chosen order.
 fn run(acts: &[Act], fault: Fault, chooser: &mut Chooser) -> Result<(), String> {
     let fastpath = ModelFastPath::default();
     if fault == Fault::GapsNotForgotten {
@@ -236,7 +241,7 @@ fn run(acts: &[Act], fault: Fault, chooser: &mut Chooser) -> Result<(), String> 
     Ok(())
 }
 
-/// Acts that meet; of each, every order.
+/// Sets of acts that interfere; each set is run in every order.
 const SCENES: &[&[Act]] = &[
     &[
         Act::Put("b"),
@@ -303,20 +308,20 @@ fn every_step_is_needed() {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Foul {
     None,
-    /// The server does not wait for its leases to end when nobody acknowledges.
+    /// The server does not wait for its leases to end if nobody acknowledges.
     NoWait,
-    /// What it had begun is not marked when it is heard again.
+    /// Changes that the server had begun are not marked when it is heard again.
     NothingOpenAtTheBegin,
-    /// It does not wait for an acknowledgement at all.
+    /// The server does not wait for an acknowledgement at all.
     NoAcknowledgement,
-    /// A range is answered for as long as it is held.
+    /// Rows are answered as long as they are held, regardless of leases.
     NoLease,
 }
 
 const LEASE_NS: u64 = 10;
 const SERVER: usize = 3;
 
-/// The server's side.
+/// State of the server.
 #[derive(Default)]
 struct Far {
     epoch: u64,
@@ -334,7 +339,7 @@ impl Far {
     }
 }
 
-/// How many of each there are.
+/// Number of events of each kind.
 #[derive(Clone, Copy)]
 struct Plan {
     puts: usize,
@@ -360,8 +365,9 @@ const PLANS: [Plan; 3] = [
     },
 ];
 
-/// One run with a server: puts whose PREs and POSTs may be lost, renewals whose answers come late, fills, and a clock
-/// that may pass a lease. It is one of two that may hold the rows, or the one that is known to.
+/// One run with a server: puts whose PRE and POST notices may be lost, renewals whose answers arrive late, fills, and a
+/// clock that may pass the end of a lease. With `of_two`, the server is one of two that may hold the rows; otherwise it
+/// is known to hold them.
 fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Result<(), String> {
     let fastpath = ModelFastPath::default();
     let coherence = Arc::new(Coherence::new(Box::new(fastpath.clone())));
@@ -375,7 +381,7 @@ fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Re
         ..Far::default()
     };
     let (mut now_ns, mut value, mut version) = (1, 1, 1);
-    // Of the put: 0 not begun, 1 under way, 2 acknowledged or given up, 3 seen, 4 told.
+    // State of a put: 0 not begun, 1 in progress, 2 acknowledged or given up, 3 visible, 4 announced as finished.
     servers.granted(SERVER, far.standing(), far.next, now_ns, LEASE_NS, now_ns);
     far.granted_until_ns = now_ns + LEASE_NS;
     if of_two {
@@ -391,7 +397,7 @@ fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Re
         let mut moves: Vec<(usize, usize)> = Vec::new();
         for (index, put) in puts.iter().enumerate().take(plan.puts) {
             let may_give_up = now_ns > far.granted_until_ns || foul == Foul::NoWait;
-            // One writer of a row at a time.
+            // Only one writer of a row at a time.
             let is_free = puts.iter().all(|other| other.0 == 0 || other.0 >= 3);
             match put.0 {
                 0 if is_free && (index == 0 || puts[0].0 >= 3) => moves.push((0, index)),
@@ -433,7 +439,8 @@ fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Re
                 if servers.pre(SERVER, far.standing(), puts[index].1, &touched) {
                     puts[index].0 = 2;
                 } else {
-                    // Tried again until it is acknowledged or given up, which are moves of their own.
+                    // The notice is repeated until it is acknowledged or the server gives up, which are moves of their
+                    // own.
                     return Ok(());
                 }
             }
@@ -504,7 +511,9 @@ fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Re
         }
         let said = fastpath.get(COLUMN, &key("b"), now_ns);
         if said.is_some_and(|said| said != Some(row("b", value))) {
-            return Err(format!("the fast path is behind version {value}, at {chooser:?}"));
+            return Err(format!(
+                "the fast path is older than version {value}, at {chooser:?}"
+            ));
         }
     }
     Ok(())
@@ -540,27 +549,27 @@ fn every_duty_of_a_server_is_needed() {
     }
 }
 
-// ---- a range that goes from one server to another, where they are told apart ----
+// ---- a region that moves from one server to another, if rows are attributed to servers ----
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Slip {
     None,
-    /// Who closes it does not ask.
+    /// The server that closes the region does not ask.
     SilentClose,
-    /// Who opens it does not ask, nor waits.
+    /// The server that opens the region neither asks nor waits.
     SilentOpen,
-    /// Who opens it asks, and waits for no lease that another may have granted.
+    /// The server that opens the region asks, but does not wait for leases that another server may have granted.
     NoWaitAtOpen,
-    /// What was read counts as read from who held it when the fill began.
+    /// Rows count as read from the server that held the region when the fill began.
     WrongHolder,
 }
 
 const FROM: usize = 0;
 const TO: usize = 1;
 
-/// One run: a range is closed at one server, or falls with it, and is opened at another, where it is written. A fill
-/// reads from who holds it; one of the two (`renews`) is asked for another lease; a clock may pass leases. `is_known`:
-/// the other one has granted a lease before.
+/// One run: a region is closed at one server, or lost in its crash (`falls`), and opened at another, where it is
+/// written. A fill reads from its holder; the server `renews` is asked for another lease; a clock may pass the ends of
+/// leases. `is_known`: the other server has granted a lease before.
 fn run_move(
     falls: bool,
     renews: Option<usize>,
@@ -585,7 +594,8 @@ fn run_move(
         }
     }
     let mut holder = Some(FROM);
-    // Closing 0 to 2, opening 3 to 5, a put 6 to 8: each is begun, heard or given up, and done.
+    // Steps 0 to 2 close the region, 3 to 5 open it, and 6 to 8 are a put. Each is begun, then heard or given up, and
+    // finished.
     let mut at = if falls { 3 } else { 0 };
     let mut number = 0;
     let mut renewal: (u8, Option<(Standing, u64, u64)>) = (0, None);
@@ -639,12 +649,12 @@ fn run_move(
                     2 => holder = None,
                     5 => {
                         holder = Some(TO);
-                        // What had not reached the disk fell with the server.
+                        // Changes that had not reached the disk were lost with the server.
                         version += u64::from(falls);
                     }
                     _ => version += 1,
                 }
-                // That it is done is never heard: what comes next says it.
+                // The end of a change is never announced by itself; the next notice implies it.
                 far[who].open.clear();
                 at += 1;
             }
@@ -702,7 +712,7 @@ fn run_move(
                 }
             }
             _ => {
-                // Two of them outlast a lease, and what is granted between them outlasts both.
+                // Two ticks outlast a lease, and a lease that is granted between them outlasts both.
                 now_ns += LEASE_NS / 2 + 1;
                 ticks += 1;
                 if ticks == 2 && chooser.choose(2) == 0 {
@@ -713,7 +723,7 @@ fn run_move(
         let said = fastpath.get(COLUMN, &key("b"), now_ns);
         if said.is_some_and(|said| said != Some(row("b", version))) {
             return Err(format!(
-                "the fast path is behind version {version}, at {chooser:?}"
+                "the fast path is older than version {version}, at {chooser:?}"
             ));
         }
     }
@@ -750,7 +760,7 @@ fn every_duty_at_a_move_is_needed() {
     }
 }
 
-/// Where any of them may hold a row, it is kept and answered only while all of them are heard.
+/// If any server may hold a row, the row is cached and answered only while the leases of all servers are held.
 #[test]
 fn a_row_of_any_server_needs_the_leases_of_all() {
     let fastpath = ModelFastPath::default();
@@ -763,7 +773,7 @@ fn a_row_of_any_server_needs_the_leases_of_all() {
     let granted = |server, now_ns| servers.granted(server, standing(1), 1, now_ns, LEASE_NS, now_ns);
     let fill = |version| {
         let (all, rows) = (interval("a", "f"), [row("b", version)]);
-        let server = servers.id(0).expect("all are heard");
+        let server = servers.id(0).expect("the leases of all are held");
         let begun = coherence.begin(COLUMN, all, server).expect("nothing changes");
         begun.finish(&Filled {
             column: COLUMN,
@@ -785,7 +795,7 @@ fn a_row_of_any_server_needs_the_leases_of_all() {
     assert!(fill(2) && is_answered(23) && !is_answered(24));
     granted(1, 23);
     assert!(is_answered(30));
-    // One of them has started anew.
+    // One of the servers has restarted.
     servers.granted(1, standing(2), 1, 24, LEASE_NS, 24);
     assert!(!is_answered(24));
     assert!(fill(3) && is_answered(25));

@@ -1,4 +1,4 @@
-//! The embedded table against the plainest model, in memory and in a directory.
+//! The embedded table against a simple model, in memory and in a directory.
 
 use lineside_column::embedded::{CELL_BYTES_MAX, Clock, Embedded, Limits, Watcher};
 use lineside_column::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
@@ -11,7 +11,7 @@ fn name(text: &str) -> ColumnName {
     ColumnName::new(text.as_bytes()).unwrap()
 }
 
-/// A clock that a test sets.
+/// Returns a clock that the test sets.
 fn hand_clock() -> (Arc<AtomicU64>, Clock) {
     let time = Arc::new(AtomicU64::new(1_000));
     let read = Arc::clone(&time);
@@ -81,7 +81,7 @@ impl Model {
                 (new.clone(), None, false)
             }
         };
-        // Column 1's family lives for 30 ms.
+        // The family of column 1 has a time to live of 30 ms.
         let ttl = [ttl, (column == 1).then_some(30)].into_iter().flatten().min();
         let cell = Cell {
             value,
@@ -192,7 +192,7 @@ fn what_was_written_is_there_after_a_restart() {
     };
     {
         let table = Embedded::open(directory.path(), hand_clock().1).unwrap();
-        // Several writers, whose changes go to the disk together.
+        // Several writers, whose changes are written to disk in groups.
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let (table, put) = (&table, &put);
@@ -220,7 +220,7 @@ fn a_nonce_counts_once() {
     let first = table.change(b"k", &column, &by, nonce(1)).unwrap();
     assert_eq!(table.change(b"k", &column, &by, nonce(1)).unwrap(), first);
     assert_ne!(table.change(b"k", &column, &by, nonce(2)).unwrap(), first);
-    // 0, 0 is none.
+    // The default nonce means "no nonce".
     let none = table.change(b"k", &column, &by, Nonce::default()).unwrap();
     assert_ne!(table.change(b"k", &column, &by, Nonce::default()).unwrap(), none);
     let held = table.get(b"k", &[column]).unwrap();
@@ -229,7 +229,7 @@ fn a_nonce_counts_once() {
 
 type Seen = (&'static str, Option<Vec<u8>>);
 
-/// Notes what is told, and what everyone sees at that moment.
+/// Watcher that records the calls, and what is visible at that moment.
 #[derive(Debug)]
 struct Witness {
     table: Mutex<Option<std::sync::Weak<Embedded>>>,
@@ -290,7 +290,7 @@ fn a_change_is_told_before_it_is_seen_and_after() {
     }
 }
 
-/// Appends `bytes` to the cell of `row`, as the change of that number.
+/// Appends `bytes` bytes to the cell of `row`, with the nonce `number`.
 fn append(table: &Embedded, row: u16, bytes: usize, number: u64) -> Result<Changed, TableError> {
     let tail = Change::Append(vec![7; bytes]);
     table.change(
@@ -301,7 +301,7 @@ fn append(table: &Embedded, row: u16, bytes: usize, number: u64) -> Result<Chang
     )
 }
 
-/// Before there were limits, 1,100 of these appends took 1 GiB.
+/// Without limits, 1,100 of these appends would take 1 GiB.
 #[test]
 fn thousands_of_appends_take_no_more_memory_than_allowed_and_none_is_made_twice() {
     let directory = tempfile::tempdir().unwrap();
@@ -325,7 +325,7 @@ fn thousands_of_appends_take_no_more_memory_than_allowed_and_none_is_made_twice(
                 }
                 Err(TableError::TooLong(_)) => {
                     too_long += 1;
-                    // The cell is begun anew, so that results stay long.
+                    // The cell is deleted and written again, so that results stay long.
                     table
                         .change(
                             &row.to_be_bytes(),

@@ -1,5 +1,6 @@
-//! Changes that a server tells together, as `clients/java/observer` does: every order of two of them, of a fill, of
-//! what is lost and of the end of a lease. The fast path is never behind; and each rule of telling together is needed.
+//! Changes that a server announces in one notice, as `clients/java/observer` does. The test runs all orders of two
+//! changes, a fill, losses and the end of a lease: the fast path is never stale. It also shows that each rule for joint
+//! notices is needed.
 
 mod common;
 
@@ -16,28 +17,28 @@ const SERVER: usize = 3;
 const LEASE_NS: u64 = 10;
 const NAMES: [&str; 2] = ["b", "d"];
 
-/// What is done wrong.
+/// Deliberate error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Slip {
     None,
-    /// A change joins what was sent without it.
+    /// A change joins a notice that was already sent without it.
     JoinsWhatWasSent,
-    /// What is told together is over when the first of it is.
+    /// A notice counts as finished when its first change is finished.
     EndsWithTheFirst,
 }
 
-/// What besides puts and a fill happens; everything at once would be too many orders.
+/// Events besides puts and a fill. All of them at once would be too many orders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Plan {
     /// Acknowledgements and POSTs may be lost.
     Losses,
     /// The lease may end.
     Lapse,
-    /// A lease has ended with the first put begun and not told, and another one is granted.
+    /// A lease has ended when the first put had begun but was not announced yet, and another lease is granted.
     Renewal,
 }
 
-/// Changes of one number.
+/// Changes that share one number.
 #[derive(Default)]
 struct Told {
     rows: Vec<usize>,
@@ -46,13 +47,13 @@ struct Told {
     tries: usize,
 }
 
-/// Where a put stands.
+/// State of a put.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Put {
     NotBegun,
-    /// It waits for the acknowledgement of this notice.
+    /// The put waits for the acknowledgement of this notice.
     In(usize),
-    /// It may be seen.
+    /// The put may become visible.
     Free(usize),
     Seen(usize),
     Over,
@@ -84,7 +85,7 @@ struct World<'a> {
     renewal: Option<(Standing, u64, u64)>,
     fill_step: usize,
     fill: Option<(Fill<'a>, ServerId)>,
-    /// The row that is filled, and the version that was read.
+    /// Row that is filled, and the version that was read.
     read: (usize, u64),
     ticks: usize,
 }
@@ -169,7 +170,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The first put begins, the lease ends before it is told, and the server grants another one.
+    /// The first put begins, the lease ends before the put is announced, and the server grants another lease.
     fn begin_with_a_renewal(&mut self, chooser: &mut Chooser) {
         self.act(Move::Begin(0), chooser);
         self.act(Move::Tick, chooser);
@@ -201,7 +202,7 @@ impl<'a> World<'a> {
         self.puts[index] = Put::In(at);
     }
 
-    /// The acknowledgement may be lost; then it is sent again.
+    /// Sends a notice. The acknowledgement may be lost; then the notice is sent again.
     fn send(&mut self, at: usize, chooser: &mut Chooser) {
         self.told[at].is_sent = true;
         self.told[at].tries += 1;
@@ -217,7 +218,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Of one of the rows and what is around it, so that a change of the other one is nothing to it.
+    /// Fills one of the rows and its surroundings, so that a change of the other row does not affect the fill.
     fn fill(&mut self, chooser: &mut Chooser) {
         self.fill_step += 1;
         match self.fill_step {
@@ -249,7 +250,7 @@ impl<'a> World<'a> {
         for (name, value) in NAMES.iter().zip(self.values) {
             let said = self.fastpath.get(COLUMN, &key(name), self.now_ns);
             if said.is_some_and(|said| said != Some(row(name, value))) {
-                return Err(format!("the fast path is behind version {value} of {name}"));
+                return Err(format!("the fast path is older than version {value} of {name}"));
             }
         }
         Ok(())
@@ -276,8 +277,8 @@ fn row(name: &str, version: u64) -> Row {
     }
 }
 
-/// Two puts of different rows: the second joins the first one's notice until that is sent, and each is seen when it
-/// likes once that is acknowledged.
+/// Two puts of different rows. The second joins the first one's notice until that is sent, and each may become visible
+/// at any time once the notice is acknowledged.
 fn run(plan: Plan, slip: Slip, chooser: &mut Chooser) -> Result<(), String> {
     let fastpath = ModelFastPath::default();
     let coherence = Arc::new(Coherence::new(Box::new(fastpath.clone())));

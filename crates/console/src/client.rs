@@ -1,19 +1,19 @@
-//! The client of `/status`: one request of HTTP/1.1, bounded in bytes and in time.
+//! Client of `/status`: one HTTP/1.1 request, limited in bytes and in time.
 
 use lineside_service::Snapshot;
 use std::io::{self, Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The whole exchange takes no longer.
+/// Time limit of connecting, and of the whole exchange after it.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Asks the console at `console` how its process is.
+/// Returns the status of the process whose console listens on `console`.
 ///
 /// # Errors
-/// What the system says of the connection; `TimedOut` after five seconds; `InvalidData` for what is not an answer of a
-/// console of this version, with what was wrong.
+/// The system's error of the connection; `TimedOut` after five seconds; `InvalidData` with a description if the answer
+/// is not that of a console of this version.
 pub fn fetch_status(console: SocketAddr) -> io::Result<Snapshot> {
     let deadline = Instant::now() + TIME_LIMIT;
     let mut stream = TcpStream::connect_timeout(&console, TIME_LIMIT)?;
@@ -24,12 +24,16 @@ pub fn fetch_status(console: SocketAddr) -> io::Result<Snapshot> {
     read_status(&answer)
 }
 
-/// What the whole HTTP answer of a console says.
+/// Parses the complete HTTP answer of a console.
 ///
 /// # Errors
-/// `InvalidData`, with what was wrong.
+/// `InvalidData` with a description of what is wrong.
 pub fn read_status(answer: &[u8]) -> io::Result<Snapshot> {
-    serde_json::from_slice(body(answer)?).map_err(|error| invalid(format!("not a status: {error}")))
+    serde_json::from_slice(body(answer)?).map_err(|error| {
+        invalid(format!(
+            "the answer is not the status of a console of this version: {error}"
+        ))
+    })
 }
 
 fn read_all(stream: &mut TcpStream, deadline: Instant) -> io::Result<Vec<u8>> {
@@ -45,7 +49,7 @@ fn read_all(stream: &mut TcpStream, deadline: Instant) -> io::Result<Vec<u8>> {
             Ok(0) => return Ok(answer),
             Ok(bytes) if answer.len() + bytes > ANSWER_BYTES_MAX => {
                 return Err(invalid(format!(
-                    "an answer of more than {ANSWER_BYTES_MAX} bytes"
+                    "the answer has more than {ANSWER_BYTES_MAX} bytes"
                 )));
             }
             Ok(bytes) => answer.extend_from_slice(&part[..bytes]),
@@ -56,7 +60,7 @@ fn read_all(stream: &mut TcpStream, deadline: Instant) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The body of an answer with status 200 and a Content-Length, which our server always gives.
+/// Returns the body of an answer that has status 200 and a Content-Length, which the console always sends.
 fn body(answer: &[u8]) -> io::Result<&[u8]> {
     let end = answer
         .windows(4)
@@ -70,7 +74,7 @@ fn body(answer: &[u8]) -> io::Result<&[u8]> {
         Some(status) if status.starts_with("200") => (),
         Some(status) => {
             let said = String::from_utf8_lossy(&body[..body.len().min(200)]);
-            return Err(invalid(format!("the console said {status}: {}", said.trim())));
+            return Err(invalid(format!("the console answered {status}: {}", said.trim())));
         }
         None => return Err(invalid("not an HTTP answer")),
     }
@@ -81,7 +85,7 @@ fn body(answer: &[u8]) -> io::Result<&[u8]> {
     match length {
         Some(length) if length == body.len() => Ok(body),
         Some(length) => Err(invalid(format!("{} of {length} bytes arrived", body.len()))),
-        None => Err(invalid("an answer without a length")),
+        None => Err(invalid("an answer without a length (Content-Length)")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The console: what Lineside says of itself over HTTP, on loopback unless told otherwise.
+//! The console: an HTTP server that reports the state of Lineside, on loopback by default.
 //!
 //! | path | answer |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | `/healthz` | 200 `ok`, or 503 and the reasons; then warnings |
 //! | `/status` | the whole [`Snapshot`], JSON |
 //!
-//! It reads only, through [`Observed`]; nothing can be changed through it. It knows no passwords: who can connect can
-//! read.
+//! The console only reads, through [`Observed`]; nothing can be changed through it. It has no authentication: every
+//! client that can connect can read.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -19,9 +19,10 @@ pub use lineside_service::{ServiceStatus, Snapshot, Tip};
 pub use metrics::{CONTENT_TYPE, render};
 pub use server::Console;
 
-/// Whoever can say how the process is.
+/// Source of the status that the console reports.
 pub trait Observed: Send + Sync {
-    /// How it is now. May wait for locks: it is called on a thread of its own, and given up on after two seconds.
+    /// Returns the current status. May block on locks: it is called on a thread of its own, and the console stops
+    /// waiting for it after two seconds.
     fn snapshot(&self) -> Snapshot;
 }
 

@@ -1,4 +1,4 @@
-//! A snapshot as OpenMetrics text. Names, kinds and help come from `spec/`.
+//! Renders a snapshot as OpenMetrics text. Names, kinds and help texts come from `spec/`.
 
 use lineside_service::{ServiceStatus, Snapshot};
 use lineside_wire::{Metric, MetricKind, metric};
@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
 
-/// The content type of what [`render`] gives.
+/// Content type of the text that [`render`] returns.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
@@ -19,10 +19,10 @@ enum Value {
     Seconds(f64),
 }
 
-/// The snapshot as OpenMetrics text; metrics without a value are left out.
+/// Renders the snapshot as OpenMetrics text. Metrics without a value are left out.
 ///
 /// # Errors
-/// None that a `String` can meet.
+/// Never fails in practice, because writing to a `String` cannot fail.
 pub fn render(snapshot: Snapshot) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Scrape(snapshot)));
@@ -41,7 +41,7 @@ impl Collector for Scrape {
             if series.is_empty() {
                 continue;
             }
-            // The encoder puts unit and `_total` behind the name itself.
+            // The encoder appends the unit and `_total` itself.
             let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
             let suffix = format!("_{}", metric.unit);
             let (name, unit) = match metric.unit {
@@ -78,7 +78,7 @@ fn one(kind: MetricKind, value: &Value, encoder: MetricEncoder<'_>) -> fmt::Resu
     }
 }
 
-/// The values of `metric` with their labels.
+/// Returns the series of `metric`: labels and value of each.
 fn series<'a>(metric: &Metric, snapshot: &'a Snapshot) -> Vec<(Labels<'a>, Value)> {
     if *metric == metric::UPTIME {
         return vec![(vec![], Value::Seconds(snapshot.uptime_s as f64))];

@@ -1,4 +1,4 @@
-//! The server: one thread, one small runtime, bounded in connections, header bytes and time.
+//! HTTP server of the console: one thread with a small runtime, limited in connections, header bytes and time.
 
 use crate::{CONTENT_TYPE, Observed, Snapshot, render};
 use axum::Router;
@@ -19,19 +19,19 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Connections at a time; the next ones wait in the listener's queue.
+/// Maximum number of connections at a time. Further ones wait in the listener's queue.
 const CONNECTIONS_MAX: usize = 32;
-/// hyper's least: request line and headers, whole.
+/// Maximum size of the request line and headers together. It is the minimum that hyper allows.
 const HEADER_BYTES_MAX: usize = 8192;
 const HEADERS_MAX: usize = 32;
-/// For a request's headers to arrive, and for an idle connection to say something.
+/// Time limit for the headers of a request, also on an idle connection.
 const HEADER_TIME: Duration = Duration::from_secs(5);
-/// For a snapshot: after it, the process counts as stuck.
+/// Time limit for a snapshot. If it is exceeded, the process counts as stuck.
 const SNAPSHOT_TIME: Duration = Duration::from_secs(2);
-/// For answers under way when the console stops.
+/// Time limit for answers in progress when the console stops.
 const STOP_TIME: Duration = Duration::from_millis(300);
 
-/// A running console, until it is dropped.
+/// A running console. Dropping it stops the console.
 #[derive(Debug)]
 pub struct Console {
     local: SocketAddr,
@@ -40,10 +40,10 @@ pub struct Console {
 }
 
 impl Console {
-    /// Listens on `listen` and answers from `observed`.
+    /// Listens on `listen`, and answers requests from the snapshots of `observed`.
     ///
     /// # Errors
-    /// What the system says of the address, the thread or its runtime.
+    /// The system's error of binding the address, or of starting the thread or its runtime.
     pub fn start(listen: SocketAddr, observed: Arc<dyn Observed>) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         listener.set_nonblocking(true)?;
@@ -62,7 +62,7 @@ impl Console {
             .name("lineside-console".into())
             .spawn(move || {
                 runtime.block_on(serve(listener, router(observed), stopped));
-                // A snapshot that is stuck must not hold the process.
+                // A snapshot that hangs must not keep the process from ending.
                 runtime.shutdown_background();
             })?;
         Ok(Self {
@@ -72,7 +72,7 @@ impl Console {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address and port that the console listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
@@ -82,7 +82,7 @@ impl Drop for Console {
     fn drop(&mut self) {
         self.stop.send_replace(true);
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so already; there is nothing to add here.
+            // A thread that panicked has already printed its message.
             let _ = thread.join();
         }
     }
@@ -104,7 +104,7 @@ async fn serve(listener: tokio::net::TcpListener, router: Router, mut stopped: w
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(_) => {
-                // Out of file descriptors, or a client that has gone: wait a little rather than spin.
+                // Out of file descriptors, or the client has gone: wait briefly, so that the loop does not spin.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
@@ -120,7 +120,7 @@ async fn serve(listener: tokio::net::TcpListener, router: Router, mut stopped: w
                 .max_headers(HEADERS_MAX)
                 .serve_connection(TokioIo::new(stream), service);
             let mut connection = std::pin::pin!(connection);
-            // A connection's errors are its client's: it has gone, or does not speak HTTP.
+            // Errors of a connection are not reported: the client has gone, or does not speak HTTP.
             tokio::select! {
                 _ = connection.as_mut() => (),
                 _ = stopped.changed() => {
@@ -146,7 +146,7 @@ fn router(observed: Arc<dyn Observed>) -> Router {
         .with_state(observed)
 }
 
-/// What is no plain GET from this machine's own tools ends here.
+/// Refuses requests that are not plain GET requests with an address or `localhost` as their host.
 async fn guard(request: Request, next: Next) -> Response {
     let mut response = match refuse(request.method(), request.headers()) {
         Some(refusal) => refusal,
@@ -180,8 +180,8 @@ fn refuse(method: &Method, headers: &HeaderMap) -> Option<Response> {
     None
 }
 
-/// A page that has a name's address changed under it (DNS rebinding) still sends the name: only addresses, and the one
-/// name that is never looked up, are answered.
+/// Returns true for a Host header with an IP address or `localhost`. A web page whose host name was made to resolve to
+/// this machine (DNS rebinding) still sends that name, so all names are refused except the one that is never looked up.
 fn is_no_name(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') && port.parse::<u16>().is_ok() => name,
@@ -199,7 +199,7 @@ async fn snapshot(observed: Arc<dyn Observed>) -> Result<Snapshot, Stuck> {
         Ok(Ok(snapshot)) => Ok(snapshot),
         Ok(Err(_)) => Err((StatusCode::SERVICE_UNAVAILABLE, "reading the state panicked\n")),
         Err(_) => {
-            // One that has not begun yet never will: requests to a stuck process must not pile up.
+            // A snapshot that has not begun yet never begins, so that requests to a stuck process do not pile up.
             taking.abort();
             let why = "the state could not be read within 2 s\n";
             Err((StatusCode::SERVICE_UNAVAILABLE, why))

@@ -111,14 +111,14 @@ fn console(snapshot: Snapshot) -> Console {
     Console::start(listen, Arc::new(move || snapshot.clone())).unwrap()
 }
 
-/// Sends `text` and reads until the server closes: the status code, the head and the body.
+/// Sends `text` and reads until the server closes the connection. Returns the status code, the head and the body.
 fn send(to: SocketAddr, text: &str) -> (u16, String, String) {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     stream.write_all(text.as_bytes()).unwrap();
     let mut answer = Vec::new();
     let mut part = [0; 4096];
-    // A server that refuses a request before it has read all of it may reset the connection behind its answer.
+    // A server that refuses a request before it has read all of it may reset the connection after its answer.
     while let Ok(bytes @ 1..) = stream.read(&mut part) {
         answer.extend_from_slice(&part[..bytes]);
     }
@@ -358,7 +358,7 @@ fn two_clients_at_once() {
     assert_eq!(
         get(to, "/healthz").0,
         200,
-        "a half request of another client does not matter"
+        "an incomplete request of another client does not block this one"
     );
     first
         .write_all(b"st: localhost\r\nConnection: close\r\n\r\n")
@@ -420,5 +420,5 @@ fn the_client_is_bounded() {
     let error = fetch_status(to).unwrap_err().to_string();
     assert!(error.contains("more than 1048576 bytes"), "{error}");
     flood.join().unwrap();
-    assert!(fetch_status(to).is_err(), "nobody listens any more");
+    assert!(fetch_status(to).is_err(), "the listener has ended");
 }

@@ -1,35 +1,35 @@
-//! Who shows that it gets what is sent to its address: by sending back a challenge, which is checked without anything
-//! having been kept.
+//! Stateless challenges. A client proves that it receives packets at its source address by sending back a challenge,
+//! which the server recomputes instead of storing it.
 
 use crate::Source;
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
 
-/// How long a challenge is good for at least, in seconds; at most twice as long.
+/// Minimum validity of a challenge, in seconds. A challenge is valid for at most twice this time.
 pub const CHALLENGE_S: u64 = 30;
 
-/// Seconds after which a session in which nothing was done may be closed where room is needed: longer than a client
-/// repeats a request.
+/// Seconds after which an unused session may be closed when room is needed. Longer than a client repeats a request.
 pub const UNUSED_S: u64 = 10;
 
-/// Makes and checks challenges.
+/// Makes and checks challenges. Holds the secret key.
 #[derive(Debug)]
 pub struct Challenges {
     key: [u8; 32],
 }
 
 impl Challenges {
-    /// `key` must be random, and another one after each start.
+    /// Creates a challenge generator. `key` must be random and different after each start.
     pub const fn new(key: [u8; 32]) -> Self {
         Self { key }
     }
 
-    /// What `from` must send back; `now_s` is of any clock that goes on.
+    /// Returns the challenge for `from`. `now_s` is in seconds of any monotonic clock.
     pub fn of(&self, from: Source, now_s: u64) -> [u8; 16] {
         self.in_period(from, now_s / CHALLENGE_S)
     }
 
-    /// Whether `from` was sent this challenge, and not too long ago.
+    /// Returns true if `challenge` was issued to `from` in the current or the previous period of [`CHALLENGE_S`]
+    /// seconds.
     pub fn answers(&self, from: Source, challenge: &[u8; 16], now_s: u64) -> bool {
         let period = now_s / CHALLENGE_S;
         let mut periods = [period, period.saturating_sub(1)].into_iter();
@@ -49,7 +49,7 @@ impl Challenges {
 }
 
 impl Source {
-    /// Its IPv6 address, or its IPv4 one mapped into it.
+    /// Returns the IPv6 address, or the IPv4 address mapped into IPv6.
     pub const fn address_bytes(&self) -> [u8; 16] {
         match self.address {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),

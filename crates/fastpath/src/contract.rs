@@ -1,27 +1,27 @@
-//! [`FastPath`] and the types it speaks in.
+//! [`FastPath`], the traits of hosts, and the types of requests and replies.
 
 use crate::Reader;
 use lineside_wire::DropReason;
 use std::net::{IpAddr, SocketAddr};
 
-/// Bytes of the largest payload that a fast path reads or writes: a 1500-byte MTU less IPv6 and UDP headers.
+/// Maximum payload in bytes that a fast path reads or writes: a 1500-byte MTU less the IPv6 and UDP headers.
 pub const PAYLOAD_BYTES_MAX: usize = 1452;
 
-/// What the fast path says of a packet.
+/// Decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The reply is written.
+    /// The reply was written.
     Reply,
-    /// The host must answer; the request is unchanged.
+    /// The host must answer. The request is unchanged.
     Forward,
-    /// Nobody answers; counted.
+    /// No reply is sent. The reason is counted.
     Drop(DropReason),
 }
 
-/// Who sent a request.
+/// Sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Address.
+    /// IP address; an IPv4-mapped IPv6 address is stored as IPv4.
     pub address: IpAddr,
     /// UDP port.
     pub port: u16,
@@ -36,7 +36,7 @@ impl From<SocketAddr> for Source {
     }
 }
 
-/// A payload being written; as long as was put in, never longer than [`PAYLOAD_BYTES_MAX`].
+/// Buffer for the payload of a reply, at most [`PAYLOAD_BYTES_MAX`] bytes.
 #[derive(Debug)]
 pub struct Reply {
     bytes: [u8; PAYLOAD_BYTES_MAX],
@@ -53,12 +53,12 @@ impl Default for Reply {
 }
 
 impl Reply {
-    /// Forgets what was written.
+    /// Empties the buffer.
     pub fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// Appends `bytes`; `false`, and nothing appended, when they do not fit.
+    /// Appends `bytes`. Returns false and appends nothing if they do not fit.
     #[must_use]
     pub fn put(&mut self, bytes: &[u8]) -> bool {
         match self.bytes.get_mut(self.len..self.len + bytes.len()) {
@@ -71,57 +71,58 @@ impl Reply {
         }
     }
 
-    /// What was written.
+    /// Returns the bytes written so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
-/// The part of a service that runs at the line.
+/// Part of a service that answers requests from its own small table, in XDP or first in user space.
 pub trait FastPath: Sync {
-    /// Answers `request` (the UDP payload sent by `from`) into `reply`, or says who must.
+    /// Answers `request`, the UDP payload sent by `from`, into `reply`, or returns another verdict.
     ///
-    /// `now_ns` is CLOCK_MONOTONIC. `reply` is empty on entry and counts only with [`Verdict::Reply`], when it has the
-    /// request's length.
+    /// `now_ns` is CLOCK_MONOTONIC in nanoseconds. `reply` is empty on entry. It is sent only with [`Verdict::Reply`],
+    /// and in XDP only if it is as long as the request.
     fn answer(&self, from: Source, now_ns: u64, request: &[u8], reply: &mut Reply) -> Verdict;
 
-    /// Whether answering `request` may change anything here. At the line such a request is answered only if its
-    /// checksum is right; else it is passed, for the kernel to judge.
+    /// Returns true if answering `request` may change the fast-path table. In XDP, such a request is answered only if
+    /// its UDP checksum is correct; otherwise it is passed to the kernel, which decides.
     fn changes(&self, _request: &[u8]) -> bool {
         false
     }
 }
 
-/// The part of a service that holds the truth and answers what the fast path forwards.
+/// Part of a service that owns the data and answers the requests that the fast path forwards.
 pub trait Host: Sync {
-    /// Answers `request` into `reply` (empty on entry). [`Verdict::Forward`] means: nobody can, drop it uncounted.
+    /// Answers `request` into `reply`, which is empty on entry. [`Verdict::Forward`] means that no answer is possible:
+    /// the request is dropped without being counted.
     ///
-    /// The reply is never longer than the request. With [`Verdict::Reply`], `sender` was entered before the answer
-    /// could become old, and the caller leaves it once the reply is sent: so a change of the truth can wait for the
-    /// answers that it makes old.
+    /// The reply is never longer than the request. With [`Verdict::Reply`], `serve` has called [`Reader::enter`] on
+    /// `sender` before the answer could become stale, and the caller calls [`Reader::leave`] once the reply is sent. A
+    /// writer can so wait for all answers that its change makes stale.
     fn serve(&self, from: Source, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict;
 }
 
-/// One request to a host that answers many together.
+/// One request of a batch to a [`GroupHost`].
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// Who.
+    /// Sender.
     pub from: Source,
-    /// What: a datagram's payload, or a native packet of a stream.
+    /// Payload of a datagram, or a native packet of a TCP stream.
     pub payload: &'a [u8],
 }
 
-/// What becomes of one request of a group.
+/// Outcome of one request of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// `None`: nobody answers.
+    /// Reply to send; `None` if there is none.
     pub reply: Option<Vec<u8>>,
-    /// Why not, where it is to be counted.
+    /// Reason of a drop that is to be counted.
     pub drop: Option<DropReason>,
 }
 
 impl Said {
-    /// Answered.
+    /// Returns the outcome of an answered request.
     pub const fn reply(bytes: Vec<u8>) -> Self {
         Self {
             reply: Some(bytes),
@@ -129,7 +130,7 @@ impl Said {
         }
     }
 
-    /// Dropped, and counted.
+    /// Returns the outcome of a dropped request. The reason is counted.
     pub const fn drop(reason: DropReason) -> Self {
         Self {
             reply: None,
@@ -138,18 +139,19 @@ impl Said {
     }
 }
 
-/// A host that answers requests in groups: one that makes a group durable before it answers, and may execute the next
-/// one meanwhile.
+/// Host that answers requests in batches. It releases the replies of a batch once the batch is durable, and may execute
+/// the next batch during the sync.
 pub trait GroupHost: Send {
-    /// Executes a group of requests. What becomes of them is said by [`GroupHost::take`].
+    /// Executes a batch of requests. [`GroupHost::take`] returns the outcomes.
     fn execute(&mut self, asked: &[Asked<'_>]);
 
-    /// What becomes of each request of the oldest group that was executed and not taken yet, in their order, once it
-    /// may be said; `None`: not yet, or there is none. If it `waits`, only the latter. A reply to a datagram is never
-    /// longer than its request.
+    /// Returns the outcomes of the oldest batch that was executed and not yet taken, in the order of its requests, once
+    /// they may be released. Returns `None` if that batch is not durable yet or there is no batch. With `waits`, waits
+    /// for durability and returns `None` only if there is no batch. A reply to a datagram is never longer than its
+    /// request.
     fn take(&mut self, waits: bool) -> Option<Vec<Said>>;
 
-    /// Executes a group, and says what becomes of each request. Groups executed before are taken first.
+    /// Executes a batch and returns its outcomes. Takes and discards the outcomes of earlier batches first.
     fn group(&mut self, asked: &[Asked<'_>]) -> Vec<Said> {
         self.execute(asked);
         let mut said = Vec::new();
@@ -159,36 +161,37 @@ pub trait GroupHost: Send {
         said
     }
 
-    /// There is nothing to do at the moment; called after each [`GroupHost::patience`] then.
+    /// Does background work. Called after each [`GroupHost::patience`] in which no request came.
     fn idle(&mut self);
 
-    /// Nothing will be asked any more, and no fast path of this process answers any more.
+    /// Ends the host. No request follows, and no fast path of this process answers any more.
     fn end(&mut self) {}
 
-    /// How long it may go without being called.
+    /// Returns the longest time between two calls.
     fn patience(&self) -> std::time::Duration {
         std::time::Duration::from_millis(50)
     }
 }
 
-/// The way back of requests that a [`LaterHost`] took together.
+/// Sends the replies to a batch of requests that a [`LaterHost`] took.
 pub trait WayBack: Send + Sync {
-    /// Bytes that the reply to the request at `place` may have.
+    /// Returns the maximum length in bytes of the reply to the request with index `place` in its batch.
     fn reply_bytes_max(&self, place: usize) -> usize;
 
-    /// Sends replies, each to the request at its place; each request is answered at most once. Does not block: what the
-    /// system does not take at once is lost, as datagrams may be.
+    /// Sends replies, each with the index of its request. Each request is answered at most once. Does not block:
+    /// replies that the system does not accept at once are lost, as UDP datagrams may be.
     fn send(&self, replies: Vec<(usize, Vec<u8>)>);
 }
 
-/// A host that answers when it can, in whatever order.
+/// Host that answers asynchronously, in any order.
 pub trait LaterHost: Send + Sync {
-    /// Bytes that the reply to a request of `request_bytes` may have: no more, but for whom amplifying is no harm.
+    /// Returns the maximum length in bytes of the reply to a request of `request_bytes`. It exceeds `request_bytes`
+    /// only for sources to which amplification does no harm, such as trusted addresses.
     fn reply_bytes_max(&self, _from: Source, request_bytes: usize) -> usize {
         request_bytes
     }
 
-    /// Takes requests that came together. Must not block. What is never answered counts as waiting until `back` is
-    /// dropped.
+    /// Takes a batch of requests that were received together. Must not block. Requests that are never answered count as
+    /// waiting until `back` is dropped.
     fn take(&self, asked: Vec<Vec<u8>>, back: std::sync::Arc<dyn WayBack>);
 }

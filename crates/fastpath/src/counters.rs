@@ -1,4 +1,4 @@
-//! Counters that many threads add to and few read.
+//! Sharded counters: many threads add, few read.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ const SHARDS: usize = 16;
 #[derive(Debug)]
 struct Shard<const N: usize>([AtomicU64; N]);
 
-/// `N` counters in shards, so that two cores do not write one cache line.
+/// `N` counters in cache-line-aligned shards, so that threads on different cores rarely write the same cache line.
 #[derive(Debug)]
 pub struct Counters<const N: usize> {
     shards: [Shard<N>; SHARDS],
@@ -21,7 +21,7 @@ thread_local! {
     static SHARD: Cell<usize> = Cell::new(NEXT_SHARD.fetch_add(1, Ordering::Relaxed) % SHARDS);
 }
 
-/// A small number that is the calling thread's: the same one every time, and another thread's where there are enough.
+/// Returns a small number that stays the same for the calling thread. More than 16 threads share numbers.
 pub fn thread_index() -> usize {
     SHARD.get()
 }
@@ -40,7 +40,7 @@ impl<const N: usize> Counters<N> {
         self.shards[SHARD.get()].0[index].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The sums over all threads.
+    /// Returns the sums over all threads.
     pub fn read(&self) -> [u64; N] {
         std::array::from_fn(|index| {
             self.shards

@@ -1,60 +1,62 @@
-//! A question over UDP: sent again until it is answered.
+//! Request and reply over UDP for clients: sends a request again, at growing intervals, until a reply arrives or the
+//! time is over.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// First pause before a request is sent again; it doubles each time.
+/// First interval before a request is sent again; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// Room for the longest reply, and one byte more so that a longer one shows.
+/// Buffer size: the longest reply and one byte more, so that a longer datagram is noticed.
 const ROOM: usize = crate::PAYLOAD_BYTES_MAX + 1;
 
-/// Why there is no answer.
+/// Reason why there is no reply.
 #[derive(Debug)]
 pub enum ExchangeError {
-    /// Nothing came in time.
+    /// No reply arrived in time.
     Timeout {
-        /// Who was asked.
+        /// Server that was asked.
         server: SocketAddr,
-        /// How long.
+        /// Time waited.
         timeout: Duration,
     },
-    /// The server's host was overloaded all the time.
+    /// The server answered `busy` until the time was over. Holds the server's address.
     Busy(SocketAddr),
-    /// The system's word.
+    /// A system call failed.
     Io {
-        /// Who was asked.
+        /// Server that was asked.
         server: SocketAddr,
-        /// What the system said.
+        /// Error of the system call.
         source: io::Error,
     },
 }
 
-/// Why a datagram is not the answer yet.
+/// Reason why a datagram does not end the exchange.
 pub enum Again {
-    /// It is another's, or broken: wait on.
+    /// Datagram of another request, or a malformed one: keep waiting.
     Wait,
-    /// The server has no room: pause, then ask again.
+    /// Reply `busy`: pause, then send the request again.
     Busy,
 }
 
-/// A socket that only `server` is heard on.
+/// Opens a UDP socket that is connected to `server`, so that it receives datagrams from `server` only.
 ///
 /// # Errors
-/// What the system says of a socket to that address.
+/// The system's error if the socket cannot be opened or connected.
 pub fn open(server: SocketAddr) -> io::Result<UdpSocket> {
     let any: SocketAddr = match server {
         SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
         SocketAddr::V6(_) => ([0u16; 8], 0).into(),
     };
     let socket = UdpSocket::bind(any)?;
-    // Connected: the kernel hands over only what the server sent.
+    // On a connected socket the kernel delivers only datagrams from its peer.
     socket.connect(server)?;
     Ok(socket)
 }
 
-/// Sends `request` until `answer` takes a reply or the time is over. Returns also how often it was sent again.
+/// Sends `request` again and again until `answer` accepts a reply or `timeout` has passed. `answer` returns `None` for
+/// a datagram to ignore. Returns the result, and the number of retransmissions.
 ///
 /// # Errors
 /// See [`ExchangeError`].
@@ -71,7 +73,8 @@ pub fn exchange<T>(
     let mut reply = [0; ROOM];
     while Instant::now() < end {
         match socket.send(request) {
-            // The answer to an earlier request: nobody listens there. A server may be starting: go on until the end.
+            // ECONNREFUSED is the ICMP reply to an earlier request: no socket listens there. The server may still be
+            // starting, so go on until the timeout.
             Err(error) if error.kind() != ErrorKind::ConnectionRefused => return Err(io(error)),
             _ => sent += 1,
         }

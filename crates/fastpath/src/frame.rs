@@ -1,31 +1,31 @@
-//! A fast path at the line: whole frames in, whole frames out. The specification of `xdp/root.bpf.c`.
+//! Runs a fast path on whole Ethernet frames. This is the specification of `xdp/root.bpf.c`.
 
 use crate::{FastPath, Reply, Source, Verdict};
 use lineside_wire::{DropReason, endpoint::Endpoint, frame};
 
-/// What becomes of a frame.
+/// Verdict for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameVerdict {
-    /// It has become its reply and leaves where it came from.
+    /// The frame was turned into its reply, which leaves through the interface that the request came in by.
     Transmit,
-    /// It goes to the host unchanged.
+    /// The frame goes to the host unchanged.
     Pass,
-    /// It ends here.
+    /// The frame is dropped, for this reason.
     Drop(DropReason),
 }
 
-/// One fast path behind one port of one interface.
+/// Fast path that answers at one UDP port of one interface.
 pub struct Line<'a> {
     /// The interface.
     pub endpoint: &'a Endpoint,
     /// The UDP port.
     pub port: u16,
-    /// Who answers.
+    /// Fast path that answers the requests.
     pub fastpath: &'a dyn FastPath,
 }
 
 impl Line<'_> {
-    /// Answers `frame` in place, or says what becomes of it.
+    /// Answers `frame` in place, or returns its other verdict with the frame unchanged.
     pub fn answer(&self, now_ns: u64, frame: &mut [u8]) -> FrameVerdict {
         let Some(datagram) = frame::parse(frame) else {
             return FrameVerdict::Pass;
@@ -53,7 +53,7 @@ impl Line<'_> {
             port: datagram.source_port,
         };
         let payload = &frame[datagram.payload()];
-        // The host counts it.
+        // The reply would have no hop left. The host counts the drop.
         if frame::reply_ttl(payload, datagram.ttl(frame)) == 0 {
             return FrameVerdict::Pass;
         }

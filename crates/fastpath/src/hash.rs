@@ -1,12 +1,12 @@
-//! Where a key's place in a table is: a keyed hash, so that nobody can choose keys that meet.
+//! Keyed hash that chooses a key's place in a table, so that an attacker cannot choose keys that collide.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Makes a fresh key.
+/// Fills `key` with random words. The last one is made odd.
 ///
 /// # Errors
-/// What the kernel says of its random numbers.
+/// The kernel's error if it provides no random numbers.
 pub fn new_key(key: &[AtomicU64; 3]) -> io::Result<()> {
     for word in key {
         word.store(random()?, Relaxed);
@@ -15,10 +15,12 @@ pub fn new_key(key: &[AtomicU64; 3]) -> io::Result<()> {
     Ok(())
 }
 
-/// NH over the four 32-bit words of `words` (UMAC, RFC 4418), its upper half added without carry into the lower one,
-/// then one odd multiplication; the high bits choose the place. Without the step in the middle keys that count up would
-/// lie a fixed step apart, for some hash keys in a few places only. Two keys that differ in these 16 bytes meet in a
-/// table of 2^b places with probability at most 2^-32 + 2^(1-b), whoever chose them.
+/// Returns a hash of `words`, whose high bits choose the place in a table.
+///
+/// The function is NH over the four 32-bit words (UMAC, RFC 4418), its upper half folded into the lower one by XOR,
+/// then one multiplication by an odd number. Without the fold, keys that count up would lie a fixed step apart and, for
+/// some hash keys, fill only a few places. Two keys that differ in these 16 bytes collide in a table of 2^b places with
+/// probability at most 2^-32 + 2^(1-b), even if an attacker chose them.
 pub fn index_hash(words: [u64; 2], key: &[AtomicU64; 3]) -> u64 {
     let mut sum = 0u64;
     for (word, key) in words.into_iter().zip(&key[..2]) {

@@ -1,8 +1,10 @@
-//! The fast path answers only while its lease is valid, so that a dead host cannot leave old answers behind.
+//! Lease of a fast path: it answers only while the lease is valid, so that the fast path of a dead host stops serving
+//! stale data.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// CLOCK_MONOTONIC now, in ns: the clock that leases and `bpf_ktime_get_coarse_ns` count on.
+/// Returns CLOCK_MONOTONIC in ns, read with the coarse clock: the same clock as `bpf_ktime_get_coarse_ns` and all
+/// leases use.
 pub fn now_ns() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -13,7 +15,7 @@ pub fn now_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Lets the fast path answer for `length_ns` from now on.
+/// Extends the lease to `length_ns` from now.
 pub fn renew(until_ns: &AtomicU64, length_ns: u64) {
     until_ns.store(now_ns().saturating_add(length_ns), Ordering::Release);
 }
@@ -23,7 +25,7 @@ pub fn end(until_ns: &AtomicU64) {
     until_ns.store(0, Ordering::Release);
 }
 
-/// Whether the fast path may still answer at `now_ns`.
+/// Returns true if the fast path may still answer at `now_ns`.
 pub fn is_valid(until_ns: &AtomicU64, now_ns: u64) -> bool {
     now_ns < until_ns.load(Ordering::Acquire)
 }

@@ -1,4 +1,15 @@
-//! The contract of a fast path: what it is asked, what it may say, what it counts, and until when it may speak.
+//! Contract between a fast path, its host and the datapaths: requests, verdicts, replies, counters and the lease.
+//!
+//! A datapath gives every request to the [`FastPath`], which answers from a small table of its own or returns
+//! [`Verdict::Forward`]. Forwarded requests go to the host, which owns the data: a [`Host`], [`GroupHost`] or
+//! [`LaterHost`], depending on how it answers. [`Readers`] lets a writer wait for answers in flight, and [`lease`]
+//! bounds the time for which the table may be used without its host.
+//!
+//! ```text
+//! request -> FastPath::answer -+-> Verdict::Reply --------------------------------------> reply
+//!                              +-> Verdict::Forward -> Host, GroupHost or LaterHost --> reply
+//!                              +-> Verdict::Drop -------------------------------------> counted
+//! ```
 
 pub mod challenge;
 mod contract;

@@ -1,4 +1,4 @@
-//! The memory that a fast path's store lies in: anonymous, or a BPF map that the kernel reads as well.
+//! Memory of a fast-path table: anonymous, or a BPF map that the kernel reads as well.
 
 use memmap2::{MmapMut, MmapRaw};
 use std::sync::atomic::AtomicU64;
@@ -7,13 +7,14 @@ use std::{io, marker::PhantomData};
 #[cfg(target_os = "linux")]
 const HUGE_PAGE: usize = 2 << 20;
 
-/// A type that may lie in shared memory. The generator of `spec/` implements it for the layouts of each service.
+/// A type that may be stored in shared memory. The generator of `spec/` implements it for the table layouts of each
+/// service.
 ///
 /// # Safety
-/// Only atomics inside, any bit pattern valid, no padding.
+/// The type contains only atomics, every bit pattern is a valid value, and it has no padding.
 pub unsafe trait Shared: Sync {}
 
-/// A table of `T` in memory that others may read and write at the same time.
+/// Table of `T` in memory that other threads, processes and BPF programs may read and write at the same time.
 pub struct Table<T: Shared> {
     memory: MmapRaw,
     len: usize,
@@ -26,13 +27,13 @@ unsafe impl<T: Shared> Send for Table<T> {}
 unsafe impl<T: Shared> Sync for Table<T> {}
 
 impl<T: Shared> Table<T> {
-    /// A table of `len` zeroed entries in this process alone.
+    /// Returns a table of `len` zeroed entries in the memory of this process alone.
     ///
     /// # Errors
-    /// What the kernel says of the mapping.
+    /// The kernel's error if the memory cannot be mapped.
     pub fn anonymous(len: usize) -> io::Result<Self> {
         let memory = MmapMut::map_anon((len * size_of::<T>()).max(1))?;
-        // On small pages a random look-up pays for a page walk each time. A hint: its failure changes nothing.
+        // With small pages, most random look-ups cost a page walk. This is a hint: its failure changes nothing.
         #[cfg(target_os = "linux")]
         if memory.len() >= HUGE_PAGE {
             let _ = memory.advise(memmap2::Advice::HugePage);
@@ -44,7 +45,7 @@ impl<T: Shared> Table<T> {
         })
     }
 
-    /// A table of `len` entries in `memory`, such as a BPF map; `None` when it is too small.
+    /// Returns a table of `len` entries in `memory`, such as a BPF map, or `None` if `memory` is too small.
     pub fn shared(memory: MmapRaw, len: usize) -> Option<Self> {
         (len.checked_mul(size_of::<T>())? <= memory.len()).then_some(Self {
             memory,
@@ -53,14 +54,15 @@ impl<T: Shared> Table<T> {
         })
     }
 
-    /// The same memory as words. Every entry is made of atomics of at most eight bytes.
+    /// Returns the table as 64-bit words. Every entry consists of atomics of at most eight bytes.
     pub fn as_words(&self) -> &[AtomicU64] {
         let words = self.len * size_of::<T>() / size_of::<AtomicU64>();
-        // SAFETY: the mapping is page-aligned and that long; it holds atomics only (Shared), and any bytes are one.
+        // SAFETY: the mapping is page-aligned and at least that long. It holds atomics only (Shared), and any bytes are
+        // a valid word.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), words) }
     }
 
-    /// The entries.
+    /// Returns the entries.
     pub fn as_slice(&self) -> &[T] {
         // SAFETY: mappings are page-aligned and at least `len` entries long; any bytes are a valid `T` (Shared).
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.len) }

@@ -1,13 +1,13 @@
-//! Ranges of addresses, in words as a store has them.
+//! Ranges of IP addresses, in the representation that fast-path tables use.
 
 use std::net::IpAddr;
 
-/// Addresses with the same leading bits.
+/// Range of addresses with the same leading bits (CIDR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Any address of it.
+    /// Any address of the range.
     pub address: IpAddr,
-    /// Leading bits of the address that count.
+    /// Number of leading bits that all addresses of the range share.
     pub prefix_bits: u32,
 }
 
@@ -24,7 +24,7 @@ impl Range {
         },
     ];
 
-    /// Address and mask in memory order: IPv4 mapped into IPv6.
+    /// Returns address and mask, each as two words in memory order, with IPv4 mapped into IPv6.
     pub fn words(&self) -> ([u64; 2], [u64; 2]) {
         let (number, above) = match self.address {
             IpAddr::V4(v4) => (u128::from(v4.to_ipv6_mapped()), 96),
@@ -35,20 +35,20 @@ impl Range {
         (words(number & mask), words(mask))
     }
 
-    /// Whether an address is of it.
+    /// Returns true if the range contains `address`.
     pub fn contains(&self, address: IpAddr) -> bool {
         let ([high, low], [high_mask, low_mask]) = self.words();
         let [own_high, own_low] = address_words(address);
         own_high & high_mask == high && own_low & low_mask == low
     }
 
-    /// How far its prefix may reach.
+    /// Returns true if the prefix is longer than an address of its family.
     pub const fn has_fault(&self) -> bool {
         self.prefix_bits > if self.address.is_ipv4() { 32 } else { 128 }
     }
 }
 
-/// An address as [`Range::words`] has it.
+/// Returns an address in the representation of [`Range::words`].
 pub fn address_words(address: IpAddr) -> [u64; 2] {
     let whole = Range {
         address,

@@ -1,27 +1,28 @@
-//! Who is in the middle of an answer: lets a writer wait until nothing can leave that was read before.
+//! Grace periods: a writer that has changed or removed an entry waits until every answer that was read before has been
+//! sent.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The threads that answer from the fast path. A clone is another handle to the same list.
+/// Registered threads that answer from a fast path. A clone is another handle to the same list.
 #[derive(Clone, Debug, Default)]
 pub struct Readers {
     list: Arc<Mutex<Vec<Arc<AtomicU64>>>>,
-    /// Whether BPF programs read the same store.
+    /// True if BPF programs read the same table.
     kernel: bool,
 }
 
-/// One thread that answers; it leaves the list when dropped.
+/// One registered thread that answers. Dropping it removes it from the list.
 #[derive(Debug)]
 pub struct Reader {
-    /// Odd while the thread is between reading the fast path and having sent what it read.
+    /// Odd from before the thread reads the fast path until it has sent its answer.
     turn: Arc<AtomicU64>,
     readers: Readers,
 }
 
 impl Readers {
-    /// An empty list. `kernel`: XDP programs read the fast path too.
+    /// Returns an empty list. `kernel` is true if XDP programs read the fast-path table too.
     pub fn new(kernel: bool) -> Self {
         Self {
             list: Arc::default(),
@@ -29,7 +30,7 @@ impl Readers {
         }
     }
 
-    /// Puts the calling thread on the list.
+    /// Registers the calling thread.
     pub fn join(&self) -> Reader {
         let turn = Arc::new(AtomicU64::new(0));
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
@@ -40,11 +41,11 @@ impl Readers {
         }
     }
 
-    /// Returns when every answer that was begun before this call has left.
+    /// Waits until every answer that was begun before this call has been sent.
     ///
-    /// Threads are waited for one by one. XDP programs run under RCU, which membarrier's global command waits for
-    /// (membarrier(2): it is synchronize_rcu); where the kernel refuses that (nohz_full), their answers are not waited
-    /// for: an XDP answer takes under a microsecond, far less than the caller's next system call.
+    /// Threads are waited for one by one. XDP programs run under RCU, and membarrier's global command waits for them
+    /// because it is synchronize_rcu (membarrier(2)). If the kernel refuses that command (nohz_full), XDP answers are
+    /// not waited for: one takes under a microsecond, far less than the caller's next system call.
     pub fn wait(&self) {
         fence(Ordering::SeqCst);
         let list = self.list.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -56,22 +57,24 @@ impl Readers {
         }
         if self.kernel {
             const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
-            // SAFETY: takes no memory of ours.
+            // SAFETY: the call takes no memory of this process.
             unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
         }
     }
 }
 
 impl Reader {
-    /// Before the fast path is read; for a host, before it lets go of the lock under which it found its answer. Again
-    /// is the same as once.
+    /// Marks the start of an answer. A fast path calls it before it reads the table; a host calls it before it releases
+    /// the lock under which it found its answer. Repeated calls have no further effect.
     pub fn enter(&self) {
         self.turn.fetch_or(1, Ordering::SeqCst);
-        // Ordered before every read of the fast path, against the writer's change and its look at this word.
+        // Orders the mark before every read of the table, so that a writer either sees the mark or its change is seen
+        // here.
         fence(Ordering::SeqCst);
     }
 
-    /// After everything that was read has left; without [`Reader::enter`] nothing happens.
+    /// Marks the end of an answer, once everything that was read has been sent. Has no effect without
+    /// [`Reader::enter`].
     pub fn leave(&self) {
         let turn = self.turn.load(Ordering::Relaxed);
         self.turn.store(turn + (turn & 1), Ordering::Release);
@@ -82,7 +85,7 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let mut list = self.readers.list.lock().unwrap_or_else(PoisonError::into_inner);
         list.retain(|turn| !Arc::ptr_eq(turn, &self.turn));
-        // A thread that ends in the middle of an answer must not be waited for.
+        // A thread that ends during an answer must not be waited for.
         self.turn.store(0, Ordering::Release);
     }
 }
@@ -114,7 +117,7 @@ mod tests {
             }
             assert!(!waited.load(Ordering::SeqCst));
             answered.store(true, Ordering::SeqCst);
-            // One that begins to wait only now, on a busy machine, waits for the answer that it finds.
+            // If the writer begins to wait only now, on a busy machine, it waits for the answer in progress.
             let is_done = (0..30).any(|_| {
                 reader.leave();
                 reader.enter();
@@ -125,7 +128,10 @@ mod tests {
                 waited.load(Ordering::SeqCst)
             });
             reader.leave();
-            assert!(is_done, "it waits for other answers, too");
+            assert!(
+                is_done,
+                "the writer also waited for answers that began after its call"
+            );
         });
         reader.enter();
         drop((reader, idle));

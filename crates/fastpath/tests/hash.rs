@@ -1,4 +1,4 @@
-//! Keys that count up, as account ids do, fill a table nearly as by chance, whatever the hash key is.
+//! Keys that count up, as account ids do, fill a table almost as evenly as random keys, for every hash key.
 
 use lineside_fastpath::hash::index_hash;
 use lineside_testkit::Random;
@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicU64;
 const BITS: u32 = 14;
 const HASH_KEYS: u64 = 400;
 
-/// How many places are empty and how much is in the fullest, by the bits of the hash from `shift` on.
+/// Fills a table of 2^[`BITS`] places. A key's place is the bits of its hash from `shift` on. Returns the number of
+/// empty places, and the number of keys in the fullest one.
 fn spread(hash_key: &[AtomicU64; 3], shift: u32, key_of: impl Fn(u64) -> [u64; 2]) -> (usize, u32) {
     let mut places = vec![0u32; 1 << BITS];
     for number in 0..1 << BITS {
@@ -20,7 +21,8 @@ fn spread(hash_key: &[AtomicU64; 3], shift: u32, key_of: impl Fn(u64) -> [u64; 2
 
 #[test]
 fn keys_that_count_up_fill_a_table_nearly_as_by_chance() {
-    // By chance as many keys as places leave 1/e of them empty, and hardly ever put 12 in one place.
+    // If as many random keys as places are inserted, 1/e of the places stay empty, and a place hardly ever gets 12
+    // keys.
     let due = (f64::from(1 << BITS) / std::f64::consts::E) as usize;
     let mut random = Random(0);
     for number in 0..HASH_KEYS {
@@ -37,8 +39,11 @@ fn keys_that_count_up_fill_a_table_nearly_as_by_chance() {
                     let case = format!(
                         "hash key {number}, bits from {shift}, step {step}, word {word} from bit {up}"
                     );
-                    assert!(empty.abs_diff(due) < 1000, "{case}: {empty} empty, {due} due");
-                    assert!(fullest <= 13, "{case}: {fullest} in one place");
+                    assert!(
+                        empty.abs_diff(due) < 1000,
+                        "{case}: {empty} empty, {due} expected"
+                    );
+                    assert!(fullest <= 13, "{case}: {fullest} keys in one place");
                 }
             }
         }

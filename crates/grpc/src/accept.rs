@@ -1,4 +1,4 @@
-//! Connections, taken one after the other within limits, with TLS or without.
+//! Accepts connections within the limits of a gate, with or without TLS.
 
 use crate::gate::{Admitted, Connection, Gate};
 use crate::tls::ServerTls;
@@ -17,12 +17,13 @@ use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
-/// Connections that wait to be served.
+/// Maximum number of accepted connections that wait to be served.
 const WAITING: usize = 16;
-/// HTTP/2's preface and the head of the frame behind it. Who has sent both is asked by pings from then on.
+/// Size of the HTTP/2 preface and of the header of the frame after it. HTTP/2 pings check a connection that has sent
+/// both.
 const OPENING_BYTES: usize = 24 + 9;
 
-/// A task that accepts; it ends when this is dropped.
+/// Task that accepts connections. Dropping this ends it.
 #[derive(Debug)]
 pub struct Accepting(JoinHandle<()>);
 
@@ -32,11 +33,11 @@ impl Drop for Accepting {
     }
 }
 
-/// HTTP/2's frame that ends a connection in order: GOAWAY of 8 bytes, on stream 0, NO_ERROR. Its last stream is the
-/// highest number, because a stream that was under way may have been answered.
+/// HTTP/2 frame that ends a connection properly: GOAWAY of 8 bytes, on stream 0, NO_ERROR. The last stream id is the
+/// maximum, because a stream in progress may have been answered.
 const GOAWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// Accepts connections that the gate lets in; all others are closed at once.
+/// Accepts the connections that the gate admits, and closes all others at once.
 pub fn accept(
     listener: TcpListener,
     tls: Option<ServerTls>,
@@ -56,7 +57,7 @@ async fn run(listener: TcpListener, tls: Option<ServerTls>, gate: Arc<Gate>, acc
         let (stream, address) = match listener.accept().await {
             Ok(connection) => connection,
             Err(error) => {
-                // Out of descriptors, for one: it passes, and is not to be asked for in a loop.
+                // The error may be temporary, such as a lack of file descriptors: wait, so that the loop does not spin.
                 tracing::warn!("a connection cannot be accepted: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -99,19 +100,20 @@ enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// A connection.
+/// An accepted connection.
 pub struct Io {
     stream: Stream,
     address: SocketAddr,
-    /// Bytes that it has to say, and by when; later, HTTP/2's pings find out whether anybody is there.
+    /// Number of bytes that the client must send, and the time limit. `None` once they have arrived: HTTP/2 pings then
+    /// detect a client that is gone.
     opening: Option<(usize, Pin<Box<tokio::time::Sleep>>)>,
     admitted: Admitted,
-    /// It is closed for another connection.
+    /// True if the connection is being closed for another one.
     is_closing: bool,
 }
 
 impl Io {
-    /// Returns true from the moment when it is to be closed for another connection.
+    /// Returns true from the moment at which the connection is to be closed for another one.
     fn poll_closing(&mut self, context: &mut Context<'_>) -> bool {
         if !self.is_closing {
             self.is_closing = Pin::new(&mut self.admitted.close).poll(context).is_ready();
@@ -127,12 +129,12 @@ impl Io {
     }
 }
 
-/// The other end of a connection.
+/// The peer of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
-    /// Where it is.
+    /// Address and port of the peer.
     pub address: Option<SocketAddr>,
-    /// SHA-256 of its TLS certificate.
+    /// SHA-256 of the peer's TLS certificate.
     pub certificate_hash: Option<[u8; 32]>,
     pub(crate) connection: Option<Arc<Connection>>,
 }
@@ -165,7 +167,7 @@ impl AsyncRead for Io {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.poll_closing(context) {
-            // The end of the stream: HTTP/2 ends the connection, and shuts it down below.
+            // Reports the end of the stream: HTTP/2 then ends the connection and calls poll_shutdown.
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();
@@ -195,7 +197,7 @@ impl AsyncWrite for Io {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         if self.poll_closing(context) {
-            // Its client may not read: nothing waits for that.
+            // The client may not be reading, and the server must not wait for it.
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         self.poll_write_stream(context, bytes)
@@ -210,7 +212,8 @@ impl AsyncWrite for Io {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.is_closing {
-            // HTTP/2 has written whole frames before it shuts down. A client that does not read is not waited for.
+            // HTTP/2 has written only whole frames before it shuts down. The server does not wait for a client that
+            // does not read.
             let _ = self.poll_write_stream(context, &GOAWAY);
         }
         let shut_down = match &mut self.stream {

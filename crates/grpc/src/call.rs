@@ -1,4 +1,4 @@
-//! One call under way: its request as it arrives, and its answer until it has been sent.
+//! One call in progress: accounts for its request while it arrives, and for its answer until it has been sent.
 
 use crate::gate::{Connection, Gate};
 use bytes::Bytes;
@@ -13,9 +13,9 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http;
 
-/// Bytes that gRPC puts before a message.
+/// Size of the prefix that gRPC puts before a message.
 const PREFIX_BYTES: usize = 5;
-/// Time after which is looked again for room.
+/// Interval after which room is checked for again.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Messages that a call's client sends.
@@ -23,17 +23,18 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 pub enum Incoming {
     /// One message of at most this number of bytes, which must arrive within [`crate::Limits::message_wait`].
     One(usize),
-    /// Any number of messages, of which at most this number of bytes is kept at a time.
+    /// Any number of messages, of which at most this number of bytes is buffered at a time.
     Stream(usize),
 }
 
-/// A call that is counted until it is dropped or, where it was answered, the last byte of its answer has been sent.
+/// A call that counts against the limits until it is dropped or, once it was answered, until the last byte of its
+/// answer has been sent.
 pub struct Call {
     counted: Arc<Counted>,
     in_use: InUse,
 }
 
-/// Keeps a connection from being idle.
+/// Guard that keeps a connection from counting as idle.
 struct InUse(Arc<Connection>);
 
 impl InUse {
@@ -49,13 +50,13 @@ impl Drop for InUse {
     }
 }
 
-/// A call in the counts of its gate.
+/// A call that is counted by its gate.
 pub(crate) struct Counted {
     gate: Arc<Gate>,
     connection: Arc<Connection>,
-    /// Its answers are counted by [`Answers`].
+    /// True if the answers are counted by [`Answers`].
     is_stream: bool,
-    /// Bytes that are taken for its request.
+    /// Bytes taken from the gate for the request.
     request_bytes: AtomicUsize,
 }
 
@@ -85,12 +86,12 @@ impl Call {
         Arc::clone(&self.counted)
     }
 
-    /// Returns the count of answers that wait to be sent, for a call of [`Incoming::Stream`].
+    /// Returns the counter of answers that wait to be sent, for a call of [`Incoming::Stream`].
     pub fn answers(&self) -> Answers {
         Answers(Arc::clone(&self.counted))
     }
 
-    /// Returns the answer, with its bytes counted until they have been sent.
+    /// Returns the answer with its bytes counted until they have been sent.
     pub fn answer(self, response: http::Response<Body>) -> http::Response<Body> {
         response.map(|body| {
             Body::new(AnswerBody {
@@ -105,7 +106,8 @@ impl Call {
 }
 
 impl Counted {
-    /// Takes bytes for a part of an answer, at first those that its request had. `None`: there are no more.
+    /// Takes bytes for a part of the answer, first from those that its request had taken. Returns `None` if no more are
+    /// available.
     fn take_for_answer(self: &Arc<Self>, bytes: Bytes) -> Option<Bytes> {
         let kept = |had: usize| Some(had.saturating_sub(bytes.len()));
         let had = self
@@ -113,7 +115,7 @@ impl Counted {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, kept);
         let had = had.unwrap_or_default().min(bytes.len());
         if self.is_stream {
-            // It had room before, and makes that free now.
+            // The answer had room in [`Answers`] before, and releases that now.
             self.gate.take_bytes_beyond(&self.connection, bytes.len() - had);
         } else if !self.gate.take_bytes(&self.connection, bytes.len() - had) {
             self.request_bytes.fetch_add(had, Ordering::AcqRel);
@@ -126,12 +128,12 @@ impl Counted {
     }
 }
 
-/// Answers of one call that wait to be sent.
+/// Counter of one call's answers that wait to be sent.
 pub struct Answers(Arc<Counted>);
 
 impl Answers {
-    /// Counts an answer until its last clone is dropped. `None`: there is no room for it now. An answer that is larger
-    /// than a source's share has room where the source has no other.
+    /// Counts an answer until its last clone is dropped. Returns `None` if there is no room for it now. An answer that
+    /// is larger than one source's share is accepted if the source uses nothing else.
     pub fn keep(&self, bytes: &Bytes) -> Option<Bytes> {
         let Counted { gate, connection, .. } = &*self.0;
         let is_kept = gate.take_bytes_alone(connection, bytes.len());
@@ -146,12 +148,12 @@ impl Answers {
     /// Waits until there may be room again.
     pub async fn freed(&self) {
         let freed = self.0.gate.freed.notified();
-        // A client that does not read is found out by time alone.
+        // A client that does not read is only detected by time.
         let _ = tokio::time::timeout(LOOK_AGAIN, freed).await;
     }
 }
 
-/// A part of an answer that has not been sent yet.
+/// Part of an answer that has not been sent yet.
 struct Sending {
     bytes: Bytes,
     counted: Arc<Counted>,
@@ -171,14 +173,14 @@ impl Drop for Sending {
     }
 }
 
-/// The body of a request: its bytes are taken from the gate as they arrive.
+/// Body of a request, whose bytes are taken from the gate as they arrive.
 pub(crate) struct RequestBody {
     inner: Body,
     counted: Arc<Counted>,
     message: Incoming,
     arrived_bytes: usize,
     until: Instant,
-    /// Made when the message is waited for.
+    /// Timer, created when the message is first waited for.
     wait: Option<Pin<Box<Sleep>>>,
 }
 
@@ -215,7 +217,7 @@ impl RequestBody {
         } = &*self.counted;
         if !gate.take_bytes(connection, more) {
             return Err(Status::resource_exhausted(
-                "messages of calls under way take all the memory that they may",
+                "the server's memory limit for messages of calls is reached; try again later",
             ));
         }
         request_bytes.fetch_add(more, Ordering::AcqRel);
@@ -261,12 +263,12 @@ impl HttpBody for RequestBody {
     }
 }
 
-/// The body of an answer: its bytes are taken from the gate until they have been sent.
+/// Body of an answer, whose bytes are taken from the gate until they have been sent.
 struct AnswerBody {
     inner: Body,
     counted: Arc<Counted>,
     in_use: InUse,
-    /// A part was handed over, and the next has not been asked for.
+    /// True if a part was handed over and the next one was not requested yet.
     is_unread: bool,
     is_cut: bool,
 }
@@ -285,7 +287,8 @@ impl AnswerBody {
     fn cut(&mut self) -> Frame<Bytes> {
         self.is_cut = true;
         let mut trailers = http::HeaderMap::new();
-        let status = Status::resource_exhausted("answers under way take all the memory that they may");
+        let status =
+            Status::resource_exhausted("the server's memory limit for answers is reached; try again later");
         // The text and the code are plain ASCII, so that they fit a header.
         let _ = status.add_header(&mut trailers);
         Frame::trailers(trailers)

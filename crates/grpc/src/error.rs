@@ -1,26 +1,26 @@
-//! What is wrong with files.
+//! Errors of setting up TLS.
 
 use lineside_util::key_file::{KeyFileError, read_owner_only};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why TLS cannot be set up.
+/// Reason why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
     /// A file cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("cannot read {}: {source}", path.display())]
     Io {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
-    /// A key cannot be read, or others than its owner may use it.
+    /// A key cannot be read, or users other than its owner may use it.
     #[error(transparent)]
     Key(#[from] KeyFileError),
-    /// TLS does not take the files.
-    #[error("TLS: {0}")]
+    /// The certificates or keys are not valid for TLS.
+    #[error("TLS cannot be set up: {0}")]
     Tls(String),
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, SetupError> {
     })
 }
 
-/// Returns the text of a key, which only its owner may use.
+/// Returns the text of a key file, which only its owner may be able to use.
 pub(crate) fn read_key(path: &Path) -> Result<Vec<u8>, SetupError> {
     Ok(read_owner_only(path)?.into_bytes())
 }

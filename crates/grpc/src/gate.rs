@@ -1,8 +1,8 @@
 //! Limits of a server over all its connections: connections, calls, and the bytes of their messages.
 //!
-//! A source is an IPv4 address or an IPv6 network of 64 bits. One source that is not trusted gets a share of each
-//! resource, and all such sources together leave a part to those that are trusted. Where a connection has no room, one
-//! that has been idle for [`Limits::idle`] is closed for it. HTTP/2's pings do not count as use.
+//! A source is an IPv4 address or an IPv6 /64 network. Each source that is not trusted may use a share of each
+//! resource, and all such sources together leave a part to trusted sources. If there is no room for a connection, one
+//! that has been idle for [`Limits::idle`] is closed for it. HTTP/2 pings do not count as use.
 
 use crate::call::{Call, Incoming, RequestBody};
 use crate::pool::Pool;
@@ -17,16 +17,17 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http;
 
-/// Untrusted sources that it takes to use up all connections or all calls: one of them has this part of each at most.
+/// Number of untrusted sources that can together use all connections or calls for strangers: each may use 1/8 of the
+/// limit.
 const SOURCES: usize = 8;
-/// Untrusted sources that it takes to use up all bytes of messages.
+/// Number of untrusted sources that can together use all bytes of messages: each may use 1/4 of the limit.
 const BYTE_SOURCES: usize = 4;
-/// Bytes of an HTTP/2 frame. The message of a new call is refused where fewer bytes are free.
+/// Size of an HTTP/2 frame. New clients count as refused if fewer bytes of messages are free.
 const FRAME_BYTES: usize = 16 << 10;
-/// Shortest time between two lines of the log about refused connections, in milliseconds.
+/// Minimum interval between two log lines about refused connections, in milliseconds.
 const SAY_EVERY_MS: u64 = 10_000;
 
-/// True for an address that is trusted.
+/// Function that returns true for a trusted address.
 pub type Trusted = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
 /// Limits of a server.
@@ -34,20 +35,20 @@ pub type Trusted = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 pub struct Limits {
     /// Maximum number of connections at a time.
     pub connections: usize,
-    /// Maximum number of calls at a time over all connections; more are answered RESOURCE_EXHAUSTED.
+    /// Maximum number of calls at a time over all connections. Further calls are answered RESOURCE_EXHAUSTED.
     pub calls: usize,
-    /// Maximum number of calls at a time of one connection; more wait.
+    /// Maximum number of calls at a time on one connection. Further calls wait.
     pub streams: u32,
-    /// Maximum number of bytes of messages of calls under way over all connections: requests as they arrive, and
-    /// answers until they have been sent. Beyond it calls are answered RESOURCE_EXHAUSTED.
+    /// Maximum number of bytes of messages of calls in progress over all connections: requests as they arrive, and
+    /// answers until they have been sent. Calls that exceed it are answered RESOURCE_EXHAUSTED.
     pub memory_bytes: usize,
     /// Time after which a connection without a call may be closed for another one.
     pub idle: Duration,
-    /// Time that a TLS handshake may take, and then the client's first bytes.
+    /// Maximum time for a TLS handshake, and again for the client's first bytes.
     pub handshake: Duration,
-    /// Time that a call's message may take to arrive.
+    /// Maximum time for a call's message to arrive.
     pub message_wait: Duration,
-    /// Sources that no share binds.
+    /// Sources that are not limited to a share.
     pub trusted: Trusted,
 }
 
@@ -66,7 +67,7 @@ impl Default for Limits {
     }
 }
 
-/// Resources that one source has taken.
+/// Amounts that one source uses.
 #[derive(Debug, Default)]
 pub(crate) struct Source {
     is_trusted: bool,
@@ -79,11 +80,11 @@ pub(crate) struct Source {
 #[derive(Debug)]
 pub(crate) struct Connection {
     source: Arc<Source>,
-    /// Calls under way.
+    /// Number of calls in progress.
     pub calls: AtomicUsize,
-    /// Calls among them whose client does not take what was sent.
+    /// Number of those calls whose client does not read its answer.
     pub unread: AtomicUsize,
-    /// Time of the last use, in milliseconds since the gate was made.
+    /// Time of the last use, in milliseconds since the gate was created.
     used_ms: AtomicU64,
     close: Mutex<Option<oneshot::Sender<()>>>,
 }
@@ -95,14 +96,14 @@ struct Open {
     sources: HashMap<IpAddr, Weak<Source>>,
 }
 
-/// The limits of one server, and what its clients have taken of them.
+/// The limits of one server, and the amounts that its clients use.
 pub struct Gate {
     limits: Limits,
     connections: Pool,
     calls: Pool,
     bytes: Pool,
     open: Mutex<Open>,
-    /// Notified when bytes were given back.
+    /// Notified when bytes were released.
     pub(crate) freed: Notify,
     started: Instant,
     refused: AtomicU64,
@@ -122,12 +123,12 @@ pub struct Standing {
     pub refused: u64,
 }
 
-/// A connection that was let in. Dropping it makes room.
+/// An admitted connection. Dropping it releases its place.
 pub(crate) struct Admitted {
     gate: Arc<Gate>,
     id: u64,
     pub connection: Arc<Connection>,
-    /// Ready when the connection is to be closed for another one.
+    /// Becomes ready when the connection is to be closed for another one.
     pub close: oneshot::Receiver<()>,
 }
 
@@ -138,7 +139,7 @@ impl Drop for Admitted {
 }
 
 impl Gate {
-    /// Returns a gate that nothing has passed.
+    /// Returns a gate without connections.
     pub fn new(limits: Limits) -> Arc<Self> {
         Arc::new(Self {
             connections: Pool::new(limits.connections, SOURCES),
@@ -166,7 +167,7 @@ impl Gate {
         self.started.elapsed().as_millis() as u64
     }
 
-    /// Lets a connection in; `None`: there is no room, and no idle connection to close for it.
+    /// Admits a connection. Returns `None` if there is no room and no idle connection to close for it.
     pub(crate) fn connect(self: &Arc<Self>, address: IpAddr) -> Option<Admitted> {
         let mut open = self.open();
         let source = self.source(&mut open, address);
@@ -212,8 +213,9 @@ impl Gate {
         source
     }
 
-    /// Returns the connection to close for another one of `source`: of the source that has reached its share, else of
-    /// the stranger with the most connections, else, for a trusted source, any. Of these the longest idle.
+    /// Returns the idle connection to close for another one of `source`. If the source has reached its share, it is one
+    /// of its own. Otherwise it is one of the untrusted source with the most connections, or, for a trusted source, of
+    /// any source. Among these, the longest idle one is chosen.
     fn idle_connection(&self, open: &Open, source: &Arc<Source>) -> Option<u64> {
         let own_only = !source.is_trusted && self.connections.source_is_full(&source.connections);
         let may_close = |connection: &Connection| match (own_only, source.is_trusted) {
@@ -262,7 +264,7 @@ impl Gate {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        // A connection that is gone does not have to be closed.
+        // The connection may be gone already; then nothing has to be closed.
         close.map(|close| close.send(()));
     }
 
@@ -275,10 +277,10 @@ impl Gate {
         }
     }
 
-    /// Counts a call before its message is read, and bounds the message.
+    /// Counts a call before its message is read, and limits the message.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED: too many calls are under way.
+    /// RESOURCE_EXHAUSTED if too many calls are in progress.
     pub fn call(
         self: &Arc<Self>,
         request: http::Request<Body>,
@@ -286,10 +288,13 @@ impl Gate {
     ) -> Result<(http::Request<Body>, Call), Status> {
         let peer = request.extensions().get::<crate::Peer>();
         let connection = peer.and_then(|peer| peer.connection.clone());
-        let connection = connection.ok_or_else(|| Status::internal("the call came by no connection"))?;
+        let connection =
+            connection.ok_or_else(|| Status::internal("the call has no connection information"))?;
         let source = &connection.source;
         if !self.calls.take(&source.calls, source.is_trusted, 1) {
-            return Err(Status::resource_exhausted("too many calls at a time"));
+            return Err(Status::resource_exhausted(
+                "too many calls are in progress; try again later",
+            ));
         }
         let call = Call::new(Arc::clone(self), connection, message);
         let counted = call.counted();
@@ -305,7 +310,7 @@ impl Gate {
         self.used(connection);
     }
 
-    /// Notes that a connection is in use now.
+    /// Records that a connection is in use now.
     pub(crate) fn used(&self, connection: &Connection) {
         connection.used_ms.store(self.now_ms(), Ordering::Release);
     }
@@ -324,7 +329,7 @@ impl Gate {
         self.bytes.take_beyond(&source.bytes, source.is_trusted, bytes);
     }
 
-    /// Takes bytes that may be more than a source's share, where it has taken none.
+    /// Takes bytes that may exceed a source's share, if the source uses none.
     pub(crate) fn take_bytes_alone(&self, connection: &Connection, bytes: usize) -> bool {
         let source = &connection.source;
         let taken = self.bytes.take_alone(&source.bytes, source.is_trusted, bytes);
@@ -340,7 +345,7 @@ impl Gate {
         self.freed.notify_waiters();
     }
 
-    /// Closes a connection whose client has not taken its answers for [`Limits::idle`], if there is one.
+    /// Closes one connection whose client has not read its answers for [`Limits::idle`], if there is one.
     fn close_unread(&self) {
         let mut open = self.open();
         let is_unread = |connection: &Connection| connection.unread.load(Ordering::Acquire) > 0;
@@ -353,7 +358,7 @@ impl Gate {
         }
     }
 
-    /// Returns the number of bytes of messages of calls under way.
+    /// Returns the number of bytes of messages of calls in progress.
     pub fn bytes_under_way(&self) -> usize {
         self.bytes.used().0
     }
@@ -367,7 +372,7 @@ impl Gate {
         let pools = [
             ("connections", &self.connections, 1, can_close),
             ("calls at a time", &self.calls, 1, false),
-            ("bytes of calls under way", &self.bytes, FRAME_BYTES, false),
+            ("bytes of calls in progress", &self.bytes, FRAME_BYTES, false),
         ];
         let mut standing = Standing {
             connections: open.connections.len(),

@@ -24,7 +24,7 @@ fn one_source_leaves_room_for_others_and_strangers_for_the_trusted() {
         let from = IpAddr::from([10, 0, 0, host]);
         open.extend(std::iter::from_fn(|| gate.connect(from)));
     }
-    // Ten for each of the first seven; an eighth of all is kept for trusted sources.
+    // Ten for each of the first seven sources; an eighth of all places is reserved for trusted sources.
     assert_eq!(open.len(), 70);
     let full = gate.standing();
     assert_eq!(
@@ -49,7 +49,7 @@ fn a_network_of_64_bits_is_one_source() {
     let _second = gate.connect(address("2001:db8::ffff:2")).unwrap();
     assert!(gate.connect(address("2001:db8:0:0:a::3")).is_none());
     assert!(gate.connect(address("2001:db8:0:1::1")).is_some());
-    // An IPv4 address in IPv6 is the IPv4 address.
+    // An IPv4 address that is mapped into IPv6 counts as the IPv4 address.
     let _mapped = gate.connect(address("::ffff:10.0.0.1")).unwrap();
     let _plain = gate.connect(address("10.0.0.1")).unwrap();
     assert!(gate.connect(address("10.0.0.1")).is_none());
@@ -65,12 +65,15 @@ fn an_idle_connection_is_closed_for_another() {
     own[0].connection.calls.store(1, Ordering::Release);
     let third = gate.connect(address("10.0.0.1")).unwrap();
     assert!(!is_closed(&mut own[0]) && is_closed(&mut own[1]));
-    // A connection that was closed gives nothing back when it ends.
+    // A connection that was closed for another one releases nothing when it ends.
     own.pop();
     assert_eq!(gate.standing().connections, 2);
     third.connection.calls.store(1, Ordering::Release);
-    assert!(gate.connect(address("10.0.0.1")).is_none(), "both have a call");
-    // A client that does not take its answer does not keep its connection.
+    assert!(
+        gate.connect(address("10.0.0.1")).is_none(),
+        "both connections have a call"
+    );
+    // A client that does not read its answer does not keep its connection.
     third.connection.unread.store(1, Ordering::Release);
     assert!(gate.connect(address("10.0.0.1")).is_some());
 }
@@ -88,7 +91,10 @@ fn strangers_do_not_close_connections_of_the_trusted() {
     let mut stranger = gate.connect(address("10.0.0.1")).unwrap();
     let _more = gate.connect(address("127.0.0.1")).unwrap();
     assert!(is_closed(&mut stranger) && !trusted.iter_mut().any(is_closed));
-    assert!(!gate.standing().problems.is_empty(), "only trusted ones are left");
+    assert!(
+        !gate.standing().problems.is_empty(),
+        "only trusted connections are left"
+    );
 }
 
 #[test]
@@ -97,7 +103,7 @@ fn the_longest_idle_of_the_source_with_the_most_goes_first() {
     let mut open: Vec<_> = (1..=14)
         .map(|number| gate.connect(IpAddr::from([10, 0, 0, 1 + number / 2])).unwrap())
         .collect();
-    // The first address has one connection, the others two, the last one again one.
+    // The first and the last address have one connection each, the others two.
     for (used_ms, admitted) in (0..).zip(&open) {
         admitted.connection.used_ms.store(used_ms, Ordering::Release);
     }

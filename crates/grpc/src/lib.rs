@@ -1,7 +1,7 @@
-//! What gRPC servers and clients of all services share: TLS from files in PEM, accepting connections within limits,
-//! counting calls and their bytes, and a server in a task of its own.
+//! Common parts of the gRPC servers and clients of all services: TLS from PEM files, accepting connections within
+//! limits, accounting for calls and their bytes, and running a server in a task of its own.
 //!
-//! A [`Gate`] has the limits of one server: [`accept`] asks it for each connection, and the server for each call.
+//! A [`Gate`] holds the limits of one server: [`accept`] asks it for each connection, and the server for each call.
 
 pub mod accept;
 mod call;
@@ -18,7 +18,7 @@ pub use gate::{Gate, Limits, Standing, Trusted};
 pub use running::Running;
 pub use tls::{ClientTls, ServerTls};
 
-/// An error with its causes.
+/// Returns an error and all its causes as one text.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

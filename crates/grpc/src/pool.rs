@@ -1,11 +1,12 @@
-//! One resource that all clients share, such as calls: a limit for all, for strangers together, and for one source.
+//! Accounting of one resource that all clients share, such as calls, with limits for all clients, for all untrusted
+//! clients together, and for one source.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Divisor of a resource: one part of this many is for trusted sources only.
+/// Divisor of a resource: 1/8 of it is reserved for trusted sources.
 const RESERVED_FOR_TRUSTED: usize = 8;
 
-/// Amounts of one resource that are taken, and their limits.
+/// Amounts of one resource that are in use, and their limits. A "stranger" is a source that is not trusted.
 #[derive(Debug)]
 pub(crate) struct Pool {
     limit: usize,
@@ -16,7 +17,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Returns a pool of `limit`. One stranger may take one in `sources` of it.
+    /// Returns a pool of `limit` units, of which one stranger may use 1/`sources`.
     pub fn new(limit: usize, sources: usize) -> Self {
         Self {
             limit,
@@ -27,8 +28,8 @@ impl Pool {
         }
     }
 
-    /// Takes an amount for a source that has taken `of_source` so far. Returns false, and takes nothing, where a limit
-    /// would be passed.
+    /// Takes an amount for a source that uses `of_source` so far. Returns false and takes nothing if a limit would be
+    /// exceeded.
     pub fn take(&self, of_source: &AtomicUsize, is_trusted: bool, amount: usize) -> bool {
         if !add(&self.used, amount, self.limit) {
             return false;
@@ -50,8 +51,8 @@ impl Pool {
         true
     }
 
-    /// Takes an amount as [`Pool::take`] does, or where the source has taken nothing and the whole has room, or where
-    /// nothing at all is taken: so one large amount passes after the other.
+    /// Like [`Pool::take`], but also succeeds if the source uses nothing and the whole pool has room, or if nothing at
+    /// all is in use. Amounts larger than a limit are so admitted one at a time.
     pub fn take_alone(&self, of_source: &AtomicUsize, is_trusted: bool, amount: usize) -> bool {
         if self.take(of_source, is_trusted, amount) {
             return true;
@@ -66,7 +67,7 @@ impl Pool {
         false
     }
 
-    /// Takes an amount, even beyond the limits.
+    /// Takes an amount even if limits are exceeded.
     pub fn take_beyond(&self, of_source: &AtomicUsize, is_trusted: bool, amount: usize) {
         self.used.fetch_add(amount, Ordering::AcqRel);
         of_source.fetch_add(amount, Ordering::AcqRel);
@@ -75,7 +76,7 @@ impl Pool {
         }
     }
 
-    /// Gives back an amount that the source had taken.
+    /// Returns an amount that the source had taken.
     pub fn give_back(&self, of_source: &AtomicUsize, is_trusted: bool, amount: usize) {
         self.used.fetch_sub(amount, Ordering::AcqRel);
         of_source.fetch_sub(amount, Ordering::AcqRel);
@@ -84,24 +85,24 @@ impl Pool {
         }
     }
 
-    /// True if a stranger with this amount has reached the limit of one source.
+    /// True if a stranger that uses this amount has reached the limit of one source.
     pub fn source_is_full(&self, of_source: &AtomicUsize) -> bool {
         of_source.load(Ordering::Acquire) >= self.of_source_max
     }
 
-    /// True if a stranger who has taken nothing cannot take this amount.
+    /// True if a stranger that uses nothing cannot take `amount`.
     pub fn is_full_for_strangers(&self, amount: usize) -> bool {
         let strangers = self.used_by_strangers.load(Ordering::Acquire);
         strangers + amount > self.strangers_max || self.used.load(Ordering::Acquire) + amount > self.limit
     }
 
-    /// True if at least four fifths are taken of the whole, or of the part that strangers may take.
+    /// True if at least four fifths of the whole, or of the part for strangers, are in use.
     pub fn is_nearly_full(&self) -> bool {
         let is_near = |used: &AtomicUsize, limit: usize| used.load(Ordering::Acquire) >= limit - limit / 5;
         is_near(&self.used, self.limit) || is_near(&self.used_by_strangers, self.strangers_max)
     }
 
-    /// Returns the amount that is taken, and the limit.
+    /// Returns the amount in use, and the limit.
     pub fn used(&self) -> (usize, usize) {
         (self.used.load(Ordering::Acquire), self.limit)
     }
@@ -126,13 +127,13 @@ mod tests {
             assert!(!pool.take(source, false, 1) && pool.source_is_full(source));
         }
         assert!(!pool.is_full_for_strangers(10) && pool.is_full_for_strangers(11));
-        assert!(pool.take(&d, false, 10), "70 of 80 are for strangers");
+        assert!(pool.take(&d, false, 10), "strangers may use 70 of 80");
         assert!(!pool.take(&d, false, 1) && pool.is_nearly_full());
         assert!(pool.take(&e, true, 10) && !pool.take(&e, true, 1));
         assert_eq!(pool.used(), (80, 80));
         pool.give_back(&a, false, 20);
         assert_eq!(pool.used(), (60, 80));
-        assert!(pool.take(&e, true, 20), "no share binds the trusted");
+        assert!(pool.take(&e, true, 20), "trusted sources have no share limit");
         assert!(pool.is_full_for_strangers(1));
         assert!(!pool.take(&e, true, usize::MAX), "sums do not wrap");
     }
@@ -142,11 +143,11 @@ mod tests {
         let pool = Pool::new(80, 4);
         let [a, b, c] = [(); 3].map(|()| AtomicUsize::new(0));
         assert!(pool.take_alone(&a, false, 50), "more than its share");
-        assert!(!pool.take_alone(&a, false, 1), "but nothing else with it");
+        assert!(!pool.take_alone(&a, false, 1), "nothing else fits with it");
         assert!(pool.take_alone(&b, false, 30) && !pool.take_alone(&c, false, 1));
         pool.give_back(&a, false, 50);
         pool.give_back(&b, false, 30);
-        assert!(pool.take_alone(&c, false, 1_000), "more than all");
+        assert!(pool.take_alone(&c, false, 1_000), "more than the whole pool");
         assert!(!pool.take_alone(&a, false, 1));
         pool.give_back(&c, false, 1_000);
         assert_eq!(pool.used(), (0, 80));

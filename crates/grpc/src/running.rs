@@ -1,4 +1,4 @@
-//! A server in a task of its own.
+//! A server that runs in a task of its own.
 
 use crate::gate::Gate;
 use std::future::Future;
@@ -9,24 +9,24 @@ use tokio::net::{TcpListener, ToSocketAddrs};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// A server that runs; it stops when this is dropped.
+/// A running server. Dropping it stops the server.
 pub struct Running {
-    /// Where it listens.
+    /// Address that the server listens on.
     pub address: SocketAddr,
-    /// Limits that its clients share.
+    /// Limits that the server's clients share.
     pub gate: Arc<Gate>,
     stop: oneshot::Sender<()>,
     task: JoinHandle<io::Result<()>>,
 }
 
-/// Ready when a server is to stop.
+/// Future that becomes ready when the server is to stop.
 pub type Stopped = oneshot::Receiver<()>;
 
 impl Running {
-    /// Binds, and serves in a task of its own what `serve` makes of the listener and of when to stop.
+    /// Binds `listen`, and spawns the future that `serve` returns for the listener and the stop signal.
     ///
     /// # Errors
-    /// Where the address cannot be bound.
+    /// The system's error if the address cannot be bound.
     pub async fn start<Serving>(
         listen: impl ToSocketAddrs,
         gate: Arc<Gate>,
@@ -47,10 +47,10 @@ impl Running {
         })
     }
 
-    /// Has it stop as it does, and waits until that is done.
+    /// Tells the server to stop, and waits until it has stopped.
     ///
     /// # Errors
-    /// What the transport says.
+    /// The transport's error.
     pub async fn stop(self) -> io::Result<()> {
         drop(self.stop);
         self.task

@@ -1,4 +1,4 @@
-//! TLS from files in PEM.
+//! TLS configurations of servers and clients, from PEM files.
 
 use crate::error::{SetupError, read, read_key};
 use rustls::crypto::ring;
@@ -19,12 +19,12 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, SetupError> 
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match certificates {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        Ok(_) => Err(wrong("no certificate in the file")),
+        Ok(_) => Err(wrong("the file contains no certificate in PEM")),
         Err(error) => Err(wrong(error)),
     }
 }
 
-/// How to trust servers, and who to be to them.
+/// TLS configuration of a client: trusted CA certificates and, for mutual TLS, the client's own certificate.
 #[derive(Clone, Debug)]
 pub struct ClientTls {
     config: ClientTlsConfig,
@@ -32,10 +32,10 @@ pub struct ClientTls {
 }
 
 impl ClientTls {
-    /// From CA certificates, and for mutual TLS our certificate and key.
+    /// Creates a configuration from CA certificates and, for mutual TLS, the client's certificate and key.
     ///
     /// # Errors
-    /// Where they cannot be read.
+    /// A certificate or key cannot be parsed.
     pub fn from_pem(roots: &[u8], own: Option<(&[u8], &[u8])>) -> Result<Self, SetupError> {
         certificates(roots)?;
         let mut config = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(roots));
@@ -52,10 +52,10 @@ impl ClientTls {
         })
     }
 
-    /// The same from files.
+    /// Like [`ClientTls::from_pem`], from files.
     ///
     /// # Errors
-    /// Where they cannot be read, or others than its owner may use the key.
+    /// A file cannot be read or parsed, or users other than its owner may use the key.
     pub fn from_files(roots: &Path, own: Option<(&Path, &Path)>) -> Result<Self, SetupError> {
         let own = match own {
             Some((certificate, key)) => Some((read(certificate)?, read_key(key)?)),
@@ -67,24 +67,24 @@ impl ClientTls {
         Self::from_pem(&read(roots)?, own)
     }
 
-    /// Expects this name in the server's certificate instead of the host's.
+    /// Sets the name that the server's certificate must have, in place of the host name.
     pub fn server_name(mut self, name: &str) -> Self {
         self.config = self.config.domain_name(name);
         self
     }
 
-    /// SHA-256 of our certificate.
+    /// Returns the SHA-256 of the client's certificate.
     pub fn certificate_hash(&self) -> Option<[u8; 32]> {
         self.certificate_hash
     }
 
-    /// For tonic.
+    /// Returns the configuration in tonic's form.
     pub fn config(&self) -> ClientTlsConfig {
         self.config.clone()
     }
 }
 
-/// Who to be to clients, and which of them to let in.
+/// TLS configuration of a server: its certificate and, for mutual TLS, the CA certificates of its clients.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     pub(crate) config: Arc<ServerConfig>,
@@ -92,23 +92,24 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// Whether clients have to show a certificate.
+    /// Returns true if clients must present a certificate.
     pub fn is_mutual(&self) -> bool {
         self.mutual
     }
 
-    /// Returns the configuration for servers of other protocols than HTTP/2: it names no protocol, and takes clients
-    /// that name one.
+    /// Returns the configuration for a protocol other than HTTP/2: it offers no ALPN protocol, and accepts clients that
+    /// name one.
     pub fn stream_config(&self) -> Arc<ServerConfig> {
         let mut config = ServerConfig::clone(&self.config);
         config.alpn_protocols.clear();
         Arc::new(config)
     }
 
-    /// From our certificate and key; with CA certificates of clients, these have to show a certificate.
+    /// Creates a configuration from the server's certificate and key. With `clients`, CA certificates in PEM, clients
+    /// must present a certificate signed by one of them.
     ///
     /// # Errors
-    /// Where they cannot be read, or do not fit.
+    /// A certificate or key cannot be parsed, or they do not match.
     pub fn from_pem(certificate: &[u8], key: &[u8], clients: Option<&[u8]>) -> Result<Self, SetupError> {
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider.clone())
@@ -136,10 +137,11 @@ impl ServerTls {
         })
     }
 
-    /// The same from files.
+    /// Like [`ServerTls::from_pem`], from files.
     ///
     /// # Errors
-    /// Where they cannot be read, or do not fit, or others than its owner may use the key.
+    /// A file cannot be read or parsed, certificate and key do not match, or users other than its owner may use the
+    /// key.
     pub fn from_files(certificate: &Path, key: &Path, clients: Option<&Path>) -> Result<Self, SetupError> {
         let clients = clients.map(read).transpose()?;
         Self::from_pem(&read(certificate)?, &read_key(key)?, clients.as_deref())

@@ -7,7 +7,7 @@ pub struct Cell {
     pub value: Vec<u8>,
     /// Version of the cell: milliseconds since 1970 by the table's clock.
     pub timestamp_ms: u64,
-    /// Time at which the cell ends, by the same clock; `None` if it does not end or HBase does not say.
+    /// Time at which the cell expires, by the same clock; `None` if it does not expire or HBase does not return it.
     pub expires_ms: Option<u64>,
 }
 
@@ -16,7 +16,7 @@ pub struct Cell {
 pub struct Found {
     /// Row key.
     pub key: Vec<u8>,
-    /// Index of its column among the columns that were asked for.
+    /// Index of its column among the requested columns.
     pub column: usize,
     /// Content of the cell.
     pub cell: Cell,

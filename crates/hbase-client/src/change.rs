@@ -5,11 +5,11 @@ use crate::Cell;
 /// Change of one cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Sets the value, and the milliseconds that the cell lives; `None` leaves that to its family.
+    /// Sets the value, and the milliseconds for which the cell lives; with `None`, its family's setting applies.
     Put(Vec<u8>, Option<u64>),
     /// Removes the cell.
     Delete,
-    /// Adds to a signed big-endian number of 8 bytes, which wraps. A missing cell counts as 0.
+    /// Adds to a signed big-endian number of 8 bytes. The sum wraps. A missing cell counts as 0.
     Increment(i64),
     /// Appends bytes to the value.
     Append(Vec<u8>),

@@ -1,19 +1,19 @@
-//! Errors, told apart by what they say of the change that was asked for.
+//! Errors, distinguished by the fate of the requested change.
 
-/// Reason why a table did not answer, or did not do what it was asked.
+/// Reason why a table did not answer, or did not execute a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// Nothing was done. The same call may succeed later.
-    #[error("the table cannot be asked now: {0}")]
+    #[error("the table cannot be reached at the moment: {0}")]
     Unavailable(String),
     /// Nothing was done. The same call will fail again.
-    #[error("the table refuses this: {0}")]
+    #[error("the table refuses the request: {0}")]
     Refused(String),
     /// Nothing was done, because the table has no such column family.
     #[error("the table has no such column family: {0}")]
     UnknownFamily(String),
     /// Nothing was done, because the cell to increment does not hold 8 bytes.
-    #[error("what is incremented has not 8 bytes")]
+    #[error("cannot increment: the cell value is not 8 bytes")]
     NotANumber,
     /// Nothing was done, because the cell would be longer than the table takes. Only a table embedded in Lineside
     /// returns this; the clients of this crate never do.
@@ -21,19 +21,19 @@ pub enum TableError {
     TooLong(String),
     /// Nothing was done, because there is no room for it; a change that needs less room may succeed. Only a table
     /// embedded in Lineside returns this; the clients of this crate never do.
-    #[error("there is no room: {0}")]
+    #[error("the table is full: {0}")]
     Full(String),
-    /// Nothing was done, and no change will be made before a restart. Only a table embedded in Lineside says this;
+    /// Nothing was done, and no change will be made before a restart. Only a table embedded in Lineside returns this;
     /// the clients of this crate never do.
-    #[error("writing has ended: {0}")]
+    #[error("the table takes no changes until the next start: {0}")]
     Ended(String),
     /// The change may have been made, or may still be made.
-    #[error("the table did not say what became of this: {0}")]
+    #[error("it is unknown whether the change was made: {0}")]
     Unknown(String),
 }
 
 impl TableError {
-    /// The error for a call that HBase refused, by the words of its exception.
+    /// Returns the error for a call that HBase refused, chosen by the text of its exception.
     pub(crate) fn refused_by_hbase(why: String) -> Self {
         match () {
             () if why.contains("NoSuchColumnFamilyException") => Self::UnknownFamily(why),

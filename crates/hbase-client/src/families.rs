@@ -1,15 +1,15 @@
-//! How long the cells of a table's families live, asked for again when the table was altered.
+//! Cache of the lifetimes of a table's families, which are requested again when the table was altered.
 
 use crate::{ColumnName, TableError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Names of families, and milliseconds that their cells live, of those that do not live for ever.
+/// Names of the families whose cells have a finite lifetime, and the lifetimes in milliseconds.
 pub(crate) type Lives = Vec<(Vec<u8>, u64)>;
 
-/// What was last heard of it.
+/// Cached lifetimes of families.
 #[derive(Debug)]
 pub(crate) struct Families {
-    /// `None`: it may be otherwise by now.
+    /// `None` if the lifetimes may have changed.
     lives_ms: Mutex<Option<Lives>>,
 }
 
@@ -24,25 +24,28 @@ impl Families {
         self.lives_ms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The table was altered: what it says is asked for before anybody goes by it again.
+    /// Discards the lifetimes because the table was altered. They are requested again before they are used.
     pub(crate) fn outdate(&self) {
         *self.lives_ms() = None;
     }
 
-    /// Milliseconds that cells of `column` live, where they end; `ask` is asked where that must be known anew, and 0 is
-    /// said where it has no answer: nothing may be kept then.
+    /// Returns the lifetime of cells in `column` in milliseconds, or `None` if they do not expire. Calls `ask` if the
+    /// lifetimes must be requested. If that fails, returns 0, which means that nothing may be cached.
     pub(crate) fn life_ms(
         &self,
         column: &ColumnName,
         ask: impl FnOnce() -> Result<Lives, TableError>,
     ) -> Option<u64> {
-        // Held while asking: nobody goes by what was true before.
+        // The lock is held during the request, so that no thread uses outdated lifetimes.
         let mut lives_ms = self.lives_ms();
         if lives_ms.is_none() {
             match ask() {
                 Ok(found) => *lives_ms = Some(found),
                 Err(error) => {
-                    tracing::warn!(%error, "the table does not say how long its cells live: nothing is kept");
+                    tracing::warn!(
+                        %error,
+                        "the lifetimes of the table's families cannot be read; nothing is cached until they can"
+                    );
                     return Some(0);
                 }
             }
@@ -60,7 +63,7 @@ mod tests {
     #[test]
     fn what_may_be_otherwise_is_asked_for_and_0_until_there_is_an_answer() {
         let column = ColumnName::new(b"entry:foo").unwrap();
-        let never = || panic!("it is known");
+        let never = || panic!("the lifetimes are cached");
         let families = Families::new(vec![(b"entry".to_vec(), 5000)]);
         assert_eq!(families.life_ms(&column, never), Some(5000));
         families.outdate();

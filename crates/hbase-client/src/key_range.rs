@@ -4,7 +4,7 @@
 /// [`thrift2`](crate::thrift2) rely on it; HBase itself allows longer keys.
 pub const ROW_BYTES_MAX: usize = 255;
 
-/// Range of rows that a scan asks for, in the order in which it wants them.
+/// Range of rows that a scan requests, in the order in which they are returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// Lowest row, which belongs to the range.
@@ -13,6 +13,6 @@ pub struct Stretch {
     pub high: Option<Vec<u8>>,
     /// Maximum number of rows; a row counts once, with any number of columns.
     pub limit: usize,
-    /// Whether the scan begins at the highest row and goes down.
+    /// True if the scan begins at the highest row and descends.
     pub reverse: bool,
 }

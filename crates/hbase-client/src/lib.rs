@@ -1,8 +1,8 @@
 //! Client of one table of an HBase cluster, without Java.
 //!
-//! It is written for programs that read and change single cells and short ranges of rows from many threads and need to
-//! know exactly what became of a change: the `column` service of Lineside, its benches and its tests. All calls block,
-//! end after the timeout that the client was opened with, and may be made from any number of threads at once.
+//! The crate is written for programs that read and change single cells and short ranges of rows from many threads and
+//! need to know exactly if a change was made: the `column` service of Lineside, its benches and its tests. All calls
+//! block, end after the timeout that the client was opened with, and may be made from any number of threads at once.
 //!
 //! There are two clients with the same calls:
 //!
@@ -38,8 +38,8 @@
 //!   administration of tables, and no table is created.
 //! - Column names have at most [`NAME_BYTES_MAX`] bytes. Row keys may have HBase's 32,767 bytes, except in reverse
 //!   scans by [`thrift2`], which are exact only for keys of at most [`ROW_BYTES_MAX`] bytes.
-//! - HBase does not tell readers the lifetime (TTL) of a single cell, so [`Cell::expires_ms`] is always `None`; the
-//!   lifetime of a family is known ([`rpc::HBase::family_ttl_ms`]). The gateway accepts no lifetime of a single cell.
+//! - HBase does not return the lifetime (TTL) of a single cell, so [`Cell::expires_ms`] is always `None`; the lifetime
+//!   of a family is known ([`rpc::HBase::family_ttl_ms`]). The gateway accepts no lifetime of a single cell.
 
 mod cell;
 mod change;

@@ -1,13 +1,14 @@
-//! Client by HBase's own RPC: many calls at once over one connection to each region server.
+//! Client by HBase's own RPC, with many parallel calls over one connection to each region server.
 //!
-//! [`frame`], [`calls`] and [`located`] hold what a server sends to what was asked, without any I/O. `connection`
-//! tells answers apart, `pool` keeps a connection to each server, `catalog` finds regions by the registry and
-//! `hbase:meta`, `regions` remembers them, `retry` says what follows from a failure. Regions that split, merge or
-//! move are followed, as long as the time of a call lasts.
+//! [`frame`], [`calls`] and [`located`] validate a server's answers against the requests, without any I/O. `connection`
+//! matches answers to calls, `pool` keeps a connection to each server, `catalog` finds regions through the registry and
+//! `hbase:meta`, `regions` caches them, and `retry` classifies failures. Regions that split, merge or move are followed
+//! within the time limit of a call.
 //!
-//! A change whose answer is lost may have been made. HBase knows increments and appends again by their nonce, as long
-//! as their region stays on its server, so these are tried again there; of all others it is said that nobody knows.
-//! Of a cell's own life HBase says nothing to who reads it. Neither Kerberos (SASL) nor TLS is spoken.
+//! A change whose answer is lost may have been made. HBase recognises repeated increments and appends by their nonce,
+//! as long as their region stays on its server, so these are repeated there. The outcome of all other changes is then
+//! reported as unknown. HBase does not return the lifetime of a single cell to readers. Neither Kerberos (SASL) nor TLS
+//! is supported.
 
 pub mod calls;
 mod catalog;
@@ -37,21 +38,21 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Regions are looked for anew at most so often because their servers' names are not known.
+/// Minimum interval between two look-ups of regions because of an unknown server name.
 const LOOK_ANEW: Duration = Duration::from_secs(1);
-/// Bytes of the longest row key of HBase.
+/// Maximum length of a row key of HBase, in bytes.
 const KEY_BYTES_MAX: usize = i16::MAX as usize;
 
-/// Table of HBase, asked at its region servers. Any number of threads may use it at once.
+/// Table of HBase, reached through its region servers. Any number of threads may use it at once.
 pub struct HBase {
     table: String,
     catalog: Catalog,
     pool: Pool,
     timeout: Duration,
     families: Families,
-    /// Whose nonces are those that it makes itself.
+    /// Group of the nonces that the client generates itself.
     nonce_group: u64,
-    /// When regions were looked for anew.
+    /// Time at which regions were last looked up because of an unknown server name.
     looked: Mutex<Option<Instant>>,
 }
 
@@ -61,7 +62,7 @@ impl fmt::Debug for HBase {
     }
 }
 
-/// A region, the connection to its server, and until when it may be asked.
+/// A region, the connection to its server, and the deadline of a call.
 struct Asked<'a> {
     region: &'a Arc<Region>,
     connection: &'a Connection,
@@ -74,7 +75,7 @@ impl Asked<'_> {
     }
 }
 
-/// How long the cells of a table's families live.
+/// Returns the finite lifetimes of a table's families.
 fn lives_ms(catalog: &Catalog, table: &str, timeout: Duration) -> Result<Lives, TableError> {
     let lives_ms = catalog
         .lives(timeout)
@@ -82,7 +83,7 @@ fn lives_ms(catalog: &Catalog, table: &str, timeout: Duration) -> Result<Lives, 
             Outcome::Refused => TableError::Refused(failure.to_string()),
             _ => TableError::Unavailable(failure.to_string()),
         })?;
-    lives_ms.ok_or_else(|| TableError::Refused(format!("there is no table {table}")))
+    lives_ms.ok_or_else(|| TableError::Refused(format!("the table {table} does not exist")))
 }
 
 impl HBase {
@@ -113,7 +114,7 @@ impl HBase {
         Instant::now() + self.timeout
     }
 
-    /// Calls the server of the region at `place`, once, for at most half of an action's time.
+    /// Makes one call to the server of a region, which may take at most half of an action's time.
     fn once<T>(
         &self,
         region: &Arc<Region>,
@@ -136,7 +137,7 @@ impl HBase {
         answer
     }
 
-    /// What a failure says of where the region is.
+    /// Updates the cache of regions after a failure.
     fn learn(&self, region: &Arc<Region>, failure: &Failure) {
         let regions = self.catalog.regions();
         match (outcome(failure), failure) {
@@ -149,7 +150,7 @@ impl HBase {
         }
     }
 
-    /// Reads, until there is an answer or no time.
+    /// Repeats a read until it succeeds or there is no time left.
     fn read<T>(
         &self,
         place: Place<'_>,
@@ -180,8 +181,8 @@ impl HBase {
         Err(TableError::Unavailable(failed.to_string()))
     }
 
-    /// Changes, until it is known what became of it, or can no longer be. Where `is_known` (HBase knows it again by its
-    /// nonce) it is tried again even if it may have been done, on the same server.
+    /// Repeats a change until its outcome is known or cannot become known any more. With `is_known`, HBase recognises a
+    /// repetition by its nonce; then the change is repeated on the same server even if it may have been made.
     fn write<T>(
         &self,
         key: &[u8],
@@ -209,7 +210,7 @@ impl HBase {
                     && region.start_code != 0
             };
             if open_at.as_ref().is_some_and(|other| !is_same(other)) {
-                // Another server knows nothing of the nonce.
+                // Another server does not know the nonce.
                 break;
             }
             match self.once(&region, deadline, call) {
@@ -233,7 +234,7 @@ impl HBase {
         })
     }
 
-    /// The caller's nonce, or one of its own.
+    /// Returns the caller's nonce, or a random one if it is the default.
     fn nonce(&self, nonce: Nonce) -> Result<Nonce, TableError> {
         if nonce != Nonce::default() {
             return Ok(nonce);
@@ -241,7 +242,7 @@ impl HBase {
         let number = getrandom::u64().map_err(|error| TableError::Unavailable(error.to_string()))?;
         Ok(Nonce {
             group: self.nonce_group,
-            // 0 is none.
+            // The number 0 is reserved.
             number: number.max(1),
         })
     }
@@ -250,12 +251,12 @@ impl HBase {
 fn check(key: &[u8]) -> Result<(), TableError> {
     match key.len() {
         1..=KEY_BYTES_MAX => Ok(()),
-        _ => Err(TableError::Refused("a row's key has 1 to 32767 bytes".into())),
+        _ => Err(TableError::Refused("a row key must have 1 to 32767 bytes".into())),
     }
 }
 
 impl HBase {
-    /// Reads one row: a cell, or `None`, for each of `columns` in their order, all of one moment.
+    /// Reads one row: a cell, or `None`, for each of `columns` in their order, all in one consistent state.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -269,8 +270,9 @@ impl HBase {
         Ok(cells)
     }
 
-    /// Reads the cells of the rows of `stretch` row by row, those of each row in the order of `columns`. A row is read
-    /// at one moment; rows that are added, removed or changed during the scan are found in any one state.
+    /// Reads the cells of the rows of `stretch` row by row, those of each row in the order of `columns`. Each row is
+    /// read in one consistent state; rows that are added, removed or changed during the scan are found in any one
+    /// state.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -278,7 +280,8 @@ impl HBase {
         scan::all(self, stretch, columns, &mut |_| {})
     }
 
-    /// Returns the region server that holds `key`, and where its region ends; `None` if that cannot be found out now.
+    /// Returns the region server that holds `key`, and the end of its region, or `None` if that cannot be found out
+    /// now.
     pub fn holder(&self, key: &[u8]) -> Option<Holder> {
         let region = self.catalog.locate(&self.pool, Place::Of(key), self.deadline());
         let region = region.ok()?;
@@ -288,8 +291,7 @@ impl HBase {
         })
     }
 
-    /// Scans like [`Self::scan`]. The result also says whether `holder` answered for all rows below the end of its
-    /// range.
+    /// Scans like [`Self::scan`]. Also returns true if `holder` answered for all rows below the end of its range.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -307,8 +309,8 @@ impl HBase {
         Ok((found, is_of_holder))
     }
 
-    /// Forgets where regions are, at most once a second. A server that was started again at the same address answers
-    /// for its regions under another name, so the client does not notice by itself.
+    /// Clears the cache of regions, at most once a second. A server that was restarted at the same address answers for
+    /// its regions under another name, which the client does not notice by itself.
     pub fn look_anew(&self) {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         if looked.is_none_or(|looked| looked.elapsed() >= LOOK_ANEW) {
@@ -317,8 +319,8 @@ impl HBase {
         }
     }
 
-    /// Changes one cell. Increments and appends are repeated after a lost answer, which HBase recognises by `nonce`
-    /// (by a random one if the caller gives none).
+    /// Changes one cell. Increments and appends are repeated after a lost answer; HBase recognises the repetition by
+    /// `nonce`, or by a random nonce if the caller gives none.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -336,9 +338,9 @@ impl HBase {
         } = change
             && expected.is_empty()
         {
-            // HBase takes an empty value that is expected for nothing.
+            // HBase treats an expected empty value like an expected missing cell.
             return Err(TableError::Refused(
-                "HBase does not tell an empty value from none".into(),
+                "HBase cannot distinguish an expected empty value from a missing cell".into(),
             ));
         }
         let is_known = matches!(change, Change::Increment(_) | Change::Append(_));
@@ -350,14 +352,15 @@ impl HBase {
         })
     }
 
-    /// Returns how many milliseconds the cells of the family of `column` live; `None` if they do not end, 0 if the
-    /// family was altered and HBase does not say how.
+    /// Returns the lifetime in milliseconds of cells in the family of `column`: `None` if they do not expire, and 0 if
+    /// the family was altered and HBase does not answer.
     pub fn family_ttl_ms(&self, column: &ColumnName) -> Option<u64> {
         let ask = || lives_ms(&self.catalog, &self.table, self.timeout);
         self.families.life_ms(column, ask)
     }
 
-    /// Tells the client that the table was altered: lifetimes of families are asked for again before they are used.
+    /// Notifies the client that the table was altered, so that lifetimes of families are requested again before they
+    /// are used.
     pub fn describe_anew(&self) {
         self.families.outdate();
     }

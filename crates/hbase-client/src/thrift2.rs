@@ -1,7 +1,9 @@
-//! Client of HBase's Thrift 2 gateway: the calls that are needed, written by hand after `hbase.thrift` of HBase 2.6.
+//! Client of HBase's Thrift 2 gateway. The few calls that are needed are written by hand after `hbase.thrift` of HBase
+//! 2.6.
 //!
-//! The gateway says nothing of a cell's own life, and knows no nonces: what becomes of a change whose answer is lost
-//! stays unknown, and cells that are put with a life of their own need a server that tells of it.
+//! The gateway does not return the lifetime of a single cell, and has no nonces. The outcome of a change whose answer
+//! is lost therefore stays unknown, and a cache of cells with lifetimes of their own needs a server that announces
+//! them.
 
 pub mod value;
 mod wire;
@@ -19,11 +21,11 @@ use thrift::protocol::{
 };
 use value::Value;
 
-/// Connections that wait for their next call.
+/// Maximum number of open connections that wait for their next call.
 const IDLE_MAX: usize = 16;
-/// A life that HBase means for ever, in seconds.
+/// Lifetime in seconds that means "forever" in HBase.
 const FOREVER_S: i32 = i32::MAX;
-/// What the message of an error says that will come again.
+/// Parts of exception texts of permanent errors.
 const LASTING: [&str; 5] = [
     "NoSuchColumnFamily",
     "TableNotFound",
@@ -32,7 +34,7 @@ const LASTING: [&str; 5] = [
     "AccessDenied",
 ];
 
-/// One connection; a call at a time.
+/// One connection, which carries one call at a time.
 struct Connection {
     stream: TcpStream,
     input: TBinaryInputProtocol<BufReader<TcpStream>>,
@@ -40,17 +42,17 @@ struct Connection {
     sequence: i32,
 }
 
-/// How far a call got.
+/// Reason why a call failed, by how far it got.
 enum Failure {
     /// Nothing was sent.
     Before(String),
-    /// It may have been done.
+    /// The call may have been executed.
     After(String),
-    /// The gateway's own word.
+    /// The gateway answered with an error.
     Said(String),
 }
 
-/// Table of HBase, asked through a Thrift 2 gateway. Any number of threads may use it at once; each call takes a
+/// Table of HBase, reached through a Thrift 2 gateway. Any number of threads may use it at once; each call uses a
 /// connection of its own.
 pub struct Thrift2 {
     gateway: String,
@@ -92,7 +94,7 @@ impl Connection {
         })
     }
 
-    /// Whether the gateway has neither closed it nor said what nobody asked.
+    /// Returns true if the gateway has neither closed the connection nor sent anything unexpected.
     fn is_quiet(&self) -> bool {
         let peeked = self
             .stream
@@ -111,7 +113,7 @@ impl Connection {
         self.output.flush()
     }
 
-    /// What the call returned; `None`: nothing.
+    /// Reads the result of the call `name`; `None` if it returns nothing.
     fn receive(&mut self, name: &str) -> Result<Option<Value>, Failure> {
         let after = |error: thrift::Error| Failure::After(error.to_string());
         let message = self.input.read_message_begin().map_err(after)?;
@@ -122,12 +124,14 @@ impl Connection {
             ));
         }
         if message.sequence_number != self.sequence || message.name != name {
-            return Err(Failure::After("the gateway answers another call".into()));
+            return Err(Failure::After(
+                "the gateway's answer belongs to another call".into(),
+            ));
         }
         let answer = Value::read_struct(&mut self.input).map_err(after)?;
         self.input.read_message_end().map_err(after)?;
         match answer {
-            // Field 0 is what it returns, others are what it throws: a message in the first field.
+            // Field 0 is the returned value. Other fields are exceptions, whose first field is a text.
             Value::Struct(fields) => match fields.into_iter().next() {
                 Some((0, value)) => Ok(Some(value)),
                 Some((_, thrown)) => Err(Failure::Said(
@@ -141,8 +145,8 @@ impl Connection {
 }
 
 impl Thrift2 {
-    /// Opens the table `table` (`namespace:table`, or `table` in the default namespace) behind `gateway` (`host:port`).
-    /// No read from or write to a connection waits longer than `timeout`.
+    /// Opens the table `table` (`namespace:table`, or `table` in the default namespace) through `gateway`
+    /// (`host:port`). No read from or write to a connection waits longer than `timeout`.
     ///
     /// # Errors
     /// [`TableError::Unavailable`] if nothing answers there, [`TableError::Refused`] if there is no such table.
@@ -171,7 +175,7 @@ impl Thrift2 {
 
     fn call(&self, name: &str, arguments: &Value) -> Result<Option<Value>, Failure> {
         let mut connection = self.connection()?;
-        // What is written may have been sent even where writing ends in an error.
+        // Data may have been sent even if writing ends in an error.
         connection
             .send(name, arguments)
             .map_err(|error| Failure::After(error.to_string()))?;
@@ -220,11 +224,11 @@ fn is_lasting(said: &str) -> bool {
 }
 
 fn unexpected() -> TableError {
-    TableError::Unknown("the gateway's answer is of another kind".into())
+    TableError::Unknown("the gateway's answer has an unexpected type".into())
 }
 
 impl Thrift2 {
-    /// Reads one row: a cell, or `None`, for each of `columns` in their order, all of one moment.
+    /// Reads one row: a cell, or `None`, for each of `columns` in their order, all in one consistent state.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -238,9 +242,9 @@ impl Thrift2 {
         Ok(cells)
     }
 
-    /// Reads the cells of the rows of `stretch` row by row, those of each row in the order of `columns`. A row is read
-    /// at one moment; rows that are added, removed or changed during the scan are found in any one state.
-    /// At most 10,000 rows are read.
+    /// Reads the cells of the rows of `stretch` row by row, those of each row in the order of `columns`. Each row is
+    /// read in one consistent state; rows that are added, removed or changed during the scan are found in any one
+    /// state. At most 10,000 rows are read.
     ///
     /// # Errors
     /// See [`TableError`].
@@ -275,7 +279,7 @@ impl Thrift2 {
         };
         match change {
             Change::Put(_, Some(_)) => Err(TableError::Refused(
-                "through Thrift no cell has a life of its own".into(),
+                "the Thrift gateway does not accept a lifetime of a single cell".into(),
             )),
             Change::Put(value, None) => self
                 .write("put", &wire::put(table, key, column, value))
@@ -291,10 +295,12 @@ impl Thrift2 {
                 let arguments = wire::append(table, key, column, tail);
                 now(self.write("append", &arguments)?)
             }
-            // HBase takes an empty value that is expected for nothing.
-            Change::CheckAndPut { expected, .. } if expected.as_ref().is_some_and(Vec::is_empty) => Err(
-                TableError::Refused("HBase does not tell an empty value from none".into()),
-            ),
+            // HBase treats an expected empty value like an expected missing cell.
+            Change::CheckAndPut { expected, .. } if expected.as_ref().is_some_and(Vec::is_empty) => {
+                Err(TableError::Refused(
+                    "HBase cannot distinguish an expected empty value from a missing cell".into(),
+                ))
+            }
             Change::CheckAndPut { expected, value } => {
                 let arguments = wire::check_and_put(table, key, column, expected.as_deref(), value);
                 match self.write("checkAndPut", &arguments)? {
@@ -306,13 +312,14 @@ impl Thrift2 {
         }
     }
 
-    /// Returns how many milliseconds the cells of the family of `column` live; `None` if they do not end, 0 if the
-    /// family was altered and HBase does not say how.
+    /// Returns the lifetime in milliseconds of cells in the family of `column`: `None` if they do not expire, and 0 if
+    /// the family was altered and HBase does not answer.
     pub fn family_ttl_ms(&self, column: &ColumnName) -> Option<u64> {
         self.families.life_ms(column, || self.lives_ms())
     }
 
-    /// Tells the client that the table was altered: lifetimes of families are asked for again before they are used.
+    /// Notifies the client that the table was altered, so that lifetimes of families are requested again before they
+    /// are used.
     pub fn describe_anew(&self) {
         self.families.outdate();
     }

@@ -1,4 +1,5 @@
-//! HBase's own RPC against a real HBase of two region servers, beside the Thrift 2 gateway and the embedded table.
+//! The RPC client against a real HBase of two region servers, compared with the Thrift 2 gateway and the embedded
+//! table.
 
 use lineside_column::embedded::{Embedded, system_clock};
 use lineside_column::table::Table;
@@ -12,7 +13,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Longer than HBase takes to split, move or merge on a busy machine.
+/// Longer than HBase takes to split, move or merge regions on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn name(text: &str) -> ColumnName {
@@ -23,7 +24,7 @@ fn foo() -> ColumnName {
     name("entry:foo")
 }
 
-/// By a region server, or by the master.
+/// Connects through a region server or the master.
 fn open(mini: &Mini, table: &str, port: u16) -> HBase {
     let gone = "127.0.0.1:1";
     let server = format!("127.0.0.1:{port}");
@@ -56,7 +57,7 @@ fn all(limit: usize, reverse: bool) -> Stretch {
     }
 }
 
-/// HBase hides what is put in the same millisecond as a delete.
+/// Waits for the next millisecond. HBase hides a put that has the same timestamp as a delete.
 fn next_millisecond(table: &dyn Table) {
     let now_ms = table.now_ms();
     while table.now_ms() == now_ms {
@@ -99,7 +100,7 @@ fn verbs(mini: &mut Mini) {
     put(&table, b"a", b"1");
     put(&table, b"a", b"");
     assert_eq!(get(&table, b"a"), Some(Vec::new()));
-    // Several columns, in the order in which they are asked for, one of them twice.
+    // Several columns in the requested order, one of them twice.
     let (empty, bar) = (name("entry:"), name("entry:bar"));
     let value = Change::Put(b"e".to_vec(), None);
     table.change(b"a", &empty, &value, Nonce::default()).unwrap();
@@ -113,7 +114,7 @@ fn verbs(mini: &mut Mini) {
     assert_eq!(get(&table, b"a"), None);
     assert_eq!(change(&table, b"never", &Change::Delete), Ok(Changed::Done));
 
-    // Numbers wrap; the same nonce is done once, and answered as before.
+    // Sums wrap. A repeated nonce is executed once, and answered as before.
     let nonce = |number| Nonce { group: 9, number };
     for (number, by, sum) in [
         (1, i64::MAX, i64::MAX),
@@ -142,7 +143,7 @@ fn verbs(mini: &mut Mini) {
     assert_eq!(get(&table, b"c"), Some(b"2".to_vec()));
     assert!(matches!(check(Some(b""), b"3"), Err(TableError::Refused(_))));
 
-    // A life of its own ends.
+    // A cell with a lifetime of its own expires.
     change(&table, b"t", &Change::Put(b"1".to_vec(), Some(200))).unwrap();
     let began = Instant::now();
     while get(&table, b"t").is_some() {
@@ -158,7 +159,7 @@ fn verbs(mini: &mut Mini) {
     assert!(matches!(none, TableError::Refused(_)), "{none:?}");
 }
 
-/// More rows than one call brings, over three regions: forwards, in reverse, and not all of them.
+/// More rows than one call returns, over three regions: in ascending and descending order, and with a limit.
 fn long_scans(mini: &mut Mini) {
     const ROWS: usize = 3_500;
     mini.command("create long entry k1000 k3000").unwrap();
@@ -194,7 +195,7 @@ fn long_scans(mini: &mut Mini) {
     }
 }
 
-/// What one step of the comparison does.
+/// One step of the comparison.
 #[derive(Clone, Debug)]
 enum Step {
     Change(Vec<u8>, usize, Change),
@@ -241,7 +242,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Without the times at which HBase and the oracle took them.
+/// Removes the timestamps, which differ between HBase and the oracle.
 fn plain(found: &[Found]) -> Vec<(&[u8], usize, &[u8])> {
     found
         .iter()
@@ -249,8 +250,8 @@ fn plain(found: &[Found]) -> Vec<(&[u8], usize, &[u8])> {
         .collect()
 }
 
-/// Random steps over three regions: each answer is that of the embedded table, and what is read is what the Thrift 2
-/// gateway reads, with its times.
+/// Random steps over three regions: each answer equals that of the embedded table, and each read equals that of the
+/// Thrift 2 gateway, including the timestamps.
 fn oracle(mini: &mut Mini) {
     mini.command("create oracle entry h p").unwrap();
     let table = open(mini, "oracle", mini.ports.master);
@@ -310,8 +311,8 @@ fn oracle(mini: &mut Mini) {
     assert!(rows > 1_000, "{rows} rows were read");
 }
 
-/// Rows that stay are found by every scan, and every increment counts once, while the table's regions split, move and
-/// merge.
+/// While the table's regions split, move and merge, every scan finds the rows that stay, and every increment counts
+/// once.
 fn regions_that_change(mini: &mut Mini) {
     const ROWS: u8 = 200;
     const COUNTERS: u8 = 4;
@@ -380,9 +381,9 @@ fn regions_that_change(mini: &mut Mini) {
                 std::thread::yield_now();
             }
         };
-        // Whatever fails ends the others, too.
+        // Any failure ends the other threads too.
         let end = StopWhenDropped(stop);
-        // A daughter is not split again before it was compacted.
+        // A daughter region cannot be split again before it was compacted.
         for command in [
             "split busy k0",
             "split busy kZ",

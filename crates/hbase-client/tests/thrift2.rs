@@ -1,5 +1,5 @@
-//! HBase's table behind Thrift 2: against a small gateway over the embedded table, and against a real one where
-//! LINESIDE_THRIFT2 says `host:port/table` with a table that has the families `a` and `b`.
+//! The Thrift 2 client against a small gateway over the embedded table, and against a real gateway if LINESIDE_THRIFT2
+//! is `host:port/table`. That table must have the families `a` and `b`.
 
 use lineside_column::embedded::{Embedded, system_clock};
 use lineside_column::table::Table;
@@ -24,15 +24,15 @@ fn name(text: &str) -> ColumnName {
     ColumnName::new(text.as_bytes()).unwrap()
 }
 
-/// What a gateway does with a call besides answering it.
+/// Behaviour of the gateway.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
     Plain,
-    /// It closes the connection instead of answering the first two changes, which it makes.
+    /// Executes the first two changes, and closes the connection instead of answering.
     Silent,
 }
 
-/// A gateway, as far as the table asks for it; it ends with the test.
+/// Starts a gateway with the calls that the client uses. It runs until the end of the test.
 fn gateway(table: Arc<Embedded>, manner: Manner) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -76,7 +76,7 @@ fn throws(message: &str) -> Value {
     )])
 }
 
-/// The column that a TColumn or TColumnValue names.
+/// Returns the column that a TColumn or TColumnValue names.
 fn column_of(column: &Value) -> Option<ColumnName> {
     ColumnName::new(&[column.bytes_of(1), b":", column.bytes_of(2)].concat())
 }
@@ -157,7 +157,7 @@ fn answer(table: &Embedded, call: &str, arguments: &Value) -> Value {
             .map(|_| Value::Struct(vec![]))
             .unwrap(),
         "deleteSingle" => {
-            assert_eq!(of_row.field(4), Some(&Value::I32(1)), "all versions are to go");
+            assert_eq!(of_row.field(4), Some(&Value::I32(1)), "all versions are deleted");
             change(&columns[0], Change::Delete)
                 .map(|_| Value::Struct(vec![]))
                 .unwrap()
@@ -171,7 +171,7 @@ fn answer(table: &Embedded, call: &str, arguments: &Value) -> Value {
         "append" => now(change(&columns[0], Change::Append(third(0)))),
         "checkAndPut" => check_and_put(table, arguments),
         "getScannerResults" => scan(table, of_row, arguments, &columns),
-        other => panic!("{other} is not asked for"),
+        other => panic!("{other} is not used by the client"),
     }
 }
 
@@ -188,7 +188,7 @@ fn check_and_put(table: &Embedded, arguments: &Value) -> Value {
     returns(Value::Bool(changed.unwrap() == Changed::Done))
 }
 
-/// HBase's bounds: the start is in the scan, the stop is not, in either direction.
+/// Scans with HBase's bounds: in either direction, the start is included and the stop is excluded.
 fn scan(table: &Embedded, scan: &Value, arguments: &Value, columns: &[ColumnName]) -> Value {
     let reverse = scan.field(11) == Some(&Value::Bool(true));
     let Some(Value::I32(limit)) = arguments.field(3) else {
@@ -244,7 +244,7 @@ fn without_times(found: Vec<Found>) -> Vec<(Vec<u8>, usize, Vec<u8>)> {
         .collect()
 }
 
-/// Does the same to `table` and to an embedded one.
+/// Applies the same steps to `table` and to an embedded table, and compares the results.
 fn check(table: &Thrift2, steps: &[Step]) -> Result<(), TestCaseError> {
     let model = Embedded::in_memory(system_clock());
     let columns = [name("a:x"), name("b:x")];
@@ -336,7 +336,7 @@ fn what_cannot_be_is_refused_and_what_is_not_known_is_said() {
     let column = name("a:x");
     let change = |column: &ColumnName, change| thrift2.change(b"k", column, &change, Nonce::default());
     let put = || Change::Put(b"v".to_vec(), None);
-    // It was done, but nobody said so; the connection is not used again.
+    // The change was made without an answer. The connection is not used again.
     for _ in 0..2 {
         assert!(matches!(change(&column, put()), Err(TableError::Unknown(_))));
     }

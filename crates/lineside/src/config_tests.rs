@@ -284,7 +284,7 @@ fn what_is_named_twice_is_refused() {
     for (key, name) in [("servers", "[::1]:1"), ("columns", "entry:foo")] {
         let issue = only_issue(&format!("[column]\n{key} = [\"{name}\", \"{name}\"]\n"));
         assert_eq!(issue.line, Some(2), "{issue:?}");
-        for said in [key, name, "is there twice"] {
+        for said in [key, name, "is listed twice"] {
             assert!(issue.what.contains(said), "{issue:?} does not say {said}");
         }
     }
@@ -403,7 +403,7 @@ fn a_password_in_a_file_that_others_may_read_is_warned_of() {
 fn columns_and_the_papers_parameters_are_checked() {
     let cases = [
         ("columns = []", "[column] columns = there must be a column"),
-        ("columns = [\"a:b\", \"a:b\"]", "\"a:b\" is there twice"),
+        ("columns = [\"a:b\", \"a:b\"]", "\"a:b\" is listed twice"),
         ("columns = [\":b\"]", "\":b\": must be family:qualifier"),
         (
             "columns = [\"a:1\", \"b:1\", \"c:1\"]",

@@ -456,7 +456,7 @@ fn when_the_disk_has_failed_nothing_is_written_until_the_next_start_and_health_s
     let health = server.health();
     assert!(health.starts_with("HTTP/1.0 503"), "{health}");
     assert!(
-        health.contains("column: nothing can be written until the next start"),
+        health.contains("column: the table takes no changes until the next start"),
         "{health}"
     );
     // What was there is read on, by the fast path too.
@@ -607,7 +607,7 @@ fn wrong_arguments_are_told() {
         ),
         (
             &["--store", "thrift2://127.0.0.1:1/t"],
-            "table t behind 127.0.0.1:1",
+            "table t through 127.0.0.1:1",
         ),
         (
             &["--keep-fast-path"],

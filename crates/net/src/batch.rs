@@ -1,4 +1,5 @@
-//! Batches of datagrams: one recvmmsg, one sendmmsg. The only `unsafe` of the socket datapath.
+//! Receives and sends datagrams in batches with recvmmsg and sendmmsg. All `unsafe` code of the socket datapath is
+//! here.
 
 use lineside_fastpath::{PAYLOAD_BYTES_MAX, Reply};
 use lineside_wire::frame::reply_ttl;
@@ -8,38 +9,38 @@ use std::mem::{self, MaybeUninit};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// Datagrams a batch.
+/// Maximum number of datagrams in a batch.
 pub const BATCH: usize = 64;
-/// One byte more than a payload may have, so that a longer one shows.
+/// Buffer size: one byte more than the maximum payload, so that a longer datagram is noticed.
 const ROOM: usize = PAYLOAD_BYTES_MAX + 1;
 const NAME_BYTES: libc::socklen_t = mem::size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-/// Room for a control message with an in6_pktinfo, larger than an in_pktinfo, and one with a time to live:
-/// CMSG_SPACE(20) and CMSG_SPACE(4).
+/// Buffer size for two control messages: one with an in6_pktinfo, which is larger than an in_pktinfo, and one with a
+/// time to live: CMSG_SPACE(20) and CMSG_SPACE(4).
 const CONTROL_BYTES: usize = 40 + 24;
 
-/// Control messages, aligned as cmsghdr.
+/// Buffer for control messages, aligned like cmsghdr.
 #[repr(align(8))]
 #[derive(Clone, Copy)]
 struct Control([u8; CONTROL_BYTES]);
 
-/// Where a datagram came from, and what its reply has to leave from.
+/// Source of a datagram, and the local address from which its reply must leave.
 #[derive(Clone, Copy)]
 pub struct Route {
-    /// The sender.
+    /// Address and port of the sender.
     pub peer: SocketAddr,
-    /// It was sent to a broadcast or multicast address.
+    /// True if the datagram was sent to a broadcast or multicast address.
     pub to_everybody: bool,
-    /// Its reply would have a time to live of 0.
+    /// True if the reply would have a time to live of 0.
     pub has_no_hop_left: bool,
     name: libc::sockaddr_storage,
     told: Told,
 }
 
-/// What the kernel told of a datagram besides its sender.
+/// Ancillary data that the kernel delivered with a datagram.
 #[derive(Clone, Copy)]
 struct Told {
     local: Local,
-    /// Time to live, or hop limit, that it came with.
+    /// Time to live (IPv4) or hop limit (IPv6) with which the datagram arrived.
     ttl: Option<u8>,
 }
 
@@ -50,7 +51,7 @@ impl Told {
     };
 }
 
-/// The own address that was asked; only sockets bound to every address are told.
+/// Own address that the datagram was sent to. Known only on sockets bound to the unspecified address.
 #[derive(Clone, Copy)]
 enum Local {
     Bound,
@@ -58,7 +59,7 @@ enum Local {
     V6(libc::in6_pktinfo),
 }
 
-/// Datagrams received together.
+/// Datagrams that were received together.
 pub struct Batch {
     buffers: Box<[[u8; ROOM]; BATCH]>,
     names: Box<[libc::sockaddr_storage; BATCH]>,
@@ -86,9 +87,9 @@ impl Default for Batch {
     }
 }
 
-/// Has `socket` say of each datagram which own address it was sent to.
+/// Makes the kernel report for each datagram of `socket` which own address it was sent to.
 pub fn tell_destinations(socket: &UdpSocket, v6: bool) -> io::Result<()> {
-    // A v6 socket gets IPv4 datagrams as mapped addresses, and says so in an in6_pktinfo.
+    // A v6 socket receives IPv4 datagrams with mapped addresses and reports them in an in6_pktinfo.
     let (level, name) = match v6 {
         true => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
         false => (libc::IPPROTO_IP, libc::IP_PKTINFO),
@@ -96,16 +97,16 @@ pub fn tell_destinations(socket: &UdpSocket, v6: bool) -> io::Result<()> {
     set_option(socket, level, name, 1)
 }
 
-/// Has `socket` say of each datagram with which time to live it came.
+/// Makes the kernel report for each datagram of `socket` its time to live.
 pub fn tell_ttl(socket: &UdpSocket, v6: bool) -> io::Result<()> {
     if v6 {
         set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
     }
-    // A v6 socket gets IPv4 datagrams, too.
+    // A v6 socket receives IPv4 datagrams too.
     set_option(socket, libc::IPPROTO_IP, libc::IP_RECVTTL, 1)
 }
 
-/// Makes the send buffer of `socket` so large, or as large as the kernel allows: without CAP_NET_ADMIN that is
+/// Sets the send buffer of `socket` to `bytes`, or to the kernel's limit: without CAP_NET_ADMIN that is
 /// `net.core.wmem_max`.
 pub fn grow_send_buffer(socket: &UdpSocket, bytes: libc::c_int) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes)
@@ -118,7 +119,7 @@ fn set_option(
     name: libc::c_int,
     value: libc::c_int,
 ) -> io::Result<()> {
-    // SAFETY: an open descriptor and one int.
+    // SAFETY: the descriptor is open, and the value is one int.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -135,10 +136,10 @@ fn set_option(
     }
 }
 
-/// Returns the bytes of memory that datagrams of `socket` take which have not left the machine.
+/// Returns the number of bytes in the send buffer of `socket`: memory of datagrams that have not left the machine.
 pub fn queued_bytes(socket: &UdpSocket) -> usize {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: an open descriptor and one int, which the call writes.
+    // SAFETY: the descriptor is open, and the call writes one int.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, std::ptr::from_mut(&mut bytes)) };
     if result == 0 {
         usize::try_from(bytes).unwrap_or(0)
@@ -148,7 +149,8 @@ pub fn queued_bytes(socket: &UdpSocket) -> usize {
 }
 
 impl Batch {
-    /// Waits for a first datagram and takes what else is there; 0 after the socket's time-out.
+    /// Waits for a first datagram and takes all others that are already there. Returns their number, or 0 after the
+    /// socket's timeout.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         self.len = 0;
         let mut vectors: [libc::iovec; BATCH] = std::array::from_fn(|index| libc::iovec {
@@ -161,7 +163,7 @@ impl Batch {
             header.msg_hdr.msg_controllen = CONTROL_BYTES;
             header
         });
-        // SAFETY: every header points to one vector, name and control of this batch, which outlive the call.
+        // SAFETY: every header points to one vector, name and control buffer of this batch, which outlive the call.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -188,7 +190,8 @@ impl Batch {
         Ok(self.len)
     }
 
-    /// Datagram `index` of the batch: its way, and its payload; `None`: it is too long, or its sender unknown.
+    /// Returns the route and the payload of datagram `index`, or `None` if the payload is too long or its sender
+    /// unknown.
     pub fn get(&self, index: usize) -> Option<(Route, &[u8])> {
         let payload = self.buffers[index].get(..self.bytes[index])?;
         let told = self.told[index];
@@ -202,13 +205,13 @@ impl Batch {
         (payload.len() <= PAYLOAD_BYTES_MAX).then_some((route, payload))
     }
 
-    /// Address that datagram `index` of the batch came from; `None` where the kernel did not say it.
+    /// Returns the source address of datagram `index`, or `None` if the kernel did not report it.
     pub fn sender(&self, index: usize) -> Option<IpAddr> {
         address(&self.names[index]).map(|peer| peer.ip())
     }
 
-    /// Sends `replies`, at most a batch, to the senders of the datagrams they name, without waiting. Returns how many
-    /// left; the others are lost, as datagrams may be.
+    /// Sends `replies`, at most one batch, each with the index of the datagram it answers. Does not block. Returns how
+    /// many were sent; the others are lost, as UDP datagrams may be.
     pub fn send(&mut self, socket: &UdpSocket, replies: &[(usize, Reply)]) -> usize {
         if replies.is_empty() {
             return 0;
@@ -235,12 +238,12 @@ impl Batch {
     }
 }
 
-/// Sends what the headers say, whose vectors, names and controls are there, without waiting. Returns how many left.
+/// Sends the messages that the headers describe, without blocking. Returns how many were sent.
 fn send_headers(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> usize {
     let (mut sent, mut lost) = (0, 0);
     while sent + lost < headers.len() {
         let rest = &mut headers[sent + lost..];
-        // SAFETY: the headers point to vectors, names and controls that outlive the call; it only reads them.
+        // SAFETY: the headers point to vectors, names and control buffers that outlive the call, which only reads them.
         let result = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
@@ -251,16 +254,16 @@ fn send_headers(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> usize {
         };
         match usize::try_from(result) {
             Ok(more) if more > 0 => sent += more,
-            // The send buffer is full, for the datagrams behind it, too.
+            // The send buffer is full, so the following datagrams cannot be sent either.
             _ if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock => break,
-            // An error is of the first datagram, such as one to an unreachable sender: go on behind it.
+            // The error concerns the first datagram only, such as one to an unreachable address: skip it.
             _ => lost += 1,
         }
     }
     sent
 }
 
-/// Sends each reply the way that it names, without waiting. Returns how many left; the others are lost.
+/// Sends each reply along its route, without blocking. Returns how many were sent; the others are lost.
 pub fn send_all(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)]) -> usize {
     let chunks = replies.chunks(BATCH);
     chunks.map(|chunk| send_chunk(socket, chunk)).sum()
@@ -283,7 +286,7 @@ fn send_chunk(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)]) -> usize {
 }
 
 impl Local {
-    /// Whether a datagram with this destination was sent to more than us: then its address is not the local one.
+    /// Returns true if the datagram was sent to a broadcast or multicast address. That address is not the local one.
     fn is_everybody(&self) -> bool {
         match self {
             Self::Bound => false,
@@ -294,8 +297,8 @@ impl Local {
 }
 
 impl Told {
-    /// Writes the control messages of a reply: the address that it leaves from, where it is not the only one, and the
-    /// time to live of a reply in a paper's format ([`reply_ttl`]).
+    /// Writes the control messages of a reply: the local address that it leaves from, if the socket has several, and
+    /// the time to live of a reply in a paper format ([`reply_ttl`]).
     fn put(&self, header: &mut libc::msghdr, control: &mut Control, reply: &[u8]) {
         header.msg_control = std::ptr::null_mut();
         header.msg_controllen = 0;
@@ -317,7 +320,7 @@ impl Told {
             && !native::is_native(reply)
         {
             let ttl = libc::c_int::from(reply_ttl(reply, ttl));
-            // SAFETY: the name of a header is one of this module's, which are sockaddr_storage.
+            // SAFETY: all names that headers of this module point to are sockaddr_storage.
             let is_v6 = is_v6(unsafe { &*header.msg_name.cast::<libc::sockaddr_storage>() });
             let (level, kind) = match is_v6 {
                 true => (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT),
@@ -328,12 +331,12 @@ impl Told {
     }
 }
 
-/// Returns whether a datagram to `name` is one of IPv6, not of IPv4 by a mapped address.
+/// Returns true if a datagram to `name` is sent over IPv6, and not over IPv4 by a mapped address.
 fn is_v6(name: &libc::sockaddr_storage) -> bool {
     address(name).is_some_and(|peer| peer.ip().to_canonical().is_ipv6())
 }
 
-/// Adds a control message after those that `header` has.
+/// Appends a control message to those that `header` has.
 fn put_control<T: Copy>(
     header: &mut libc::msghdr,
     control: &mut Control,
@@ -343,8 +346,8 @@ fn put_control<T: Copy>(
 ) {
     let at = header.msg_controllen;
     header.msg_control = control.0.as_mut_ptr().cast();
-    // SAFETY: CONTROL_BYTES has room for the messages that `Told::put` adds, and CMSG_SPACE keeps them aligned as
-    // cmsghdr, as `Control` is.
+    // SAFETY: CONTROL_BYTES has room for the messages that `Told::put` adds, and CMSG_SPACE keeps them aligned for
+    // cmsghdr, like `Control`.
     unsafe {
         header.msg_controllen = at + libc::CMSG_SPACE(mem::size_of::<T>() as u32) as usize;
         let message = control.0.as_mut_ptr().add(at).cast::<libc::cmsghdr>();
@@ -355,10 +358,10 @@ fn put_control<T: Copy>(
     }
 }
 
-/// Returns what the control messages of a received header tell.
+/// Reads the control messages of a received header.
 fn told(header: &libc::msghdr) -> Told {
     let mut told = Told::NOTHING;
-    // SAFETY: the kernel has filled the header and its control messages; CMSG_FIRSTHDR and CMSG_NXTHDR are null when
+    // SAFETY: the kernel has filled the header and its control messages. CMSG_FIRSTHDR and CMSG_NXTHDR return null when
     // there is no further message.
     unsafe {
         let mut message = libc::CMSG_FIRSTHDR(header);
@@ -413,13 +416,13 @@ fn header(
 fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match i32::from(name.ss_family) {
         libc::AF_INET => {
-            // SAFETY: the family says that a sockaddr_in lies here, and the storage is larger and aligned for it.
+            // SAFETY: the family says that this is a sockaddr_in, and the storage is large enough and aligned for it.
             let v4 = unsafe { &*std::ptr::from_ref(name).cast::<libc::sockaddr_in>() };
             let address = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
             Some(SocketAddr::new(address.into(), u16::from_be(v4.sin_port)))
         }
         libc::AF_INET6 => {
-            // SAFETY: as above, for sockaddr_in6.
+            // SAFETY: the same, for sockaddr_in6.
             let v6 = unsafe { &*std::ptr::from_ref(name).cast::<libc::sockaddr_in6>() };
             let address = Ipv6Addr::from(v6.sin6_addr.s6_addr);
             Some(SocketAddrV6::new(address, u16::from_be(v6.sin6_port), 0, v6.sin6_scope_id).into())

@@ -1,4 +1,4 @@
-//! The host's thread: what the fast path forwarded, answered one by one or in groups.
+//! Host threads: answer the requests that the fast path forwarded, one by one or in batches.
 
 use super::batch::Route;
 use super::queue::Taker;
@@ -11,13 +11,13 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A group of so many requests takes no more. The smaller it is, the sooner clients go on; the larger, the less often
-/// the disk is waited for.
+/// Number of requests from which on a batch takes no more. Smaller batches give lower latency, larger ones need fewer
+/// disk syncs.
 const GROUP: usize = 512;
-/// Groups that wait for the disk at most.
+/// Maximum number of executed batches that wait for the disk.
 const WAITING: usize = 16;
 
-/// Answers each request as it comes, until the datapath stops.
+/// Answers requests one at a time, until the datapath stops.
 pub(super) fn one_by_one(
     socket: &UdpSocket,
     shared: &Shared,
@@ -45,8 +45,8 @@ pub(super) fn one_by_one(
     }
 }
 
-/// Answers what has gathered in groups, and takes the next while the disk works for those before it, until every thread
-/// that could bring more has ended.
+/// Answers requests in batches and executes the next batch while earlier ones wait for the disk. Ends when all threads
+/// that forward requests have ended.
 pub(super) fn in_groups(
     socket: &UdpSocket,
     shared: &Shared,
@@ -87,7 +87,7 @@ pub(super) fn in_groups(
             host.execute(&asked);
             waiting.push_back(group);
         }
-        // While there is more to execute nobody waits for the disk.
+        // Does not wait for the disk while there is more to execute.
         let mut waits = forwarded.is_empty() || waiting.len() >= WAITING;
         while let Some(said) = host.take(waits) {
             let group = waiting.pop_front().unwrap_or_default();
@@ -104,9 +104,9 @@ pub(super) fn in_groups(
     }
 }
 
-/// Sends each reply back the way that its request came; an answer is that way, the length of the request in bytes, and
-/// the reply. It never waits: a reply that cannot leave is lost and counted, so that no destination can hold up the
-/// replies to others.
+/// Sends each reply along the way that its request came. An item of `answers` is that way, the length of the request in
+/// bytes, and the outcome. The call never blocks: a reply that cannot be sent is lost and counted, so that no
+/// destination can delay the replies to others.
 fn send_all<'a>(
     socket: &UdpSocket,
     shared: &Shared,
@@ -119,7 +119,7 @@ fn send_all<'a>(
     for (way, request_bytes, Said { reply, drop }) in answers {
         if let Way::Stream(writer) = way {
             writer.finish(1);
-            // Packets of one connection mostly come together.
+            // Packets of one connection usually follow each other.
             if !streams.last().is_some_and(|last| Arc::ptr_eq(last, writer)) {
                 streams.push(writer);
             }

@@ -1,4 +1,4 @@
-//! Requests on their way to a host that answers later, and back.
+//! Passes requests to a [`LaterHost`], which answers asynchronously, and sends its replies.
 
 use super::Shared;
 use super::batch::Route;
@@ -7,17 +7,17 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The way to the host, for one receiving thread.
+/// Connection of one receiving thread to the host.
 pub(super) struct Later {
     pub socket: Arc<UdpSocket>,
     pub shared: Arc<Shared>,
     pub host: Arc<dyn LaterHost>,
-    /// Requests that wait for an answer, at most.
+    /// Maximum number of requests that wait for an answer.
     pub queue: usize,
     pub gathered: Gathered,
 }
 
-/// Requests that came together.
+/// Requests of one received batch, with the route and the maximum reply length in bytes of each.
 #[derive(Default)]
 pub(super) struct Gathered {
     ways: Vec<(Route, usize)>,
@@ -25,7 +25,7 @@ pub(super) struct Gathered {
 }
 
 impl Later {
-    /// Whether there is room for one more; then it goes with the others of its batch.
+    /// Adds a request to the batch that will be handed over. Returns false if too many requests are waiting.
     pub fn gather(&mut self, route: Route, request: &[u8]) -> bool {
         if self.shared.open.load(Relaxed) + self.gathered.ways.len() >= self.queue {
             return false;
@@ -36,7 +36,7 @@ impl Later {
         true
     }
 
-    /// Hands over what was gathered.
+    /// Hands the gathered batch to the host.
     pub fn hand_over(&mut self) {
         let Gathered { ways, requests } = std::mem::take(&mut self.gathered);
         if requests.is_empty() {
@@ -54,18 +54,18 @@ impl Later {
     }
 }
 
-/// The way back of some requests.
+/// Sends the replies to one batch.
 struct Back {
     socket: Arc<UdpSocket>,
     shared: Arc<Shared>,
-    /// Where each came from, and how long its reply may be.
+    /// Route of each request, and the maximum length of its reply in bytes.
     ways: Vec<(Route, usize)>,
-    /// How many were not answered.
+    /// Number of requests that are not answered yet.
     open: AtomicUsize,
 }
 
 impl Back {
-    /// So many wait no more.
+    /// Counts `count` requests, or as many as are left, as no longer waiting.
     fn close(&self, count: usize) {
         let closed = self
             .open

@@ -1,6 +1,20 @@
-//! The socket datapath: user space, any machine. Threads that share one port (SO_REUSEPORT) receive and answer in
-//! batches from the fast path; host threads behind a bounded queue, mostly one, answer what the fast path forwards, one
-//! by one or in groups; or a host is handed what came together, and answers when it can.
+//! The socket datapath: runs a service's fast path and host in user space, on any machine.
+//!
+//! Receiving threads share one UDP port (SO_REUSEPORT) and answer in batches from the fast path. Requests that the fast
+//! path forwards go to the host in one of three ways: through a bounded queue to host threads, usually one, that answer
+//! one by one ([`Host`]); through a bounded queue to a thread that answers in batches ([`GroupHost`], which also gets
+//! requests over TCP); or directly to a [`LaterHost`], which takes each batch as it was received and answers
+//! asynchronously.
+//!
+//! ```text
+//! UDP port -> threads `fastpath-N`: FastPath::answer -----------------------------------------------------> reply
+//!               | Forward, one of:
+//!               +-> queue -> threads `host`: Host::serve -------------------------------------------------> reply
+//!               +-> queue -> thread `host`: GroupHost::execute a batch, then GroupHost::take -------------> replies
+//!               +-> LaterHost::take a batch ... WayBack::send --------------------------------------------> replies
+//! TCP port -> thread `streams`: FastPath::answer, or the queue of the GroupHost --------------------------> replies
+//! thread `neighbours`: withholds replies to addresses that do not resolve
+//! ```
 
 mod batch;
 mod host;
@@ -32,39 +46,39 @@ use std::time::Duration;
 use stream::Writer;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// How long a thread waits before it looks whether it shall stop.
+/// Interval at which a waiting thread checks for the stop signal.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Receive buffer asked for, so that a burst waits instead of being lost; the kernel may give less.
+/// Requested receive buffer, so that a burst of requests waits instead of being lost. The kernel may grant less.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-/// Send buffer asked for, so that replies to neighbours that do not resolve leave room for others; the kernel may give
-/// less, but more than one such neighbour takes.
+/// Requested send buffer, so that replies to neighbours that do not resolve leave room for others. The kernel may grant
+/// less, but more than one such neighbour can occupy.
 const SEND_BUFFER_BYTES: libc::c_int = 8 << 20;
-/// Port of the discard protocol (RFC 863), from which no request comes.
+/// Port of the discard protocol (RFC 863), from which no requests come.
 const DISCARD_PORT: u16 = 9;
-/// Free ports of UDP tried, where any will do, until one is free on TCP too.
+/// Number of free UDP ports tried, if any port will do, to find one that is free on TCP too.
 const PORTS_TRIED: usize = 16;
 
-/// What a socket datapath counted.
+/// Counters of a socket datapath.
 #[derive(Debug, Default)]
 pub struct SocketCounts {
-    /// Datagrams that came.
+    /// Datagrams received.
     pub received: AtomicU64,
     /// Requests answered by the fast path.
     pub fastpath_replies: AtomicU64,
     /// Requests answered by the host.
     pub host_replies: AtomicU64,
-    /// Requests that found the host's queue full: native ones are answered `busy`, others dropped.
+    /// Requests that found the host's queue full. Native requests get the reply `busy`, others are dropped.
     pub queue_full: AtomicU64,
-    /// Datagrams longer than any request.
+    /// Datagrams longer than the maximum payload.
     pub oversize: AtomicU64,
-    /// Replies withheld because they were longer than their request (rule 5).
+    /// Replies withheld because they were longer than their request, to prevent amplification.
     pub amplification: AtomicU64,
-    /// TCP connections that are open.
+    /// TCP connections that are open now.
     pub connections: AtomicU64,
-    /// TCP connections that were refused because all places were taken.
+    /// TCP connections refused because all places were taken.
     pub connections_refused: AtomicU64,
-    /// Replies by UDP that could not leave: the send buffer was full, the kernel refused them, or their destination is
-    /// a neighbour that does not resolve.
+    /// Replies by UDP that could not be sent: the send buffer was full, the kernel refused them, or their destination
+    /// is a neighbour that does not resolve.
     pub unsent: AtomicU64,
     /// Drops by [`DropReason`].
     pub drops: [AtomicU64; DropReason::ALL.len()],
@@ -76,18 +90,18 @@ impl SocketCounts {
     }
 }
 
-/// How a socket datapath runs.
+/// Options of a socket datapath.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketOptions {
-    /// Address and port; port 0: any free one.
+    /// Address and port; port 0 means any free port.
     pub listen: SocketAddr,
     /// Receiving threads, at least 1.
     pub threads: usize,
-    /// Requests that may wait for the host.
+    /// Maximum number of requests that wait for the host.
     pub queue: usize,
 }
 
-/// On its way to the host: a datagram's request, or those of a stream that came together, one behind the other.
+/// Work for the host: the request of a datagram, or one or more consecutive requests of a TCP stream.
 struct Forwarded {
     from: Source,
     way: Way,
@@ -110,21 +124,21 @@ impl Forwarded {
     }
 }
 
-/// How its reply goes back.
+/// Way by which a reply returns.
 enum Way {
     Datagram(Route),
     Stream(Arc<Writer>),
 }
 
-/// Who answers what the fast path forwards.
+/// Host that answers what the fast path forwards.
 enum Answerer {
-    /// One by one, by so many threads.
+    /// Answers one by one, in this number of threads.
     Each(Arc<dyn Host + Send + Sync>, usize),
     Groups(Box<dyn GroupHost>),
     Later(Arc<dyn LaterHost>),
 }
 
-/// The way from the fast path to the host, for one receiving thread.
+/// Connection of one receiving thread to the host.
 enum Onward {
     Queue(Putter<Forwarded>),
     Groups(Sender<Forwarded>),
@@ -135,19 +149,19 @@ struct Shared {
     fastpath: Arc<dyn FastPath + Send + Sync>,
     counts: SocketCounts,
     progress: Progress,
-    /// Time of the last refused connection, CLOCK_MONOTONIC; 0: none was.
+    /// CLOCK_MONOTONIC time of the last refused connection, in ns; 0 if there was none.
     refused_ns: AtomicU64,
     has_streams: bool,
     /// Addresses to which nothing is sent at the moment.
     unresolved: Unresolved,
-    /// Requests that a host which answers later has not answered.
+    /// Number of requests that a [`LaterHost`] has not answered yet.
     open: AtomicUsize,
     stop: AtomicBool,
     local: SocketAddr,
 }
 
 impl Shared {
-    /// Sends the replies of a host without waiting, and counts those that could not leave. Returns how many left.
+    /// Sends replies of a host without blocking, and counts those that could not be sent. Returns the number sent.
     fn send_datagrams(&self, socket: &UdpSocket, mut datagrams: Vec<(&Route, Vec<u8>)>) -> u64 {
         let all = datagrams.len();
         if self.unresolved.is_any() {
@@ -163,17 +177,18 @@ impl Shared {
     }
 }
 
-/// A fast path and its host behind one UDP port, until it is dropped.
+/// A fast path and its host at one port. Dropping it stops it.
 pub struct SocketDatapath {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl SocketDatapath {
-    /// Listens, and answers from `fastpath` and `host`; every thread joins `readers`.
+    /// Listens, and answers from `fastpath` and `host`. Every thread that answers joins `readers`.
     ///
     /// # Errors
-    /// What the system says of the address or the threads; `AddrInUse` also where another process would share the port.
+    /// The system's error of binding the address or starting a thread; `AddrInUse` also if the port would be shared
+    /// with another process.
     pub fn start(
         options: SocketOptions,
         fastpath: Arc<dyn FastPath + Send + Sync>,
@@ -183,10 +198,11 @@ impl SocketDatapath {
         Self::start_with(options, fastpath, Answerer::Each(host, 1), readers, &[])
     }
 
-    /// The same with `host_threads` threads that ask the host side by side: for one that waits for others.
+    /// Like [`SocketDatapath::start`], with `host_threads` threads that call the host in parallel: for a host that
+    /// waits for other systems.
     ///
     /// # Errors
-    /// As [`SocketDatapath::start`].
+    /// See [`SocketDatapath::start`].
     pub fn start_side_by_side(
         options: SocketOptions,
         fastpath: Arc<dyn FastPath + Send + Sync>,
@@ -203,11 +219,11 @@ impl SocketDatapath {
         )
     }
 
-    /// The same with a host that answers in groups, on UDP and, at the same address and port, on TCP: native packets
-    /// one after the other, each as long as its header says, and replies in the order in which they are ready.
+    /// Like [`SocketDatapath::start`], with a host that answers in batches. It listens on UDP and on TCP at the same
+    /// address and port. A TCP stream carries native packets back to back, each as long as its header says; replies are
+    /// sent in the order in which they become ready.
     ///
-    /// # Errors
-    /// As [`SocketDatapath::start`].
+    /// # Errors See [`SocketDatapath::start`].
     pub fn start_in_groups(
         options: SocketOptions,
         fastpath: Arc<dyn FastPath + Send + Sync>,
@@ -217,11 +233,11 @@ impl SocketDatapath {
         Self::start_with(options, fastpath, Answerer::Groups(host), readers, &[])
     }
 
-    /// [`SocketDatapath::start_in_groups`], where datagrams that `filter` refuses end in the kernel. It is a program of
-    /// classic BPF, and sees them from their UDP header on.
+    /// Like [`SocketDatapath::start_in_groups`], but the kernel drops datagrams that `filter` refuses. The filter is a
+    /// classic BPF program that sees each datagram from its UDP header on.
     ///
     /// # Errors
-    /// As [`SocketDatapath::start`].
+    /// See [`SocketDatapath::start`].
     pub fn start_in_groups_behind(
         filter: &[SockFilter],
         options: SocketOptions,
@@ -232,12 +248,12 @@ impl SocketDatapath {
         Self::start_with(options, fastpath, Answerer::Groups(host), readers, filter)
     }
 
-    /// The same with a host that answers later, on UDP alone. What came together is handed to it together;
-    /// `options.queue` requests at most wait for their answers. The host may still answer what it took when the
-    /// datapath has ended.
+    /// Like [`SocketDatapath::start`], on UDP only, with a host that answers asynchronously. The host gets each
+    /// received batch as a whole; at most `options.queue` requests wait for an answer. The host may still answer its
+    /// requests after the datapath has ended.
     ///
     /// # Errors
-    /// As [`SocketDatapath::start`].
+    /// See [`SocketDatapath::start`].
     pub fn start_later(
         options: SocketOptions,
         fastpath: Arc<dyn FastPath + Send + Sync>,
@@ -323,11 +339,11 @@ impl SocketDatapath {
         Ok(())
     }
 
-    /// Ends its threads, a host that answers in groups last. Again is the same as once.
+    /// Ends the threads; the thread of a host that answers in batches ends last. A second call does nothing.
     pub fn stop(&self) {
         self.shared.stop.store(true, Relaxed);
         for thread in std::mem::take(&mut *self.threads()) {
-            // A thread that panicked has said so already; there is nothing to add here.
+            // A thread that panicked has already printed its message.
             let _ = thread.join();
         }
     }
@@ -336,35 +352,35 @@ impl SocketDatapath {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where it listens.
+    /// Returns the address and port that it listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.shared.local
     }
 
-    /// What it counted so far.
+    /// Returns the counters.
     pub fn counts(&self) -> &SocketCounts {
         &self.shared.counts
     }
 
-    /// Number of places for TCP connections; `None` where the datapath is UDP alone.
+    /// Returns the maximum number of TCP connections, or `None` if the datapath has UDP only.
     pub fn connection_places(&self) -> Option<usize> {
         self.shared.has_streams.then_some(places::PLACES)
     }
 
-    /// Time since a TCP connection of a client that had none was refused because all places were taken; `None`: none
-    /// was.
+    /// Returns the time since a client without a connection was refused one because all places were taken, or `None` if
+    /// that has not happened.
     pub fn since_refusal(&self) -> Option<Duration> {
         let refused_ns = self.shared.refused_ns.load(Relaxed);
         (refused_ns > 0).then(|| Duration::from_nanos(lease::now_ns().saturating_sub(refused_ns)))
     }
 
-    /// Number of requests that wait for the host.
+    /// Returns the number of requests that wait for the host.
     pub fn waiting(&self) -> u64 {
         self.shared.progress.waiting()
     }
 
-    /// Time for which the host has dealt with none of the requests that wait for it, or has got none of its replies
-    /// out; zero while it works or has nothing to do.
+    /// Returns the time for which the host has finished none of its waiting requests, or could send none of its
+    /// replies. Returns zero while it makes progress or has nothing to do.
     pub fn stalled(&self) -> Duration {
         Duration::from_nanos(self.shared.progress.stalled_ns(lease::now_ns()))
     }
@@ -376,8 +392,8 @@ impl Drop for SocketDatapath {
     }
 }
 
-/// The sockets of `options`, and with `streams` a listener at the same address. A port that is free on UDP may be taken
-/// on TCP; where any free one was asked for, others are tried.
+/// Binds the UDP sockets of `options`, and with `streams` a TCP listener at the same address. A port that is free on
+/// UDP may be taken on TCP; if `options` allow any port, others are tried.
 fn bind_both(
     options: &SocketOptions,
     filter: &[SockFilter],
@@ -401,8 +417,9 @@ fn bind_both(
     }
 }
 
-/// `count` sockets on one port. SO_REUSEPORT would let a second process of the same user take half of the requests
-/// without a word, so the first takes the port alone, and only then shares it with the others.
+/// Binds `count` sockets to one port. With SO_REUSEPORT alone, a second process of the same user could silently take
+/// half of the requests. The first socket therefore binds the port exclusively, and only then allows the others to
+/// share it.
 fn bind_all(listen: SocketAddr, count: usize, filter: &[SockFilter]) -> io::Result<Vec<UdpSocket>> {
     let first = bind(listen, false, filter)?;
     SockRef::from(&first).set_reuse_port(true)?;
@@ -424,14 +441,15 @@ fn bind(listen: SocketAddr, shared: bool, filter: &[SockFilter]) -> io::Result<U
     batch::tell_ttl(&socket, listen.is_ipv6())?;
     socket.set_read_timeout(Some(PATIENCE))?;
     if listen.ip().is_unspecified() {
-        // Replies must leave from the address that was asked.
+        // A reply must leave from the address that the request was sent to.
         batch::tell_destinations(&socket, listen.is_ipv6())?;
     }
     Ok(socket)
 }
 
-/// Socket that the host sends from, at the port of `local`. It gets no requests: it is connected to a port that nobody
-/// sends from, and the kernel gives a connected socket the datagrams of its peer alone. It may still send to others.
+/// Returns the socket that the host sends from, bound to the port of `local`. It receives no requests: it is connected
+/// to a port from which no datagrams come, and the kernel delivers to a connected socket only datagrams of its peer. It
+/// can still send to other addresses.
 fn bind_host(local: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_reuse_port(true)?;
@@ -451,7 +469,8 @@ fn bind_host(local: SocketAddr) -> io::Result<UdpSocket> {
 }
 
 impl Onward {
-    /// Whether the host, or its queue, has room for a request; `None`: the host has ended.
+    /// Passes a request on to the host. Returns `Some(false)` if the host or its queue has no room, and `None` if the
+    /// host has ended.
     fn take(&mut self, route: Route, request: &[u8]) -> Option<bool> {
         let forwarded = |route: Route| Forwarded {
             from: Source::from(route.peer),
@@ -528,8 +547,10 @@ fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut onward: Onward, reader
     }
 }
 
-/// Own and loopback sources are the kernel's to refuse here; what is left are addresses and ports that nobody may
-/// answer to, our own port among them, requests sent to everybody, and what comes back to us again and again.
+/// Returns the reason to refuse a datagram because of its source or destination. The kernel itself filters forged own
+/// and loopback sources here. This function refuses addresses and ports that must not be answered, the service's own
+/// port among them, datagrams sent to broadcast or multicast addresses, and packets whose hops are used up by a reply
+/// loop.
 fn refuses(route: &Route, local: SocketAddr) -> Option<DropReason> {
     let mut anywhere = Endpoint::default();
     anywhere.loopback = true;
@@ -543,7 +564,7 @@ fn refuses(route: &Route, local: SocketAddr) -> Option<DropReason> {
         .or(route.has_no_hop_left.then_some(DropReason::HopLimit))
 }
 
-/// The reply to a native request that found no room; `false`: the paper's formats have no such answer.
+/// Writes the `busy` reply to a native request. Returns false for a paper format, which has no such reply.
 fn busy(request: &[u8], reply: &mut Reply) -> bool {
     match NativeHeader::ref_from_prefix(request) {
         Ok((header, _)) if native::is_native(request) => {

@@ -1,11 +1,11 @@
-//! Neighbours that do not resolve: addresses on the link for which the kernel has no link-layer address.
+//! Detects neighbours that do not resolve: addresses on the link for which the kernel has no link-layer address.
 //!
-//! The kernel queues datagrams to such an address while it asks for its link-layer address, up to 212,992 bytes for
-//! each (`unres_qlen_bytes`) and for three seconds, and counts them against the send buffer of their socket. Somebody
-//! on the link who sends requests with sources that nobody has could so fill the send buffer, and then no reply leaves,
-//! to nobody. While much is queued, a thread therefore reads the kernel's table of neighbours, and replies to those
-//! that do not resolve are not sent. A real client is not hit: it has asked for our link-layer address before it sent
-//! its request, and the kernel takes its own from that question.
+//! While the kernel asks for the link-layer address of such a neighbour, it queues datagrams to it: up to 212,992 bytes
+//! each (`unres_qlen_bytes`), for three seconds. It counts them against the send buffer of their socket. An attacker on
+//! the link who sends requests from addresses that no machine has could so fill the send buffer, and then no reply
+//! leaves to any client. Therefore, while much is queued, a thread reads the kernel's neighbour table, and replies to
+//! neighbours that do not resolve are not sent. Real clients are not affected: a client asks for our link-layer address
+//! before it sends its request, and the kernel learns the client's own address from that question.
 
 use super::{Shared, batch};
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
@@ -21,31 +21,31 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Time between two looks at what is queued.
+/// Interval at which the queued bytes are checked.
 const TICK: Duration = Duration::from_millis(25);
-/// Bytes queued on one socket from which on the neighbours are read: less than a third of what one neighbour that does
-/// not resolve can hold, and more than is queued on a link that keeps up.
+/// Bytes queued on one socket above which the neighbour table is read: less than a third of what one unresolved
+/// neighbour can hold, and more than is queued on a link that keeps up.
 const QUEUED_BYTES: usize = 64 << 10;
-/// Time after which neighbours are no longer read where nothing is queued.
+/// Time without much queued after which the neighbour table is no longer read.
 const CALM: Duration = Duration::from_secs(10);
-/// Bytes read at once from the netlink socket; the kernel sends at most 32 KiB in one message.
+/// Size of the buffer for reading the netlink socket. The kernel sends at most 32 KiB in one message.
 const DUMP_BYTES: usize = 64 << 10;
 
-/// Addresses to which no reply is sent at the moment; mostly none.
+/// Addresses to which no reply is sent at the moment. Usually empty.
 #[derive(Debug, Default)]
 pub(super) struct Unresolved {
-    /// False while the set is empty, so that senders need not look at the lock.
+    /// False while the set is empty, so that senders need not take the lock.
     is_any: AtomicBool,
     addresses: RwLock<HashSet<IpAddr>>,
 }
 
 impl Unresolved {
-    /// Returns whether replies to some address are not sent at the moment.
+    /// Returns true if replies to at least one address are withheld at the moment.
     pub fn is_any(&self) -> bool {
         self.is_any.load(Relaxed)
     }
 
-    /// Returns whether replies to `address` are not sent at the moment.
+    /// Returns true if replies to `address` are withheld at the moment.
     pub fn contains(&self, address: IpAddr) -> bool {
         let addresses = self.addresses.read().unwrap_or_else(PoisonError::into_inner);
         addresses.contains(&address.to_canonical())
@@ -59,8 +59,9 @@ impl Unresolved {
     }
 }
 
-/// Reads the neighbours while much is queued on one of `sockets`, and shortly after, until the datapath stops. Where
-/// the kernel gives no netlink socket it returns: then nothing but the size of the send buffers limits what they hold.
+/// Reads the neighbour table while much is queued on one of `sockets`, and for [`CALM`] after that, until the datapath
+/// stops. If the kernel provides no netlink socket, it returns at once: then only the size of the send buffers limits
+/// what unresolved neighbours hold.
 pub(super) fn watch(sockets: &[Arc<UdpSocket>], shared: &Shared) {
     let Ok(neighbours) = Neighbours::open() else {
         return;
@@ -78,7 +79,7 @@ pub(super) fn watch(sockets: &[Arc<UdpSocket>], shared: &Shared) {
             full = None;
             shared.unresolved.set(HashSet::new());
         }
-        // A table that cannot be read just now is read at the next look.
+        // A table that cannot be read now is read at the next tick.
         if full.is_some()
             && let Ok(unresolved) = neighbours.unresolved()
         {
@@ -87,14 +88,14 @@ pub(super) fn watch(sockets: &[Arc<UdpSocket>], shared: &Shared) {
     }
 }
 
-/// Connection to the kernel's table of neighbours of this network namespace. Reading needs no rights.
+/// Netlink connection to the neighbour table of this network namespace. Reading needs no privileges.
 pub(super) struct Neighbours(Socket);
 
 impl Neighbours {
-    /// Connects to the kernel.
+    /// Opens the netlink connection.
     ///
     /// # Errors
-    /// The system's reason why there is no netlink socket.
+    /// The system's error if there can be no netlink socket.
     pub fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
@@ -102,10 +103,11 @@ impl Neighbours {
         Ok(Self(socket))
     }
 
-    /// Returns the addresses that the kernel asks for or has asked for in vain, at every interface that knows them.
+    /// Returns the addresses whose resolution is in progress or has failed at every interface that has an entry for
+    /// them.
     ///
     /// # Errors
-    /// The system's reason, or `InvalidData` for a message that cannot be parsed.
+    /// The system's error, or `InvalidData` for a message that cannot be parsed.
     pub fn unresolved(&self) -> io::Result<HashSet<IpAddr>> {
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_DUMP | NLM_F_REQUEST;
@@ -139,7 +141,7 @@ impl Neighbours {
                     }
                     _ => {}
                 }
-                // Messages begin at multiples of four bytes.
+                // Messages are aligned to four bytes.
                 let bytes = (message.header.length as usize).next_multiple_of(4).max(4);
                 rest = rest.get(bytes..).unwrap_or_default();
             }
@@ -147,7 +149,7 @@ impl Neighbours {
     }
 }
 
-/// Returns the IP address of an entry, and whether its link-layer address is known.
+/// Returns the IP address of a neighbour entry, and true if its link-layer address is known.
 fn entry_of(entry: &NeighbourMessage) -> Option<(IpAddr, bool)> {
     let address = entry.attributes.iter().find_map(|attribute| match attribute {
         NeighbourAttribute::Destination(NeighbourAddress::Inet(v4)) => Some(IpAddr::from(*v4)),

@@ -1,24 +1,24 @@
-//! Places for TCP connections, shared fairly among the addresses that clients have.
+//! Admission of TCP connections: shares a fixed number of places fairly among client networks.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Connections at a time.
+/// Maximum number of open connections.
 pub(super) const PLACES: usize = 512;
-/// Connections of one client address at a time.
+/// Maximum number of open connections of one client network.
 const PLACES_EACH: usize = 128;
-/// Time without a request after which any connection may lose its place to a new one when all are taken.
+/// Time without a request after which a connection may be replaced by a new one when all places are taken.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// A connection that has a place.
+/// An open connection, as the admission decision needs it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held<T> {
-    /// Name of the connection.
+    /// Identifies the connection.
     pub token: T,
-    /// Network of its client, by `lineside_util::network::network_of`.
+    /// Network of the client, as returned by `lineside_util::network::network_of`.
     pub network: IpAddr,
-    /// Time of its last request, or of its beginning.
+    /// Time of the last request, or of the connection's start.
     pub used: Instant,
 }
 
@@ -27,21 +27,22 @@ pub(super) struct Held<T> {
 pub(super) enum Admission<T> {
     /// A place is free.
     Free,
-    /// It takes the place of this connection.
+    /// The new connection takes the place of this one.
     Replace(T),
-    /// Its own client has as many places as one client may have.
+    /// Refused: the client's own network has reached the limit of one network.
     OwnLimit,
-    /// All places are taken, and its client has some, but no other client has more than it would have then. A client
-    /// that has none may still get a place, so this does not show that new clients are refused.
+    /// Refused: all places are taken, the client's network has some, and no other network has more than it would then
+    /// have. A network without any connection may still get a place, so this does not mean that new clients are
+    /// refused.
     NoneMore,
-    /// All places are taken, its client has none, and no other client has several.
+    /// Refused: all places are taken, the client's network has none, and no other network has several.
     Full,
 }
 
-/// Decides about a new connection from `network`. When all places are taken, it gets the place of the least recently
-/// used connection of the network that has the most, if that one has at least two more than the newcomer's; else that
-/// of the least recently used of all, if it is idle. A client from a new network finds a place as long as another
-/// network has several, however many networks there are.
+/// Decides about a new connection from `network`. When all places are taken, it replaces the least recently used
+/// connection of the network with the most connections, if that network has at least two more than the newcomer's.
+/// Otherwise it replaces the least recently used connection of all, if that one is idle. A client from a new network
+/// therefore gets a place as long as any other network has several connections.
 pub(super) fn admit<T: Copy>(held: &[Held<T>], network: IpAddr, now: Instant) -> Admission<T> {
     let mut counts: HashMap<IpAddr, usize> = HashMap::new();
     for one in held {
@@ -83,7 +84,8 @@ mod tests {
         text.parse().expect("an address")
     }
 
-    /// Connections of clients 10.0.0.1, 10.0.0.2, …, as many as each number says, used one second after another.
+    /// Returns connections of clients 10.0.0.1, 10.0.0.2, …: `counts[i]` connections of client i, each used one second
+    /// after the one before.
     fn held(counts: &[usize], begin: Instant) -> Vec<Held<usize>> {
         let clients = counts.iter().enumerate();
         let networks = clients.flat_map(|(client, count)| {
@@ -124,13 +126,13 @@ mod tests {
         assert_eq!(
             admit(&all_different, newcomer, now + IDLE),
             Admission::Replace(0),
-            "it is idle"
+            "the oldest connection is idle"
         );
         let pairs = held(&[2; PLACES / 2], now);
         assert_eq!(admit(&pairs, network("10.0.0.1"), now), Admission::NoneMore);
     }
 
-    /// A refusal of an attacker with many addresses is no sign that a new client would be refused.
+    /// Refusing an attacker with many addresses does not mean that a new client would be refused.
     #[test]
     fn full_is_said_only_where_a_new_client_is_refused() {
         let (begin, clients) = (Instant::now(), 40);

@@ -1,15 +1,16 @@
-//! Progress of a host: since when requests have waited for it without an answer to any of them.
+//! Progress of a host, to notice a stalled one: the time for which requests have waited without any of them being
+//! answered.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Counts of the requests that were handed to a host and that it has dealt with. All times are CLOCK_MONOTONIC.
+/// Numbers of requests that were handed to a host and that it has finished. All times are CLOCK_MONOTONIC in ns.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     handed: AtomicU64,
     done: AtomicU64,
-    /// Time at which the host last dealt with a request, or at which one was handed to it while it had none.
+    /// Time at which the host last finished a request, or at which it got one while it had none.
     moved_ns: AtomicU64,
-    /// Time since which every reply of the host was lost because its send buffer was full; 0 after one has left.
+    /// Time since which every reply of the host was lost because its send buffer was full; 0 once a reply was sent.
     unsent_since_ns: AtomicU64,
 }
 
@@ -21,13 +22,13 @@ impl Progress {
         }
     }
 
-    /// Counts requests that the host has dealt with, whether or not it has answered them.
+    /// Counts requests that the host has finished, with or without an answer.
     pub fn finish(&self, count: u64, now_ns: u64) {
         self.moved_ns.store(now_ns, Relaxed);
         self.done.fetch_add(count, Relaxed);
     }
 
-    /// Notes how many replies of a batch have left, and how many were lost because the send buffer was full.
+    /// Records how many replies of a batch were sent, and how many were lost because the send buffer was full.
     pub fn sent(&self, left: usize, lost: usize, now_ns: u64) {
         if left > 0 {
             self.unsent_since_ns.store(0, Relaxed);
@@ -36,14 +37,14 @@ impl Progress {
         }
     }
 
-    /// Returns the number of requests that the host has and has not dealt with.
+    /// Returns the number of requests that the host has received and not finished.
     pub fn waiting(&self) -> u64 {
         let done = self.done.load(Relaxed);
         self.handed.load(Relaxed).saturating_sub(done)
     }
 
-    /// Returns for how long, in ns, the host has dealt with none of the requests that wait for it, or has got none of
-    /// its replies out; 0 while it works or has nothing to do.
+    /// Returns the time in ns for which the host has finished none of its waiting requests, or could send none of its
+    /// replies. Returns 0 while it makes progress or has nothing to do.
     pub fn stalled_ns(&self, now_ns: u64) -> u64 {
         let unsent_since_ns = self.unsent_since_ns.load(Relaxed);
         let unsent_ns = match unsent_since_ns {

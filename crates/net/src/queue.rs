@@ -1,6 +1,7 @@
-//! Bounded queue from the receiving threads to the host threads that answer side by side. A host thread that finds the
-//! queue empty sleeps at once: the receivers of a crossbeam channel yield the processor several times first, and
-//! sixteen of them doing so are a load of their own.
+//! Bounded queue from the receiving threads to the host threads that work in parallel.
+//!
+//! A host thread that finds the queue empty sleeps at once. A crossbeam channel is not used here, because its receivers
+//! yield the processor several times first, and sixteen of them doing so cause load of their own.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -41,7 +42,8 @@ impl<T> Inner<T> {
 }
 
 impl<T> Putter<T> {
-    /// Appends `item`. Returns `Some(false)` when the queue is full, `None` when every [`Taker`] has ended.
+    /// Appends `item` and returns `Some(true)`. Returns `Some(false)` if the queue is full, and `None` if every
+    /// [`Taker`] was dropped.
     pub(super) fn put(&self, item: T) -> Option<bool> {
         if self.0.takers.load(Relaxed) == 0 {
             return None;
@@ -64,7 +66,7 @@ impl<T> Clone for Putter<T> {
 }
 
 impl<T> Taker<T> {
-    /// Removes the oldest item, waiting at most `patience` for one; `None` when none came.
+    /// Removes the oldest item and waits at most `patience` for one. Returns `None` if none arrived.
     pub(super) fn take(&self, patience: Duration) -> Option<T> {
         let waiting = self.0.waiting();
         let waited = (self.0.came).wait_timeout_while(waiting, patience, |waiting| waiting.is_empty());

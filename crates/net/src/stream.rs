@@ -1,8 +1,9 @@
-//! Native packets over TCP: one thread reads all connections and writes what they did not take at once.
+//! Serves native packets over TCP. One thread reads all connections and writes the output that a connection did not
+//! accept at once.
 //!
-//! Replies come in the order in which they are ready, the fast path's before the host's: clients tell them apart by
-//! their request id. What is not a native packet ends the connection. A client that has shut down its sending side gets
-//! the replies to everything it has sent, then its connection ends.
+//! Replies are sent in the order in which they become ready: those of the fast path before those of the host. Clients
+//! match them by request id. Input that is not a native packet ends the connection. A client that has shut down its
+//! sending side gets the replies to everything it has sent; then the connection ends.
 
 use super::places::{self, Admission, Held};
 use super::{Forwarded, PATIENCE, Shared, Way};
@@ -21,17 +22,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use zerocopy::FromBytes;
 
-/// Bytes of replies that may wait for a client to take them; one that leaves more loses its connection.
+/// Maximum bytes of replies that wait for a client to read them. A connection that exceeds it is closed.
 const BACKLOG_BYTES: usize = 1 << 20;
-/// How long they may wait, and how long a packet may take to come.
+/// Maximum time for which replies may wait, and for which a packet may be incomplete.
 const SLOW: Duration = Duration::from_secs(10);
-/// Bytes read from a connection before the next one's turn.
+/// Maximum bytes read from a connection before the next one gets its turn.
 const TURN_BYTES: usize = 64 << 10;
-/// Readiness told at once.
+/// Maximum number of readiness events per poll.
 const EVENTS: usize = 256;
 const LISTENER: Token = Token(usize::MAX);
 
-/// Takes connections of `listener`, and answers them, until the datapath stops.
+/// Accepts connections of `listener` and answers them, until the datapath stops.
 pub(super) fn listen(
     listener: std::net::TcpListener,
     shared: Arc<Shared>,
@@ -59,11 +60,11 @@ pub(super) fn listen(
         .spawn(move || streams.run())
 }
 
-/// What a connection's replies leave by: written by the host's thread, and by the streams' own.
+/// Output of a connection, written by the host's thread and by the streams' thread.
 pub(super) struct Writer {
     stream: TcpStream,
     out: Mutex<Out>,
-    /// Requests that the host has and has not dealt with.
+    /// Requests that the host has received and not finished.
     pending: AtomicUsize,
 }
 
@@ -71,9 +72,9 @@ pub(super) struct Writer {
 struct Out {
     bytes: Vec<u8>,
     sent: usize,
-    /// Since when the client has taken nothing of what waits.
+    /// Time since which the client has accepted none of the waiting output.
     stuck: Option<Instant>,
-    /// The client sends nothing more: the connection ends with the last reply.
+    /// True once the client has shut down its sending side: the connection ends after the last reply.
     is_last: bool,
     ended: bool,
 }
@@ -83,7 +84,7 @@ impl Writer {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a reply to what will leave with the next [`Writer::flush`]. `false`: nothing leaves any more.
+    /// Appends a reply, which the next [`Writer::flush`] sends. Returns false if the connection has ended.
     pub(super) fn put(&self, reply: &[u8]) -> bool {
         let mut out = self.out();
         let waiting = out.bytes.len() - out.sent;
@@ -96,7 +97,7 @@ impl Writer {
         !out.ended
     }
 
-    /// Writes what the client takes now; the streams' thread writes the rest when it takes more.
+    /// Writes as much as the client accepts now. The streams' thread writes the rest later.
     pub(super) fn flush(&self) {
         let mut out = self.out();
         while out.sent < out.bytes.len() && !out.ended {
@@ -124,12 +125,12 @@ impl Writer {
         }
     }
 
-    /// Counts requests that the host has dealt with; [`Writer::flush`] follows.
+    /// Counts requests that the host has finished. The caller calls [`Writer::flush`] next.
     pub(super) fn finish(&self, count: usize) {
         self.pending.fetch_sub(count, Relaxed);
     }
 
-    /// Ends the connection once the host has dealt with every request and the replies have left.
+    /// Ends the connection once the host has finished every request and the replies were sent.
     fn end_with_last_reply(&self) {
         self.out().is_last = true;
         self.flush();
@@ -150,23 +151,23 @@ impl Writer {
 
     fn shut(&self, out: &mut Out) {
         out.ended = true;
-        // It may have ended already. The streams' thread sees it as an end of what comes in.
+        // The connection may have ended already. The streams' thread notices the shutdown as the end of the input.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
 
-/// A connection: what has come and is not yet a whole packet.
+/// A connection, with the input that is not yet a complete packet.
 struct Connection {
     from: Source,
-    /// Network that its client is counted with.
+    /// Network that the client counts towards.
     network: IpAddr,
-    /// Time of its last request, or of its beginning.
+    /// Time of the last request, or of the connection's start.
     used: Instant,
     writer: Arc<Writer>,
     input: Vec<u8>,
-    /// Since when a packet has begun and is not there whole.
+    /// Time since which a packet is incomplete.
     begun: Option<Instant>,
-    /// It waits for its turn.
+    /// True while the connection is in `Streams::turns`.
     due: bool,
 }
 
@@ -175,7 +176,7 @@ struct Streams {
     poll: Poll,
     listener: TcpListener,
     open: HashMap<Token, Connection>,
-    /// Connections that may have more to read.
+    /// Connections that may have more input to read.
     turns: VecDeque<Token>,
     next: usize,
     piece: Box<[u8]>,
@@ -202,7 +203,7 @@ impl Streams {
             for event in &events {
                 match self.open.get_mut(&event.token()) {
                     None if event.token() == LISTENER => self.accept(),
-                    // Closed since.
+                    // The connection was closed in the meantime.
                     None => {}
                     Some(connection) => {
                         if event.is_writable() {
@@ -243,7 +244,7 @@ impl Streams {
                     used: connection.used,
                 })
                 .collect();
-            // A stream that is dropped is closed: the client sees it.
+            // A stream that is dropped is closed, which the client notices.
             match places::admit(&held, network_of(peer.ip()), Instant::now()) {
                 Admission::Free => {}
                 Admission::Replace(token) => self.close(token),
@@ -300,7 +301,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Reads once from the connection whose turn it is, and has what came whole answered.
+    /// Reads once from the connection whose turn it is, and answers the packets that are complete.
     fn turn(&mut self) {
         let Some(token) = self.turns.pop_front() else {
             return;
@@ -317,7 +318,7 @@ impl Streams {
                 connection.due = false;
                 connection.writer.end_with_last_reply();
             }
-            // Why a connection ended is the client's to see.
+            // The client notices the end of its connection; it is not reported here.
             Ok(Came::Bytes | Came::End) | Err(_) => self.close(token),
         }
     }
@@ -325,15 +326,15 @@ impl Streams {
 
 /// Result of reading from a connection.
 enum Came {
-    /// Bytes were added to what has come.
+    /// Bytes were added to the input.
     Bytes,
-    /// There is no more for the moment.
+    /// No more bytes are available at the moment.
     Nothing,
     /// The client has shut down its sending side.
     End,
 }
 
-/// Reads once, and adds what came to the input of the connection.
+/// Reads once, and appends the bytes to the input of the connection.
 fn read(connection: &mut Connection, piece: &mut [u8]) -> io::Result<Came> {
     loop {
         match (&connection.writer.stream).read(piece) {
@@ -351,7 +352,7 @@ fn read(connection: &mut Connection, piece: &mut [u8]) -> io::Result<Came> {
     }
 }
 
-/// Answers the packets that have come whole, from the fast path or by the host.
+/// Answers all complete packets, from the fast path or through the host.
 fn answer(
     connection: &mut Connection,
     shared: &Shared,
@@ -403,7 +404,7 @@ fn answer(
         bytes,
         count,
     };
-    // A stream waits for its turn instead of being told `busy`.
+    // A TCP stream waits for room instead of getting a `busy` reply.
     while let Err(error) = host.send_timeout(waiting, PATIENCE) {
         match error {
             SendTimeoutError::Timeout(_) if shared.stop.load(Relaxed) => {
@@ -416,7 +417,7 @@ fn answer(
     parsed
 }
 
-/// The packet at the start of `input`; `None`: it has not come whole yet.
+/// Returns the packet at the start of `input`, or `None` if it is incomplete.
 pub(super) fn first_packet(input: &[u8]) -> io::Result<Option<&[u8]>> {
     let Ok((header, _)) = NativeHeader::ref_from_prefix(input) else {
         return Ok(None);
@@ -428,7 +429,7 @@ pub(super) fn first_packet(input: &[u8]) -> io::Result<Option<&[u8]>> {
     Ok(input.get(..bytes))
 }
 
-/// Whether the fast path has answered.
+/// Answers a request from the fast path. Returns false if the host must answer it.
 fn fastpath(from: Source, request: &[u8], shared: &Shared, writer: &Writer) -> bool {
     if request.len() > PAYLOAD_BYTES_MAX {
         return false;

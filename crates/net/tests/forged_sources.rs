@@ -1,8 +1,9 @@
-//! Requests with forged sources. Of sources that nobody on the link has: the replies to them must not keep replies from
-//! others. Of a server: it must not answer replies for ever.
+//! Requests with forged source addresses. If the sources are addresses that no machine on the link has, the replies to
+//! them must not hold up replies to other clients. If the source is another server, the two must not answer each other
+//! forever.
 //!
-//! A forger and an honest client share one namespace, the server has another one. The kernel of the server queues the
-//! replies to forged sources while it looks for them in vain.
+//! The attacker and an honest client share one network namespace; the server has another one. The server's kernel
+//! queues the replies to forged sources while it tries to resolve their addresses.
 
 use lineside_fastpath::{
     Asked, DropReason, FastPath, GroupHost, Host, LaterHost, Reader, Readers, Reply, Said, Source, Verdict,
@@ -21,14 +22,14 @@ const PORT: u16 = 7900;
 const REQUEST_BYTES: usize = 1000;
 /// Time that the honest client waits for one answer.
 const PATIENCE: Duration = Duration::from_millis(250);
-/// Forged requests of a burst, and time between two bursts: 4,000 requests a second.
+/// Forged requests per burst, and the pause between two bursts: 4,000 requests a second.
 const BURST: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(10);
-/// Bursts of an attack, which lasts for a second and a half; then the honest client asks for another second.
+/// Bursts of an attack, which lasts for a second and a half; the honest client continues for another second.
 const BURSTS: u32 = 150;
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Fast path that answers each request with the request itself, or leaves everything to the host.
+/// Fast path that echoes each request, or forwards everything to the host.
 struct Mirror {
     answers: bool,
 }
@@ -43,7 +44,7 @@ impl FastPath for Mirror {
     }
 }
 
-/// Hosts of the three kinds, all of which answer with the request itself.
+/// Hosts of the three kinds, all of which echo the request.
 #[derive(Default)]
 struct MirrorHost(Vec<Vec<Said>>);
 
@@ -77,7 +78,7 @@ impl LaterHost for MirrorHost {
     }
 }
 
-/// Starts a datapath on every address of the namespace.
+/// Function that starts a datapath on every address of the namespace.
 type Start = fn(SocketOptions, &Readers) -> std::io::Result<SocketDatapath>;
 
 fn forged(source: SocketAddr, server: SocketAddr) -> Vec<u8> {
@@ -96,7 +97,7 @@ fn forged(source: SocketAddr, server: SocketAddr) -> Vec<u8> {
     frame
 }
 
-/// Sends the forged requests of one attack, from `sources` addresses that nobody has.
+/// Sends the forged requests of one attack, from `sources` addresses that no machine has.
 fn attack(server: SocketAddr, sources: u32) {
     let socket = PacketSocket::open("x0").expect("a packet socket");
     for number in 0..BURSTS * BURST {
@@ -113,7 +114,8 @@ fn attack(server: SocketAddr, sources: u32) {
     }
 }
 
-/// Asks until `attacker` has ended, and a while longer. Returns how many requests were answered, and how many sent.
+/// Sends requests until `attacker` has ended, and [`QUIET`] longer. Returns how many were answered, and how many were
+/// sent.
 fn ask(server: SocketAddr, attacker: &std::thread::JoinHandle<()>) -> (u32, u32) {
     let any: SocketAddr = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }
         .parse()
@@ -131,7 +133,7 @@ fn ask(server: SocketAddr, attacker: &std::thread::JoinHandle<()>) -> (u32, u32)
         sent += 1;
         request[..4].copy_from_slice(&u32::to_be_bytes(sent));
         socket.send(&request).expect("sending");
-        // An answer that comes late belongs to a request that counts as lost.
+        // A late answer belongs to a request that counts as lost.
         while let Ok(bytes) = socket.recv(&mut reply) {
             if reply[..bytes] == request {
                 answered += 1;
@@ -143,7 +145,7 @@ fn ask(server: SocketAddr, attacker: &std::thread::JoinHandle<()>) -> (u32, u32)
     (answered, sent)
 }
 
-/// Attacks a server of each family from one forged source, then from a hundred.
+/// Attacks a server of each address family from one forged source, then from a hundred.
 fn honest_clients_are_answered(start: Start) {
     let Some(wire) = Wire::new() else { return };
     let datapath = wire.server.run(move || {
@@ -168,12 +170,12 @@ fn honest_clients_are_answered(start: Start) {
             let unsent = datapath.counts().unsent.load(Relaxed) - before;
             let case = format!("{server}, {sources} forged sources: {answered} of {sent}, {unsent} unsent");
             assert!(sent >= 50 && answered * 100 >= sent * 95, "{case}");
-            // The attack is one: replies to it were withheld, or lost.
+            // The attack has an effect: replies to it were withheld or lost.
             assert!(unsent > 0, "{case}");
             println!("{case}");
         }
     }
-    // The host has dealt with everything, and is not said to stand still.
+    // The host has finished everything and is not reported as stalled.
     assert_eq!((datapath.waiting(), datapath.stalled()), (0, Duration::ZERO));
 }
 
@@ -221,7 +223,7 @@ fn two_servers_that_are_made_to_answer_each_other_stop() {
         let host = Arc::new(MirrorHost::default());
         SocketDatapath::start(options, Arc::new(Mirror { answers }), host, &Readers::new(false))
     };
-    // One answers from its fast path, the other one by its host.
+    // One server answers from its fast path, the other one through its host.
     for (one, other) in [("10.0.0.2", "10.0.0.1"), ("fd00::2", "fd00::1")] {
         let first = wire.server.run(move || start(one, true).expect("listening"));
         let second = wire.client.run(move || start(other, false).expect("listening"));
@@ -232,10 +234,10 @@ fn two_servers_that_are_made_to_answer_each_other_stop() {
             };
             of(&first) + of(&second)
         };
-        // A packet that was lost on its way has ended the exchange earlier: then another one is sent.
+        // If a packet is lost, the exchange ends early; then another packet is sent.
         let mut sent = 0;
         while dropped() == 0 {
-            assert!(sent < 20, "they answer each other still");
+            assert!(sent < 20, "the servers still answer each other");
             let frame = frame.clone();
             wire.client
                 .run(move || PacketSocket::open("x0").unwrap().send(&frame).unwrap());

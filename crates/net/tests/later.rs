@@ -1,4 +1,5 @@
-//! The socket datapath before a host that answers later: in any order, too much, or not at all.
+//! The socket datapath with a host that answers asynchronously: in any order, with replies that are too long, or not at
+//! all.
 
 use lineside_fastpath::{FastPath, LaterHost, Readers, Reply, Source, Verdict, WayBack};
 use lineside_net::{SocketDatapath, SocketOptions};
@@ -19,10 +20,10 @@ impl FastPath for Nothing {
     }
 }
 
-/// What came: each request's bytes, and its way back.
+/// Requests taken: the bytes of each, its index in the batch, and its way back.
 type Taken = Vec<(Vec<u8>, usize, Arc<dyn WayBack>)>;
 
-/// Keeps what it takes.
+/// Stores the requests that it takes.
 #[derive(Default)]
 struct Keeper(Mutex<Taken>);
 
@@ -65,7 +66,7 @@ fn answers_go_where_they_belong_in_any_order_and_nowhere_when_too_long() {
         while host.0.lock().unwrap().len() < QUEUE {
             std::thread::yield_now();
         }
-        // One more finds no room, and is told so.
+        // One more request finds no room and gets the reply `busy`.
         clients[QUEUE].send(&request(9)).unwrap();
         let bytes = clients[QUEUE].recv(&mut reply).unwrap();
         let (header, _) = NativeHeader::ref_from_prefix(&reply[..bytes]).unwrap();
@@ -84,7 +85,8 @@ fn answers_go_where_they_belong_in_any_order_and_nowhere_when_too_long() {
         let bytes = client.recv(&mut heard).unwrap();
         assert_eq!(heard[..bytes], request(id as u64));
     }
-    // What is too long is withheld, what names no request as well, and what is never answered waits no more.
+    // A reply that is too long is withheld, and so is one whose index names no request. A request that is never
+    // answered does not wait any more.
     for (mut bytes, place, back) in fill(&host).into_iter().take(2) {
         bytes.push(0);
         back.send(vec![(place, bytes)]);

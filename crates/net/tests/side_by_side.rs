@@ -1,4 +1,4 @@
-//! A host that several threads ask at once.
+//! A host that several threads call at once.
 
 use lineside_fastpath::{DropReason, FastPath, Host, Reader, Readers, Reply, Source, Verdict};
 use lineside_net::{SocketDatapath, SocketOptions};
@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Requests that wait for one another.
+/// Number of requests that wait for one another.
 const TOGETHER: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -19,7 +19,7 @@ impl FastPath for Nothing {
     }
 }
 
-/// Answers nobody before all have asked.
+/// Host that answers no request until all have arrived.
 #[derive(Default)]
 struct All {
     asked: Mutex<usize>,

@@ -1,4 +1,4 @@
-//! Native packets over TCP: in pieces, many at once, none at all, and clients that never read.
+//! Native packets over TCP: in pieces, many at once, invalid ones, and clients that never read.
 
 use lineside_fastpath::{Asked, FastPath, GroupHost, Readers, Reply, Said, Source, Verdict};
 use lineside_net::{SocketDatapath, SocketOptions};
@@ -11,13 +11,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Answered by the fast path; everything else is the host's.
+/// Operation that the fast path answers. All others go to the host.
 const FASTPATHS: u8 = 1;
 const HOSTS: u8 = 2;
-/// Answered with a body as large as a packet may be.
+/// Operation answered with a body as large as a packet may be.
 const LARGE: u8 = 3;
 const LARGE_BYTES: usize = 60_000;
-/// As many connections as one address may have (stream.rs).
+/// Maximum number of connections of one network (places.rs).
 const CONNECTIONS: usize = 128;
 
 #[derive(Default)]
@@ -84,7 +84,7 @@ fn packet(op: u8, id: u64, body: &[u8]) -> Vec<u8> {
     [native::request_header(op, id, body.len() as u16).as_bytes(), body].concat()
 }
 
-/// Its request id, and its body.
+/// Reads a reply and returns its request id and its body.
 fn read(stream: &mut TcpStream) -> std::io::Result<(u64, Vec<u8>)> {
     let mut head = [0; 16];
     stream.read_exact(&mut head)?;
@@ -117,7 +117,7 @@ fn packets_come_in_pieces_and_together() {
     let bytes = packets.concat();
     let mut writer = stream.try_clone().unwrap();
     let sender = std::thread::spawn(move || {
-        // In pieces that end anywhere.
+        // In pieces that end at arbitrary offsets.
         for piece in bytes.chunks(1789) {
             writer.write_all(piece).unwrap();
         }
@@ -165,17 +165,17 @@ fn who_never_reads_loses_its_connection_and_nobody_else_waits() {
         assert_eq!(read(&mut good).unwrap(), (asked, b"hello".to_vec()));
         assert!(
             began.elapsed() < Duration::from_secs(60),
-            "{asked} replies of {LARGE_BYTES} bytes wait"
+            "{asked} replies of {LARGE_BYTES} bytes are waiting"
         );
     }
-    assert!(asked > 10, "what the kernel takes is taken first");
+    assert!(asked > 10, "the kernel's buffers are filled first");
 }
 
 #[test]
 fn a_slow_reader_gets_everything() {
     let datapath = serve();
     let mut stream = connect(datapath.local_addr());
-    // More than the kernel's buffers at first, less than what may wait.
+    // More than the kernel's buffers hold at first, less than the backlog limit.
     for id in 0..16 {
         stream.write_all(&packet(LARGE, id, b"")).unwrap();
     }
@@ -204,11 +204,11 @@ fn a_client_that_has_shut_its_sending_side_gets_all_its_replies() {
     torn.shutdown(std::net::Shutdown::Write).unwrap();
     assert!(
         matches!(torn.read(&mut [0]), Ok(0) | Err(_)),
-        "half a packet is answered by nobody"
+        "half a packet gets no reply"
     );
 }
 
-/// 512 silent connections from four addresses leave room for those of others.
+/// 512 silent connections from four addresses leave room for those of other clients.
 #[test]
 fn silent_connections_make_room_for_others() {
     let datapath = serve();
@@ -231,7 +231,7 @@ fn silent_connections_make_room_for_others() {
     }
     for stream in &mut honest {
         stream.write_all(&packet(HOSTS, 8, b"x")).unwrap();
-        assert_eq!(read(stream).unwrap().0, 8, "the honest keep their places");
+        assert_eq!(read(stream).unwrap().0, 8, "honest clients keep their places");
     }
     assert_eq!(datapath.counts().connections.load(Relaxed), 512);
     assert_eq!(datapath.since_refusal(), None);
@@ -258,13 +258,16 @@ fn only_so_many_connections_are_taken() {
     let other: SocketAddr = "127.0.0.2:0".parse().unwrap();
     elsewhere.bind(&other.into()).unwrap();
     elsewhere.connect(&datapath.local_addr().into()).unwrap();
-    assert!(ask(&mut elsewhere.into()).is_ok(), "another address has its own");
+    assert!(
+        ask(&mut elsewhere.into()).is_ok(),
+        "another address has its own limit"
+    );
     streams.pop();
     let began = Instant::now();
     while ask(&mut connect(datapath.local_addr())).is_err() {
         assert!(
             began.elapsed() < Duration::from_secs(30),
-            "a place that was left is taken again"
+            "a place that became free is used again"
         );
     }
 }

@@ -10,13 +10,13 @@ use lineside_xdp::{
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The XDP programs of all services at one interface: loaded, then attached, then detached. It is empty where every
-/// fast path runs on the socket datapath.
+/// The XDP programs of all services at one interface, which are loaded, then attached, then detached. Empty if all fast
+/// paths run on the socket datapath.
 pub struct XdpAttachment {
     xdp: Mutex<Option<XdpDatapath>>,
     /// The interface as it was when the programs were loaded.
     interface: Option<Interface>,
-    /// Mode in which the programs are attached, once they are.
+    /// Mode in which the programs are attached; not set before that.
     mode: OnceLock<AttachedMode>,
 }
 
@@ -30,12 +30,12 @@ impl XdpAttachment {
         }
     }
 
-    /// Loads the programs of services that listen at `listens`, as the configuration wants it. Where the datapath is
-    /// `auto` and XDP cannot be had, the attachment is empty and `warnings` say why. `check_pins` may refuse what an
-    /// earlier daemon has left pinned at the interface.
+    /// Loads the programs of services that listen at `listens`, as `config` says. If the configured datapath is `auto`
+    /// and XDP is not available, the attachment is empty and a warning says why. `check_pins` may refuse to take over
+    /// the maps that an earlier daemon left pinned at the interface.
     ///
     /// # Errors
-    /// The reason why XDP cannot be had, where the configuration asks for it.
+    /// The reason why XDP is not available, if `config` requires it.
     pub fn load(
         config: &DatapathConfig,
         listens: &[SocketAddr],
@@ -53,33 +53,35 @@ impl XdpAttachment {
                 mode: OnceLock::new(),
             }),
             Err(error) if config.kind == DatapathKind::Auto => {
-                warnings.push(format!("on the socket datapath: {error:#}"));
+                warnings.push(format!(
+                    "XDP cannot be used, so the fast paths run on the socket datapath: {error:#}"
+                ));
                 Ok(Self::none())
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Returns the loaded programs, whose maps services fill; `None` where there are none.
+    /// Returns the loaded programs, whose maps the services fill, or `None` if there are none.
     pub fn programs(&self) -> MutexGuard<'_, Option<XdpDatapath>> {
         self.xdp.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether programs are loaded.
+    /// Returns true if programs are loaded.
     pub fn has_programs(&self) -> bool {
         self.programs().is_some()
     }
 
-    /// Returns true if programs are loaded and their maps are pinned below the folder of pins.
+    /// Returns true if programs are loaded and their maps are pinned.
     pub fn has_pins(&self) -> bool {
         self.programs().as_ref().is_some_and(XdpDatapath::has_pins)
     }
 
-    /// Attaches the programs. Where the datapath is `auto` and the interface refuses them, the fast paths stay in user
-    /// space and `warnings` say why.
+    /// Attaches the programs. If the configured datapath is `auto` and the interface refuses them, the fast paths
+    /// remain in user space and a warning says why.
     ///
     /// # Errors
-    /// The reason why they cannot be attached, where the configuration asks for XDP.
+    /// The reason why they cannot be attached, if `config` requires XDP.
     pub fn attach(&self, config: &DatapathConfig, warnings: &mut Vec<String>) -> anyhow::Result<()> {
         let mut programs = self.programs();
         let (Some(xdp), Some(interface)) = (programs.as_mut(), &self.interface) else {
@@ -99,22 +101,24 @@ impl XdpAttachment {
                 if config.kind == DatapathKind::Xdp {
                     return Err(error.into());
                 }
-                warnings.push(format!("on the socket datapath: {error}"));
+                warnings.push(format!(
+                    "XDP cannot be used, so the fast paths run on the socket datapath: {error}"
+                ));
             }
         }
         Ok(())
     }
 
-    /// Returns the name of the interface and how the programs are attached; `None` where they are not.
+    /// Returns the name of the interface and the attachment mode, or `None` if no programs are attached.
     pub fn attached(&self) -> Option<(&str, AttachedMode)> {
         let interface = self.interface.as_ref()?;
         Some((&interface.name, *self.mode.get()?))
     }
 
-    /// Returns the table of `len` entries in the map `name`, or one in this process alone where there are no programs.
+    /// Returns the map `name` as a table of `len` entries, or a table in this process alone if no programs are loaded.
     ///
     /// # Errors
-    /// A map of that name that is not there or has another size; the kernel's reason why it cannot be mapped.
+    /// The map is missing or has another size, or the kernel's error of mapping it.
     pub fn table<T: Shared>(&self, name: &str, len: usize) -> anyhow::Result<Table<T>> {
         match self.programs().as_mut() {
             Some(xdp) => Ok(xdp.table(name, len)?),
@@ -122,13 +126,13 @@ impl XdpAttachment {
         }
     }
 
-    /// Forgets the programs, which stay attached; returns whether there were any.
+    /// Releases the programs without detaching them. Returns true if there were any.
     pub fn keep(&self) -> bool {
         self.programs().take().is_some()
     }
 
-    /// Detaches the programs of all services and unpins their maps. Programs that were never attached are unloaded;
-    /// maps that an earlier daemon had pinned stay pinned then, with what they hold. A second call does nothing.
+    /// Detaches the programs of all services and unpins their maps. Programs that were never attached are unloaded, and
+    /// maps that an earlier daemon had pinned stay pinned with their contents. A second call does nothing.
     pub fn detach(&self) {
         let programs = self.programs().take();
         if self.mode.get().is_none() {
@@ -137,14 +141,14 @@ impl XdpAttachment {
         if let Some(mut xdp) = programs
             && let Err(error) = xdp.detach()
         {
-            tracing::error!("{error}; `lineside xdp detach` tries again");
+            tracing::error!("{error}; run `lineside xdp detach` to try again");
         }
     }
 
-    /// Returns the counters in the map `name`, and the drops of the program in `slot`; `None` without programs.
+    /// Returns the counters in the map `name` and the drops of the program in `slot`, or `None` without programs.
     ///
     /// # Errors
-    /// The kernel's reason why they cannot be read.
+    /// The kernel's error of reading them.
     pub fn counts<const N: usize>(&self, name: &str, slot: u32) -> Option<Result<Counts<N>, XdpError>> {
         let mut programs = self.programs();
         let xdp = programs.as_mut()?;
@@ -166,9 +170,9 @@ fn load_programs(
     let mut interface = Interface::find(&config.interface)?;
     for listen in listens {
         if listen.port() == 0 {
-            bail!("XDP needs a port to be given, not 0");
+            bail!("XDP needs a fixed port: set a port other than 0 in `listen`");
         }
-        // The root program answers at each of the interface's addresses for every service.
+        // The root program uses the same set of addresses for all services.
         if let Some(other) = listens.iter().find(|other| other.ip() != listen.ip()) {
             bail!(
                 "{listen} and {other} are at different addresses: services at one interface need the same one, or none"
@@ -188,7 +192,9 @@ fn load_programs(
             Some(pins)
         }
         Err(error @ XdpError::NoBpffs(_)) => {
-            warnings.push(format!("the fast path ends with this process: {error}"));
+            warnings.push(format!(
+                "the fast path ends with this process, because nothing can be pinned: {error}"
+            ));
             None
         }
         Err(error) => return Err(error.into()),

@@ -12,12 +12,12 @@ const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 <
 pub struct ByteSize(pub u64);
 
 impl ByteSize {
-    /// Returns the size of so many MiB.
+    /// Returns the size of `count` MiB.
     pub const fn mib(count: u64) -> Self {
         Self(count << 20)
     }
 
-    /// Returns the number of bytes as this machine counts memory.
+    /// Returns the number of bytes as a `usize`.
     pub const fn bytes(self) -> usize {
         self.0 as usize
     }

@@ -1,4 +1,4 @@
-//! Sections of the configuration: reading them, and reporting everything that is wrong with them.
+//! Sections of the configuration: reads them, and reports all issues with line numbers.
 
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IntoDeserializer};
@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use lineside_fastpath::Range;
 
-/// Error that the operator mends by other arguments, or by another file than the one that the configuration names. A
-/// command that ends with it has the exit code 2.
+/// Error that the operator fixes with other arguments, or with another file in place of one that the configuration
+/// names. A command that fails with it has exit code 2.
 #[derive(Debug)]
 pub struct UsageError(pub String);
 
@@ -23,23 +23,23 @@ impl fmt::Display for UsageError {
     }
 }
 
-/// One section of a configuration: its text in the file, and the values that the command line puts in their place.
+/// One section of a configuration: its text in the file, and the values that the command line overrides.
 #[derive(Clone, Debug)]
 pub struct Section {
     name: &'static str,
-    /// Whole text of the file, which line numbers refer to; empty where there is no file.
+    /// Whole text of the file, which line numbers refer to. Empty if there is no file.
     text: Arc<str>,
-    /// Place among the tables of an array; `None` for a plain table.
+    /// Index in an array of tables; `None` for a plain table.
     index: Option<usize>,
     overrides: toml::Table,
 }
 
-/// One thing that is wrong with a configuration.
+/// One issue in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigIssue {
-    /// Line of the file, from 1; `None` for the file as a whole, or for a key that is not in it.
+    /// Line of the file, counted from 1; `None` if the issue concerns the whole file or a key that is not in it.
     pub line: Option<usize>,
-    /// Section, key, value, and what is allowed.
+    /// Section, key, value, and the allowed values.
     pub what: String,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for ConfigIssue {
 }
 
 impl Section {
-    /// Returns the section `name` of a file with this text; `index` is its place in an array of tables.
+    /// Returns the section `name` of a file with this text. `index` is its index in an array of tables.
     pub fn new(name: &'static str, text: &Arc<str>, index: Option<usize>) -> Self {
         Self {
             name,
@@ -60,7 +60,7 @@ impl Section {
         }
     }
 
-    /// Returns the section without a file: every key has its default.
+    /// Returns a section of no file, in which every key has its default.
     pub fn empty(name: &'static str) -> Self {
         Self::new(name, &Arc::from(""), None)
     }
@@ -70,26 +70,26 @@ impl Section {
         self.name
     }
 
-    /// Puts `value` in the place of what the file says of `key`.
+    /// Overrides the value of `key` in the file by `value`.
     ///
     /// # Panics
-    /// When `value` is of a kind that TOML does not have.
+    /// If TOML cannot represent `value`.
     pub fn set(&mut self, key: &str, value: impl Serialize) {
         let value = toml::Value::try_from(value).expect("a configuration value is a TOML value");
         self.overrides.insert(key.into(), value);
     }
 
-    /// [`Section::set`], where there is a value.
+    /// Calls [`Section::set`] if there is a value.
     pub fn set_some(&mut self, key: &str, value: Option<impl Serialize>) {
         if let Some(value) = value {
             self.set(key, value);
         }
     }
 
-    /// Reads the section as a `T`, whose `Default` fills in the keys that the file does not have.
+    /// Reads the section as a `T`. The `Default` of `T` supplies the keys that the file does not have.
     ///
     /// # Errors
-    /// A key that `T` does not have, or a value of the wrong type: the first that is met.
+    /// The first issue: a key that `T` does not have, or a value of the wrong type.
     pub fn read<T: DeserializeOwned + Serialize + Default>(&self) -> Result<T, Vec<ConfigIssue>> {
         let mut config = match self.value() {
             Some(value) => T::deserialize(value.into_deserializer())
@@ -107,8 +107,8 @@ impl Section {
         Ok(config)
     }
 
-    /// Returns the section as the parser read it, with its places in the text; `None` where the file lacks it. The text
-    /// as a whole was parsed before.
+    /// Returns the parsed section with its positions in the text, or `None` if the file does not have it. The text is
+    /// known to be valid TOML.
     fn value(&self) -> Option<toml::Spanned<toml::de::DeValue<'_>>> {
         let mut whole = toml::de::DeTable::parse(&self.text).ok()?.into_inner();
         let section = whole.remove(self.name)?;
@@ -121,7 +121,7 @@ impl Section {
         }
     }
 
-    /// Returns the line that gives `key` its value; `None` where the file does not, or the command line does instead.
+    /// Returns the line that sets `key`, or `None` if the file does not set it or the command line overrides it.
     pub fn line_of(&self, key: &str) -> Option<usize> {
         if self.overrides.contains_key(key) {
             return None;
@@ -143,17 +143,17 @@ fn replace<T: DeserializeOwned + Serialize>(config: &T, key: &str, value: &toml:
 /// Returns the section that reads as `config`, with every key.
 ///
 /// # Panics
-/// When `config` is not a struct of values that TOML has.
+/// If `config` is not a struct of values that TOML can represent.
 pub fn section(config: &impl Serialize) -> toml::Table {
     toml::Table::try_from(config).expect("a section of a configuration is a TOML table")
 }
 
-/// Returns the number of the line that the byte at `byte` is on, from 1.
+/// Returns the number of the line that contains the byte at offset `byte`, counted from 1.
 pub fn line_at(text: &str, byte: usize) -> usize {
     1 + text.bytes().take(byte).filter(|byte| *byte == b'\n').count()
 }
 
-/// Returns what the TOML parser or serde found wrong, with the text of the line.
+/// Returns an error of the TOML parser or of serde as an issue, with the text of the line.
 pub fn issue_of(text: &str, error: &toml::de::Error) -> ConfigIssue {
     let what = without_login(&one_line(error.message()));
     let Some(span) = error.span() else {
@@ -170,8 +170,8 @@ pub fn issue_of(text: &str, error: &toml::de::Error) -> ConfigIssue {
     }
 }
 
-/// Returns a value, or a line with a key and its value, for a message. What precedes an `@` is left out, also where the
-/// value is no URL: it may be a URL with a mistake, and hold a password.
+/// Returns a value, or a line with a key and its value, for use in a message. Everything before an `@` is removed, even
+/// if the value is not a URL: it may be a mistyped URL that contains a password.
 fn without_secret(text: &str) -> String {
     let shown = without_login(text);
     match shown.rfind('@') {
@@ -184,7 +184,7 @@ fn without_secret(text: &str) -> String {
     }
 }
 
-/// Returns a text for a message: a user and a password in front of the host of a URL are left out, but for the
+/// Returns a text for use in a message. User name and password before the host of a URL are removed, except the
 /// placeholders of a help text.
 fn without_login(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -209,7 +209,7 @@ fn one_line(message: &str) -> String {
     message.trim().replace('\n', ", ")
 }
 
-/// Issues of one section, collected while its values are checked.
+/// Collector for the issues of one section while its values are checked.
 pub struct Issues<'a> {
     section: &'a Section,
     found: Vec<ConfigIssue>,
@@ -224,7 +224,7 @@ impl<'a> Issues<'a> {
         }
     }
 
-    /// Adds an issue of `key`. `what` begins with the value and says what is allowed.
+    /// Adds an issue for `key`. `what` begins with the value and states the allowed values.
     pub fn add(&mut self, key: &str, what: impl fmt::Display) {
         self.found.push(ConfigIssue {
             line: self.section.line_of(key),
@@ -232,7 +232,7 @@ impl<'a> Issues<'a> {
         });
     }
 
-    /// Adds an issue where `value` of `key` is not in the allowed range.
+    /// Adds an issue if `value` of `key` is not in the allowed range.
     pub fn range(&mut self, key: &str, value: u64, allowed: RangeInclusive<u64>) {
         if !allowed.contains(&value) {
             self.add(
@@ -242,10 +242,10 @@ impl<'a> Issues<'a> {
         }
     }
 
-    /// Returns `checked` where there is no issue.
+    /// Returns `checked` if there is no issue.
     ///
     /// # Errors
-    /// Every issue that was added.
+    /// All issues that were added.
     pub fn finish<T>(self, checked: T) -> Result<T, Vec<ConfigIssue>> {
         match self.found.is_empty() {
             true => Ok(checked),
@@ -254,17 +254,17 @@ impl<'a> Issues<'a> {
     }
 }
 
-/// Returns a port of the loopback address, where services listen unless told otherwise.
+/// Returns the loopback address with this port, the default address of services.
 pub fn loopback(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
 }
 
-/// Returns a path that is not empty: in a configuration an empty path means that there is none.
+/// Returns `path`, or `None` if it is empty: in a configuration an empty path means that none is set.
 pub fn given(path: &Path) -> Option<&Path> {
     (!path.as_os_str().is_empty()).then_some(path)
 }
 
-/// Parses `address/bits`, or an address; `None` for anything else.
+/// Parses `address/bits` or an address. Returns `None` for anything else.
 pub fn parse_range(text: &str) -> Option<Range> {
     let (address, bits) = match text.split_once('/') {
         Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),
@@ -276,7 +276,7 @@ pub fn parse_range(text: &str) -> Option<Range> {
     (prefix_bits <= longest).then_some(Range { address, prefix_bits })
 }
 
-/// Range of addresses in a configuration: `address/bits`, or an address.
+/// Range of addresses in a configuration: `address/bits` or an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AddressRange(pub Range);
@@ -287,7 +287,10 @@ impl TryFrom<String> for AddressRange {
     fn try_from(text: String) -> Result<Self, String> {
         let range = parse_range(&text).map(Self);
         range.ok_or_else(|| {
-            format!("{text:?} must be an address, or one with its leading bits as in \"10.0.0.0/8\"")
+            format!(
+                "{text:?} must be an address, or a range with its number of leading bits such \
+                 as \"10.0.0.0/8\""
+            )
         })
     }
 }

@@ -17,13 +17,13 @@ pub struct DatapathConfig {
     pub interface: String,
     /// Mode in which XDP programs are attached.
     pub xdp_mode: XdpModeName,
-    /// Threads of the socket datapath for each service; 0: one for each core.
+    /// Number of threads of the socket datapath for each service; 0 means one for each core.
     pub threads: usize,
-    /// Requests of one service that may wait for its host.
+    /// Maximum number of requests of one service that wait for its host.
     pub queue: usize,
-    /// Seconds without any answer of a host for which requests wait, after which the process is unhealthy.
+    /// Seconds after which the process is unhealthy if requests wait for a host and it answers none.
     pub stall_s: u64,
-    /// True if the XDP programs go on answering when the daemon has ended, until their lease ends.
+    /// True if the XDP programs continue to answer after the daemon has ended, until their lease ends.
     pub keep_fast_path: bool,
     /// Directory of a BPF file system in which maps and the link are pinned.
     pub pin_dir: PathBuf,
@@ -33,7 +33,7 @@ pub struct DatapathConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum DatapathKind {
-    /// XDP where it can be had, else sockets.
+    /// XDP if it is available, else sockets.
     Auto,
     /// Sockets, in user space.
     Socket,
@@ -49,7 +49,7 @@ pub enum XdpModeName {
     Auto,
     /// In the driver.
     Native,
-    /// In the network stack, before it has looked at the frame.
+    /// In the network stack, before it processes the frame.
     Generic,
 }
 
@@ -69,10 +69,10 @@ impl Default for DatapathConfig {
 }
 
 impl DatapathConfig {
-    /// Reads and checks the section.
+    /// Reads the section and checks its values.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All issues that were found.
     pub fn parse(section: &Section) -> Result<Self, Vec<ConfigIssue>> {
         let config: Self = section.read()?;
         let mut issues = Issues::new(section);
@@ -80,7 +80,7 @@ impl DatapathConfig {
         issues.range("queue", config.queue as u64, 1..=1 << 20);
         issues.range("stall_s", config.stall_s, 1..=3600);
         let interface = &config.interface;
-        // The length is IFNAMSIZ without the final zero; the characters are those that Linux refuses.
+        // IFNAMSIZ less the final zero byte, and the characters that Linux refuses in names.
         let is_name = (1..=15).contains(&interface.len())
             && !interface.contains(|letter: char| letter == '/' || letter == ':' || letter.is_whitespace())
             && interface != "."
@@ -100,7 +100,7 @@ impl DatapathConfig {
         issues.finish(config)
     }
 
-    /// Returns the time without any answer of a host after which the process is unhealthy.
+    /// Returns the time after which a host that answers nothing makes the process unhealthy.
     pub fn stall(&self) -> Duration {
         Duration::from_secs(self.stall_s)
     }

@@ -1,4 +1,4 @@
-//! Registration of a service and the stages of its life.
+//! Registration of a service, and the stages of its life: configured, started, stopped.
 
 use crate::config::{ConfigIssue, Section};
 use crate::{DatapathConfig, Rights, StatusBuilder, XdpAttachment};
@@ -11,95 +11,96 @@ use std::sync::Arc;
 /// Function that parses the section of a service.
 pub type ParseSection = fn(&Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>>;
 
-/// Function that finds the work that a fast path left in a directory of pinned maps.
+/// Function that finds the pending work of a fast path in a directory of pinned maps.
 pub type FindPinnedWork = fn(&Path) -> anyhow::Result<Option<PinnedWork>>;
 
-/// Registration of a service: everything that the daemon knows of it before it reads a configuration.
+/// Registration of a service: everything that the daemon knows about it before it reads a configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceDef {
     /// Name of the service, which is also the name of its section in the configuration.
     pub name: &'static str,
     /// Returns the section with every key at its default.
     pub default_section: fn() -> toml::Table,
-    /// True if the section may be an array of tables, each of which is an instance of its own. A service with an XDP
-    /// program may not: its instances would share the program's slot and its maps.
+    /// True if the section may be an array of tables, each of which configures a separate instance. Must be false for a
+    /// service with an XDP program, because its instances would share the program's slot and maps.
     pub may_repeat: bool,
-    /// Parses one section. A service whose section is an array of tables is parsed once for each of them.
+    /// Parses one section. If the section is an array of tables, this is called for each table.
     ///
-    /// Fails with every issue that was found, in any order; never with an empty list.
+    /// Fails with all issues that were found, in any order; the list is never empty.
     pub parse: ParseSection,
-    /// Returns the work that a fast path left in the pinned maps of a directory, of a service whose fast path executes
-    /// requests; `None` for a service whose fast path only caches.
+    /// Returns the pending work that a fast path left in the pinned maps of a directory. `None` for a service whose
+    /// fast path only caches and does not execute requests.
     pub pinned_work: Option<FindPinnedWork>,
 }
 
-/// Work that a pinned fast path holds for its host.
+/// Pending work that a pinned fast path holds for its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PinnedWork {
-    /// True if the fast path executes requests, so that only its own service may take its place.
+    /// True if the fast path executes requests, so that only its own service may replace it.
     pub executes: bool,
-    /// Operations that the fast path has answered and no host has recorded.
+    /// Number of operations that the fast path has answered and no host has recorded.
     pub waiting: u64,
 }
 
 /// Address that a configured service will listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen {
-    /// Key of the section that names the address.
+    /// Key in the section that sets the address.
     pub key: &'static str,
-    /// Address and port; port 0 is any free one.
+    /// Address and port; port 0 means any free port.
     pub address: SocketAddr,
-    /// True if a fast path answers here, so that an XDP program may answer at this address too.
+    /// True if a fast path answers at this address, so that an XDP program may answer there too.
     pub has_fast_path: bool,
 }
 
-/// A configured service that has not started.
+/// A configured service that has not been started.
 pub trait Service: Send {
     /// Returns whether the configuration enables the service.
     fn is_enabled(&self) -> bool;
 
-    /// Returns the section in effect, with every key.
+    /// Returns the effective section, with every key.
     fn section(&self) -> toml::Table;
 
-    /// Returns the addresses that the service will listen on; the daemon refuses a port that is given twice.
+    /// Returns the addresses that the service will listen on. The daemon refuses a port that is used twice.
     fn listens(&self) -> Vec<Listen>;
 
-    /// Returns what the configuration allows but its operator should know, such as a server without signatures.
+    /// Returns warnings about settings that are allowed but that the operator should know about, such as a server
+    /// without signatures.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns whether the section itself holds a secret, such as the password in a URL, so that only the owner of the
+    /// Returns true if the section contains a secret, such as the password in a URL, so that only the owner of the
     /// configuration file should be able to read it.
     fn has_secret(&self) -> bool {
         false
     }
 
-    /// Returns what is wrong with the files that the configuration names, on this machine and at this moment.
+    /// Returns warnings about the files that the configuration names, as they are on this machine now.
     fn file_warnings(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns whether the fast path may go on answering after the daemon has ended, until its lease ends.
+    /// Returns true if the fast path may continue to answer after the daemon has ended, until its lease ends.
     fn may_keep_fast_path(&self) -> bool {
         false
     }
 
-    /// Opens files and makes directories while the process still has all the rights that it was started with.
+    /// Opens files and creates directories while the process still has the privileges that it was started with.
     ///
     /// # Errors
-    /// The reason why a file cannot be used. Nothing that this call made is left behind then.
+    /// The reason why a file cannot be used. Everything that this call created has then been removed.
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
         Ok(())
     }
 
-    /// Returns what the service uses once [`Service::privileged_init`] has returned: everything else is refused to the
-    /// process from then on.
+    /// Returns the files and system calls that the service needs after [`Service::privileged_init`]. The process loses
+    /// all other access from then on.
     fn rights(&self) -> Rights {
         Rights::default()
     }
 
-    /// Returns the XDP program of the service, sized for its configuration; `None` for a service without one.
+    /// Returns the XDP program of the service, sized for its configuration, or `None` if it has none.
     fn program(&self) -> Option<ProgramSpec> {
         None
     }
@@ -107,22 +108,22 @@ pub trait Service: Send {
     /// Fills the fast-path table, listens, and serves.
     ///
     /// # Errors
-    /// The reason why the service cannot serve. Nothing goes on running then.
+    /// The reason why the service cannot serve. Nothing keeps running then.
     fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>>;
 }
 
-/// Resources that the daemon gives to services that start.
+/// Resources that the daemon provides to services that start.
 pub struct StartContext {
     /// The section `[datapath]`.
     pub datapath: DatapathConfig,
-    /// The XDP programs of all services at their interface; empty where the datapath is `socket`.
+    /// The XDP programs of all services at their interface. Empty if the datapath is `socket`.
     pub attachment: Arc<XdpAttachment>,
-    /// Warnings for the operator; the daemon prints them once everything has started.
+    /// Warnings for the operator. The daemon prints them after all services have started.
     pub warnings: Vec<String>,
 }
 
 impl StartContext {
-    /// Returns how the socket datapath of a service runs that listens on `listen`.
+    /// Returns the options of the socket datapath for a service that listens on `listen`.
     pub fn socket_options(&self, listen: SocketAddr) -> SocketOptions {
         SocketOptions {
             listen,
@@ -141,29 +142,29 @@ pub struct Endpoint {
     pub address: SocketAddr,
 }
 
-/// A running service. Dropping it stops it as [`Running::stop`] does.
+/// A running service. Dropping it has the effect of [`Running::stop`].
 pub trait Running: Send {
     /// Returns the name of the service.
     fn name(&self) -> &'static str;
 
-    /// Returns the addresses at which the service can be reached, the most important first; at least one.
+    /// Returns the addresses at which the service can be reached, the most important one first. There is at least one.
     fn endpoints(&self) -> Vec<Endpoint>;
 
-    /// Returns in a few words where the service answers, such as `xdp datapath, native on eth0` or `gRPC`.
+    /// Returns a short description of where the service answers, such as `xdp datapath, native on eth0` or `gRPC`.
     fn description(&self) -> String;
 
-    /// Returns a function that adds the service's state at the time of the call to a status. It may wait for locks, and
-    /// it may be called after the service has stopped.
+    /// Returns a function that adds the service's current state to a status. It may block on locks, and may be called
+    /// after the service has stopped.
     fn status(&self) -> Arc<dyn Fn(&mut StatusBuilder) + Send + Sync>;
 
-    /// Says that every service has started, so that what `privileged_init` made is there to stay.
+    /// Notifies the service that all services have started, so that everything that `privileged_init` created is to be
+    /// kept.
     fn confirm(&mut self) {}
 
-    /// Stops the service, the second phase of the daemon's end: in the first, the XDP programs of all services were
-    /// detached, so that nothing adds to what a fast path has left for its host. With `keeps_fast_path` they are
-    /// attached still, and go on answering until the lease ends. A second call does nothing.
+    /// Stops the service. This is the second phase of the daemon's shutdown: in the first, the daemon has detached the
+    /// XDP programs of all services, so that fast paths add no further work for their hosts. With `keeps_fast_path` the
+    /// programs stay attached and continue to answer until the lease ends. A second call does nothing.
     ///
-    /// # Errors
-    /// The reason why the service had given up its work before, or why it could not be closed in order.
+    /// The reason why the service had stopped working before, or why it could not be closed properly.
     fn stop(&mut self, keeps_fast_path: bool) -> anyhow::Result<()>;
 }

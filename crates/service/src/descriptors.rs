@@ -2,12 +2,12 @@
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Raises the limit as far as the system allows: the usual default, 1,024, is fewer than the connections that are
-/// accepted, and a ledger that cannot make its next file takes no writes.
+/// Raises the limit as far as the system allows. The usual default of 1,024 is less than the number of connections that
+/// are accepted, and a ledger that cannot create its next file accepts no writes.
 pub fn raise_open_files_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!("the limit on open files stays as it is: {error}");
+        tracing::warn!("the limit on open files could not be raised: {error}");
     }
 }

@@ -1,4 +1,4 @@
-//! A service's fast path on the socket datapath, and the XDP programs that answer before it.
+//! Frontend of a service: its socket datapath, and the XDP programs that answer before it.
 
 use crate::{ServiceStatus, StartContext, StatusBuilder, XdpAttachment};
 use lineside_fastpath::lease;
@@ -8,18 +8,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Time for which a refused connection makes the process unhealthy.
+/// Time for which a refused connection keeps the process unhealthy.
 const RECENT: Duration = Duration::from_secs(60);
 
-/// The sockets of a running service, and the XDP programs that answer before they are asked.
+/// The socket datapath of a running service, and the XDP programs that answer before it.
 pub struct Frontend {
-    /// Sockets of the service.
+    /// Socket datapath of the service.
     pub socket: SocketDatapath,
     attachment: Arc<XdpAttachment>,
     stall: Duration,
 }
 
-/// Counters of a fast path: those of the model in user space, and where the program keeps its own of the same names.
+/// Counters of a fast path: those of the model in user space, and the location of the XDP program's counters of the
+/// same names.
 pub struct Counted<const N: usize> {
     /// Names of the counters, in their order.
     pub names: [&'static str; N],
@@ -27,14 +28,14 @@ pub struct Counted<const N: usize> {
     pub socket: [u64; N],
     /// Slot of the XDP program.
     pub slot: u32,
-    /// BPF map with the counters of the XDP program.
+    /// BPF map that holds the counters of the XDP program.
     pub map: &'static str,
-    /// Place of the counter that counts replies.
+    /// Index of the counter of replies.
     pub replies: usize,
 }
 
 impl Frontend {
-    /// Connects a service's sockets with the programs of all services.
+    /// Connects the socket datapath of a service with the XDP programs of all services.
     pub fn new(socket: SocketDatapath, context: &StartContext) -> Self {
         Self {
             socket,
@@ -43,7 +44,7 @@ impl Frontend {
         }
     }
 
-    /// Returns in words where the fast path answers.
+    /// Returns a short description of where the fast path answers.
     pub fn description(&self) -> String {
         match self.attachment.attached() {
             Some((interface, mode)) => format!("xdp datapath, {} on {interface}", mode.name()),
@@ -51,8 +52,8 @@ impl Frontend {
         }
     }
 
-    /// Returns the status of the service, without what only the service itself knows. A counter that cannot be read is
-    /// added to the problems of `out`.
+    /// Returns the parts of the status that all services have. A counter that cannot be read is reported as a problem
+    /// in `out`.
     pub fn status<const N: usize>(
         &self,
         service: &str,
@@ -88,17 +89,19 @@ impl Frontend {
     }
 }
 
-/// Returns the problem of a service whose host has answered nothing for at least `stall`; `None` where it works.
+/// Returns the problem of a service whose host has answered nothing for at least `stall`, or `None` if it works.
 pub fn stall_problem(service: &str, socket: &SocketDatapath, stall: Duration) -> Option<String> {
     let stalled = socket.stalled();
     (stalled >= stall).then(|| {
         let (seconds, waiting) = (stalled.as_secs(), socket.waiting());
-        format!("{service}: the host has answered nothing for {seconds} s, {waiting} requests wait for it")
+        format!(
+            "{service}: the host has answered nothing for {seconds} s; {waiting} requests are waiting for it"
+        )
     })
 }
 
-/// Adds the use of the places for TCP connections, where the service has any: a warning where four of five are taken,
-/// and a problem where a new client was refused within the last [`RECENT`].
+/// Adds the use of TCP connections, if the service accepts any: a warning if at least four fifths of the places are
+/// taken, and a problem if a new client was refused within the last [`RECENT`].
 fn add_connections(status: &mut ServiceStatus, socket: &SocketDatapath, out: &mut StatusBuilder) {
     let Some(places) = socket.connection_places() else {
         return;

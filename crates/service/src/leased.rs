@@ -1,4 +1,4 @@
-//! A running service with one UDP address, whose fast path answers while its host renews a lease.
+//! A running service with one UDP address and one fast path, which answers while the host renews its lease.
 
 use crate::{Endpoint, Frontend, LeaseRenewal, Running, StartContext, StatusBuilder};
 use anyhow::Context;
@@ -9,32 +9,33 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// State of a service whose fast path answers under a lease, as [`RunningLeased`] must know it.
+/// Functions of a service that [`RunningLeased`] calls.
 pub trait Leased: Send + Sync + 'static {
     /// Name of the service.
     const NAME: &'static str;
 
-    /// Returns the word of the fast-path table that says when the lease ends.
+    /// Returns the word of the fast-path table that holds the end of the lease.
     fn lease_until_ns(&self) -> &AtomicU64;
 
-    /// Returns what is added to the description of the running service, such as `, the fast path kept from before`.
+    /// Returns a text that is appended to the description of the running service, such as `, the fast path kept from
+    /// before`.
     fn note(&self) -> &'static str {
         ""
     }
 
-    /// Returns addresses at which the service listens besides its UDP address.
+    /// Returns further addresses that the service listens on, besides its UDP address.
     fn endpoints(&self) -> Vec<Endpoint> {
         Vec::new()
     }
 
-    /// Ends what the service runs besides its datapath and its lease. Called once, before the datapath ends.
+    /// Ends everything that the service runs except its datapath and its lease. Called once, before the datapath ends.
     fn stop(&self) {}
 
     /// Adds the state of the service to a status.
     fn status(&self, frontend: &Frontend, out: &mut StatusBuilder);
 }
 
-/// Running service of one fast path, its host, and a thread that renews the lease.
+/// Running service that consists of one fast path, its host, and a thread that renews the lease.
 pub struct RunningLeased<T: Leased> {
     state: Arc<T>,
     frontend: Arc<Frontend>,
@@ -43,10 +44,11 @@ pub struct RunningLeased<T: Leased> {
 }
 
 impl<F: Leased + FastPath> RunningLeased<F> {
-    /// Listens on `listen` with one host thread; the fast path is the state. Else as [`RunningLeased::begin`].
+    /// Listens on `listen` with one host thread. The state of the service is its fast path. See
+    /// [`RunningLeased::begin`] for the other arguments.
     ///
     /// # Errors
-    /// The reason why the service cannot listen. Nothing goes on running then.
+    /// The reason why the service cannot listen. Nothing keeps running then.
     pub fn start(
         context: &StartContext,
         listen: SocketAddr,
@@ -62,18 +64,18 @@ impl<F: Leased + FastPath> RunningLeased<F> {
     }
 }
 
-/// Returns the message of a service that cannot listen on `listen`.
+/// Returns the error message of a service that cannot listen on `listen`.
 pub fn cannot_listen(service: &str, listen: SocketAddr) -> String {
     format!("{service} cannot listen on {listen} (--listen gives another address)")
 }
 
 impl<T: Leased> RunningLeased<T> {
-    /// Begins the lease of a service that listens on `socket`; it lasts for `length` unless it is renewed. `is_well` is
-    /// called before each renewal: the lease runs out where it returns false, and where it does not return because the
-    /// host is stuck.
+    /// Begins the lease of a service that listens on `socket`. The lease lasts for `length` and is renewed several
+    /// times within it. `is_well` is called before each renewal. The lease runs out if it returns false, or if it does
+    /// not return because the host is stuck.
     ///
     /// # Errors
-    /// The system's reason why there can be no thread. Nothing goes on running then.
+    /// The system's error if the thread cannot be started. Nothing keeps running then.
     pub fn begin(
         context: &StartContext,
         socket: SocketDatapath,

@@ -1,8 +1,8 @@
-//! What a service of Lineside is.
+//! Interface between a service and the daemon that runs it.
 //!
-//! A service is a value: a [`ServiceDef`] names it and parses its section of the configuration into a [`Service`],
-//! which the daemon starts and which is a [`Running`] service from then on. The daemon knows no service by name; it
-//! goes through a list of definitions.
+//! A service is a value. A [`ServiceDef`] names it and parses its section of the configuration into a [`Service`]. The
+//! daemon starts that and gets a [`Running`] service. The daemon knows no service by name; it iterates over a list of
+//! definitions.
 //!
 //! ```text
 //! ServiceDef::parse      section of lineside.toml -> Service, or every ConfigIssue
@@ -11,16 +11,16 @@
 //! Service::program       the XDP program, sized for this configuration
 //!   (the daemon loads all programs at one interface: XdpAttachment)
 //! Service::start         fills the fast-path table, listens, renews the lease -> Running
-//!   (the daemon attaches the programs, drops back to the socket datapath or fails)
+//!   (the daemon attaches the programs, falls back to the socket datapath, or fails)
 //! Running::confirm       every service has started
 //!   ...
 //!   (a signal: the daemon detaches the programs of all services)
 //! Running::stop          drains what the fast path has left, then ends
 //! ```
 //!
-//! [`config`] reads sections and reports what is wrong with them, with line numbers; [`status`] is what the console
-//! shows; [`XdpAttachment`] and [`Frontend`] connect a service to the datapaths; [`LeaseRenewal`] renews a lease.
-//! [`RunningLeased`] is the whole running half of a service that has one fast path under a lease and one host.
+//! [`config`] reads sections and reports all issues with line numbers. [`status`] holds the data that the console
+//! shows. [`XdpAttachment`] and [`Frontend`] connect a service to the datapaths. [`LeaseRenewal`] renews a lease.
+//! [`RunningLeased`] implements [`Running`] for a service with one fast path under a lease and one host.
 
 mod attachment;
 mod byte_size;

@@ -7,14 +7,14 @@ use std::time::Duration;
 /// Number of renewals within the length of a lease.
 const RENEWALS_PER_LEASE: u32 = 6;
 
-/// Thread that renews a lease several times within its length, until it is dropped.
+/// Thread that renews a lease several times within its length. Dropping this ends the thread.
 pub struct LeaseRenewal(Option<(Sender<()>, JoinHandle<()>)>);
 
 impl LeaseRenewal {
     /// Starts a thread that calls `renew` six times within each `length`.
     ///
     /// # Errors
-    /// The system's reason why there can be no thread.
+    /// The system's error if the thread cannot be started.
     pub fn start(length: Duration, renew: impl Fn() + Send + 'static) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
         let run = move || {
@@ -31,7 +31,7 @@ impl Drop for LeaseRenewal {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.0.take() {
             drop(stop);
-            // The message of a thread that panicked is on standard error already.
+            // A thread that panicked has already printed its message to standard error.
             let _ = thread.join();
         }
     }

@@ -1,25 +1,26 @@
-//! Rights that a service needs while it serves, beyond those that every server has.
+//! Privileges that a service needs while it runs, beyond those of every server. The daemon's sandbox grants only these.
 
 use std::path::PathBuf;
 
-/// Files and system calls of a service.
+/// Files and groups of system calls that a service needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// Directories that the service changes, with all that is below them. They are there.
+    /// Directories whose contents the service changes, at any depth. They exist.
     pub writes: Vec<PathBuf>,
     /// Files and directories that the service reads after its start, such as a password that another program renews.
-    /// They are there.
+    /// They exist.
     pub reads: Vec<PathBuf>,
     /// Groups of system calls beyond those that every server makes.
     pub calls: Vec<CallGroup>,
 }
 
-/// Group of system calls that a service makes beyond those of every server. The table of calls is in the daemon.
+/// Group of system calls that a service makes beyond those of every server. The daemon has the list of calls of each
+/// group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallGroup {
-    /// Makes, changes, renames and removes files, and makes them durable.
+    /// Create, change, rename, remove and sync files.
     Files,
-    /// Makes directories, as a database does that keeps tables in folders (fjall).
+    /// Create directories, as a database (fjall) does that keeps its tables in folders.
     Directories,
 }
 
@@ -33,7 +34,7 @@ impl Rights {
         }
     }
 
-    /// Adds the calls of a database that makes directories of its own below those that the service changes.
+    /// Adds the system calls of a database that creates directories of its own.
     #[must_use]
     pub fn with_database(mut self) -> Self {
         self.calls.push(CallGroup::Directories);

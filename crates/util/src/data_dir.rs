@@ -1,11 +1,11 @@
-//! Ownership of a data directory: who may use it, which service it belongs to, and whether it is still in its place.
+//! Ownership of a data directory: one process at a time, one service, and a check that it is still in place.
 //!
-//! The owner holds a `flock` on the directory itself, so that a second owner is refused also after the lock file was
-//! removed. The directory has mode 0700, so that only its user (and root) can open it, and with it take that lock. A
-//! [marker](Kind) says which service the directory belongs to; it is read before anything is written.
+//! The owner holds a `flock` on the directory itself, so that a second owner is refused even after the lock file was
+//! removed. The directory has mode 0700, so that only its user (and root) can open it and take that lock. A
+//! [marker](Kind) names the service that the directory belongs to; it is read before anything is written.
 //!
-//! [`Watch`] runs the one thread that looks, each second, whether every directory that this process owns is still in
-//! its place. Once one is not, [`DataDir::check`] fails for ever, and [`problems`] names it.
+//! [`Watch`] runs one thread that checks every second whether every directory that this process owns is still in place.
+//! Once one is not, [`DataDir::check`] fails from then on, and [`problems`] names it.
 
 mod marker;
 mod new_directory;
@@ -23,21 +23,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use thiserror::Error;
 
-/// Permissions of group and others.
+/// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
-/// The sticky bit: of a folder that all users share, such as `/tmp`.
+/// The sticky bit, which is set on folders that all users share, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 
 /// Reason why a data directory cannot be used. Nothing in it was changed.
 #[derive(Debug, Error)]
 pub enum DataDirError {
-    /// The directory is not there, and is not to be made.
-    #[error("{} is not there", path.display())]
+    /// The directory does not exist and may not be created.
+    #[error("{} does not exist", path.display())]
     Missing {
         /// The directory.
         path: PathBuf,
     },
-    /// Another process, or this one, owns the directory.
+    /// Another owner, in this or another process, holds the directory.
     #[error("{} is in use: another process holds its lock", path.display())]
     Locked {
         /// The directory, or its lock file.
@@ -48,12 +48,12 @@ pub enum DataDirError {
     OtherKind {
         /// The directory.
         path: PathBuf,
-        /// Kind that its marker names.
+        /// Kind named in its marker.
         found: String,
-        /// Kind that was asked for.
+        /// Kind that was requested.
         expected: String,
     },
-    /// The directory has files, but no marker that says whose they are.
+    /// The directory contains files but no marker that names their service.
     #[error(
         "{} has files, such as {file}, but no marker `{MARKER}` that says which service they belong to: give an \
          empty directory. If it holds {expected} from a version without markers, write the marker: \
@@ -65,12 +65,12 @@ pub enum DataDirError {
         path: PathBuf,
         /// One of its files.
         file: String,
-        /// Kind that was asked for.
+        /// Kind that was requested.
         expected: String,
         /// Text of the marker, as `printf` takes it.
         text: String,
     },
-    /// Group or others may use the directory, and this process may not change that.
+    /// Group or others may use the directory, and this process may not change that because another user owns it.
     #[error(
         "{} has mode {mode:04o}, so that other users may read it or hold its lock, and belongs to user {owner}: chmod \
          700 it, or run as that user",
@@ -79,9 +79,9 @@ pub enum DataDirError {
     Exposed {
         /// The directory.
         path: PathBuf,
-        /// Its permissions.
+        /// Permission bits.
         mode: u32,
-        /// Its owner.
+        /// User id of the owner.
         owner: u32,
     },
     /// The directory is one that all users share.
@@ -90,14 +90,14 @@ pub enum DataDirError {
         /// The directory.
         path: PathBuf,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("{op} {}: {source}", path.display())]
     Io {
         /// Operation that failed.
         op: &'static str,
         /// File or directory.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -109,7 +109,7 @@ impl DataDirError {
     }
 }
 
-/// A data directory that this process owns, as long as this handle or one of its clones lives.
+/// A data directory that this process owns as long as this handle or one of its clones exists.
 #[derive(Clone, Debug)]
 pub struct DataDir {
     inner: Arc<Inner>,
@@ -118,21 +118,20 @@ pub struct DataDir {
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
-    /// Locked by `flock`.
+    /// The open directory, locked by `flock`.
     directory: File,
-    /// Lock files: each must stay at its path, and the lock of some is held here.
+    /// Lock files, which must stay at their paths. Some are locked by this process.
     files: Mutex<Vec<(PathBuf, File)>>,
-    /// The topmost directory that was made for this one; `None` where it was there before.
+    /// Topmost directory that was created for this one; `None` if the directory existed before.
     made: Option<PathBuf>,
-    /// True if it had no files of a service when it was taken.
+    /// True if the directory contained no data of a service when it was claimed.
     was_empty: bool,
-    /// Reason why it is not this process's directory any more.
+    /// Reason why the directory no longer belongs to this process.
     lost: OnceLock<String>,
 }
 
 impl DataDir {
-    /// Takes the directory `path` for a service. It is made where it is missing, and its marker is written where the
-    /// directory is empty.
+    /// Claims the directory `path` for a service. Creates it if it is missing, and writes its marker if it is empty.
     ///
     /// # Errors
     /// Any [`DataDirError`] but [`DataDirError::Missing`].
@@ -140,7 +139,7 @@ impl DataDir {
         Self::take(path, Some(kind), true)
     }
 
-    /// Takes a directory that is there, whose marker must be of `kind`, or not be there yet in an empty directory.
+    /// Claims an existing directory. Its marker must be of `kind`; an empty directory needs no marker.
     ///
     /// # Errors
     /// Any [`DataDirError`].
@@ -148,10 +147,10 @@ impl DataDir {
         Self::take(path, Some(kind), false)
     }
 
-    /// Takes the directory `path`, whatever kind it is of, and makes it where it is missing. No marker is written.
+    /// Claims the directory `path` of any kind, and creates it if it is missing. Writes no marker.
     ///
     /// # Errors
-    /// Any [`DataDirError`] but those of kinds.
+    /// Any [`DataDirError`] except those about kinds.
     pub fn claim_any(path: &Path) -> Result<Self, DataDirError> {
         Self::take(path, None, true)
     }
@@ -192,7 +191,7 @@ impl DataDir {
         Ok(Self { inner })
     }
 
-    /// Makes the lock file `name` with mode 0600 where it is missing, takes its lock, and holds it from here on.
+    /// Creates the lock file `name` with mode 0600 if it is missing, locks it, and holds the lock from then on.
     ///
     /// # Errors
     /// [`DataDirError::Locked`], [`DataDirError::Io`].
@@ -203,8 +202,8 @@ impl DataDir {
         Ok(())
     }
 
-    /// Makes the lock file `name` with mode 0600 where it is missing, and watches it as those that are held here. A
-    /// library takes its lock.
+    /// Creates the lock file `name` with mode 0600 if it is missing, and watches it like the lock files held here. The
+    /// lock itself is taken by a library.
     ///
     /// # Errors
     /// [`DataDirError::Io`].
@@ -214,7 +213,7 @@ impl DataDir {
         Ok(())
     }
 
-    /// Opens the file `name` for this user only.
+    /// Opens the file `name`, which only this user may use.
     fn open_closed(&self, name: &str) -> Result<(PathBuf, File), DataDirError> {
         let path = self.inner.path.join(name);
         let mut options = OpenOptions::new();
@@ -243,14 +242,14 @@ impl DataDir {
         &self.inner.directory
     }
 
-    /// Returns a guard that removes what the directory holds, if it was empty or missing before, unless the guard is
-    /// told to keep it.
+    /// Returns a guard that removes the contents of the directory if it was empty or missing before, unless
+    /// [`NewDirectory::keep`] is called.
     pub fn new_directory(&self) -> NewDirectory {
         NewDirectory::of(self)
     }
 
-    /// Fails once the directory, or its lock file, was removed or replaced; costs one atomic load. What was written
-    /// since may be lost, so no write may be acknowledged after this failed.
+    /// Fails once the directory or its lock file was removed or replaced. Costs one atomic load. Data written since
+    /// then may be lost, so no write may be acknowledged after this has failed.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`] with the reason.
@@ -262,7 +261,7 @@ impl DataDir {
     }
 }
 
-/// Refuses a directory that is marked as another service's. Reads only.
+/// Refuses a directory that has the marker of another service. Reads only.
 ///
 /// # Errors
 /// [`DataDirError::OtherKind`], [`DataDirError::Io`].
@@ -270,8 +269,8 @@ pub fn check_kind(path: &Path, kind: &Kind) -> Result<(), DataDirError> {
     marker::check_marked(path, kind).map(drop)
 }
 
-/// Makes `path` with mode 0700, and the directories above it, with their names durable. Returns the topmost one that
-/// was made.
+/// Creates `path` and its missing ancestors with mode 0700, and makes their names durable. Returns the topmost
+/// directory that was created.
 fn make(path: &Path) -> io::Result<PathBuf> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
@@ -292,7 +291,8 @@ fn lock(file: &File, path: &Path) -> Result<(), DataDirError> {
     }
 }
 
-/// Takes the permissions of group and others away from a directory of ours; refuses one of another user that has some.
+/// Removes the permissions of group and others from a directory of this user. Refuses a directory of another user that
+/// has any.
 fn secure(directory: &File, path: &Path) -> Result<(), DataDirError> {
     let about = directory.metadata().map_err(DataDirError::io("reading", path))?;
     let mode = about.mode() & 0o7777;
@@ -306,7 +306,7 @@ fn secure(directory: &File, path: &Path) -> Result<(), DataDirError> {
     close_to_others(directory).map_err(DataDirError::io("chmod 700", path))
 }
 
-/// Takes the permissions of group and others away.
+/// Removes the permissions of group and others.
 fn close_to_others(file: &File) -> io::Result<()> {
     let mode = file.metadata()?.mode() & 0o7777;
     if mode & OTHERS == 0 {
@@ -315,7 +315,7 @@ fn close_to_others(file: &File) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode & !OTHERS))
 }
 
-/// Returns the names in a directory.
+/// Returns the names of the entries of a directory.
 fn names(path: &Path) -> io::Result<Vec<String>> {
     let entries = fs::read_dir(path)?;
     let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());

@@ -1,13 +1,13 @@
-//! Check of the files of a fjall database before fjall opens them.
+//! Verifies the checksums of a fjall database's files before fjall opens them.
 //!
-//! fjall (3.1) writes checksums of each keyspace's list of tables, and in that list of each whole table, and compares
-//! neither when it opens a database. It removes keyspaces whose names it does not find. So a changed byte may bring old
-//! values back, or have fjall remove what it should have read. Nothing here changes a file.
+//! fjall (3.1) stores a checksum of each keyspace's list of tables and, in that list, of each whole table, but compares
+//! neither when it opens a database. It also removes keyspaces whose names it does not find. A changed byte may
+//! therefore bring old values back, or make fjall remove data that it should have read. This module changes no file.
 //!
-//! The files of a database, as fjall 3.1 with lsm-tree 3.1 writes them:
+//! Files of a database, as fjall 3.1 with lsm-tree 3.1 writes them:
 //!
 //! ```text
-//! *.jnl                        logs; not looked at here
+//! *.jnl                        logs; not verified here
 //! keyspaces/<number>/current   number of the list of tables (u64), its XXH3 of 128 bits, 0 (little endian)
 //! keyspaces/<number>/v<n>      list of tables, an archive of sections
 //! keyspaces/<number>/tables/   tables, each a file whose name is its number
@@ -18,15 +18,16 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
-/// Bytes of the end of a list: `SFA!`, version, kind of checksum, XXH3 of the table of contents, its place and length.
+/// Size of the trailer of a list: `SFA!`, version, kind of checksum, XXH3 of the table of contents, its offset and
+/// length.
 const TRAILER_BYTES: usize = 38;
-/// Bytes of a table's entry in a list: number, kind of checksum, XXH3 of the whole file, sequence number.
+/// Size of a table's entry in a list: number, kind of checksum, XXH3 of the whole file, sequence number.
 const ENTRY_BYTES: usize = 33;
 
 /// Error of a check.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file is not as it was written.
+    /// A file is missing or differs from what fjall wrote.
     #[error("{}: {what}", file.display())]
     Damaged {
         /// The file.
@@ -35,25 +36,25 @@ pub enum Error {
         what: &'static str,
     },
     /// A file could not be read.
-    #[error("{}: {source}", file.display())]
+    #[error("cannot read {}: {source}", file.display())]
     Io {
         /// The file.
         file: PathBuf,
-        /// Error of the system.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Table that a list names.
+/// A table that a list names.
 struct Listed {
     number: u64,
     checksum: u128,
 }
 
-/// Numbers of the keyspaces of the database in `directory`, in order.
+/// Returns the numbers of the keyspaces of the database in `directory`, in ascending order.
 ///
 /// # Errors
-/// [`Error::Io`]; a directory without keyspaces has none.
+/// [`Error::Io`]. A directory without keyspaces is not an error: the list is empty.
 pub fn keyspaces(directory: &Path) -> Result<Vec<u64>, Error> {
     let folder = directory.join("keyspaces");
     let entries = match fs::read_dir(&folder) {
@@ -69,7 +70,7 @@ pub fn keyspaces(directory: &Path) -> Result<Vec<u64>, Error> {
     Ok(numbers)
 }
 
-/// Compares the list of tables of each keyspace with its checksum.
+/// Verifies the checksum of the list of tables of each keyspace.
 ///
 /// # Errors
 /// [`Error::Damaged`], [`Error::Io`].
@@ -80,7 +81,7 @@ pub fn check_lists(directory: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Compares the list of tables of each keyspace, and every table in it, with their checksums. Reads all of the tables.
+/// Verifies the checksums of the list of tables of each keyspace and of every table in it. Reads all tables completely.
 ///
 /// # Errors
 /// [`Error::Damaged`], [`Error::Io`].
@@ -95,7 +96,7 @@ pub fn check_tables(directory: &Path) -> Result<(), Error> {
                 }
                 Err(error) => return Err(at(&file)(error)),
                 Ok(checksum) if checksum != table.checksum => {
-                    return Err(damaged(&file, "the table is not as it was written"));
+                    return Err(damaged(&file, "the table's checksum is wrong"));
                 }
                 Ok(_) => {}
             }
@@ -118,19 +119,19 @@ fn damaged(file: &Path, what: &'static str) -> Error {
     Error::Damaged { file, what }
 }
 
-/// Reads a file that must be there.
+/// Reads a file. Reports damage if it does not exist.
 fn read(file: &Path) -> Result<Vec<u8>, Error> {
     fs::read(file).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => damaged(file, "it is missing"),
+        io::ErrorKind::NotFound => damaged(file, "the file is missing"),
         _ => at(file)(error),
     })
 }
 
-/// Reads the current list of tables of the keyspace in `folder`.
+/// Reads the current list of tables of the keyspace in `folder`, and verifies its checksum.
 fn list_of(folder: &Path) -> Result<Vec<Listed>, Error> {
     let current = folder.join("current");
     let bytes = read(&current)?;
-    let wrong = || damaged(&current, "it is not as it was written");
+    let wrong = || damaged(&current, "the file is malformed");
     let (number, rest) = bytes.split_first_chunk().ok_or_else(wrong)?;
     let (checksum, kind) = rest.split_first_chunk().ok_or_else(wrong)?;
     if kind != [0] {
@@ -139,13 +140,16 @@ fn list_of(folder: &Path) -> Result<Vec<Listed>, Error> {
     let file = folder.join(format!("v{}", u64::from_le_bytes(*number)));
     let list = read(&file)?;
     if xxh3_128(&list) != u128::from_le_bytes(*checksum) {
-        return Err(damaged(&file, "the list of tables is not as `current` says"));
+        return Err(damaged(
+            &file,
+            "the list of tables does not have the checksum in `current`",
+        ));
     }
     let tables = section(&list, b"tables").and_then(tables);
-    tables.ok_or_else(|| damaged(&file, "the list of tables has another form"))
+    tables.ok_or_else(|| damaged(&file, "the list of tables is malformed"))
 }
 
-/// Content of the section of that name of an archive.
+/// Returns the content of the section `name` of an archive.
 fn section<'a>(archive: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let trailer = archive.get(archive.len().checked_sub(TRAILER_BYTES)?..)?;
     let trailer = trailer.strip_prefix(b"SFA!\x01\x00")?;
@@ -167,7 +171,7 @@ fn section<'a>(archive: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     None
 }
 
-/// Reads the tables of all levels and runs.
+/// Parses the tables of all levels and runs.
 fn tables(section: &[u8]) -> Option<Vec<Listed>> {
     let mut tables = Vec::new();
     let (levels, mut rest) = section.split_first()?;
@@ -192,7 +196,7 @@ fn tables(section: &[u8]) -> Option<Vec<Listed>> {
     rest.is_empty().then_some(tables)
 }
 
-/// XXH3 of 128 bits of a whole file.
+/// Returns the 128-bit XXH3 of a whole file.
 fn checksum_of(file: &Path) -> io::Result<u128> {
     let mut file = File::open(file)?;
     let mut hasher = Xxh3Default::new();

@@ -1,8 +1,8 @@
-//! Bytes as hexadecimal text, in their order; and hashes as block explorers print them, with the last byte first.
+//! Hexadecimal text: of bytes in their order, and of hashes as block explorers print them, with the last byte first.
 
-/// The hash that `text`, 64 hex digits, shows.
+/// Parses a hash as block explorers print it: 64 hex digits, last byte first.
 pub fn from_display(text: &str) -> Option<[u8; 32]> {
-    // from_str_radix would take a sign too.
+    // from_str_radix would accept a sign too.
     if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
@@ -13,24 +13,24 @@ pub fn from_display(text: &str) -> Option<[u8; 32]> {
     Some(hash)
 }
 
-/// 64 hex digits.
+/// Returns a hash as block explorers print it: 64 hex digits, last byte first.
 pub fn to_display(hash: &[u8; 32]) -> String {
     hash.iter().rev().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Bytes in their order, two digits each.
+/// Returns bytes in their order as hex digits, two for each byte.
 pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes of `text`, which is whole pairs of hex digits.
+/// Returns the bytes of `text`, or `None` if it does not consist of pairs of hex digits.
 pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     let whole = text.len().is_multiple_of(2) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let pair = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
     whole.then(|| (0..text.len()).step_by(2).map(pair).collect())?
 }
 
-/// Returns the bytes of `text`, which is exactly `2 * N` hex digits of either case; `None` for anything else.
+/// Returns the bytes of `text`, or `None` if it is not exactly `2 * N` hex digits, of either case.
 pub fn array_from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     from_hex(text)?.try_into().ok()
 }

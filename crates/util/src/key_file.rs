@@ -1,4 +1,4 @@
-//! Files with secret keys, which only their owner may read: keys that two ends share, and keys that sign.
+//! Files with secret keys that only their owner may read: shared keys, and keys for signing.
 
 use crate::hex::from_hex;
 use std::fs;
@@ -10,42 +10,42 @@ use thiserror::Error;
 /// Reason why a key file cannot be used.
 #[derive(Debug, Error)]
 pub enum KeyFileError {
-    /// The system does not give its text.
-    #[error("{}", path.display())]
+    /// The file cannot be read.
+    #[error("cannot read {}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// Others than its owner may read or write it.
+    /// Group or others may read or write the file.
     #[error("{}: others may use it (mode {mode:03o}): chmod 600 it", path.display())]
     Exposed {
         /// The file.
         path: PathBuf,
-        /// Its permissions.
+        /// Permission bits.
         mode: u32,
     },
-    /// Its text is not a key.
+    /// The file does not contain a key.
     #[error("{}: {expected}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What the file should hold.
+        /// Description of what is wrong.
         expected: &'static str,
     },
 }
 
-/// Returns the permissions of a file that others than its owner may use; `None` for one that only its owner may use.
+/// Returns the permissions of a file that group or others may use, or `None` if only its owner may use it.
 ///
 /// # Errors
-/// The system's reason why it does not say them.
+/// The system's error.
 pub fn exposed_mode(path: &Path) -> io::Result<Option<u32>> {
     let mode = fs::metadata(path)?.permissions().mode() & 0o777;
     Ok((mode & 0o077 != 0).then_some(mode))
 }
 
-/// Returns the text of a file that only its owner may use.
+/// Returns the text of a file, which only its owner may be able to use.
 ///
 /// # Errors
 /// [`KeyFileError::Unreadable`], [`KeyFileError::Exposed`].
@@ -61,10 +61,10 @@ pub fn read_owner_only(path: &Path) -> Result<String, KeyFileError> {
     fs::read_to_string(path).map_err(unreadable)
 }
 
-/// Writes a file that only its owner may use; one that is there already is replaced.
+/// Writes a file that only its owner can use. An existing file is replaced.
 ///
 /// # Errors
-/// The system's reason.
+/// The system's error.
 pub fn write_owner_only(path: &Path, text: &[u8]) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -76,7 +76,7 @@ pub fn write_owner_only(path: &Path, text: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Returns the bytes that a file holds as hex digits.
+/// Returns the bytes that a file contains as hex digits.
 ///
 /// # Errors
 /// Any [`KeyFileError`].
@@ -84,11 +84,12 @@ pub fn read_shared_key(path: &Path) -> Result<Vec<u8>, KeyFileError> {
     let text = read_owner_only(path)?;
     from_hex(text.trim_end()).ok_or_else(|| KeyFileError::Malformed {
         path: path.into(),
-        expected: "it is not hex digits",
+        expected: "the key must consist of hex digits, two for each byte",
     })
 }
 
-/// Returns the curve's name and the secret number of a key that signs: a file with both, the number in 64 hex digits.
+/// Returns the curve name and the secret scalar of a signing key. The file contains both, separated by a space, the
+/// scalar as 64 hex digits.
 ///
 /// # Errors
 /// Any [`KeyFileError`].
@@ -100,7 +101,7 @@ pub fn read_signing_key(path: &Path) -> Result<(String, [u8; 32]), KeyFileError>
     };
     parse().ok_or_else(|| KeyFileError::Malformed {
         path: path.into(),
-        expected: "it does not hold a curve's name and 64 hex digits",
+        expected: "the file must contain a curve name, a space, and 64 hex digits",
     })
 }
 

@@ -1,6 +1,7 @@
-//! Small helpers that several crates share: hexadecimal text ([`hex`]), files with secret keys ([`key_file`]), the
-//! ownership of data directories ([`data_dir`]), the check of a fjall database's files before it is opened
-//! ([`fjall_files`]), and networks that limits count as one client ([`network`]).
+//! Small helpers that several crates share: hexadecimal text ([`hex`]), files with secret keys ([`key_file`]),
+//! ownership of data directories ([`data_dir`]), verification of a fjall database before it is opened
+//! ([`fjall_files`]), networks that limits count as one client ([`network`]), and sentences for TLS errors
+//! ([`tls_text`]).
 
 pub mod data_dir;
 pub mod fjall_files;

@@ -1,9 +1,9 @@
-//! Networks that a limit counts as one client.
+//! Groups addresses into networks that limits count as one client.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Returns the network that `address` is counted with: an IPv4 address itself, also where it is mapped into IPv6, or
-/// the /64 of an IPv6 address, all of which one host may have.
+/// Returns the network that limits count `address` towards: the address itself for IPv4, also if it is mapped into
+/// IPv6, or its /64 for IPv6, because one host may have all addresses of a /64.
 pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
@@ -11,7 +11,7 @@ pub fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Returns the /48 of an IPv6 address, which one site may have as a whole; of an IPv4 address itself.
+/// Returns the /48 of an IPv6 address, because one site may have a whole /48, or an IPv4 address itself.
 pub fn site_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 80 << 80).into(),

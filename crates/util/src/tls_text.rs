@@ -1,50 +1,47 @@
-//! Sentences for faults of TLS, in place of the words of the library for it.
+//! Plain sentences for TLS errors, in place of the error texts of rustls.
 
-/// Words in an error of rustls, and the sentence that is said for them.
+/// Parts of rustls error texts, and the sentence to report for each.
 const SENTENCES: &[(&str, &str)] = &[
     (
         "UnknownIssuer",
-        "the peer's certificate is neither one of the trusted ones nor signed by one of them",
+        "the peer's certificate is not trusted: it is neither configured as trusted nor signed by a trusted authority",
     ),
     (
         "CaUsedAsEndEntity",
-        "the peer's certificate is that of an authority, and not one of the trusted ones",
+        "the peer's certificate is a CA certificate that is not configured as trusted",
     ),
     ("BadSignature", "the signature of the peer's certificate is wrong"),
     (
         "not valid for",
-        "the peer's certificate is not for the name or address that was asked",
+        "the peer's certificate is not for the name or address that was connected to",
     ),
     (
         "NotValidForName",
-        "the peer's certificate is not for the name or address that was asked",
+        "the peer's certificate is not for the name or address that was connected to",
     ),
     ("expired", "the peer's certificate has expired"),
     (
         "not valid yet",
-        "the peer's certificate is not valid yet; compare this machine's clock",
+        "the peer's certificate is not valid yet; check this machine's clock",
     ),
     ("corrupt message", "the peer does not speak TLS at this port"),
     (
         "HandshakeFailure",
-        "the peer found no version or cipher of TLS that both have",
+        "the peer supports no TLS version or cipher that this program supports",
     ),
     (
         "ProtocolVersion",
-        "the peer has no version of TLS in common with this program",
+        "the peer supports no TLS version that this program supports",
     ),
     ("UnknownCA", "the peer does not trust this program's certificate"),
     (
         "CertificateRequired",
-        "the peer wants a certificate of its client, and this program has none",
+        "the peer requires a client certificate, and none is configured",
     ),
-    (
-        "eof",
-        "the peer closed the connection in the middle of the handshake",
-    ),
+    ("eof", "the peer closed the connection during the TLS handshake"),
 ];
 
-/// Returns the reason of a fault of TLS as a sentence; other words stay as they are.
+/// Returns the sentence for a TLS error text, or the text itself if no sentence is known for it.
 pub fn reason(said: &str) -> String {
     let found = SENTENCES.iter().find(|(words, _)| said.contains(words));
     found.map_or_else(|| said.to_owned(), |(_, sentence)| (*sentence).to_owned())

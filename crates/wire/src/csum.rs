@@ -1,6 +1,6 @@
-//! The Internet checksum (RFC 1071), and its incremental update (RFC 1624).
+//! The Internet checksum (RFC 1071) and its incremental update (RFC 1624).
 
-/// Sum of `bytes` as 16-bit words in network order, not folded. An odd last byte is padded with zero.
+/// Returns the sum of `bytes` as 16-bit words in network order, not folded. An odd last byte is padded with zero.
 pub fn sum(bytes: &[u8]) -> u64 {
     let mut words = bytes.chunks_exact(2);
     let whole: u64 = words
@@ -21,7 +21,8 @@ pub fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// A UDP checksum to send: the complement of `sum`, and never 0, which means "none" (RFC 768).
+/// Returns the UDP checksum to send for `sum`: its complement, but 0xffff in place of 0, because 0 means "no checksum"
+/// (RFC 768).
 pub fn udp(sum: u64) -> u16 {
     match !fold(sum) {
         0 => 0xffff,
@@ -29,7 +30,7 @@ pub fn udp(sum: u64) -> u16 {
     }
 }
 
-/// `check` after one 16-bit word under it changed from `old` to `new` (RFC 1624, equation 3).
+/// Returns the checksum `check` updated for one 16-bit word that changed from `old` to `new` (RFC 1624, equation 3).
 pub fn update(check: u16, old: u16, new: u16) -> u16 {
     !fold(u64::from(!check) + u64::from(!old) + u64::from(new))
 }

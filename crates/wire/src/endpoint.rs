@@ -1,17 +1,18 @@
-//! Whom a fast path answers for, and whom it answers to (DESIGN section 4, rule 8).
+//! Addresses that a fast path answers at, and sources that it must not answer. These checks keep it from replying for
+//! other machines and from endless reply loops between servers.
 
 use crate::{DropReason, SERVICE_PORTS};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Own addresses of each family that one interface can have.
+/// Maximum number of own addresses of each family at one interface.
 pub const ADDRESSES_MAX: usize = 8;
 
-/// The interface a fast path stands at.
+/// Addresses of the interface that a fast path answers at.
 #[derive(Clone, Debug, Default)]
 pub struct Endpoint {
     /// Own MAC address; all zeros on `lo`.
     pub mac: [u8; 6],
-    /// Whether this is `lo`: own and loopback sources are allowed there.
+    /// True on `lo`, where own and loopback source addresses are allowed.
     pub loopback: bool,
     v4: [Option<Ipv4Addr>; ADDRESSES_MAX],
     v4_broadcast: [Option<Ipv4Addr>; ADDRESSES_MAX],
@@ -20,7 +21,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An interface with these own addresses; `None` when it has more than [`ADDRESSES_MAX`] of a family.
+    /// Returns an interface with these own addresses, or `None` if there are more than [`ADDRESSES_MAX`] of one family.
     pub fn new(mac: [u8; 6], loopback: bool, addresses: &[IpAddr]) -> Option<Self> {
         let mut endpoint = Self {
             mac,
@@ -36,8 +37,8 @@ impl Endpoint {
         Some(endpoint)
     }
 
-    /// Answers for `address` alone, as a socket bound to it does; `false`, and nothing changed, when it is not an own
-    /// one.
+    /// Restricts answers to `address`, like a socket bound to it. Returns false and changes nothing if `address` is not
+    /// an own address.
     pub fn keep_only(&mut self, address: IpAddr) -> bool {
         let owned = self.owns(address);
         if owned {
@@ -46,12 +47,12 @@ impl Endpoint {
         owned
     }
 
-    /// Whether the fast path answers what was sent to `address`.
+    /// Returns true if the fast path answers requests sent to `address`.
     pub fn answers(&self, address: IpAddr) -> bool {
         self.owns(address) && self.only.is_none_or(|only| only == address)
     }
 
-    /// The broadcast address of the subnet of `own`, which must be an own address.
+    /// Sets the broadcast address of the subnet of `own`. Has no effect if `own` is not an own address.
     pub fn set_broadcast(&mut self, own: Ipv4Addr, broadcast: Ipv4Addr) {
         for (address, place) in self.v4.iter().zip(&mut self.v4_broadcast) {
             if *address == Some(own) {
@@ -60,7 +61,7 @@ impl Endpoint {
         }
     }
 
-    /// Own IPv4 addresses, each with its subnet's broadcast address, or 255.255.255.255 where there is none.
+    /// Own IPv4 addresses, each with the broadcast address of its subnet, or 255.255.255.255 if the subnet has none.
     pub fn v4_with_broadcasts(&self) -> impl Iterator<Item = (Ipv4Addr, Ipv4Addr)> + '_ {
         let both = self.v4.iter().zip(&self.v4_broadcast);
         both.filter_map(|(own, broadcast)| Some(((*own)?, broadcast.unwrap_or(Ipv4Addr::BROADCAST))))
@@ -76,7 +77,7 @@ impl Endpoint {
         self.v6.iter().filter_map(|slot| *slot)
     }
 
-    /// Whether `address` is one of ours.
+    /// Returns true if `address` is an own address of the interface.
     pub fn owns(&self, address: IpAddr) -> bool {
         match address {
             IpAddr::V4(v4) => self.v4.contains(&Some(v4)),
@@ -84,7 +85,7 @@ impl Endpoint {
         }
     }
 
-    /// Why a request from this source must not be answered, if so.
+    /// Returns the reason why a request from this source must not be answered, or `None` if it may be.
     pub fn refuses_source(&self, address: IpAddr, port: u16) -> Option<DropReason> {
         if port_is_refused(port) {
             return Some(DropReason::SourcePort);
@@ -105,7 +106,8 @@ impl Endpoint {
     }
 }
 
-/// Port 0 cannot be answered; a service's port could answer back for ever.
+/// Returns true for source ports that must not be answered: 0, which is no valid destination, and ports of Lineside
+/// services, where two servers could answer each other forever.
 pub fn port_is_refused(port: u16) -> bool {
     port == 0 || SERVICE_PORTS.contains(&port)
 }

@@ -1,7 +1,7 @@
-//! Ethernet frames that carry a UDP datagram: found, checked, and turned into their reply in place.
+//! Parses Ethernet frames that carry a UDP datagram, and turns a request frame into its reply in place.
 //!
-//! Understood: IPv4 without options and IPv6 without extension headers, unfragmented, with at most one VLAN tag.
-//! Everything else is the host's.
+//! The parser accepts IPv4 without options and IPv6 without extension headers, unfragmented, with at most one VLAN tag.
+//! All other frames are left to the host.
 
 use crate::{csum, native};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,14 +16,16 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_QINQ: u16 = 0x88a8;
 const PROTOCOL_UDP: u8 = 17;
-/// Time to live (IPv4) and hop limit (IPv6) of replies, at most.
+/// Maximum time to live (IPv4) and hop limit (IPv6) of a reply.
 const TTL: u8 = 64;
 
-/// Returns the time to live of the reply `payload` to a request that came with `ttl`; 0: no reply may leave.
+/// Returns the time to live of the reply `payload` to a request that arrived with `ttl`. If it is 0, no reply may be
+/// sent.
 ///
-/// A native reply has the reply bit, so that no server answers it. A reply in a paper's format may look like a request:
-/// two servers that are made to answer each other would never stop. Such a reply has one hop less than its request
-/// had, so that a packet and its replies travel to and fro [`TTL`] times at most.
+/// No server answers a native reply, because it carries the reply bit. A reply in a paper format may look like a
+/// request, so two servers whose addresses were forged as each other's sources would answer each other forever.
+/// Therefore each paper reply has one hop less than its request, and a packet and its replies are exchanged at most
+/// [`TTL`] times.
 pub fn reply_ttl(payload: &[u8], ttl: u8) -> u8 {
     if native::is_native(payload) {
         TTL
@@ -35,9 +37,9 @@ pub fn reply_ttl(payload: &[u8], ttl: u8) -> u8 {
 /// A UDP datagram found in a frame. Offsets are from the frame's first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// Where the IP header begins: 14, or 18 behind a VLAN tag.
+    /// Offset of the IP header: 14, or 18 after a VLAN tag.
     pub ip: usize,
-    /// Where the UDP header begins.
+    /// Offset of the UDP header.
     pub udp: usize,
     /// Bytes of the UDP payload; it begins at `udp + 8`.
     pub payload_bytes: usize,
@@ -59,7 +61,8 @@ fn array<const N: usize>(frame: &[u8], at: usize) -> Option<[u8; N]> {
     frame.get(at..at + N)?.try_into().ok()
 }
 
-/// Finds the datagram in `frame`; `None`: not one that we understand, it goes to the host as it is.
+/// Finds the UDP datagram in `frame`. Returns `None` for frames outside the supported subset, which go to the host
+/// unchanged.
 pub fn parse(frame: &[u8]) -> Option<Datagram> {
     let mut ip = ETH_BYTES;
     let mut ethertype = be16(frame, 12)?;
@@ -116,13 +119,13 @@ pub fn parse(frame: &[u8]) -> Option<Datagram> {
 }
 
 impl Datagram {
-    /// The UDP payload's place in the frame.
+    /// Returns the byte range of the UDP payload in the frame.
     pub fn payload(&self) -> core::ops::Range<usize> {
         let start = self.udp + UDP_BYTES;
         start..start + self.payload_bytes
     }
 
-    /// Time to live (IPv4) or hop limit (IPv6) of the frame.
+    /// Returns the time to live (IPv4) or hop limit (IPv6) of the frame.
     pub fn ttl(&self, frame: &[u8]) -> u8 {
         frame[self.ttl_place()]
     }
@@ -131,10 +134,10 @@ impl Datagram {
         self.ip + if self.source.is_ipv4() { 8 } else { 7 }
     }
 
-    /// Turns the request in `frame` into its reply: the payload has been replaced already, by one of the same length.
-    /// Addresses and ports change places, the time to live is that of [`reply_ttl`], the UDP checksum is computed
-    /// whole. The IPv4 header's checksum is updated, not replaced, so that a header that came in broken goes out
-    /// broken.
+    /// Turns the request in `frame` into its reply. The caller has already replaced the payload by one of the same
+    /// length. Source and destination are swapped (MAC, IP, port), the time to live becomes that of [`reply_ttl`], and
+    /// the UDP checksum is computed from scratch. The IPv4 header checksum is updated incrementally, so that a header
+    /// that arrived with a wrong checksum leaves with a wrong one.
     pub fn make_reply(&self, frame: &mut [u8]) {
         let ttl = reply_ttl(&frame[self.payload()], self.ttl(frame));
         swap(frame, 0, 6, 6);
@@ -143,7 +146,7 @@ impl Datagram {
             let old = u16::from_be_bytes([frame[self.ip + 8], PROTOCOL_UDP]);
             let new = u16::from_be_bytes([ttl, PROTOCOL_UDP]);
             let check = u16::from_be_bytes([frame[self.ip + 10], frame[self.ip + 11]]);
-            // A time to live that is right already leaves the checksum as it came, bit for bit.
+            // If the time to live does not change, the checksum stays exactly as it arrived.
             if old != new {
                 let check = csum::update(check, old, new);
                 frame[self.ttl_place()] = ttl;
@@ -163,8 +166,8 @@ impl Datagram {
         frame[self.udp + 6..self.udp + 8].copy_from_slice(&check.to_be_bytes());
     }
 
-    /// Whether the UDP checksum is right, or is the sum of the pseudo-header that a local sender leaves for its
-    /// interface to complete (lo, veth, tap, virtio). A checksum of 0, "none", is not.
+    /// Returns true if the UDP checksum is correct, or is the pseudo-header sum that a local sender leaves for its
+    /// interface to complete (lo, veth, tap, virtio). Returns false for the checksum 0 ("no checksum").
     pub fn is_intact(&self, frame: &[u8]) -> bool {
         let addresses = if self.source.is_ipv4() {
             self.ip + 12..self.ip + IPV4_BYTES
@@ -185,8 +188,8 @@ fn swap(frame: &mut [u8], a: usize, b: usize, bytes: usize) {
     }
 }
 
-/// Builds a request's frame, for clients that speak below sockets and for tests. Returns the bytes used; `None`: it
-/// does not fit, or the addresses are of two families.
+/// Builds a request frame, for clients that send below the socket layer and for tests. Returns the number of bytes
+/// used, or `None` if the frame does not fit or the addresses are of different families.
 pub fn build(out: &mut [u8], datagram: &Addressing, payload: &[u8]) -> Option<usize> {
     let ip = if datagram.vlan.is_some() {
         ETH_BYTES + VLAN_BYTES
@@ -243,7 +246,7 @@ pub fn build(out: &mut [u8], datagram: &Addressing, payload: &[u8]) -> Option<us
     Some(end)
 }
 
-/// Who sends what to whom, for [`build`].
+/// Addresses and ports of a frame, for [`build`].
 #[derive(Clone, Copy, Debug)]
 pub struct Addressing {
     /// Source MAC address.
@@ -254,7 +257,7 @@ pub struct Addressing {
     pub vlan: Option<u16>,
     /// Source address.
     pub source: IpAddr,
-    /// Destination address, of the same family.
+    /// Destination address, of the same family as the source.
     pub destination: IpAddr,
     /// Source port.
     pub source_port: u16,
@@ -284,7 +287,8 @@ mod tests {
         }
     }
 
-    /// Verifies a frame's UDP checksum independently of how it was made: the sum over everything must fold to 0xffff.
+    /// Verifies a frame's UDP checksum by another method than the code under test: the sum over all bytes must fold to
+    /// 0xffff.
     fn checksum_holds(frame: &[u8], datagram: &Datagram) -> bool {
         let octets = |address: IpAddr| match address {
             IpAddr::V4(v4) => csum::sum(&v4.octets()),
@@ -354,7 +358,10 @@ mod tests {
         assert!(refused(&|frame| frame[20] = 0x20), "more fragments");
         assert!(refused(&|frame| frame[21] = 1), "fragment offset");
         assert!(refused(&|frame| frame[23] = 6), "TCP");
-        assert!(refused(&|frame| frame[39] -= 1), "UDP shorter than IP says");
+        assert!(
+            refused(&|frame| frame[39] -= 1),
+            "UDP length smaller than the IP payload"
+        );
         assert!(refused(&|frame| frame.truncate(73)), "truncated");
         assert!(
             refused(&|frame| frame[12..14].copy_from_slice(&[0x08, 0x06])),

@@ -1,7 +1,7 @@
-//! Frames and packets of Lineside: parsing, addressing, checksums, reply headers.
+//! Parsing, addressing, checksums and reply headers of Ethernet frames and native packets.
 //!
-//! No I/O, no clock, no allocation. This code is the executable specification of what the XDP programs do with a
-//! frame; `lineside-lab diff` holds the two against each other.
+//! No I/O, no clock, no allocation. This code is the executable specification of the frame handling in the XDP
+//! programs; `lineside-lab diff` compares the two frame by frame.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 

@@ -1,35 +1,35 @@
-//! What a metric is; which metrics there are is generated from `spec/`.
+//! Types that describe a metric. The list of metrics is generated from `spec/`.
 
-/// How a metric moves.
+/// Kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Only up, from 0 at the start of the process.
+    /// Only increases, from 0 at the start of the process.
     Counter,
-    /// Up and down.
+    /// Increases and decreases.
     Gauge,
 }
 
 /// One metric of `spec/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Its name in `/metrics`, with prefix, unit and `_total`.
+    /// Name in `/metrics`, with prefix, unit and `_total`.
     pub name: &'static str,
-    /// Its name in `/status`: without service, unit and `_total`.
+    /// Name in `/status`: without service, unit and `_total`.
     pub key: &'static str,
-    /// The service that alone has it; `None`: all, or the process.
+    /// Only service that has the metric; `None` if all services or the process have it.
     pub service: Option<&'static str>,
-    /// How it moves.
+    /// Kind: counter or gauge.
     pub kind: MetricKind,
-    /// What it counts in, such as `seconds`; empty for plain numbers.
+    /// Unit, such as `seconds`; empty for plain numbers.
     pub unit: &'static str,
-    /// What tells its series apart.
+    /// Names of the labels.
     pub labels: &'static [&'static str],
-    /// What it says, for people.
+    /// Description for people, shown as `# HELP`.
     pub help: &'static str,
 }
 
 impl Metric {
-    /// Whether its series are told apart by `label`.
+    /// Returns true if the metric has the label `label`.
     pub fn has_label(&self, label: &str) -> bool {
         self.labels.contains(&label)
     }

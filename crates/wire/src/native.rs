@@ -1,15 +1,16 @@
-//! The native format's header, read and written.
+//! Parses and builds the 16-byte header of the native format.
 
 use crate::{DropReason, NATIVE_MAGIC, NATIVE_REPLY_BIT, NATIVE_VERSION, NativeHeader, Status};
 use zerocopy::FromBytes;
 
-/// Whether `payload` carries the native magic: everything after that is the native format's, good or bad.
+/// Returns true if `payload` begins with the native magic. Such a payload is handled as native, even if the rest is
+/// malformed.
 pub fn is_native(payload: &[u8]) -> bool {
     payload.len() >= size_of::<NativeHeader>() && payload[..2] == NATIVE_MAGIC.to_be_bytes()
 }
 
-/// Returns the reason why nobody answers a payload, at a service that has no other format; `None`: it is a request,
-/// good or bad.
+/// Returns the reason to drop a payload without a reply, at a service that has no paper format. Returns `None` for a
+/// native request, which is answered even if it is malformed.
 pub fn drop_reason(payload: &[u8]) -> Option<DropReason> {
     match is_native(payload) {
         false => Some(DropReason::NotARequest),
@@ -20,7 +21,8 @@ pub fn drop_reason(payload: &[u8]) -> Option<DropReason> {
 /// Splits a native packet into header and body.
 ///
 /// # Errors
-/// The status to answer with: another version, a length that is not the packet's, or a status in a request.
+/// Returns the status to answer with: [`Status::UnsupportedVersion`] for another version, or [`Status::BadRequest`] if
+/// the length field does not match the packet or the status field is not 0.
 pub fn parse_request(payload: &[u8]) -> Result<(&NativeHeader, &[u8]), Status> {
     let (header, body) = NativeHeader::ref_from_prefix(payload).map_err(|_| Status::BadRequest)?;
     if header.version != NATIVE_VERSION {
@@ -32,7 +34,7 @@ pub fn parse_request(payload: &[u8]) -> Result<(&NativeHeader, &[u8]), Status> {
     Ok((header, body))
 }
 
-/// The header of a reply to `request` with `body_bytes` bytes behind it.
+/// Returns the header of a reply to `request` that is followed by a body of `body_bytes` bytes.
 pub fn reply_header(request: &NativeHeader, status: Status, body_bytes: u16) -> NativeHeader {
     NativeHeader {
         magic: NATIVE_MAGIC.into(),
@@ -44,14 +46,14 @@ pub fn reply_header(request: &NativeHeader, status: Status, body_bytes: u16) -> 
     }
 }
 
-/// Returns the answer that refuses a native request: its header with `status`, and nothing behind it; `None` where
-/// `request` has no header.
+/// Returns the header that refuses a native request with `status` and has no body, or `None` if `request` is shorter
+/// than a header.
 pub fn refusal(request: &[u8], status: Status) -> Option<NativeHeader> {
     let (header, _) = NativeHeader::ref_from_prefix(request).ok()?;
     Some(reply_header(header, status, 0))
 }
 
-/// The header of a request with `body_bytes` bytes behind it.
+/// Returns the header of a request that is followed by a body of `body_bytes` bytes.
 pub fn request_header(op: u8, request_id: u64, body_bytes: u16) -> NativeHeader {
     NativeHeader {
         magic: NATIVE_MAGIC.into(),

@@ -1,94 +1,101 @@
-//! What can go wrong with XDP: one error per cause, each with what to do about it.
+//! Errors of the XDP datapath: one variant for each cause, with the remedy in its message.
 
 use std::io;
 use std::path::PathBuf;
 
-/// What went wrong, where, and what to do about it.
+/// Error of the XDP datapath.
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
-    /// The kernel will not have BPF programs from us.
+    /// The kernel refuses BPF programs of this process.
     #[error("BPF is not allowed here: run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON ({0})")]
     NotAllowed(libbpf_rs::Error),
     /// The kernel was built without BPF.
     #[error("this kernel has no BPF ({0}): Linux 6.1 or newer with CONFIG_BPF_SYSCALL is needed")]
     NoBpf(libbpf_rs::Error),
-    /// A program or map asks for what the kernel does not have, or does not accept.
+    /// The kernel does not have, or does not accept, something that a program or map needs.
     #[error("{what}: {source}")]
     Kernel {
-        /// What was being done.
+        /// Operation that failed, such as "loading the root program".
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: libbpf_rs::Error,
     },
     /// Another system call failed.
     #[error("{what}: {source}")]
     System {
-        /// What was being done.
+        /// Operation that failed.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The kernel has no memory for the maps.
     #[error(
-        "no memory for {bytes} bytes of maps ({source}): make line_bits smaller, or give the service more memory"
+        "no memory for {bytes} bytes of maps: make line_bits smaller, or give the service more memory ({source})"
     )]
     MapTooLarge {
-        /// Bytes asked for.
+        /// Size of the service's maps in bytes.
         bytes: u64,
-        /// What the kernel said.
+        /// The kernel's error.
         source: libbpf_rs::Error,
     },
-    /// A map that the program should have is not there, or has another size.
-    #[error("map {0} is missing or has another size: the program and this binary do not belong together")]
-    Map(String),
-    /// The pinned maps have another shape than those of this program.
+    /// A map or program that the object should have is missing, or a map has another size.
     #[error(
-        "{path} holds a map of another size or layout: give the same geometry, or run `lineside xdp detach {interface}`"
+        "map or program {0} is missing or has another size: the BPF object is of another build than \
+         this binary; build both again"
+    )]
+    Map(String),
+    /// The pinned maps have another layout than those of this program.
+    #[error(
+        "{path} holds a map of another size or layout: set the same table sizes as before, or run \
+         `lineside xdp detach {interface}`"
     )]
     OtherLayout {
         /// The pinned map.
         path: PathBuf,
-        /// Its interface.
+        /// Interface of the map.
         interface: String,
     },
-    /// There is no such interface.
+    /// The interface does not exist.
     #[error("there is no interface {0}: `ip link` lists them")]
     NoInterface(String),
     /// The interface has more addresses than a program can compare.
-    #[error("{0} has more than 8 addresses of one family")]
+    #[error(
+        "{0} has more than 8 addresses of one family, the most that an XDP program compares: remove some, or set \
+         kind = \"socket\" in [datapath]"
+    )]
     TooManyAddresses(String),
     /// The driver has no native XDP.
     #[error(
-        "the driver of {interface} does not take XDP natively ({source}): set xdp_mode = \"auto\" or \"generic\""
+        "the driver of {interface} does not take XDP natively: set xdp_mode = \"auto\" or \"generic\" ({source})"
     )]
     DriverWithoutXdp {
         /// The interface.
         interface: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Another program is attached already; it is never replaced.
+    /// Another program is attached already. It is never replaced.
     #[error(
-        "{interface} has an XDP program that is not ours: {name} (id {id}); it was left alone. \
-         `bpftool prog show id {id}` tells more"
+        "{interface} has an XDP program that does not belong to Lineside: {name} (id {id}); it was \
+         not touched. Detach it, or choose another interface; `bpftool prog show id {id}` describes it"
     )]
     ForeignProgram {
         /// The interface.
         interface: String,
-        /// The program's number.
+        /// Id of the program.
         id: u32,
-        /// The program's name.
+        /// Name of the program.
         name: String,
     },
-    /// Another Lineside owns the interface.
+    /// Another Lineside process owns the interface.
     #[error("another lineside serves {0}: one owner per interface; end that one first")]
     Owned(String),
-    /// There is no BPF file system where pins should go.
+    /// The directory for the pins is not on a BPF file system.
     #[error("{0} is not on a BPF file system: mount -t bpf bpf /sys/fs/bpf")]
     NoBpffs(PathBuf),
 }
 
-/// Sorts what libbpf says of `what` by its cause.
+/// Returns a function that converts an error of libbpf in the operation `what` by its cause.
 pub(super) fn kernel(what: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> XdpError {
     move |source| match source.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => XdpError::NotAllowed(source),
@@ -110,7 +117,7 @@ pub(super) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> XdpEr
     }
 }
 
-/// The system's error number under libbpf's words.
+/// Returns the system's error number in the causes of a libbpf error.
 fn errno(error: &libbpf_rs::Error) -> Option<i32> {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = next {

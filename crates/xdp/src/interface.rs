@@ -1,4 +1,4 @@
-//! A network interface: its number, its addresses, and what its driver does to frames before XDP sees them.
+//! A network interface: its index, its addresses, and offloads of its driver that change frames before XDP sees them.
 
 use super::error::{XdpError, system};
 use lineside_wire::endpoint::Endpoint;
@@ -10,23 +10,23 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// An interface of this network namespace.
 #[derive(Clone, Debug)]
 pub struct Interface {
-    /// Its name.
+    /// Name, such as `eth0`.
     pub name: String,
-    /// Its number.
+    /// Index of the interface.
     pub index: u32,
-    /// Its own addresses.
+    /// Own addresses.
     pub endpoint: Endpoint,
 }
 
 impl Interface {
-    /// The interface with this name, and the addresses it has now.
+    /// Finds the interface with this name, and reads its current addresses.
     ///
     /// # Errors
-    /// [`XdpError::NoInterface`], [`XdpError::TooManyAddresses`], or what the system says.
+    /// [`XdpError::NoInterface`], [`XdpError::TooManyAddresses`], or the system's error.
     pub fn find(name: &str) -> Result<Self, XdpError> {
         let none = || XdpError::NoInterface(name.into());
         let c_name = CString::new(name).map_err(|_| none())?;
-        // SAFETY: a C string that outlives the call.
+        // SAFETY: the C string outlives the call.
         let index = unsafe { libc::if_nametoindex(c_name.as_ptr()) };
         if index == 0 {
             return Err(none());
@@ -55,17 +55,17 @@ struct Addresses {
 
 fn addresses(name: &CStr) -> io::Result<Addresses> {
     let mut list = std::ptr::null_mut();
-    // SAFETY: getifaddrs writes one pointer, freed below.
+    // SAFETY: getifaddrs writes one pointer. The list is freed below.
     if unsafe { libc::getifaddrs(&mut list) } != 0 {
         return Err(io::Error::last_os_error());
     }
     let mut found = Addresses::default();
     let mut next = list;
     while !next.is_null() {
-        // SAFETY: an entry of the list, which is freed only after the loop.
+        // SAFETY: `next` is an entry of the list, which is freed only after the loop.
         let entry = unsafe { &*next };
         next = entry.ifa_next;
-        // SAFETY: names in the list are C strings.
+        // SAFETY: the names in the list are C strings.
         let entry_name = unsafe { CStr::from_ptr(entry.ifa_name) };
         if entry.ifa_addr.is_null() || !is_entry_of(entry_name.to_bytes(), name.to_bytes()) {
             continue;
@@ -74,14 +74,14 @@ fn addresses(name: &CStr) -> io::Result<Addresses> {
         // SAFETY: every address begins with its family.
         match i32::from(unsafe { (*entry.ifa_addr).sa_family }) {
             libc::AF_PACKET => {
-                // SAFETY: the family says that a sockaddr_ll lies here.
+                // SAFETY: the family says that this is a sockaddr_ll.
                 let link = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_ll>() };
                 found.mac.copy_from_slice(&link.sll_addr[..6]);
             }
             libc::AF_INET => {
                 let own = v4(entry.ifa_addr);
                 found.own.push(own.into());
-                // A missing mask is taken as one of a single address: nothing can be computed from it.
+                // A missing mask is treated as the mask of a single address, which has no broadcast address.
                 let mask = match entry.ifa_netmask.is_null() {
                     true => Ipv4Addr::BROADCAST,
                     false => v4(entry.ifa_netmask),
@@ -91,20 +91,20 @@ fn addresses(name: &CStr) -> io::Result<Addresses> {
                 }
             }
             libc::AF_INET6 => {
-                // SAFETY: the family says that a sockaddr_in6 lies here.
+                // SAFETY: the family says that this is a sockaddr_in6.
                 let v6 = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_in6>() };
                 found.own.push(Ipv6Addr::from(v6.sin6_addr.s6_addr).into());
             }
             _ => {}
         }
     }
-    // SAFETY: the list that getifaddrs gave, freed once.
+    // SAFETY: the list comes from getifaddrs and is freed once.
     unsafe { libc::freeifaddrs(list) };
     Ok(found)
 }
 
-/// Whether an entry with this name is about `interface`: an address with a label has the label in the name's place,
-/// and the kernel's older tools demand that it be `<interface>:...`.
+/// Returns true if an entry with the name `entry` belongs to `interface`. An address with a label has the label in
+/// place of the name, and ifconfig requires labels to have the form `<interface>:...`.
 fn is_entry_of(entry: &[u8], interface: &[u8]) -> bool {
     match entry.strip_prefix(interface) {
         Some(rest) => rest.is_empty() || rest[0] == b':',
@@ -112,9 +112,9 @@ fn is_entry_of(entry: &[u8], interface: &[u8]) -> bool {
     }
 }
 
-/// The last address of the subnet of `own`; subnets of one or two addresses have none (RFC 3021). Computed, as the
-/// kernel does it for its routes: `ip address add` without `brd` sets none, and then getifaddrs gives in its place
-/// the address itself or its peer's, whom the fast path must answer.
+/// Returns the last address of the subnet of `own`, or `None` for subnets of one or two addresses (RFC 3021). It is
+/// computed, as the kernel does for its routes, and not read from getifaddrs: `ip address add` without `brd` sets no
+/// broadcast address, and getifaddrs then returns the address itself or its peer's, which the fast path must answer.
 fn subnet_broadcast(own: Ipv4Addr, mask: Ipv4Addr) -> Option<Ipv4Addr> {
     let host = !u32::from(mask);
     (host > 1).then(|| Ipv4Addr::from(u32::from(own) | host))
@@ -126,7 +126,7 @@ fn v4(address: *const libc::sockaddr) -> Ipv4Addr {
     Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr))
 }
 
-/// Offloads that hide from XDP what a frame was, with the name that ethtool takes.
+/// Offloads that change frames before XDP sees them: kernel feature, name for `ethtool -K`, and effect.
 const HARMFUL: [(&str, &str, &str); 3] = [
     ("rx-lro", "lro", "merges frames before XDP sees them"),
     ("rx-gro-hw", "rx-gro-hw", "merges frames before XDP sees them"),
@@ -136,9 +136,9 @@ const HARMFUL: [(&str, &str, &str); 3] = [
         "strips VLAN tags, so a tagged request is answered untagged",
     ),
 ];
-/// ETH_GSTRING_LEN of linux/ethtool.h; a driver's name has as many.
+/// ETH_GSTRING_LEN of linux/ethtool.h, also the size of a driver's name.
 const NAME_BYTES: usize = 32;
-/// Size of struct ethtool_drvinfo: five names of 32 bytes, twelve reserved, six numbers.
+/// Size of struct ethtool_drvinfo: five names of 32 bytes, twelve reserved bytes, and six numbers.
 const DRVINFO_BYTES: usize = 4 + 5 * NAME_BYTES + 12 + 5 * 4;
 const ETHTOOL_GDRVINFO: u32 = 0x3;
 const SIOCETHTOOL: u64 = 0x8946;
@@ -147,8 +147,8 @@ const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETH_SS_FEATURES: u32 = 4;
 
-/// What to switch off on `interface` before its frames are answered, as lines to read; empty where all is well or the
-/// driver does not say.
+/// Returns one line for each offload that should be switched off on `interface`, with the command to do so. Returns no
+/// lines if all are off or the driver does not report them.
 pub fn harmful_offloads(interface: &str) -> Vec<String> {
     let active = active_features(interface).unwrap_or_default();
     HARMFUL
@@ -158,9 +158,9 @@ pub fn harmful_offloads(interface: &str) -> Vec<String> {
         .collect()
 }
 
-/// What else `interface` needs for its answers to arrive when they are sent in the driver, as lines to read. A veth
-/// delivers what XDP sends only to an end with NAPI; which the other end is, and whether it has it, cannot always be
-/// seen from here: it may be in another network namespace.
+/// Returns further requirements of `interface` for replies that the driver sends, one line each. A veth delivers frames
+/// that XDP sends only if its other end uses NAPI. The other end may be in another network namespace, so it cannot
+/// always be found and checked.
 pub fn native_needs(interface: &str) -> Vec<String> {
     match driver(interface).as_deref() {
         Ok("veth") => vec![format!(
@@ -171,7 +171,7 @@ pub fn native_needs(interface: &str) -> Vec<String> {
     }
 }
 
-/// The name of the interface's driver.
+/// Returns the name of the interface's driver.
 fn driver(interface: &str) -> io::Result<String> {
     // struct ethtool_drvinfo: cmd, then the driver's name and more (linux/ethtool.h).
     let mut info = [0; DRVINFO_BYTES / 4];
@@ -180,25 +180,25 @@ fn driver(interface: &str) -> io::Result<String> {
     Ok(text(&info[1..1 + NAME_BYTES / 4]))
 }
 
-/// The text in a field that a zero byte ends, unless it is full.
+/// Returns the text of a field that ends with a zero byte or is full.
 fn text(words: &[u32]) -> String {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// A socket to ask through: ethtool's requests need some socket, of whatever kind.
+/// Returns a socket for ethtool requests, which work with a socket of any kind.
 fn control_socket() -> io::Result<OwnedFd> {
-    // SAFETY: a plain socket call.
+    // SAFETY: the call takes no pointers.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a descriptor that nobody else owns.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(socket) })
 }
 
-/// Names of the features that are on: the features' count, their names, their bits (linux/ethtool.h).
+/// Returns the names of the active features. They are read in three requests: number, names, bits (linux/ethtool.h).
 fn active_features(interface: &str) -> io::Result<Vec<String>> {
     let socket = control_socket()?;
     // struct ethtool_sset_info: cmd, reserved, mask (u64), count.
@@ -231,7 +231,7 @@ fn ethtool(socket: &OwnedFd, interface: &str, request: &mut [u32]) -> io::Result
         ifr_name: name,
         ifr_ifru: data,
     };
-    // SAFETY: the request is one of the structures above, as long as its count says.
+    // SAFETY: the request is one of the structures above, and as long as its count says.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &mut packet) };
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -248,7 +248,7 @@ mod tests {
         let lo = Interface::find("lo").expect("lo");
         assert!(lo.endpoint.loopback);
         assert_eq!(lo.endpoint.mac, [0; 6]);
-        // A fresh network namespace has lo without addresses; where it has some, 127.0.0.1 is among them.
+        // A new network namespace has lo without addresses. If lo has some, 127.0.0.1 is among them.
         let addresses: Vec<_> = lo.endpoint.v4().collect();
         assert!(addresses.is_empty() || addresses.contains(&Ipv4Addr::LOCALHOST));
     }

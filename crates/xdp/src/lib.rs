@@ -1,4 +1,9 @@
-//! The XDP datapath: the programs of `xdp/` loaded, told whom they answer for, given a service's memory, and attached.
+//! The XDP datapath: loads the programs of `xdp/`, gives them their addresses and the memory of each service, and
+//! attaches them to an interface.
+//!
+//! One root program owns the interface. It parses each frame, finds the service by own address and port, and tail-calls
+//! the service's program through a program array. The maps and the link can be pinned ([`Pins`]), so that they outlive
+//! the process and a later one can take them over.
 
 mod error;
 mod interface;
@@ -27,36 +32,36 @@ use std::path::Path;
 
 static ROOT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/root.bpf.o"));
 
-/// Slots of the program array, `LS_SLOTS` in `xdp/root.h`.
+/// Number of slots of the program array, `LS_SLOTS` in `xdp/root.h`.
 pub const SLOTS: usize = 8;
-/// Maps that root and services share, in `xdp/maps.h`.
+/// Maps that the root program and the services share, from `xdp/maps.h`.
 const SHARED_MAPS: [&str; 2] = ["ls_scratches", "ls_drop_counts"];
 const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
 const XDP_TX: u32 = 3;
-/// Room for the frame that a test run gives back.
+/// Size of the buffer for the frame that a test run returns.
 const FRAME_BYTES_MAX: usize = 4096;
 
-/// A service's program, and how it is to be set before loading.
+/// A service's program, and its settings before it is loaded.
 pub struct ProgramSpec {
     /// The compiled `xdp/<service>.bpf.c`.
     pub object: &'static [u8],
-    /// Name of its program.
+    /// Name of the program in the object.
     pub program: &'static str,
-    /// Its slot in the program array, 1 to 7.
+    /// Slot in the program array, 1 to 7.
     pub slot: u32,
-    /// Its UDP port.
+    /// UDP port of the service.
     pub port: u16,
-    /// Entries of its maps, by name; the others are as the C source says.
+    /// Number of entries of maps, by name. Maps that are not listed keep the value of the C source.
     pub entries: Vec<(&'static str, u32)>,
-    /// Bytes of a value of its maps, by name; the others are as the C source says.
+    /// Size in bytes of the values of maps, by name. Maps that are not listed keep the value of the C source.
     pub value_bytes: Vec<(&'static str, u32)>,
-    /// Contents of its constants, by section name.
+    /// Contents of the constant sections, by section name.
     pub constants: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl ProgramSpec {
-    /// Returns a program whose maps are as its C source says, and that has no constants.
+    /// Returns a program with the map sizes of its C source and without constants.
     pub fn new(object: &'static [u8], program: &'static str, slot: u32, port: u16) -> Self {
         Self {
             object,
@@ -77,7 +82,7 @@ struct Service {
     port: u16,
 }
 
-/// The loaded programs: root, and services in their slots.
+/// The loaded programs: the root program, and the services in their slots.
 pub struct XdpDatapath {
     root: Object,
     services: Vec<Service>,
@@ -87,14 +92,14 @@ pub struct XdpDatapath {
 }
 
 impl XdpDatapath {
-    /// Loads root and the services. With `pins`, maps that are pinned there are taken over, others are pinned there;
-    /// programs already running on them run on until [`XdpDatapath::attach`]. Without, everything ends with the
-    /// datapath.
+    /// Loads the root program and the services. With `pins`, maps that are pinned there are taken over, and all others
+    /// are pinned there; programs that already run on these maps keep running until [`XdpDatapath::attach`]. Without
+    /// `pins`, programs and maps end with this value.
     ///
     /// # Errors
-    /// One variant of [`XdpError`] per cause.
+    /// One variant of [`XdpError`] for each cause.
     pub fn load(images: Vec<ProgramSpec>, pins: Option<Pins>) -> Result<Self, XdpError> {
-        // Errors are told by us, once, with what to do about them.
+        // libbpf's own output is disabled: errors are reported once, by [`XdpError`], with the remedy.
         libbpf_rs::set_print(None);
         let adopted = pins.as_ref().is_some_and(|pins| pins.link().exists());
         let fresh = pins.as_ref().is_some_and(Pins::is_empty);
@@ -107,7 +112,7 @@ impl XdpDatapath {
                 adopted,
             }),
             Err(error) => {
-                // What was found stays for another try; what was made here is taken away.
+                // Pins that were found are kept for another attempt. Pins created here are removed.
                 if let Some(pins) = pins.filter(|_| fresh) {
                     let _ = pins.remove();
                 }
@@ -116,7 +121,7 @@ impl XdpDatapath {
         }
     }
 
-    /// Whether an earlier daemon's link was found pinned: its maps' contents may be kept.
+    /// Returns true if the pinned link of an earlier daemon was found, so that the contents of the maps may be kept.
     pub fn is_adopted(&self) -> bool {
         self.adopted
     }
@@ -126,15 +131,15 @@ impl XdpDatapath {
         self.pins.is_some()
     }
 
-    /// Where the program runs, once attached.
+    /// Returns the mode in which the program is attached, or `None` before that.
     pub fn mode(&self) -> Option<AttachedMode> {
         self.link.as_ref().map(Link::mode)
     }
 
-    /// Puts the services into their slots and tells root which interface it stands at.
+    /// Puts the services into their slots and tells the root program its addresses and ports, without attaching it.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn start(&mut self, endpoint: &Endpoint) -> Result<(), XdpError> {
         let mut ports = [0; SLOTS];
         for service in &mut self.services {
@@ -144,7 +149,7 @@ impl XdpDatapath {
                 .update(&service.slot.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
                 .map_err(kernel("putting a service into its slot"))?;
         }
-        // What an earlier daemon put into slots that nobody has now ends with it.
+        // Removes programs that an earlier daemon put into slots that are unused now.
         for slot in (0..SLOTS as u32).filter(|slot| ports[*slot as usize] == 0) {
             match map(&mut self.root, "ls_services")?.delete(&slot.to_ne_bytes()) {
                 Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
@@ -163,11 +168,10 @@ impl XdpDatapath {
             .map_err(kernel("writing the endpoint"))
     }
 
-    /// [`XdpDatapath::start`], then the root program on the interface: in the place of an earlier daemon's where its
-    /// link is pinned, no frame passing between them.
+    /// Calls [`XdpDatapath::start`], then attaches the root program to the interface. If the link of an earlier daemon
+    /// is pinned, its program is replaced atomically, so that no frame passes by.
     ///
-    /// # Errors
-    /// [`XdpError::ForeignProgram`], [`XdpError::DriverWithoutXdp`], [`XdpError::NotAllowed`], or what the system says.
+    /// [`XdpError::ForeignProgram`], [`XdpError::DriverWithoutXdp`], [`XdpError::NotAllowed`], or the system's error.
     pub fn attach(&mut self, interface: &Interface, mode: XdpMode) -> Result<AttachedMode, XdpError> {
         self.start(&interface.endpoint)?;
         let pinned = match &self.pins {
@@ -193,10 +197,10 @@ impl XdpDatapath {
         Ok(mode)
     }
 
-    /// Takes the program off the interface and unpins everything.
+    /// Detaches the program from the interface and unpins everything.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn detach(&mut self) -> Result<(), XdpError> {
         let detached = match self.link.take() {
             Some(link) => link.detach(),
@@ -208,10 +212,10 @@ impl XdpDatapath {
         }
     }
 
-    /// Loads the programs anew over the same maps and puts them in the place of the running ones.
+    /// Loads the programs again over the same maps and replaces the running ones by them.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn replace(&mut self, images: Vec<ProgramSpec>) -> Result<(), XdpError> {
         let mut root = open(ROOT)?;
         share_maps(&mut root, &mut self.root)?;
@@ -247,11 +251,10 @@ impl XdpDatapath {
         Err(XdpError::Map(name.into()))
     }
 
-    /// A service's map as `len` entries of memory that the program and this process share. A value of the map may hold
-    /// several entries.
+    /// Returns a service's map as a table of `len` entries that the program and this process share. One value of the
+    /// map may hold several entries.
     ///
-    /// # Errors
-    /// [`XdpError::Map`] when it is not there or has not that size; [`XdpError::System`].
+    /// [`XdpError::Map`] if the map is missing or has another size; [`XdpError::System`] if it cannot be mapped.
     pub fn table<T: Shared>(&mut self, name: &str, len: usize) -> Result<Table<T>, XdpError> {
         let map = self.map(name)?;
         let bytes = map.value_size() as usize * map.max_entries() as usize;
@@ -265,19 +268,19 @@ impl XdpDatapath {
         Table::shared(memory, len).ok_or_else(|| XdpError::Map(name.into()))
     }
 
-    /// The sums over all CPUs of a per-CPU map of `u64` counters.
+    /// Returns the sums over all CPUs of the `u64` counters in a per-CPU map.
     ///
     /// # Errors
-    /// [`XdpError::Map`] when it is not there or does not hold `N` counters.
+    /// [`XdpError::Map`] if the map is missing or does not hold `N` counters.
     pub fn counts<const N: usize>(&mut self, name: &str) -> Result<[u64; N], XdpError> {
         let sums = self.count_all(name)?;
         sums.try_into().map_err(|_| XdpError::Map(name.into()))
     }
 
-    /// [`XdpDatapath::counts`], of as many as there are.
+    /// Like [`XdpDatapath::counts`], for any number of counters.
     ///
     /// # Errors
-    /// [`XdpError::Map`] when the map is not there.
+    /// [`XdpError::Map`] if the map is missing.
     pub fn count_all(&mut self, name: &str) -> Result<Vec<u64>, XdpError> {
         let map = self.map(name)?;
         let per_cpu = map
@@ -293,26 +296,26 @@ impl XdpDatapath {
         Ok(sums)
     }
 
-    /// Drops at the line, by [`DropReason`]: of the service in `slot`, or of all.
+    /// Returns the frames that XDP dropped, by [`DropReason`]: those of the service in `slot`, or of all services.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn drop_counts(&mut self, slot: Option<u32>) -> Result<[u64; DropReason::ALL.len()], XdpError> {
         Ok(drops_in(&self.count_all("ls_drop_counts")?, slot))
     }
 
-    /// Does something with the root program, such as putting it behind another one.
+    /// Calls `use_it` with the descriptor of the root program, for example to tail-call it from another program.
     ///
     /// # Errors
-    /// [`XdpError::Map`] when it is not there.
+    /// [`XdpError::Map`] if the program is missing.
     pub fn with_root<T>(&mut self, use_it: impl FnOnce(BorrowedFd<'_>) -> T) -> Result<T, XdpError> {
         Ok(use_it(program(&mut self.root, "ls_root")?.as_fd()))
     }
 
-    /// Instructions that the verifier walked, by program.
+    /// Returns the number of instructions that the verifier processed, by program.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn verified_instructions(&mut self) -> Result<Vec<(String, u32)>, XdpError> {
         let mut all = Vec::new();
         let root = program(&mut self.root, "ls_root")?;
@@ -324,11 +327,12 @@ impl XdpDatapath {
         Ok(all)
     }
 
-    /// Runs the root program once on `frame` (BPF_PROG_TEST_RUN): the verdict, and the frame as it was left. The
-    /// reason of a drop is not in a verdict; `SourcePort` stands for all, the counters tell them apart.
+    /// Runs the root program once on `frame` (BPF_PROG_TEST_RUN). Returns the verdict and the resulting frame. A
+    /// verdict does not tell the reason of a drop: it is always reported as `SourcePort`, and only the counters tell
+    /// the reasons apart.
     ///
     /// # Errors
-    /// What the kernel says, such as `EINVAL` for a frame shorter than an Ethernet header.
+    /// The kernel's error, such as `EINVAL` for a frame shorter than an Ethernet header.
     pub fn test_run(&mut self, frame: &[u8]) -> Result<(FrameVerdict, Vec<u8>), XdpError> {
         let mut out = vec![0; FRAME_BYTES_MAX];
         let input = ProgramInput {
@@ -345,18 +349,18 @@ impl XdpDatapath {
         Ok((verdict, out))
     }
 
-    /// Root, for test runs by several threads at a time.
+    /// Returns the root program for test runs by several threads at the same time.
     ///
     /// # Errors
-    /// What the system says of another descriptor.
+    /// The system's error if the descriptor cannot be duplicated.
     pub fn runner(&mut self) -> Result<Runner, XdpError> {
         runner(&program(&mut self.root, "ls_root")?)
     }
 
-    /// The same of a service's program besides the one in its slot.
+    /// Like [`XdpDatapath::runner`], for the program `name` in a service's object. It need not be the one in the slot.
     ///
     /// # Errors
-    /// [`XdpError::Map`] when no service has it; what the system says of another descriptor.
+    /// [`XdpError::Map`] if no service has the program; the system's error if the descriptor cannot be duplicated.
     pub fn runner_of(&mut self, name: &str) -> Result<Runner, XdpError> {
         for service in &mut self.services {
             if let Ok(program) = program(&mut service.object, name) {
@@ -369,10 +373,11 @@ impl XdpDatapath {
 
 fn runner(program: &ProgramMut<'_>) -> Result<Runner, XdpError> {
     let fd = program.as_fd().try_clone_to_owned();
-    fd.map(Runner).map_err(error::system("a descriptor"))
+    fd.map(Runner)
+        .map_err(error::system("duplicating a program's descriptor"))
 }
 
-/// The counters of `struct ls_drops` in `xdp/maps.h`, of one slot or of all together.
+/// Returns the drop counters of `struct ls_drops` in `xdp/maps.h`, of one slot or summed over all slots.
 pub fn drops_in(counts: &[u64], slot: Option<u32>) -> [u64; DropReason::ALL.len()] {
     let mut sums = [0; DropReason::ALL.len()];
     for (index, of_slot) in counts.chunks(DropReason::ALL.len()).enumerate() {
@@ -384,14 +389,15 @@ pub fn drops_in(counts: &[u64], slot: Option<u32>) -> [u64; DropReason::ALL.len(
     sums
 }
 
-/// A drop stands for all its reasons.
+/// Converts the return value of a program. All drops are reported with the reason `SourcePort`.
 fn verdict(value: u32) -> Result<FrameVerdict, XdpError> {
     match value {
         XDP_TX => Ok(FrameVerdict::Transmit),
         XDP_PASS => Ok(FrameVerdict::Pass),
         XDP_DROP => Ok(FrameVerdict::Drop(DropReason::SourcePort)),
         other => {
-            let source = std::io::Error::other(format!("verdict {other}")).into();
+            let source =
+                std::io::Error::other(format!("the program returned the unknown verdict {other}")).into();
             Err(kernel("test run")(source))
         }
     }
@@ -402,7 +408,7 @@ fn load_all(images: &[ProgramSpec], pins: Option<&Pins>) -> Result<(Object, Vec<
     slots.sort_unstable();
     assert!(
         slots.windows(2).all(|two| two[0] != two[1]),
-        "two programs in one slot would share its maps"
+        "two programs have the same slot"
     );
     let mut root = open(ROOT)?;
     pin_maps(&mut root, &[], pins)?;
@@ -422,12 +428,12 @@ fn load_all(images: &[ProgramSpec], pins: Option<&Pins>) -> Result<(Object, Vec<
 
 impl Drop for XdpDatapath {
     fn drop(&mut self) {
-        // Maps that were pinned for a program which was then never attached are of no use to anybody.
+        // If no program was attached, newly pinned maps are of no use.
         if self.link.is_none()
             && !self.adopted
             && let Some(pins) = self.pins.take()
         {
-            // What stays is found by `lineside xdp status`.
+            // `lineside xdp status` shows what could not be removed.
             let _ = pins.remove();
         }
     }
@@ -484,12 +490,12 @@ fn load_service(image: &ProgramSpec, root: &mut Object, pins: Option<&Pins>) -> 
     })
 }
 
-/// Every map of `object` but its constants is taken from its pin, or pinned when it is loaded.
+/// Makes every map of `object` except its constants reuse its pin, or be pinned when it is loaded.
 fn pin_maps(object: &mut OpenObject, shared: &[&str], pins: Option<&Pins>) -> Result<(), XdpError> {
     let Some(pins) = pins else { return Ok(()) };
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
-        // Constants are each program's own; maps shared with root were pinned with it.
+        // Each program has constants of its own. Maps shared with the root program were pinned with it.
         if name.contains('.') || shared.contains(&name.as_str()) {
             continue;
         }
@@ -505,7 +511,7 @@ fn pin_maps(object: &mut OpenObject, shared: &[&str], pins: Option<&Pins>) -> Re
     Ok(())
 }
 
-/// Whether the pinned map has this map's shape.
+/// Returns true if the pinned map has the type, key size, value size and number of entries of `map`.
 fn same_shape(map: &OpenMapMut<'_>, path: &Path) -> Result<bool, XdpError> {
     let pinned = libbpf_rs::MapHandle::from_pinned_path(path).map_err(kernel("opening a pinned map"))?;
     Ok(pinned.map_type() == map.map_type()
@@ -514,7 +520,7 @@ fn same_shape(map: &OpenMapMut<'_>, path: &Path) -> Result<bool, XdpError> {
         && pinned.max_entries() == map.max_entries())
 }
 
-/// `next` uses the maps that `old` has, constants excepted.
+/// Makes `next` use the maps of `old`, except the constants.
 fn share_maps(next: &mut OpenObject, old: &mut Object) -> Result<(), XdpError> {
     for mut wanted in next.maps_mut() {
         let name = wanted.name().to_string_lossy().into_owned();
@@ -547,7 +553,7 @@ fn program<'a>(object: &'a mut Object, name: &str) -> Result<ProgramMut<'a>, Xdp
     found.ok_or_else(|| XdpError::Map(name.into()))
 }
 
-/// `struct ls_endpoint` of `xdp/root.h`.
+/// Returns the bytes of `struct ls_endpoint` in `xdp/root.h`.
 pub fn endpoint_bytes(endpoint: &Endpoint, ports: &[u16; SLOTS]) -> Vec<u8> {
     let mut value = Vec::with_capacity(224);
     value.extend_from_slice(&endpoint.mac);

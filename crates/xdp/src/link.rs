@@ -1,4 +1,5 @@
-//! The attachment of the root program to an interface: a BPF link, which can be pinned, replaced at once and detached.
+//! The attachment of the root program to an interface: a BPF link, which can be pinned, updated atomically, and
+//! detached.
 
 use super::error::{XdpError, system};
 use super::interface::Interface;
@@ -8,19 +9,19 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Where the program is asked to run.
+/// Requested attachment mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
-    /// In the driver where it can, else generic.
+    /// In the driver if it supports XDP, else generic.
     #[default]
     Auto,
-    /// In the driver, before the kernel makes a packet of the frame.
+    /// In the driver, before the kernel allocates a packet buffer for the frame.
     Native,
-    /// In the kernel's receive path: any interface, slower.
+    /// In the kernel's receive path: works on any interface, but is slower.
     Generic,
 }
 
-/// Where the program runs.
+/// Actual attachment mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachedMode {
     /// In the driver.
@@ -30,7 +31,7 @@ pub enum AttachedMode {
 }
 
 impl AttachedMode {
-    /// The name in the configuration and in messages.
+    /// Returns the name used in the configuration and in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -46,7 +47,7 @@ impl AttachedMode {
     }
 }
 
-/// The root program on an interface. Dropping it detaches, unless it is pinned.
+/// The attached root program. Dropping the link detaches the program, unless the link is pinned.
 #[derive(Debug)]
 pub struct Link {
     fd: OwnedFd,
@@ -57,7 +58,7 @@ impl Link {
     /// Attaches `program` to `interface`.
     ///
     /// # Errors
-    /// [`XdpError::ForeignProgram`], [`XdpError::DriverWithoutXdp`], [`XdpError::NotAllowed`], or what the system says.
+    /// [`XdpError::ForeignProgram`], [`XdpError::DriverWithoutXdp`], [`XdpError::NotAllowed`], or the system's error.
     pub fn attach(interface: &Interface, program: BorrowedFd<'_>, mode: XdpMode) -> Result<Self, XdpError> {
         refuse_foreign(interface)?;
         let create = |mode: AttachedMode| create(interface, program, mode).map(|fd| Self { fd, mode });
@@ -85,10 +86,11 @@ impl Link {
         Err(system(format!("attaching XDP to {}", interface.name))(failed))
     }
 
-    /// The link pinned at `path`; `None`: there is none, or it has lost its interface and is unpinned here.
+    /// Opens the link pinned at `path`. Returns `None` if there is none, or if it has lost its interface; then it is
+    /// unpinned.
     ///
     /// # Errors
-    /// [`XdpError::ForeignProgram`] when another program than the link's is on the interface; what the system says.
+    /// [`XdpError::ForeignProgram`] if another program than the link's is on the interface; or the system's error.
     pub fn open(path: &Path, interface: &Interface) -> Result<Option<Self>, XdpError> {
         let Some(fd) = open_pin(path).map_err(system(format!("opening {}", path.display())))? else {
             return Ok(None);
@@ -107,12 +109,12 @@ impl Link {
         }
     }
 
-    /// Puts `program` in the place of the running one; no frame passes between them.
+    /// Atomically replaces the running program by `program`, so that no frame passes by.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn replace(&self, program: BorrowedFd<'_>) -> Result<(), XdpError> {
-        // SAFETY: two descriptors that are open; no options.
+        // SAFETY: both descriptors are open, and there are no options.
         let result = unsafe {
             libbpf_sys::bpf_link_update(self.fd.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
         };
@@ -121,47 +123,50 @@ impl Link {
             .map_err(system("replacing the XDP program"))
     }
 
-    /// Keeps the attachment at `path` of a BPF file system beyond this process.
+    /// Pins the link at `path` of a BPF file system, so that the attachment outlives this process.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn pin(&self, path: &Path) -> Result<(), XdpError> {
         let what = || system(format!("pinning {}", path.display()));
         let c_path = c_path(path).map_err(what())?;
-        // SAFETY: an open descriptor and a C string.
+        // SAFETY: the descriptor is open, and the path is a C string.
         let result = unsafe { libbpf_sys::bpf_obj_pin(self.fd.as_raw_fd(), c_path.as_ptr()) };
         check(result).map(drop).map_err(what())
     }
 
-    /// Takes the program off the interface, wherever else the link is held.
+    /// Detaches the program from the interface, even if the link is pinned or other processes hold it.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn detach(&self) -> Result<(), XdpError> {
-        // SAFETY: an open descriptor.
+        // SAFETY: the descriptor is open.
         let result = unsafe { libbpf_sys::bpf_link_detach(self.fd.as_raw_fd()) };
         check(result)
             .map(drop)
             .map_err(system("detaching the XDP program"))
     }
 
-    /// Where the program runs.
+    /// Returns the attachment mode.
     pub fn mode(&self) -> AttachedMode {
         self.mode
     }
 }
 
-/// The program on `interface`, if there is one: its number and mode.
+/// Returns id and mode of the program on `interface`, or `None` if there is none.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn attached(interface: &Interface) -> Result<Option<(u32, AttachedMode)>, XdpError> {
     for mode in [AttachedMode::Native, AttachedMode::Generic] {
         let mut id = 0;
         // SAFETY: `id` is valid for writing.
         let result =
             unsafe { libbpf_sys::bpf_xdp_query_id(interface.index as i32, mode.flag() as i32, &mut id) };
-        check(result).map_err(system(format!("asking what XDP program {} has", interface.name)))?;
+        check(result).map_err(system(format!(
+            "asking for the XDP program of {}",
+            interface.name
+        )))?;
         if id != 0 {
             return Ok(Some((id, mode)));
         }
@@ -186,7 +191,7 @@ fn create(interface: &Interface, program: BorrowedFd<'_>, mode: AttachedMode) ->
         flags: mode.flag(),
         ..Default::default()
     };
-    // SAFETY: an open descriptor, and options that outlive the call.
+    // SAFETY: the descriptor is open, and the options outlive the call.
     let fd = unsafe {
         libbpf_sys::bpf_link_create(
             program.as_raw_fd(),
@@ -195,7 +200,7 @@ fn create(interface: &Interface, program: BorrowedFd<'_>, mode: AttachedMode) ->
             &options,
         )
     };
-    // SAFETY: the kernel has just given us this descriptor.
+    // SAFETY: the kernel has just created this descriptor.
     check(fd).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -212,45 +217,45 @@ fn c_path(path: &Path) -> io::Result<CString> {
 
 fn open_pin(path: &Path) -> io::Result<Option<OwnedFd>> {
     let c_path = c_path(path)?;
-    // SAFETY: a C string.
+    // SAFETY: the path is a C string.
     match check(unsafe { libbpf_sys::bpf_obj_get(c_path.as_ptr()) }) {
-        // SAFETY: the kernel has just given us this descriptor.
+        // SAFETY: the kernel has just created this descriptor.
         Ok(fd) => Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) })),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// The link's program and interface; interface 0: it is detached.
+/// Returns the id of the link's program and the index of its interface; index 0 means that the link is detached.
 fn link_info(link: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
     let mut info = libbpf_sys::bpf_link_info::default();
     let mut bytes = size_of_val(&info) as u32;
     // SAFETY: `info` is as long as `bytes` says.
     check(unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &mut info, &mut bytes) })?;
     if info.type_ != libbpf_sys::BPF_LINK_TYPE_XDP {
-        return Err(io::Error::other("it is not an XDP link"));
+        return Err(io::Error::other("the pinned link is not an XDP link"));
     }
-    // SAFETY: an XDP link; its member is one number, and any bits are one.
+    // SAFETY: it is an XDP link, whose member is one number, and any bits are a valid number.
     let index = unsafe { info.__bindgen_anon_1.xdp.ifindex };
     Ok((info.prog_id, index))
 }
 
-/// The name of a loaded program.
+/// Returns the name of a loaded program.
 fn program_name(id: u32) -> io::Result<String> {
-    // SAFETY: a plain call.
+    // SAFETY: the call takes no pointers.
     let fd = check(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) })?;
-    // SAFETY: the kernel has just given us this descriptor.
+    // SAFETY: the kernel has just created this descriptor.
     let info = program_info(unsafe { OwnedFd::from_raw_fd(fd) }.as_fd())?;
-    // SAFETY: the kernel ends the name with a zero byte within its 16.
+    // SAFETY: the kernel ends the name with a zero byte within its 16 bytes.
     Ok(unsafe { CStr::from_ptr(info.name.as_ptr()) }
         .to_string_lossy()
         .into_owned())
 }
 
-/// What the kernel knows of a program, the verifier's work among it.
+/// Returns the kernel's description of a program, including the verifier's statistics.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn program_info(program: BorrowedFd<'_>) -> io::Result<libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut bytes = size_of_val(&info) as u32;

@@ -1,4 +1,5 @@
-//! One interface's folder in a BPF file system: the maps and the link that outlive the daemon, and their one owner.
+//! Pins of one interface: a folder in a BPF file system with the maps and the link, which outlive the daemon. A folder
+//! has at most one owning process.
 
 use super::error::{XdpError, system};
 use std::ffi::CString;
@@ -14,24 +15,25 @@ const LINK: &str = "link";
 /// BPF_FS_MAGIC of linux/magic.h.
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
-/// A folder of pins that this process owns, until it is dropped.
+/// Folder of pins that this process owns. Dropping it releases the ownership.
 #[derive(Debug)]
 pub struct Pins {
     path: PathBuf,
     interface: String,
-    /// Locked (flock): one owner per interface.
+    /// The open folder, locked by flock so that each interface has one owner.
     folder: File,
 }
 
 impl Pins {
-    /// Makes and locks the folder of `interface` in `dir`.
+    /// Creates and locks the folder of `interface` in `dir`.
     ///
     /// # Errors
-    /// [`XdpError::NoBpffs`], [`XdpError::Owned`], or what the system says.
+    /// [`XdpError::NoBpffs`], [`XdpError::Owned`], or the system's error.
     pub fn own(dir: &Path, interface: &str) -> Result<Self, XdpError> {
         let path = folder_of(dir, interface);
         require_bpffs(dir)?;
-        // The folder may vanish between making and locking it, when another lineside detaches just then: try again.
+        // Another lineside that detaches at this moment may remove the folder between its creation and its lock: try
+        // again.
         for _ in 0..100 {
             fs::create_dir_all(&path).map_err(system(format!("making {}", path.display())))?;
             match lock(&path) {
@@ -53,10 +55,10 @@ impl Pins {
         Err(XdpError::Owned(interface.into()))
     }
 
-    /// The interfaces that have a folder in `dir`. Folders with names that are none of ours are not among them.
+    /// Returns the names of the interfaces that have a folder in `dir`. Folders with other names are skipped.
     ///
     /// # Errors
-    /// What the system says; a `dir` that is not there holds none.
+    /// The system's error. A `dir` that does not exist is not an error: the list is empty.
     pub fn list(dir: &Path) -> io::Result<Vec<String>> {
         let entries = match fs::read_dir(dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -73,49 +75,49 @@ impl Pins {
         Ok(names)
     }
 
-    /// Whether a running lineside owns the folder of `interface` in `dir`.
+    /// Returns true if a running lineside owns the folder of `interface` in `dir`.
     pub fn is_owned(dir: &Path, interface: &str) -> bool {
         let locked = lock(&folder_of(dir, interface));
         matches!(locked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// The interface.
+    /// Returns the name of the interface.
     pub fn interface(&self) -> &str {
         &self.interface
     }
 
-    /// The folder of `interface` in `dir`, whether it is there or not.
+    /// Returns the path of the folder of `interface` in `dir`, which need not exist.
     pub fn folder_of(dir: &Path, interface: &str) -> PathBuf {
         folder_of(dir, interface)
     }
 
-    /// The folder.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the map `name` is pinned.
+    /// Returns the path at which the map `name` is pinned.
     pub fn map(&self, name: &str) -> PathBuf {
         self.path.join(name.replace('.', "_"))
     }
 
-    /// Where the link is pinned.
+    /// Returns the path at which the link is pinned.
     pub fn link(&self) -> PathBuf {
         self.path.join(LINK)
     }
 
-    /// Whether nothing is pinned here yet.
+    /// Returns true if nothing is pinned here yet.
     pub fn is_empty(&self) -> bool {
         fs::read_dir(&self.path).is_ok_and(|mut entries| entries.next().is_none())
     }
 
-    /// Unpins everything and removes the folder. A link that nobody else holds is detached by this.
+    /// Unpins everything and removes the folder. This detaches the link unless another process holds it open.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn remove(self) -> Result<(), XdpError> {
         let what = |path: &Path| system(format!("removing {}", path.display()));
-        // The link first: no program may run on with maps that are no longer pinned.
+        // The link goes first, so that no program runs on with maps that are no longer pinned.
         match fs::remove_file(self.link()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(what(&self.link())(error)),
             _ => {}
@@ -127,7 +129,7 @@ impl Pins {
         }
         fs::remove_dir(&self.path).map_err(what(&self.path))?;
         if let Some(dir) = self.path.parent() {
-            // The last interface takes the common folder along; with others in it, it stays.
+            // Also removes the common folder, which fails while other interfaces have a folder in it.
             let _ = fs::remove_dir(dir);
         }
         drop(self.folder);
@@ -139,13 +141,13 @@ fn folder_of(dir: &Path, interface: &str) -> PathBuf {
     dir.join(escaped(interface))
 }
 
-/// The folder's name: the BPF file system takes no dots, so `.` becomes `_d`, and `_` becomes `__`, so that no two
-/// interfaces share a folder and [`unescaped`] finds the interface again.
+/// Returns the folder name of an interface. The BPF file system refuses dots, so `.` becomes `_d` and `_` becomes `__`.
+/// Different interfaces get different folders, and [`unescaped`] recovers the interface.
 fn escaped(interface: &str) -> String {
     interface.replace('_', "__").replace('.', "_d")
 }
 
-/// The interface whose folder has this name; `None` where no interface's has.
+/// Returns the interface whose folder has this name, or `None` if no interface can have it.
 fn unescaped(folder: &str) -> Option<String> {
     let mut interface = String::new();
     let mut rest = folder.chars();
@@ -163,10 +165,10 @@ fn unescaped(folder: &str) -> Option<String> {
     Some(interface)
 }
 
-/// The locked folder; `None`: it was removed meanwhile.
+/// Opens and locks a folder. Returns `None` if it was removed in the meantime.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     let folder = File::open(path)?;
-    // SAFETY: an open descriptor.
+    // SAFETY: the descriptor is open.
     if unsafe { libc::flock(folder.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -177,7 +179,7 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
     Ok(same.then_some(folder))
 }
 
-/// Refuses a folder that another user made: the daemon has given up root's right to write there all the same.
+/// Refuses a folder that another user created: the daemon has given up root's privilege to write there nevertheless.
 fn require_writable(path: &Path) -> Result<(), XdpError> {
     let refused = || {
         let path = path.display();
@@ -187,14 +189,14 @@ fn require_writable(path: &Path) -> Result<(), XdpError> {
     };
     let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|error| refused()(error.into()))?;
     let wanted = libc::W_OK | libc::X_OK;
-    // SAFETY: a C string that outlives the call.
+    // SAFETY: the C string outlives the call.
     match unsafe { libc::faccessat(libc::AT_FDCWD, c_path.as_ptr(), wanted, libc::AT_EACCESS) } {
         0 => Ok(()),
         _ => Err(refused()(io::Error::last_os_error())),
     }
 }
 
-/// Refuses a `dir` whose nearest existing ancestor is not on a BPF file system.
+/// Refuses a `dir` that is not on a BPF file system. If `dir` does not exist, its nearest existing ancestor is checked.
 fn require_bpffs(dir: &Path) -> Result<(), XdpError> {
     let existing = dir
         .ancestors()
@@ -203,7 +205,7 @@ fn require_bpffs(dir: &Path) -> Result<(), XdpError> {
     let folder = File::open(existing).map_err(system(format!("opening {}", existing.display())))?;
     // SAFETY: statfs is plain data; all zeros is a valid one.
     let mut about: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: an open descriptor, and `about` is valid for writing.
+    // SAFETY: the descriptor is open, and `about` is valid for writing.
     let result = unsafe { libc::fstatfs(folder.as_raw_fd(), &mut about) };
     if result == 0 && about.f_type as i64 == BPF_FS_MAGIC {
         return Ok(());

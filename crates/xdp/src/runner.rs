@@ -1,4 +1,4 @@
-//! Test runs of a program, by several threads at a time.
+//! Test runs of a program by several threads at the same time.
 
 use super::error::{XdpError, system};
 use super::{FRAME_BYTES_MAX, verdict};
@@ -6,26 +6,27 @@ use lineside_fastpath::FrameVerdict;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// A program of a datapath, to be run on the CPU of whoever calls. It outlives the datapath; its maps do too.
+/// A program of a datapath, to be run on the calling thread's CPU. It keeps the program and its maps loaded when the
+/// datapath is dropped.
 #[derive(Debug)]
 pub struct Runner(pub(super) OwnedFd);
 
 impl Runner {
-    /// Runs it once on `frame` (BPF_PROG_TEST_RUN): the verdict, and `out` as the frame was left. Of a drop's reason
-    /// see [`super::XdpDatapath::test_run`].
+    /// Runs the program once on `frame` (BPF_PROG_TEST_RUN). Returns the verdict and writes the resulting frame to
+    /// `out`. See [`super::XdpDatapath::test_run`] about the reasons of drops.
     ///
     /// # Errors
-    /// What the kernel says, such as `EINVAL` for a frame shorter than an Ethernet header.
+    /// The kernel's error, such as `EINVAL` for a frame shorter than an Ethernet header.
     pub fn run(&self, frame: &[u8], out: &mut Vec<u8>) -> Result<FrameVerdict, XdpError> {
         out.resize(FRAME_BYTES_MAX, 0);
-        // SAFETY: a struct of numbers and pointers, for which zeros are valid.
+        // SAFETY: the struct consists of numbers and pointers, for which zeros are valid.
         let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
         options.sz = size_of_val(&options) as _;
         options.data_in = frame.as_ptr().cast();
         options.data_size_in = frame.len() as u32;
         options.data_out = out.as_mut_ptr().cast();
         options.data_size_out = out.len() as u32;
-        // SAFETY: both buffers are as long as said and outlive the call.
+        // SAFETY: both buffers are as long as the options say and outlive the call.
         let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(self.0.as_raw_fd(), &mut options) };
         if result != 0 {
             return Err(system("test run")(io::Error::from_raw_os_error(-result)));

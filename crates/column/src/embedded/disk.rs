@@ -1,13 +1,14 @@
-//! Cells in a directory. Changes that wait for the disk together go to it together, with one fdatasync; they are seen
-//! after it.
+//! Storage of cells in a directory. Changes that wait for the disk are written together with one fdatasync, and become
+//! visible after it.
 //!
 //! ```text
 //! <directory>/*.log, *.snap, acknowledged   journal: every change, until `tables` has it (docs/journal.md)
-//! <directory>/tables                        files of rows, with the number of the last change that is in them
+//! <directory>/tables                        database of rows, with the number of the last change in it
 //! ```
 //!
-//! The journal is the truth. A change is written there, made durable, made in `tables`, and only then answered. A start
-//! compares both before it opens or cuts anything, and makes the changes again that `tables` lacks.
+//! The journal is the source of truth. A change is written to it, made durable, applied to `tables`, and only then
+//! acknowledged. At a start, both are checked before anything is opened or truncated, and changes that `tables` lacks
+//! are applied again.
 
 mod checkpoint;
 mod log;
@@ -34,21 +35,21 @@ type Write = (Vec<u8>, Option<Vec<u8>>);
 /// Changes that wait for the disk.
 #[derive(Default)]
 struct Queue {
-    /// Group that is being collected, and its bytes.
+    /// Changes of the group that is being collected, and their size in bytes.
     waiting: Vec<Write>,
     waiting_bytes: usize,
-    /// Its number, and that of the first one that is not on the disk.
+    /// Number of that group, and number of the first group that was not written yet.
     collecting: u64,
     unwritten: u64,
     /// True while a group is being written.
     is_busy: bool,
-    /// Groups that the disk had no room for: how many of their writers do not know yet, and why.
+    /// Groups that the disk had no room for: the number of writers that were not notified yet, and the reason.
     refused: HashMap<u64, (usize, String)>,
-    /// Writing has ended: what is on the disk is not known. Never tried again before a restart.
+    /// Reason why writing has ended: the state of the disk is unknown. Nothing is written again before a restart.
     failed: Option<String>,
 }
 
-/// State that the thread of checkpoints uses, too.
+/// State shared with the checkpoint thread.
 struct Shared {
     log: Mutex<Log>,
     tables: Tables,
@@ -56,7 +57,7 @@ struct Shared {
 }
 
 pub(super) struct Disk {
-    /// First, so that the thread ends before the files are closed.
+    /// Declared first, so that the thread ends before the files are closed.
     _checkpoints: Checkpoints,
     shared: Arc<Shared>,
     queue: Mutex<Queue>,
@@ -70,7 +71,7 @@ impl fmt::Debug for Disk {
 }
 
 fn unreadable(error: impl fmt::Display) -> TableError {
-    TableError::Unavailable(format!("reading the table's files: {error}"))
+    TableError::Unavailable(format!("cannot read the table's files: {error}"))
 }
 
 impl Shared {
@@ -114,7 +115,7 @@ impl Disk {
         self.written.wait(queue).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes the group that was collected; others are collected meanwhile.
+    /// Writes the collected group, while the next one is collected.
     fn lead<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
         queue.is_busy = true;
         let number = queue.collecting;
@@ -135,7 +136,7 @@ impl Disk {
             Err(Failed::Ended(why)) => {
                 tracing::error!(
                     why,
-                    "the table's files cannot be written: nothing is, until the next start"
+                    "the table's files cannot be written: the table takes no changes until the next start"
                 );
                 queue.failed = Some(why);
             }
@@ -146,7 +147,7 @@ impl Disk {
 }
 
 impl Queue {
-    /// Returns the answer to a writer of a group that was tried.
+    /// Returns the result for one writer of a group that was processed.
     fn outcome(&mut self, group: u64) -> Result<(), TableError> {
         let Some((writers, why)) = self.refused.get_mut(&group) else {
             return Ok(());
@@ -179,7 +180,7 @@ impl Shelf for Disk {
             if let Some(why) = &queue.failed {
                 return Err(TableError::Ended(why.clone()));
             }
-            // One of the group's own writers leads it as soon as the one before is written.
+            // One of the group's own writers becomes its leader as soon as the previous group is written.
             if queue.waiting.is_empty() || queue.waiting_bytes + bytes <= GROUP_BYTES_MAX {
                 break;
             }

@@ -1,16 +1,17 @@
-//! Limits of what a table keeps in memory, and of its cells.
+//! Limits of a table's memory and of its cells.
 
-/// Maximum number of bytes of a cell's value.
+/// Maximum size of a cell's value in bytes.
 pub const CELL_BYTES_MAX: usize = 128 << 10;
 
-/// Bytes of memory that a table may use.
+/// Limits of the memory of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the rows of a table in memory; of a table in a directory, of its cache and of the rows that are not in
-    /// its files of rows yet.
+    /// Maximum bytes of rows. For a table in memory, these are all of its rows. For a table in a directory, these are
+    /// its cache and the rows that are not in files yet.
     pub rows_bytes: usize,
-    /// Bytes of remembered changes: half of them for their nonces, of which the newest 65,536 are remembered at most,
-    /// the rest for their results. A change whose result is forgotten is not made again as long as its nonce is known.
+    /// Maximum bytes for remembered changes. Half of it is for nonces, of which at most the newest 65,536 are
+    /// remembered; the rest is for results. A change whose result was dropped is not executed again as long as its
+    /// nonce is known.
     pub nonces_bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Cells in memory, of limited size.
+//! Storage of cells in memory, of limited size.
 
 use super::{Shelf, View, Visit};
 use crate::table::TableError;
@@ -9,7 +9,8 @@ use std::sync::{PoisonError, RwLock};
 
 type Cells = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Bytes that one cell takes beside its place and its value: two vectors, their allocations, its part of a tree's node.
+/// Estimated overhead of one cell in bytes, in addition to its place and stored bytes: two vectors, their allocations,
+/// and a share of a tree node.
 const CELL_BYTES: usize = 128;
 
 pub(super) struct Memory {
@@ -20,12 +21,12 @@ pub(super) struct Memory {
 #[derive(Default)]
 struct Counted {
     cells: Cells,
-    /// Bytes of all cells, as [`bytes_of`] counts them.
+    /// Total size of all cells in bytes, as computed by [`bytes_of`].
     bytes: usize,
 }
 
 impl Memory {
-    /// Returns an empty shelf for at most `bytes_max` bytes.
+    /// Returns an empty storage for at most `bytes_max` bytes.
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
             table: RwLock::default(),
@@ -57,7 +58,8 @@ impl Shelf for Memory {
         let bytes = table.bytes - before + after;
         if after > before && bytes > self.bytes_max {
             return Err(TableError::Full(format!(
-                "the rows would take {bytes} bytes of memory, where {} are allowed; delete rows, or raise `memory_max`",
+                "the rows would take {bytes} bytes of memory, but the limit is {}: delete rows, or raise \
+                 `memory_max`",
                 self.bytes_max
             )));
         }

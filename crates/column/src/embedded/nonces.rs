@@ -1,8 +1,8 @@
-//! Results of changes by nonce, so that no change is made twice.
+//! Results of changes by nonce, so that no change is executed twice.
 //!
-//! The memory is bounded: the results of the oldest changes are forgotten before their nonces are. A change whose nonce
-//! is known and whose result is forgotten is answered "outcome unknown". Inside a session the host remembers the newest
-//! change by itself and refuses all others, so that it never depends on this memory.
+//! The memory is bounded: the results of the oldest changes are dropped before their nonces are. A change whose nonce
+//! is known but whose result was dropped is answered "outcome unknown". Inside a session, the host itself remembers the
+//! newest change and refuses all others, so sessions never depend on this memory.
 
 use crate::table::{Changed, Nonce, TableError};
 use std::collections::{HashMap, VecDeque};
@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Maximum number of nonces.
 const NONCES_MAX: usize = 65_536;
-/// Bytes that one nonce takes in the map and in both queues, with their spare room.
+/// Memory of one nonce in bytes, in the map and in both queues, with their spare capacity.
 const NONCE_BYTES: usize = 192;
 
 #[derive(Debug)]
@@ -20,14 +20,14 @@ pub(super) struct Nonces {
     results_bytes_max: usize,
 }
 
-/// Memory of one change.
+/// State of one change.
 #[derive(Debug)]
 enum Kind {
-    /// Its result holds no value.
+    /// The result holds no value.
     Small(Changed),
-    /// Its result holds a value, whose bytes are counted.
+    /// The result holds a value, whose bytes are counted.
     Long(Changed),
-    /// Its result is forgotten.
+    /// The result was dropped.
     Forgotten,
 }
 
@@ -37,7 +37,7 @@ struct Kept {
     order: VecDeque<Nonce>,
     /// Nonces whose results hold a value, oldest first.
     long: VecDeque<Nonce>,
-    /// Bytes of those values.
+    /// Total size of those values in bytes.
     results_bytes: usize,
 }
 
@@ -52,22 +52,22 @@ impl Nonces {
         }
     }
 
-    /// Returns the result of the change under `nonce`, if there was one.
+    /// Returns the result of the change with `nonce`, or `None` if the nonce is not known.
     ///
     /// # Errors
-    /// [`TableError::Unknown`]: the change was decided, and its result is forgotten.
+    /// [`TableError::Unknown`] if the change was executed but its result was dropped.
     pub(super) fn before(&self, nonce: Nonce) -> Option<Result<Changed, TableError>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         Some(match kept.done.get(&nonce)? {
             Kind::Small(changed) | Kind::Long(changed) => Ok(changed.clone()),
             Kind::Forgotten => {
-                let why = "it was decided before, and the result is no longer remembered";
+                let why = "the change was executed before, and its result is no longer stored";
                 Err(TableError::Unknown(why.into()))
             }
         })
     }
 
-    /// Remembers the result of a new nonce. Nonce 0 of group 0 stands for none.
+    /// Stores the result of a new nonce. The default nonce (group 0, number 0) means "no nonce" and is ignored.
     pub(super) fn keep(&self, nonce: Nonce, changed: &Changed) {
         if nonce == Nonce::default() {
             return;
@@ -95,7 +95,7 @@ impl Nonces {
         }
     }
 
-    /// Returns the bytes that are accounted for what is remembered.
+    /// Returns the memory in use, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.order.len() * NONCE_BYTES + kept.results_bytes
@@ -103,7 +103,7 @@ impl Nonces {
 }
 
 impl Kept {
-    /// Forgets the oldest result that holds a value.
+    /// Drops the oldest result that holds a value.
     fn forget_result(&mut self) {
         let Some(oldest) = self.long.pop_front() else {
             self.results_bytes = 0;
@@ -117,7 +117,7 @@ impl Kept {
         }
     }
 
-    /// Forgets the oldest nonce and its result.
+    /// Drops the oldest nonce and its result.
     fn forget_nonce(&mut self) {
         let Some(oldest) = self.order.pop_front() else {
             return;
@@ -129,7 +129,7 @@ impl Kept {
     }
 }
 
-/// Bytes of the value that a result holds.
+/// Returns the size of the value that a result holds, in bytes.
 fn value_bytes(changed: &Changed) -> usize {
     match changed {
         Changed::Now(cell) => cell.value.len(),

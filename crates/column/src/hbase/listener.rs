@@ -1,4 +1,4 @@
-//! The socket: asks servers for leases, hears what they change, and acknowledges it.
+//! Thread that asks the table's servers for leases, receives their notices of changes, and acknowledges them.
 
 use super::notice::{Notice, NoticeKey};
 use crate::coherence::Touched;
@@ -17,38 +17,38 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// For so long nothing is heard before leases are looked at.
+/// Read timeout of the socket, after which leases are checked.
 const QUIET: Duration = Duration::from_millis(10);
-/// A server is asked so often while it grants nothing.
+/// Interval between requests for a lease to a server that grants none.
 const ASK_NS: u64 = 100_000_000;
-/// Questions to one server whose answer is still good.
+/// Maximum number of outstanding lease requests to one server whose grant is still accepted.
 const QUESTIONS_MAX: usize = 4;
-/// The longest lease that is believed.
+/// Maximum duration of a lease that is accepted.
 const LEASE_MS_MAX: u32 = 60_000;
-/// Starts of servers that are remembered.
+/// Maximum number of remembered server names, one for each start of a server.
 const KNOWN_MAX: usize = 65_536;
 
-/// Whom to listen to.
+/// Options of a [`Listener`].
 #[derive(Debug)]
 pub struct Options {
-    /// Where servers send what they change; they know this address.
+    /// Address to which the servers send their notices; it is configured there.
     pub listen: SocketAddr,
-    /// Where each server that may hold a part of the table is asked for leases.
+    /// Addresses of all servers that may hold a part of the table. Each is asked for leases.
     pub servers: Vec<SocketAddr>,
-    /// What they share with us.
+    /// Key shared with the servers.
     pub key: NoticeKey,
-    /// The table, by HBase's name of it.
+    /// Name of the table in HBase's form.
     pub table: Vec<u8>,
-    /// Columns that the fast path holds: a change of a row is one of all of them.
+    /// Number of columns in the fast path. A notice about a row counts for all of them.
     pub columns: u16,
 }
 
-/// What was heard.
+/// Numbers of notices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Notices that were taken.
+    /// Notices that were accepted.
     pub heard: u64,
-    /// Those that were not.
+    /// Notices that were rejected.
     pub refused: u64,
 }
 
@@ -59,7 +59,7 @@ struct Shared {
     refused: AtomicU64,
 }
 
-/// A thread that listens, until this is dropped.
+/// Handle of the listening thread. Dropping this ends the thread.
 #[derive(Debug)]
 pub struct Listener {
     shared: Arc<Shared>,
@@ -67,7 +67,7 @@ pub struct Listener {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What one server was asked.
+/// Outstanding lease requests to one server, as pairs of token and time in ns, newest first.
 #[derive(Debug, Default)]
 struct Asked {
     questions: VecDeque<(u64, u64)>,
@@ -80,17 +80,18 @@ struct Hearing {
     servers: Arc<Servers>,
     opened: Box<dyn Fn() + Send>,
     asked: Vec<Asked>,
-    /// Names, hashed, of those that granted a lease at a configured address.
+    /// Hashed names of the servers that granted a lease from a configured address.
     known: HashSet<u64>,
     shared: Arc<Shared>,
 }
 
 impl Listener {
-    /// Listens for `servers`, which may be [`Servers::all_of`] as many as are configured. `opened` is called before it
-    /// is acknowledged that a region was opened: the table may be described anew.
+    /// Starts to listen for `servers`. If that was made by [`Servers::all_of`], its number of servers is that in
+    /// `options`. `opened` is called before a notice about an opened region is acknowledged, because the table's
+    /// description may have changed.
     ///
     /// # Errors
-    /// What the system says of the socket or the thread.
+    /// The system's error of the socket or the thread.
     pub fn start(options: Options, servers: Arc<Servers>, opened: Box<dyn Fn() + Send>) -> io::Result<Self> {
         let socket = UdpSocket::bind(options.listen)?;
         socket.set_read_timeout(Some(QUIET))?;
@@ -113,12 +114,12 @@ impl Listener {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub const fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// What was heard so far.
+    /// Returns the numbers of notices so far.
     pub fn counts(&self) -> Counts {
         Counts {
             heard: self.shared.heard.load(Relaxed),
@@ -131,7 +132,7 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.shared.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic there was told already.
+            // A thread that panicked has already printed its message.
             let _ = thread.join();
         }
     }
@@ -142,7 +143,7 @@ impl Hearing {
         let mut bytes = [0; COLUMN_NOTICE_BYTES_MAX + 1];
         let mut looked_ns = 0;
         while !self.shared.stop.load(Relaxed) {
-            // An error is a timeout, or that nobody listens where something was sent.
+            // An error is a timeout, or an ICMP reply to a notice that was sent to a closed port.
             if let Ok((length, from)) = self.socket.recv_from(&mut bytes) {
                 let is_taken = self.hear(&bytes[..length], from);
                 let count = match is_taken {
@@ -176,7 +177,7 @@ impl Hearing {
         }
     }
 
-    /// Whether it was taken.
+    /// Handles a notice. Returns true if it was accepted.
     fn hear(&mut self, bytes: &[u8], from: SocketAddr) -> bool {
         let notice = Notice::parse(bytes, &self.options.key);
         let Some(notice) = notice.filter(|notice| notice.table == self.options.table) else {
@@ -229,7 +230,8 @@ impl Hearing {
         true
     }
 
-    /// Only the answer to a question counts: of an old one nobody knows when it was granted.
+    /// Handles a grant. Only the answer to an outstanding request counts, because the time of any other grant is
+    /// unknown.
     fn granted(&mut self, server: usize, standing: Standing, notice: &Notice) -> bool {
         let questions = &self.asked[server].questions;
         let token = notice.head.token.get();
@@ -248,8 +250,9 @@ impl Hearing {
         true
     }
 
-    /// A configured server's notice from elsewhere is one that somebody sends again: it is not acknowledged, and no
-    /// more is needed, for then its server waits until no lease is held.
+    /// Handles a notice from an address that is not configured. If it names a known server, it is a replay: it is not
+    /// acknowledged, and the server then waits until no lease is held. Any other notice of a change comes from a server
+    /// that is missing from `servers`.
     fn meet_stranger(&self, from: SocketAddr, notice: &Notice) {
         if self.known.contains(&notice.head.server.get()) {
             return;
@@ -258,11 +261,16 @@ impl Hearing {
         if is_change && !self.servers.has_stranger() {
             match self.servers.are_told_apart() {
                 true => {
-                    tracing::warn!(%from, "a server that is not among `servers` holds rows: they are not kept")
+                    tracing::warn!(
+                        %from,
+                        "a server that is not among `servers` changes the table: its rows are not cached; add it to \
+                         `servers`"
+                    )
                 }
                 false => tracing::error!(
                     %from,
-                    "a server that is not among `servers` changes the table: the fast path stays empty"
+                    "a server that is not among `servers` changes the table: the fast path stays empty; add it to \
+                     `servers` and restart"
                 ),
             }
             self.servers.meet_stranger();
@@ -270,11 +278,11 @@ impl Hearing {
     }
 }
 
-/// What cannot be sent is as if it were lost.
+/// Sends a notice. A notice that cannot be sent is treated like one that was lost.
 fn send(socket: &UdpSocket, key: &NoticeKey, to: SocketAddr, notice: &Notice) {
     let sent = notice.to_bytes(key).map(|bytes| socket.send_to(&bytes, to));
     if let Some(Err(error)) = sent {
-        tracing::debug!(%to, %error, "a notice is not sent");
+        tracing::debug!(%to, %error, "a notice could not be sent");
     }
 }
 

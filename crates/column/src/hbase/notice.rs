@@ -1,4 +1,4 @@
-//! One datagram between a server of the table and Lineside (`column_notice` in `spec/column.toml`).
+//! Notices: signed datagrams between a server of the table and Lineside (`column_notice` in `spec/column.toml`).
 
 use crate::key::{Interval, Key};
 use lineside_wire::{
@@ -8,7 +8,7 @@ use lineside_wire::{
 use ring::hmac;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// The key that servers and Lineside share.
+/// HMAC key that the servers and Lineside share.
 #[derive(Clone)]
 pub struct NoticeKey(hmac::Key);
 
@@ -19,7 +19,7 @@ impl std::fmt::Debug for NoticeKey {
 }
 
 impl NoticeKey {
-    /// From secret bytes; `None`: fewer than 32.
+    /// Returns the key with these secret bytes, or `None` if there are fewer than 32.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let is_long = bytes.len() >= COLUMN_NOTICE_KEY_BYTES_MIN;
         is_long.then(|| Self(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
@@ -31,7 +31,7 @@ impl NoticeKey {
         tag
     }
 
-    /// Whether `tag` is that of `bytes`; as long as it takes, whatever it is.
+    /// Returns true if `tag` is the tag of `bytes`. Compares in constant time.
     fn holds(&self, bytes: &[u8], tag: &[u8]) -> bool {
         let expected = self.tag(bytes);
         let differing = expected.iter().zip(tag).fold(0, |sum, (a, b)| sum | (a ^ b));
@@ -39,19 +39,19 @@ impl NoticeKey {
     }
 }
 
-/// A notice, whole and signed by who has the key.
+/// A complete notice, signed by a holder of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// What it says.
+    /// Fields of the notice.
     pub head: ColumnNotice,
-    /// Of which table.
+    /// Name of the table.
     pub table: Vec<u8>,
-    /// `pre`: rows, or the two ends of a range.
+    /// Of a `pre` notice: the changed rows, or the two ends of a changed range.
     pub keys: Vec<Vec<u8>>,
 }
 
 impl Notice {
-    /// Of `kind`, all else zero.
+    /// Returns a notice of `kind` in which all other fields are zero.
     pub fn new(kind: u8, table: &[u8]) -> Self {
         let mut head = ColumnNotice::new_zeroed();
         head.magic.set(COLUMN_NOTICE_MAGIC);
@@ -63,7 +63,7 @@ impl Notice {
         }
     }
 
-    /// `None`: not one, or of nobody who has the key.
+    /// Parses a notice and verifies its tag. Returns `None` if it is malformed or not signed with `key`.
     pub fn parse(bytes: &[u8], key: &NoticeKey) -> Option<Self> {
         let end = bytes.len().checked_sub(COLUMN_NOTICE_TAG_BYTES)?;
         let (said, tag) = bytes.split_at(end);
@@ -88,7 +88,7 @@ impl Notice {
         })
     }
 
-    /// Its bytes; `None`: a key is too long, or all together.
+    /// Returns the signed datagram, or `None` if a key or the whole notice is too long.
     pub fn to_bytes(&self, key: &NoticeKey) -> Option<Vec<u8>> {
         let mut head = self.head;
         head.keys.set(u16::try_from(self.keys.len()).ok()?);
@@ -103,11 +103,11 @@ impl Notice {
         (bytes.len() <= COLUMN_NOTICE_BYTES_MAX).then_some(bytes)
     }
 
-    /// What a `pre` touches in each column.
+    /// Returns the intervals that a `pre` notice covers in each column.
     pub fn intervals(&self) -> Vec<Interval> {
         match &self.keys[..] {
             [low, high] if self.head.flags & COLUMN_NOTICE_RANGE != 0 => {
-                // A bound that is too long for the fast path lies further out.
+                // A bound that is too long for the fast path is widened.
                 let low = Interval::of_row(low).low;
                 let high = Key::new(high).filter(|high| *high != Key::FIRST);
                 vec![Interval { low, high }]
@@ -134,7 +134,7 @@ mod tests {
         notice
     }
 
-    /// What a notice says, once it was written and read.
+    /// Encodes and decodes a notice, checks that they are equal, and returns the result.
     fn read(mut notice: Notice) -> Notice {
         let bytes = notice.to_bytes(&key()).unwrap();
         let read = Notice::parse(&bytes, &key()).unwrap();
@@ -169,7 +169,7 @@ mod tests {
             assert!(Notice::parse(&wrong, &key()).is_none(), "byte {at}");
             assert!(Notice::parse(&bytes[..at], &key()).is_none(), "{at} bytes");
         }
-        // Signed, and still wrong.
+        // Notices that are signed but malformed.
         let mut range = notice();
         range.head.flags = COLUMN_NOTICE_RANGE;
         range.keys.pop();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever somebody signs who has the key: it is read whole, or not at all.
+        /// Arbitrary bytes that are signed with the right key are parsed completely or not at all.
         #[test]
         fn what_is_signed_is_whole_or_none(
             mut said in prop::collection::vec(any::<u8>(), 0..300),
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// As Python's hmac computes it.
+    /// The expected value was computed with Python's hmac.
     #[test]
     fn the_tag_is_hmac_sha256() {
         let expected = [

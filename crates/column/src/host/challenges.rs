@@ -1,5 +1,5 @@
-//! Challenges: a client shows that it gets what is sent to its address by sending one back. Each is good for one
-//! address, one time and one session, and is checked without having been kept.
+//! Challenges: a client proves that it receives packets at its address by sending one back. A challenge is valid for
+//! one address, one period of time and one session, and is checked without having been stored.
 
 use lineside_fastpath::Source;
 use lineside_fastpath::challenge::CHALLENGE_S;
@@ -7,13 +7,13 @@ use ring::hmac;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Seconds after which no challenge that was made before is good any more.
+/// Maximum validity of a challenge, in seconds.
 pub(super) const CHALLENGE_END_S: u64 = 2 * CHALLENGE_S;
 
-/// A challenge: its number, then a part of its HMAC.
+/// A challenge: its number, followed by a truncated HMAC.
 pub(super) type Challenge = [u8; 16];
 
-/// Makes and checks challenges.
+/// Makes and checks challenges. Holds the secret key.
 pub(super) struct Challenges {
     key: hmac::Key,
     made: AtomicU64,
@@ -26,27 +26,27 @@ impl std::fmt::Debug for Challenges {
 }
 
 impl Challenges {
-    /// Draws a key.
+    /// Creates a generator with a random key.
     ///
     /// # Errors
-    /// The system's, of its random numbers.
+    /// The system's error if it provides no random numbers.
     pub(super) fn new() -> io::Result<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(io::Error::other)?;
         Ok(Self {
             key: hmac::Key::new(hmac::HMAC_SHA256, &key),
-            // A challenge of zeros asks for one.
+            // Starts with 1, because a challenge of zeros in a request asks for a new challenge.
             made: AtomicU64::new(1),
         })
     }
 
-    /// Makes a challenge for `from`; `now_s` is of any clock that goes on.
+    /// Makes a challenge for `from`. `now_s` is in seconds of any monotonic clock.
     pub(super) fn make(&self, from: Source, now_s: u64) -> Challenge {
         let number = self.made.fetch_add(1, Relaxed);
         self.in_period(number.to_be_bytes(), from, now_s / CHALLENGE_S)
     }
 
-    /// Returns whether `from` was sent this challenge, and not too long ago.
+    /// Returns true if this challenge was made for `from` and is still valid.
     pub(super) fn is_good(&self, from: Source, challenge: &Challenge, now_s: u64) -> bool {
         let period = now_s / CHALLENGE_S;
         let Some(number) = challenge.first_chunk() else {

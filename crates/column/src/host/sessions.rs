@@ -1,8 +1,9 @@
-//! Sessions, in which a change counts once however often it is sent. One is granted to a client that shows that it gets
-//! what is sent to its address: by sending back a challenge, each of which is good for one session. After a restart
-//! there are none: what a client then had under way it cannot know.
+//! Sessions, in which a change is executed once even if its request is repeated. A client gets a session by sending
+//! back a challenge, which proves that it receives packets at its address; each challenge is valid for one session.
+//! After a restart there are no sessions, so the outcome of a change that was in progress then is unknown to its
+//! client.
 //!
-//! Clients have shares of the sessions, so that strangers cannot use up those of others:
+//! Clients have shares of the sessions, so that unknown clients cannot use up those of others:
 //!
 //! ```text
 //! 0                      1/2                 3/4                 all
@@ -11,8 +12,8 @@
 //! |--- and trusted sources -----------------------------------------|
 //! ```
 //!
-//! A site is an IPv4 address, or the /64 of an IPv6 address. It has a history when one of its sessions changed the
-//! table some time ago.
+//! A site is an IPv4 address, or the /64 of an IPv6 address. It has a history if one of its sessions changed the table
+//! some time ago.
 
 mod history;
 
@@ -28,19 +29,20 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerocopy::FromZeros;
 
-/// Maximum number of sessions, however much memory there is.
+/// Maximum number of sessions, regardless of the memory.
 const SESSIONS_MAX: usize = 65_536;
-/// Bytes of one session at most: its last request and reply, its places in the maps, and those of two challenges.
+/// Maximum memory of one session in bytes: its last request and reply, its entries in the maps, and those of two
+/// challenges.
 const SESSION_BYTES: usize = 2 * PAYLOAD_BYTES_MAX + 640;
 /// Maximum number of sessions of one site.
 const PER_SITE_MAX: usize = 1024;
-/// Seconds for which a refusal of a new client counts as a problem.
+/// Seconds for which the refusal of a new client is reported as a problem.
 const REFUSED_S: u64 = 60;
 
-/// Address of a client as far as limits count it.
+/// Network of a client, as limits count it.
 pub(super) type Site = [u8; 16];
 
-/// Share of the sessions that a client may use.
+/// Class of a client, which determines its share of the sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Stranger,
@@ -55,26 +57,26 @@ pub(super) struct Session {
     site: Site,
     class: Class,
     used_s: AtomicU64,
-    /// When its last change was noted in its site's history; 0: it has changed nothing.
+    /// Time in seconds at which its last change was recorded in its site's history; 0 if it has changed nothing.
     noted_s: AtomicU64,
-    /// Where it stands; locked while a change of it is made.
+    /// The session's last change. Locked while a change of the session is executed.
     pub(super) last: Mutex<Last>,
 }
 
 /// A session's last change.
 #[derive(Debug, Default)]
 pub(super) struct Last {
-    /// Its nonce; 0: there was none.
+    /// Nonce of the change; 0 if there was none.
     pub(super) nonce: u64,
-    /// Its packet, and the reply to it.
+    /// Body of its request, and the reply to it.
     pub(super) request: Vec<u8>,
     pub(super) reply: Vec<u8>,
 }
 
-/// Challenge that was used.
+/// A challenge that was used.
 #[derive(Debug)]
 struct Used {
-    /// Id of the request that it came back in: repeated, that request opens no second session.
+    /// Id of the request in which it was used. A repetition of that request opens no second session.
     request_id: u64,
     slot: u32,
     until_s: u64,
@@ -86,13 +88,13 @@ struct Open {
     used: HashMap<Challenge, Used>,
     used_order: VecDeque<Challenge>,
     per_site: HashMap<Site, usize>,
-    /// Sessions by class.
+    /// Number of sessions by class.
     counts: [usize; 3],
     histories: Histories,
     next_slot: u32,
-    /// When idle sessions were looked for.
+    /// Time in seconds at which idle sessions were last looked for.
     looked_s: Option<u64>,
-    /// When a client was refused because a share was used up.
+    /// Time in seconds at which a client was last refused because a share was used up.
     refused_s: Option<u64>,
 }
 
@@ -105,7 +107,7 @@ pub(super) struct Sessions {
 
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// Maximum number of sessions, and the seconds after which one that was not used may be closed.
+    /// Maximum number of sessions, and the seconds after which an unused session may be closed.
     count: usize,
     idle_s: u64,
 }
@@ -113,18 +115,18 @@ struct Limits {
 /// Use of the sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionUse {
-    /// Sessions that are open.
+    /// Number of open sessions.
     pub open: usize,
     /// Maximum number of sessions.
     pub max: usize,
-    /// Percentage of the share that is used most.
+    /// Use of the fullest share, in percent.
     pub share_percent: usize,
-    /// True if a new client was refused within the last minute, because a share was used up.
+    /// True if a new client was refused within the last minute because a share was used up.
     pub is_refusing: bool,
 }
 
 impl Limits {
-    /// Maximum number of sessions of a class and of those below it.
+    /// Returns the maximum number of sessions of this class and the classes below it.
     const fn share(&self, class: Class) -> usize {
         match class {
             Class::Stranger => self.count / 2,
@@ -133,7 +135,7 @@ impl Limits {
         }
     }
 
-    /// Maximum number of sessions of one site.
+    /// Returns the maximum number of sessions of one site.
     fn per_site(&self, class: Class) -> usize {
         match class {
             Class::Stranger => (self.count / 128).clamp(4, PER_SITE_MAX),
@@ -148,7 +150,8 @@ fn site_of(from: Source) -> Site {
 }
 
 impl Sessions {
-    /// Returns room for as many sessions as `bytes` hold. One that was not used for `idle_s` seconds may be closed.
+    /// Creates room for as many sessions as fit `bytes`. A session that was not used for `idle_s` seconds may be
+    /// closed.
     pub(super) fn new(bytes: usize, idle_s: u64) -> io::Result<Self> {
         let count = bytes.saturating_sub(history::BYTES) / SESSION_BYTES;
         Ok(Self {
@@ -165,7 +168,7 @@ impl Sessions {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers `open` at `now_s` of any clock that goes on.
+    /// Handles a request to open a session. `now_s` is in seconds of any monotonic clock.
     pub(super) fn open(
         &self,
         from: Source,
@@ -191,7 +194,7 @@ impl Sessions {
             Some(used) => used.slot,
             None => open.grant(site_of(from), is_trusted, now_s, self.limits)?,
         };
-        // Where it was closed meanwhile, its challenge opens no other.
+        // If the session was closed in the meantime, its challenge does not open another one.
         let token = open.by_slot.get(&slot).ok_or(Status::Unauthorised)?.token;
         open.note_used(challenge, request_id, slot, now_s);
         Ok(ColumnSession {
@@ -203,7 +206,7 @@ impl Sessions {
         })
     }
 
-    /// The session of a number and its secret.
+    /// Returns the session with this number and secret.
     pub(super) fn find(&self, slot: u32, token: u64, now_s: u64) -> Option<Arc<Session>> {
         let open = self.lock();
         let session = open.by_slot.get(&slot).filter(|session| session.token == token)?;
@@ -211,7 +214,7 @@ impl Sessions {
         Some(Arc::clone(session))
     }
 
-    /// Notes that a session has changed the table.
+    /// Records that a session has changed the table.
     pub(super) fn changed(&self, session: &Session, now_s: u64) {
         let noted_s = session.noted_s.load(Relaxed);
         if noted_s == 0 || now_s.saturating_sub(noted_s) >= history::NOTED_AGAIN_S {
@@ -220,7 +223,7 @@ impl Sessions {
         }
     }
 
-    /// Returns how far the sessions are used up.
+    /// Returns the use of the sessions.
     pub(super) fn usage(&self, now_s: u64) -> SessionUse {
         let open = self.lock();
         let percent = |class| 100 * open.count_up_to(class) / self.limits.share(class).max(1);
@@ -236,12 +239,12 @@ impl Sessions {
 }
 
 impl Open {
-    /// Number of sessions of a class and of those below it.
+    /// Returns the number of sessions of this class and the classes below it.
     fn count_up_to(&self, class: Class) -> usize {
         self.counts[..=class as usize].iter().sum()
     }
 
-    /// Returns whether the shares of a class and of those above it have room for a session more.
+    /// Returns true if the shares of this class and of the classes above it have room for one more session.
     fn has_share(&self, class: Class, limits: Limits) -> bool {
         let above = [Class::Stranger, Class::Known, Class::Trusted]
             .into_iter()
@@ -299,7 +302,7 @@ impl Open {
         Ok(slot)
     }
 
-    /// Remembers a used challenge until it is good no more, so that it opens one session only.
+    /// Records a used challenge until it expires, so that it opens only one session.
     fn note_used(&mut self, challenge: Challenge, request_id: u64, slot: u32, now_s: u64) {
         if self.used.contains_key(&challenge) {
             return;
@@ -313,7 +316,7 @@ impl Open {
         self.used_order.push_back(challenge);
     }
 
-    /// Forgets used challenges that are good no more.
+    /// Drops used challenges that have expired.
     fn forget_challenges(&mut self, now_s: u64) {
         while let Some(oldest) = self.used_order.front()
             && self.used.get(oldest).is_none_or(|used| used.until_s <= now_s)
@@ -323,7 +326,8 @@ impl Open {
         }
     }
 
-    /// Closes sessions that were not used for long; those of `site` and those that have changed nothing sooner.
+    /// Closes sessions that were not used for `idle_s` seconds. Sessions of `site`, and sessions that have changed
+    /// nothing, are closed sooner.
     fn close_idle(&mut self, site: &Site, now_s: u64, idle_s: u64) {
         let Self {
             by_slot,
@@ -332,10 +336,10 @@ impl Open {
             ..
         } = self;
         by_slot.retain(|_, session| {
-            // One in use is not idle.
+            // A session whose change is being executed is not idle.
             let is_in_use = session.last.try_lock().is_err();
             let idle_s = match session.site == *site || session.noted_s.load(Relaxed) == 0 {
-                // Also those of the site that asks for another one.
+                // Applies also to the site that requests another session.
                 true => UNUSED_S.min(idle_s),
                 false => idle_s,
             };

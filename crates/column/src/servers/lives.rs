@@ -1,18 +1,19 @@
-//! Cells that end by themselves, as their writers said: the table does not tell it of them when it is read.
+//! Expiry of cells, as announced by their writers. The table does not return the expiry of a cell that is read.
 
 use crate::coherence::Touched;
 use crate::fill::ColumnId;
 use crate::key::Interval;
 
-/// Cells that are kept apart; beyond, any row may be one that ends.
+/// Maximum number of expiring cells that are recorded separately. Beyond it, any row may be one that expires.
 const LIVES_MAX: usize = 4096;
-/// So long after its end a cell is thought of: clocks differ.
+/// Time in milliseconds for which a cell is remembered after its expiry, because clocks differ.
 const PAST_MS: u64 = 1000;
 
 #[derive(Debug, Default)]
 pub(super) struct Lives {
     of: Vec<(Touched, u64)>,
-    /// Ends that found no room: the first, behind which nothing is sure, and the last.
+    /// First and last expiry of the cells that were not recorded separately. After the first one, no row is certain to
+    /// exist.
     others: Option<(u64, u64)>,
 }
 
@@ -40,7 +41,7 @@ impl Lives {
     }
 }
 
-/// Whether a cell that ends at `end_ms` may still be there at `at_ms`, by another clock.
+/// Returns true if a cell that expires at `end_ms` may still exist at `at_ms` of another clock.
 const fn may_be(end_ms: u64, at_ms: u64) -> bool {
     at_ms <= end_ms.saturating_add(PAST_MS)
 }
@@ -85,7 +86,7 @@ mod tests {
         lives.add(&[(COLUMN, row(8))], now_ms + 1, now_ms);
         assert_eq!(lives.first_end_ms(COLUMN, &row(99_999), now_ms), None);
         assert_eq!(lives.first_end_ms(COLUMN, &row(8), now_ms), Some(now_ms + 1));
-        // It has ended, by any clock: what is read from then on is without it.
+        // The cell has expired by any clock: later reads are without it.
         assert_eq!(lives.first_end_ms(COLUMN, &row(8), now_ms + 2 + PAST_MS), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What is told of the servers of a table, against servers that the test plays.
+//! Status of the coherence with the table's servers, against servers that the test plays.
 
 use super::*;
 use crate::hbase::notice::Notice;
@@ -19,7 +19,7 @@ fn server() -> UdpSocket {
     socket
 }
 
-/// A table of that name in HBase, which is not asked.
+/// A table of that name in HBase, which is never contacted.
 fn in_hbase(table: &str) -> TableName {
     TableName::HBase {
         servers: vec!["127.0.0.1:1".into()],
@@ -27,7 +27,7 @@ fn in_hbase(table: &str) -> TableName {
     }
 }
 
-/// The fast path over `store`, told by these servers.
+/// Returns the coherence with these servers for `store`.
 fn told(store: TableName, servers: &[UdpSocket]) -> Told {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
@@ -48,7 +48,7 @@ fn told(store: TableName, servers: &[UdpSocket]) -> Told {
     Told::new(&config, Some(key), &table, &coherence).unwrap()
 }
 
-/// The next question that a server gets.
+/// Returns the next lease request that a server receives.
 fn asked(server: &UdpSocket) -> (Notice, SocketAddr) {
     let mut bytes = [0; COLUMN_NOTICE_BYTES_MAX];
     let (length, from) = server.recv_from(&mut bytes).expect("a question");
@@ -64,7 +64,7 @@ fn says(server: &UdpSocket, to: SocketAddr, kind: u8, change: impl FnOnce(&mut N
     server.send_to(&notice.to_bytes(&key()).unwrap(), to).unwrap();
 }
 
-/// Waits until all that is told is what `is_it` wants: strangers, leases, problems.
+/// Waits until `is_it` accepts the number of unknown servers, the number of leases, and the problems.
 fn until(told: &Told, is_it: impl Fn(u64, u64, &[String]) -> bool) {
     let began = Instant::now();
     loop {
@@ -83,12 +83,12 @@ fn until(told: &Told, is_it: impl Fn(u64, u64, &[String]) -> bool) {
     }
 }
 
-/// Whether there is one problem, in such words.
+/// Returns true if there is exactly one problem, which contains `what`.
 fn is_said(problems: &[String], what: &str) -> bool {
     problems.len() == 1 && problems[0].contains(what)
 }
 
-/// The fast path over `store`, of which both servers grant a lease, one after the other; then a stranger changes a row.
+/// Lets both servers grant a lease, one after the other; then an unknown server changes a row.
 fn met_by_a_stranger(store: TableName, while_one_is_missing: &str) -> Told {
     let servers = [server(), server()];
     let told = told(store, &servers);
@@ -126,7 +126,7 @@ fn met_by_a_stranger(store: TableName, while_one_is_missing: &str) -> Told {
 
 #[test]
 fn among_servers_that_are_told_apart_a_stranger_is_counted_and_the_leases_stay() {
-    let told = met_by_a_stranger(in_hbase("rows"), "the fast path keeps no rows of the others");
+    let told = met_by_a_stranger(in_hbase("rows"), "rows of the others are not cached");
     until(&told, |strangers, leased, problems| {
         strangers == 1 && leased == 2 && problems.is_empty()
     });
@@ -138,13 +138,13 @@ fn behind_a_gateway_a_stranger_is_a_problem() {
         gateway: "127.0.0.1:1".into(),
         table: "rows".into(),
     };
-    let told = met_by_a_stranger(behind, "the fast path is empty without all of them");
+    let told = met_by_a_stranger(behind, "the fast path is empty until all of them do");
     until(&told, |strangers, leased, problems| {
         strangers == 1 && leased == 0 && is_said(problems, "not among `servers` changes the table")
     });
 }
 
-/// HBase's servers leave the default namespace out: whoever asks for a table must name it as they do.
+/// HBase's servers omit the default namespace, so the name in lease requests must omit it too.
 #[test]
 fn a_table_of_the_default_namespace_is_asked_for_by_its_short_name() {
     for (configured, asked_for) in [

@@ -1,4 +1,4 @@
-//! Tables of HBase as the store of `column`: each call goes to the client's method of the same name.
+//! Implements the table of `column` for HBase. Each method calls the client's method of the same name.
 
 use super::{Cell, Change, Changed, ColumnName, Found, Holder, Nonce, Stretch, Table, TableError};
 use lineside_hbase_client::rpc::HBase;
@@ -53,7 +53,7 @@ impl Table for HBase {
     }
 }
 
-/// A gateway does not tell which server holds a row: that stays as the trait has it.
+/// A gateway does not report which server holds a row, so the default methods of the trait are used for that.
 impl Table for Thrift2 {
     fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, TableError> {
         Thrift2::get(self, key, columns)

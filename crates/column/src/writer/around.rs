@@ -1,4 +1,4 @@
-//! What the fast path knows from a key on, for who is about to read the table.
+//! Determines which rows around a requested range to read from the table, and reads rows from the writer's copy.
 
 use super::ColumnWriter;
 use crate::fill::{READ_AHEAD_ROWS, Reading, Row};
@@ -9,7 +9,7 @@ use lineside_wire::{COLUMN_BLOCK_INVALID, COLUMN_SERVERS_MAX};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl ColumnWriter {
-    /// The blocks from the one on that ends behind `low`, in the keys' order.
+    /// Returns the blocks in the order of their keys, starting with the first one that ends after `low`.
     fn blocks_from(&self, column: usize, low: &Key) -> impl Iterator<Item = u32> {
         let (page, place) = self.place(column, low);
         let pages = self.columns[column].iter().enumerate().skip(page);
@@ -29,13 +29,13 @@ impl ColumnWriter {
         self.block(index).rows.load(Relaxed) as usize
     }
 
-    /// Rows of a block below `key`.
+    /// Returns the number of rows of a block below `key`.
     fn rows_below(&self, index: u32, key: &Key) -> usize {
         let is_below = |row: &usize| self.first_key(index, *row) < *key;
         (0..self.rows(index)).take_while(is_below).count()
     }
 
-    /// Whether a change or time took it.
+    /// Returns true if the block was invalidated or has expired.
     fn is_lost(&self, index: u32, now_ns: u64) -> bool {
         let block = self.block(index);
         block.flags.load(Relaxed) & COLUMN_BLOCK_INVALID != 0 || !lease::is_valid(&block.until_ns, now_ns)
@@ -45,7 +45,8 @@ impl ColumnWriter {
     pub(super) fn reading_around(&self, column: usize, asked: &Interval, rows: usize) -> Reading {
         let now_ns = lease::now_ns();
         let mut interval = *asked;
-        // Rows from its beginning on: that are asked for at least, that blocks have, and up to the last lost one's end.
+        // Numbers of rows from the start on: those to read at least, those in blocks seen so far, and those up to the
+        // end of the last lost block.
         let (mut wanted, mut seen, mut lost) = (rows, 0, 0);
         let mut next = asked.low;
         for index in self.blocks_from(column, &asked.low) {
@@ -53,7 +54,7 @@ impl ColumnWriter {
             if held.low > next {
                 break;
             }
-            // Some may have been added.
+            // Rows may have been added to a lost block.
             let is_lost = self.is_lost(index, now_ns);
             seen += self.rows(index) + usize::from(is_lost);
             if held.low < asked.low {

@@ -1,4 +1,4 @@
-//! An interval and its rows, cut into what blocks hold.
+//! Splits an interval and its rows into the contents of blocks.
 
 use crate::fill::Row;
 use crate::key::{Interval, Key, VALUE_BYTES_MAX};
@@ -6,16 +6,16 @@ use lineside_wire::ColumnRow;
 use std::ops::Range;
 use zerocopy::IntoBytes;
 
-/// What one block holds.
+/// Contents of one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// All keys of it.
+    /// Interval of the block.
     pub interval: Interval,
-    /// Its rows among those that were given.
+    /// Range of its rows among all rows.
     pub rows: Range<usize>,
 }
 
-/// A row as it is stored and sent.
+/// Returns a row in the format in which it is stored and sent.
 pub(super) fn record(row: &Row) -> Vec<u8> {
     let head = ColumnRow {
         key_bytes: row.key.as_bytes().len() as u8,
@@ -31,11 +31,11 @@ fn record_bytes(row: &Row) -> usize {
     (size_of::<ColumnRow>() + row.key.as_bytes().len() + row.value.len()).next_multiple_of(8)
 }
 
-/// The blocks of `interval`, whose rows these are: at most `rows_max` rows and `room` bytes each. Around a row that no
-/// block has room for they leave a gap.
+/// Splits `interval` with its `rows` into blocks of at most `rows_max` rows and `room` bytes each. A row that does not
+/// fit any block is left out, and the blocks leave a gap around it.
 pub(super) fn pieces(interval: &Interval, rows: &[Row], rows_max: usize, room: usize) -> Vec<Piece> {
     let mut pieces = Vec::new();
-    // The first key not covered yet; `None`: only one too long for the fast path is.
+    // First key that is not covered yet. `None` after a key of the maximum length, whose successor does not fit.
     let mut low = Some(interval.low);
     let (mut from, mut bytes) = (0, 0);
     let close = |low: Option<Key>, high: Option<Key>, rows: Range<usize>, pieces: &mut Vec<Piece>| {
@@ -58,7 +58,7 @@ pub(super) fn pieces(interval: &Interval, rows: &[Row], rows_max: usize, room: u
             low = Some(row.key);
             (from, bytes) = (number, 0);
         }
-        // Behind a key without successor: from this row on.
+        // After a key without a successor, the next block starts at this row.
         low = low.or(Some(row.key));
         bytes += record_bytes(row);
     }

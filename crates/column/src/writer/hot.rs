@@ -1,34 +1,34 @@
-//! Which rows were read from the table more than once of late: what is asked for once shall not drive out of a full
-//! fast path what is asked for again and again.
+//! Frequency sketch of the rows that were read from the table. Rows that are read once must not evict rows that are
+//! read repeatedly from a full fast path.
 //!
-//! A count-min sketch (Cormode, Muthukrishnan: "An improved data stream summary", 2005) of the rows that fills brought,
-//! halved from time to time as in TinyLFU (Einziger, Friedman, Manes, 2017).
+//! The sketch is a count-min sketch (Cormode, Muthukrishnan: "An improved data stream summary", 2005) of the rows in
+//! fills. Its counters are halved regularly, as in TinyLFU (Einziger, Friedman, Manes, 2017).
 
 use crate::fill::{ColumnId, Filled};
 use crate::key::Key;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
-/// Counters that each row has; it was read as often as the least of them says, or less.
+/// Number of counters of each row. The smallest one is an upper bound on the number of reads.
 const DEPTH: usize = 4;
-/// Counters of each depth for a row that the fast path has room for.
+/// Number of counters in each of the sketch's [`DEPTH`] rows, for each table row that the fast path has room for.
 const WIDTH_PER_ROW: usize = 4;
-/// Rows counted, for each that the fast path has room for, after which all counters are halved.
+/// Counted rows, for each row that the fast path has room for, after which all counters are halved.
 const AGE_PER_ROW: u64 = 8;
-/// A row is hot that was read so often.
+/// Number of reads from which on a row is hot.
 const HOT: u8 = 2;
 
-/// Rows by how often they were read.
+/// Sketch of the number of reads of each row.
 #[derive(Debug)]
 pub(super) struct Hot {
     counters: Vec<[u8; DEPTH]>,
-    /// The same in every process: who makes hashes meet has cold rows taken for hot ones, and nothing more.
+    /// The hash has no secret key. An attacker who causes collisions only makes cold rows look hot.
     hasher: BuildHasherDefault<DefaultHasher>,
     counted: u64,
     halve_at: u64,
 }
 
 impl Hot {
-    /// Of a fast path with room for so many rows.
+    /// Returns an empty sketch for a fast path with room for `rows` rows.
     pub(super) fn new(rows: usize) -> Self {
         Self {
             counters: vec![[0; DEPTH]; (rows * WIDTH_PER_ROW).next_power_of_two()],
@@ -38,7 +38,8 @@ impl Hot {
         }
     }
 
-    /// Counts what was read, and says whether most of its rows are hot; where it has none, whether its low key is.
+    /// Counts the rows that were read. Returns true if at least half of them are hot or, if there are none, if the low
+    /// key is.
     pub(super) fn count(&mut self, filled: &Filled<'_>) -> bool {
         if filled.rows.is_empty() {
             return self.count_key(filled.column, &filled.interval.low) >= HOT;
@@ -50,11 +51,11 @@ impl Hot {
         2 * hot >= filled.rows.len()
     }
 
-    /// Counts one key: how often it was by now.
+    /// Counts one key, and returns its number of reads so far.
     fn count_key(&mut self, column: ColumnId, key: &Key) -> u8 {
         let hash = self.hasher.hash_one((column, key.as_bytes()));
         let mask = self.counters.len() - 1;
-        // Two halves make as many places as are wanted (Kirsch, Mitzenmacher, 2006).
+        // The places are derived from the two halves of one hash (Kirsch, Mitzenmacher, 2006).
         let (first, step) = (hash as u32 as usize, (hash >> 32) as usize | 1);
         let places: [usize; DEPTH] = std::array::from_fn(|depth| (first + depth * step) & mask);
         let least = (0..DEPTH).map(|depth| self.counters[places[depth]][depth]).min();
@@ -106,10 +107,10 @@ mod tests {
     fn a_range_is_hot_when_most_of_it_was_read_before() {
         let mut hot = Hot::new(1024);
         assert!(!read(&mut hot, 0..8));
-        assert!(read(&mut hot, 4..12), "half of it");
+        assert!(read(&mut hot, 4..12), "half of the rows");
         assert!(!read(&mut hot, 100..108));
-        assert!(!read(&mut hot, 107..115), "an eighth of it");
-        // Where there are no rows, the place is what counts.
+        assert!(!read(&mut hot, 107..115), "an eighth of the rows");
+        // For an interval without rows, its low key is counted.
         assert!(!read(&mut hot, 500..500));
         assert!(read(&mut hot, 500..500));
         assert!(!read(&mut hot, 501..501));

@@ -1,11 +1,11 @@
-//! A table of two servers.
+//! A table whose rows are held by two servers.
 
 use lineside_column::table::{
     Cell, Change, Changed, ColumnName, Found, Holder, Nonce, Stretch, Table, TableError,
 };
 use std::sync::Arc;
 
-/// A table whose rows up to `m` one server holds, and the others another one.
+/// A table in which one server holds the rows up to `m`, and another one the rest.
 #[derive(Debug)]
 pub struct Apart(pub Arc<dyn Table>);
 

@@ -1,16 +1,16 @@
-//! A table that holds up its readers.
+//! A table that delays its readers.
 
 use lineside_column::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// A table whose scans have read, and not returned, while the gate is closed.
+/// A table whose scans read at once, but return only while the gate is open.
 #[derive(Debug)]
 pub struct Gate {
     table: Arc<dyn Table>,
     is_closed: Mutex<bool>,
     opened: Condvar,
-    /// Scans begun.
+    /// Number of scans that have begun.
     pub scans: AtomicUsize,
 }
 

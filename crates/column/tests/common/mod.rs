@@ -1,4 +1,4 @@
-//! A fast path that is as simple as can be: intervals and the rows in them.
+//! A fast path of minimal complexity, as a model: intervals, and the rows in them.
 
 #![allow(dead_code)]
 
@@ -25,11 +25,11 @@ struct Held {
     exact_only: bool,
 }
 
-/// The fast path; a clone is another handle to the same one.
+/// The model of a fast path. A clone is another handle to the same one.
 #[derive(Debug, Default, Clone)]
 pub struct ModelFastPath(Arc<Mutex<Held>>);
 
-/// What it says of one row: held or not, there or not.
+/// Knowledge about one row: `None` if it is not held, `Some(None)` if it is known not to exist.
 pub type Answer = Option<Option<Row>>;
 
 impl ModelFastPath {
@@ -37,12 +37,12 @@ impl ModelFastPath {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A fault: an invalidation meets only rows that are there, not the gaps between them.
+    /// Injects a fault: an invalidation affects only rows that exist, not the gaps between them.
     pub fn forget_rows_only(&self) {
         self.held(|held| held.exact_only = true);
     }
 
-    /// What it says of `key` at `now_ns`.
+    /// Returns the knowledge about `key` at `now_ns`.
     pub fn get(&self, column: ColumnId, key: &Key, now_ns: u64) -> Answer {
         self.held(|held| {
             held.live(column, now_ns)
@@ -51,7 +51,7 @@ impl ModelFastPath {
         })
     }
 
-    /// All rows of `interval`, if all of it is held.
+    /// Returns all rows of `interval` if all of it is held.
     pub fn scan(&self, column: ColumnId, interval: &Interval, now_ns: u64) -> Option<Vec<Row>> {
         self.held(|held| {
             let (mut at, mut rows) = (interval.low, Vec::new());
@@ -70,7 +70,7 @@ impl ModelFastPath {
         })
     }
 
-    /// Ranges that it holds, answerable or not.
+    /// Returns the number of ranges that are held, whether or not they may be answered.
     pub fn len(&self) -> usize {
         self.held(|held| held.ranges.len())
     }

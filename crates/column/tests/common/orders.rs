@@ -1,15 +1,15 @@
-//! Every order in which things can happen, for few of them.
+//! Exhaustive exploration of all orders of a few events.
 
-/// Goes through all sequences of choices, one run each.
+/// Enumerates all sequences of choices, one for each run.
 #[derive(Default)]
 pub struct Chooser {
-    /// What is chosen, and among how many.
+    /// Choices of the run: the chosen index, and the number of alternatives.
     path: Vec<(usize, usize)>,
     at: usize,
 }
 
 impl Chooser {
-    /// One of `among`.
+    /// Chooses one of `among` alternatives.
     pub fn choose(&mut self, among: usize) -> usize {
         if self.at == self.path.len() {
             self.path.push((0, among));
@@ -20,7 +20,7 @@ impl Chooser {
         chosen
     }
 
-    /// Goes to the next sequence; `false`: that was the last one.
+    /// Advances to the next sequence. Returns false after the last one.
     fn next(&mut self) -> bool {
         self.at = 0;
         while let Some((chosen, among)) = self.path.pop() {
@@ -33,7 +33,8 @@ impl Chooser {
     }
 }
 
-/// Runs `run` for every sequence of choices, or until one is stale. Returns how many there were and what was stale.
+/// Calls `run` for every sequence of choices, or until one is stale. Returns the number of runs, and a description of
+/// the stale read.
 pub fn explore(mut run: impl FnMut(&mut Chooser) -> Result<(), String>) -> (u64, Option<String>) {
     let (mut chooser, mut runs) = (Chooser::default(), 0);
     loop {

@@ -1,4 +1,4 @@
-//! Requests as clients write them, and what a table that is a map answers.
+//! Requests as clients send them, and the replies of a table that is a map.
 
 use lineside_column::fill::Row;
 use lineside_column::key::Key;
@@ -27,7 +27,7 @@ fn padded(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A native request of `payload_bytes`, or as long as it must be.
+/// Returns a native request of `payload_bytes`, or of its minimum length if that is longer.
 pub fn native(op: u8, flags: u8, start: &[u8], stop: &[u8], limit: u16, payload_bytes: usize) -> Vec<u8> {
     let head = ColumnHead {
         flags,
@@ -56,7 +56,7 @@ pub fn get(key: &[u8]) -> Vec<u8> {
     native(COLUMN_OP_GET, 0, key, b"", 0, 1400)
 }
 
-/// What a scan asks for.
+/// Parameters of a scan.
 #[derive(Clone, Debug)]
 pub struct Scan {
     pub start: Vec<u8>,
@@ -78,7 +78,7 @@ impl Scan {
         native(COLUMN_OP_SCAN, *flags, start, stop, *limit, *payload_bytes)
     }
 
-    /// The reply of a table that is `truth`; `None` where the host must say what is wrong.
+    /// Returns the reply of the table `truth`, or `None` if the host must refuse the request.
     pub fn reply(&self, truth: &Table) -> Option<Vec<u8>> {
         let exclusive = self.flags & COLUMN_FLAG_START_EXCLUSIVE != 0;
         let inclusive = self.flags & COLUMN_FLAG_STOP_INCLUSIVE != 0;
@@ -143,7 +143,7 @@ fn finish(request: &mut [u8], status: u8, rows: u16, version_ms: u64, flags: u8,
     body[24..24 + records.len()].copy_from_slice(records);
 }
 
-/// The reply to [`get`] of a table that is `truth`.
+/// Returns the reply of the table `truth` to [`get`].
 pub fn get_reply(truth: &Table, key: &[u8]) -> Vec<u8> {
     let mut request = get(key);
     match truth.get(key) {
@@ -159,7 +159,7 @@ fn zero_padded(bytes: &[u8], len: usize) -> Vec<u8> {
     bytes
 }
 
-/// The paper's get, and its reply; keys of at most 4 bytes.
+/// Returns a get in the paper format and its reply. Keys have at most 4 bytes.
 pub fn paper_get(truth: &Table, key: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let request = zero_padded(&[&b"get"[..], &zero_padded(key, 4), NAME.as_bytes()].concat(), 21);
     let reply = match truth.get(key) {
@@ -169,7 +169,7 @@ pub fn paper_get(truth: &Table, key: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (request, zero_padded(&reply, 21))
 }
 
-/// The paper's scan, and its reply.
+/// Returns a scan in the paper format and its reply.
 pub fn paper_scan(truth: &Table, start: &[u8], stop: &[u8], payload_bytes: usize) -> (Vec<u8>, Vec<u8>) {
     let name = NAME.as_bytes();
     let request = [&b"sc1"[..], &zero_padded(start, 4), name, &zero_padded(stop, 4)].concat();

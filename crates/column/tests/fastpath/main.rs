@@ -1,5 +1,5 @@
-//! The fast path and its writer against a table that is a map: what the fast path answers is what the map says,
-//! whatever is installed, invalidated and evicted.
+//! The fast path and its writer against a table that is a map: the fast path's answers equal the map's, whatever is
+//! installed, invalidated and evicted.
 
 mod asks;
 mod race;
@@ -74,7 +74,7 @@ impl World {
 
     fn change(&mut self, key: &[u8], value: Option<&[u8]>) {
         let low = Key::new(key).expect("a key");
-        // A key of 64 bytes has no successor: what follows it goes too.
+        // A key of 64 bytes has no successor: the keys after it are invalidated too.
         let high = low.successor();
         self.writer.invalidate(COLUMN, &Interval { low, high });
         self.clock += 1;
@@ -117,7 +117,7 @@ fn geometry(row_bits: u32, value_bits: u32) -> Geometry {
     }
 }
 
-/// Keys that lie close together: few letters, zero and 255 among them, behind beginnings short and long.
+/// Generates keys that lie close together: few different bytes, 0 and 255 among them, after short and long prefixes.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     let letter = prop_oneof![Just(0u8), Just(1), Just(b'a'), Just(b'b'), Just(255)];
     let beginning = prop_oneof![
@@ -209,7 +209,7 @@ proptest! {
     }
 }
 
-/// Every row, every key between two, and every scan, over keys with a common beginning of `prefix`.
+/// Checks every row, keys between them, and scans, over keys with a common prefix.
 fn check_all_held(prefix: &[u8], count: u32) {
     let mut world = World::new(&geometry(14, 2));
     let number = |number: u32| [prefix, &number.to_be_bytes()[1..]].concat();
@@ -218,10 +218,10 @@ fn check_all_held(prefix: &[u8], count: u32) {
     }
     world.install(Interval::ALL);
     for at in 0..count {
-        assert!(world.check_get(&number(10 * at)), "{at} is held");
+        assert!(world.check_get(&number(10 * at)), "key {at} is answered");
         assert!(
             world.check_get(&number(10 * at + 5)),
-            "that {at} has no neighbour is held"
+            "the fast path knows that no row follows {at}"
         );
         let scan = |limit, stop: u32| Scan {
             start: number(10 * at),
@@ -231,7 +231,7 @@ fn check_all_held(prefix: &[u8], count: u32) {
             payload_bytes: 1400,
         };
         for scan in [scan(8, 100), scan(0, 3), scan(1, 1)] {
-            assert!(world.check_scan(&scan), "{scan:?} is held");
+            assert!(world.check_scan(&scan), "{scan:?} is answered");
         }
     }
     let behind = Scan {
@@ -241,7 +241,7 @@ fn check_all_held(prefix: &[u8], count: u32) {
         limit: 8,
         payload_bytes: 1400,
     };
-    assert!(world.check_scan(&behind), "the table's end is held");
+    assert!(world.check_scan(&behind), "the table's end is answered");
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn many_small_fills_hold_it_all() {
     for number in 0..2000 {
         world.change(&key(number), Some(b"value"));
     }
-    // In an order of its own, so that pages are made everywhere.
+    // In another order than that of the keys, so that pages are split everywhere.
     for step in 0..250u64 {
         let first = step * 97 % 250 * 8;
         let high = Key::new(&key(first + 8));
@@ -282,7 +282,7 @@ fn many_small_fills_hold_it_all() {
 
 #[test]
 fn what_is_read_once_drives_nothing_out_of_a_full_fastpath() {
-    // Room for two columns, of which one is there.
+    // Room for two columns, of which one exists.
     const ROWS: u32 = 1 << 11;
     let mut world = World::new(&geometry(10, 0));
     let key = |number: u32| number.to_be_bytes().to_vec();
@@ -294,14 +294,14 @@ fn what_is_read_once_drives_nothing_out_of_a_full_fastpath() {
         low: Key::new(&key(first)).unwrap(),
         high: Key::new(&key(first + 8)),
     };
-    // All that is asked for again and again, and there is room for it.
+    // Rows that are requested repeatedly, and for which there is room.
     for first in (0..ROWS).step_by(8) {
         world.install(eight(first));
     }
     let held = |world: &World| (0..ROWS).filter(|number| world.check_get(&key(*number))).count();
     let before = held(&world);
     assert!(before > ROWS as usize * 9 / 10, "{before}");
-    // A pass over the rest of the table, each row once: a sketch errs, but not often.
+    // One pass over the rest of the table, each row once. The sketch may be wrong, but rarely.
     for first in (ROWS..4 * ROWS).step_by(8) {
         world.install(eight(first));
     }
@@ -312,7 +312,7 @@ fn what_is_read_once_drives_nothing_out_of_a_full_fastpath() {
     );
     let after = held(&world);
     assert!(after * 100 >= before * 97, "{before} rows became {after}");
-    // What is asked for a second time comes in.
+    // Rows that are requested a second time are installed.
     world.install(eight(2 * ROWS));
     assert!(world.check_get(&key(2 * ROWS + 5)));
 }
@@ -330,12 +330,13 @@ fn what_is_read_twice_comes_in_and_a_pass_over_the_whole_table_leaves_it_there()
         low: Key::new(&key(first)).unwrap(),
         high: Key::new(&key(first + 8)),
     };
-    // The fast path is full of what was read once, and is not read again: a second time it would be hot.
+    // The fast path is full of rows that were read once. They are not read again, because a second read would make them
+    // hot.
     for first in (4 * ROWS..6 * ROWS).step_by(8) {
         world.install(eight(first));
     }
     assert!(world.writer.counts().cold > 0, "{:?}", world.writer);
-    // A half of what it has room for, read twice.
+    // Half of the rows that there is room for, read twice.
     for first in (0..ROWS / 2).step_by(8).chain((0..ROWS / 2).step_by(8)) {
         world.install(eight(first));
     }
@@ -370,7 +371,11 @@ fn the_paper_is_answered() {
     ] {
         let (request, reply) = paper_get(&world.truth, key);
         assert_eq!(world.answer(&request).as_ref() == Some(&reply), held, "{key:?}");
-        assert_eq!(world.answer(&request[..18]), None, "shorter than its reply");
+        assert_eq!(
+            world.answer(&request[..18]),
+            None,
+            "the request is shorter than its reply"
+        );
     }
     let ranges: [(&[u8], &[u8], usize); 7] = [
         (b"k10", b"k17", 178),
@@ -385,7 +390,7 @@ fn the_paper_is_answered() {
         let (request, reply) = paper_scan(&world.truth, start, stop, bytes);
         assert_eq!(world.answer(&request).expect("held"), reply, "{start:?} {stop:?}");
     }
-    // What the paper's format cannot say is the host's.
+    // Rows that the paper format cannot represent are left to the host.
     world.change(b"long key", Some(b"v"));
     world.change(b"long", Some(&[7; 19]));
     world.install(Interval::ALL);
@@ -404,7 +409,7 @@ fn leases_and_lives_end() {
     world.writer.set_server_lease(ServerId(3), NOW_NS);
     assert!(!world.check_get(b"k"), "the server's lease has ended");
     world.install_until(Interval::ALL, NOW_NS, ServerId(0));
-    assert!(!world.check_get(b"k"), "the row's life has ended");
+    assert!(!world.check_get(b"k"), "the row has expired");
     world.install(Interval::ALL);
     lease::end(&world.store.control().lease_until_ns);
     assert!(!world.check_get(b"k"), "the fast path's lease has ended");
@@ -464,7 +469,7 @@ fn a_change_invalidates_at_the_line() {
     assert!(world.check_get(&[b'k', 9]), "a fill releases the flags");
 }
 
-/// Rows that lie beside what is filled are not lost to it, as long as they have half of its life.
+/// Rows next to a filled interval are not lost if they remain valid for at least half as long as the fill.
 #[test]
 fn a_fill_takes_no_more_from_a_block_than_it_must() {
     const SECOND_NS: u64 = 1_000_000_000;
@@ -496,7 +501,7 @@ fn geometries_that_cannot_be_are_refused() {
     assert!(fault(&|geometry| geometry.row_bits = 2).is_some());
     assert!(
         fault(&|geometry| geometry.value_bits = 12).is_some(),
-        "the paper's a holds versions"
+        "the paper's parameter a covers versions too"
     );
     assert!(fault(&|geometry| geometry.columns.clear()).is_some());
     assert!(fault(&|geometry| geometry.columns.push("entry:third".into())).is_some());

@@ -1,5 +1,5 @@
-//! Threads read the fast path while another changes the table, fills and evicts: no answer is torn, and none is older
-//! than the table was when it was asked for.
+//! Threads read the fast path while another thread changes the table, fills and evicts. No answer is torn, and none is
+//! older than the table was when the request was sent.
 
 use crate::asks::{self, Scan, get, row};
 use lineside_column::fastpath::ColumnFastPath;
@@ -20,7 +20,7 @@ fn key(number: usize) -> Vec<u8> {
     format!("row/{number:05}").into_bytes()
 }
 
-/// Version and key, and what only both together give, again and again.
+/// Returns a value that contains the version and the number of the row, and a mix of both, repeatedly.
 fn value(number: usize, version: u64) -> Vec<u8> {
     let mixed = (version ^ (number as u64) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     [
@@ -31,7 +31,7 @@ fn value(number: usize, version: u64) -> Vec<u8> {
     .concat()
 }
 
-/// The row's number and version, if it is whole.
+/// Returns the row's number and version. Panics if the value is torn.
 fn read_row(key_bytes: &[u8], value_bytes: &[u8]) -> (usize, u64) {
     let word = |at: usize| u64::from_be_bytes(value_bytes[at..at + 8].try_into().expect("8 bytes"));
     let (version, number) = (word(0), word(8) as usize);
@@ -40,7 +40,7 @@ fn read_row(key_bytes: &[u8], value_bytes: &[u8]) -> (usize, u64) {
     (number, version)
 }
 
-/// Ends the readers when it is dropped, also where the writer panics.
+/// Ends the readers when it is dropped, even if the writer panics.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -73,7 +73,7 @@ impl World {
             .collect()
     }
 
-    /// Rows answered.
+    /// Reads at random until the end. Returns the number of rows that were answered.
     fn read(&self, mut random: Random) -> u64 {
         let mut answered = 0;
         while !self.done.load(SeqCst) {
@@ -122,7 +122,7 @@ impl World {
         for _ in 0..CHANGES {
             let number = random.index(KEYS);
             if random.index(4) == 0 {
-                // First it is invalid, then it changes.
+                // The row is first invalidated, then changed.
                 writer.invalidate(ColumnId(0), &interval(number, number + 1));
                 self.truth[number].fetch_add(1, SeqCst);
                 continue;

@@ -1,11 +1,11 @@
-//! Every way in which rows change, straight in HBase: the fast path answers before, and not after until it was read
-//! again.
+//! All ways in which rows change, directly in HBase: the fast path answers before a change, and after it only once the
+//! row was read again.
 
 use crate::rig::{Rig, until};
 use lineside_hbase_mini::HBase;
 use std::time::{Duration, Instant};
 
-/// What is done to row `m`, whose value is a number of eight bytes of letters before.
+/// Commands that are applied to row `m`, whose value is eight letters before, and true if the command changes the row.
 const CHANGES: &[(&str, bool)] = &[
     ("put T changed m", true),
     ("put T changed a m z", true),
@@ -23,7 +23,7 @@ const CHANGES: &[(&str, bool)] = &[
     ("compact T", false),
 ];
 
-/// Has the fast path hold row `m` as it is.
+/// Makes the fast path hold row `m` with a known value.
 fn warm(rig: &Rig, hbase: &mut HBase, table: &str) {
     hbase.command(&format!("put {table} aaaaaaaa m")).unwrap();
     let value = until("the fast path holds the row", || {
@@ -33,7 +33,7 @@ fn warm(rig: &Rig, hbase: &mut HBase, table: &str) {
     assert_eq!(value, rig.truth("m"));
 }
 
-/// The fast path is asked at once after `command` is done.
+/// Asks immediately after `command` is done. Returns the value, and true if the fast path answered.
 fn changes(rig: &Rig, hbase: &mut HBase, table: &str, command: &str) -> (Option<Vec<u8>>, bool) {
     let before = rig.truth("m");
     hbase
@@ -42,7 +42,7 @@ fn changes(rig: &Rig, hbase: &mut HBase, table: &str, command: &str) -> (Option<
     let (said, by_fastpath) = rig.get("m");
     let truth = rig.truth("m");
     assert_eq!(said, truth, "{command}: by the fast path {by_fastpath}");
-    // What it answers later is the same, by the fast path too.
+    // Later answers are the same, by the fast path too.
     assert_eq!(rig.get_fastpath("m"), truth, "{command}");
     assert!(!by_fastpath || before == truth, "{command}");
     (truth, by_fastpath)
@@ -50,7 +50,8 @@ fn changes(rig: &Rig, hbase: &mut HBase, table: &str, command: &str) -> (Option<
 
 pub fn every_change_is_told(rig: &Rig, hbase: &mut HBase, table: &str) {
     for (command, touches) in CHANGES {
-        // A lease may end just then, and the fast path be silent: what touches nothing is tried again.
+        // A lease may end at this moment, so that the fast path does not answer: a command that changes nothing is
+        // tried again.
         until(command, || {
             warm(rig, hbase, table);
             let (truth, by_fastpath) = changes(rig, hbase, table, command);
@@ -60,11 +61,11 @@ pub fn every_change_is_told(rig: &Rig, hbase: &mut HBase, table: &str) {
             (by_fastpath != *touches).then_some(())
         });
     }
-    // A put that is older than what is there changes nothing, and is told all the same.
+    // A put that is older than the cell changes nothing, and is announced nevertheless.
     warm(rig, hbase, table);
     let (truth, by_fastpath) = changes(rig, hbase, table, "old-put T older m");
     assert_eq!((truth.as_deref(), by_fastpath), (Some(&b"aaaaaaaa"[..]), false));
-    // More rows than a datagram has room for, around it.
+    // More rows than fit a datagram, around the row.
     warm(rig, hbase, table);
     let rows: String = (0..200).map(|row| format!(" m{row:010}")).collect();
     let (_, by_fastpath) = changes(rig, hbase, table, &format!("put T changed a{rows}"));
@@ -77,7 +78,7 @@ pub fn every_range_is_told(rig: &Rig, hbase: &mut HBase, table: &str) {
     let load = format!("bulk-load T loaded m {}", folder.display());
     let (truth, by_fastpath) = changes(rig, hbase, table, &load);
     assert_eq!((truth.as_deref(), by_fastpath), (Some(&b"loaded"[..]), false));
-    // What was merged can be split when it was compacted, or is empty.
+    // A merged region can be split only after a compaction, or if it is empty.
     for (command, left) in [("merge T", true), ("truncate T", false), ("split T k", true)] {
         warm(rig, hbase, table);
         let (truth, by_fastpath) = changes(rig, hbase, table, command);
@@ -86,7 +87,7 @@ pub fn every_range_is_told(rig: &Rig, hbase: &mut HBase, table: &str) {
     cells_end_with_their_family(rig, hbase, table);
 }
 
-/// The family gets a life: what the fast path holds from then on ends with it.
+/// The family gets a time to live: rows that the fast path holds from then on expire with it.
 fn cells_end_with_their_family(rig: &Rig, hbase: &mut HBase, table: &str) {
     warm(rig, hbase, table);
     hbase.command(&format!("ttl {table} 4")).unwrap();
@@ -94,7 +95,7 @@ fn cells_end_with_their_family(rig: &Rig, hbase: &mut HBase, table: &str) {
     gone_when_the_table_says_so(rig);
 }
 
-/// A cell has a life of its own, of which only its writer knows.
+/// A cell has a time to live of its own, which only its writer knows.
 pub fn cells_end_by_themselves(rig: &Rig, hbase: &mut HBase, table: &str) {
     warm(rig, hbase, table);
     hbase.command(&format!("delete-row {table} m")).unwrap();
@@ -102,7 +103,7 @@ pub fn cells_end_by_themselves(rig: &Rig, hbase: &mut HBase, table: &str) {
     gone_when_the_table_says_so(rig);
 }
 
-/// The fast path answers it, and never longer than it is there.
+/// Checks that the fast path answers the row, and never after the table has removed it.
 fn gone_when_the_table_says_so(rig: &Rig) {
     let began = Instant::now();
     let mut fastpath = 0;
@@ -110,12 +111,12 @@ fn gone_when_the_table_says_so(rig: &Rig) {
         let truth = rig.truth("m");
         let (said, by_fastpath) = rig.get("m");
         fastpath += u32::from(by_fastpath && said.is_some());
-        // The truth was asked first: what is gone does not come back.
+        // The table was asked first: a row that is gone does not come back.
         assert!(truth.is_some() || said.is_none(), "the fast path {by_fastpath}");
         if truth.is_none() && by_fastpath {
             break;
         }
         assert!(began.elapsed() < Duration::from_secs(30));
     }
-    assert!(fastpath > 0, "the fast path never held it");
+    assert!(fastpath > 0, "the fast path never held the row");
 }

@@ -1,4 +1,5 @@
-//! A region server is killed: the fast path falls silent of what it held, and is the table's again after its recovery.
+//! A region server is killed: the fast path stops answering the rows that it held, and has those of the table again
+//! after HBase's recovery.
 
 use crate::rig::{self, Rig, free_address, until};
 use lineside_hbase_mini::{Compilers, HBase, Jars, Options};
@@ -9,7 +10,7 @@ use std::process::Child;
 
 const TABLE: &str = "killed";
 
-/// A region server in a JVM of its own; ended when dropped.
+/// A region server in a JVM of its own. Dropping this kills it.
 struct Server(Child);
 
 impl Drop for Server {
@@ -85,7 +86,7 @@ fn a_killed_server_leaves_nothing_stale() {
     let apart = Rig::told_apart(&hbase, TABLE, other, &[first, second]);
     let rows: String = (0..100).map(|number| format!(" {}", row(number))).collect();
     hbase.command(&format!("put {TABLE} before{rows}")).unwrap();
-    // The first rows are on the disk; what is written now may be lost, and the fast path holds it.
+    // The first values are on the disk. The next ones may be lost with the server, and are in the fast path.
     hbase.command(&format!("flush {TABLE}")).unwrap();
     hbase.command(&format!("put {TABLE} after{rows}")).unwrap();
     for number in 0..100 {
@@ -98,13 +99,14 @@ fn a_killed_server_leaves_nothing_stale() {
         Some((_, true)) => None,
         _ => Some(()),
     });
-    // Where servers are told apart it goes on answering of the one that lives, before anyone has noticed.
+    // If rows are attributed to servers, the fast path continues to answer rows of the live server, before anyone has
+    // noticed.
     let held = || -> Vec<_> { (0..100).filter_map(|number| apart.held(&row(number))).collect() };
     until("its rows are held no more", || (held().len() < 100).then_some(()));
     let live = held();
     assert!((25..=75).contains(&live.len()), "{} rows", live.len());
     assert!(live.iter().all(|said| said.as_deref() == Some(b"after")));
-    // All regions are at the other server then, and the fast path keeps nothing without the first one's lease.
+    // Then all regions are at the other server, and the fast path caches nothing without the first one's lease.
     for number in 0..100 {
         let (said, by_fastpath) = rig.get(&row(number));
         assert!(!by_fastpath, "row {number}");

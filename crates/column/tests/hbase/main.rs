@@ -1,4 +1,4 @@
-//! The fast path over a real HBase, whose coprocessor tells of every change.
+//! The fast path over a real HBase, whose coprocessor announces every change.
 
 mod events;
 mod kill;
@@ -17,16 +17,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Cells of the fast path's answers that are checked, if nothing else is said.
+/// Default number of cells in answers of the fast path that are checked.
 const READS: u64 = 10_000;
-/// Notices, and answers to them, that the network must have lost before the history ends.
+/// Number of notices and acknowledgements that the network must have lost before the run ends.
 const LOST: u64 = 5;
-/// Longest time that the test waits until the network has lost them and the region has split.
+/// Time limit until the network has lost them and the region has been split.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn load(hbase: &mut HBase, jars: &Jars, table: &str, subscribers: &str) {
     let jar = jars.module("observer").unwrap();
-    // Another name each time: HBase then takes the classes anew.
+    // A new name each time makes HBase load the classes again.
     let copy = hbase.folder().join(format!("{table}.jar"));
     std::fs::copy(jar, &copy).unwrap();
     let command = format!("load {table} {} {subscribers}", copy.display());
@@ -70,7 +70,8 @@ fn nothing_is_kept_without_the_jar(rig: &Rig, hbase: &mut HBase) {
     }
 }
 
-/// Writes go on at once while a subscriber listens; when it falls silent, after a lease; then at once again.
+/// Writes do not wait while a subscriber responds. When it stops responding, they wait for a lease once, and then not
+/// any more.
 fn a_dead_subscriber_holds_nobody_up(rig: &mut Rig, listen: SocketAddr, server: SocketAddr) {
     let column = ColumnName::new(COLUMN.as_bytes()).unwrap();
     let put = |rig: &Rig| {
@@ -85,9 +86,9 @@ fn a_dead_subscriber_holds_nobody_up(rig: &mut Rig, listen: SocketAddr, server: 
     rig.get_fastpath("m");
     drop(rig.listener.take());
     let first = put(rig);
-    // The one that waited could not be seen as long as the fast path answered the old one.
+    // The put that waited was not visible as long as the fast path answered the old value.
     assert_eq!(rig.get("m"), (Some(b"x".to_vec()), false));
-    // If each waited for a lease, these would take ten seconds.
+    // If each put waited for a lease, these would take ten seconds.
     let others: Duration = (0..10).map(|_| put(rig)).sum();
     assert!(first < Duration::from_secs(20), "{first:?}");
     assert!(others < Duration::from_secs(8), "{others:?}");
@@ -98,7 +99,7 @@ fn a_dead_subscriber_holds_nobody_up(rig: &mut Rig, listen: SocketAddr, server: 
     println!("subscriber dead: first put {first:?}, ten more {others:?}");
 }
 
-/// The same check finds what is stale where nobody tells.
+/// The same check finds stale reads if changes are not announced.
 fn what_is_not_told_is_found(hbase: &mut HBase) {
     hbase.command("create untold entry").unwrap();
     let (store, coherence) = history::fastpath().unwrap();
@@ -118,7 +119,7 @@ fn what_is_not_told_is_found(hbase: &mut HBase) {
     assert!(report.stale > 0, "{report:#?}");
 }
 
-/// Readers and writers, through Lineside and straight, while a region splits and notices are lost.
+/// Readers and writers, through Lineside and directly, while a region is split and notices are lost.
 fn check_history(hbase: &mut HBase, jars: &Jars, server: SocketAddr) {
     let [subscriber, lineside, as_server] = [0; 3].map(|_| free_address());
     hbase.command("create history entry").unwrap();
@@ -144,7 +145,7 @@ fn check_history(hbase: &mut HBase, jars: &Jars, server: SocketAddr) {
     let (mut step, began) = (0, Instant::now());
     let report = history::run_over(&options, over, &mut |fastpath| {
         match step {
-            // Half of the reads over a good network, then over a bad one, then while a region splits.
+            // Half of the reads run over a good network, then some over a bad one, then some while a region is split.
             0 if fastpath > options.reads / 2 => {
                 relay.lose(100);
                 step = 1;
@@ -155,7 +156,7 @@ fn check_history(hbase: &mut HBase, jars: &Jars, server: SocketAddr) {
             }
             _ => {}
         }
-        // A fast machine reads all in fewer milliseconds than the notices need to be lost.
+        // A fast machine finishes all reads before enough notices are lost.
         step < 2 && began.elapsed() < PATIENCE
     })
     .unwrap();

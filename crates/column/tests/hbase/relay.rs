@@ -1,4 +1,4 @@
-//! A network between the coprocessor and Lineside that loses, repeats and delays.
+//! A relay between the coprocessor and Lineside that loses, reorders and delays datagrams.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -14,14 +14,15 @@ pub struct Relay {
 
 #[derive(Default)]
 struct Counts {
-    /// Datagrams of 1000 that the relay loses.
+    /// Datagrams out of 1000 that the relay loses.
     of_1000: AtomicU64,
-    /// Datagrams that it has lost.
+    /// Number of datagrams that it has lost.
     lost: AtomicU64,
 }
 
 impl Relay {
-    /// The server at `server` knows `as_lineside` as subscriber; Lineside at `lineside` knows `as_server` as server.
+    /// The server at `server` has `as_lineside` as its subscriber; Lineside at `lineside` has `as_server` as its
+    /// server.
     pub fn start(
         server: SocketAddr,
         as_lineside: SocketAddr,
@@ -47,17 +48,17 @@ impl Relay {
         }
     }
 
-    /// Loses `of_1000` of 1000 datagrams from now on.
+    /// Sets the loss to `of_1000` out of 1000 datagrams.
     pub fn lose(&self, of_1000: u64) {
         self.counts.of_1000.store(of_1000, Relaxed);
     }
 
-    /// The number of datagrams that the relay has lost.
+    /// Returns the number of lost datagrams.
     pub fn lost(&self) -> u64 {
         self.counts.lost.load(Relaxed)
     }
 
-    /// Ends the relay. Returns the number of datagrams that it has lost.
+    /// Ends the relay. Returns the number of lost datagrams.
     pub fn end(self) -> u64 {
         self.stop.store(true, Relaxed);
         for thread in self.threads {
@@ -88,7 +89,7 @@ fn carry(
         let chance = (state >> 33) % 1000;
         if chance < counts.of_1000.load(Relaxed) {
             counts.lost.fetch_add(1, Relaxed);
-            // Some of them come late.
+            // Some of them arrive late.
             held = chance
                 .is_multiple_of(4)
                 .then(|| bytes[..length].to_vec())

@@ -23,10 +23,10 @@ use zerocopy::FromBytes;
 
 pub const COLUMN: &str = "entry:foo";
 pub const KEY: [u8; 32] = [0x5a; 32];
-/// For what takes as long as it takes.
+/// Time limit for operations of unknown duration.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One HBase at a time: two would take each other's time. `None`: there is none here.
+/// Only one HBase runs at a time, so that two do not slow each other down. Returns `None` if HBase is not installed.
 pub fn jars() -> Option<(Jars, MutexGuard<'static, ()>)> {
     static ONE: Mutex<()> = Mutex::new(());
     let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,13 +39,13 @@ pub fn jars() -> Option<(Jars, MutexGuard<'static, ()>)> {
     }
 }
 
-/// A port that nobody had a moment ago.
+/// Returns an address with a port that was free a moment ago.
 pub fn free_address() -> SocketAddr {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     socket.local_addr().unwrap()
 }
 
-/// Settings of a server with the coprocessor at `listen`.
+/// Returns the settings of a server with the coprocessor at `listen`.
 pub fn settings(folder: &Path, listen: SocketAddr) -> Vec<(String, String)> {
     let key = folder.join("key");
     let hex: String = KEY.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -73,13 +73,13 @@ pub fn connect(hbase: &HBase, table: &str) -> Arc<Thrift2> {
     Arc::new(Thrift2::connect(&gateway, table.as_bytes(), Duration::from_secs(30)).unwrap())
 }
 
-/// The same by HBase's own RPC, many requests side by side.
+/// Connects by HBase's own RPC, which handles many requests in parallel.
 pub fn connect_rpc(hbase: &HBase, table: &str) -> Arc<dyn Table> {
     let server = format!("127.0.0.1:{}", hbase.ports.regionserver);
     Arc::new(Rpc::connect(&[&server], table.as_bytes(), Duration::from_secs(30)).unwrap())
 }
 
-/// Calls `act` until it gives something.
+/// Calls `act` until it returns a result.
 pub fn until<T>(what: &str, mut act: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -91,7 +91,7 @@ pub fn until<T>(what: &str, mut act: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The fast path and host over one table.
+/// A fast path and a host over one table.
 pub struct Rig {
     pub table: Arc<Thrift2>,
     pub servers: Arc<Servers>,
@@ -102,17 +102,19 @@ pub struct Rig {
     readers: Readers,
 }
 
-/// What was answered of a row, and whether the fast path did.
+/// Value of a row, and true if the fast path answered.
 pub type Answer = (Option<Vec<u8>>, bool);
 
 impl Rig {
-    /// Through the gateway, which does not say what server answered: the fast path needs the leases of all.
+    /// Connects through the gateway, which does not report the server of a row: the fast path needs the leases of all
+    /// servers.
     pub fn new(hbase: &HBase, table: &str, listen: SocketAddr, asked: &[SocketAddr]) -> Self {
         let of = |coherence| Servers::all_of(coherence, CLOCK_SLACK_NS, asked.len());
         Self::over(connect(hbase, table), hbase, table, listen, asked, of)
     }
 
-    /// By HBase's own RPC, found by its master: the fast path needs the lease of the server that a row was read from.
+    /// Connects by HBase's own RPC, through its master: the fast path needs only the lease of the server that a row was
+    /// read from.
     pub fn told_apart(hbase: &HBase, table: &str, listen: SocketAddr, asked: &[SocketAddr]) -> Self {
         let master = format!("127.0.0.1:{}", hbase.ports.master);
         let rpc = Rpc::connect(&[&master], table.as_bytes(), Duration::from_secs(30)).unwrap();
@@ -154,12 +156,12 @@ impl Rig {
         }
     }
 
-    /// What a client is answered; `None`: nothing.
+    /// Returns the answer that a client gets, or `None` if it gets none.
     pub fn try_get(&self, row: &str) -> Option<Answer> {
         self.answer(row, true)
     }
 
-    /// What the fast path alone answers of a row, if it does.
+    /// Returns the answer of the fast path alone, if it has the row.
     pub fn held(&self, row: &str) -> Option<Option<Vec<u8>>> {
         self.answer(row, false).map(|(value, _)| value)
     }
@@ -201,7 +203,7 @@ impl Rig {
         until("an answer", || self.try_get(row))
     }
 
-    /// Asks until the fast path answers; what it says.
+    /// Asks until the fast path answers. Returns its answer.
     pub fn get_fastpath(&self, row: &str) -> Option<Vec<u8>> {
         until("an answer of the fast path", || match self.try_get(row) {
             Some((value, true)) => Some(value),
@@ -209,7 +211,7 @@ impl Rig {
         })
     }
 
-    /// What the table itself says.
+    /// Returns the value in the table.
     pub fn truth(&self, row: &str) -> Option<Vec<u8>> {
         let columns = [ColumnName::new(COLUMN.as_bytes()).unwrap()];
         let cells = until("the table", || self.table.get(row.as_bytes(), &columns).ok());

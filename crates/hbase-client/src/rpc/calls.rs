@@ -1,5 +1,5 @@
-//! What is asked of a region, and what its answer is held to: cells of the rows and columns that were asked for, each
-//! once, in order.
+//! Encodes the requests to a region, and decodes and validates the answers: they must contain cells of the requested
+//! rows and columns only, each once, in order.
 
 use super::Region;
 use super::catalog::decode;
@@ -14,10 +14,10 @@ use crate::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Bytes of rows after which a region server ends a part of a scan.
+/// Bytes of rows after which a region server ends one part of a scan.
 const SCAN_BYTES: u64 = 2 << 20;
 const BINARY_COMPARATOR: &str = "org.apache.hadoop.hbase.filter.BinaryComparator";
-/// The attribute of a put that says how long it lives: eight bytes, big-endian, milliseconds.
+/// Attribute of a put with the lifetime of its cell in milliseconds, as eight big-endian bytes.
 const TTL: &str = "_ttl";
 
 pub(super) fn specifier(region: &Region) -> RegionSpecifier {
@@ -42,13 +42,13 @@ fn names(columns: &[ColumnName]) -> Vec<Column> {
         .collect()
 }
 
-/// The row of an answer's cells; `None`: it has none.
+/// Returns the row of a result's cells, or `None` if there are no cells.
 fn row_of(row: &Row) -> Result<Option<&Bytes>, Malformed> {
     if row.associated_cell_count.unwrap_or(0) != 0 || row.partial.unwrap_or(false) {
-        return Err(Malformed("a row is not whole"));
+        return Err(Malformed("a row is incomplete"));
     }
     if row.stale.unwrap_or(false) {
-        return Err(Malformed("a row is of another's copy"));
+        return Err(Malformed("a row comes from a stale replica"));
     }
     let Some(first) = row.cell.first() else {
         return Ok(None);
@@ -57,7 +57,7 @@ fn row_of(row: &Row) -> Result<Option<&Bytes>, Malformed> {
     let key = key.ok_or(Malformed("a cell has no row"))?;
     let is_of_it = |cell: &WireCell| cell.row.as_ref() == Some(key);
     if !row.cell.iter().all(is_of_it) {
-        return Err(Malformed("a row has cells of another"));
+        return Err(Malformed("a row has cells of another row"));
     }
     Ok(Some(key))
 }
@@ -70,7 +70,7 @@ fn cell_of(cell: &WireCell) -> Cell {
     }
 }
 
-/// A row's cells, for each of the columns.
+/// Returns a row's cells, one entry for each of the columns.
 fn cells_of(row: &Row, columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, Malformed> {
     let mut cells = vec![None; columns.len()];
     for cell in &row.cell {
@@ -79,7 +79,7 @@ fn cells_of(row: &Row, columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, Malf
             cell.qualifier.as_deref().unwrap_or_default(),
         );
         if cell.cell_type.unwrap_or(CELL_PUT) != CELL_PUT {
-            return Err(Malformed("a cell is no value"));
+            return Err(Malformed("a cell is not of the type PUT"));
         }
         let mut is_known = false;
         for (found, column) in cells.iter_mut().zip(columns) {
@@ -93,7 +93,7 @@ fn cells_of(row: &Row, columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, Malf
             is_known = true;
         }
         if !is_known {
-            return Err(Malformed("a cell of a column that was not asked for"));
+            return Err(Malformed("a cell of a column that was not requested"));
         }
     }
     Ok(cells)
@@ -111,51 +111,52 @@ pub(super) fn get(region: &Region, key: &[u8], columns: &[ColumnName]) -> GetReq
     }
 }
 
-/// The cells that the answer to a get of `key` has, in the order of `columns`.
+/// Decodes the answer to a get of `key` into cells in the order of `columns`.
 ///
 /// # Errors
-/// [`Malformed`]: it is not an answer to that.
+/// [`Malformed`] if it is not a valid answer to that get.
 pub fn got(answer: Bytes, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, Malformed> {
     let answer: GetResponse = decode(answer)?;
     let Some(row) = answer.result else {
         return Err(Malformed("a get without a result"));
     };
     if row_of(&row)?.is_some_and(|found| found != key) {
-        return Err(Malformed("another row than was asked for"));
+        return Err(Malformed("a row that was not requested"));
     }
     cells_of(&row, columns)
 }
 
 // ---- scan ----
 
-/// What of a stretch is asked next of one region.
+/// Remaining part of a scan, or the portion of it in one region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The lowest row.
+    /// Lowest row.
     pub low: Vec<u8>,
-    /// The first row above; `None`: to the table's end.
+    /// First row above the part; `None`: to the end of the table.
     pub high: Option<Vec<u8>>,
-    /// From the highest row down.
+    /// True if the rows are read in descending order.
     pub reverse: bool,
-    /// Rows at most.
+    /// Maximum number of rows.
     pub rows: u32,
 }
 
-/// What of a part was answered.
+/// Answer to a part of a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Cells, row by row, in the order in which they were asked for.
+    /// Cells, row by row, in the requested order of columns.
     pub found: Vec<Found>,
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
-    /// There may be more of the part in this region; without a row the server had no time for one.
+    /// True if this region may have more rows of the part. If there is no row, the server ran out of time before the
+    /// first.
     pub more: bool,
-    /// The scanner that goes on with it, where one was left open.
+    /// Id of the scanner that continues, if one was left open.
     pub scanner: Option<u64>,
 }
 
 impl Part {
-    /// What is left of `stretch`; `None`: nothing.
+    /// Returns the part that `stretch` describes, with at most `rows` rows, or `None` if it is empty.
     pub(super) fn of(stretch: &Stretch, rows: u32) -> Option<Self> {
         let is_empty = stretch.high.as_ref().is_some_and(|high| *high <= stretch.low);
         (!is_empty && rows > 0).then(|| Self {
@@ -166,7 +167,7 @@ impl Part {
         })
     }
 
-    /// What of it lies in `region`.
+    /// Returns the portion of the part in `region`.
     pub(super) fn within(&self, region: &Region) -> Self {
         let end = Some(&region.end).filter(|end| !end.is_empty());
         Self {
@@ -181,13 +182,14 @@ impl Part {
     }
 }
 
-/// Opens a scanner on a region, reads the part, and with `close` closes it.
+/// Returns the request that opens a scanner on a region and reads the part. With `close`, it also closes the scanner.
 pub(super) fn scan(region: &Region, part: &Part, columns: &[ColumnName], close: bool) -> ScanRequest {
     let (low, high) = (part.low.clone(), part.high.clone().unwrap_or_default());
     let (start_row, stop_row) = if part.reverse { (high, low) } else { (low, high) };
     let scan = Scan {
         column: names(columns),
-        // In reverse it begins below its upper bound, which is not its own, and ends with its lower.
+        // In descending order, the start row is the exclusive upper bound, and the stop row is the inclusive lower
+        // bound.
         include_start_row: Some(!part.reverse || start_row.is_empty()),
         include_stop_row: Some(part.reverse && !stop_row.is_empty()),
         start_row: Some(start_row),
@@ -206,7 +208,7 @@ pub(super) fn scan(region: &Region, part: &Part, columns: &[ColumnName], close: 
     }
 }
 
-/// Goes on with an open scanner, for so many rows (0: none, it is closed).
+/// Returns the request that reads `rows` further rows from an open scanner. With 0 rows it closes the scanner.
 pub(super) fn scan_on(scanner: u64, rows: u32, sequence: u64) -> ScanRequest {
     ScanRequest {
         scanner_id: Some(scanner),
@@ -217,17 +219,17 @@ pub(super) fn scan_on(scanner: u64, rows: u32, sequence: u64) -> ScanRequest {
     }
 }
 
-/// What the answer to a scan has of `part`.
+/// Decodes the answer to a scan of `part`.
 ///
 /// # Errors
-/// [`Malformed`]: it is not an answer to that.
+/// [`Malformed`] if it is not a valid answer to that scan.
 pub fn scanned(answer: Bytes, part: &Part, columns: &[ColumnName]) -> Result<Piece, Malformed> {
     let answer: ScanResponse = decode(answer)?;
     if !answer.cells_per_result.is_empty() || answer.stale.unwrap_or(false) {
-        return Err(Malformed("rows that are elsewhere"));
+        return Err(Malformed("rows outside the message, or from a stale replica"));
     }
     if answer.results.len() > part.rows as usize {
-        return Err(Malformed("more rows than were asked for"));
+        return Err(Malformed("more rows than were requested"));
     }
     let mut found = Vec::with_capacity(answer.results.len());
     let mut last: Option<&Bytes> = None;
@@ -255,7 +257,7 @@ pub fn scanned(answer: Bytes, part: &Part, columns: &[ColumnName]) -> Result<Pie
 
 // ---- changes ----
 
-/// Of a column: what it is to hold, or what is to be done with it.
+/// Returns a column with its new value, or with the kind of its deletion.
 fn value(column: &ColumnName, value: Option<&[u8]>, delete_type: Option<i32>) -> Vec<ColumnValue> {
     let (family, qualifier) = column.split();
     vec![ColumnValue {
@@ -331,10 +333,10 @@ pub(super) fn change(
     }
 }
 
-/// What the answer to a change of `key` says became of it.
+/// Decodes the answer to a change of `key`.
 ///
 /// # Errors
-/// [`Malformed`]: it is not an answer to that.
+/// [`Malformed`] if it is not a valid answer to that change.
 pub fn changed(
     answer: Bytes,
     key: &[u8],
@@ -352,7 +354,7 @@ pub fn changed(
         Change::Increment(_) | Change::Append(_) => {
             let row = answer.result.ok_or(Malformed("a change without its result"))?;
             if row_of(&row)?.is_none_or(|found| found != key) {
-                return Err(Malformed("another row than was changed"));
+                return Err(Malformed("a row that was not changed"));
             }
             let mut cells = cells_of(&row, std::slice::from_ref(column))?;
             let cell = cells.pop().flatten();

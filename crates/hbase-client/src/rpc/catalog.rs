@@ -1,4 +1,4 @@
-//! Where things are: `hbase:meta` by way of any server's registry, a table's regions by way of `hbase:meta`.
+//! Finds the regions of a table: the registry of any server locates `hbase:meta`, which locates the regions.
 
 use super::connection::{Connection, Failure};
 use super::frame::Malformed;
@@ -17,28 +17,28 @@ use std::time::{Duration, Instant};
 const REGISTRY: &str = "ClientMetaService";
 const MASTER: &str = "MasterService";
 const META: &[u8] = b"hbase:meta,,1";
-/// Before a serialised message in a cell.
+/// Prefix of a serialised message in a cell.
 const MAGIC: &[u8] = b"PBUF";
-/// Behind the ids of all regions that begin at one row, and before them.
+/// Suffixes that sort after and before the ids of all regions with the same first row.
 const LAST_ID: &[u8] = b",99999999999999";
 const FIRST_ID: &[u8] = b",00000000000000";
-/// Rows of `hbase:meta` that are read to find a region: a parent that was split may lie before it.
+/// Rows of `hbase:meta` that are read to find a region. The parent of a split region may come before it.
 const META_ROWS: u32 = 4;
-/// A life that HBase means for ever, in seconds.
+/// Lifetime in seconds that means "forever" in HBase.
 const FOREVER_S: u64 = i32::MAX as u64;
 
-/// Finds regions of one table.
+/// Finds the regions of one table.
 #[derive(Debug)]
 pub(super) struct Catalog {
-    /// Masters or region servers, `host:port`.
+    /// Addresses of masters or region servers, `host:port`.
     registries: Vec<String>,
     table: Vec<u8>,
     regions: Regions,
-    /// The server of `hbase:meta`; held by the one that looks for a region.
+    /// Address of the server of `hbase:meta`. Locked by the thread that looks up a region.
     meta: Mutex<Option<String>>,
 }
 
-/// A table's name in its two parts.
+/// Splits a table's name into namespace and qualifier.
 fn parts(table: &[u8]) -> TableName {
     let (namespace, qualifier) = match table.iter().position(|byte| *byte == b':') {
         Some(colon) => (&table[..colon], &table[colon + 1..]),
@@ -55,9 +55,9 @@ fn address(name: &ServerName) -> Option<String> {
     (!name.host_name.is_empty() && port > 0).then(|| format!("{}:{port}", name.host_name))
 }
 
-/// An answer's message.
+/// Decodes the message of an answer.
 pub(super) fn decode<T: Message + Default>(answer: Bytes) -> Result<T, Malformed> {
-    T::decode(answer).map_err(|_| Malformed("a message is none"))
+    T::decode(answer).map_err(|_| Malformed("a message cannot be decoded"))
 }
 
 pub(super) fn wrong(why: Malformed) -> Failure {
@@ -78,7 +78,7 @@ impl Catalog {
         &self.regions
     }
 
-    /// The region at `place`, as far as is known, else as `hbase:meta` has it.
+    /// Returns the region at `place` from the cache or, if it is not there, from `hbase:meta`.
     pub(super) fn locate(
         &self,
         pool: &Pool,
@@ -89,12 +89,14 @@ impl Catalog {
             return Ok(region);
         }
         let mut meta = self.meta.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another one may have looked for it meanwhile.
+        // Another thread may have looked it up in the meantime.
         if let Some(region) = self.regions.find(place) {
             return Ok(region);
         }
         if Instant::now() >= deadline {
-            return Err(Failure::NotSent("others looked for a region for too long".into()));
+            return Err(Failure::NotSent(
+                "no time is left after waiting for another look-up of a region".into(),
+            ));
         }
         let server = match meta.take() {
             Some(server) => server,
@@ -104,20 +106,24 @@ impl Catalog {
         *meta = Some(server);
         let region = region.ok_or_else(|| {
             let table = self.table.escape_ascii();
-            Failure::NotSent(format!("no region of the table {table} has these rows now"))
+            Failure::NotSent(format!(
+                "no region of the table {table} contains the row at the moment"
+            ))
         })?;
         if region.server.is_empty() {
             let name = region.name.escape_ascii();
-            return Err(Failure::NotSent(format!("the region {name} is on no server now")));
+            return Err(Failure::NotSent(format!(
+                "the region {name} is not on any server at the moment"
+            )));
         }
         let region = Arc::new(region);
         self.regions.learn(&region);
         Ok(region)
     }
 
-    /// Asks every registry in turn.
+    /// Asks the registries one after the other until one answers.
     fn ask<T: Message + Default>(&self, method: &str, deadline: Instant) -> Result<T, Failure> {
-        let mut failed = Failure::NotSent("no server is named".into());
+        let mut failed = Failure::NotSent("no server address is configured".into());
         for (at, server) in self.registries.iter().enumerate() {
             let left = deadline.saturating_duration_since(Instant::now());
             let share = left / (self.registries.len() - at) as u32;
@@ -140,7 +146,7 @@ impl Catalog {
             .find_map(|found| found.server_name.as_ref());
         server
             .and_then(address)
-            .ok_or_else(|| Failure::NotSent("hbase:meta is on no server now".into()))
+            .ok_or_else(|| Failure::NotSent("hbase:meta is not on any server at the moment".into()))
     }
 
     fn look_up(
@@ -156,13 +162,13 @@ impl Catalog {
         located(answer, &self.table, place).map_err(wrong)
     }
 
-    /// Reads `hbase:meta` from the last row down that may be of the region.
+    /// Returns the request that reads `hbase:meta` in descending order from the last row that may be the region's.
     fn meta_scan(&self, place: Place<'_>) -> ScanRequest {
         let table = &self.table[..];
         let start = match place {
             Place::Of(key) => [table, b",", key, LAST_ID].concat(),
             Place::Below(Some(key)) => [table, b",", key, FIRST_ID].concat(),
-            // Behind all regions of this table, and before those of any other.
+            // After all regions of this table, and before those of any other table.
             Place::Below(None) => [table, b"\0"].concat(),
         };
         let scan = Scan {
@@ -190,11 +196,11 @@ impl Catalog {
         }
     }
 
-    /// How long what its families hold lives, in milliseconds, where it ends; `None`: there is no such table.
+    /// Returns the finite lifetimes of the table's families, in milliseconds, or `None` if the table does not exist.
     pub(super) fn lives(&self, timeout: Duration) -> Result<Option<Lives>, Failure> {
         let deadline = Instant::now() + timeout;
         let active: ActiveMaster = self.ask("GetActiveMaster", deadline)?;
-        let none = || Failure::NotSent("no master is active now".into());
+        let none = || Failure::NotSent("no master is active at the moment".into());
         let master = active.server_name.as_ref().and_then(address).ok_or_else(none)?;
         let connection = Connection::open(&master, MASTER, timeout)?;
         let asked = TableDescriptorsRequest {
@@ -218,10 +224,11 @@ impl Catalog {
     }
 }
 
-/// The region at `place` of `table` that an answer of `hbase:meta` has, without a server where it is on none.
+/// Decodes the answer of `hbase:meta` into the region at `place` of `table`. The region has an empty server address if
+/// it is on no server.
 ///
 /// # Errors
-/// [`Malformed`]: it is not an answer of that.
+/// [`Malformed`] if it is not a valid answer.
 pub fn located(answer: Bytes, table: &[u8], place: Place<'_>) -> Result<Option<Region>, Malformed> {
     let found: ScanResponse = decode(answer)?;
     for row in &found.results {
@@ -232,7 +239,8 @@ pub fn located(answer: Bytes, table: &[u8], place: Place<'_>) -> Result<Option<R
     Ok(None)
 }
 
-/// The region of a row of `hbase:meta`, without a server where it is on none; `None`: its daughters have its rows.
+/// Decodes a row of `hbase:meta` into a region, with an empty server address if it is on no server. Returns `None` for
+/// the parent of a split region.
 fn region_of(row: &Row, table: &[u8]) -> Result<Option<Region>, Malformed> {
     let name = row.cell.first().and_then(|cell| cell.row.clone());
     let name = name.ok_or(Malformed("a row of hbase:meta has no name"))?;

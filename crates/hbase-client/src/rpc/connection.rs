@@ -1,8 +1,9 @@
-//! One connection to a service of a server: calls of many threads side by side, told apart by their numbers.
+//! A connection to a service of a server. It carries the calls of many threads in parallel, which are matched to their
+//! answers by number.
 //!
-//! A caller puts its call behind those that wait to be written; whoever finds nobody writing writes them all. One
-//! thread reads, and gives each answer to its caller. A connection dies once, for one reason, and all its calls with
-//! it.
+//! A caller appends its call to the outbox. The first caller that finds no one writing writes all calls in it. One
+//! thread reads, and passes each answer to its caller. A connection dies once, for one reason, and all of its calls
+//! fail with it.
 
 use super::frame::{self, Exception, HEADER_BYTES_MAX, RESPONSE_BYTES_MAX};
 use bytes::Bytes;
@@ -15,27 +16,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Bytes read from the system at a time.
+/// Maximum bytes read from the socket at a time.
 const READ_BYTES: usize = 64 << 10;
-/// Calls given up whose answers may yet come; with more the server is too far behind to go on with.
+/// Maximum number of abandoned calls whose answers may still arrive. With more, the server is too slow to continue.
 const LATE_MAX: usize = 1024;
-/// The highest number of a call; Java's are signed.
+/// Maximum number of a call, because Java's numbers are signed.
 const CALL_ID_MAX: u32 = i32::MAX as u32;
-/// What a server calls itself to be secure.
+/// Exceptions with which a server that requires authentication refuses a connection.
 const DENIED: [&str; 2] = ["AccessDeniedException", "FatalConnectionException"];
 
-/// How far a call got.
+/// Reason why a call failed, by how far it got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// Nothing was sent.
     NotSent(String),
-    /// It may have been done: no answer came.
+    /// No answer arrived. The call may have been executed.
     NoAnswer(String),
-    /// It may have been done: the answer is not one, and will not be another time.
+    /// The answer is invalid, and a repetition would not help. The call may have been executed.
     Wrong(String),
-    /// The server's own word.
+    /// The server answered with an exception.
     Said(Exception),
-    /// The server does not talk to us.
+    /// The server refuses the connection.
     Denied(String),
 }
 
@@ -56,9 +57,9 @@ type Answer = Result<Bytes, Failure>;
 struct Calls {
     next_id: u32,
     waiting: HashMap<u32, SyncSender<Answer>>,
-    /// Those that nobody waits for any more.
+    /// Calls that were abandoned.
     late: HashSet<u32>,
-    /// Answers so far.
+    /// Number of answers so far.
     heard: u64,
     dead: Option<Failure>,
 }
@@ -66,7 +67,7 @@ struct Calls {
 #[derive(Debug, Default)]
 struct Outbox {
     bytes: Vec<u8>,
-    /// Somebody writes, or writing has failed.
+    /// True while a thread writes, and after writing has failed.
     is_taken: bool,
 }
 
@@ -78,7 +79,7 @@ struct Shared {
     outbox: Mutex<Outbox>,
 }
 
-/// It ends when dropped.
+/// A connection. Dropping it closes it.
 #[derive(Debug)]
 pub(super) struct Connection {
     shared: Arc<Shared>,
@@ -86,7 +87,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects to `service` at `peer`, `host:port`; neither that nor one write takes longer than `timeout`.
+    /// Connects to `service` at `peer` (`host:port`). Connecting takes at most `timeout`, and so does each write.
     pub(super) fn open(peer: &str, service: &str, timeout: Duration) -> Result<Self, Failure> {
         let not_sent = |error: io::Error| Failure::NotSent(format!("{peer}: {error}"));
         let stream = connect(peer, timeout).map_err(not_sent)?;
@@ -114,16 +115,19 @@ impl Connection {
         })
     }
 
-    /// Whether calls can be made.
+    /// Returns true if calls can be made.
     pub(super) fn is_alive(&self) -> bool {
         self.shared.calls().dead.is_none()
     }
 
-    /// Makes a call and waits for its answer, until `deadline` at most.
+    /// Makes a call, and waits until `deadline` at most for its answer.
     pub(super) fn call(&self, method: &str, message: &impl Message, deadline: Instant) -> Answer {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Failure::NotSent(format!("{}: no time is left", self.shared.peer)));
+            return Err(Failure::NotSent(format!(
+                "{}: the time limit was reached before the call",
+                self.shared.peer
+            )));
         }
         let (sender, receiver) = sync_channel(1);
         let (id, heard) = self.shared.register(sender)?;
@@ -133,7 +137,7 @@ impl Connection {
             Ok(answer) => answer,
             Err(_) => match self.shared.give_up(id, heard) {
                 Some(failure) => Err(failure),
-                // It came just now.
+                // The answer has just arrived.
                 None => receiver.recv().unwrap_or_else(|_| Err(self.shared.silent())),
             },
         }
@@ -145,7 +149,7 @@ impl Drop for Connection {
         self.shared
             .die(Failure::NoAnswer(format!("{}: closed", self.shared.peer)));
         if let Some(reader) = self.reader.take() {
-            // A reader that panicked has said so already.
+            // A thread that panicked has already printed its message.
             let _ = reader.join();
         }
     }
@@ -175,7 +179,7 @@ impl Shared {
         Failure::NoAnswer(format!("{}: no answer in time", self.peer))
     }
 
-    /// The number of a new call, and how many answers were heard before it.
+    /// Registers a call. Returns its number, and the number of answers before it.
     fn register(&self, sender: SyncSender<Answer>) -> Result<(u32, u64), Failure> {
         let mut calls = self.calls();
         if let Some(dead) = &calls.dead {
@@ -195,8 +199,8 @@ impl Shared {
         Ok((id, calls.heard))
     }
 
-    /// Nobody waits for `id` any more; `None`: its answer came. A server that was silent all the while is not asked
-    /// again on this connection.
+    /// Abandons the call `id`. Returns `None` if its answer has arrived. If the server has not answered anything since
+    /// the call, or too many calls were abandoned, the connection is closed.
     fn give_up(&self, id: u32, heard: u64) -> Option<Failure> {
         let mut calls = self.calls();
         calls.waiting.remove(&id)?;
@@ -209,7 +213,7 @@ impl Shared {
         Some(self.silent())
     }
 
-    /// Writes a call, and those that others put behind it meanwhile.
+    /// Writes a call, and further calls that other threads append meanwhile.
     fn send(&self, call: &[u8]) {
         let mut outbox = self.outbox();
         outbox.bytes.extend_from_slice(call);
@@ -229,21 +233,21 @@ impl Shared {
         outbox.is_taken = false;
     }
 
-    /// Ends it, for the first reason that there is.
+    /// Closes the connection. The first reason is kept.
     fn die(&self, why: Failure) {
         let mut calls = self.calls();
         let why = calls.dead.get_or_insert(why).clone();
         let waiting = std::mem::take(&mut calls.waiting);
         drop(calls);
         for sender in waiting.into_values() {
-            // Who has given up does not hear it.
+            // A caller that has given up does not receive it.
             let _ = sender.send(Err(why.clone()));
         }
-        // It may be closed already.
+        // The connection may be closed already.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// Reads answers until there are no more; why.
+    /// Reads answers until the connection ends. Returns the reason.
     fn read(&self, mut incoming: impl Read) -> Failure {
         loop {
             match self.read_one(&mut incoming) {
@@ -254,7 +258,7 @@ impl Shared {
         }
     }
 
-    /// Reads one frame, and gives it to whom it is for; what ends the connection.
+    /// Reads one frame, and passes it to its caller. Returns a reason if the connection must end.
     fn read_one(&self, incoming: &mut impl Read) -> io::Result<Option<Failure>> {
         let mut length = [0; 4];
         incoming.read_exact(&mut length)?;
@@ -289,13 +293,13 @@ impl Shared {
     fn give(&self, call_id: Option<u32>, answer: Answer) -> Option<Failure> {
         let peer = &self.peer;
         let Some(id) = call_id.filter(|id| *id <= CALL_ID_MAX) else {
-            // It is about the connection.
+            // The frame concerns the whole connection.
             return Some(match answer {
                 Err(Failure::Said(said)) if DENIED.contains(&said.name()) => Failure::Denied(format!(
-                    "{peer} does not let us in; Kerberos (SASL) is not spoken here: {said}"
+                    "{peer} refuses the connection; this client does not support Kerberos (SASL): {said}"
                 )),
                 Err(failure) => Failure::NoAnswer(format!("{peer}: {failure}")),
-                Ok(_) => Failure::NoAnswer(format!("{peer}: an answer to no call")),
+                Ok(_) => Failure::NoAnswer(format!("{peer}: an answer without a call number")),
             });
         };
         let mut calls = self.calls();
@@ -306,7 +310,7 @@ impl Shared {
             return (!is_late).then(why);
         };
         drop(calls);
-        // Who has given up does not hear it.
+        // A caller that has given up does not receive it.
         let _ = sender.send(answer);
         None
     }

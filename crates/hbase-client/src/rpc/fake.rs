@@ -1,5 +1,5 @@
-//! A cluster of one server for tests: registry, master, `hbase:meta` and a table's regions, which does what a test
-//! tells it to instead of answering.
+//! A cluster of one server for tests: registry, master, `hbase:meta` and a table's regions. A script of the test makes
+//! it misbehave.
 
 use super::messages::{
     ActiveMaster, Cell, ExceptionResponse, GetRequest, GetResponse, INCREMENT, MetaRegionLocations,
@@ -13,34 +13,35 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// What it does with one call.
+/// Reaction to one call.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     Answer,
-    /// This message.
+    /// Answers with this message.
     Message(Vec<u8>),
-    /// Class, whether the same call will fail again, and where the region is.
+    /// Answers with an exception: class, true if the same call would fail again, and the region's address.
     Throw(&'static str, bool, Option<String>),
-    /// It says nothing, and does nothing.
+    /// Neither executes the call nor answers.
     Silence,
-    /// It does it, and closes the connection.
+    /// Executes the call, and closes the connection.
     DoAndClose,
-    /// It answers another call.
+    /// Answers with the number of another call.
     OtherCall,
-    /// It answers twice.
+    /// Answers twice.
     Twice,
-    /// It answers with these bytes, and closes the connection.
+    /// Answers with these bytes, and closes the connection.
     Raw(Vec<u8>),
-    /// It answers once the method is called on this connection again.
+    /// Answers once the method is called on this connection again.
     Late,
-    /// So many calls gather, and are answered from the last to the first.
+    /// Collects this number of calls, and answers them in reverse order.
     Gather(usize),
 }
 
-/// Told the method and how many calls of it came before, a test says what to do.
+/// Function of the test that chooses the reaction to a call from its method and the number of earlier calls of that
+/// method.
 pub(super) type Script = Box<dyn Fn(&str, usize) -> Act + Send + Sync>;
 
-/// Start of the region, its end, the address and the start code of its server.
+/// Start and end of a region, and the address and start code of its server.
 pub(super) type Placed = (&'static str, &'static str, String, u64);
 
 pub(super) struct State {
@@ -52,7 +53,7 @@ pub(super) struct State {
     counts: Mutex<HashMap<String, usize>>,
 }
 
-/// A cell of the one column that there is.
+/// Returns a cell of the only column.
 pub(super) fn cell(row: &[u8], value: &[u8]) -> Cell {
     Cell {
         row: Some(Bytes::copy_from_slice(row)),
@@ -71,7 +72,7 @@ fn table_name() -> TableName {
     }
 }
 
-/// A row of `hbase:meta`.
+/// Returns a row of `hbase:meta`.
 pub(super) fn meta_row(start: &str, end: &str, server: &str, start_code: u64, split: bool) -> Row {
     let name = format!("t,{start},{start_code}.x.");
     let info = RegionInfo {
@@ -105,7 +106,7 @@ pub(super) fn row(cells: Vec<Cell>) -> Row {
     }
 }
 
-/// Starts one, with one region that it has itself; it ends with the test.
+/// Starts a cluster with one region, which it holds itself. It runs until the end of the test.
 pub(super) fn start(script: impl Fn(&str, usize) -> Act + Send + Sync + 'static) -> Arc<State> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -129,12 +130,12 @@ pub(super) fn start(script: impl Fn(&str, usize) -> Act + Send + Sync + 'static)
 }
 
 impl State {
-    /// How many calls of a method came; of "connect SERVICE", how many connections.
+    /// Returns the number of calls of a method or, for "connect SERVICE", the number of connections.
     pub(super) fn count(&self, what: &str) -> usize {
         self.counts.lock().unwrap().get(what).copied().unwrap_or(0)
     }
 
-    /// From now on it does something else; what it counted begins anew.
+    /// Replaces the script, and resets the counts.
     pub(super) fn now(&self, script: impl Fn(&str, usize) -> Act + Send + Sync + 'static) {
         *self.script.lock().unwrap() = Box::new(script);
         self.counts.lock().unwrap().clear();
@@ -267,7 +268,7 @@ impl State {
         }
     }
 
-    /// A put, or an increment, which is done once for each nonce.
+    /// Executes a put, or an increment, which is executed once for each nonce.
     fn mutate(&self, asked: &MutateRequest) -> MutateResponse {
         let mutation = &asked.mutation;
         let key = mutation.row.clone().unwrap();
@@ -321,7 +322,7 @@ pub(super) fn exception(class: &str, do_not_retry: bool, moved_to: Option<String
     }
 }
 
-/// A response with its length.
+/// Returns a response with its length field.
 pub(super) fn response(id: u32, exception: Option<ExceptionResponse>, message: &[u8]) -> Vec<u8> {
     let is_answer = exception.is_none();
     let header = ResponseHeader {

@@ -1,44 +1,44 @@
-//! Frames of HBase's RPC: a length of four bytes, a header, a message, both behind their own lengths.
+//! Frames of HBase's RPC: a length of four bytes, then a header and a message, each preceded by its own length.
 
 use super::messages::{ConnectionHeader, RequestHeader, ResponseHeader, UserInformation};
 use bytes::{Buf, Bytes};
 use prost::Message;
 
-/// Bytes of the longest response that is read; a longer one is passed over, and its call fails.
+/// Maximum size of a response in bytes. A longer one is skipped, and its call fails.
 pub const RESPONSE_BYTES_MAX: usize = 16 << 20;
-/// Bytes of a response that hold its header, where the response itself is too long.
+/// Number of bytes of a response that is too long which are read to find its header.
 pub(super) const HEADER_BYTES_MAX: usize = 4096;
-/// "HBas", version 0, and 80: without SASL.
+/// "HBas", version 0, and 80: no SASL.
 const PREAMBLE: [u8; 6] = *b"HBas\0\x50";
-/// Characters of what a server says of an error.
+/// Maximum number of characters of an exception's text.
 const SAID_MAX: usize = 300;
 
-/// What a peer sent is not what it should be, and why.
+/// Description of an invalid frame or message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server's answer is wrong: {0}")]
 pub struct Malformed(pub &'static str);
 
-/// What a server throws.
+/// Exception that a server answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exception {
-    /// Its Java class, with its package.
+    /// Java class, with its package.
     pub class: String,
-    /// The first line of what it says.
+    /// First line of its text.
     pub said: String,
-    /// The same call will fail again.
+    /// True if the same call would fail again.
     pub do_not_retry: bool,
-    /// Where the region is now: host and port.
+    /// Address of the region now, `host:port`, if the exception contains it.
     pub moved_to: Option<String>,
 }
 
 impl Exception {
-    /// Its class without the package.
+    /// Returns the class without its package.
     pub fn name(&self) -> &str {
         let last = self.class.rsplit('.').next().unwrap_or_default();
         last.rsplit('$').next().unwrap_or_default()
     }
 
-    /// Of a class and what it says.
+    /// Returns an exception of this class with this text.
     pub(super) fn new(class: &str, said: &str) -> Self {
         let line = said.lines().next().unwrap_or_default();
         Self {
@@ -62,13 +62,13 @@ impl std::fmt::Display for Exception {
 /// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// Of which call; `None`, or all ones: of none, it is about the connection.
+    /// Number of the call; `None`, or all ones, if the response concerns the whole connection.
     pub call_id: Option<u32>,
-    /// The message, or what was thrown.
+    /// Message, or exception.
     pub outcome: Result<Bytes, Exception>,
 }
 
-/// What opens a connection to a service of a server.
+/// Returns the bytes that open a connection to a service of a server.
 pub(super) fn opening(service: &str) -> Vec<u8> {
     let header = ConnectionHeader {
         user_info: Some(UserInformation {
@@ -82,7 +82,7 @@ pub(super) fn opening(service: &str) -> Vec<u8> {
     bytes
 }
 
-/// A call.
+/// Returns the frame of a call.
 pub(super) fn request(call_id: u32, method: &str, timeout_ms: u32, message: &impl Message) -> Vec<u8> {
     let header = RequestHeader {
         call_id: Some(call_id),
@@ -98,28 +98,29 @@ pub(super) fn request(call_id: u32, method: &str, timeout_ms: u32, message: &imp
     bytes
 }
 
-/// Takes a message with its length from the front.
+/// Removes a length-delimited message from the front of the frame.
 fn delimited(frame: &mut Bytes) -> Result<Bytes, Malformed> {
-    let length = prost::decode_length_delimiter(&mut *frame).map_err(|_| Malformed("a length is none"))?;
+    let length =
+        prost::decode_length_delimiter(&mut *frame).map_err(|_| Malformed("a length cannot be decoded"))?;
     if length > frame.remaining() {
-        return Err(Malformed("a message ends behind its frame"));
+        return Err(Malformed("a message is longer than its frame"));
     }
     Ok(frame.split_to(length))
 }
 
 fn header(frame: &mut Bytes) -> Result<ResponseHeader, Malformed> {
     let bytes = delimited(frame)?;
-    ResponseHeader::decode(bytes).map_err(|_| Malformed("a header is none"))
+    ResponseHeader::decode(bytes).map_err(|_| Malformed("a header cannot be decoded"))
 }
 
-/// A frame without its length.
+/// Parses a frame without its length field.
 ///
 /// # Errors
-/// [`Malformed`].
+/// [`Malformed`] if it is not a valid response.
 pub fn parse(mut frame: Bytes) -> Result<Response, Malformed> {
     let header = header(&mut frame)?;
     if header.cell_block_meta.and_then(|meta| meta.length).unwrap_or(0) > 0 {
-        return Err(Malformed("cells that were not asked for follow"));
+        return Err(Malformed("a cell block follows, which was not requested"));
     }
     if let Some(thrown) = header.exception {
         let class = thrown.exception_class_name.unwrap_or_default();
@@ -138,7 +139,7 @@ pub fn parse(mut frame: Bytes) -> Result<Response, Malformed> {
     }
     let message = delimited(&mut frame)?;
     if frame.has_remaining() {
-        return Err(Malformed("a frame goes on behind its message"));
+        return Err(Malformed("a frame is longer than its message"));
     }
     Ok(Response {
         call_id: header.call_id,
@@ -146,10 +147,10 @@ pub fn parse(mut frame: Bytes) -> Result<Response, Malformed> {
     })
 }
 
-/// The call that a frame of which this is the beginning answers.
+/// Returns the number of the call that a frame with this beginning answers.
 pub(super) fn call_of(mut beginning: Bytes) -> Result<u32, Malformed> {
     let header = header(&mut beginning)?;
-    header.call_id.ok_or(Malformed("it is of no call"))
+    header.call_id.ok_or(Malformed("the frame has no call number"))
 }
 
 #[cfg(test)]

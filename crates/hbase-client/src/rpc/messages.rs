@@ -1,6 +1,6 @@
-//! The messages of HBase 2.6 that are used, with the numbers that RPC.proto, Client.proto, HBase.proto, Cell.proto,
-//! Comparator.proto, Registry.proto and Master.proto give their fields. What an answer must have is optional here as
-//! well, so that its absence is seen.
+//! The messages of HBase 2.6 that the client uses, with the field numbers of RPC.proto, Client.proto, HBase.proto,
+//! Cell.proto, Comparator.proto, Registry.proto and Master.proto. Required fields of answers are optional here, so that
+//! a missing field is noticed.
 
 use bytes::Bytes;
 use prost::Message;
@@ -9,9 +9,9 @@ use prost::Message;
 pub(super) const REGION_NAME: i32 = 1;
 /// CompareType.EQUAL.
 pub(super) const EQUAL: i32 = 2;
-/// CellType.PUT: a reader is shown no other.
+/// CellType.PUT, the only type that readers get.
 pub(super) const CELL_PUT: i32 = 4;
-/// Scan.ReadType.PREAD: for short scans.
+/// Scan.ReadType.PREAD, for short scans.
 pub(super) const PREAD: i32 = 2;
 /// MutationType.
 pub(super) const APPEND: i32 = 0;

@@ -1,22 +1,23 @@
-//! A connection to each region server, opened again when it has died, not more often than the server can bear.
+//! One connection to each region server. A connection that has died is opened again, with growing pauses after
+//! failures.
 
 use super::connection::{Connection, Failure};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The service of region servers.
+/// RPC service of region servers.
 const SERVICE: &str = "ClientService";
-/// The pause after a first failed try to connect, and the longest.
+/// Pause after the first failed attempt to connect, and the maximum pause.
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 struct Server {
     connection: Option<Arc<Connection>>,
-    /// Tries to connect that failed, one after the other.
+    /// Number of consecutive failed attempts to connect.
     failures: u32,
-    /// No try before.
+    /// Time before which no further attempt is made.
     not_before: Option<Instant>,
 }
 
@@ -26,13 +27,13 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// The connection to `server`, `host:port`. Nothing waits longer than `timeout` for a new one.
+    /// Returns the connection to `server` (`host:port`), and opens one if necessary. Opening takes at most `timeout`.
     pub(super) fn connection(&self, server: &str, timeout: Duration) -> Result<Arc<Connection>, Failure> {
         let entry = {
             let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(servers.entry(server.to_owned()).or_default())
         };
-        // Held while it connects: one tries for all.
+        // The lock is held while connecting, so that one thread connects for all.
         let mut entry = entry.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(connection) = entry.connection.as_ref().filter(|open| open.is_alive()) {
             return Ok(Arc::clone(connection));
@@ -42,7 +43,9 @@ impl Pool {
             .not_before
             .is_some_and(|not_before| Instant::now() < not_before)
         {
-            return Err(Failure::NotSent(format!("{server} did not answer just now")));
+            return Err(Failure::NotSent(format!(
+                "cannot connect to {server}: the last attempt failed, and the next one is made after a pause"
+            )));
         }
         match Connection::open(server, SERVICE, timeout) {
             Ok(connection) => {

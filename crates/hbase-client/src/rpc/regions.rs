@@ -1,36 +1,36 @@
-//! What is known of a table's regions: which rows each has, and which server answers for it.
+//! Cache of a table's regions: the rows of each, and the server that holds it.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// A region, as `hbase:meta` has it.
+/// A region, as recorded in `hbase:meta`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Its name, a row of `hbase:meta`.
+    /// Name, which is also its row key in `hbase:meta`.
     pub name: Bytes,
-    /// Its first row.
+    /// First row.
     pub start: Vec<u8>,
-    /// The first row behind it; empty: it goes to the table's end.
+    /// First row after the region; empty if it extends to the end of the table.
     pub end: Vec<u8>,
-    /// Where it is: `host:port`.
+    /// Address of its server, `host:port`.
     pub server: String,
-    /// When its server started: the same address with another is another server. 0: not known.
+    /// Start time of its server, which distinguishes servers that were started at the same address; 0 if unknown.
     pub start_code: u64,
 }
 
-/// Which region is wanted.
+/// Criterion for finding a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'a> {
-    /// The one that this row would be in.
+    /// The region that contains this row key.
     Of(&'a [u8]),
-    /// The one with the rows just below this one; `None`: the table's last.
+    /// The region with the rows just below this key; `None`: the last region of the table.
     Below(Option<&'a [u8]>),
 }
 
 impl Region {
-    /// The name of its server as HBase writes it, hashed as the coprocessor does (FNV-1a).
+    /// Returns the hash (FNV-1a) of its server's name as HBase writes it. The coprocessor uses the same hash.
     pub fn server_name_hash(&self) -> u64 {
         let (host, port) = self.server.rsplit_once(':').unwrap_or((&self.server, ""));
         let name = format!("{},{port},{}", host.to_ascii_lowercase(), self.start_code);
@@ -39,7 +39,7 @@ impl Region {
         })
     }
 
-    /// Whether it is the one that is wanted.
+    /// Returns true if the region fulfils the criterion.
     pub fn is_at(&self, place: Place<'_>) -> bool {
         let ends_behind = |key: &[u8], or_at: bool| {
             self.end.is_empty() || key < &self.end[..] || (or_at && key == &self.end[..])
@@ -52,7 +52,7 @@ impl Region {
     }
 }
 
-/// Regions by their first rows; what is here may be old.
+/// Regions by their first rows. Entries may be outdated.
 #[derive(Debug, Default)]
 pub(super) struct Regions(RwLock<BTreeMap<Vec<u8>, Arc<Region>>>);
 
@@ -68,7 +68,7 @@ impl Regions {
             .filter(|region| region.is_at(place))
     }
 
-    /// Learns of a region, in place of those whose rows it has.
+    /// Adds a region, and removes all regions that overlap it.
     pub(super) fn learn(&self, region: &Arc<Region>) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, other| {
@@ -79,7 +79,7 @@ impl Regions {
         known.insert(region.start.clone(), Arc::clone(region));
     }
 
-    /// It is not there any more.
+    /// Removes a region that is outdated.
     pub(super) fn forget(&self, region: &Region) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if known.get(&region.start).is_some_and(|other| **other == *region) {
@@ -87,7 +87,7 @@ impl Regions {
         }
     }
 
-    /// It is on another server now, if nothing newer was learned.
+    /// Records that a region is on another server, unless its entry has changed in the meantime.
     pub(super) fn moved(&self, region: &Region, server: String) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(other) = known.get_mut(&region.start).filter(|other| ***other == *region) {
@@ -99,13 +99,13 @@ impl Regions {
         }
     }
 
-    /// All are looked for anew.
+    /// Removes all regions, so that they are looked up again.
     pub(super) fn forget_all(&self) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         known.clear();
     }
 
-    /// A server does not answer: its regions are looked for anew.
+    /// Removes the regions of a server that does not respond, so that they are looked up again.
     pub(super) fn forget_server(&self, server: &str) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, region| region.server != server);
@@ -126,7 +126,7 @@ mod tests {
         })
     }
 
-    /// As Python computes it, of `node-7.example,16020,1700000000000`.
+    /// The expected value was computed with Python for `node-7.example,16020,1700000000000`.
     #[test]
     fn a_server_is_called_as_hbase_calls_it() {
         let region = Region {
@@ -163,7 +163,7 @@ mod tests {
         regions.learn(&region("", "m", "a"));
         assert_eq!(regions.find(Place::Of(b"z")).as_ref(), Some(&daughter));
         regions.moved(&daughter, "c".into());
-        // What is old already changes nothing.
+        // An outdated entry changes nothing.
         regions.moved(&daughter, "d".into());
         regions.forget(&daughter);
         assert_eq!(regions.find(Place::Of(b"z")).unwrap().server, "c");

@@ -1,15 +1,15 @@
-//! What follows from a call that failed.
+//! Retry policy: classifies failed calls, and determines the pauses between attempts.
 
 use super::connection::Failure;
 use std::time::{Duration, Instant};
 
-/// Tries of one action at most, besides its deadline.
+/// Maximum number of attempts of one action, in addition to its deadline.
 pub(super) const TRIES_MAX: u32 = 24;
-/// The pause before the second repetition, and the longest; the first comes at once.
+/// Pause before the second repetition, and the maximum pause. The first repetition follows at once.
 const PAUSE: Duration = Duration::from_millis(4);
 const PAUSE_MAX: Duration = Duration::from_millis(400);
 
-/// What a server throws that does not have the region, or not any more: nothing was done.
+/// Exceptions of a server that does not hold the region (any more). Nothing was executed.
 const ELSEWHERE: [&str; 8] = [
     "NotServingRegionException",
     "RegionMovedException",
@@ -20,14 +20,14 @@ const ELSEWHERE: [&str; 8] = [
     "ServerNotRunningYetException",
     "PleaseHoldException",
 ];
-/// What a server throws that has too much to do: nothing was done.
+/// Exceptions of an overloaded server. Nothing was executed.
 const BUSY: [&str; 4] = [
     "RegionTooBusyException",
     "CallQueueTooBigException",
     "CallDroppedException",
     "RpcThrottlingException",
 ];
-/// What is thrown of a scanner that is gone.
+/// Exceptions about a scanner that does not exist any more.
 const SCANNER_GONE: [&str; 5] = [
     "UnknownScannerException",
     "OutOfOrderScannerNextException",
@@ -35,21 +35,21 @@ const SCANNER_GONE: [&str; 5] = [
     "LeaseException",
     "LeaseStillHeldException",
 ];
-/// Says not to try again, and leaves open whether it was done.
+/// Exception that forbids a repetition but does not tell if the call was executed.
 const CONFLICT: &str = "OperationConflictException";
 
-/// How a failed call stands.
+/// State after a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Nothing was done; the region is to be looked for anew.
+    /// Nothing was executed; the region must be looked up again.
     Elsewhere,
-    /// Nothing was done; the server has no time now.
+    /// Nothing was executed; the server is overloaded.
     Busy,
-    /// It may have been done; where that does not matter it may be tried again.
+    /// The call may have been executed. It may be repeated if that does no harm.
     Open,
-    /// It may have been done, and another try does not help.
+    /// The call may have been executed, and a repetition does not help.
     OpenForGood,
-    /// Nothing was done, and it will not work.
+    /// Nothing was executed, and a repetition would fail too.
     Refused,
 }
 
@@ -71,13 +71,13 @@ pub(super) fn outcome(failure: &Failure) -> Outcome {
     }
 }
 
-/// Waits before try number `tries`, counted from 0; `false`: there is no time for it.
+/// Waits before attempt number `tries`, counted from 0. Returns false if there is no time for it.
 pub(super) fn pause(tries: u32, deadline: Instant) -> bool {
     if tries < 2 {
         return tries == 0 || Instant::now() < deadline;
     }
     let longest = (PAUSE * 2u32.pow((tries - 2).min(10))).min(PAUSE_MAX);
-    // Those who failed together do not come again together.
+    // The random share prevents callers that failed together from repeating at the same time.
     let share = getrandom::u32().unwrap_or(u32::MAX);
     let pause = longest / 2 + longest.mul_f64(0.5 * f64::from(share) / f64::from(u32::MAX));
     let left = deadline.saturating_duration_since(Instant::now());

@@ -1,5 +1,5 @@
-//! A scan over all the regions that it crosses, each asked in turn: in one call where that is enough, else by a scanner
-//! that stays open as long as its server keeps it. One that is gone is opened again behind the last row.
+//! A scan over all regions that it covers, one after the other: in one call if that is enough, else with a scanner that
+//! stays open as long as its server keeps it. If a scanner is lost, another one is opened after the last row.
 
 use super::catalog::wrong;
 use super::connection::Failure;
@@ -10,18 +10,18 @@ use crate::{ColumnName, Found, Stretch, TableError};
 use calls::{Part, Piece};
 use std::sync::Arc;
 
-/// Rows of one call.
+/// Maximum number of rows of one call.
 const ROWS_MAX: usize = 1000;
 
 /// A scanner that was left open.
 struct Open {
     region: Arc<Region>,
     id: u64,
-    /// Calls that it was asked by so far.
+    /// Number of calls made with it so far.
     calls: u64,
 }
 
-/// The rows of `stretch`; `answered` is told of each region that gave some of them, or said that it has none.
+/// Returns the cells of the rows of `stretch`. Calls `answered` for each region that returned rows, or that has none.
 pub(super) fn all(
     hbase: &HBase,
     stretch: &Stretch,
@@ -29,7 +29,7 @@ pub(super) fn all(
     answered: &mut dyn FnMut(&Region),
 ) -> Result<Vec<Found>, TableError> {
     if columns.is_empty() {
-        return Err(TableError::Refused("a scan of no column".into()));
+        return Err(TableError::Refused("a scan must name at least one column".into()));
     }
     let mut left = stretch.clone();
     let mut found = Vec::new();
@@ -49,7 +49,7 @@ pub(super) fn all(
                 left.high = Some(last);
                 false
             }
-            // The region has no more: the next one goes on where it ends.
+            // The region has no more rows: the scan continues where the region ends.
             (_, _, false) => {
                 left.low = region.end.clone();
                 region.end.is_empty()
@@ -69,7 +69,7 @@ pub(super) fn all(
     Ok(found)
 }
 
-/// A piece with a row in it, or the last of its region.
+/// Returns a piece with at least one row, or the last piece of its region.
 fn ask(
     asked: &Asked<'_>,
     message: &ScanRequest,
@@ -79,12 +79,14 @@ fn ask(
     let answer = asked.call("Scan", message)?;
     let piece = calls::scanned(answer, &part.within(asked.region), columns).map_err(wrong)?;
     match piece.more && piece.rows == 0 {
-        true => Err(Failure::NoAnswer("the server found no time for a row".into())),
+        true => Err(Failure::NoAnswer(
+            "the server did not finish reading one row in time".into(),
+        )),
         false => Ok(piece),
     }
 }
 
-/// The next piece, and the region that it is of.
+/// Returns the next piece, and its region.
 fn next(
     hbase: &HBase,
     part: &Part,
@@ -98,7 +100,7 @@ fn next(
             let message = calls::scan_on(scanner.id, part.rows, scanner.calls);
             ask(asked, &message, part, columns)
         };
-        // Whatever is wrong with it, it is opened again below.
+        // After any failure, a new scanner is opened below.
         if let Ok(piece) = hbase.once(&scanner.region, deadline, &mut call) {
             let region = Arc::clone(&scanner.region);
             *open = piece.more.then_some(Open {
@@ -127,10 +129,10 @@ fn next(
     Ok((piece, region))
 }
 
-/// Its server would end it by itself, some time later.
+/// Closes a scanner. If that fails, its server closes it after its own timeout.
 fn close(hbase: &HBase, open: &Open) {
     let mut call = |asked: &Asked<'_>| asked.call("Scan", &calls::scan_on(open.id, 0, 0));
     if let Err(failure) = hbase.once(&open.region, hbase.deadline(), &mut call) {
-        tracing::debug!(%failure, "a scanner is left to end by itself");
+        tracing::debug!(%failure, "a scanner could not be closed; its server will close it");
     }
 }

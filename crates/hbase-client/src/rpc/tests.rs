@@ -1,4 +1,4 @@
-//! Faults of a server, one by one.
+//! The client against a server with faults, one fault at a time.
 
 use super::fake::{self, Act, State, cell, row};
 use super::frame::RESPONSE_BYTES_MAX;
@@ -7,7 +7,7 @@ use super::*;
 use prost::Message;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Of which one call has half.
+/// Timeout of an action. One call may take half of it.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 fn column() -> ColumnName {
@@ -39,7 +39,7 @@ fn increment(hbase: &HBase, key: &[u8]) -> Result<Vec<u8>, TableError> {
     }
 }
 
-/// Does something else than to answer the first call of `method`.
+/// Returns a script that applies `act` to the first call of `method`, and answers all others.
 fn first(method: &'static str, act: Act) -> impl Fn(&str, usize) -> Act + Send + Sync {
     move |asked, nth| match (asked == method, nth) {
         (true, 0) => act.clone(),
@@ -157,14 +157,14 @@ fn what_another_server_answered_is_not_the_holders() {
     let holder = hbase.holder(b"a").expect("a region");
     let (_, is_of_holder) = hbase.scan_of(&holder, &stretch, &[column()]).unwrap();
     assert!(!is_of_holder);
-    // When it moved nobody said what the other one is called; `hbase:meta` does.
+    // The exception does not contain the name of the new server; `hbase:meta` does.
     let moved = hbase.holder(b"a").expect("a region");
     assert_ne!(moved.server, holder.server);
     let looks = here.count("Meta");
     hbase.look_anew();
     assert_eq!(hbase.holder(b"a"), Some(holder.clone()));
     assert_eq!(here.count("Meta"), looks + 1);
-    // Not each time.
+    // Regions are not looked up each time.
     hbase.look_anew();
     assert_eq!(hbase.holder(b"a"), Some(holder.clone()));
     assert_eq!(here.count("Meta"), looks + 1);
@@ -222,7 +222,7 @@ fn lies_about_frames_cost_a_connection_and_no_truth() {
         assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())), "{lie:?}");
         assert_eq!(fake.count("connect ClientService"), 2, "{lie:?}");
     }
-    // An answer that comes twice is one that nobody asked for.
+    // An answer that arrives twice is an answer to no call.
     let fake = fake::start(first("Get", Act::Twice));
     let hbase = open(&fake);
     assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
@@ -339,7 +339,7 @@ fn a_change_without_an_answer_is_told_as_such_and_not_made_again() {
         assert!(matches!(error, TableError::Unknown(_)), "{act:?}: {error:?}");
         assert!(began.elapsed() < TIMEOUT);
         assert_eq!(fake.count("Mutate"), 1, "{act:?}");
-        // A server that was silent gets a new connection.
+        // A server that did not respond gets a new connection.
         assert_eq!(put(&hbase, b"a", b"2"), Ok(Changed::Done));
         assert_eq!(get(&hbase, b"a"), Ok(Some(b"2".to_vec())));
         assert_eq!(fake.count("connect ClientService"), 2, "{act:?}");
@@ -371,7 +371,7 @@ fn an_increment_is_not_repeated_on_another_server() {
     fake.rows.lock().unwrap().clear();
     let hbase = open(&fake);
     assert_eq!(get(&hbase, b"n"), Ok(None));
-    // The same address, started again since.
+    // The same address after a restart of the server.
     fake.placed.lock().unwrap()[0].3 = 2;
     assert!(matches!(increment(&hbase, b"n"), Err(TableError::Unknown(_))));
     assert_eq!(fake.count("Mutate"), 1);
@@ -388,7 +388,8 @@ fn a_late_answer_is_for_nobody_and_harms_nobody() {
             assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
             is_answered.store(true, Relaxed);
         });
-        // Puts keep the connection from being taken for dead; the late answer comes before that of the second try.
+        // Puts keep the connection from being considered dead. The late answer arrives before that of the second
+        // attempt.
         while !is_answered.load(Relaxed) {
             assert_eq!(put(&hbase, b"z", b"1"), Ok(Changed::Done));
         }
@@ -414,7 +415,7 @@ fn a_server_that_is_gone_is_said_to_be_and_found_again() {
     assert!(began.elapsed() < 3 * TIMEOUT);
     fake.placed.lock().unwrap()[0].2 = fake.address.clone();
     assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
-    // It restarts: its connections are closed, and opened again.
+    // The server restarts: its connections are closed and opened again.
     fake.now(first("Get", Act::Raw(Vec::new())));
     assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
     assert_eq!(fake.count("connect ClientService"), 1);
@@ -452,7 +453,7 @@ fn meta_is_held_to_what_it_must_say() {
     };
     let fake = fake::start(|_, _| Act::Answer);
     let address = fake.address.clone();
-    // A parent that was split is passed over.
+    // The parent of a split region is skipped.
     let parent = fake::meta_row("", "", &address, 9, true);
     let daughter = fake::meta_row("", "m", &address, 8, false);
     let hbase = open(&fake);
@@ -462,7 +463,7 @@ fn meta_is_held_to_what_it_must_say() {
     ));
     assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
     assert_eq!((fake.count("Meta"), fake.count("Get")), (1, 1));
-    // A row that is of none, and a hole, are asked for again.
+    // If the result is a region that does not contain the row, or a gap, it is requested again.
     let elsewhere = fake::meta_row("n", "o", &address, 7, false);
     for rows in [vec![], vec![parent], vec![elsewhere]] {
         let hbase = open(&fake);

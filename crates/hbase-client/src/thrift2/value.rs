@@ -1,13 +1,13 @@
-//! What travels in Thrift's binary protocol, as far as `hbase.thrift` needs it: structs of numbered fields.
+//! Values of Thrift's binary protocol, as far as `hbase.thrift` needs them: structs of numbered fields.
 
 use thrift::protocol::{
     TFieldIdentifier, TInputProtocol, TListIdentifier, TOutputProtocol, TStructIdentifier, TType,
 };
 use thrift::{Error, ProtocolError, ProtocolErrorKind};
 
-/// Structs within structs.
+/// Maximum nesting of structs.
 const DEPTH_MAX: usize = 16;
-/// Elements of one list.
+/// Maximum number of elements of one list.
 const LIST_MAX: i32 = 1_000_000;
 
 /// A value.
@@ -21,21 +21,21 @@ pub enum Value {
     I64(i64),
     /// `binary` and `string`.
     Bytes(Vec<u8>),
-    /// A list of values of one kind.
+    /// A list of values of the same type.
     List(Vec<Value>),
-    /// A struct's fields that are there, by number.
+    /// The fields of a struct that are set, by number.
     Struct(Vec<(i16, Value)>),
-    /// What nobody here asks for.
+    /// A value of a type that this client does not use.
     Other,
 }
 
 impl Value {
-    /// Bytes.
+    /// Returns bytes as a value.
     pub fn bytes(bytes: &[u8]) -> Self {
         Self::Bytes(bytes.to_vec())
     }
 
-    /// Field `id` of a struct.
+    /// Returns field `id` of a struct.
     pub fn field(&self, id: i16) -> Option<&Value> {
         match self {
             Self::Struct(fields) => fields.iter().find(|(of, _)| *of == id).map(|(_, value)| value),
@@ -43,7 +43,7 @@ impl Value {
         }
     }
 
-    /// The bytes in field `id`; none if it is not there.
+    /// Returns the bytes in field `id`, or no bytes if it is not set.
     pub fn bytes_of(&self, id: i16) -> &[u8] {
         match self.field(id) {
             Some(Self::Bytes(bytes)) => bytes,
@@ -51,7 +51,7 @@ impl Value {
         }
     }
 
-    /// The list in field `id`; an empty one if it is not there.
+    /// Returns the list in field `id`, or an empty one if it is not set.
     pub fn list_of(&self, id: i16) -> &[Value] {
         match self.field(id) {
             Some(Self::List(list)) => list,
@@ -70,10 +70,10 @@ impl Value {
         }
     }
 
-    /// Writes it.
+    /// Writes the value.
     ///
     /// # Errors
-    /// The connection's.
+    /// An error of the connection.
     pub fn write(&self, out: &mut dyn TOutputProtocol) -> thrift::Result<()> {
         match self {
             Self::Bool(value) => out.write_bool(*value),
@@ -94,7 +94,7 @@ impl Value {
     /// Reads a struct.
     ///
     /// # Errors
-    /// The connection's, or that it is deeper or longer than any answer.
+    /// An error of the connection, or a struct that is nested too deeply or has a list that is too long.
     pub fn read_struct(input: &mut dyn TInputProtocol) -> thrift::Result<Self> {
         read(input, TType::Struct, DEPTH_MAX)
     }
@@ -117,7 +117,7 @@ fn refused(what: &str) -> Error {
 
 fn read(input: &mut dyn TInputProtocol, kind: TType, depth: usize) -> thrift::Result<Value> {
     if depth == 0 {
-        return Err(refused("structs within structs"));
+        return Err(refused("structs are nested too deeply"));
     }
     Ok(match kind {
         TType::Bool => Value::Bool(input.read_bool()?),
@@ -127,9 +127,9 @@ fn read(input: &mut dyn TInputProtocol, kind: TType, depth: usize) -> thrift::Re
         TType::List => {
             let list = input.read_list_begin()?;
             if !(0..=LIST_MAX).contains(&list.size) {
-                return Err(refused("a list that is too long"));
+                return Err(refused("a list is too long"));
             }
-            // No room is made for what was only announced.
+            // No capacity is reserved for elements that were only announced.
             let mut values = Vec::new();
             for _ in 0..list.size {
                 values.push(read(input, list.element_type, depth - 1)?);

@@ -1,14 +1,14 @@
-//! Arguments and results, with their fields as `hbase.thrift` numbers them.
+//! Arguments and results of calls, with the field numbers of `hbase.thrift`.
 
 use super::value::Value;
 use crate::{Cell, ColumnName, Found, ROW_BYTES_MAX, Stretch};
 
-/// Rows that one call may ask for.
+/// Maximum number of rows of one call.
 const ROWS_MAX: usize = 10_000;
-/// `TDeleteType.DELETE_COLUMNS`: all versions.
+/// `TDeleteType.DELETE_COLUMNS`: deletes all versions.
 const DELETE_COLUMNS: i32 = 1;
 
-/// TColumn, the beginning of TColumnValue and TColumnIncrement.
+/// Fields of TColumn, which also begin TColumnValue and TColumnIncrement.
 fn name(column: &ColumnName) -> Vec<(i16, Value)> {
     let (family, qualifier) = column.split();
     vec![(1, Value::bytes(family)), (2, Value::bytes(qualifier))]
@@ -18,20 +18,20 @@ fn names(columns: &[ColumnName]) -> Value {
     Value::List(columns.iter().map(|column| Value::Struct(name(column))).collect())
 }
 
-/// A list of one TColumnValue or TColumnIncrement.
+/// Returns a list of one TColumnValue or TColumnIncrement.
 fn one(column: &ColumnName, third: Value) -> Value {
     let mut fields = name(column);
     fields.push((3, third));
     Value::List(vec![Value::Struct(fields)])
 }
 
-/// Most calls have a table, and something of one row.
+/// Returns the arguments of a call that has a table, and a struct about one row.
 fn of_row(table: &[u8], key: &[u8], mut fields: Vec<(i16, Value)>) -> Value {
     fields.insert(0, (1, Value::bytes(key)));
     Value::Struct(vec![(1, Value::bytes(table)), (2, Value::Struct(fields))])
 }
 
-/// Of `getTableDescriptor`.
+/// Arguments of `getTableDescriptor`.
 pub(super) fn table_name(table: &[u8]) -> Value {
     let mut parts = table.splitn(2, |byte| *byte == b':');
     let (first, second) = (parts.next().unwrap_or_default(), parts.next());
@@ -43,35 +43,35 @@ pub(super) fn table_name(table: &[u8]) -> Value {
     Value::Struct(vec![(1, Value::Struct(name))])
 }
 
-/// Of `get`.
+/// Arguments of `get`.
 pub(super) fn get(table: &[u8], key: &[u8], columns: &[ColumnName]) -> Value {
     of_row(table, key, vec![(2, names(columns))])
 }
 
-/// Of `put`.
+/// Arguments of `put`.
 pub(super) fn put(table: &[u8], key: &[u8], column: &ColumnName, value: &[u8]) -> Value {
     of_row(table, key, vec![(2, one(column, Value::bytes(value)))])
 }
 
-/// Of `deleteSingle`.
+/// Arguments of `deleteSingle`.
 pub(super) fn delete(table: &[u8], key: &[u8], column: &ColumnName) -> Value {
     let columns = names(std::slice::from_ref(column));
     of_row(table, key, vec![(2, columns), (4, Value::I32(DELETE_COLUMNS))])
 }
 
-/// Of `increment`.
+/// Arguments of `increment`.
 pub(super) fn increment(table: &[u8], key: &[u8], column: &ColumnName, by: i64) -> Value {
     let columns = one(column, Value::I64(by));
     of_row(table, key, vec![(2, columns), (7, Value::Bool(true))])
 }
 
-/// Of `append`.
+/// Arguments of `append`.
 pub(super) fn append(table: &[u8], key: &[u8], column: &ColumnName, tail: &[u8]) -> Value {
     let columns = one(column, Value::bytes(tail));
     of_row(table, key, vec![(2, columns), (6, Value::Bool(true))])
 }
 
-/// Of `checkAndPut`.
+/// Arguments of `checkAndPut`.
 pub(super) fn check_and_put(
     table: &[u8],
     key: &[u8],
@@ -92,8 +92,8 @@ pub(super) fn check_and_put(
     Value::Struct(fields)
 }
 
-/// Of `getScannerResults`; `None`: no row lies in the stretch. In reverse HBase starts at the highest row, which
-/// belongs to the scan, and stops above its lowest bound, which does not.
+/// Arguments of `getScannerResults`, or `None` if no row lies in the range. In descending order, HBase starts at the
+/// highest row, which belongs to the scan, and stops above the lowest bound, which does not.
 pub(super) fn scan(table: &[u8], stretch: &Stretch, columns: &[ColumnName]) -> Option<Value> {
     let (start, stop) = match (&stretch.high, stretch.reverse) {
         (high, false) => (stretch.low.clone(), high.clone().unwrap_or_default()),
@@ -114,7 +114,8 @@ pub(super) fn scan(table: &[u8], stretch: &Stretch, columns: &[ColumnName]) -> O
     (!is_below_all).then_some(Value::Struct(fields))
 }
 
-/// A key below `key` with no row in between, none being longer than [`ROW_BYTES_MAX`]; of the first key, that.
+/// Returns a key below `key` such that no row of at most [`ROW_BYTES_MAX`] bytes lies between the two. Returns the
+/// first key for itself.
 fn before(key: &[u8]) -> Vec<u8> {
     match key.split_last() {
         None => Vec::new(),
@@ -127,7 +128,7 @@ fn before(key: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The cells of a TResult, in the order of the columns that were asked for.
+/// Returns the cells of a TResult, in the order of the requested columns.
 pub(super) fn cells(result: &Value, columns: &[ColumnName]) -> Vec<Found> {
     let key = result.bytes_of(1);
     let cell = |(column, name): (usize, &ColumnName)| {
@@ -151,7 +152,7 @@ pub(super) fn cells(result: &Value, columns: &[ColumnName]) -> Vec<Found> {
     columns.iter().enumerate().filter_map(cell).collect()
 }
 
-/// The column families of a TTableDescriptor that has them, and for how many seconds what they hold lives.
+/// Returns the column families of a TTableDescriptor, and the lifetimes of their cells in seconds if they are set.
 pub(super) fn families(descriptor: &Value) -> Vec<(Vec<u8>, Option<i32>)> {
     let family = |family: &Value| {
         let life_s = match family.field(13) {

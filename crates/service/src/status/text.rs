@@ -58,12 +58,12 @@ impl Display for ServiceStatus {
     }
 }
 
-/// Columns of the numbers.
+/// Width of the columns of numbers.
 const NUMBER: usize = 16;
-/// Least width of the names.
+/// Minimum width of the column of names.
 const NAME: usize = 22;
 
-/// Writes the tables of counts, all with columns at the same places: as wide as the longest name needs.
+/// Writes the tables of counts. All of them use one column width, that of the longest name.
 fn write_counts(service: &ServiceStatus, out: &mut Formatter<'_>) -> Result {
     let mut names: Vec<&String> = service.counters.values().flat_map(BTreeMap::keys).collect();
     names.sort();

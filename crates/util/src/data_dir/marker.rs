@@ -1,4 +1,4 @@
-//! Marker of a data directory: a small text that names the service and the version of its format.
+//! Marker of a data directory: a small text file that names the service and its format version.
 
 use super::{DataDirError, names};
 use std::fs::{self, File, OpenOptions};
@@ -8,22 +8,22 @@ use std::path::Path;
 
 /// Name of the marker's file.
 pub const MARKER: &str = "lineside.dir";
-/// Name of a marker that is being written.
+/// Name of a marker file that is being written.
 const UNFINISHED: &str = "lineside.dir.new";
-/// Names that an empty directory may hold: an interrupted claim, and what a file system makes.
+/// Names that an empty directory may contain: files of an interrupted claim, and what file systems create.
 const EMPTY: &[&str] = &["lock", "lost+found", UNFINISHED];
 
-/// Kind of a data directory, as its marker says it.
+/// Kind of a data directory, as stated in its marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kind {
     service: &'static str,
     format: u32,
-    /// Names that may lie in a directory which has no marker yet.
+    /// Names of files that may be in a directory that has no marker yet.
     beside: &'static [&'static str],
 }
 
 impl Kind {
-    /// Returns the kind of the directories of `service`, in this version of their format.
+    /// Returns the kind of the data directories of `service` in this format version.
     pub const fn new(service: &'static str, format: u32) -> Self {
         Self {
             service,
@@ -32,7 +32,7 @@ impl Kind {
         }
     }
 
-    /// Allows files of these names in a directory that has no marker yet, such as a key that the operator brings.
+    /// Allows files of these names in a directory that has no marker yet, such as a key that the operator provides.
     #[must_use]
     pub const fn beside(mut self, names: &'static [&'static str]) -> Self {
         self.beside = names;
@@ -52,7 +52,7 @@ fn words(service: &str, format: &str) -> String {
     format!("data of the service `{service}` in format {format}")
 }
 
-/// Refuses a directory that is marked as of another kind. Returns whether there is a marker.
+/// Refuses a directory with the marker of another kind. Returns true if there is a marker.
 pub(super) fn check_marked(path: &Path, kind: &Kind) -> Result<bool, DataDirError> {
     let file = path.join(MARKER);
     let text = match fs::read(&file) {
@@ -75,8 +75,8 @@ pub(super) fn check_marked(path: &Path, kind: &Kind) -> Result<bool, DataDirErro
     })
 }
 
-/// Refuses a directory that is marked as of another kind, or has files and no marker. Returns whether it holds nothing
-/// of a service. Any directory is taken where `kind` is `None`.
+/// Refuses a directory that has the marker of another kind, or files but no marker. Returns true if it contains no data
+/// of a service. If `kind` is `None`, any directory is accepted and the result is false.
 pub(super) fn check(path: &Path, kind: Option<&Kind>) -> Result<bool, DataDirError> {
     let Some(kind) = kind else {
         return Ok(false);
@@ -98,7 +98,7 @@ pub(super) fn check(path: &Path, kind: Option<&Kind>) -> Result<bool, DataDirErr
     }
 }
 
-/// Writes the marker where it is missing. Its name appears when it is whole and durable.
+/// Writes the marker if it is missing. The file appears under its final name only once it is complete and durable.
 pub(super) fn write(path: &Path, kind: &Kind) -> io::Result<()> {
     let (file, unfinished) = (path.join(MARKER), path.join(UNFINISHED));
     if file.exists() {

@@ -1,11 +1,11 @@
-//! Guard of a directory that is new: a start that fails leaves nothing behind.
+//! Guard that removes a new data directory, so that a failed start leaves nothing behind.
 
 use super::{DataDir, names};
 use std::fs;
 use std::path::Path;
 
-/// Removes, when it is dropped, what a new data directory holds, and the directories that were made for it. A directory
-/// that held data before stays as it is.
+/// Removes the contents of a new data directory, and the directories that were created for it, when it is dropped. A
+/// directory that held data before is not changed.
 #[derive(Debug)]
 pub struct NewDirectory(Option<DataDir>);
 
@@ -14,7 +14,7 @@ impl NewDirectory {
         Self(directory.inner.was_empty.then(|| directory.clone()))
     }
 
-    /// Says that the directory stays: from here on it may hold what a client was told is durable.
+    /// Keeps the directory: from now on it may hold data that a client was told is durable.
     pub fn keep(&mut self) {
         self.0 = None;
     }
@@ -27,12 +27,12 @@ impl Drop for NewDirectory {
         };
         let path = directory.path();
         if directory.check().is_err() {
-            // Another directory may lie at the path.
+            // Another directory may have taken its path.
             return;
         }
         for name in names(path).unwrap_or_default() {
             let entry = path.join(&name);
-            // What cannot be removed does no harm; no client has been told anything of it.
+            // Files that cannot be removed do no harm: no client depends on them yet.
             let _ = match entry.is_dir() && !entry.is_symlink() {
                 true if name == "lost+found" => Ok(()),
                 true => fs::remove_dir_all(entry),
@@ -45,7 +45,7 @@ impl Drop for NewDirectory {
     }
 }
 
-/// Removes the empty directory `path`, and those above it up to `top`.
+/// Removes the empty directory `path`, and its empty ancestors up to `top`.
 pub(super) fn remove_empty(path: &Path, top: &Path) {
     for directory in path.ancestors() {
         if fs::remove_dir(directory).is_err() || directory == top {

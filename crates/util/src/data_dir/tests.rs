@@ -196,14 +196,20 @@ fn a_new_directory_goes_unless_it_is_kept() {
     let made = taken.new_directory();
     fill(&path);
     drop((taken, made));
-    assert!(listed(folder.path()).is_empty(), "what was made for it goes, too");
+    assert!(
+        listed(folder.path()).is_empty(),
+        "directories created for it are removed too"
+    );
 
     fs::create_dir_all(&path).unwrap();
     let taken = DataDir::claim(&path, &KIND).unwrap();
     let made = taken.new_directory();
     fill(&path);
     drop((taken, made));
-    assert!(path.is_dir() && listed(&path).is_empty(), "it was there before");
+    assert!(
+        path.is_dir() && listed(&path).is_empty(),
+        "the directory existed before"
+    );
 
     let taken = DataDir::claim(&path, &KIND).unwrap();
     let mut made = taken.new_directory();
@@ -215,7 +221,7 @@ fn a_new_directory_goes_unless_it_is_kept() {
 
     let taken = DataDir::claim(&path, &KIND).unwrap();
     drop((taken.new_directory(), taken));
-    assert_eq!(listed(&path), kept, "it held data before");
+    assert_eq!(listed(&path), kept, "the directory held data before");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The thread that watches the data directories of this process.
+//! Thread that checks whether the data directories of this process are still in place.
 
 use super::Inner;
 use std::fs::{self, File};
@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Interval between two looks at the directories.
+/// Interval between two checks.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Every directory that this process owns.
+/// All directories that this process owns.
 static OWNED: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
 
 fn owned() -> MutexGuard<'static, Vec<Weak<Inner>>> {
@@ -26,7 +26,8 @@ pub(super) fn register(directory: &Arc<Inner>) {
     owned.push(Arc::downgrade(directory));
 }
 
-/// Returns the directories that are open; no lock is held when this returns, as dropping one may end its owner.
+/// Returns the open directories. The list is not locked when this returns, because dropping a directory may end its
+/// owner.
 fn open_directories() -> Vec<Arc<Inner>> {
     owned().iter().filter_map(Weak::upgrade).collect()
 }
@@ -37,14 +38,14 @@ pub fn problems() -> Vec<String> {
     open.iter().filter_map(|one| one.lost.get().cloned()).collect()
 }
 
-/// Returns the topmost directory that was made for each new data directory of this process.
+/// Returns, for each data directory that was created by this process, the topmost directory that was created for it.
 pub fn made_directories() -> Vec<PathBuf> {
     let open = open_directories();
     open.iter().filter_map(|one| one.made.clone()).collect()
 }
 
 impl Inner {
-    /// Looks whether the directory and its lock files are where they were, and remembers the first that is not.
+    /// Checks whether the directory and its lock files are still at their paths, and records the first that is not.
     pub(super) fn look(&self) {
         if self.lost.get().is_some() {
             return;
@@ -68,8 +69,8 @@ impl Inner {
     }
 }
 
-/// Returns whether `path` names the open `file`. An error that does not say so, such as one of a network file system
-/// that does not answer, is no proof of the contrary.
+/// Returns true if `path` still names the open `file`. Errors that do not prove the contrary, such as those of a
+/// network file system that does not respond, count as true.
 fn is_in_place(path: &Path, file: &File) -> bool {
     let identity = |about: fs::Metadata| (about.dev(), about.ino());
     match (fs::metadata(path).map(identity), file.metadata().map(identity)) {
@@ -82,7 +83,7 @@ fn is_in_place(path: &Path, file: &File) -> bool {
     }
 }
 
-/// The thread that looks at every directory of this process each second. Dropping this ends it.
+/// Thread that checks every directory of this process each second. Dropping this ends the thread.
 #[derive(Debug)]
 pub struct Watch(Option<(Sender<()>, JoinHandle<()>)>);
 
@@ -90,7 +91,7 @@ impl Watch {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The system's reason why there can be no thread.
+    /// The system's error if the thread cannot be started.
     pub fn start() -> io::Result<Self> {
         let (stop, stopped) = channel::<()>();
         let run = move || {
@@ -107,7 +108,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.0.take() {
             drop(stop);
-            // A thread that panicked has said so already.
+            // A thread that panicked has already printed its message.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Thread that brings the files of rows up to date now and then, so that the journal before can go.
+//! Checkpoint thread: occasionally flushes the files in `tables`, so that the journal before that can be removed.
 
 use super::Shared;
 use super::log::CHECKPOINT_BYTES;
@@ -8,15 +8,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Time between two looks at a flush that is under way.
+/// Interval at which a flush in progress is checked.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Progress of the changes, as the thread needs it.
+/// Progress of the changes, for the checkpoint thread.
 #[derive(Debug, Default)]
 struct Progress {
-    /// Last record whose change is made in the files of rows or their memory.
+    /// Number of the last record whose change was applied to `tables`, in files or in memory.
     applied_lsn: Lsn,
-    /// Bytes of the journal since the last checkpoint began.
+    /// Bytes that were added to the journal since the last checkpoint began.
     bytes: u64,
     is_stopping: bool,
 }
@@ -28,14 +28,14 @@ pub(super) struct Requests {
     changed: Condvar,
 }
 
-/// The thread; it ends when this is dropped.
+/// Handle of the checkpoint thread. Dropping this ends the thread.
 pub(super) struct Checkpoints {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Requests {
-    /// Notes that changes up to `lsn` were made, `bytes` of the journal.
+    /// Records that changes up to `lsn` were applied, which take `bytes` of the journal.
     pub(super) fn applied(&self, lsn: Lsn, bytes: u64) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.applied_lsn = lsn;
@@ -45,7 +45,8 @@ impl Requests {
         }
     }
 
-    /// Waits until a checkpoint is due and returns the change that it must hold; `None`: the end.
+    /// Waits until a checkpoint is due, and returns the number of the last change that it must hold. Returns `None` at
+    /// the end.
     fn next(&self) -> Option<Lsn> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         while progress.bytes < CHECKPOINT_BYTES && !progress.is_stopping {
@@ -58,7 +59,7 @@ impl Requests {
         (!progress.is_stopping).then_some(progress.applied_lsn)
     }
 
-    /// Waits a moment; returns false at the end.
+    /// Waits for a short time. Returns false at the end.
     fn pause(&self) -> bool {
         let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self
@@ -91,7 +92,7 @@ impl Drop for Checkpoints {
         drop(progress);
         requests.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic there was printed; the journal has everything.
+            // A panic of the thread was already printed; the journal holds everything.
             let _ = thread.join();
         }
     }
@@ -100,13 +101,15 @@ impl Drop for Checkpoints {
 fn run(shared: &Shared) {
     while let Some(lsn) = shared.requests.next() {
         if let Err(why) = checkpoint(shared, lsn) {
-            tracing::warn!("the journal of the table is not shortened now: {why}");
+            tracing::warn!(
+                "the table's journal could not be shortened, and is kept until the next attempt: {why}"
+            );
         }
     }
 }
 
-/// Makes the files of rows hold all changes up to `lsn`, says so durably, and removes the part of the journal that two
-/// such steps stand for.
+/// Makes the files in `tables` hold all changes up to `lsn`, records that durably as a snapshot, and removes the part
+/// of the journal that the snapshot before this one covers.
 fn checkpoint(shared: &Shared, lsn: Lsn) -> Result<(), String> {
     shared.tables.begin_flush().map_err(|error| error.to_string())?;
     while !shared.tables.is_flushed() {

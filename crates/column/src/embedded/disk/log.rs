@@ -1,4 +1,5 @@
-//! Journal of a table's changes, and the start: what was acknowledged is checked before anything is opened or cut.
+//! Journal of a table's changes, and the start of a table: acknowledged changes are checked before anything is opened
+//! or truncated.
 
 use super::tables::{self, Pending, Tables};
 use super::{Write, record};
@@ -7,12 +8,12 @@ use lineside_journal::{Error, FsDisk, Journal, Lsn, Options, VerifyReport, recor
 use std::fs;
 use std::path::Path;
 
-/// Bytes of the journal after which the files of rows are brought up to date, and the journal is shortened.
+/// Bytes of the journal after which a checkpoint updates the files in `tables` and shortens the journal.
 pub(super) const CHECKPOINT_BYTES: u64 = if cfg!(test) { 16 << 10 } else { 16 << 20 };
-/// Bytes of a group of changes at most, unless one change alone has more.
+/// Maximum size of a group of changes in bytes. A single larger change forms a group of its own.
 pub(super) const GROUP_BYTES_MAX: usize = 2 << 20;
 
-/// Sizes of the journal.
+/// Returns the sizes of the journal.
 pub(super) fn options() -> Options {
     Options {
         segment_bytes: if cfg!(test) { 256 << 10 } else { 16 << 20 },
@@ -27,26 +28,26 @@ pub(super) struct Log {
     pub(super) journal: Journal<FsDisk>,
 }
 
-/// Table that was opened.
+/// Result of opening a table.
 pub(super) struct Opened {
     pub(super) log: Log,
     pub(super) tables: Tables,
-    /// Last change of the journal, and the bytes of all its changes.
+    /// Number of the last change in the journal, and the size of all its changes in bytes.
     pub(super) last_lsn: Lsn,
     pub(super) journal_bytes: u64,
 }
 
-/// Error of a group of changes.
+/// Error of writing a group of changes.
 pub(super) enum Failed {
-    /// Nothing was done: the disk is full.
+    /// Nothing was written, because the disk is full.
     Full(String),
-    /// The outcome is not known.
+    /// The outcome is unknown, and writing has ended.
     Ended(String),
 }
 
 impl Log {
-    /// Writes a group of changes and makes it durable with one fdatasync. Returns the number of the last, and the bytes
-    /// that the group took.
+    /// Writes a group of changes and makes it durable with one fdatasync. Returns the number of the last change, and
+    /// the size of the group in the journal in bytes.
     pub(super) fn write(&mut self, group: &[Write]) -> Result<(Lsn, u64), Failed> {
         let failed = |error: Error| match error {
             error @ (Error::Full { .. } | Error::GroupFull { .. }) => Failed::Full(error.to_string()),
@@ -64,33 +65,37 @@ impl Log {
     }
 }
 
-/// Opens the table in the directory of `disk`, or makes it.
+/// Opens the table in the directory of `disk`, or creates it.
 ///
 /// # Errors
-/// Says what is wrong, where, and what to do. Nothing was changed then, but for files that hold no rows.
+/// A text that says what is wrong, where, and what to do. Except for files that hold no rows, nothing was changed then.
 pub(super) fn open(disk: FsDisk, limits: &Limits) -> Result<Opened, String> {
     let directory = &disk.path().to_path_buf();
     match verify(&disk) {
         Ok(report) => open_checked(directory, disk, &report, limits),
         Err(Error::NoJournal) => make(directory, disk, limits),
         Err(Error::Missing { to, .. }) => Err(format!(
-            "its journal (*.log) is missing, although change {to} was acknowledged: bring the files back"
+            "its journal (*.log) is missing, although change {to} was acknowledged: restore the files from \
+             a copy"
         )),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// Makes a table in a directory that holds none.
+/// Creates a table in a directory that holds none.
 fn make(directory: &Path, disk: FsDisk, limits: &Limits) -> Result<Opened, String> {
     if directory.join("keyspaces").exists() {
         return Err(
-            "it holds a table of an earlier version of Lineside, which this one cannot read: give another directory"
+            "it holds a table of an earlier version of Lineside, which this one cannot read: give another \
+             directory"
                 .into(),
         );
     }
     if directory.join(tables::FOLDER).exists() {
         return Err(
-            "its journal (*.log) is missing, and its files of rows are here: bring the files back".into(),
+            "its journal (*.log) is missing, although its files in `tables` exist: restore the journal \
+             from a copy"
+                .into(),
         );
     }
     let journal_id = getrandom::u64().map_err(|error| error.to_string())?;
@@ -103,7 +108,7 @@ fn make(directory: &Path, disk: FsDisk, limits: &Limits) -> Result<Opened, Strin
     })
 }
 
-/// Opens a table whose journal was read to its end, `report`.
+/// Opens a table whose journal was verified to its end; `report` is the result.
 fn open_checked(
     directory: &Path,
     disk: FsDisk,
@@ -115,15 +120,16 @@ fn open_checked(
     if saved_lsn.is_some() {
         tables::check(&directory.join(tables::FOLDER)).map_err(damaged_tables)?;
     }
-    // From here on files are changed.
+    // Files are changed only after this point.
     let (journal, recovery) = Journal::open(disk, options()).map_err(|error| error.to_string())?;
     if recovery.cut_bytes > 0 {
         let (bytes, last) = (recovery.cut_bytes, recovery.last_lsn);
         tracing::info!(
-            "the journal ended in {bytes} bytes of changes that were never acknowledged; {last} is the last"
+            "removed {bytes} bytes of changes that were never acknowledged from the end of the journal; \
+             the last change is {last}"
         );
     }
-    // Without a snapshot all changes are in the journal.
+    // Without a snapshot, the journal holds all changes.
     let tables = open_tables(directory, report.journal_id, limits, saved_lsn.is_none())?;
     let mark = tables.mark().map_err(damaged_tables)?;
     check_mark(mark, saved_lsn.unwrap_or(0), recovery.last_lsn)?;
@@ -136,34 +142,35 @@ fn open_checked(
     })
 }
 
-/// Refuses a journal that is damaged, or that ends before the last acknowledged change.
+/// Refuses a journal that is damaged or ends before the last acknowledged change.
 fn check_journal(report: &VerifyReport) -> Result<(), String> {
     let Some(finding) = report.findings.first() else {
         if !report.is_proved {
             tracing::warn!(
-                "the file `acknowledged` is missing or damaged: nothing proves that the end of the journal is whole"
+                "the file `acknowledged` is missing or damaged: it cannot be proved that the end of the \
+                 journal is complete"
             );
         }
         return Ok(());
     };
     Err(format!(
-        "{} is damaged at byte {}, change {}: {}. Bring the file back, or `lineside column repair` the directory, \
-         which says what is lost",
+        "{} is damaged at byte {}, change {}: {}. Restore the file from a copy, or run `lineside column \
+         repair` on the directory, which reports what is lost",
         finding.file, finding.offset, finding.lsn, finding.what
     ))
 }
 
-/// Refuses files of rows that are older than the journal's first change, or newer than its last.
+/// Refuses files in `tables` that are older than the start of the journal, or newer than its end.
 fn check_mark(mark: Lsn, saved_lsn: Lsn, last_lsn: Lsn) -> Result<(), String> {
     if mark < saved_lsn {
         return Err(damaged_tables(format!(
-            "they end with change {mark}, and had change {saved_lsn}"
+            "they end with change {mark}, but must hold change {saved_lsn}"
         )));
     }
     if mark > last_lsn {
         return Err(format!(
-            "its journal ends with change {last_lsn}, and the files of rows with {mark}: the end of the journal is \
-             lost. Bring the file back, or `lineside column repair` the directory, which says what is lost"
+            "its journal ends with change {last_lsn}, and the files in `tables` with {mark}: the end of \
+             the journal is lost. Restore the file from a copy, or run `lineside column repair` on the directory"
         ));
     }
     Ok(())
@@ -171,10 +178,11 @@ fn check_mark(mark: Lsn, saved_lsn: Lsn, last_lsn: Lsn) -> Result<(), String> {
 
 pub(super) fn damaged_tables(what: String) -> String {
     let folder = tables::FOLDER;
-    format!("the files of rows in `{folder}` are damaged: {what}. Bring the directory back from a copy")
+    format!("the files in `{folder}` are damaged: {what}. Restore the directory from a copy")
 }
 
-/// Opens the files of rows. With `starts_empty` it removes existing ones first: the journal still holds every change.
+/// Opens the files in `tables`. With `starts_empty`, removes existing ones first: the journal then still holds every
+/// change.
 pub(super) fn open_tables(
     directory: &Path,
     journal_id: u64,
@@ -188,18 +196,18 @@ pub(super) fn open_tables(
     Tables::open(&folder, journal_id, limits).map_err(|error| format!("{}: {error}", folder.display()))
 }
 
-/// Makes the changes from record `from` on once more.
+/// Applies the changes of the journal from record `from` on again.
 pub(super) fn replay(journal: &Journal<FsDisk>, tables: &Tables, from: Lsn) -> Result<(), String> {
     let mut records = journal.records(from).map_err(|error| error.to_string())?;
     let (mut pending, mut last_lsn) = (Pending::default(), from - 1);
     let write = |pending: &mut Pending, last_lsn| {
         let made = tables.apply(pending.take(), last_lsn);
-        made.map_err(|error| format!("writing the files of rows: {error}"))
+        made.map_err(|error| format!("cannot write the files in `tables`: {error}"))
     };
     while let Some(record) = records.next().map_err(|error| error.to_string())? {
         last_lsn = record.lsn;
         let change = record::decode(record.kind, record.payload)
-            .ok_or_else(|| format!("change {last_lsn} of the journal has an unknown form"))?;
+            .ok_or_else(|| format!("record {last_lsn} of the journal has an unknown kind or is malformed"))?;
         if change.is_some_and(|change| pending.add(change)) {
             write(&mut pending, last_lsn)?;
         }

@@ -1,17 +1,18 @@
-//! Records of the journal: a cell that was put, a cell that was emptied, or nothing.
+//! Records of the journal: a cell was set, a cell was removed, or nothing changed.
 
 use super::Write;
 
-/// A cell was put: length of the place (u16, little endian), place, what is stored there.
+/// Kind of a record that sets a cell: length of the place (u16, little endian), place, stored bytes.
 const PUT: u8 = 1;
-/// A cell was emptied: its place.
+/// Kind of a record that removes a cell: its place.
 const EMPTIED: u8 = 2;
-/// Nothing was changed: a number that `repair` passes over, because the rows' files are ahead of the journal.
+/// Kind of a record that changes nothing. `repair` writes it for numbers whose changes are only in the files of
+/// `tables`.
 pub(super) const NOTHING: u8 = 3;
-/// Maximum number of bytes of a record's payload without those of the cell.
+/// Maximum size in bytes of a record's payload without the bytes of the cell.
 pub(super) const HEAD_BYTES_MAX: usize = 2 + 512;
 
-/// Kind and payload of the record of a change.
+/// Returns kind and payload of the record of a change.
 pub(super) fn encode((place, stored): &Write) -> (u8, Vec<u8>) {
     match stored {
         None => (EMPTIED, place.clone()),

@@ -1,4 +1,4 @@
-//! Makes a damaged table one that opens, and says what that costs.
+//! Repairs a damaged table so that it opens, and reports the loss.
 
 use super::log::{damaged_tables, open_tables, options};
 use super::{record, tables};
@@ -7,7 +7,7 @@ use lineside_journal::{Error, FsDisk, Journal, Lsn, VerifyReport, verify};
 use std::fs;
 use std::path::Path;
 
-/// Numbers that are passed over in one group.
+/// Maximum number of filler records in one group.
 const GROUP_RECORDS: u64 = 4096;
 
 /// Result of [`repair`].
@@ -15,23 +15,24 @@ const GROUP_RECORDS: u64 = 4096;
 pub struct Repaired {
     /// Number of the last change that is in the table now.
     pub last_lsn: Lsn,
-    /// First and last number of the acknowledged changes that are gone, where some are.
+    /// First and last number of the acknowledged changes that are lost; `None` if none are.
     pub lost: Option<(Lsn, Lsn)>,
-    /// Sentences for people: what was wrong, what was done.
+    /// Sentences for the operator: faults that were found, and actions taken.
     pub notes: Vec<String>,
 }
 
-/// Cuts a damaged journal of the table in `directory` before its damage, keeps what it cuts as `*.damaged`, and says
-/// which acknowledged changes are gone. Does nothing to a table that is sound. The table itself never calls it.
+/// Truncates a damaged journal of the table in `directory` before the damage, keeps the removed part as `*.damaged`,
+/// and reports which acknowledged changes are lost. Does nothing to an undamaged table. The table never calls this by
+/// itself.
 ///
 /// # Errors
-/// Says what stands in the way: no table, another process that has it open, or damaged files of rows, of which there is
-/// no other copy here. Nothing was changed then.
+/// The reason why no repair is possible: there is no table, another process has it open, or the files in `tables` are
+/// damaged and the journal does not hold all of their changes. Nothing was changed then.
 pub fn repair(directory: &Path) -> Result<Repaired, String> {
     let text = |error: Error| error.to_string();
     let disk = FsDisk::claim_existing(directory, &KIND).map_err(text)?;
     let before = match verify(&disk) {
-        // Nothing but the mark is left of the journal.
+        // Only the file `acknowledged` is left of the journal.
         Err(Error::Missing { to, .. }) => VerifyReport {
             acknowledged_lsn: Some(to),
             ..VerifyReport::default()
@@ -57,7 +58,7 @@ pub fn repair(directory: &Path) -> Result<Repaired, String> {
                 let moved = fs::rename(directory.join(tables::FOLDER), directory.join(&aside));
                 moved.map_err(|error| format!("{}: {error}", tables::FOLDER))?;
             }
-            let what = format!("the table is empty now; what its files of rows held is in `{aside}`");
+            let what = format!("the table is empty now; its former files are in `{aside}`");
             repaired.notes.push(what);
             0
         }
@@ -73,7 +74,7 @@ pub fn repair(directory: &Path) -> Result<Repaired, String> {
     Ok(repaired)
 }
 
-/// Number of the last change that is known to have been acknowledged.
+/// Returns the number of the last change that is known to have been acknowledged.
 fn acknowledged_by(before: &VerifyReport) -> Lsn {
     let whole =
         |segment: &lineside_journal::SegmentReport| (segment.first_lsn + segment.records).saturating_sub(1);
@@ -81,7 +82,7 @@ fn acknowledged_by(before: &VerifyReport) -> Lsn {
     before.acknowledged_lsn.unwrap_or(0).max(read)
 }
 
-/// Brings a journal that opens and the files of rows together. Returns the number of the last change.
+/// Makes a journal that opens and the files in `tables` consistent. Returns the number of the last change.
 fn settle(
     directory: &Path,
     mut journal: Journal<FsDisk>,
@@ -91,14 +92,15 @@ fn settle(
     let text = |error: Error| error.to_string();
     let id = journal.journal_id();
     let mut last_lsn = journal.durable_lsn();
-    // If the files of rows are damaged, the next start builds them again from the journal; where the journal no longer
+    // If the files in `tables` are damaged, the next start rebuilds them from the journal. If the journal no longer
     // holds every change, the caller has refused the repair.
     if are_sound {
         let mark = open_tables(directory, id, &Limits::default(), false)?.mark();
         let mark = mark.map_err(damaged_tables)?;
         if mark > last_lsn {
             notes.push(format!(
-                "the journal ends with change {last_lsn}; the files of rows hold all up to {mark}, which stay"
+                "the journal ends with change {last_lsn}; the files in `tables` hold all changes up to \
+                 {mark}, which are kept"
             ));
             while last_lsn < mark {
                 for _ in 0..(mark - last_lsn).min(GROUP_RECORDS) {
@@ -114,7 +116,7 @@ fn settle(
     Ok(last_lsn)
 }
 
-/// A name of `*.damaged` that is not taken.
+/// Returns a name `*.damaged` that does not exist yet.
 fn free_name(directory: &Path, name: &str) -> String {
     let first = format!("{name}.damaged");
     let others = (2u32..).map(|number| format!("{name}.damaged.{number}"));

@@ -1,5 +1,5 @@
-//! Files of rows: a fjall database that holds what the journal no longer does. fjall's own log is not used: what it
-//! would hold is in the journal, and is written again from there.
+//! Files in the folder `tables`: a fjall database that holds the changes that were removed from the journal. fjall's
+//! own log is not used, because the journal holds the same changes and they are applied again from there.
 
 use super::Write;
 use crate::embedded::Limits;
@@ -14,27 +14,27 @@ use std::path::Path;
 
 /// Name of the folder.
 pub(super) const FOLDER: &str = "tables";
-/// Place of the mark: shorter than any cell's.
+/// Key of the entry that records the journal and the last applied change. It is shorter than the key of any cell.
 const MARK: [u8; 1] = [0];
-/// fjall's keyspaces: its own, and that of the cells.
+/// Numbers of the keyspaces: fjall's own, and that of the cells.
 const KEYSPACES: [u64; 2] = [0, 1];
 
-/// Open files of rows.
+/// The open database.
 pub(super) struct Tables {
     pub(super) database: Database,
     pub(super) cells: Keyspace,
     journal_id: u64,
 }
 
-/// Checks the files in `folder` before anything opens them. Changes nothing.
+/// Checks the files in `folder` before they are opened. Changes nothing.
 ///
 /// # Errors
-/// Names the file, and says what is wrong with it.
+/// A text with the name of the file and the fault.
 pub(super) fn check(folder: &Path) -> Result<(), String> {
     let found = fjall_files::keyspaces(folder).map_err(|error| error.to_string())?;
     if found != KEYSPACES {
         return Err(format!(
-            "{}: the folders {found:?} are there instead of {KEYSPACES:?}",
+            "{}: the folders are {found:?}, but should be {KEYSPACES:?}",
             folder.join("keyspaces").display()
         ));
     }
@@ -45,10 +45,11 @@ pub(super) fn check(folder: &Path) -> Result<(), String> {
 }
 
 impl Tables {
-    /// Opens the files, or makes them.
+    /// Opens the database, or creates it.
     pub(super) fn open(folder: &Path, journal_id: u64, limits: &Limits) -> Result<Self, fjall::Error> {
         empty_logs(folder)?;
-        // A quarter for the cache; of the rest five tables of new rows, which are written at an eighth.
+        // A quarter of the memory is for the cache. The rest has room for five memtables of new rows, each of which is
+        // flushed when it reaches an eighth.
         let memtable_bytes = (limits.rows_bytes / 8) as u64;
         let open = || {
             let database = Database::builder(folder)
@@ -69,20 +70,24 @@ impl Tables {
         })
     }
 
-    /// Number of the last record whose change is here.
+    /// Returns the number of the last record whose change was applied.
     pub(super) fn mark(&self) -> Result<Lsn, String> {
         let Some(mark) = self.cells.get(MARK).map_err(|error| error.to_string())? else {
             return Ok(0);
         };
-        let (journal_id, lsn) = mark.split_first_chunk().ok_or("their mark has another form")?;
+        let (journal_id, lsn) = mark
+            .split_first_chunk()
+            .ok_or("their record of the last change is malformed")?;
         if u64::from_le_bytes(*journal_id) != self.journal_id {
             return Err("they belong to another journal".into());
         }
-        let lsn = lsn.try_into().map_err(|_| "their mark has another form")?;
+        let lsn = lsn
+            .try_into()
+            .map_err(|_| "their record of the last change is malformed")?;
         Ok(u64::from_le_bytes(lsn))
     }
 
-    /// Makes changes of different places that everyone sees at once, with the number of their last record.
+    /// Applies changes of different places atomically, together with the number of their last record.
     pub(super) fn apply(
         &self,
         writes: impl IntoIterator<Item = Write>,
@@ -100,18 +105,18 @@ impl Tables {
         batch.commit()
     }
 
-    /// Has what is in memory only written into files.
+    /// Starts to flush changes that are only in memory.
     pub(super) fn begin_flush(&self) -> Result<(), fjall::Error> {
         self.cells.rotate_memtable().map(|_| ())
     }
 
-    /// Returns whether everything that was there at [`Tables::begin_flush`] is in files, durably.
+    /// Returns true if everything that was in memory at [`Tables::begin_flush`] is durable in files.
     pub(super) fn is_flushed(&self) -> bool {
         self.cells.sealed_memtable_count() == 0
     }
 }
 
-/// Changes that are made together by their place: of two of one place the last counts.
+/// Changes that are collected to be applied together. Of several changes of one place, the last one counts.
 #[derive(Default)]
 pub(super) struct Pending {
     writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
@@ -119,21 +124,21 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Takes a change up and returns whether it is time to make them.
+    /// Adds a change. Returns true if the collected changes should be applied now.
     pub(super) fn add(&mut self, (place, stored): Write) -> bool {
         self.bytes += place.len() + stored.as_ref().map_or(0, Vec::len);
         self.writes.insert(place, stored);
         self.bytes >= 1 << 20
     }
 
-    /// Returns the changes, and has none.
+    /// Returns the collected changes and clears the collection.
     pub(super) fn take(&mut self) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
         self.bytes = 0;
         std::mem::take(&mut self.writes)
     }
 }
 
-/// Leaves fjall one empty log. One must be there: without any, fjall begins to count its changes at 0.
+/// Leaves fjall exactly one, empty log. Without any log, fjall would restart its sequence numbers at 0.
 fn empty_logs(folder: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -1,4 +1,4 @@
-//! Damage to the files of a table: a start refuses it in words, or has every acknowledged row.
+//! Damage to the files of a table: a start either refuses it with a reason, or has every acknowledged row.
 
 use super::*;
 use crate::embedded::KIND;
@@ -19,12 +19,12 @@ fn place(row: u32) -> Vec<u8> {
     [&[b'c'; 32][..], &row.to_be_bytes()].concat()
 }
 
-/// A new directory, in memory where there is one: each start syncs many files.
+/// Creates a directory, in memory if possible, because each start syncs many files.
 fn new_home() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
 }
 
-/// Everything that a table holds.
+/// Returns all rows of a table.
 fn rows(disk: &Disk) -> Result<Rows, TableError> {
     let mut rows = Rows::new();
     disk.read(&mut |view| {
@@ -41,7 +41,7 @@ fn rows(disk: &Disk) -> Result<Rows, TableError> {
     Ok(rows)
 }
 
-/// Changes `count` rows of `table`, some again and some away; what is acknowledged is in `rows`.
+/// Changes `count` rows of `table`, overwrites some and deletes some. Acknowledged rows are recorded in `rows`.
 fn change(table: &Disk, rows: &mut Rows, from: u32, count: u32) {
     for row in from..from + count {
         let stored = vec![row as u8; 40 + row as usize % 90];
@@ -54,7 +54,7 @@ fn change(table: &Disk, rows: &mut Rows, from: u32, count: u32) {
     }
 }
 
-/// Opens the table in `directory`, as the service does.
+/// Opens the table in `directory` like the service does.
 fn open(directory: &Path) -> Result<Disk, TableError> {
     let claimed = FsDisk::claim(directory, &KIND);
     Disk::open(
@@ -63,7 +63,7 @@ fn open(directory: &Path) -> Result<Disk, TableError> {
     )
 }
 
-/// Copies a directory as a kill would leave it; of holes nothing is written.
+/// Copies a directory in the state after a kill. Holes in files are not written.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -73,13 +73,13 @@ fn copy(from: &Path, to: &Path) {
             copy(&entry.path(), &target);
             continue;
         }
-        // A file may go away while a table is open.
+        // A file may be removed while a table is open.
         let Ok(bytes) = fs::read(entry.path()) else {
             continue;
         };
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
         fs::write(&target, &bytes[..used]).unwrap();
-        // fjall's logs end in 64 MiB of nothing, of which a little will do.
+        // fjall's logs end in 64 MiB of zeros, of which a few are enough.
         let length = match target.extension().is_some_and(|end| end == "jnl") {
             true => bytes.len().min(used + 8192),
             false => bytes.len(),
@@ -89,7 +89,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A table that was killed, without files of rows or with some, and the rows that were acknowledged.
+/// A table that was killed, without `tables` files or with some, and the rows that were acknowledged.
 struct Killed {
     directory: tempfile::TempDir,
     rows: Rows,
@@ -113,7 +113,7 @@ impl Killed {
                 break;
             }
         }
-        // Some more than the last checkpoint has.
+        // Adds changes after the last checkpoint.
         change(&table, &mut rows, from, 20);
         copy(home.path(), directory.path());
         Self { directory, rows }
@@ -125,7 +125,7 @@ impl Killed {
         copied
     }
 
-    /// Names of all files.
+    /// Returns the paths of all files.
     fn files(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut folders = vec![self.directory.path().to_owned()];
@@ -143,19 +143,19 @@ impl Killed {
     }
 }
 
-/// Opens a table in a directory whose files were changed; `None`: it was refused in words.
+/// Opens a table in a directory whose files were changed. Returns `None` if it was refused with a reason.
 fn reopened(directory: &Path) -> Option<Rows> {
     match open(directory) {
         Ok(table) => Some(rows(&table).unwrap()),
         Err(TableError::Refused(why)) => {
-            assert!(why.len() > 20, "{why:?} says too little");
+            assert!(why.len() > 20, "the reason {why:?} is too short");
             None
         }
         Err(error) => panic!("{error}"),
     }
 }
 
-/// Flips one bit; returns false where the file does not reach so far.
+/// Flips one bit. Returns false if the file is not that long.
 fn flip(file: &Path, at: u64, bit: u8) -> bool {
     let opened = fs::OpenOptions::new().read(true).write(true).open(file).unwrap();
     let mut byte = [0];
@@ -166,7 +166,8 @@ fn flip(file: &Path, at: u64, bit: u8) -> bool {
     true
 }
 
-/// Places of a file at which it is changed: all of a short one, some of a long one, beyond what it holds too.
+/// Returns the offsets at which a file is changed: all of a short file, some of a long one, and some after its
+/// contents.
 fn places(bytes: &[u8], count: usize) -> Vec<u64> {
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
     let step = (used / count).max(1);
@@ -193,18 +194,18 @@ fn a_flipped_bit_anywhere_is_refused_or_does_no_harm_and_nothing_is_lost_by_the_
                 let shown = format!("{} at {at}, checkpoints: {has_checkpoints}", file.display());
                 match reopened(directory.path()) {
                     Some(rows) => {
-                        assert_eq!(rows, killed.rows, "rows after a start that said nothing: {shown}");
+                        assert_eq!(rows, killed.rows, "rows after a start without an error: {shown}");
                         harmless += 1;
                     }
                     None => {
                         refused += 1;
-                        // The start changed nothing: the file as it was is all that is needed.
+                        // A refused start changed nothing: restoring the file is enough.
                         assert!(flip(&path, at, (number % 8) as u8), "{shown}");
                         let rows = reopened(directory.path());
                         assert_eq!(
                             rows.as_ref(),
                             Some(&killed.rows),
-                            "with the bit put back: {shown}"
+                            "after restoring the bit: {shown}"
                         );
                     }
                 }
@@ -241,7 +242,7 @@ fn a_cut_file_never_loses_an_acknowledged_row_without_a_word() {
     assert!(refused > 10, "{refused} refused");
 }
 
-/// The last group of a journal looks unfinished where it is damaged; only the record of what was acknowledged knows.
+/// If the last group of a journal is damaged, it looks incomplete; only the file `acknowledged` proves that it is not.
 #[test]
 fn a_damaged_last_group_is_refused_until_it_is_repaired() {
     let killed = Killed::new(false);
@@ -258,7 +259,7 @@ fn a_damaged_last_group_is_refused_until_it_is_repaired() {
     assert_eq!(
         reopened(directory.path()),
         None,
-        "a second start cuts nothing either"
+        "a second start truncates nothing either"
     );
 
     let done = repair(directory.path()).unwrap();
@@ -281,7 +282,8 @@ fn a_damaged_last_group_is_refused_until_it_is_repaired() {
     );
 }
 
-/// A journal that is gone is refused, with the mark and without; a repair ends the table and says what is lost.
+/// A missing journal is refused, with the file `acknowledged` and without. A repair empties the table and reports the
+/// loss.
 #[test]
 fn a_missing_journal_is_refused_until_it_is_repaired() {
     let killed = Killed::new(false);
@@ -315,7 +317,7 @@ fn after_a_repair_in_the_middle_changes_are_made_and_kept() {
         assert!(flip(&segment, SEGMENT_HEADER_BYTES + 40, 3));
         let is_refused = reopened(directory.path()).is_none();
         let done = repair(directory.path()).unwrap();
-        // A damaged journal is refused also where the files of rows hold everything that was in it.
+        // A damaged journal is refused even if the files in `tables` hold all of its changes.
         assert!(done.lost.is_none() || is_refused, "{done:?}");
         let mut now = reopened(directory.path()).expect("a repaired table opens");
         for round in 0..2 {

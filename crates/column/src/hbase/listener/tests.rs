@@ -1,4 +1,4 @@
-//! The listener against a server that the test plays: what it sends, and what it gets.
+//! The listener against a server that the test plays: notices sent, answers received, and the effect on the fast path.
 
 use super::*;
 use crate::coherence::Coherence;
@@ -14,12 +14,12 @@ use std::io::ErrorKind;
 use std::time::Instant;
 
 const TABLE: &[u8] = b"table";
-/// The name, hashed, of the server that is configured.
+/// Hashed name of the configured server.
 const SERVER: u64 = 0x5e7;
 const EPOCH: u64 = 7;
-/// The number of the first change that the server tells.
+/// Number of the server's first change.
 const FIRST: u64 = 10;
-/// For whatever must come.
+/// Time limit for everything that is expected to happen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn key() -> NoticeKey {
@@ -32,7 +32,7 @@ fn socket() -> UdpSocket {
     socket
 }
 
-/// A listener, the fast path that it empties, and the one server that it asks.
+/// A listener, the fast path that it invalidates, and the one server that it asks.
 struct Rig {
     listener: Listener,
     servers: Arc<Servers>,
@@ -78,7 +78,7 @@ impl Rig {
         }
     }
 
-    /// One whose server has granted a lease, and whose fast path holds the row `a`.
+    /// Returns a rig whose server has granted a lease and whose fast path holds the row `a`.
     fn leased() -> Self {
         let rig = Self::start();
         rig.grant();
@@ -86,7 +86,7 @@ impl Rig {
         rig
     }
 
-    /// The next notice of `kind` that the server gets; questions come all the time.
+    /// Returns the next notice of `kind` that the server receives, and skips others, such as repeated lease requests.
     fn received(&self, kind: u8) -> Notice {
         let mut bytes = [0; COLUMN_NOTICE_BYTES_MAX];
         loop {
@@ -100,13 +100,13 @@ impl Rig {
         }
     }
 
-    /// Sends what is `taken` or not, and waits until that was counted.
+    /// Sends a notice, waits until it was counted, and checks that it was accepted or rejected as `taken` says.
     fn send_from(&self, from: &UdpSocket, bytes: &[u8], taken: bool) {
         let before = self.listener.counts();
         from.send_to(bytes, self.listener.local_addr()).unwrap();
         let began = Instant::now();
         while self.listener.counts() == before {
-            assert!(began.elapsed() < PATIENCE, "it was not heard");
+            assert!(began.elapsed() < PATIENCE, "the notice was not counted");
             std::thread::yield_now();
         }
         let counts = self.listener.counts();
@@ -118,7 +118,7 @@ impl Rig {
         self.send_from(&self.server, &notice.to_bytes(&key()).unwrap(), taken);
     }
 
-    /// Answers a question with a lease that outlives the test.
+    /// Answers a lease request with a lease that outlives the test.
     fn grant(&self) -> Notice {
         let mut grant = notice(COLUMN_NOTICE_GRANT, FIRST);
         grant.head.token = self.received(COLUMN_NOTICE_ASK).head.token;
@@ -149,7 +149,7 @@ impl Rig {
         assert!(filled && self.answers());
     }
 
-    /// Whether the fast path answers of the row `a`.
+    /// Returns true if the fast path answers a get of the row `a`.
     fn answers(&self) -> bool {
         let column = ColumnName::new(b"entry:foo").unwrap();
         let ask = Ask::Get(b"a".to_vec(), vec![column]);
@@ -166,7 +166,7 @@ impl Rig {
     }
 }
 
-/// What the server says with everything: no change before `oldest_open` is under way.
+/// Returns a notice of the server in which no change before `oldest_open` is in progress.
 fn notice(kind: u8, oldest_open: u64) -> Notice {
     let mut notice = Notice::new(kind, TABLE);
     notice.head.server.set(SERVER);
@@ -182,7 +182,7 @@ fn pre_of(row: &[u8]) -> Notice {
     pre
 }
 
-/// Nothing has come there. What the listener sends it sends before it counts.
+/// Checks that nothing has arrived at `socket`. The listener sends its notices before it counts the one received.
 fn hears_nothing(socket: &UdpSocket) {
     socket.set_nonblocking(true).unwrap();
     let error = socket.recv(&mut [0; 2048]).expect_err("silence");
@@ -195,12 +195,12 @@ fn a_lease_is_asked_for_and_taken_once() {
     assert_eq!(
         rig.servers.id(0),
         None,
-        "without a lease nothing of it may be kept"
+        "without a lease no row of the server may be cached"
     );
     let grant = rig.grant();
     assert_eq!(rig.servers.leased(lease::now_ns()), 1);
     rig.fill();
-    // An answer that nobody asked for says nothing: nobody knows when it was given.
+    // A grant that answers no request is ignored, because its time is unknown.
     let mut unasked = grant;
     unasked.head.token.set(unasked.head.token.get() ^ 1);
     rig.says(&unasked, false);
@@ -211,7 +211,7 @@ fn a_lease_is_asked_for_and_taken_once() {
     rig.says(&brief, true);
     assert!(
         !rig.answers(),
-        "a server that was started again holds what was read before no more"
+        "rows read before a server's restart are not answered any more"
     );
 }
 
@@ -226,13 +226,13 @@ fn a_change_is_acknowledged_when_fastpath_has_forgotten_it() {
         assert_eq!(
             rig.coherence.counts().marks,
             1,
-            "sent again it is the same change"
+            "a repeated notice is the same change"
         );
     }
     rig.says(&notice(COLUMN_NOTICE_POST, FIRST + 1), true);
     assert_eq!(rig.coherence.counts().marks, 0);
     rig.fill();
-    // Of another row: what lies in the block goes too, and no more is promised.
+    // A change of another row in the same block invalidates the block too. The answer promises nothing about it.
     let mut other = notice(COLUMN_NOTICE_PRE, FIRST + 1);
     other.head.number.set(FIRST + 1);
     other.keys = vec![b"z".to_vec()];
@@ -245,7 +245,7 @@ fn a_change_is_acknowledged_when_fastpath_has_forgotten_it() {
 fn a_number_that_was_passed_over_empties_fastpath() {
     for kind in [COLUMN_NOTICE_PRE, COLUMN_NOTICE_POST] {
         let rig = Rig::leased();
-        // Change 10 was made, and nobody told of it.
+        // Change 10 was made without a notice.
         let mut next = notice(kind, FIRST + 1);
         next.head.number.set(FIRST + 1);
         if kind == COLUMN_NOTICE_PRE {
@@ -268,7 +268,7 @@ fn what_is_signed_with_another_key_is_not_heard() {
         assert!(rig.answers() && !rig.servers.has_stranger());
     }
     hears_nothing(&elsewhere);
-    // Another table's change, signed.
+    // A signed notice about another table.
     let mut other = pre_of(b"a");
     other.table = b"tables".to_vec();
     rig.says(&other, false);
@@ -295,7 +295,7 @@ fn a_server_that_is_not_configured_and_changes_the_table_empties_fastpath_for_go
         notice.head.server.set(SERVER + 1);
         rig.send_from(&elsewhere, &notice.to_bytes(&key()).unwrap(), false);
     };
-    // Whoever says nothing of changes does no harm.
+    // Notices that are not about changes do no harm.
     for kind in [COLUMN_NOTICE_ASK, COLUMN_NOTICE_GRANT, COLUMN_NOTICE_ACK] {
         from_stranger(notice(kind, FIRST));
         assert!(rig.answers() && !rig.servers.has_stranger());
@@ -304,7 +304,7 @@ fn a_server_that_is_not_configured_and_changes_the_table_empties_fastpath_for_go
     assert!(rig.servers.has_stranger() && !rig.answers());
     hears_nothing(&elsewhere);
     rig.grant();
-    assert_eq!(rig.servers.id(0), None, "until the next start");
+    assert_eq!(rig.servers.id(0), None, "no lease until the next start");
 }
 
 #[test]
@@ -314,8 +314,8 @@ fn before_a_server_granted_a_lease_its_notice_from_elsewhere_is_a_strangers() {
     assert!(rig.servers.has_stranger());
 }
 
-/// A change that is told before a lease is held: the fast path has forgotten it, and no grant that was on its way then
-/// counts.
+/// A change that is announced before a lease is held: the fast path is invalidated, and a grant that was already on its
+/// way does not count.
 #[test]
 fn a_change_without_a_lease_is_acknowledged_and_outdates_grants() {
     let rig = Rig::start();
@@ -325,7 +325,7 @@ fn a_change_without_a_lease_is_acknowledged_and_outdates_grants() {
     rig.says(&pre_of(b"a"), true);
     assert_eq!(rig.received(COLUMN_NOTICE_ACK).head.number.get(), FIRST);
     rig.says(&early, true);
-    assert_eq!(rig.servers.id(0), None, "it knows nothing of the change");
+    assert_eq!(rig.servers.id(0), None, "the grant is older than the change");
     let mut late = notice(COLUMN_NOTICE_GRANT, FIRST);
     late.head.token = rig.received(COLUMN_NOTICE_ASK).head.token;
     late.head.lease_ms.set(LEASE_MS_MAX);
@@ -337,7 +337,7 @@ fn a_change_without_a_lease_is_acknowledged_and_outdates_grants() {
     rig.fill();
 }
 
-/// Where servers are told apart a stranger's rows are not kept, and all others are.
+/// If rows can be attributed to servers, only the rows of a server that is not configured are not cached.
 #[test]
 fn a_stranger_among_servers_that_are_told_apart_takes_nothing_from_them() {
     let rig = Rig::of(|coherence| Servers::new(coherence, 0));
@@ -348,11 +348,11 @@ fn a_stranger_among_servers_that_are_told_apart_takes_nothing_from_them() {
     strange.head.server.set(SERVER + 1);
     let elsewhere = socket();
     rig.send_from(&elsewhere, &strange.to_bytes(&key()).unwrap(), false);
-    // He waits, then, until nobody's lease can be held.
+    // The unknown server then waits until no lease can be held.
     hears_nothing(&elsewhere);
     assert!(rig.servers.has_stranger() && rig.answers());
     assert_eq!(rig.servers.id_of(SERVER + 1), None);
-    // The same address, started again: another name, and the old one is nobody's.
+    // The same address after a restart has a new name, and the old name belongs to no server.
     let mut again = notice(COLUMN_NOTICE_GRANT, 1);
     again.head.token = rig.received(COLUMN_NOTICE_ASK).head.token;
     again.head.lease_ms.set(LEASE_MS_MAX);

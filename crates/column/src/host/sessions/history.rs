@@ -1,36 +1,36 @@
-//! Sites whose sessions have changed the table.
+//! History of sites whose sessions have changed the table.
 
 use super::Site;
 use std::collections::HashMap;
 
-/// Maximum number of sites that are remembered.
+/// Maximum number of sites that are recorded.
 const SITES_MAX: usize = 16_384;
-/// Bytes of all of them.
+/// Memory of all records in bytes.
 pub(super) const BYTES: usize = SITES_MAX * 96;
-/// Seconds from a site's first change until it has a history: longer than it takes to use up all sessions.
+/// Seconds from a site's first change until it has a history. Longer than it takes to use up all sessions.
 const KNOWN_AFTER_S: u64 = 600;
-/// Seconds after which another change of a session is noted.
+/// Seconds after which a further change of a session is recorded.
 pub(super) const NOTED_AGAIN_S: u64 = 600;
-/// Seconds after which a site that changed nothing more gives way to another.
+/// Seconds without a change after which a site's record may be replaced by another one.
 const FORGOTTEN_AFTER_S: u64 = 86_400;
 
-/// First and last change of a site, in seconds.
+/// Times of the first and the last change of a site, in seconds.
 #[derive(Clone, Copy, Debug)]
 struct History {
     first_s: u64,
     last_s: u64,
 }
 
-/// Bounded memory of sites. One that is remembered is not driven out by others.
+/// Bounded set of records of sites. New sites do not replace recent records.
 #[derive(Debug, Default)]
 pub(super) struct Histories {
     sites: HashMap<Site, History>,
-    /// When sites to be forgotten were looked for.
+    /// Time in seconds at which old records were last looked for.
     looked_s: Option<u64>,
 }
 
 impl Histories {
-    /// Notes a change.
+    /// Records a change.
     pub(super) fn note(&mut self, site: Site, now_s: u64) {
         if let Some(history) = self.sites.get_mut(&site) {
             history.last_s = now_s;
@@ -50,7 +50,7 @@ impl Histories {
         }
     }
 
-    /// Returns whether the site has a history.
+    /// Returns true if the site has a history.
     pub(super) fn is_known(&self, site: &Site, now_s: u64) -> bool {
         let history = self.sites.get(site);
         history.is_some_and(|history| now_s.saturating_sub(history.first_s) >= KNOWN_AFTER_S)

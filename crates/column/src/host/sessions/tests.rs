@@ -27,7 +27,7 @@ fn challenge(sessions: &Sessions, from: Source, now_s: u64) -> ColumnSession {
     }
 }
 
-/// Opens a session of a client, with a challenge of its own.
+/// Opens a session of a client with a new challenge.
 fn open(sessions: &Sessions, from: Source, is_trusted: bool, now_s: u64) -> Result<Arc<Session>, Status> {
     let asked = challenge(sessions, from, now_s);
     let granted = sessions.open(from, is_trusted, 2, &asked, now_s)?;
@@ -36,12 +36,12 @@ fn open(sessions: &Sessions, from: Source, is_trusted: bool, now_s: u64) -> Resu
         .unwrap())
 }
 
-/// Address of a site, as an attacker has many.
+/// Returns the address of one of an attacker's many sites.
 fn stranger(number: u32) -> Source {
     from(Ipv4Addr::from(0x0a00_0000 + number), 1)
 }
 
-/// Has strangers open sessions that change something, until none is granted.
+/// Lets strangers open sessions and change the table until no more are granted. Returns the number of sessions.
 fn use_up(sessions: &Sessions, now_s: u64) -> usize {
     let mut opened = 0;
     for number in 0..sessions.limits.count as u32 {
@@ -68,7 +68,7 @@ fn a_challenge_is_of_one_source_and_time_and_for_one_session() {
         assert_eq!(open(client, id, 111), Err(Status::Unauthorised));
     }
     assert_eq!(sessions.usage(111).open, 1);
-    // Another client, which was given the port of the first, gets a challenge of its own.
+    // Another client that got the port of the first one gets a different challenge.
     let other = challenge(&sessions, client, 111);
     assert_ne!(other.challenge, asked.challenge);
     let other = sessions.open(client, false, 3, &other, 111).unwrap();
@@ -79,7 +79,7 @@ fn a_challenge_is_of_one_source_and_time_and_for_one_session() {
     assert!(sessions.find(slot + 1, token, 112).is_none());
 }
 
-/// Before there were shares, 64 addresses used up all sessions.
+/// Without shares, 64 addresses could use up all sessions.
 #[test]
 fn strangers_leave_sessions_to_known_and_trusted_clients_and_health_says_when_they_are_refused() {
     let sessions = sessions(1024);
@@ -88,13 +88,13 @@ fn strangers_leave_sessions_to_known_and_trusted_clients_and_health_says_when_th
     sessions.changed(&first, 0);
     let mut now_s = 1000;
     let opened = use_up(&sessions, now_s);
-    // The known client's first session counts as a stranger's: it was one then.
+    // The known client's first session counts as a stranger's, because it was opened as one.
     assert_eq!(opened, 1024 / 2 - 1);
     let usage = sessions.usage(now_s);
     assert!(usage.is_refusing && usage.share_percent == 100, "{usage:?}");
     assert!(open(&sessions, known, false, now_s).is_ok());
     assert!(open(&sessions, from([127, 0, 0, 1], 1), true, now_s).is_ok());
-    // What changed something is kept until it was idle for as long as configured.
+    // A session that changed something is kept until it was idle for the configured time.
     now_s += IDLE_S - 1;
     first.used_s.store(now_s, Relaxed);
     assert!(open(&sessions, from([192, 0, 2, 2], 1), false, now_s).is_err());
@@ -109,7 +109,7 @@ fn attackers_get_no_history_while_they_use_up_their_share() {
     let sessions = sessions(1024);
     assert_eq!(use_up(&sessions, 1000), 512);
     assert!(open(&sessions, stranger(0), false, 1001).is_err());
-    // Even with a history they leave a quarter to trusted sources.
+    // Even if attackers get a history, a quarter is left to trusted sources.
     use_up(&sessions, 2000);
     assert!(sessions.usage(2000).open <= 768);
     let local = |port| open(&sessions, from([127, 0, 0, 1], port), true, 2001);
@@ -162,7 +162,7 @@ fn a_closed_session_is_not_found_and_its_challenge_opens_no_other() {
     for number in 1..8 {
         while open(&sessions, stranger(100 + number), false, 100).is_ok() {}
     }
-    // Room is needed, and the first session changed nothing for long enough.
+    // Room is needed, and the first session has changed nothing for long enough.
     open(&sessions, from([192, 0, 2, 1], 1), false, 111).unwrap();
     assert!(
         sessions
