@@ -7,7 +7,7 @@
  * refused.
  */
 #if !defined(__TARGET_ARCH_x86)
-#error "the sequence protocols of the fast path's stores need barriers on this architecture"
+#error "the fast path supports x86 only: its sequence locks need memory barriers on other architectures"
 #endif
 #define ls_read_barrier() asm volatile("" ::: "memory")
 #define ls_write_barrier() asm volatile("" ::: "memory")
