@@ -34,8 +34,8 @@ import org.apache.hadoop.hbase.util.Bytes;
  * Commands for all the ways in which rows of a table change. They use the column {@code entry:foo}:
  *
  * <ul>
- *   <li>{@code put TABLE VALUE ROW ...} in one batch; {@code old-put}, {@code skip-wal}, {@code append} and {@code
- * mutate-row TABLE VALUE ROW}
+ *   <li>{@code put TABLE VALUE ROW ...} in one batch; {@code old-put}, {@code skip-wal}, {@code append} and
+ *       {@code mutate-row TABLE VALUE ROW}
  *   <li>{@code ttl-put TABLE VALUE ROW MILLISECONDS}
  *   <li>{@code delete-row}, {@code delete-column}, {@code increment TABLE ROW}
  *   <li>{@code check TABLE EXPECTED VALUE ROW}
