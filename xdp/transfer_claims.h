@@ -140,7 +140,10 @@ static long transfer_carry_out_session(__u32 index, void *context)
 	return 0;
 }
 
-/* Returns XDP_PASS if the order is carried out. XDP_DROP: it is not, or only in part; if a write fails, nothing is written. */
+/*
+ * Returns XDP_PASS if the order is carried out. XDP_DROP: it is not, or only in part; if a write fails, nothing is
+ * written.
+ */
 static __always_inline int transfer_carry_out(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
