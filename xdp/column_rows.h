@@ -295,10 +295,7 @@ static __always_inline int column_scan(struct column_work *work)
 		return left;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < COLUMN_SCAN_BLOCKS_MAX; i++) {
-		/*
-		 * column_scan_block moves to the next block itself, unless this block was the last that the scan may
-		 * read.
-		 */
+		/* It also moves to the next block; a scan that needs more blocks than the limit leaves the loop. */
 		left = column_scan_block(work, !i);
 		if (left != COLUMN_NEXT)
 			return left;

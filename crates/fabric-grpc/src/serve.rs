@@ -200,7 +200,7 @@ enum Method {
 }
 
 /// Answers a call of a method. A method with one request and one answer is treated as a stream of one each, which is
-/// the same on the wire: so all answers are counted, and wait for room, in the same way.
+/// equal on the wire. So all answers are counted and wait for room in one way.
 async fn answer(
     shared: Arc<Shared>,
     method: Method,

@@ -663,7 +663,7 @@ async fn queries_without_an_answer_say_why() {
             .collect::<Vec<_>>(),
         [CHANNEL]
     );
-    // The same with the gateway's Evaluate.
+    // Repeats the query with the gateway's Evaluate.
     let request = EvaluateRequest {
         proposed_transaction: Some(query),
     };

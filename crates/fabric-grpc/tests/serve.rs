@@ -295,7 +295,7 @@ async fn who_may_not_read_is_refused() {
     }
 }
 
-/// The same signature with n - s in place of s.
+/// Replaces s by n - s in a signature.
 fn high_s(signature: &[u8]) -> bytes::Bytes {
     let signature = p256::ecdsa::Signature::from_der(signature).unwrap();
     let (r, s) = signature.split_scalars();

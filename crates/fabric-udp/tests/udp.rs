@@ -163,7 +163,7 @@ impl Blocks for Taken {
         assert!(early.notes().iter().all(|note| note.check(segment)));
         assert!(
             self.early.entry(early.block).or_default().insert(early.index),
-            "told twice"
+            "reported twice"
         );
         if let Some(validating) = &mut self.validating {
             validating.put(&early);

@@ -62,7 +62,7 @@ async fn the_papers_client_gets_what_it_expects() {
     let got = client.get(client.sign_get("a")).await.unwrap();
     assert_eq!((got.value.as_str(), got.version), ("1", 1));
     assert_eq!((got.pubkey.as_str(), got.signature.as_str()), ("", ""));
-    // The same request gets its first position again; another request with an old version is refused.
+    // A repeated request gets its first position again; another request with an old version is refused.
     assert_eq!(client.set(first).await.unwrap().txid, "txid1tx0");
     assert_eq!(
         refusal(client.set(client.sign_set("a", "2", 0).unwrap()).await),

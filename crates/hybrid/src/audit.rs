@@ -378,7 +378,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Executes the items in the order of the ledger, whatever order they arrive in, up to the first wrong one.
-    /// Returns the finding that the position of the end itself is wrong.
+    /// Returns a finding if the ledger ends before its snapshot and attestations are complete.
     fn execute_all(
         mut self,
         items: Receiver<(u64, Item)>,

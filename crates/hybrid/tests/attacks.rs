@@ -52,8 +52,7 @@ fn one_admin_cannot_take_all_the_room_for_votes() {
     }
     let one_more = asks(&mut client, 3, senseless(500));
     assert_eq!(code(&node, one_more), Code::TooManyVotes);
-    // The member may still join others' votes, which are ended with his removal together with all votes that he
-    // began.
+    // The admin may still join others' votes. After the other admins have revoked him, his votes no longer count.
     let rule = Change::SetRule {
         prefix: b"x",
         member: 4,

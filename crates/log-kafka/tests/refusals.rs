@@ -186,7 +186,7 @@ fn another_record_at_the_ledgers_end_is_shown(other: &Other) {
     let node = other.join("ours", &disk, 1);
     assert_eq!(code(&node, client.set(5, "a", None, "x")), Code::Done);
     node.stop();
-    // The same ledger with a topic that has another record there.
+    // Starts the ledger with a topic that has another record at the last position.
     other.create("theirs", &[]);
     let signed = [&[0; 64][..], b"else"].concat();
     other.write("theirs", &[signed, b"more".to_vec()]);

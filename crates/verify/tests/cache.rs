@@ -173,7 +173,7 @@ fn the_generators_large_table_comes_with_use_and_is_shared() {
         while verifier.build_pending(10) > 0 {}
         let items: Vec<Item> = (0..32_768).map(|i| signed[i % 8].item()).collect();
         if verifier.backend() == Backend::Portable {
-            // The same code as above, but it takes seconds.
+            // This backend uses the code tested above, but takes seconds.
             continue;
         }
         assert!(verifier.verify_batch(&items).into_iter().all(Verdict::is_valid));

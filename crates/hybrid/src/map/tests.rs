@@ -262,17 +262,17 @@ fn proofs_that_no_tree_makes_are_refused() {
     assert_eq!(
         read(&[&[0x00, 1, 0x00]]),
         Err(ProofError::Shape),
-        "nothing beside nothing"
+        "two empty siblings"
     );
     assert_eq!(
         read(&[&[0x40, 2, 0x80], &word, &word]),
         Err(ProofError::Shape),
-        "a leaf beside nothing"
+        "a leaf with an empty sibling"
     );
     assert_eq!(
         read(&[&[0x80, 2, 0x80], &word, &word, &word]),
         Err(ProofError::Shape),
-        "another leaf beside nothing"
+        "another leaf with an empty sibling"
     );
     let mut last = [0; 32];
     last[31] = 1;

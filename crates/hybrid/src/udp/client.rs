@@ -230,8 +230,8 @@ impl Client {
         write_request(id, request, answer_bytes).ok_or(AskError::TooLong(request.len()))
     }
 
-    /// Waits until `until` for an answer to one of the datagrams from `first_id` on. Remembers `busy` replies
-    /// meanwhile.
+    /// Waits until `until` for an answer to one of the datagrams from `first_id` on. A reply that asks to try later
+    /// does not end the wait; it is returned at the end.
     fn hear(&self, first_id: u64, until: Instant) -> Result<Option<Heard>, AskError> {
         let io = |source| AskError::Io {
             server: self.server,

@@ -62,7 +62,7 @@ pub enum StoreError {
         expected: Network,
     },
     /// An earlier write could not be undone, so the end of the file is not known.
-    #[error("{} cannot be written any more, because a failed write could not be undone; restart", path.display())]
+    #[error("{} can no longer be written, because a failed write could not be undone; restart", path.display())]
     Broken {
         /// The file.
         path: PathBuf,

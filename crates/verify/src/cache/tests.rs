@@ -366,7 +366,7 @@ fn endless_keys_take_no_share() {
     }
 }
 
-/// As many keys as fit, each kept protected by a few uses again and again, with honest keys that come later.
+/// All the keys that fit, each kept protected by a few uses again and again, with honest keys that come later.
 #[test]
 fn many_keys_used_a_little_take_no_share() {
     for (keys, times) in [(2_700, 64), (5_000, 64), (2_700, 100), (1_000, 100)] {

@@ -191,7 +191,7 @@ fn every_two_points_that_meet_among_few<L: Lanes<Curve: Reference + Reduction>>(
     setting.check(&entries);
 }
 
-/// The same point twice in the last addition, with a wrong r: (r + x₁ + x₂)(x₂ - x₁)² = (y₂ - y₁)² is then 0 = 0 for
+/// One point twice in the last addition, with a wrong r: (r + x₁ + x₂)(x₂ - x₁)² = (y₂ - y₁)² is then 0 = 0 for
 /// any r. Only the check of x₁ = x₂ stops a forger, who needs no key but his own.
 fn the_last_two_points_of_the_tree<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 60);
@@ -276,7 +276,7 @@ fn known_multiples_of_the_generator_as_keys<L: Lanes<Curve: Reference + Reductio
             let u = big(&setting.number());
             let over_d = &u * d.modinv(&n).expect("not zero") % &n;
             let minus = &n - &over_d;
-            // The same digits, and opposite ones; u₁·G = u₂·Q, and u₁·G = -u₂·Q, which has no r.
+            // Equal digits, and opposite ones; u₁·G = u₂·Q, and u₁·G = -u₂·Q, which has no r.
             let little = [1u32, 2, 31].map(BigUint::from);
             let mut others = vec![u.clone(), &n - &u, over_d, minus];
             others.extend(little.iter().flat_map(|k| [k.clone(), &n - k]));

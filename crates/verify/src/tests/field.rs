@@ -363,7 +363,7 @@ fn lines_keep_points_and_negate_them<L: Lanes>(l: L) {
         let negate = random.next() as u8;
         let mut lines = [Line([0; 8]); MAX_LANES];
         let point = l.run(Work(|| {
-            // As wide as normal elements get: lines store the results of formulas.
+            // The widest normal elements: lines store the results of formulas.
             let zero = l.splat(&[0; 4]);
             let wide = |plain: &[U256]| l.normal(&l.raw_add(&l.raw(&l.load(plain)), &l.raw(&zero)));
             let point = crate::lanes::Affine {

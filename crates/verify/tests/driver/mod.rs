@@ -267,7 +267,7 @@ pub fn ecdsa_seeds() -> Vec<Vec<u8>> {
         .iter()
         .map(|steps| [&[0, 2, 0, 0][..], &steps.concat()].concat())
         .collect();
-    // The same key four times, so that it has a table for the rest; built at once, and deferred.
+    // One key four times, so that it has a table for the rest; built at once, and deferred.
     let repeated = [single(33, 3, 99, 99); 4].concat();
     seeds.push([&[0, 2, 0, 0][..], &repeated, &[7], &repeated].concat());
     seeds.push([&[2, 2, 0, 0][..], &repeated, &[15], &repeated].concat());
