@@ -3,8 +3,8 @@
 //! u₁·G + u₂·Q is a sum of one table point for each digit of the two scalars. They are added as a tree; each level is
 //! one batch of affine additions over all signatures, with one inversion. The first levels, which have most of the
 //! additions, run over a part of the batch at a time: the points of the part stay in the second-level cache while the
-//! lines of the next part are being loaded. The last addition needs no inversion: x(P₁ + P₂) = r is (r + x₁ + x₂)(x₂
-//! - x₁)² = (y₂ - y₁)².
+//! lines of the next part are being loaded. The last addition needs no inversion: x(P₁ + P₂) = r is
+//! (r + x₁ + x₂)(x₂ - x₁)² = (y₂ - y₁)².
 //!
 //! If there are few signatures, their points are added one after the other (`few`).
 //!
