@@ -2,19 +2,19 @@
 //!
 //! Bounds, in units of 2^256, where p is a little less than 1 and R is 16 (`tests::chain` checks them through the
 //! formulas): a·b over R is below ab/16 + 1. No operand of a multiplication may reach 16, the range of five limbs.
-//! - Normal elements are below 2 (2^257 + 2^230). `mul` gives a normal one while ab is below 16: of a normal element
-//!   and a factor below 8.
-//! - `diff`, a - b + 3p, is above 1, for b is below 2, and below 5.
+//! - Normal elements are below 2 (2^257 + 2^230). `mul` returns a normal element while ab is below 16, for example for
+//!   a normal element and a factor below 8.
+//! - `diff`, a - b + 3p, is above 1, because b is below 2, and it is below 5.
 //! - Batches of affine additions: a running product c is below 5c/16 + 1, so below 1.46; a slope below 1.4.
-//! - Z: twice a product is below z/4 + 2, so below 2.67, and a product with H less than that. z² is below 1.45.
-//! - Doubling: the tangent is three products of x + z², below 3.45, and a `diff`: below 6.24. 4xy² is below 4.63, less
-//!   x and plus 3p below 6.63 (`normal` gives no less than 1). The widest of all that are multiplied are these two.
+//! - Z: twice a product is below z/4 + 2, so below 2.67, and a product with H is smaller. z² is below 1.45.
+//! - Doubling: the tangent is three products of x + z², below 3.45, and a `diff`: below 6.24. 4xy² is below 4.63, and
+//!   minus x plus 3p below 6.63 (`normal` returns at least 1). These two are the widest operands of a multiplication.
 //! - Addition: the chord's h and r, a product plus 3p, are below 4.19, so h² is below 2.1 and h³ below 1.55.
-//! - What is subtracted stays below the multiple of p·2^260, 16 and 64 here, that is added first: y·h³ is below 3.1,
-//!   8y⁴ below 12.6. Raw sums are from -9.3 to 8.3, and might go to 62 either way, where `normal`'s bound would end.
+//! - A subtrahend stays below the multiple of p·2^260, 16 and 64 here, that is added before the subtraction: y·h³ is
+//!   below 3.1, 8y⁴ below 12.6. Raw sums are from -9.3 to 8.3; `normal` permits -62 to 62.
 //!
-//! A sum of four products, and 3p, is below 11 while the products are normal: two wider factors give a product of up to
-//! 121/16 + 1, of which not even two may be summed to a factor. The one such product that is summed is the tangent's.
+//! A sum of four products and 3p is below 11 while the products are normal. Two wider factors have a product of up to
+//! 121/16 + 1; a sum of two of these is too wide for a factor. Only the tangent's formula sums a product of that kind.
 
 use super::limbs::*;
 use crate::curve::{P256, Params};

@@ -2,10 +2,10 @@
 //! and added.
 //!
 //! Bounds, in units of 2^256 (see `p256` and `tests::chain`): normal elements are below 2 (2^257 + 2^166), and so is
-//! what any product, square or sum comes to, because a raw product is as wide as 32 and must be reduced before it is
-//! multiplied. `diff`, a - b + 3p, is below 5. The columns of a product come to 25 at most, with 4p·2^260 in them to
-//! 89: column 9, times 2^468, stays below 2^51, and must not be negative, which p·2^260 over c·d below 4 and 4p·2^260
-//! over 8·4 see to.
+//! the result of every product, square or sum, because a raw product may reach 32 and must be reduced before it is
+//! multiplied. `diff`, a - b + 3p, is below 5. The columns of a product are at most 25, and at most 89 with 4p·2^260
+//! added. Column 9, of weight 2^468, stays below 2^51. It must not be negative: p·2^260 is added where a product c·d
+//! below 4 is subtracted, and 4p·2^260 where 8c², below 8·4, is subtracted.
 
 use super::limbs::*;
 
