@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* The fast path of `column`, in its slot behind root.bpf.c. */
+/* The fast path of `column`. root.bpf.c tail-calls it through its slot. */
 #include "column_fastpath.h"
 
 char _license[] SEC("license") = "GPL";
@@ -14,8 +14,8 @@ int ls_column(struct xdp_md *ctx)
 }
 
 /*
- * For native/native.c: the maps, and the constants with their sections. column_data, whose values have a size of its
- * own, is in native.c.
+ * Lists for native/native.c: the maps, and the constants with their sections. column_data is missing here because the
+ * size of its values is set at run time; native.c adds it.
  */
 #define LS_COLUMN_MAPS(X) \
 	X(column_control) X(column_servers) X(column_names) X(column_tables) X(column_tops) X(column_pages) \

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * The fast path of `column`: the C twin of crates/column/src/fastpath.rs and request.rs. Which requests it answers,
- * and what it counts.
+ * The fast path of `column`: decides which requests it answers, answers them, and counts the outcomes. The C twin of
+ * crates/column/src/fastpath.rs and request.rs.
  */
 #pragma once
 #include "column_rows.h"
 #include "ranges.h"
 #include "reply.h"
 
-/* What a request is, besides counters: it is to be read for. */
+/* Results of parsing besides the counters: kinds of well-formed requests. */
 #define COLUMN_ASKS_GET 0x100
 #define COLUMN_ASKS_SCAN 0x101
 #define COLUMN_ASKS_CHANGE 0x102
-/* A scan whose start is above its stop. */
+/* A scan whose start is above its stop: it has no rows. */
 #define COLUMN_ASKS_NOTHING 0x103
 
-/* A native request up to its keys. */
+/* The fixed part of a native request. Its keys follow. */
 struct column_request {
 	struct ls_native_header header;
 	struct ls_column_head head;
 	__u64 name[4];
 };
 
-/* The paper's, up to its value or stopRow. */
+/* A request in the paper's format, without the value that ends a put. A get has no stop. */
 struct column_paper {
 	__u8 op[3];
 	__u8 key[4];
@@ -53,7 +53,10 @@ static __always_inline void *column_payload(void *data, const struct ls_datagram
 	return data + (found->udp & 63) + sizeof(struct udphdr);
 }
 
-/* The sum of the draft's 32-bit words, as many as the payload has. Up to a step behind them there are zeros. */
+/*
+ * Sums the 32-bit words of the draft over the length of the payload, into work->sum. It may read up to COLUMN_STEP
+ * words past the payload, which must be zero.
+ */
 __noinline int column_sum(struct column_work *work)
 {
 	__u32 words, at = 0;
@@ -76,7 +79,10 @@ __noinline int column_sum(struct column_work *work)
 	return 0;
 }
 
-/* Whether what may change something came as it was sent (FastPath::changes): its checksum is looked at. */
+/*
+ * Returns 1 if the packet of a request that may change a row arrived intact, by its UDP checksum (FastPath::changes).
+ * Uses work->draft as scratch memory.
+ */
 static __always_inline int column_is_intact(struct xdp_md *ctx, const struct ls_datagram *found,
 					    struct column_work *work)
 {
@@ -92,7 +98,9 @@ static __always_inline int column_is_intact(struct xdp_md *ctx, const struct ls_
 	return ls_is_intact((void *)(long)ctx->data, (void *)(long)ctx->data_end, found, work->sum);
 }
 
-/* A key within the packet, `offset` bytes behind the fixed part of a native request: 0, or -1, the host's. */
+/*
+ * Reads a key of a native request, `offset` bytes after its fixed part. Returns 0, or -1 if only the host can decide.
+ */
 __noinline int column_read_key(struct xdp_md *ctx, struct column_key *key, __u32 offset, __u32 bytes)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -121,7 +129,7 @@ __noinline int column_read_key(struct xdp_md *ctx, struct column_key *key, __u32
 	return padding ? -1 : 0;
 }
 
-/* The start key, inline where it has one word. */
+/* Reads the start key. Keys of 8 bytes are read inline, without a call. */
 static __always_inline int column_read_start(struct xdp_md *ctx, const struct column_request *packet,
 					     struct column_work *work, __u32 bytes)
 {
@@ -137,7 +145,7 @@ static __always_inline int column_read_start(struct xdp_md *ctx, const struct co
 	return 0;
 }
 
-/* What a native request asks for; its keys are left in the work. */
+/* Parses a native request: returns COLUMN_ASKS_* or a counter. Leaves the keys in `work`. */
 static __always_inline int column_parse_native(struct xdp_md *ctx, const struct column_request *packet,
 					       struct column_work *work)
 {
@@ -178,7 +186,7 @@ static __always_inline int column_parse_native(struct xdp_md *ctx, const struct 
 	return op == LS_COLUMN_OP_PUT || op == LS_COLUMN_OP_DELETE ? COLUMN_ASKS_CHANGE : LS_COLUMN_COUNTER_FORWARDED;
 }
 
-/* A key of the paper's; its bytes end before the zeros behind it. */
+/* Reads a key in the paper's format. Trailing zero bytes are padding and do not belong to the key. */
 static __always_inline void column_paper_key(struct column_key *key, const __u8 *bytes)
 {
 	__u32 number = bpf_ntohl(*(__u32 *)bytes);
@@ -189,7 +197,7 @@ static __always_inline void column_paper_key(struct column_key *key, const __u8 
 	key->bytes = number & 0xff ? 4 : number & 0xffff ? 3 : number & 0xffffff ? 2 : !!number;
 }
 
-/* The same of a packet in the paper's format, which begins with `op`. */
+/* Parses a packet in the paper's format, whose first letter is `op`. Returns as column_parse_native does. */
 __noinline int column_parse_paper(struct xdp_md *ctx, struct column_work *work, __u32 op)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -210,7 +218,9 @@ __noinline int column_parse_paper(struct xdp_md *ctx, struct column_work *work, 
 	work->limit = 0;
 	work->has_stop = 1;
 	if (op == 's') {
-		/* Room for a row at least, behind status and number of rows: the host may not answer in less. */
+		/*
+		 * The payload must have room for status, row count and one row. The host decides about shorter ones.
+		 */
 		if (work->payload_bytes < 2 + LS_COLUMN_PAPER_ROW_BYTES || (void *)(packet + 1) > end)
 			return LS_COLUMN_COUNTER_FORWARDED;
 		column_paper_key(&work->stop, packet->stop);
@@ -224,7 +234,10 @@ __noinline int column_parse_paper(struct xdp_md *ctx, struct column_work *work, 
 	return work->payload_bytes < LS_COLUMN_PAPER_GET_REPLY_BYTES ? LS_COLUMN_COUNTER_FORWARDED : COLUMN_ASKS_GET;
 }
 
-/* A put or delete from a trusted source: its block is of no use any more. The host changes the table. */
+/*
+ * Invalidates the block that a put or delete from a trusted source touches. Returns 1 if the block was valid. The
+ * host then changes the table.
+ */
 __noinline int column_change(struct xdp_md *ctx, struct column_work *work)
 {
 	struct ls_column_control *control = column_controlled();
@@ -251,7 +264,10 @@ __noinline int column_change(struct xdp_md *ctx, struct column_work *work)
 	return 1;
 }
 
-/* Reads for a request and makes its reply, all but the native header: 0, or why not. */
+/*
+ * Reads the rows of a request and builds the reply, without the native header. Returns 0, or the counter of the
+ * reason to forward.
+ */
 __noinline int column_read(struct column_work *work, __u32 asks)
 {
 	struct ls_column_control *control = column_controlled();
@@ -277,7 +293,7 @@ __noinline int column_read(struct column_work *work, __u32 asks)
 	return LS_READ_ONCE(table->seq) == seq ? left : LS_COLUMN_COUNTER_CHANGING;
 }
 
-/* The first bytes of a reply of the paper's, and its sum. */
+/* Writes status and row count of a reply in the paper's format, and sums the reply. */
 static __always_inline void column_finish_paper(struct column_work *work, __u32 asks)
 {
 	__u8 *first = (__u8 *)work->draft;
@@ -307,7 +323,10 @@ static __always_inline void column_finish_native(struct column_work *work, const
 	work->sum = sum;
 }
 
-/* The words of a native reply, a step at a time: its last ones first, which the last step then writes again in part. */
+/*
+ * Copies the words of a native reply into the packet, COLUMN_STEP at a time. The last words are copied first; the
+ * last step of the loop may then overwrite part of them with the same values.
+ */
 static __always_inline void column_put_native(struct xdp_md *ctx, const struct ls_datagram *found,
 					      struct column_work *work)
 {
@@ -315,7 +334,10 @@ static __always_inline void column_put_native(struct xdp_md *ctx, const struct l
 	__u64 *payload = column_payload((void *)(long)ctx->data, found), *last;
 	__u32 words = work->payload_bytes / 8, at = words - COLUMN_STEP;
 
-	/* A request has more; the verifier must see this check on the very register that is used below it. */
+	/*
+	 * Always true, as a request is longer. The verifier must see this check on the very register that is used
+	 * below it.
+	 */
 	asm volatile("" : "+r"(at));
 	if (at > COLUMN_PAYLOAD_MAX / 8)
 		return;
@@ -335,7 +357,7 @@ static __always_inline void column_put_native(struct xdp_md *ctx, const struct l
 	}
 }
 
-/* The draft becomes the packet's payload, and the packet the reply. */
+/* Copies the draft into the packet's payload and turns the packet into the reply. Returns 0 or -1. */
 static __always_inline int column_send(struct xdp_md *ctx, const struct ls_datagram *found, struct column_work *work)
 {
 	__u32 bytes = work->payload_bytes;
@@ -348,7 +370,7 @@ static __always_inline int column_send(struct xdp_md *ctx, const struct ls_datag
 	return ls_reply((void *)(long)ctx->data, (void *)(long)ctx->data_end, found, work->sum);
 }
 
-/* What the payload begins with, if it is in the paper's format: its first letter, else 0. */
+/* Returns the first letter of the operation if the payload is in the paper's format, else 0. */
 static __always_inline __u8 column_paper_op(const void *payload, void *end, __u32 payload_bytes)
 {
 	const __u8 *op = payload;
@@ -431,7 +453,7 @@ static __always_inline int column_answer(struct xdp_md *ctx, const struct ls_dat
 		column_clear_first(work);
 		column_finish_native(work, header, asks, LS_READ_ONCE(control->may_be_stale));
 	}
-	/* The frame is what was parsed, so this does not fail. */
+	/* The frame was parsed and checked above, so this cannot fail. */
 	column_send(ctx, found, work);
 	return column_count(LS_COLUMN_COUNTER_HITS, XDP_TX);
 }

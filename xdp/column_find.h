@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Keys compared, and blocks and rows found by them: the C twin of crates/column/src/head.rs and reader.rs. Functions
- * are global, so that the verifier walks each once; what they find is left in the work. A return may cost a jump that
- * is mispredicted (SRSO), so what most packets need is inline: what a key's first word decides, or the first head.
+ * Comparison of keys, and search for blocks and rows. The C twin of crates/column/src/head.rs and reader.rs. The
+ * larger functions are global, so that the verifier walks each of them once; they leave their results in `work`. A
+ * return may cost a mispredicted jump (mitigation of SRSO), so the common cases are inline: the first word of a key
+ * decides, or the first head does.
  */
 #pragma once
 #include "column_store.h"
 
-/* Blocks tried where heads do not tell them apart. */
+/* Maximum number of blocks that are tried when their heads are equal. */
 #define COLUMN_TRIES 8
-/* What column_order and its like say. */
+/* Results of column_order and the other comparisons. */
 #define COLUMN_LESS 0
 #define COLUMN_EQUAL 1
 #define COLUMN_GREATER 2
 
-/* The eight bytes of a key from `skip` on, halved. */
+/* Returns the eight bytes of a key from byte `skip` on as a number, shifted right by one bit. */
 static __always_inline __u64 column_head(const struct column_key *key, __u32 skip)
 {
 	__u32 word = (skip >> 3) & (COLUMN_WORDS - 1), bits = (skip & 7) * 8;
@@ -24,8 +25,8 @@ static __always_inline __u64 column_head(const struct column_key *key, __u32 ski
 }
 
 /*
- * How many of the seven heads at AT + STRIDE to AT + 7 * STRIDE are below BOUND. Without branches, so that no jump is
- * mispredicted and the verifier walks one path; all are on their way at once.
+ * Counts how many of the seven heads at AT + STRIDE to AT + 7 * STRIDE are below BOUND. It has no branches, so no
+ * jump is mispredicted, the verifier walks one path, and all loads are in flight at once.
  */
 #define COLUMN_BELOW(HEADS, AT, STRIDE, BOUND) \
 	((((HEADS)[(AT) + 1 * (STRIDE)] - (BOUND)) >> 63) + (((HEADS)[(AT) + 2 * (STRIDE)] - (BOUND)) >> 63) + \
@@ -33,7 +34,7 @@ static __always_inline __u64 column_head(const struct column_key *key, __u32 ski
 	 (((HEADS)[(AT) + 5 * (STRIDE)] - (BOUND)) >> 63) + (((HEADS)[(AT) + 6 * (STRIDE)] - (BOUND)) >> 63) + \
 	 (((HEADS)[(AT) + 7 * (STRIDE)] - (BOUND)) >> 63))
 
-/* The last of the pages whose head is not above `head`. */
+/* Returns the index of the last page whose head is not above `head`. */
 static __always_inline __u32 column_search_tops(const struct ls_column_tops *tops, __u64 head, __u32 pages)
 {
 	const __u64 *heads = tops->head;
@@ -60,7 +61,7 @@ static __always_inline __u32 column_search_page(const struct ls_column_page *pag
 	return at;
 }
 
-/* How a key compares with the low key of a block (high: 0) or its high key (1), which has one. */
+/* Compares a key with the low key (high: 0) or the high key (high: 1) of a block, which must have a high key. */
 static __always_inline int column_order(const struct column_key *key, const struct ls_column_block *block, __u32 high,
 					__u32 bytes)
 {
@@ -97,7 +98,7 @@ __noinline int column_order_low(struct column_key *key, struct ls_column_block *
 	return key && block ? column_order(key, block, 0, column_low_bytes(block->lengths)) : COLUMN_LESS;
 }
 
-/* COLUMN_LESS where the block goes to the table's end. */
+/* Compares a key with the high key of a block. A block that extends to the end of the table is COLUMN_LESS. */
 __noinline int column_order_high(struct column_key *key, struct ls_column_block *block)
 {
 	__u32 bytes;
@@ -108,7 +109,7 @@ __noinline int column_order_high(struct column_key *key, struct ls_column_block 
 	return bytes == LS_COLUMN_NO_END ? COLUMN_LESS : column_order(key, block, 1, bytes);
 }
 
-/* The same, inline where the first word decides. */
+/* Compares a key with a bound of a block, inline if the first word decides. */
 static __always_inline int column_order_first(struct column_key *key, struct ls_column_block *block, __u32 high)
 {
 	__u64 own = key->word[0], other = block->bound[high];
@@ -128,7 +129,7 @@ __noinline int column_order_keys(struct column_key *key, struct column_key *othe
 	return key->bytes == other->bytes ? COLUMN_EQUAL : key->bytes < other->bytes ? COLUMN_LESS : COLUMN_GREATER;
 }
 
-/* The page at work->page, or NULL. */
+/* Returns the page at work->page, or NULL. */
 static __always_inline struct ls_column_page *column_paged(const struct column_work *work)
 {
 	__u32 column = work->column, at = work->page, index;
@@ -140,7 +141,7 @@ static __always_inline struct ls_column_page *column_paged(const struct column_w
 	return bpf_map_lookup_elem(&column_pages, &index);
 }
 
-/* One block back in order. */
+/* Moves to the previous block in key order. Returns 0, or the counter of the reason to forward. */
 __noinline int column_back(struct column_work *work)
 {
 	struct ls_column_page *page;
@@ -165,7 +166,7 @@ __noinline int column_back(struct column_work *work)
 	return 0;
 }
 
-/* One block on in order. */
+/* Moves to the next block in key order. Returns 0, or the counter of the reason to forward. */
 __noinline int column_on(struct column_work *work)
 {
 	struct ls_column_table *table;
@@ -194,7 +195,7 @@ __noinline int column_on(struct column_work *work)
 	return 0;
 }
 
-/* As column_find, from the block at work->block on backwards: heads did not tell it from those before. */
+/* Like column_find, but searches backwards from work->block, because several blocks have equal heads. */
 __noinline int column_find_back(struct column_work *work)
 {
 	if (!work)
@@ -216,7 +217,7 @@ __noinline int column_find_back(struct column_work *work)
 	return LS_COLUMN_COUNTER_MISSES;
 }
 
-/* The block whose interval has the start key: 0, or why there is none. */
+/* Finds the block whose interval contains the start key. Returns 0, or the counter of the reason to forward. */
 static __always_inline int column_find(struct column_work *work)
 {
 	__u32 column = work->column, index;
@@ -248,7 +249,7 @@ static __always_inline int column_find(struct column_work *work)
 	return LS_COLUMN_COUNTER_MISSES;
 }
 
-/* Whether the block may be answered from now on: 0, or why not. */
+/* Checks that the block is valid and leased at `now_ns`. Returns 0, or the counter of the reason to forward. */
 static __always_inline int column_check(struct ls_column_block *block, __u64 now_ns)
 {
 	__u32 zero = 0;
@@ -265,13 +266,13 @@ static __always_inline int column_check(struct ls_column_block *block, __u64 now
 	return 0;
 }
 
-/* Where the record of a row begins, bytes. */
+/* Returns the offset of a row's record in the block, in bytes. */
 static __always_inline __u32 column_begin(const struct ls_column_block *block, __u32 row)
 {
 	return row ? LS_READ_ONCE(block->end[(row - 1) & (LS_COLUMN_BLOCK_ROWS_MAX - 1)]) : 0;
 }
 
-/* How a key compares with that of a row. */
+/* Compares a key with the key of a row. */
 __noinline int column_order_row(struct column_key *key, __u32 index, __u32 row)
 {
 	struct ls_column_block *block = bpf_map_lookup_elem(&column_blocks, &index);
@@ -301,7 +302,7 @@ __noinline int column_order_row(struct column_key *key, __u32 index, __u32 row)
 	return key->bytes == bytes ? COLUMN_EQUAL : key->bytes < bytes ? COLUMN_LESS : COLUMN_GREATER;
 }
 
-/* Whether a key begins with the bytes that all rows of a block begin with, and its low key. */
+/* Returns 1 if a key begins with the `skip` bytes that all rows of a block, and its low key, begin with. */
 static __always_inline int column_shares(const struct column_key *key, const struct ls_column_block *block, __u32 skip)
 {
 	for (__u32 i = 0; i < COLUMN_WORDS; i++) {
@@ -321,8 +322,8 @@ static __always_inline int column_shares(const struct column_key *key, const str
 #define COLUMN_THERE 0x100
 
 /*
- * How many rows come before a key that is not below the block's low key; a row at it counts if `inclusive`. With
- * COLUMN_THERE where there is a row at the key.
+ * Returns the number of rows before a key that is not below the block's low key. A row with this very key counts if
+ * `inclusive`. The result has COLUMN_THERE set if a row has this key.
  */
 __noinline int column_rows_before(struct column_key *key, __u32 index, __u32 inclusive)
 {
@@ -334,7 +335,7 @@ __noinline int column_rows_before(struct column_key *key, __u32 index, __u32 inc
 		return 0;
 	rows = LS_READ_ONCE(block->rows);
 	skip = column_skip(block->lengths);
-	/* It is then above all of them. */
+	/* The key is above the low key, so it is above all rows. */
 	if (!column_shares(key, block, skip))
 		return rows;
 	head = column_head(key, skip);
@@ -355,7 +356,10 @@ __noinline int column_rows_before(struct column_key *key, __u32 index, __u32 inc
 	return row;
 }
 
-/* The same, inline where the block begins with another word than the key has, or one row at most must be looked at. */
+/*
+ * Like column_rows_before, but inline if the first word of the key differs from the block's, or if at most one row
+ * must be compared.
+ */
 static __always_inline int column_rows_first(struct column_key *key, struct ls_column_block *block, __u32 index,
 					     __u32 inclusive)
 {

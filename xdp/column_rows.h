@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Rows put into a reply, which is made aside and copied into the packet when it is known to be whole. The C twin of
- * `Draft` in crates/column/src/fastpath.rs.
+ * Copies rows into the reply. The reply is built in a draft and copied into the packet when it is complete. The C
+ * twin of `Draft` in crates/column/src/fastpath.rs.
  */
 #pragma once
 #include "column_find.h"
 
-/* Blocks that one scan goes through at most. */
+/* Maximum number of blocks that one scan reads. */
 #define COLUMN_SCAN_BLOCKS_MAX 16
-/* What column_scan_block says, besides counters: go on with the next block. */
+/* Result of column_scan_block besides the counters: continue with the next block. */
 #define COLUMN_NEXT 0x100
 #define COLUMN_NATIVE_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_column_reply))
 
-/* Zeros from work->used (rounded up to a word) to the payload's end. */
+/* Writes zeros from work->used (rounded up to a word) to the end of the payload. */
 __noinline int column_clear(struct column_work *work)
 {
 	__u32 at, end;
@@ -34,7 +34,7 @@ __noinline int column_clear(struct column_work *work)
 	return 0;
 }
 
-/* The same, inline where one step is enough. */
+/* Like column_clear, but inline if one step is enough. */
 static __always_inline void column_clear_first(struct column_work *work)
 {
 	__u32 at = (work->used + 7) / 8, end = (work->payload_bytes + 7) / 8;
@@ -54,7 +54,10 @@ static __always_inline void column_clear_first(struct column_work *work)
 		work->draft[at + j] = 0;
 }
 
-/* Puts `bytes` of a block's records from the byte `begin` on behind what the reply has: there is room. */
+/*
+ * Appends `bytes` of a block's records, from offset `begin` on, to the reply. The caller has checked that there is
+ * room.
+ */
 __noinline int column_copy(struct column_work *work, __u32 index, __u32 begin, __u32 bytes)
 {
 	__u64 *data = bpf_map_lookup_elem(&column_data, &index);
@@ -79,7 +82,7 @@ __noinline int column_copy(struct column_work *work, __u32 index, __u32 begin, _
 	return 0;
 }
 
-/* The same, inline where one step is enough. */
+/* Like column_copy, but inline if one step is enough. */
 static __always_inline void column_copy_first(struct column_work *work, __u32 index, __u32 begin, __u32 bytes)
 {
 	__u64 *data = bpf_map_lookup_elem(&column_data, &index);
@@ -99,13 +102,15 @@ static __always_inline void column_copy_first(struct column_work *work, __u32 in
 	work->used += bytes;
 }
 
-/* The sum of a block's records before `row`. */
+/* Returns the checksum of a block's records before `row`. */
 static __always_inline __u64 column_sum_before(const struct ls_column_block *block, __u32 row)
 {
 	return row ? LS_READ_ONCE(block->sum[(row - 1) & (LS_COLUMN_BLOCK_ROWS_MAX - 1)]) : 0;
 }
 
-/* Puts the rows `from` to `to` of a block into a native reply, as many as have room: how many. */
+/*
+ * Appends rows `from` to `to` of a block to a native reply while there is room. Returns the number of rows appended.
+ */
 __noinline int column_put_rows(struct column_work *work, __u32 index, __u32 from, __u32 to)
 {
 	struct ls_column_block *block = bpf_map_lookup_elem(&column_blocks, &index);
@@ -122,7 +127,7 @@ __noinline int column_put_rows(struct column_work *work, __u32 index, __u32 from
 
 		if (last >= to || LS_READ_ONCE(block->end[last & (LS_COLUMN_BLOCK_ROWS_MAX - 1)]) - begin > room)
 			break;
-		/* The greater of the two, without a branch: times have no highest bit. */
+		/* The larger of the two, without a branch: the highest bit of a time is never set. */
 		above = LS_READ_ONCE(block->version_ms[last & (LS_COLUMN_BLOCK_ROWS_MAX - 1)]) - newest;
 		newest += above & ~(above >> 63);
 		last++;
@@ -133,7 +138,7 @@ __noinline int column_put_rows(struct column_work *work, __u32 index, __u32 from
 	return last - from;
 }
 
-/* Puts one row into a native reply: whether it had room. */
+/* Appends one row to a native reply. Returns 1, or 0 if there is no room. */
 static __always_inline int column_put_row(struct column_work *work, struct ls_column_block *block, __u32 index,
 					  __u32 row)
 {
@@ -147,7 +152,10 @@ static __always_inline int column_put_row(struct column_work *work, struct ls_co
 	return 1;
 }
 
-/* Puts a row into a reply of the paper's: 0, or why not. There is room. */
+/*
+ * Appends a row to a reply in the paper's format. Returns 0, or the counter of the reason to forward. The caller has
+ * checked that there is room.
+ */
 __noinline int column_put_paper(struct column_work *work, __u32 index, __u32 row)
 {
 	struct ls_column_block *block = bpf_map_lookup_elem(&column_blocks, &index);
@@ -199,7 +207,10 @@ __noinline int column_put_paper(struct column_work *work, __u32 index, __u32 row
 	return 0;
 }
 
-/* The same of the rows `from` to `to`, as many as have room: how many, or less than 0, why not. */
+/*
+ * Appends rows `from` to `to` to a reply in the paper's format while there is room. Returns their number, or less
+ * than 0: the negated counter of the reason to forward.
+ */
 __noinline int column_put_papers(struct column_work *work, __u32 index, __u32 from, __u32 to)
 {
 	__u32 row = from;
@@ -219,7 +230,10 @@ __noinline int column_put_papers(struct column_work *work, __u32 index, __u32 fr
 	return row - from;
 }
 
-/* What of the range is in the block at work->block: 0, it is the last one; COLUMN_NEXT; or why not. */
+/*
+ * Appends the rows of the range that are in the block at work->block. Returns 0 if the scan is complete, COLUMN_NEXT,
+ * or the counter of the reason to forward.
+ */
 __noinline int column_scan_block(struct column_work *work, __u32 is_first)
 {
 	struct ls_column_block *block;
@@ -272,7 +286,7 @@ __noinline int column_scan_block(struct column_work *work, __u32 is_first)
 	return left ? left : COLUMN_NEXT;
 }
 
-/* Puts the rows of the range into the reply: 0, or why not. */
+/* Appends the rows of the range to the reply. Returns 0, or the counter of the reason to forward. */
 static __always_inline int column_scan(struct column_work *work)
 {
 	int left = column_find(work);
@@ -281,7 +295,7 @@ static __always_inline int column_scan(struct column_work *work)
 		return left;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < COLUMN_SCAN_BLOCKS_MAX; i++) {
-		/* Before the next block is looked for, this one may have been the last that a scan goes through. */
+		/* It also moves to the next block; a scan that needs more blocks than the limit leaves the loop. */
 		left = column_scan_block(work, !i);
 		if (left != COLUMN_NEXT)
 			return left;
@@ -289,7 +303,10 @@ static __always_inline int column_scan(struct column_work *work)
 	return LS_COLUMN_COUNTER_MISSES;
 }
 
-/* Puts the row at the start key into the reply, or that there is none: 0, or why not. */
+/*
+ * Appends the row at the start key to the reply; without one, the reply has no rows. Returns 0, or the counter of the
+ * reason to forward.
+ */
 static __always_inline int column_get(struct column_work *work)
 {
 	struct ls_column_block *block;

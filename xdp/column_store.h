@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * The store of `column`, and what one packet is worked on with: the C twin of crates/column/src/store.rs. The host
- * writes it (crates/column/src/writer.rs). Layouts in spec/column.toml.
+ * The fast-path table of `column`, and the scratch memory for one packet. The C twin of crates/column/src/store.rs.
+ * The host writes the table (crates/column/src/writer.rs). spec/column.toml has the layouts.
  */
 #pragma once
 #include "hash.h"
 #include "maps.h"
 #include "order.h"
 
-/* Sizes are set before loading. */
+/* The number of entries is set before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -65,7 +65,7 @@ struct {
 	__type(value, struct ls_column_block);
 } column_blocks SEC(".maps");
 
-/* A value is the records of a block; its size is set before loading too. */
+/* Each value holds the records of one block. Its size is set before loading too. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -85,9 +85,9 @@ struct {
 	__type(value, struct ls_column_counts);
 } column_counts SEC(".maps");
 
-/* Set before loading: the verifier must know them. */
+/* Set before loading: the verifier must know these constants. */
 struct column_geometry {
-	__u32 data_bytes; /* of a block's records and the room behind them */
+	__u32 data_bytes; /* of a block's records and the room after them */
 	__u32 name_mask;
 };
 
@@ -102,31 +102,31 @@ const
 #define COLUMN_WORDS (LS_COLUMN_KEY_BYTES_MAX / 8)
 /* Payload of the largest reply (PAYLOAD_BYTES_MAX in crates/fastpath/src/contract.rs). */
 #define COLUMN_PAYLOAD_MAX 1452
-/* Words that are copied at once; what is copied may go so much too far. */
+/* Number of words copied at once. A copy may run past its end by up to this number of words. */
 #define COLUMN_STEP 8
 #define COLUMN_DRAFT_WORDS ((COLUMN_PAYLOAD_MAX + 7) / 8 + 2 * COLUMN_STEP)
 
-/* A key as the fast path compares it: words whose highest byte comes first, and an empty one behind them. */
+/* A key as the fast path compares it: words with the most significant byte first, followed by a zero word. */
 struct column_key {
 	__u64 word[COLUMN_WORDS + 1];
 	__u32 bytes;
 	__u32 reserved;
 };
 
-/* One packet, of this CPU alone. */
+/* State of one packet; each CPU has its own. */
 struct column_work {
 	struct column_key start;
 	struct column_key stop;
 	__u64 name[4];
 	__u64 now_ns;
-	__u64 sum;        /* of the reply's 32-bit words so far */
-	__u64 version_ms; /* the newest so far */
+	__u64 sum;        /* sum of the reply's 32-bit words so far */
+	__u64 version_ms; /* newest version so far, ms */
 	__u32 column;
-	__u32 page;  /* which of the column's pages in order, */
-	__u32 place; /* which of the page's blocks, */
-	__u32 block; /* and its number */
+	__u32 page;  /* index of the page in the column's order */
+	__u32 place; /* index of the block in its page */
+	__u32 block; /* number of the block */
 	__u32 flags; /* of a native request */
-	__u32 limit; /* rows at most */
+	__u32 limit; /* maximum number of rows */
 	__u32 has_stop;
 	__u32 is_paper;
 	__u32 payload_bytes;
@@ -150,11 +150,11 @@ static __always_inline struct ls_column_control *column_controlled(void)
 	return bpf_map_lookup_elem(&column_control, &zero);
 }
 
-/* The table of the column called work->name, or NULL. */
+/* Returns the table of the column whose name is work->name, or NULL. */
 static __always_inline struct ls_column_table *column_named(const struct ls_column_control *control,
 							    struct column_work *work)
 {
-	/* Odd numbers with their bits well spread (store.rs, FOLD). */
+	/* Odd constants with well-spread bits (store.rs, FOLD). */
 	__u64 folded[2] = {
 		work->name[0] ^ work->name[1] * 0x9e3779b97f4a7c15,
 		work->name[2] ^ work->name[3] * 0xc2b2ae3d27d4eb4f,

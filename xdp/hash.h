@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Where a key's place in a table is: the C twin of crates/fastpath/src/hash.rs (index_hash). */
+/* The hash that chooses the slot of a key in a table: the C twin of crates/fastpath/src/hash.rs (index_hash). */
 #pragma once
 #include <linux/types.h>
 
-/* NH over the four 32-bit words of `words`, halves mixed, one odd multiplication: the high bits choose the place. */
+/*
+ * Hash of `words`: NH over their four 32-bit halves, the halves of the sum mixed, and one multiplication by an odd
+ * number. The high bits choose the slot.
+ */
 static __always_inline __u64 ls_hash(const __u64 words[2], const __u64 key[3])
 {
 	__u64 sum = 0;
@@ -18,9 +21,9 @@ static __always_inline __u64 ls_hash(const __u64 words[2], const __u64 key[3])
 }
 
 /*
- * 1 when `bits` is not 0, else 0, without a branch: which way of a set matches is not to be predicted. The compiler
- * must know neither what is computed nor that the result is one of these, else it makes a branch of it or of what
- * follows.
+ * Returns 1 if `bits` is not 0, else 0, without a branch: a branch on which way of a set matches would be
+ * mispredicted. The asm statements hide from the compiler what is computed and that the result is 0 or 1; it would
+ * otherwise turn this, or the code that uses the result, into a branch.
  */
 static __always_inline __u64 ls_any(__u64 bits)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* What root.bpf.c and the services share within one packet, and the counters of drops. */
+/* Maps that root.bpf.c and the services share: the state of the current packet, and the counters of drops. */
 #pragma once
 #include "parse.h"
 
-/* Of this CPU alone: what root tells the service of a packet, and what was known of the time when it was last asked. */
+/* Per-CPU state: where root found the datagram for the service, and the last time read from the clock. */
 struct ls_scratch {
 	struct ls_datagram found;
 	__u64 jiffies;
@@ -18,8 +18,9 @@ struct {
 } ls_scratches SEC(".maps");
 
 /*
- * CLOCK_MONOTONIC, at most two ticks (1 to 10 ms each) behind. The kernel's coarse clock moves once a tick, as jiffies
- * do. Jiffies are read inline; asking the clock is a call, whose returns may each cost a mispredicted jump (SRSO).
+ * Returns CLOCK_MONOTONIC in ns, at most two ticks (1 to 10 ms each) late. The kernel's coarse clock advances once
+ * per tick, as jiffies do. Jiffies are read inline; reading the clock is a call, and each return may cost a
+ * mispredicted jump (mitigation of SRSO).
  */
 static __always_inline __u64 ls_now_ns(struct ls_scratch *scratch)
 {
@@ -34,7 +35,7 @@ static __always_inline __u64 ls_now_ns(struct ls_scratch *scratch)
 
 #define LS_SLOTS 8
 
-/* Drops by the service's slot, and by reason (enum ls_drop). */
+/* Drops by service slot and reason (enum ls_drop). */
 struct ls_drops {
 	__u64 count[LS_SLOTS][LS_DROPS];
 };

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* The fast path of `odometer`, in its slot behind root.bpf.c: the C twin of lab/example-service/src/fastpath.rs. */
+/*
+ * The fast path of `odometer`, the C twin of lab/example-service/src/fastpath.rs. root.bpf.c tail-calls it through
+ * its slot.
+ */
 #include "maps.h"
 #include "order.h"
 #include "reply.h"
@@ -8,7 +11,7 @@ char _license[] SEC("license") = "GPL";
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
-	__uint(map_flags, BPF_F_MMAPABLE); /* the host writes it through its memory */
+	__uint(map_flags, BPF_F_MMAPABLE); /* the host maps it into its memory to write it */
 	__type(key, __u32);
 	__type(value, struct ls_odometer_control);
 } odometer_control SEC(".maps");
@@ -25,7 +28,10 @@ struct odometer_packet {
 	struct ls_odometer_number body;
 };
 
-/* XDP_TX with the reply in place, or XDP_PASS. The frame is not touched before it is clear that this answers it. */
+/*
+ * Returns XDP_TX with the reply in the frame, or XDP_PASS. The frame is not modified before it is certain that this
+ * program answers it.
+ */
 static __always_inline int odometer_read(void *data, void *end, const struct ls_datagram *found, __u64 now_ns)
 {
 	struct odometer_packet *packet = data + (found->udp & 63) + sizeof(struct udphdr);
@@ -70,6 +76,6 @@ int ls_odometer(struct xdp_md *ctx)
 	return verdict;
 }
 
-/* For native/native.c: the maps, and no constants. */
+/* Lists for native/native.c: the maps, and no constants. */
 #define LS_ODOMETER_MAPS(X) X(odometer_control) X(odometer_counts)
 #define LS_ODOMETER_CONSTANTS(X)

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Memory that others write at the same time: whole words, read and written in the order of the source. */
+/* Access to memory that others write concurrently: whole words, read and written in the order of the source. */
 #pragma once
 
-/* x86 keeps loads in order, and stores too, so only the compiler must be held; elsewhere this is not built. */
+/*
+ * x86 keeps loads in order, and stores too, so barriers only need to stop the compiler. Other architectures are
+ * refused.
+ */
 #if !defined(__TARGET_ARCH_x86)
-#error "the sequence protocols of the fast path's stores need barriers on this architecture"
+#error "the fast path supports x86 only: its sequence locks need memory barriers on other architectures"
 #endif
 #define ls_read_barrier() asm volatile("" ::: "memory")
 #define ls_write_barrier() asm volatile("" ::: "memory")

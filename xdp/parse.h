@@ -21,9 +21,9 @@ struct ls_eth {
 	__be16 type;
 } __attribute__((packed, aligned(2)));
 
-/* Where root.bpf.c found the datagram. Offsets from the frame's first byte. */
+/* Position of the datagram that root.bpf.c found. Offsets are from the first byte of the frame. */
 struct ls_datagram {
-	__u32 ip;            /* 14, or 18 behind a VLAN tag */
+	__u32 ip;            /* 14, or 18 after a VLAN tag */
 	__u32 udp;
 	__u32 payload_bytes;
 	__u32 is_v6;
@@ -34,7 +34,9 @@ struct ls_datagram {
 #define LS_FRAGMENT 0x3fff
 #define LS_TTL 64
 
-/* 0 and *found filled, or -1: the host's. Checks that the payload lies within the frame. */
+/*
+ * Fills *found and returns 0, or returns -1: the packet is the host's. Checks that the payload lies within the frame.
+ */
 static __always_inline int ls_parse(void *data, void *end, struct ls_datagram *found)
 {
 	struct ls_eth *eth = data;
@@ -86,9 +88,9 @@ static __always_inline int ls_parse(void *data, void *end, struct ls_datagram *f
 }
 
 /*
- * Time to live of the reply in `payload` to a request that came with `ttl`; 0: no reply may leave. A reply in a paper's
- * format may look like a request, so it has one hop less than its request: two servers that are made to answer each
- * other stop. The C twin of reply_ttl in crates/wire/src/frame.rs.
+ * Returns the time to live of the reply in `payload` to a request that arrived with `ttl`; 0: no reply may be sent. A
+ * reply in a paper's format may look like a request, so it gets one hop less than its request. Two servers that are
+ * tricked into answering each other then stop. The C twin of reply_ttl in crates/wire/src/frame.rs.
  */
 static __always_inline __u32 ls_reply_ttl(const void *payload, const void *end, __u32 payload_bytes, __u32 ttl)
 {

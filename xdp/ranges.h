@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Whether a packet comes from one of some ranges of addresses: the C twin of crates/fastpath/src/range.rs. */
+/* Check of a packet's source against ranges of addresses: the C twin of crates/fastpath/src/range.rs. */
 #pragma once
 #include "order.h"
 #include "parse.h"
 
-/* Ranges that a service may have. */
+/* Maximum number of ranges of a service. */
 #define LS_RANGES_MAX 8
 
-/* `ranges` and `masks` have two words for each: IPv6, IPv4 mapped into it. */
+/*
+ * Returns 1 if the source of the packet lies in one of `count` ranges. `ranges` and `masks` have two words for each
+ * range: an IPv6 address, or an IPv4 address mapped into IPv6.
+ */
 static __always_inline int ls_is_in_ranges(struct xdp_md *ctx, const struct ls_datagram *found, __u64 *ranges,
 					   __u64 *masks, __u32 count)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Turns a request into its reply in place: the C twin of Datagram::make_reply in crates/wire/src/frame.rs. The payload
- * has been replaced already by one of the same length; `payload_sum` is its unfolded sum of 32-bit words.
+ * Turns a request into its reply in place: the C twin of Datagram::make_reply in crates/wire/src/frame.rs. The caller
+ * has already replaced the payload by one of the same length; `payload_sum` is its unfolded sum of 32-bit words.
  */
 #pragma once
 #include "parse.h"
 
-/* Of fewer than 2^15 words of 32 bits: then three steps leave no carry. */
+/* Folds a sum of fewer than 2^15 words of 32 bits to 16 bits. Below that limit, three steps leave no carry. */
 static __always_inline __u16 ls_fold(__u64 sum)
 {
 	sum = (sum & 0xffffffff) + (sum >> 32);
@@ -16,8 +16,9 @@ static __always_inline __u16 ls_fold(__u64 sum)
 }
 
 /*
- * Whether the UDP checksum is right, or is the sum of the pseudo-header that a local sender leaves for its interface to
- * complete; 0, "none", is not. The C twin of Datagram::is_intact; `payload_sum` as below, an odd last byte the low one.
+ * Returns 1 if the UDP checksum is right, or is the pseudo-header sum that a local sender leaves for its interface to
+ * complete. A checksum of 0 ("none") is not accepted. The C twin of Datagram::is_intact. `payload_sum` is as for
+ * ls_reply; an odd last byte counts as the low byte of a word.
  */
 static __always_inline int ls_is_intact(void *data, void *end, const struct ls_datagram *found, __u64 payload_sum)
 {
@@ -50,7 +51,7 @@ static __always_inline int ls_is_intact(void *data, void *end, const struct ls_d
 	return udp->check && (ls_fold(whole) == 0xffff || udp->check == ls_fold(pseudo));
 }
 
-/* The frame's Ethernet addresses change places. */
+/* Swaps the Ethernet addresses of the frame. */
 static __always_inline void ls_swap_macs(void *eth)
 {
 	__u32 *high = eth, destination_high = high[0], source_high = *(__u32 *)(eth + 6);
@@ -62,13 +63,13 @@ static __always_inline void ls_swap_macs(void *eth)
 	low[3] = destination_low;
 }
 
-/* The two halves of `both` change places. */
+/* Swaps the two 32-bit halves of a word. */
 static __always_inline __u64 ls_swap_halves(__u64 both)
 {
 	return both << 32 | both >> 32;
 }
 
-/* Sets the reply's time to live, and the header checksum that it makes (RFC 1624). */
+/* Sets the reply's time to live and updates the header checksum (RFC 1624). */
 static __always_inline void ls_set_ttl(struct iphdr *v4, __u32 ttl)
 {
 	__u16 *ttl_word = (__u16 *)&v4->ttl, old = *ttl_word, new = bpf_htons(ttl << 8 | IPPROTO_UDP);
@@ -79,7 +80,7 @@ static __always_inline void ls_set_ttl(struct iphdr *v4, __u32 ttl)
 	v4->check = ~ls_fold((__u64)(__u16)~v4->check + (__u16)~old + new);
 }
 
-/* 0, or -1 when the frame is not what was parsed. */
+/* Turns the frame into the reply. Returns 0, or -1 if the frame is not the one that was parsed. */
 static __always_inline int ls_reply(void *data, void *end, const struct ls_datagram *found, __u64 payload_sum)
 {
 	struct ls_eth *eth;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Owns the interface (Linux takes one XDP program): parses once and tail-calls the service whose port it is. */
+/*
+ * Root program of an interface (Linux attaches one XDP program): parses a packet once and tail-calls the service that
+ * has its port.
+ */
 #include "root.h"
 
 char _license[] SEC("license") = "GPL";
@@ -19,7 +22,7 @@ int ls_root(struct xdp_md *ctx)
 	verdict = ls_route(data, end, own, &scratch->found, &port);
 	if (verdict)
 		return verdict;
-	/* A constant slot becomes a direct jump; a slot without a program falls through. */
+	/* A constant slot compiles to a direct jump. A slot without a program falls through. */
 #define LS_CALL(SLOT) \
 	if (port == own->port[SLOT]) \
 		bpf_tail_call_static(ctx, &ls_services, SLOT);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Owns the interface: parses once, finds the service, refuses sources, and tail-calls. Twin of `Line` in
+ * Logic of the root program: parses once, finds the service, refuses bad sources, and tail-calls. Twin of `Line` in
  * crates/fastpath/src/frame.rs.
  */
 #pragma once
@@ -8,14 +8,17 @@
 
 #define LS_ADDRESSES_MAX 8
 
-/* The interface the fast path stands at; the host writes it. Addresses and ports in network byte order. */
+/*
+ * The interface that the fast path is attached to. The host writes this. Addresses and ports are in network byte
+ * order.
+ */
 struct ls_endpoint {
 	__u8 mac[6];
 	__u8 loopback; /* 1 on lo: own and loopback sources are allowed */
 	__u8 reserved;
-	__be16 port[LS_SLOTS]; /* by slot; 0: none */
-	__u32 v4_answered; /* of the addresses below, those that the fast path answers for: the first so many */
-	__u32 v6_answered;
+	__be16 port[LS_SLOTS]; /* by slot; 0: no service */
+	__u32 v4_answered; /* the fast path answers for the first v4_answered of the addresses in v4 */
+	__u32 v6_answered; /* likewise in v6 */
 	__u32 v4_count;
 	__u32 v6_count;
 	__be32 v4[LS_ADDRESSES_MAX];
@@ -37,7 +40,10 @@ struct {
 	__type(value, __u32);
 } ls_services SEC(".maps");
 
-/* Whether a service has `port`. Which one is asked only at the end: until then the verifier walks one path for all. */
+/*
+ * Returns 1 if a service has `port`. The service is looked up at the end only; until then the verifier walks one path
+ * for all services.
+ */
 static __always_inline int ls_is_served(const struct ls_endpoint *own, __be16 port)
 {
 	if (!port)
@@ -49,7 +55,7 @@ static __always_inline int ls_is_served(const struct ls_endpoint *own, __be16 po
 	return 0;
 }
 
-/* Drops what was sent to `port`, which a service has. */
+/* Drops a packet for `port`, which belongs to a service, and counts the reason. */
 static __always_inline int ls_drop_at(const struct ls_endpoint *own, __be16 port, enum ls_drop reason)
 {
 #define LS_DROP_AT(SLOT) \
@@ -82,7 +88,10 @@ static __always_inline int ls_has_v6(const struct ls_endpoint *own, __u32 count,
 	return 0;
 }
 
-/* Not to be answered: unspecified, multicast, broadcast; off lo also loopback and our own. */
+/*
+ * Returns 1 if this source must not be answered: unspecified, multicast or broadcast, and, except on lo, loopback and
+ * our own addresses.
+ */
 static __always_inline int ls_refuses_v4(const struct ls_endpoint *own, __be32 address)
 {
 	__u32 first = bpf_ntohl(address) >> 24;
@@ -106,7 +115,10 @@ static __always_inline int ls_refuses_v6(const struct ls_endpoint *own, const __
 	return (!address[0] && address[1] == bpf_cpu_to_be64(1)) || ls_has_v6(own, own->v6_count, address);
 }
 
-/* A service's port, or the very port that is asked, could answer back for ever. */
+/*
+ * Returns 1 if this source port must not be answered: a service's port, or the destination port itself, could answer
+ * back for ever.
+ */
 static __always_inline int ls_refuses_port(__be16 port, __be16 own)
 {
 	__u16 number = bpf_ntohs(port);
@@ -114,7 +126,9 @@ static __always_inline int ls_refuses_port(__be16 port, __be16 own)
 	return !number || port == own || LS_IS_SERVICE_PORT(number);
 }
 
-/* 0 with *found and *port filled: the service at that port is to answer. Else XDP_PASS or XDP_DROP. */
+/*
+ * Fills *found and *port and returns 0 if the service at that port is to answer. Else returns XDP_PASS or XDP_DROP.
+ */
 static __always_inline int ls_route(void *data, void *end, const struct ls_endpoint *own, struct ls_datagram *found,
 				    __be16 *port)
 {
@@ -157,7 +171,7 @@ static __always_inline int ls_route(void *data, void *end, const struct ls_endpo
 		return ls_drop_at(own, *port, LS_DROP_SOURCE_PORT);
 	if (refused || (eth->source[0] & 1))
 		return ls_drop_at(own, *port, LS_DROP_SOURCE_ADDRESS);
-	/* The host counts it. */
+	/* The host counts this refusal. */
 	if (!ls_reply_ttl(udp + 1, end, found->payload_bytes, ttl))
 		return XDP_PASS;
 	return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* The fast path of `spv`, in its slot behind root.bpf.c. */
+/* The fast path of `spv`. root.bpf.c tail-calls it through its slot. */
 #include "spv_fastpath.h"
 
 char _license[] SEC("license") = "GPL";
@@ -15,7 +15,7 @@ int ls_spv(struct xdp_md *ctx)
 	return spv_answer((void *)(long)ctx->data, (void *)(long)ctx->data_end, &scratch->found, ls_now_ns(scratch));
 }
 
-/* For native/native.c: the maps, and the constants with their sections. */
+/* Lists for native/native.c: the maps, and the constants with their sections. */
 #define LS_SPV_MAPS(X) \
 	X(spv_lines) X(spv_blocks) X(spv_trees) X(spv_control) X(spv_counts) X(spv_drafts) X(spv_proofs)
 #define LS_SPV_CONSTANTS(X) X(".rodata.spv", spv_geometry)

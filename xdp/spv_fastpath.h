@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* The fast path of `spv`: the C twin of crates/spv/src/fastpath.rs. Which requests it answers, and what it counts. */
+/*
+ * The fast path of `spv`: decides which requests it answers, answers them, and counts the outcomes. The C twin of
+ * crates/spv/src/fastpath.rs.
+ */
 #pragma once
 #include "spv_proof.h"
 
@@ -43,7 +46,7 @@ static __always_inline enum spv_outcome spv_native(void *data, void *end, const 
 	return SPV_HOSTS;
 }
 
-/* `payload` holds a whole request of the paper's; its TXID has been read. */
+/* Answers a request in the paper's format. `payload` holds a whole request, whose TXID has been read. */
 static __always_inline enum spv_outcome spv_paper(void *data, void *end, const struct ls_datagram *found,
 						  const struct ls_spv_control *control, __u64 *payload,
 						  const __u64 txid[4], __u64 now_ns)
@@ -80,7 +83,10 @@ static __always_inline int spv_answer(void *data, void *end, const struct ls_dat
 			return XDP_PASS;
 		for (int i = 0; i < 4; i++)
 			txid[i] = payload[i];
-		/* The paper's reply "unknown" is no request (request.rs, is_unknown_reply). */
+		/*
+		 * The paper's reply "unknown" has a TXID of zeros, so it is not a request (request.rs,
+		 * is_unknown_reply).
+		 */
 		if (!(txid[0] | txid[1] | txid[2] | txid[3]))
 			return ls_drop(LS_SPV_SLOT, LS_DROP_NOT_A_REQUEST);
 		if (!control->paper_format)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Native `root` and `roots` at the line. Only a well-formed request whose every TXID is cached is answered; the host
- * answers the others, status codes among them. Replies are built aside and copied when they are known to be whole.
+ * Native `root` and `roots` in XDP. Only a well-formed request whose TXIDs are all cached is answered; the host
+ * answers the others, and all replies with a status code. A reply is built in a draft and copied into the packet when
+ * it is complete.
  */
 #pragma once
 #include "reply.h"
@@ -11,7 +12,7 @@ enum spv_outcome {
 	SPV_HIT,
 	SPV_MISS,
 	SPV_NOT_LEASED,
-	SPV_HOSTS, /* what only the host decides */
+	SPV_HOSTS, /* only the host can decide */
 };
 
 #define SPV_ROOT_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_root_reply))
@@ -28,7 +29,7 @@ static __always_inline __u64 spv_sum(const void *words, __u32 bytes)
 	return sum;
 }
 
-/* The header of a request becomes that of its reply; its sum. */
+/* Turns the header of a request into that of its reply. Returns its sum. */
 static __always_inline __u64 spv_native_header(struct ls_native_header *header)
 {
 	header->op |= LS_NATIVE_REPLY_BIT;
@@ -80,7 +81,7 @@ static __always_inline enum spv_outcome spv_native_root(void *data, void *end, c
 	return ls_reply(data, end, found, sum) ? SPV_HOSTS : SPV_HIT;
 }
 
-/* A `roots` reply being built, one to a CPU. */
+/* Draft of a `roots` reply; each CPU has its own. */
 struct spv_draft {
 	struct ls_root_item item[LS_SPV_ROOTS_MAX];
 };
@@ -92,7 +93,7 @@ struct {
 	__type(value, struct spv_draft);
 } spv_drafts SEC(".maps");
 
-/* Item `index` of the packet, or NULL when it is not within the frame. */
+/* Returns item `index` of the packet, or NULL if it is not within the frame. */
 static __always_inline struct ls_root_item *spv_item(void *data, void *end, const struct ls_datagram *found,
 						     __u32 index)
 {
@@ -104,8 +105,8 @@ static __always_inline struct ls_root_item *spv_item(void *data, void *end, cons
 }
 
 /*
- * Makes a copied item into its reply. SPV_HIT, or why the whole packet is the host's. Global, so that the verifier
- * walks it once and not for every item.
+ * Turns a copied item into its reply. Returns SPV_HIT, or the reason why the host must answer the whole packet.
+ * Global, so that the verifier walks this function once and not for every item.
  */
 __noinline int spv_draft_item(struct ls_root_item *item)
 {
@@ -147,7 +148,10 @@ static __always_inline enum spv_outcome spv_native_roots(void *data, void *end, 
 		return SPV_HOSTS;
 	if (!spv_begin(control, now_ns, &epoch))
 		return SPV_NOT_LEASED;
-	/* A bit for each item, hidden from the compiler: the verifier then learns nothing from it and walks a loop once. */
+	/*
+	 * One bit per item, hidden from the compiler: the verifier then learns nothing from the bits and walks the
+	 * loop once.
+	 */
 	items = (1u << (count & 31)) - 1;
 	asm volatile("" : "+r"(items));
 #pragma clang loop unroll(disable)

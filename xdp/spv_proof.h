@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Native `proof` at the line: the C twin of `Session::proof` in crates/spv/src/reader.rs. The path is read out of the
- * block's tree into a draft, and copied into the packet when it is known to be whole (docs/decisions/proof-trees.md).
+ * Native `proof` in XDP: the C twin of `Session::proof` in crates/spv/src/reader.rs. The path is read from the
+ * block's tree into a draft, and copied into the packet when it is complete (docs/decisions/proof-trees.md).
  */
 #pragma once
 #include "spv_native.h"
@@ -9,11 +9,11 @@
 #define SPV_HASH_BYTES 32
 #define SPV_PROOF_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_proof_reply))
 
-/* A proof being read, one to a CPU. */
+/* Draft of a proof; each CPU has its own. */
 struct spv_proof {
 	__u64 txid[4];
-	__u32 room;   /* a one for each hash that the packet has room for */
-	__u32 levels; /* a one for each hash that there is */
+	__u32 room;   /* one bit for each hash that the packet has room for */
+	__u32 levels; /* one bit for each hash of the path */
 	struct ls_proof_reply reply;
 	__u64 path[LS_SPV_PROOF_DEPTH_MAX][4];
 };
@@ -25,7 +25,7 @@ struct {
 	__type(value, struct spv_proof);
 } spv_proofs SEC(".maps");
 
-/* `count` ones, hidden from the compiler: the verifier then learns nothing from a test of one of them. */
+/* Returns `count` one bits, hidden from the compiler: the verifier then learns nothing from a test of one of them. */
 static __always_inline __u32 spv_ones(__u32 count)
 {
 	__u32 ones = (1u << (count & 31)) - 1;
@@ -35,8 +35,8 @@ static __always_inline __u32 spv_ones(__u32 count)
 }
 
 /*
- * Reads the proof of `proof->txid`. SPV_HIT: it is whole, if the epoch holds. Global, so that the verifier walks it
- * once and not for every way that leads here.
+ * Reads the proof of `proof->txid`. Returns SPV_HIT if the proof is complete; it is valid if the epoch is then
+ * unchanged. Global, so that the verifier walks this function once and not for every path that leads here.
  */
 __noinline int spv_read_proof(struct spv_proof *proof)
 {
@@ -76,7 +76,7 @@ __noinline int spv_read_proof(struct spv_proof *proof)
 	}
 	at = place.index;
 	row += LS_SPV_TREE_HEAD_NODES;
-	/* The loads of a row need no other row's: all are on their way at once. */
+	/* The loads of one row depend on no other row, so all of them are in flight at once. */
 #pragma clang loop unroll(full)
 	for (__u32 level = 0; level < LS_SPV_PROOF_DEPTH_MAX; level++) {
 		struct ls_spv_node *node;
@@ -96,7 +96,7 @@ __noinline int spv_read_proof(struct spv_proof *proof)
 	return LS_READ_ONCE(place.block->tree) == tree && spv_stands(&place) ? SPV_HIT : SPV_MISS;
 }
 
-/* Copies a path into the packet and zeros into the rest of its room; the sum. */
+/* Copies a path into the packet and fills the rest of its room with zeros. Returns the sum. */
 static __always_inline __u64 spv_put_path(void *data, void *end, const struct ls_datagram *found,
 					  const struct spv_proof *proof)
 {
@@ -111,8 +111,8 @@ static __always_inline __u64 spv_put_path(void *data, void *end, const struct ls
 		if (!(room >> level & 1))
 			continue;
 		/*
-		 * A pointer of its own for each hash: what the verifier learns of one it must not remember of the next, or it
-		 * would walk what follows again for each.
+		 * Uses a separate pointer for each hash: the verifier must not carry what it learns of one pointer
+		 * over to the next, or it would walk the following code again for each of them.
 		 */
 		asm volatile("" : "+r"(udp));
 		to = data + (udp & 63) + sizeof(struct udphdr) + SPV_PROOF_BYTES + level * SPV_HASH_BYTES;
@@ -130,7 +130,7 @@ static __always_inline __u64 spv_put_path(void *data, void *end, const struct ls
 	return sum;
 }
 
-/* Copies whole words; the sum of their halves. */
+/* Copies whole words. Returns the sum of their halves. */
 static __always_inline __u64 spv_copy(__u64 *to, const __u64 *from, __u32 bytes)
 {
 	__u64 sum = 0;
@@ -155,7 +155,7 @@ static __always_inline enum spv_outcome spv_native_proof(void *data, void *end, 
 	__u64 epoch, sum;
 	int outcome;
 
-	/* A payload that is too short wraps to a number that is too large. */
+	/* A payload that is too short makes `bytes` wrap to a number that is too large. */
 	if (!spv_geometry.tree_nodes || !proof || bytes > LS_SPV_PROOF_DEPTH_MAX * SPV_HASH_BYTES ||
 	    bytes % SPV_HASH_BYTES || (void *)(body + 1) > end)
 		return SPV_HOSTS;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * The store of `spv`, read without locks: the C twin of crates/spv/src/store.rs and of `Reader` in fastpath.rs. The
- * host writes it (crates/spv/src/writer.rs). Layouts in spec/spv.toml.
+ * The fast-path table of `spv`, read without locks: the C twin of crates/spv/src/store.rs and of `Reader` in
+ * fastpath.rs. The host writes it (crates/spv/src/writer.rs). spec/spv.toml has the layouts.
  */
 #pragma once
 #include "hash.h"
@@ -10,12 +10,12 @@
 
 #define SPV_SET_LINES 4
 
-/* Four lines to a map value, so that one lookup reaches a whole set: of 4, half of 2, or a quarter of it. */
+/* Map value of four lines, so that one lookup reaches a whole set: one set of 4 lines, two of 2, or four of 1. */
 struct spv_cell {
 	struct ls_spv_line line[SPV_SET_LINES];
 };
 
-/* Sizes are set before loading; as they stand here they are the paper's geometry. */
+/* The number of entries is set before loading. The numbers here are the paper's geometry. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1 << 20);
@@ -33,8 +33,8 @@ struct {
 } spv_blocks SEC(".maps");
 
 /*
- * One node to a map value: an offset within a value would make the verifier remember where it comes from, and walk each
- * row again for each of them.
+ * Each map value holds one node: an offset within a value would make the verifier remember where it came from, and
+ * walk each row again for each of the offsets.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -64,8 +64,8 @@ struct {
 } spv_counts SEC(".maps");
 
 /*
- * Geometry, set before loading so that the verifier removes what another geometry needs. The control word has it too,
- * for the model; adoption compares them.
+ * Geometry, set before loading so that the verifier removes code that only another geometry needs. The control word
+ * repeats it for the model; adoption compares the two.
  */
 struct spv_geometry {
 	__u32 set_bits;
@@ -97,7 +97,7 @@ static __always_inline __u32 spv_first_line(const struct ls_spv_control *control
 	return set * spv_geometry.ways;
 }
 
-/* A transaction's block, as its line says. */
+/* Position of a transaction, read from its line. */
 struct spv_place {
 	struct ls_spv_block *block;
 	__u32 generation;
@@ -105,8 +105,9 @@ struct spv_place {
 };
 
 /*
- * 1 and the place, when a whole line has `txid` and its block stands. The first line of the set with the TXID's first
- * word decides: the writer never lets a set hold two of them. All ways are loaded before one is chosen.
+ * Finds the line of `txid`. Returns 1 and the place if the line is complete and its block is valid. The first line of
+ * the set with the TXID's first word decides: the writer never stores two of them in one set. All ways are loaded
+ * before one is chosen.
  */
 static __always_inline int spv_find(const struct ls_spv_control *control, const __u64 txid[4], struct spv_place *place)
 {
@@ -122,7 +123,7 @@ static __always_inline int spv_find(const struct ls_spv_control *control, const 
 		__u64 first_0 = LS_READ_ONCE(cell->line[0].txid[0]), first_1 = LS_READ_ONCE(cell->line[1].txid[0]);
 		__u64 first_2 = LS_READ_ONCE(cell->line[2].txid[0]), not_0, nor_1;
 
-		/* The last line is only touched, so that it too is on its way. */
+		/* This load of the last line only prefetches it together with the others. */
 		(void)LS_READ_ONCE(cell->line[3].seq);
 		not_0 = ls_any(first_0 ^ txid[0]);
 		nor_1 = not_0 & ls_any(first_1 ^ txid[0]);
@@ -151,7 +152,10 @@ static __always_inline int spv_find(const struct ls_spv_control *control, const 
 	return 1;
 }
 
-/* Whether what was read of the block since spv_find is of the line's generation. */
+/*
+ * Returns 1 if the block still has the generation of the line, so that everything read from it since spv_find is
+ * valid.
+ */
 static __always_inline int spv_stands(const struct spv_place *place)
 {
 	ls_read_barrier();
@@ -165,7 +169,7 @@ static __always_inline int spv_root_of(const struct spv_place *place, __u64 root
 	return spv_stands(place);
 }
 
-/* The node `at`, which is within the table whatever `at` is. */
+/* Returns node `at`. The index is masked, so it always lies within the table. */
 static __always_inline struct ls_spv_node *spv_node(__u32 at)
 {
 	__u32 node = at & (spv_geometry.tree_nodes - 1);
@@ -174,8 +178,8 @@ static __always_inline struct ls_spv_node *spv_node(__u32 at)
 }
 
 /*
- * Index of the sibling of node `at` in a row of `width` nodes: a last one without a neighbour is its own. Without a
- * branch, which the verifier would follow both ways in each row.
+ * Returns the index of the sibling of node `at` in a row of `width` nodes. A last node without a neighbour is its own
+ * sibling. There is no branch, because the verifier would follow it both ways in each row.
  */
 static __always_inline __u64 spv_sibling(__u64 at, __u64 width)
 {
@@ -185,7 +189,10 @@ static __always_inline __u64 spv_sibling(__u64 at, __u64 width)
 	return sibling + (beyond & beyond >> 63);
 }
 
-/* Whether the fast path may answer at `now_ns`; the epoch that the answer must end in. */
+/*
+ * Returns 1 if the fast path may answer at `now_ns`. Sets *epoch to the epoch in which the reply must also end
+ * (spv_end).
+ */
 static __always_inline int spv_begin(const struct ls_spv_control *control, __u64 now_ns, __u64 *epoch)
 {
 	*epoch = LS_READ_ONCE(control->epoch);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Locks of cells, and what cells hold: the C twin of crates/transfer/src/cell.rs. A lock is a word taken by
- * compare-and-exchange and given back by a store; who needs two takes that of the lower index first; nobody waits for
- * long. Why not the kernel's own locks: docs/decisions/transfer-locks.md.
+ * Cells of accounts and their locks: the C twin of crates/transfer/src/cell.rs. A lock is a word that is taken by
+ * compare-and-exchange and released by a store. Whoever needs two locks takes the one with the lower index first.
+ * Waiting is bounded. docs/decisions/transfer-locks.md says why the kernel's own locks are not used.
  */
 #pragma once
 #include "transfer_store.h"
 
-/* Tries until a lock counts as busy: some microseconds, where a change takes a tenth of one. */
+/* Number of tries before a lock counts as busy: some microseconds, while a change takes a tenth of one. */
 #define TRANSFER_SPINS 1024
 
 struct transfer_wait {
@@ -19,14 +19,17 @@ static long transfer_try_lock(__u32 try __attribute__((unused)), void *context)
 {
 	struct transfer_wait *wait = context;
 
-	/* Read first: asking for the line to write it would only hinder who holds the lock. */
+	/*
+	 * Reads before the exchange: requesting the cache line for writing would only slow down the holder of the
+	 * lock.
+	 */
 	if (LS_READ_ONCE(*wait->lock) || __sync_val_compare_and_swap(wait->lock, 0, 1))
 		return 0;
 	wait->is_taken = 1;
 	return 1;
 }
 
-/* Global, so that the verifier walks it once. */
+/* Global, so that the verifier walks this function once. */
 __noinline int transfer_wait_lock(__u32 *lock)
 {
 	struct transfer_wait wait = { .lock = lock };
@@ -37,7 +40,7 @@ __noinline int transfer_wait_lock(__u32 *lock)
 	return wait.is_taken;
 }
 
-/* 1: taken; 0: somebody else held it all the time. The exchange is a whole barrier. */
+/* Returns 1 if the lock is taken, 0 if another holder kept it during all tries. The exchange is a full barrier. */
 static __always_inline int transfer_lock(__u32 *lock)
 {
 	return !__sync_val_compare_and_swap(lock, 0, 1) || transfer_wait_lock(lock);
@@ -49,7 +52,7 @@ static __always_inline void transfer_unlock(__u32 *lock)
 	LS_WRITE_ONCE(*lock, 0);
 }
 
-/* What one account holds. */
+/* Contents of one account. */
 struct transfer_holding {
 	__u64 balance;
 	__u64 held_out;
@@ -67,7 +70,10 @@ static __always_inline void transfer_load(struct ls_transfer_cell *cell, struct 
 	holding->flags = LS_READ_ONCE(cell->flags);
 }
 
-/* Under the cell's lock. What is pending never changes here. The new version. */
+/*
+ * Writes a holding into its cell, whose lock the caller holds. Pending amounts never change here. Returns the new
+ * version.
+ */
 static __always_inline __u64 transfer_save(struct ls_transfer_cell *cell, const struct transfer_holding *holding)
 {
 	LS_WRITE_ONCE(cell->balance, holding->balance);
@@ -76,14 +82,14 @@ static __always_inline __u64 transfer_save(struct ls_transfer_cell *cell, const 
 	return holding->version + 1;
 }
 
-/* A cell to be read without its lock, and what it holds. */
+/* A cell that is read without its lock, and what was read. */
 struct transfer_reading {
 	struct ls_transfer_cell *cell;
 	struct transfer_holding holding;
 	__u32 is_whole;
 };
 
-/* 1: read, and not in the middle of a change. */
+/* Reads a cell. Returns 1 unless a change was in progress. */
 static __always_inline int transfer_read_once(struct ls_transfer_cell *cell, struct transfer_holding *holding)
 {
 	__u64 version = LS_READ_ONCE(cell->version);
@@ -104,7 +110,7 @@ static long transfer_try_read(__u32 try __attribute__((unused)), void *context)
 	return reading->is_whole;
 }
 
-/* 1: *holding is what cell `index` holds; 0: it was being changed all the time. */
+/* Reads cell `index` into *holding. Returns 1, or 0 if the cell was being changed during all tries. */
 __noinline int transfer_wait_read(struct transfer_holding *holding, __u32 index)
 {
 	struct transfer_reading reading = { .cell = transfer_cell(index) };
@@ -116,7 +122,7 @@ __noinline int transfer_wait_read(struct transfer_holding *holding, __u32 index)
 	return reading.is_whole;
 }
 
-/* As transfer_wait_read; at once where nobody changes it. */
+/* Like transfer_wait_read, but inline if the first try succeeds. */
 static __always_inline int transfer_read(__u32 index, struct transfer_holding *holding)
 {
 	struct ls_transfer_cell *cell = transfer_cell(index);

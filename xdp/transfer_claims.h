@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * The host's hand in an executing fast path: what it claims, shows and gives back, under the same locks, where
- * nothing can stop it. It comes as the "frame" of a test run, from this machine's host alone. The C twin of
- * crates/transfer/src/claims.rs; the words are written by crates/transfer/src/datapath/claims.rs.
+ * Orders of the host to the fast path: claim, write and release accounts and sessions. The host invokes this through
+ * BPF_PROG_TEST_RUN, so that it takes the same locks as the fast path and cannot be preempted while it holds one. The
+ * order is the "frame" of the test run, so it comes from this machine's host only. The C twin of
+ * crates/transfer/src/claims.rs; crates/transfer/src/datapath/claims.rs writes the words.
  */
 #pragma once
 #include "transfer_cell.h"
@@ -10,7 +11,7 @@
 enum transfer_order_kind {
 	TRANSFER_CLAIM_CELLS,
 	TRANSFER_CLAIM_SESSIONS,
-	TRANSFER_PUT_CELLS, /* in the order of their indices, each once; seen all at once */
+	TRANSFER_PUT_CELLS, /* sorted by index, each once; they become visible together */
 	TRANSFER_PUT_SESSIONS,
 	TRANSFER_GIVE_BACK_CELLS,
 	TRANSFER_GIVE_BACK_SESSIONS,
@@ -23,7 +24,7 @@ struct transfer_order {
 	__u64 count;
 };
 
-/* A cell as it is to be, or a session. Only its index is looked at where it is claimed or given back. */
+/* New contents of a cell or session. Where it is claimed or released, only the index is used. */
 struct transfer_order_item {
 	__u64 index;
 	union {
@@ -45,7 +46,7 @@ struct transfer_order_item {
 	};
 };
 
-/* An order being carried out. */
+/* State of an order that is being carried out. */
 struct transfer_carrying {
 	struct xdp_md *ctx;
 	__u32 kind;
@@ -62,7 +63,7 @@ static __always_inline struct transfer_order_item *transfer_order_item(struct xd
 	return (void *)(item + 1) > end ? NULL : item;
 }
 
-/* 1 ends it: the item is wrong, or its lock was held all the time. */
+/* Callback of bpf_loop. Returns 1 to stop: the item is invalid, or its lock was held during all tries. */
 static long transfer_carry_out_cell(__u32 index, void *context)
 {
 	struct transfer_carrying *carrying = context;
@@ -72,7 +73,7 @@ static long transfer_carry_out_cell(__u32 index, void *context)
 	if (!cell || !transfer_lock(&cell->lock))
 		return 1;
 	carrying->done++;
-	/* One that is put keeps its lock until all are. */
+	/* A cell that is written stays locked until all cells are written. */
 	if (carrying->kind == TRANSFER_PUT_CELLS)
 		return 0;
 	if (carrying->kind == TRANSFER_CLAIM_CELLS)
@@ -139,7 +140,10 @@ static long transfer_carry_out_session(__u32 index, void *context)
 	return 0;
 }
 
-/* XDP_PASS: done; XDP_DROP: not, or not all of it, and of what is put nothing. */
+/*
+ * Returns XDP_PASS if the order is carried out. XDP_DROP: it is not, or only in part; if a write fails, nothing is
+ * written.
+ */
 static __always_inline int transfer_carry_out(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;

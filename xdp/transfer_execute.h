@@ -1,35 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * What the fast path executes in `express`: one operation at a time, under the locks of its accounts, with a record
- * in the ring. The C twin of crates/transfer/src/fastpath/execute.rs. The caller has seen that the ring has room.
+ * Execution in the fast path in `express` mode: one operation at a time, under the locks of its accounts, with a
+ * record in the ring. The C twin of crates/transfer/src/fastpath/execute.rs. The caller has checked that the ring has
+ * room.
  */
 #pragma once
 #include "transfer_ring.h"
 #include "transfer_rules.h"
 
-/* One operation, and what became of it. */
+/* One operation and its outcome. */
 struct transfer_task {
-	/* As it goes into the ring, but for code, versions and balance. */
+	/* The record for the ring, complete except for code, versions and balance. */
 	struct ls_transfer_record record;
-	__u64 limit;                   /* the largest balance that its format can say */
-	struct ls_transfer_paper last; /* a numbered request of the paper's, as an account keeps it; else last_id is 0 */
+	__u64 limit;                   /* largest balance that the request's format can express */
+	struct ls_transfer_paper last; /* numbered request in the paper's format; else last_id is 0 */
 	/*
-	 * Cells, and why not if that is known before they are locked. Here and not in registers, so that the verifier
-	 * forgets by which of many ways they were found, and walks what follows once.
+	 * Indices of the cells, and the refusal if it is known before they are locked. They are in memory and not in
+	 * registers, so that the verifier forgets on which of many paths they were found, and walks the following
+	 * code once.
 	 */
 	__u32 source;
 	__u32 destination;
 	__u32 refused;
 	__u32 reserved;
-	__u64 amount;                  /* out: what the source holds then; of a refusal 0 */
+	__u64 amount;                  /* out: balance of the source after the operation; 0 for a refusal */
 	__u32 code;                    /* out */
 };
 
 enum transfer_ran {
 	TRANSFER_DONE,
-	TRANSFER_REPEATED, /* it was answered so before, and nothing was done */
-	TRANSFER_BUSY,     /* a lock was held all the time, and nothing was done */
-	TRANSFER_CLAIMED,  /* the host has claimed an account, and is to say; nothing was done */
+	TRANSFER_REPEATED, /* answered before with the same answer; nothing was done */
+	TRANSFER_BUSY,     /* a lock was held during all tries; nothing was done */
+	TRANSFER_CLAIMED,  /* the host has claimed an account and must answer; nothing was done */
 };
 
 static __always_inline enum transfer_ran transfer_said(struct transfer_task *task, __u32 code, __u64 amount)
@@ -39,7 +41,7 @@ static __always_inline enum transfer_ran transfer_said(struct transfer_task *tas
 	return TRANSFER_DONE;
 }
 
-/* Writes down what was done. */
+/* Writes the record of the operation into the ring. */
 static __always_inline void transfer_record(struct transfer_task *task)
 {
 	task->record.source_balance = task->amount;
@@ -47,7 +49,7 @@ static __always_inline void transfer_record(struct transfer_task *task)
 	transfer_push(&task->record);
 }
 
-/* A refusal that no account can remember. Only a session does. */
+/* Refuses an operation without an account. Only a session stores the refusal. */
 static __always_inline enum transfer_ran transfer_nowhere(struct transfer_task *task, __u32 code)
 {
 	transfer_said(task, code, 0);
@@ -56,7 +58,7 @@ static __always_inline enum transfer_ran transfer_nowhere(struct transfer_task *
 	return TRANSFER_DONE;
 }
 
-/* 1, and the answer, when the account's last transaction id decides it. */
+/* Returns 1 and sets the answer if the account's last transaction id decides it. */
 static __always_inline int transfer_is_answered(const struct ls_transfer_paper *last, struct transfer_task *task)
 {
 	const struct ls_transfer_paper *asked = &task->last;
@@ -73,7 +75,7 @@ static __always_inline int transfer_is_answered(const struct ls_transfer_paper *
 	return 1;
 }
 
-/* Keeps a numbered request with its answer. */
+/* Stores a numbered request with its answer. */
 static __always_inline void transfer_remember(struct ls_transfer_paper *last, const struct transfer_task *task)
 {
 	if (!last)
@@ -85,13 +87,16 @@ static __always_inline void transfer_remember(struct ls_transfer_paper *last, co
 	last->last_id = task->last.last_id;
 }
 
-/* What the paper's format keeps of the account in cell `index`, if the request is numbered; else NULL. */
+/*
+ * Returns the last request of the account in cell `index`, if this request is in the paper's format and numbered;
+ * else NULL.
+ */
 static __always_inline struct ls_transfer_paper *transfer_last(const struct transfer_task *task, __u32 index)
 {
 	return task->last.last_id ? bpf_map_lookup_elem(&transfer_papers, &index) : NULL;
 }
 
-/* Does it to accounts whose cells are locked. */
+/* Executes the operation on accounts whose cells are locked. */
 static __always_inline enum transfer_ran transfer_change(struct transfer_task *task, struct ls_transfer_cell *source,
 							 struct ls_transfer_cell *destination,
 							 struct ls_transfer_paper *last, __u32 refused)
@@ -115,7 +120,7 @@ static __always_inline enum transfer_ran transfer_change(struct transfer_task *t
 		code = transfer_alone(record->command & 0xff, &from, record->amount, task->limit);
 	}
 	transfer_said(task, code, code ? 0 : from.balance);
-	/* A refusal is written down where its id or sequence is used, so that a retry finds it. */
+	/* A refusal is recorded only if it uses up an id or a sequence number, so that a retry finds it. */
 	if (code && !last && record->slot == TRANSFER_NO_SESSION)
 		return TRANSFER_DONE;
 	if (!code || last)
@@ -125,7 +130,7 @@ static __always_inline enum transfer_ran transfer_change(struct transfer_task *t
 	return TRANSFER_DONE;
 }
 
-/* Takes the locks of one cell or two, that of the lower index first, and does it. */
+/* Takes the locks of one cell or two, that of the lower index first, and executes the operation. */
 static __always_inline enum transfer_ran transfer_settle(struct transfer_task *task)
 {
 	__u32 source = LS_READ_ONCE(task->source), destination = LS_READ_ONCE(task->destination);
@@ -162,7 +167,7 @@ static __always_inline enum transfer_ran transfer_settle_at(struct transfer_task
 	return transfer_settle(task);
 }
 
-/* How many cells of the bucket are taken; *vacant is the first that is not. */
+/* Returns the number of occupied cells of the bucket. *vacant becomes the index of the first free cell. */
 static __always_inline __u32 transfer_taken(struct transfer_bucket *bucket, __u32 *vacant)
 {
 	__u64 taken = 0, at = 0, all = 1;
@@ -178,10 +183,10 @@ static __always_inline __u32 transfer_taken(struct transfer_bucket *bucket, __u3
 	return taken;
 }
 
-/* Cells that one bucket has taken before the other one is looked at too (store.rs). */
+/* Number of occupied cells in the first bucket from which on the second is considered too (store.rs). */
 #define TRANSFER_CROWDED 2
 
-/* A new account in one of these buckets, both locked. */
+/* Creates an account in one of two buckets, both of which are locked. */
 static __always_inline enum transfer_ran transfer_open(struct transfer_task *task, const __u32 buckets[2],
 						       struct transfer_bucket *first, struct transfer_bucket *second)
 {
@@ -199,7 +204,7 @@ static __always_inline enum transfer_ran transfer_open(struct transfer_task *tas
 	cell = transfer_cell(index);
 	if (!cell)
 		return TRANSFER_BUSY;
-	/* Nobody looks at a cell that is not valid; saving makes it so, last. */
+	/* Readers skip a cell that is not valid. transfer_save sets the valid flag, after the id is written. */
 	cell->id[0] = task->record.source[0];
 	cell->id[1] = task->record.source[1];
 	if (!transfer_lock(&cell->lock))
@@ -214,7 +219,7 @@ static __always_inline enum transfer_ran transfer_open(struct transfer_task *tas
 	return TRANSFER_DONE;
 }
 
-/* CREATE, under the locks of the two buckets that the account may lie in. */
+/* Executes CREATE under the locks of the two buckets that the account may lie in. */
 __noinline int transfer_create(struct transfer_task *task)
 {
 	struct ls_transfer_control *control = transfer_controlled();
@@ -245,7 +250,7 @@ __noinline int transfer_create(struct transfer_task *task)
 	return ran;
 }
 
-/* Executes what `task` says. */
+/* Executes the operation in `task`. */
 static __always_inline enum transfer_ran transfer_run(const struct ls_transfer_control *control,
 						      struct transfer_task *task)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * The fast path of `transfer`: the C twin of crates/transfer/src/fastpath.rs and paper.rs. Which requests it answers,
- * those in the paper's format, and what it counts.
+ * The fast path of `transfer`: decides which requests it answers, answers those in the paper's format, and counts the
+ * outcomes. The C twin of crates/transfer/src/fastpath.rs and paper.rs.
  */
 #pragma once
 #include "transfer_native.h"
@@ -27,7 +27,7 @@ static __always_inline int transfer_count(enum ls_transfer_counter counter, int 
 	return verdict;
 }
 
-/* Counts an answer by what the fast path says. */
+/* Counts an answer by its outcome. */
 static __always_inline int transfer_count_answer(__u32 says)
 {
 	if (says == TRANSFER_SAYS_REPEATED) {
@@ -43,8 +43,9 @@ static __always_inline int transfer_count_answer(__u32 says)
 }
 
 /*
- * What fills the paper's packet up to the frame, as one word: 0, as it must be; and made so in replies. By a pointer of
- * its own, so that the verifier learns nothing of the packet's from what is checked here.
+ * Returns the bytes that pad the paper's packet to the minimal frame, as one word. They must be 0. With `clear`, sets
+ * them to 0 for the reply. Uses a separate pointer so that the verifier does not attach these bounds to the packet
+ * pointer.
  */
 static __always_inline __u32 transfer_filler(void *data, void *end, const struct ls_datagram *found, int clear)
 {
@@ -64,14 +65,17 @@ static __always_inline __u32 transfer_filler(void *data, void *end, const struct
 	return word;
 }
 
-/* Sends for what the paper's format keeps of an account, where that most likely lies, before it is known where. */
+/*
+ * Prefetches the last request of an account in the paper's format from its most likely place, before the account is
+ * found.
+ */
 static __always_inline void transfer_touch_last(const struct ls_transfer_control *control, const __u64 id[2])
 {
 	struct ls_transfer_paper *last;
 	__u32 buckets[2], index;
 
 	transfer_buckets(control, id, buckets);
-	/* Of a bucket's cells, two to a line. */
+	/* Two entries of a bucket share a cache line. */
 	for (int i = 0; i < LS_TRANSFER_BUCKET_CELLS; i += 2) {
 		index = buckets[0] * LS_TRANSFER_BUCKET_CELLS + i;
 		last = bpf_map_lookup_elem(&transfer_papers, &index);
@@ -91,7 +95,7 @@ static __always_inline enum transfer_ran transfer_run_paper(const struct ls_pape
 
 	record->source[0] = 0;
 	record->source[1] = (__u64)packet->source << 32;
-	/* As it came, for the reply's sake; CREATE and ISSUE may say anything there. */
+	/* Copied from the request for the reply; CREATE and ISSUE may have any value there. */
 	record->destination[0] = 0;
 	record->destination[1] = (__u64)packet->destination << 32;
 	record->amount = bpf_ntohl(packet->amount);
@@ -119,7 +123,7 @@ static __always_inline enum transfer_ran transfer_run_paper(const struct ls_pape
 	return transfer_run(control, task);
 }
 
-/* 0: the packet is its reply; -1: it is the host's. */
+/* Returns 0 if the packet has become its reply, or -1 if the host must answer. */
 __noinline int transfer_paper(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -164,7 +168,7 @@ __noinline int transfer_paper(struct xdp_md *ctx)
 		if (ran != TRANSFER_DONE)
 			says = ran == TRANSFER_BUSY ? TRANSFER_SAYS_BUSY : TRANSFER_SAYS_REPEATED;
 	}
-	/* One that the format cannot say. */
+	/* The paper's format cannot express an amount above 32 bits. */
 	if (!code && amount >> 32)
 		code = LS_TRANSFER_CODE_OVERFLOW;
 	if (code)
@@ -174,8 +178,8 @@ __noinline int transfer_paper(struct xdp_md *ctx)
 }
 
 /*
- * Whether what may change something came as it was sent (FastPath::changes): its checksum is looked at, and on the
- * way an `execute` is made ready. -1: it did not.
+ * Returns 0 if a request that may change an account arrived intact, by its UDP checksum (FastPath::changes), else -1.
+ * For an `execute`, the same pass prepares the execution.
  */
 static __always_inline int transfer_is_intact(struct xdp_md *ctx, void *data, void *end,
 					      const struct ls_datagram *found, struct transfer_work *work, int is_paper)
@@ -238,7 +242,7 @@ static __always_inline int transfer_answer(struct xdp_md *ctx, const struct ls_d
 		return transfer_count(LS_TRANSFER_COUNTER_NOT_LEASED, XDP_PASS);
 	if (is_paper ? transfer_paper(ctx) : transfer_native(ctx, header, found->payload_bytes))
 		return transfer_count(LS_TRANSFER_COUNTER_FORWARDED, XDP_PASS);
-	/* The frame is what was parsed, so this does not fail. */
+	/* The frame was parsed and checked above, so this cannot fail. */
 	ls_reply(data, end, found, work->sum);
 	return transfer_count_answer(work->says);
 }

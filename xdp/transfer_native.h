@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Native packets at the line: `refer`, and in `express` an `execute` of a few plain operations. The C twin of
- * crates/transfer/src/{native.rs,fastpath.rs}. What is not well-formed gets its status from the host.
+ * Native packets in XDP: `refer`, and in `express` mode an `execute` of a few plain operations. The C twin of
+ * crates/transfer/src/{native.rs,fastpath.rs}. The host answers malformed packets with their status.
  */
 #pragma once
 #include "transfer_work.h"
 
 #define TRANSFER_EXECUTE_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_execute_head))
 #define TRANSFER_REFER_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_refer_head))
-/* Whatever tells one packet's operations from another's (native.rs, sum). */
+/* Odd factor of the sum that tells the operations of two packets apart (native.rs, sum). */
 #define TRANSFER_SUM_ODD 0x9e3779b97f4a7c15
 
-/* A packet of `execute`, begun. */
+/* The fixed part of an `execute` packet. Operations follow. */
 struct transfer_execute {
 	struct ls_native_header header;
 	struct ls_execute_head head;
@@ -22,7 +22,7 @@ static __always_inline void *transfer_payload(void *data, const struct ls_datagr
 	return data + (found->udp & 63) + sizeof(struct udphdr);
 }
 
-/* Operation `index` of the packet, or NULL when it is not within the frame. */
+/* Returns operation `index` of the packet, or NULL if it is not within the frame. */
 static __always_inline struct ls_operation *transfer_operation_at(void *data, void *end,
 								  const struct ls_datagram *found, __u32 index)
 {
@@ -34,7 +34,7 @@ static __always_inline struct ls_operation *transfer_operation_at(void *data, vo
 	return (void *)(operation + 1) > end ? NULL : operation;
 }
 
-/* How many operations an `execute` of this length has that the fast path may execute; 0: none. */
+/* Returns the number of operations of an `execute` of this length if the fast path may execute them; else 0. */
 static __always_inline __u32 transfer_operations(__u32 payload_bytes)
 {
 	for (__u32 count = 1; count <= LS_TRANSFER_LINE_OPERATIONS_MAX; count++)
@@ -44,9 +44,9 @@ static __always_inline __u32 transfer_operations(__u32 payload_bytes)
 }
 
 /*
- * Goes once over a packet of `execute`: sends for what it will need, and adds up the payload and the operations.
- * work->count becomes 0 where the fast path does not execute such operations. 0, or -1 when the frame is not what was
- * parsed.
+ * Passes once over an `execute` packet: prefetches the cells it needs, and sums the payload and the operations. Sets
+ * work->count to 0 if the fast path does not execute such operations. Returns 0, or -1 if the frame is not the one
+ * that was parsed.
  */
 __noinline int transfer_scan(struct xdp_md *ctx, __u32 count)
 {
@@ -101,8 +101,9 @@ __noinline int transfer_scan(struct xdp_md *ctx, __u32 count)
 }
 
 /*
- * Does operation `index` of a session's packet, and keeps what became of it in the session's slot, which is locked. -1:
- * it is the packet's first, and of an account that the host has claimed; then the whole packet is the host's.
+ * Executes operation `index` of a session's packet and stores the outcome in the session's slot, which is locked.
+ * Returns -1 if the first operation of the packet concerns an account that the host has claimed; the host then
+ * answers the whole packet.
  */
 __noinline int transfer_operate(struct xdp_md *ctx, __u32 index)
 {
@@ -161,7 +162,7 @@ __noinline int transfer_operate(struct xdp_md *ctx, __u32 index)
 		if (ran != TRANSFER_DONE)
 			code = LS_TRANSFER_CODE_BUSY;
 	}
-	/* Whatever becomes of it, there is a record: its sequence is used. */
+	/* Every outcome is recorded, because the sequence number is used up. */
 	if (code)
 		transfer_nowhere(&work->task, code);
 	index &= LS_TRANSFER_LINE_OPERATIONS_MAX - 1;
@@ -170,7 +171,7 @@ __noinline int transfer_operate(struct xdp_md *ctx, __u32 index)
 	return 0;
 }
 
-/* Makes the packet the reply that its session's slot holds. */
+/* Turns the packet into the reply that is stored in its session's slot. */
 static __always_inline void transfer_put(void *data, void *end, const struct ls_datagram *found,
 					 const struct ls_transfer_session *session, struct transfer_work *work)
 {
@@ -190,7 +191,7 @@ static __always_inline void transfer_put(void *data, void *end, const struct ls_
 			return;
 		first = (void *)operation;
 		amount = bpf_cpu_to_be64(session->amounts[i]);
-		/* Command and flags, then the code. */
+		/* The word holds command and flags, then the code. */
 		old = *first;
 		new = (old & 0xffff) | (__u32)bpf_htons((__u16)codes) << 16;
 		*first = new;
@@ -204,8 +205,8 @@ static __always_inline void transfer_put(void *data, void *end, const struct ls_
 }
 
 /*
- * The packet's header and head become those of a reply; what `sum` becomes by that. By whole words: a load of one that
- * was just written in pieces waits until all have left the store buffer.
+ * Turns the packet's header and head into those of a reply. Returns the updated `sum`. Writes whole words: a load of
+ * a word that was just written in pieces waits until all pieces have left the store buffer.
  */
 static __always_inline __u64 transfer_head(struct transfer_execute *packet, __u64 sum, enum ls_status status,
 					   __be64 sequence, __u16 durability)
@@ -228,14 +229,17 @@ static __always_inline __u64 transfer_head(struct transfer_execute *packet, __u6
 	return sum;
 }
 
-/* Refuses the whole packet, with a status and the sequence that is expected of the session. */
+/* Refuses the whole packet with a status and the sequence that the session expects next. */
 static __always_inline int transfer_refuse(struct transfer_execute *packet, struct transfer_work *work,
 					   enum ls_status status, __u64 expected, __u32 says)
 {
 	return transfer_say(work, says, transfer_head(packet, work->sum, status, bpf_cpu_to_be64(expected), 0));
 }
 
-/* Executes the packet in its session, which is locked, or finds that it was. -1: it is the host's. */
+/*
+ * Executes the packet in its session, which is locked, or finds that it was executed before. Returns 0, or -1 if the
+ * host must answer.
+ */
 static __always_inline int transfer_in_session(struct xdp_md *ctx, void *data, void *end,
 					       const struct ls_datagram *found, struct transfer_execute *packet,
 					       struct ls_transfer_session *session, struct transfer_work *work)
@@ -273,7 +277,7 @@ static __always_inline int transfer_in_session(struct xdp_md *ctx, void *data, v
 					  LS_TRANSFER_EXPRESS));
 }
 
-/* 0: the packet is its reply; -1: it is the host's. */
+/* Returns 0 if the packet has become its reply, or -1 if the host must answer. */
 __noinline int transfer_native_execute(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -304,14 +308,14 @@ __noinline int transfer_native_execute(struct xdp_md *ctx)
 	return answered;
 }
 
-/* What accounts hold, being looked up or written. */
+/* State of a `refer` whose balances are being looked up or written. */
 struct transfer_referral {
 	struct xdp_md *ctx;
 	__u64 sum;
 	__u32 is_whole;
 };
 
-/* Item `index` of a `refer`, or NULL when it is not within the frame. */
+/* Returns item `index` of a `refer`, or NULL if it is not within the frame. */
 static __always_inline struct ls_balance_item *transfer_item(void *data, void *end, const struct ls_datagram *found,
 							     __u32 index)
 {
@@ -322,8 +326,8 @@ static __always_inline struct ls_balance_item *transfer_item(void *data, void *e
 }
 
 /*
- * What an account holds: 0, or -1: the host must say. That is where it was being changed all the time, and in `durable`
- * where it is not here, for it may have found no room.
+ * Reads the balance of an account. Returns 0, or -1 if the host must answer: the account was being changed during all
+ * tries, or, in `durable` mode, it is not in the table, where it may have found no room.
  */
 static __always_inline int transfer_balance(const struct ls_transfer_control *control, const __u64 id[2],
 					    struct transfer_holding *holding, __u32 *code)
@@ -352,7 +356,10 @@ static __always_inline __u64 transfer_sum_wide(__u64 word)
 	return (word & 0xffffffff) + (word >> 32);
 }
 
-/* Looks one item up, aside: the packet is changed when all are known. 1 ends it: the packet is the host's. */
+/*
+ * Callback of bpf_loop: looks up one item into the draft. The packet is changed when all items are known. Returns 1
+ * to stop: the host must answer the packet.
+ */
 static long transfer_look_up(__u32 index, void *context)
 {
 	struct transfer_referral *referral = context;
@@ -406,7 +413,7 @@ static long transfer_write_item(__u32 index, void *context)
 	return 0;
 }
 
-/* 0: the packet is its reply; -1: it is the host's. */
+/* Returns 0 if the packet has become its reply, or -1 if the host must answer. */
 __noinline int transfer_native_refer(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -432,14 +439,14 @@ __noinline int transfer_native_refer(struct xdp_md *ctx)
 		return -1;
 	bpf_loop(count, transfer_write_item, &referral, 0);
 	referral.sum += transfer_sum_words(header, TRANSFER_REFER_BYTES);
-	/* Both were 0 in the request; each is half a word of the sum. */
+	/* Both fields were 0 in the request; each is half a word of the sum. */
 	referral.sum += ((__u32)LS_NATIVE_REPLY_BIT << 24) + bpf_htons(transfer_geometry.mode);
 	header->op |= LS_NATIVE_REPLY_BIT;
 	head->durability = bpf_htons(transfer_geometry.mode);
 	return transfer_say(work, LS_TRANSFER_CODE_DONE, referral.sum);
 }
 
-/* 0: the packet is its reply; -1: it is the host's. */
+/* Returns 0 if the packet has become its reply, or -1 if the host must answer. */
 static __always_inline int transfer_native(struct xdp_md *ctx, const struct ls_native_header *header,
 					   __u32 payload_bytes)
 {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * What the fast path has done, on its way to the journal: the C twin of crates/transfer/src/ring.rs. One ring for each
- * CPU, which alone writes to it: XDP programs and their test runs cannot be interrupted by one another.
+ * Ring of operations that the fast path has executed, read by the host for the journal: the C twin of
+ * crates/transfer/src/ring.rs. Each CPU has one ring and is its only writer: XDP programs and their test runs cannot
+ * interrupt one another on a CPU.
  */
 #pragma once
 #include "transfer_store.h"
 
-/* The slot of a record in the paper's format. */
+/* Session slot of a record in the paper's format. */
 #define TRANSFER_NO_SESSION 0xffffffff
 
-/* This CPU's ring; NULL: it has none. */
+/* Returns this CPU's ring, or NULL if it has none. */
 static __always_inline struct ls_transfer_ring *transfer_ring(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -17,7 +18,7 @@ static __always_inline struct ls_transfer_ring *transfer_ring(void)
 	return bpf_map_lookup_elem(&transfer_rings, &cpu);
 }
 
-/* Whether `count` records find room in this CPU's ring. */
+/* Returns 1 if `count` records have room in this CPU's ring. */
 static __always_inline int transfer_has_room(__u32 count)
 {
 	struct ls_transfer_ring *ring = transfer_ring();
@@ -29,8 +30,9 @@ static __always_inline int transfer_has_room(__u32 count)
 }
 
 /*
- * Writes a record, all but its seal. There is room. A reader that finds the old seal does not find new words behind it,
- * and the record is whole before the locks of what it tells are given back.
+ * Appends a record; the caller has checked that there is room. The seal is cleared before and set after the other
+ * words, so a reader never takes new words for a sealed record. The record is complete before the locks of its
+ * accounts are released.
  */
 static __always_inline void transfer_push(const struct ls_transfer_record *record)
 {
@@ -49,7 +51,7 @@ static __always_inline void transfer_push(const struct ls_transfer_record *recor
 		return;
 	LS_WRITE_ONCE(place->seal, 0);
 	ls_write_barrier();
-	/* Half words by themselves: a load of two that were just written waits for the store buffer. */
+	/* Copies half words one by one: a load of two that were just written waits for the store buffer. */
 	__builtin_memcpy(place->source, record->source, 8 * sizeof(__u64));
 	place->slot = record->slot;
 	place->command = record->command;

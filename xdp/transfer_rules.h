@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * What an operation does to what accounts hold: the C twin of crates/transfer/src/rules.rs. A refusal
+ * Effect of an operation on the balances of accounts: the C twin of crates/transfer/src/rules.rs. A refused operation
  * changes nothing.
  */
 #pragma once
 #include "transfer_cell.h"
 
-/* The balance with `amount` more, if that is at most `limit` and leaves room for what is pending. */
+/* Adds `amount` to the balance, if the sum is at most `limit` and leaves room for pending amounts. */
 static __always_inline enum ls_transfer_code transfer_add(struct transfer_holding *to, __u64 amount, __u64 limit)
 {
 	__u64 sum = to->balance + amount;
@@ -33,14 +33,14 @@ static __always_inline enum ls_transfer_code transfer_move(struct transfer_holdi
 		return LS_TRANSFER_CODE_FROZEN;
 	if (amount > from->balance - from->held_out)
 		return LS_TRANSFER_CODE_INSUFFICIENT_BALANCE;
-	/* The paper's reply must be able to say what the sender holds. */
+	/* The paper's reply must be able to express the sender's balance. */
 	if (left > limit || transfer_add(to, amount, limit))
 		return LS_TRANSFER_CODE_OVERFLOW;
 	from->balance = left;
 	return LS_TRANSFER_CODE_DONE;
 }
 
-/* What concerns one account alone, which is there. */
+/* Executes a command that concerns one existing account only. */
 static __always_inline enum ls_transfer_code transfer_alone(__u32 command, struct transfer_holding *holding,
 							    __u64 amount, __u64 limit)
 {
@@ -59,8 +59,8 @@ static __always_inline enum ls_transfer_code transfer_alone(__u32 command, struc
 }
 
 /*
- * Whether an operation is one at all, and plain: commands, the fields that must be zero, and the amount of a transfer,
- * which must not. Only asked of operations whose flags and contract are 0.
+ * Returns 1 for a valid plain operation: checks the command, the fields that must be zero, and the amount of a
+ * transfer, which must not be. Called only for operations whose flags and contract are 0.
  */
 static __always_inline int transfer_is_operation(const struct ls_operation *operation)
 {

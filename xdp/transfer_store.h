@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * The store of `transfer` and where an account lies in it: the C twin of crates/transfer/src/store.rs. Layouts in
- * spec/transfer.toml. An account's id never changes once it is there, so it is found without a lock.
+ * The fast-path table of `transfer` and the search for an account in it: the C twin of crates/transfer/src/store.rs.
+ * spec/transfer.toml has the layouts. The id of a stored account never changes, so it is found without a lock.
  */
 #pragma once
 #include "hash.h"
 #include "maps.h"
 #include "order.h"
 
-/* The cells of a bucket are one map value, so that one lookup reaches them all. */
+/* Map value: the cells of one bucket, so that one lookup reaches them all. */
 struct transfer_bucket {
 	struct ls_transfer_cell cell[LS_TRANSFER_BUCKET_CELLS];
 };
 
-/* Sizes are set before loading. */
+/* The number of entries is set before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1 << 20);
@@ -63,14 +63,14 @@ struct {
 } transfer_control SEC(".maps");
 
 /*
- * Set before loading, so that the verifier removes what another mode needs. The control word has it too, for the
- * model; adoption compares them.
+ * Geometry and mode, set before loading so that the verifier removes code that only another mode needs. The control
+ * word repeats them for the model; adoption compares the two.
  */
 struct transfer_geometry {
 	__u32 bucket_bits;
 	__u32 ring_bits;
 	__u32 mode;
-	__u32 ringless; /* nothing is written down: only to measure what that costs */
+	__u32 ringless; /* no records are written: only to measure their cost */
 };
 
 #ifndef LS_NATIVE
@@ -82,7 +82,7 @@ const
 	.mode = LS_TRANSFER_DURABLE,
 };
 
-/* No such cell. */
+/* Index of no cell. */
 #define TRANSFER_NOWHERE 0xffffffff
 
 static __always_inline struct ls_transfer_control *transfer_controlled(void)
@@ -97,7 +97,7 @@ static __always_inline int transfer_is_express(void)
 	return transfer_geometry.mode == LS_TRANSFER_EXPRESS;
 }
 
-/* The two buckets that `id` may lie in. */
+/* Computes the two buckets that `id` may lie in. */
 static __always_inline void transfer_buckets(const struct ls_transfer_control *control, const __u64 id[2],
 					     __u32 buckets[2])
 {
@@ -106,7 +106,7 @@ static __always_inline void transfer_buckets(const struct ls_transfer_control *c
 
 	buckets[0] = hash >> ((64 - bits) & 63);
 	buckets[1] = (hash >> ((64 - 2 * bits) & 63)) & ((1u << bits) - 1);
-	/* A bucket of one's own, always. */
+	/* The two buckets are always different. */
 	buckets[1] ^= !ls_any(buckets[0] ^ buckets[1]);
 }
 
@@ -115,7 +115,7 @@ static __always_inline struct transfer_bucket *transfer_bucket(__u32 bucket)
 	return bpf_map_lookup_elem(&transfer_cells, &bucket);
 }
 
-/* Cell `index`, or NULL. */
+/* Returns cell `index`, or NULL. */
 static __always_inline struct ls_transfer_cell *transfer_cell(__u32 index)
 {
 	struct transfer_bucket *bucket = transfer_bucket(index / LS_TRANSFER_BUCKET_CELLS);
@@ -127,7 +127,7 @@ static __always_inline struct ls_transfer_cell *transfer_cell(__u32 index)
 	return &bucket->cell[index % LS_TRANSFER_BUCKET_CELLS];
 }
 
-/* 1 when the cell is not the account's. */
+/* Returns 0 if the cell holds the account `id`, else 1. */
 static __always_inline __u64 transfer_differs(struct ls_transfer_cell *cell, const __u64 id[2])
 {
 	__u64 differs = ~LS_READ_ONCE(cell->flags) & LS_TRANSFER_CELL_VALID;
@@ -137,7 +137,10 @@ static __always_inline __u64 transfer_differs(struct ls_transfer_cell *cell, con
 	return ls_any(differs);
 }
 
-/* Which cell of the bucket is the account's; 4: none. All are loaded before one is chosen. */
+/*
+ * Returns the index of the account's cell in the bucket, or 4 if it is not there. All cells are loaded before one is
+ * chosen.
+ */
 static __always_inline __u32 transfer_at(struct transfer_bucket *bucket, const __u64 id[2])
 {
 	__u64 none = 1, at = 0;
@@ -149,7 +152,7 @@ static __always_inline __u32 transfer_at(struct transfer_bucket *bucket, const _
 	return at;
 }
 
-/* The index of the account's cell, or TRANSFER_NOWHERE. */
+/* Returns the index of the account's cell, or TRANSFER_NOWHERE. */
 static __always_inline __u32 transfer_find(const struct ls_transfer_control *control, const __u64 id[2])
 {
 	__u32 buckets[2], at;
@@ -167,7 +170,7 @@ static __always_inline __u32 transfer_find(const struct ls_transfer_control *con
 	return TRANSFER_NOWHERE;
 }
 
-/* Sends for the cells where the account most likely lies, so that what is asked for next is under way with them. */
+/* Prefetches the cells where the account most likely lies, so that their loads overlap with those that follow. */
 static __always_inline void transfer_touch(const struct ls_transfer_control *control, const __u64 id[2])
 {
 	__u32 buckets[2];

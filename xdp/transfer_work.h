@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* What one packet is worked on with: of this CPU alone. And who may issue. */
+/* Scratch memory for one packet, one per CPU, and the check of who may issue. */
 #pragma once
 #include "ranges.h"
 #include "reply.h"
 #include "transfer_execute.h"
 
-/* A `balance_item` of a reply, less the account. */
+/* Fields of a `balance_item` in a reply, without the account. */
 struct transfer_balance {
 	__be64 balance;
 	__be64 held;
@@ -13,7 +13,7 @@ struct transfer_balance {
 	__u64 code; /* code, frozen, reserved: one word */
 };
 
-/* What the fast path says of a packet that it answers, before it is counted: a code, or one of these. */
+/* Outcomes of a packet that the fast path answers, for the counters: a code, or one of these. */
 #define TRANSFER_SAYS_REPEATED 0x100
 #define TRANSFER_SAYS_BUSY 0x101
 #define TRANSFER_SAYS_RING_FULL 0x102
@@ -21,10 +21,10 @@ struct transfer_balance {
 struct transfer_work {
 	struct transfer_task task;
 	__u64 now_ns;
-	__u64 sum;            /* of the payload's 32-bit words, as it will leave */
-	__u64 operations_sum; /* what tells the packet's operations from another's (native.rs, sum) */
-	__u32 count;          /* operations of a packet that the fast path executes; 0: it is not such a packet */
-	__u32 says;           /* what the fast path says of the packet: a code, or one of the words below */
+	__u64 sum;            /* sum of the 32-bit words of the reply's payload */
+	__u64 operations_sum; /* sum that tells the packet's operations from another's (native.rs, sum) */
+	__u32 count;          /* operations of the packet that the fast path executes; 0: none */
+	__u32 says;           /* outcome of the packet: a code, or one of TRANSFER_SAYS_* */
 	struct transfer_balance balance[LS_TRANSFER_REFER_MAX];
 };
 
@@ -43,8 +43,9 @@ static __always_inline struct transfer_work *transfer_working(void)
 }
 
 /*
- * The payload has become its reply, whose words add up to `sum`. In a map, not in registers: so the verifier forgets by
- * which of many ways it came, and walks what follows once.
+ * Records that the payload has become its reply, whose words sum to `sum`. The values go through a map and not
+ * registers, so that the verifier forgets on which of many paths they were computed, and walks the following code
+ * once.
  */
 static __always_inline int transfer_say(struct transfer_work *work, __u32 says, __u64 sum)
 {
@@ -53,7 +54,7 @@ static __always_inline int transfer_say(struct transfer_work *work, __u32 says, 
 	return 0;
 }
 
-/* Where root found the packet. */
+/* Returns where root found the datagram, or NULL. */
 static __always_inline struct ls_datagram *transfer_found(void)
 {
 	__u32 zero = 0;
@@ -62,7 +63,7 @@ static __always_inline struct ls_datagram *transfer_found(void)
 	return scratch ? &scratch->found : NULL;
 }
 
-/* The sum after a 32-bit word of the payload was `old` and is `new`. */
+/* Returns the sum after a 32-bit word of the payload changed from `old` to `new`. */
 static __always_inline __u64 transfer_resum(__u64 sum, __u32 old, __u32 new)
 {
 	return sum + new + (__u32)~old;
@@ -73,7 +74,7 @@ static __always_inline __u64 transfer_resum_64(__u64 sum, __u64 old, __u64 new)
 	return transfer_resum(transfer_resum(sum, old, new), old >> 32, new >> 32);
 }
 
-/* Whether the sender may CREATE, ISSUE, FREEZE and UNFREEZE. */
+/* Returns 1 if the sender may CREATE, ISSUE, FREEZE and UNFREEZE. */
 __noinline int transfer_may_issue(struct xdp_md *ctx)
 {
 	struct ls_transfer_control *control = transfer_controlled();

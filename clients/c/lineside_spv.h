@@ -1,8 +1,8 @@
 /*
- * Checks of a light client of Lineside's service `spv`, for devices: one header, no memory of its own, no I/O, nothing
- * of the C library but <string.h>. The caller receives a block header and a proof from any server, and learns here
- * whether the transaction is in that block and whether the header has the proof of work that it claims. That the block
- * is in the chain with the most work it has to find out itself, from the headers.
+ * Verification of proofs from Lineside's service `spv`, for light clients on devices: one header, no memory
+ * allocation, no I/O, and nothing of the C library but <string.h>. The caller receives a block header and a proof
+ * from any server. This header checks that the transaction is in that block and that the block header has the proof
+ * of work it claims. The caller must find out from the headers whether the block is in the chain with the most work.
  *
  *	struct lineside_spv_proof proof = { header, count, index, path, path_hashes };
  *	if (lineside_spv_verify(LINESIDE_SPV_MAINNET, &proof, txid) == LINESIDE_SPV_OK) ...
@@ -162,7 +162,7 @@ static inline void lineside_spv_sha256_end(struct lineside_spv_sha256 *hash, uin
 		out[i] = (uint8_t)(hash->state[i >> 2] >> (24 - 8 * (i & 3)));
 }
 
-/* Finishes SHA-256 of SHA-256. */
+/* Finishes a double SHA-256. */
 static inline void lineside_spv_sha256d_end(struct lineside_spv_sha256 *hash, uint8_t out[32])
 {
 	uint8_t first[32];
@@ -173,7 +173,7 @@ static inline void lineside_spv_sha256d_end(struct lineside_spv_sha256 *hash, ui
 	lineside_spv_sha256_end(hash, out);
 }
 
-/* SHA-256 of SHA-256 of `bytes` bytes: ids of transactions, hashes of headers, nodes of Merkle trees. */
+/* Double SHA-256 of `bytes` bytes: the hash of transaction ids, block headers and nodes of Merkle trees. */
 static inline void lineside_spv_sha256d(const uint8_t *data, size_t bytes, uint8_t out[32])
 {
 	struct lineside_spv_sha256 hash;
@@ -190,7 +190,7 @@ static inline uint32_t lineside_spv_get_le32(const uint8_t *at)
 	return (uint32_t)at[3] << 24 | (uint32_t)at[2] << 16 | (uint32_t)at[1] << 8 | at[0];
 }
 
-/* The target that `bits` means, least significant byte first. Returns 0 if it is negative, 0, or too long. */
+/* Expands `bits` to the target, least significant byte first. Returns 0 if the target is negative, 0, or too long. */
 static inline int lineside_spv_target(uint32_t bits, uint8_t target[32])
 {
 	uint32_t size = bits >> 24, i;
@@ -210,7 +210,7 @@ static inline int lineside_spv_target(uint32_t bits, uint8_t target[32])
 	return is_positive && !(bits & 0x00800000);
 }
 
-/* Returns 1 if a number is above another; both least significant byte first. */
+/* Returns 1 if a number is above another one; both have their least significant byte first. */
 static inline int lineside_spv_is_above(const uint8_t number[32], const uint8_t other[32])
 {
 	int i = 31;
@@ -226,7 +226,10 @@ static inline void lineside_spv_header_hash(const uint8_t header[80], uint8_t ha
 	lineside_spv_sha256d(header, LINESIDE_SPV_HEADER_BYTES, hash);
 }
 
-/* Whether a header's hash is at most its target, and the target at most the limit of the network. */
+/*
+ * Checks that a header's hash is at most its target, and the target at most the limit of the network. Returns
+ * LINESIDE_SPV_OK or another result.
+ */
 static inline int lineside_spv_check_proof_of_work(uint32_t limit, const uint8_t header[80])
 {
 	uint8_t target[32], easiest[32], hash[32];
@@ -269,7 +272,7 @@ static inline const uint8_t *lineside_spv_take(struct lineside_spv_reader *reade
 	return taken;
 }
 
-/* A count or length, which must be in its shortest form; 0 where nothing more can be read. */
+/* Reads a count or length, which must be in its shortest form. Returns 0 if nothing more can be read. */
 static inline uint64_t lineside_spv_take_count(struct lineside_spv_reader *reader)
 {
 	const uint8_t *at = lineside_spv_take(reader, 1);
@@ -294,7 +297,7 @@ static inline uint64_t lineside_spv_take_count(struct lineside_spv_reader *reade
 	return reader->at == NULL ? 0 : value;
 }
 
-/* Reads an output; its script. */
+/* Reads an output. Returns its script, *script_bytes long. */
 static inline const uint8_t *lineside_spv_take_output(struct lineside_spv_reader *reader, uint64_t *script_bytes)
 {
 	lineside_spv_take(reader, 8);
@@ -317,7 +320,7 @@ static inline int lineside_spv_take_witness(struct lineside_spv_reader *reader, 
 	return has_items;
 }
 
-/* Whether 36 bytes are what the input of a coinbase spends: hash 0, index 2^32 - 1. */
+/* Returns 1 if an outpoint is that of a coinbase's input: hash 0, index 2^32 - 1. */
 static inline int lineside_spv_is_null_outpoint(const uint8_t outpoint[36])
 {
 	int i;
@@ -328,7 +331,7 @@ static inline int lineside_spv_is_null_outpoint(const uint8_t outpoint[36])
 	return 1;
 }
 
-/* Reads a transaction, with its witness or without. Returns 1 if the bytes are one, whole and alone. */
+/* Reads a transaction, with its witness or without. Returns 1 if the bytes are exactly one transaction. */
 static inline int lineside_spv_parse(const uint8_t *raw, size_t raw_bytes, struct lineside_spv_transaction *transaction)
 {
 	struct lineside_spv_reader reader = { raw, raw_bytes };
@@ -362,7 +365,7 @@ static inline int lineside_spv_parse(const uint8_t *raw, size_t raw_bytes, struc
 	       transaction->output_count > 0;
 }
 
-/* Length without the witness: that of what the TXID is the hash of. */
+/* Length of a transaction without its witness, in bytes: the part whose hash is the TXID. */
 static inline size_t lineside_spv_base_bytes(const struct lineside_spv_transaction *transaction)
 {
 	return 4 + transaction->body_bytes + 4;
@@ -379,7 +382,7 @@ static inline void lineside_spv_txid(const struct lineside_spv_transaction *tran
 	lineside_spv_sha256d_end(&hash, txid);
 }
 
-/* The witness commitment of a coinbase: 32 bytes in the last output that has one, or null. */
+/* Returns the witness commitment of a coinbase: 32 bytes in the last output that has one, or null. */
 static inline const uint8_t *lineside_spv_commitment(const struct lineside_spv_transaction *coinbase)
 {
 	static const uint8_t magic[6] = { 0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed };
@@ -396,7 +399,10 @@ static inline const uint8_t *lineside_spv_commitment(const struct lineside_spv_t
 	return found;
 }
 
-/* Whether an inner node's 64 bytes are a transaction: one input, one output, scripts of 4 bytes together, a value. */
+/*
+ * Returns 1 if the 64 bytes of an inner node are a valid transaction: one input, one output, scripts of 4 bytes
+ * together, and a value in range.
+ */
 static inline int lineside_spv_is_transaction(const uint8_t bytes[64])
 {
 	const uint8_t *after;
@@ -413,7 +419,7 @@ static inline int lineside_spv_is_transaction(const uint8_t bytes[64])
 
 /* ---- proofs ---- */
 
-/* Everything about a path that needs no hash. */
+/* Checks the parts of a path that need no hash: depth, index and transaction count. */
 static inline int lineside_spv_check_shape(uint32_t path_hashes, uint32_t index, uint32_t count)
 {
 	uint32_t depth = 0;
@@ -427,7 +433,10 @@ static inline int lineside_spv_check_shape(uint32_t path_hashes, uint32_t index,
 	return index >= count ? LINESIDE_SPV_INDEX_OUT_OF_RANGE : LINESIDE_SPV_OK;
 }
 
-/* Hashes from a leaf, which becomes the root, along a path whose shape is right. */
+/*
+ * Hashes from a leaf along a path, whose shape has been checked, to the root. `node` is the leaf first and then the
+ * root.
+ */
 static inline int lineside_spv_climb(const uint8_t *path, uint32_t path_hashes, uint32_t index, uint32_t count,
 				     uint8_t node[32])
 {
@@ -466,7 +475,7 @@ static inline int lineside_spv_check_root(const uint8_t *path, uint32_t path_has
 	return memcmp(node, header + 36, 32) ? LINESIDE_SPV_WRONG_ROOT : LINESIDE_SPV_OK;
 }
 
-/* Checks that the transaction `txid` is in the block of the header, and that the header has its proof of work. */
+/* Checks that the transaction `txid` is in the header's block, and that the header has its proof of work. */
 static inline int lineside_spv_verify(uint32_t limit, const struct lineside_spv_proof *proof, const uint8_t txid[32])
 {
 	uint32_t count = proof->transaction_count;
@@ -480,7 +489,10 @@ static inline int lineside_spv_verify(uint32_t limit, const struct lineside_spv_
 	return result;
 }
 
-/* The same for the transaction with these bytes, whose TXID is written; refuses one that could be an inner node. */
+/*
+ * Like lineside_spv_verify, for the bytes of a transaction; writes its TXID. Refuses a transaction that could be an
+ * inner node.
+ */
 static inline int lineside_spv_verify_transaction(uint32_t limit, const struct lineside_spv_proof *proof,
 						  const uint8_t *raw, size_t raw_bytes, uint8_t txid[32])
 {
@@ -494,7 +506,7 @@ static inline int lineside_spv_verify_transaction(uint32_t limit, const struct l
 	return lineside_spv_verify(limit, proof, txid);
 }
 
-/* Checks the coinbase of a witness proof; *commitment becomes what it commits to. */
+/* Checks the coinbase of a witness proof. *commitment becomes the hash that the coinbase commits to. */
 static inline int lineside_spv_check_coinbase(const struct lineside_spv_witness_proof *witness,
 					      const uint8_t **commitment)
 {
@@ -518,7 +530,7 @@ static inline int lineside_spv_check_coinbase(const struct lineside_spv_witness_
 	return *commitment == NULL ? LINESIDE_SPV_NO_WITNESS_COMMITMENT : LINESIDE_SPV_OK;
 }
 
-/* Checks that the transaction `wtxid` is in the block of the header. The coinbase has the WTXID 0. */
+/* Checks that the transaction with the id `wtxid` is in the header's block. The coinbase has the WTXID 0. */
 static inline int lineside_spv_verify_witness(uint32_t limit, const struct lineside_spv_witness_proof *witness,
 					      const uint8_t wtxid[32])
 {

@@ -1,14 +1,15 @@
 /*
- * The paper's packets of Lineside's service `transfer`, for devices: one header, no memory of its own, no I/O. The
- * caller sends and receives the 22 bytes over UDP, port 7702.
+ * Packets in the paper's format of Lineside's service `transfer`, for devices: one header, no memory allocation, no
+ * I/O. The caller sends and receives the 22 bytes over UDP, port 7702.
  *
  *	struct lineside_transfer request = { LINESIDE_TRANSFER, 17, 1, 2, 500 };
  *	uint8_t bytes[LINESIDE_TRANSFER_BYTES];
- *	lineside_transfer_encode(&request, bytes);       // send; on silence send the same again
+ *	lineside_transfer_encode(&request, bytes);       // send; without a reply, send the same bytes again
  *	...
  *	switch (lineside_transfer_answer(&request, reply, reply_bytes, &value)) ...
  *
- * A transaction id above the account's last one is executed once, however often it is sent; 0 is sent once only.
+ * A transaction id above the account's last one is executed once, however often it is sent. A request with the id 0
+ * must be sent only once.
  */
 #ifndef LINESIDE_TRANSFER_H
 #define LINESIDE_TRANSFER_H
@@ -20,20 +21,20 @@
 extern "C" {
 #endif
 
-/* Bytes to send: five fields, and the zeros that fill a frame of 64 bytes. 20 to 22 are understood. */
+/* Bytes of a packet: five fields, and zeros that fill a frame of 64 bytes. The server accepts 20 to 22 bytes. */
 #define LINESIDE_TRANSFER_BYTES 22
 #define LINESIDE_TRANSFER_BYTES_MIN 20
 #define LINESIDE_TRANSFER_PORT 7702
 
 /* Commands. */
-#define LINESIDE_CREATE 1   /* a new account `source`; `amount` is what it opens with */
-#define LINESIDE_ISSUE 2    /* `amount` is added to `source` */
-#define LINESIDE_TRANSFER 3 /* `amount` goes from `source` to `destination` */
-#define LINESIDE_REFER 4    /* what `source` holds */
+#define LINESIDE_CREATE 1   /* creates the account `source` with `amount` as its balance */
+#define LINESIDE_ISSUE 2    /* adds `amount` to `source` */
+#define LINESIDE_TRANSFER 3 /* moves `amount` from `source` to `destination` */
+#define LINESIDE_REFER 4    /* reads the balance of `source` */
 
-/* Answers other than a code of the server's, which are 1 to 12 (docs/wire-formats.md). */
-#define LINESIDE_DONE 0        /* *value is what `source` holds now */
-#define LINESIDE_NOT_OURS (-1) /* not the answer to this request: wait on */
+/* Results of lineside_transfer_answer besides the server's error codes, which are 1 to 12 (docs/wire-formats.md). */
+#define LINESIDE_DONE 0        /* *value is the balance of `source` after the request */
+#define LINESIDE_NOT_OURS (-1) /* not the answer to this request: continue to wait */
 
 struct lineside_transfer {
 	uint32_t command;
@@ -56,7 +57,7 @@ static inline uint32_t lineside_get_be32(const uint8_t *at)
 	return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* The packet of a request. */
+/* Writes the packet of a request. */
 static inline void lineside_transfer_encode(const struct lineside_transfer *request,
 					    uint8_t packet[LINESIDE_TRANSFER_BYTES])
 {
@@ -69,7 +70,10 @@ static inline void lineside_transfer_encode(const struct lineside_transfer *requ
 	packet[21] = 0;
 }
 
-/* What the server says to `request`: LINESIDE_DONE, its code (8, busy: send the same again), or LINESIDE_NOT_OURS. */
+/*
+ * Reads the server's answer to `request`: LINESIDE_DONE, the server's error code (8, busy: send the same packet
+ * again), or LINESIDE_NOT_OURS.
+ */
 static inline int lineside_transfer_answer(const struct lineside_transfer *request, const uint8_t *packet,
 					   size_t packet_bytes, uint32_t *value)
 {

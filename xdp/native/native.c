@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * The XDP programs as a library: root and services in one unit, their maps found by name. See bpf/bpf_helpers.h.
- * lab/conformance/build.rs writes services.h: it includes every xdp/<service>.bpf.c, and LS_NATIVE_SERVICES(X) is an
- * X(name, NAME) for each.
+ * The XDP programs as a library: root and the services in one translation unit, their maps found by name. See
+ * bpf/bpf_helpers.h. lab/conformance/build.rs writes services.h, which includes every xdp/<service>.bpf.c and defines
+ * LS_NATIVE_SERVICES(X) as one X(name, NAME) for each service.
  */
 #define LS_NATIVE
 #define _license ls_license_root
@@ -28,7 +28,7 @@ static struct ls_native_map ls_native_maps[] = {
 	LS_MAP(ls_scratches),
 	LS_MAP(ls_drop_counts),
 	LS_NATIVE_SERVICES(LS_MAPS_OF)
-	/* How large its values are is set with the constants. */
+	/* The size of its values is set together with the constants. */
 	{ .name = "column_data", .map = &column_data, .value_bytes = 64 },
 };
 #define LS_MAPS (sizeof(ls_native_maps) / sizeof(*ls_native_maps))
@@ -41,7 +41,7 @@ static struct ls_native_map *ls_native_find(const char *name)
 	return NULL;
 }
 
-/* Bytes of one value of the map `name`; 0: there is no such map. */
+/* Returns the size of a value of the map `name` in bytes, or 0 if there is no such map. */
 __u32 ls_native_value_bytes(const char *name)
 {
 	struct ls_native_map *map = ls_native_find(name);
@@ -49,7 +49,10 @@ __u32 ls_native_value_bytes(const char *name)
 	return map ? map->value_bytes : 0;
 }
 
-/* Binds the map `name` to memory that outlives its use; 0, or -1: no such map, or not a number of its values. */
+/*
+ * Binds the map `name` to memory, which must outlive the binding. Returns 0, or -1 if there is no such map or `bytes`
+ * is not a multiple of the size of its values.
+ */
 int ls_native_bind(const char *name, void *values, __u64 bytes)
 {
 	struct ls_native_map *map = ls_native_find(name);
@@ -67,7 +70,7 @@ void ls_native_unbind(void)
 		ls_native_maps[i].entries = 0;
 }
 
-/* Sets the constants that a program has in `section`; 0, or -1: it has none of that size. */
+/* Sets the constants of a program in `section`. Returns 0, or -1 if no section has this name and size. */
 int ls_native_set(const char *section, const void *bytes, __u32 count)
 {
 	int result = -1;
@@ -115,7 +118,7 @@ __u64 ls_native_now_ns(void)
 	return (__u64)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* Runs root on a frame that lies below 4 GiB, as the addresses in xdp_md ask. */
+/* Runs root on a frame. The frame must lie below 4 GiB, because the addresses in xdp_md have 32 bits. */
 int ls_native_run(__u32 data, __u32 data_end)
 {
 	struct xdp_md ctx = { .data = data, .data_end = data_end };
@@ -123,7 +126,7 @@ int ls_native_run(__u32 data, __u32 data_end)
 	return ls_root(&ctx);
 }
 
-/* Runs what carries out the host's orders in a fast path of `transfer`. */
+/* Runs ls_transfer_claims, which carries out an order of the host in the fast path of `transfer`. */
 int ls_native_claims(__u32 data, __u32 data_end)
 {
 	struct xdp_md ctx = { .data = data, .data_end = data_end };

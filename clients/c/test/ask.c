@@ -1,4 +1,7 @@
-/* Asks a server over UDP with lineside_transfer.h alone: ask ADDRESS PORT COMMAND ID SOURCE DESTINATION AMOUNT. */
+/*
+ * Sends a request to a server over UDP with lineside_transfer.h alone and prints the answer. Arguments: ADDRESS PORT
+ * COMMAND ID SOURCE DESTINATION AMOUNT.
+ */
 #include "../lineside_transfer.h"
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -35,7 +38,7 @@ int main(int count, char **words)
 		ssize_t bytes;
 
 		if (send(out, packet, sizeof(packet), 0) < 0)
-			usleep(10000); /* nobody listens there yet */
+			usleep(10000); /* no server listens on the port yet */
 		bytes = recv(out, reply, sizeof(reply), 0);
 		if (bytes > 0)
 			answer = lineside_transfer_answer(&request, reply, (size_t)bytes, &value);

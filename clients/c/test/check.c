@@ -1,9 +1,9 @@
-/* Checks proofs with lineside_spv.h alone. Each line of the input is a case, its words hexadecimal but the numbers:
+/* Checks proofs with lineside_spv.h alone. Each input line is a case. Numbers are decimal, other words hexadecimal.
  *	header LIMIT HEADER                                   prints the result and the hash
  *	proof LIMIT COUNT INDEX HEADER PATH TXID              prints the result; an empty PATH is -
- *	raw LIMIT COUNT INDEX HEADER PATH TRANSACTION         the same by the bytes of the transaction
+ *	raw LIMIT COUNT INDEX HEADER PATH TRANSACTION         the result for the bytes of the transaction
  *	witness LIMIT COUNT INDEX HEADER PATH WTXID COINBASE COINBASE_PATH RESERVED
- *	time LIMIT COUNT INDEX HEADER PATH TXID               prints nanoseconds of one check, the best of many rounds
+ *	time LIMIT COUNT INDEX HEADER PATH TXID               prints the ns of one check, the fastest of many rounds
  */
 #include "../lineside_spv.h"
 #include <stdio.h>
@@ -20,7 +20,7 @@ struct bytes {
 	size_t count;
 };
 
-/* Bytes of a hexadecimal word, written in the place of its digits. */
+/* Decodes a hexadecimal word in place: the bytes overwrite its digits. */
 static struct bytes bytes_of(char *word)
 {
 	struct bytes bytes = { (uint8_t *)word, 0 };

@@ -17,11 +17,11 @@ pub fn xdp_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xdp")
 }
 
-/// Compiles `xdp/<program>.bpf.c` into `$OUT_DIR/<program>.bpf.o`, with any `/` of the name replaced by `-`, and has
-/// cargo compile it again whenever a file in `xdp/` changes.
+/// Compiles `xdp/<program>.bpf.c` into `$OUT_DIR/<program>.bpf.o`, with each `/` of the name replaced by `-`. Cargo
+/// compiles it again whenever a file in `xdp/` changes.
 ///
 /// # Panics
-/// When the compiler is missing or refuses the program: the build cannot go on.
+/// Panics if the compiler is missing or rejects the program, which ends the build.
 pub fn compile_xdp_program(program: &str) -> PathBuf {
     let directory = xdp_directory();
     println!("cargo:rerun-if-changed={}", directory.display());
@@ -34,7 +34,7 @@ pub fn compile_xdp_program(program: &str) -> PathBuf {
 /// Compiles the BPF program `source` into `$OUT_DIR/<name>.bpf.o` and returns that path.
 ///
 /// # Panics
-/// When the compiler is missing or refuses the program: the build cannot go on.
+/// Panics if the compiler is missing or rejects the program, which ends the build.
 pub fn compile(source: &Path, name: &str) -> PathBuf {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts"));
     let object = out.join(format!("{name}.bpf.o"));
@@ -54,7 +54,7 @@ pub fn compile(source: &Path, name: &str) -> PathBuf {
         .build()
         .unwrap_or_else(|error| {
             panic!(
-                "compiling {}: {error} (scripts/setup.sh installs the compiler)",
+                "cannot compile {}: {error} (scripts/setup.sh installs the compiler)",
                 source.display()
             )
         });

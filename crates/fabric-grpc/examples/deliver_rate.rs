@@ -1,6 +1,8 @@
-//! How fast a mock orderer and a follower are, in one process: `deliver_rate MSP CERTIFICATE KEY FOLDER [ROUNDS]`.
+//! Measures the speed of a mock orderer and a follower in one process: `deliver_rate MSP CERTIFICATE KEY FOLDER
+//! [ROUNDS]`.
 //!
-//! FOLDER holds recorded blocks; they are numbered on, round after round, and not validated. CPU time is of both ends.
+//! FOLDER holds recorded blocks. They are renumbered in each round, and not validated. The CPU time is that of both
+//! ends.
 
 use lineside_fabric::block::Block;
 use lineside_fabric::proto::{Arena, wire};
@@ -12,12 +14,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The block with another number.
+/// Returns the block with another number.
 fn renumbered(bytes: &[u8], number: u64) -> Vec<u8> {
     let mut header = Vec::new();
     wire::put_number(&mut header, 1, number);
     let mut out = bytes.to_vec();
-    // A second header is merged with the first.
+    // A parser of protobuf merges a second header with the first.
     wire::put_bytes(&mut out, 1, &header);
     out
 }

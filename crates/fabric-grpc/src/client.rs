@@ -1,4 +1,4 @@
-//! Following a channel: blocks from an orderer or a peer, one after the other, over whatever breaks in between.
+//! Following a channel: receives blocks in order from an orderer or a peer, and reconnects after any failure.
 
 use crate::foreign::without_foreign_bytes;
 pub use crate::left::Left;
@@ -25,23 +25,23 @@ use tonic_prost::ProstCodec;
 
 type Codec = ProstCodec<Envelope, DeliverResponse>;
 
-/// What flow control lets an endpoint send ahead, at most: some blocks of 500 transactions (2 MB each).
+/// Maximum number of bytes that an endpoint may send ahead: some blocks of 500 transactions (2 MB each).
 const STREAM_WINDOW_BYTES: u32 = 16 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 24 << 20;
 const FRAME_BYTES_MAX: u32 = 256 << 10;
-/// Fabric's servers hang up on clients that ping more than once a minute.
+/// Fabric's servers disconnect clients that ping more than once a minute.
 const PING_EVERY: Duration = Duration::from_secs(75);
 const PING_WAIT: Duration = Duration::from_secs(20);
-/// Blocks that may have been handed out behind one that is refused.
+/// Number of blocks that may have been handed out after one that is refused.
 const AHEAD_MAX: u64 = 16;
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
 
-/// Whose Deliver to call.
+/// Deliver service to call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Service {
-    /// `orderer.AtomicBroadcast/Deliver`: blocks as they are ordered.
+    /// `orderer.AtomicBroadcast/Deliver`: blocks as ordered.
     Orderer,
-    /// `protos.Deliver/Deliver`: blocks as a peer committed them.
+    /// `protos.Deliver/Deliver`: blocks as committed by a peer.
     Peer,
     /// `protos.Deliver/DeliverFiltered`.
     PeerFiltered,
@@ -56,7 +56,7 @@ impl Service {
         })
     }
 
-    /// A call's end, in words.
+    /// Describes the end of a call.
     fn said(self, status: &Status) -> String {
         if status.code() == Code::Unimplemented {
             return format!("it does not serve {}", self.path());
@@ -66,19 +66,19 @@ impl Service {
     }
 }
 
-/// Told when an endpoint is left: its name, and why.
+/// Callback with the name of an endpoint that is left, and the reason.
 pub type OnLeft = Arc<dyn Fn(&str, &Left) + Send + Sync>;
 
 /// Called with an endpoint that holds a request: it has no next block yet, and neither refused nor ended the call.
 pub type OnHeld = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Time after which an endpoint that has sent nothing is taken to hold the request. Refusals come sooner.
+/// Time without data after which an endpoint is considered to hold the request. Refusals come sooner.
 const HELD_AFTER: Duration = Duration::from_secs(2);
 
-/// `text`, if it names an endpoint: a host, a colon, a port.
+/// Returns `text` if it is an endpoint: a host, a colon and a port.
 ///
 /// # Errors
-/// What it is not, in words.
+/// A description of the right form.
 pub fn endpoint(text: &str) -> Result<String, String> {
     let wrong = || "an endpoint is HOST:PORT".to_owned();
     let authority: Authority = text.parse().map_err(|_| wrong())?;
@@ -89,35 +89,35 @@ pub fn endpoint(text: &str) -> Result<String, String> {
     }
 }
 
-/// What to follow, and how.
+/// Options of a follower.
 #[derive(Clone)]
 pub struct Options {
-    /// `HOST:PORT` of one endpoint or more, all as good.
+    /// One or more endpoints as `HOST:PORT`, all equivalent.
     pub endpoints: Vec<String>,
-    /// TLS, unless the network has none.
+    /// TLS; `None` if the network does not use it.
     pub tls: Option<ClientTls>,
-    /// Who asks.
+    /// Identity that signs the requests.
     pub signer: Arc<Signer>,
-    /// The channel.
+    /// Name of the channel.
     pub channel: String,
-    /// The first block.
+    /// Number of the first block.
     pub from: u64,
-    /// Whom to ask.
+    /// Service to call.
     pub service: Service,
-    /// With several endpoints, how long one may send nothing before the next is asked.
+    /// With several endpoints, the time that one may send nothing before the next one is asked.
     pub patience: Duration,
-    /// The first wait after an endpoint failed; it doubles, up to 64 times, until a block comes.
+    /// First wait after an endpoint failed. It doubles, up to 64 times this, until a block arrives.
     pub backoff: Duration,
-    /// Told when an endpoint is left; where there is none, a warning is.
+    /// Called when an endpoint is left; `None`: a warning is logged.
     pub on_left: Option<OnLeft>,
-    /// Called when an endpoint holds the request, on a channel without a new block.
+    /// Called when an endpoint holds the request because the channel has no new block.
     pub on_held: Option<OnHeld>,
-    /// Maximum number of bytes of blocks on their way from an endpoint: a longer block is refused.
+    /// Maximum number of bytes of blocks in transit from an endpoint; a longer block is refused.
     pub memory_bytes_max: usize,
 }
 
 impl Options {
-    /// With an orderer's service, and times for a network.
+    /// Returns options for an orderer's service, with timeouts suitable for a network.
     pub fn new(endpoints: Vec<String>, signer: Arc<Signer>, channel: &str, from: u64) -> Self {
         Self {
             endpoints,
@@ -135,28 +135,28 @@ impl Options {
     }
 }
 
-/// A block, as it was received. Bytes of an orderer's message that are no part of the block are left out.
+/// A block as it was received. Bytes in an orderer's message that do not belong to the block are removed.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// Its number, which is the next one.
+    /// Number of the block, which is the next one.
     pub number: u64,
-    /// Its bytes.
+    /// Bytes of the block.
     pub bytes: Bytes,
 }
 
-/// Follows a channel.
+/// Follower of a channel.
 pub struct Follower {
     options: Options,
     next: u64,
     endpoint: usize,
     failures: u32,
-    /// The last block that was refused.
+    /// Number of the last block that was refused.
     refused: Option<u64>,
     stream: Option<Streaming<DeliverResponse>>,
 }
 
 impl Follower {
-    /// Nothing is connected yet.
+    /// Creates a follower, which is not connected yet.
     pub fn new(options: Options) -> Self {
         Self {
             next: options.from,
@@ -168,18 +168,19 @@ impl Follower {
         }
     }
 
-    /// The number of the block that comes next.
+    /// Number of the next block.
     pub fn next_number(&self) -> u64 {
         self.next
     }
 
-    /// The next block, however long it takes and whatever breaks. It may be dropped while it waits.
+    /// Returns the next block, however long it takes and however often connections fail. The future may be dropped
+    /// while it waits.
     pub async fn next(&mut self) -> Received {
         loop {
             let left = match self.try_next().await {
                 Ok(received) => {
                     self.next += 1;
-                    // A block that was refused before may be again, and so may be those that come behind it meanwhile.
+                    // A block that was refused before may be refused again, and so may those that follow it.
                     if self
                         .refused
                         .is_none_or(|refused| received.number > refused + AHEAD_MAX)
@@ -199,7 +200,7 @@ impl Follower {
         }
     }
 
-    /// Takes a block back that its endpoint should not have sent: it is asked for again, elsewhere.
+    /// Refuses a block that its endpoint should not have sent: it is asked for again at the next endpoint.
     pub async fn refuse(&mut self, number: u64, why: &str) {
         self.next = number;
         self.refused = Some(number);
@@ -224,8 +225,8 @@ impl Follower {
         }
     }
 
-    /// Once around all endpoints at the first wait, then twice as long each time; a quarter of it at random, so that
-    /// followers that lost the same orderer do not come back at once.
+    /// Pause after a failure: the first wait for one round of all endpoints, then twice as long for each round. A
+    /// quarter of it is random, so that followers that lost the same orderer do not return at the same time.
     fn pause(&self) -> Duration {
         let rounds = self.failures.saturating_sub(1) as usize / self.options.endpoints.len().max(1);
         let pause = self.options.backoff * (1 << rounds.min(6));
@@ -249,7 +250,7 @@ impl Follower {
             Some(stream) => stream,
             None => {
                 let mut grpc = self.connect().await?;
-                // Fabric's servers answer at all only when there is a block.
+                // Fabric's servers send no response header before the first block.
                 let call = grpc.streaming(self.request(), self.options.service.path(), Codec::default());
                 let called = tokio::time::timeout(patience, held(&self.options, self.endpoint, call));
                 let called = called.await.map_err(waited)?;
@@ -287,7 +288,7 @@ impl Follower {
         Ok(Received { number, bytes })
     }
 
-    /// The request, signed now. Its stream stays open, as other clients leave it.
+    /// Builds the request and signs it with the current time. Its stream stays open, as with other clients.
     fn request(&self) -> Request<impl Stream<Item = Envelope> + Send + 'static> {
         let options = &self.options;
         let hash = options.tls.as_ref().and_then(ClientTls::certificate_hash);
@@ -299,10 +300,10 @@ impl Follower {
     async fn connect(&self) -> Result<Grpc<Channel>, Left> {
         let options = &self.options;
         let name = options.endpoints.get(self.endpoint);
-        let name = name.ok_or_else(|| Left::Connect("there are no endpoints".to_owned()))?;
+        let name = name.ok_or_else(|| Left::Connect("no endpoint is configured".to_owned()))?;
         let has_tls = options.tls.is_some();
         let failed = |error: &dyn std::error::Error| Left::Connect(with_remedy(chain(error), has_tls));
-        // A quarter for what flow control lets in, the rest for the block that is put together.
+        // A quarter for the flow-control windows, the rest for the block that is being assembled.
         let window = |bytes: u32| bytes.min(u32::try_from(options.memory_bytes_max / 4).unwrap_or(u32::MAX));
         let block_bytes_max = options.memory_bytes_max.min(BLOCK_BYTES_MAX);
         let scheme = if options.tls.is_some() { "https" } else { "http" };
@@ -327,12 +328,12 @@ impl Follower {
             Ok(grpc)
         };
         let connected = tokio::time::timeout(CONNECT_WAIT, connecting).await;
-        let connected = connected.map_err(|_| Left::Connect("it takes too long".to_owned()))?;
+        let connected = connected.map_err(|_| Left::Connect("no answer in time".to_owned()))?;
         connected.map_err(|error: tonic::transport::Error| failed(&error))
     }
 }
 
-/// Waits for what an endpoint sends, and says when it holds the request.
+/// Waits for an endpoint's data, and calls `on_held` if the endpoint holds the request.
 async fn held<T>(options: &Options, endpoint: usize, coming: impl Future<Output = T>) -> T {
     let mut coming = pin!(coming);
     let Some(on_held) = &options.on_held else {
@@ -347,29 +348,29 @@ async fn held<T>(options: &Options, endpoint: usize, coming: impl Future<Output 
     }
 }
 
-/// What becomes of a block that [`follow`] hands out.
+/// Result of processing a block from [`follow`].
 pub enum Next {
-    /// It is taken; the next one.
+    /// The block is accepted; continue with the next one.
     Taken,
-    /// It is not what the channel's rules ask for; another endpoint may have it.
+    /// The block does not follow the channel's rules; another endpoint may have a good one.
     Refused(String),
-    /// That is all.
+    /// Stop following.
     Stop,
 }
 
-/// What becomes of what [`follow_ahead`] hands out.
+/// Result of processing a block from [`follow_ahead`].
 pub enum Ahead {
-    /// It goes on.
+    /// Continue.
     On,
-    /// This block, handed out now or before, is not what the channel's rules ask for: it and those behind it are handed
-    /// out again, perhaps from another endpoint.
+    /// This block, handed out now or before, does not follow the channel's rules. It and the following ones are
+    /// handed out again, perhaps from another endpoint.
     Back(u64, String),
-    /// That is all.
+    /// Stop following.
     Stop,
 }
 
-/// [`follow`] for who begins a block before the one ahead of it is finished: `None` tells that `read` was notified
-/// while no further block was here, so that a block that was begun may be ready to be finished.
+/// Like [`follow`], for a caller that begins a block before the previous one is finished. `None` means that `read`
+/// was notified while no further block was available, so a block that was begun may be ready to be finished.
 pub async fn follow_ahead(options: Options, read: &Notify, mut on: impl FnMut(Option<Received>) -> Ahead) {
     let mut follower = Follower::new(options);
     loop {
@@ -396,8 +397,8 @@ pub async fn follow_ahead(options: Options, read: &Notify, mut on: impl FnMut(Op
     }
 }
 
-/// Hands out one block after the other until told to stop. The connection goes on receiving while `on_block` works,
-/// as far as the window goes, if the runtime has another thread.
+/// Hands out one block after the other until `on_block` stops it. The connection continues to receive while
+/// `on_block` works, within the flow-control window, if the runtime has another thread.
 pub async fn follow(options: Options, mut on_block: impl FnMut(Received) -> Next) {
     let mut follower = Follower::new(options);
     loop {

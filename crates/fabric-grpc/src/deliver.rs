@@ -1,4 +1,5 @@
-//! One call of a Deliver method: requests come, blocks and statuses go, in the order and with the checks of a peer.
+//! One call of a Deliver method: receives requests, and sends blocks and statuses in the order and with the checks of
+//! a peer.
 
 use crate::filtered::without_data;
 use crate::messages::{
@@ -19,7 +20,7 @@ use crate::serve::Limits;
 
 pub(crate) type Out = mpsc::Sender<Result<DeliverResponse, Status>>;
 
-/// A method.
+/// Deliver method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Whole blocks, from a peer or an orderer.
@@ -28,7 +29,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// What a channel's ACLs call it.
+    /// Name of the resource in a channel's ACLs.
     fn resource(self) -> &'static str {
         match self {
             Kind::Blocks => "event/Block",
@@ -37,15 +38,15 @@ impl Kind {
     }
 }
 
-/// What all calls share.
+/// State shared by all calls.
 pub(crate) struct Shared {
     pub sources: Vec<Arc<dyn Source>>,
     pub limits: Limits,
-    /// Clients show a certificate, and requests have to name it.
+    /// True if clients present a certificate, which requests must name.
     pub mutual: bool,
     /// Becomes true when the server stops.
     pub stopping: watch::Receiver<bool>,
-    /// Blocks that may be read at a time.
+    /// Limit of blocks that are read at the same time.
     pub reads: Semaphore,
 }
 
@@ -59,15 +60,15 @@ impl Shared {
 /// The client of a call.
 pub(crate) struct Client {
     pub peer: Peer,
-    /// Blocks on their way to it.
+    /// Blocks in transit to the client.
     pub answers: Answers,
 }
 
-/// Why a call ends without a status of Fabric's.
+/// Reason why a call ends without a status of Fabric.
 enum End {
-    /// The client is gone.
+    /// The client has disconnected.
     Gone,
-    /// With a status of gRPC's.
+    /// A gRPC status.
     Failed(Status),
 }
 
@@ -90,13 +91,15 @@ pub(crate) async fn call(
         let next = tokio::select! {
             next = next => next,
             () = out.closed() => return,
-            () = stopped(shared.stopping.clone()) => return fail(out, Status::unavailable("the server stops")).await,
+            () = stopped(shared.stopping.clone()) => {
+                return fail(out, Status::unavailable("the server is stopping")).await;
+            }
         };
         let envelope = match next {
             Ok(Ok(Some(envelope))) => envelope,
             Ok(Ok(None)) => return,
             Ok(Err(status)) => return fail(out, status).await,
-            Err(_) => return fail(out, Status::deadline_exceeded("no request came")).await,
+            Err(_) => return fail(out, Status::deadline_exceeded("no request arrived in time")).await,
         };
         let code = match answer(shared, kind, client, envelope, out).await {
             Ok(code) => code,
@@ -114,7 +117,7 @@ async fn fail(out: &Out, status: Status) {
     let _ = out.send(Err(status)).await;
 }
 
-/// Why a request's header is refused, if it is.
+/// Returns the reason why a request's header is refused, if it is.
 fn header_fault(shared: &Shared, peer: &Peer, request: &request::Request) -> Option<&'static str> {
     let window_ns = shared.limits.time_window.as_nanos();
     let Some(timestamp_ns) = request.timestamp_ns else {
@@ -134,7 +137,7 @@ fn header_fault(shared: &Shared, peer: &Peer, request: &request::Request) -> Opt
     None
 }
 
-/// Returns the status, and its reason, with which a request ends whose client may not have blocks now; `None`: it may.
+/// Returns the status, and its reason, of a request whose client may not have blocks now; `None` if it may.
 async fn refusal(
     session: &mut Session,
     source: &Arc<dyn Source>,
@@ -150,7 +153,7 @@ async fn refusal(
     }
 }
 
-/// Answers one request; the blocks are sent, and its status is returned.
+/// Answers one request: sends the blocks, and returns the status.
 async fn answer(
     shared: &Shared,
     kind: Kind,
@@ -193,7 +196,7 @@ async fn answer(
     let Some((first, last)) = range(start, stop, there) else {
         return refused(
             status::NOT_FOUND,
-            "it starts beyond the next block, or before the first that is there",
+            "it starts after the next block, or before the first available one",
         );
     };
     if last < first {
@@ -201,7 +204,7 @@ async fn answer(
     }
     for number in first..=last {
         if seek.behavior == FAIL_IF_NOT_READY && number >= *heights.borrow() {
-            return refused(status::NOT_FOUND, "the block is not there yet");
+            return refused(status::NOT_FOUND, "the block does not exist yet");
         }
         tokio::select! {
             ready = heights.wait_for(|height| *height > number || source.withholds()) => if ready.is_err() {
@@ -231,7 +234,7 @@ async fn answer(
     Ok(status::SUCCESS)
 }
 
-/// Reads a block as soon as there is room for it on its way to the client.
+/// Reads a block as soon as there is room for it in transit to the client.
 async fn read_within(
     shared: &Shared,
     client: &Client,
@@ -265,11 +268,12 @@ fn read(source: &dyn Source, kind: Kind, number: u64, bare: bool) -> Result<Deli
     })
 }
 
-/// First and last block, when those of `there` can be had; `None` where the first can be neither had nor waited for.
+/// Returns the first and the last block, with `there` as the range of available blocks; `None` if the first block is
+/// neither available nor can be waited for.
 fn range(start: &SeekPosition, stop: &SeekPosition, there: Range<u64>) -> Option<(u64, u64)> {
     let (earliest, height) = (there.start, there.end);
     let newest = match height.saturating_sub(1) {
-        // After a snapshot a peer has no newest block before the next one.
+        // After a snapshot, a peer has no newest block before the next one.
         last if last < earliest => height,
         last => last,
     };
@@ -288,7 +292,7 @@ fn range(start: &SeekPosition, stop: &SeekPosition, there: Range<u64>) -> Option
         Some(Position::Newest(_)) if start == stop => first,
         Some(Position::Newest(_)) if newest >= first => newest,
         Some(Position::Specified(at)) => at.number,
-        // To a peer the stop is block 0, which may be missed.
+        // A peer treats the stop as block 0, which may be missing.
         Some(Position::NextCommit(_)) | None if first == 0 => 0,
         Some(Position::Newest(_) | Position::NextCommit(_)) | None => u64::MAX,
     };
@@ -325,7 +329,7 @@ mod tests {
             super::range(&newest.clone().into(), &newest.clone().into(), 0..0),
             Some((0, 0))
         );
-        // After a snapshot of blocks 0 to 6, as a peer that was started from it.
+        // After a snapshot of blocks 0 to 6, like a peer that was started from it.
         let joined = |start: &Position, stop: &Position| {
             super::range(&start.clone().into(), &stop.clone().into(), 7..10)
         };

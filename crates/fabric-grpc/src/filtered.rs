@@ -1,4 +1,4 @@
-//! Filtered blocks: ids, types, codes and chaincode events of a block's transactions, and no payloads.
+//! Filtered blocks: ids, types, codes and chaincode events of a block's transactions, without payloads.
 
 use crate::messages::{
     ChaincodeEvent, FilteredBlock, FilteredChaincodeAction, FilteredTransaction, FilteredTransactionActions,
@@ -12,15 +12,15 @@ use lineside_fabric::proto::{
 };
 use prost::Message;
 
-/// A filtered block as `DeliverFiltered` sent it; `None` where the bytes are none.
+/// Decodes a filtered block as sent by `DeliverFiltered`; `None` if the bytes are invalid.
 pub fn read_filtered(bytes: Bytes) -> Option<FilteredBlock> {
     FilteredBlock::decode(bytes).ok()
 }
 
-/// What `DeliverFiltered` gives of a committed block.
+/// Makes the filtered block that `DeliverFiltered` sends for a committed block.
 ///
-/// A peer ends the stream at a transaction that it cannot read to its events. Here such a transaction comes without
-/// events, and is left out only where its header cannot be read.
+/// A peer ends the stream at a transaction whose events it cannot read. Here the transaction is sent without events,
+/// and is left out only if its header cannot be read.
 pub fn filter(block: &[u8]) -> Result<FilteredBlock, lineside_fabric::Error> {
     let arena = Arena::new();
     let block = Block::read(block, &arena)?;
@@ -81,8 +81,8 @@ fn events(data: &[u8], arena: &Arena) -> Result<Vec<FilteredChaincodeAction>, Ma
     Ok(actions)
 }
 
-/// Returns a transaction's id and, where it is valid, its chaincode events with their payloads; `None` where its header
-/// cannot be read. Events without a chaincode, a name or a transaction id are left out, as a peer's gateway does.
+/// Returns a transaction's id and, if it is valid, its chaincode events with their payloads; `None` if its header
+/// cannot be read. Like a peer's gateway, it leaves out events without a chaincode, a name or a transaction id.
 pub(crate) fn chaincode_events<'a>(
     envelope: &'a [u8],
     is_valid: bool,
@@ -101,7 +101,7 @@ pub(crate) fn chaincode_events<'a>(
     Some((header.tx_id, events.collect()))
 }
 
-/// Returns the event of an action, by its payload; `None` where it is not endorsed.
+/// Returns the event in the payload of an action; `None` if the action is not endorsed.
 fn event<'a>(action: &'a [u8], arena: &'a Arena) -> Result<Option<proto::ChaincodeEvent<'a>>, Malformed> {
     let payload: ChaincodeActionPayload<'a> = proto::decode(action, arena)?;
     let Some(endorsed) = payload.action else {
@@ -112,7 +112,7 @@ fn event<'a>(action: &'a [u8], arena: &'a Arena) -> Result<Option<proto::Chainco
     Ok(Some(proto::decode(action.events, arena)?))
 }
 
-/// A block without its transactions, unless these set the configuration.
+/// Returns a block without its transactions, except for those that set the configuration.
 pub(crate) fn without_data(bytes: &[u8]) -> Result<Vec<u8>, lineside_fabric::Error> {
     let arena = Arena::new();
     let block = Block::read(bytes, &arena)?;

@@ -1,12 +1,12 @@
-//! Bytes in an orderer's message that are no part of its block.
+//! Removal of bytes in an orderer's message that do not belong to its block.
 
 use bytes::Bytes;
 use lineside_fabric::block::Block;
 use lineside_fabric::proto::Arena;
 
-/// Returns a block without the bytes that nothing vouches for: fields that Fabric's messages of a block, its header,
-/// its data and its metadata do not have, and fields that are there more than once. A peer leaves them out, too, when
-/// it stores the block. A block that cannot be read is returned as it is, and refused by the validator.
+/// Returns a block without bytes that no signature covers: fields that Fabric's messages of a block, its header, data
+/// and metadata do not have, and repeated fields. A peer also drops them when it stores the block. A block that
+/// cannot be parsed is returned unchanged, and the validator refuses it.
 pub fn without_foreign_bytes(bytes: Bytes) -> Bytes {
     let arena = Arena::new();
     let canonical = match Block::read(&bytes, &arena) {
@@ -14,7 +14,7 @@ pub fn without_foreign_bytes(bytes: Bytes) -> Bytes {
         _ => return bytes,
     };
     tracing::warn!(
-        "{} bytes that are no part of the block were left out of an orderer's message",
+        "{} bytes that do not belong to the block were removed from an orderer's message",
         bytes.len().saturating_sub(canonical.len())
     );
     canonical.into()
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn bytes_that_nothing_vouches_for_are_left_out() {
         let block = recorded().remove(3);
-        // A field 99 of the block, of its header, and a header's field that a later one takes the place of.
+        // A field 99 of the block, one of its header, and a header's field that a later one replaces.
         let foreign = [&[0x9a, 0x06, 3][..], b"any"].concat();
         let in_header = [&[0x0a, foreign.len() as u8][..], &foreign].concat();
         let twice = [0x0a, 5, 0x12, 3, 1, 2, 3];

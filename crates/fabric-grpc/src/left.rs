@@ -1,32 +1,32 @@
-//! Reasons why a follower leaves an endpoint, in words that say what to do about it.
+//! Reasons why a follower leaves an endpoint, with remedies.
 
-/// Why an endpoint is left.
+/// Reason why an endpoint is left.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Left {
-    /// There is no connection.
+    /// The connection failed.
     #[error("no connection: {0}")]
     Connect(String),
-    /// The call broke.
-    #[error("the stream broke: {0}")]
+    /// The stream failed.
+    #[error("the stream failed: {0}")]
     Broken(String),
-    /// The stream ended, with a status of Fabric's.
+    /// The endpoint ended the stream with a status of Fabric.
     #[error("it ended the stream with status {status}{means}", status = .0, means = meaning(*.0))]
     Status(i32),
-    /// It sent something else than the next block.
+    /// The endpoint sent something other than the next block.
     #[error("it sent {0}, not the next block")]
     NotNext(String),
-    /// The endpoint sent a block that the follower's caller refused, for example for a wrong signature.
+    /// The caller of the follower refused the endpoint's block, for example because of a wrong signature.
     #[error("its block was refused: {0}")]
     Refused(String),
-    /// No block came for so long that another endpoint is asked.
-    #[error("no block came for a while")]
+    /// No block arrived for so long that another endpoint is asked.
+    #[error("no block arrived for a while")]
     Silent,
 }
 
 impl Left {
-    /// Returns true where the same request cannot succeed at this endpoint before a person changes something: a
-    /// refusal, or a certificate that one end does not accept.
+    /// Returns true if the same request cannot succeed at this endpoint before a person changes something: a refusal,
+    /// or a certificate that one end does not accept.
     pub fn is_final(&self) -> bool {
         match self {
             Self::Status(status) => matches!(status, 400 | 403 | 404),
@@ -38,7 +38,7 @@ impl Left {
     }
 }
 
-/// Returns the meaning of a status of Fabric's Deliver service, to be added to a message; empty for an unknown status.
+/// Returns the meaning of a status of Fabric's Deliver service as a suffix of a message; empty for an unknown status.
 fn meaning(status: i32) -> &'static str {
     match status {
         400 => ": it cannot read the request",
@@ -51,12 +51,12 @@ fn meaning(status: i32) -> &'static str {
     }
 }
 
-/// Adds to the text of a failed connection what to do about it, where that is known.
+/// Adds the remedy to the text of a failed connection, if it is known.
 pub(crate) fn with_remedy(text: String, has_tls: bool) -> String {
     let remedy = if text.contains("CertificateRequired") || text.contains("certificate required") {
         "the endpoint asks for a client certificate: give tls_certificate and tls_key"
     } else if text.contains("UnknownIssuer") || text.contains("BadSignature") {
-        // A CA with the name of another one signs with another key.
+        // Another CA with the same name has another key.
         "tls_ca does not hold the CA of the endpoint's certificate"
     } else if text.contains("NotValidForName") || text.contains("not valid for name") {
         "the endpoint's certificate has another host name: give it as tls_host_name"

@@ -1,14 +1,13 @@
-//! Fabric's Deliver over gRPC: following an orderer or a peer, and serving block events as a peer does.
+//! Fabric's Deliver over gRPC: follows an orderer or a peer, and serves block events as a peer does.
 //!
-//! [`client::Follower`] hands out a channel's blocks as they came, whatever connections do, without bytes
-//! that are no part of a block.
-//! [`serve::serve`] answers `protos.Deliver` from any [`source::Source`], with a peer's checks, and what [`gateway`]
-//! lists of a peer's other services. With the cargo feature
-//! `laboratory`, `mock::Orderer` is an orderer without a network.
+//! [`client::Follower`] hands out a channel's blocks in order, reconnects after failures, and removes bytes that do
+//! not belong to a block. [`serve::serve`] answers `protos.Deliver` from any [`source::Source`] with a peer's checks,
+//! and the other services of a peer that [`gateway`] lists. With the cargo feature `laboratory`, `mock::Orderer` is
+//! an orderer without a network.
 //!
-//! [`replica::committed`] is the source of a ledger that is being written.
+//! [`replica::committed`] makes the source of a ledger that is being written.
 //!
-//! `docs/fabric.md` says what is served, and where it differs from a peer.
+//! `docs/fabric.md` describes the services, and the differences from a peer.
 
 pub mod client;
 mod deliver;

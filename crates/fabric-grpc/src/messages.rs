@@ -1,4 +1,4 @@
-//! The messages on the line. What is signed or hashed stays bytes.
+//! Messages on the wire. Signed and hashed parts stay bytes.
 
 use bytes::Bytes;
 use lineside_grpc::Answers;
@@ -15,7 +15,7 @@ pub mod status {
     pub const SERVICE_UNAVAILABLE: i32 = 503;
 }
 
-/// `SeekInfo.behavior`: the stream ends where there is no block yet.
+/// `SeekInfo.behavior`: the stream ends at the first block that does not exist yet.
 pub const FAIL_IF_NOT_READY: i32 = 1;
 /// `SeekInfo.content_type`: blocks without their transactions.
 pub const HEADER_WITH_SIG_BYTES: i32 = 1;
@@ -54,7 +54,7 @@ pub struct SeekPosition {
     pub position: Option<Position>,
 }
 
-/// Where to.
+/// Position of a seek.
 #[derive(Clone, PartialEq, Oneof)]
 #[allow(missing_docs)]
 pub enum Position {
@@ -69,7 +69,7 @@ pub enum Position {
 }
 
 impl Position {
-    /// This block.
+    /// Returns the position of this block.
     pub fn block(number: u64) -> Self {
         Self::Specified(SeekSpecified { number })
     }
@@ -95,8 +95,8 @@ pub struct SeekSpecified {
     pub number: u64,
 }
 
-/// `orderer.DeliverResponse` and `protos.DeliverResponse`, which agree where both have something. Blocks are declared
-/// as bytes, which on the line they are: so they come and go exactly as they are, and uncopied.
+/// `orderer.DeliverResponse` and `protos.DeliverResponse`, whose common fields are equal. Blocks are declared as
+/// bytes, which have the same encoding, so they are passed on unchanged and without a copy.
 #[derive(Clone, PartialEq, Message)]
 #[allow(missing_docs)]
 pub struct DeliverResponse {
@@ -104,7 +104,7 @@ pub struct DeliverResponse {
     pub delivered: Option<Delivered>,
 }
 
-/// What a response holds.
+/// Content of a response.
 #[derive(Clone, PartialEq, Oneof)]
 #[allow(missing_docs)]
 pub enum Delivered {
@@ -117,7 +117,7 @@ pub enum Delivered {
 }
 
 impl Delivered {
-    /// Counts a block among the answers on their way to a client; `None`: there is no room for it now.
+    /// Counts a block among the answers in transit to a client; `None` if there is no room for it now.
     pub(crate) fn kept(&self, answers: &Answers) -> Option<Self> {
         Some(match self {
             Self::Status(status) => Self::Status(*status),

@@ -1,4 +1,4 @@
-//! An orderer for tests and benches: it delivers blocks that were recorded or made, and breaks when told to.
+//! Orderer for tests and benches: delivers recorded or generated blocks, and fails when told to.
 
 use crate::serve::{Limits, Role, start};
 use crate::source::{Access, Memory, Source, Unavailable};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Its blocks and its faults. Blocks are withheld until [`show`](Self::show) lets them be seen.
+/// Blocks of an orderer, and its faults. Blocks are withheld until [`show`](Self::show) makes them visible.
 pub struct Blocks {
     memory: Memory,
     cut: Mutex<BTreeSet<u64>>,
@@ -23,7 +23,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// None of them can be seen yet.
+    /// Creates the blocks; none is visible yet.
     pub fn new(channel: &str, blocks: Vec<Bytes>, access: Access) -> Self {
         Self {
             memory: Memory::hidden(channel, blocks, access),
@@ -34,29 +34,29 @@ impl Blocks {
         }
     }
 
-    /// Delivers blocks below this number, as fast as it can; later ones are withheld.
+    /// Makes blocks below this number visible; later ones are withheld.
     pub fn show(&self, height: u64) {
         self.memory.show(height);
     }
 
-    /// Ends the call once, before this block.
+    /// Ends one call before this block.
     pub fn cut_before(&self, number: u64) {
         let mut cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
         cut.insert(number);
     }
 
-    /// Sends this once in place of a block.
+    /// Sends these bytes once in place of a block.
     pub fn send_instead(&self, number: u64, bytes: Bytes) {
         let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
         wrong.insert(number, bytes);
     }
 
-    /// Answers requests with FORBIDDEN, or not any more.
+    /// Starts or stops answering requests with FORBIDDEN.
     pub fn forbid(&self, forbid: bool) {
         self.forbids.store(forbid, Relaxed);
     }
 
-    /// How many requests came.
+    /// Number of requests received.
     pub fn requests(&self) -> u64 {
         self.requests.load(Relaxed)
     }
@@ -93,19 +93,19 @@ impl Source for Blocks {
     }
 }
 
-/// An orderer that runs; it stops when this is dropped.
+/// A running orderer; dropping it stops it.
 pub struct Orderer {
-    /// What it delivers.
+    /// Its blocks.
     pub blocks: Arc<Blocks>,
-    /// Where it listens.
+    /// The running server.
     pub running: Running,
 }
 
 impl Orderer {
-    /// Starts one.
+    /// Starts an orderer.
     ///
     /// # Errors
-    /// Where the address cannot be bound.
+    /// The address cannot be bound.
     pub async fn start(
         listen: impl tokio::net::ToSocketAddrs,
         tls: Option<ServerTls>,
@@ -117,12 +117,12 @@ impl Orderer {
         Ok(Self { blocks, running })
     }
 
-    /// `HOST:PORT`.
+    /// Returns `HOST:PORT` of the orderer.
     pub fn endpoint(&self) -> String {
         self.running.address.to_string()
     }
 
-    /// Orders one block after the other, from what is shown on, `every` so often and without falling behind.
+    /// Makes one block visible after the other, one in each interval of `every`, and catches up if late.
     pub fn pace(&self, every: Duration) {
         let blocks = self.blocks.clone();
         tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! A ledger that is being written, as a [`Source`]: clients see a block when it is durable.
+//! [`Source`] of a ledger that is being written: clients see a block when it is durable.
 
 use crate::source::{Source, Unavailable};
 use bytes::Bytes;
@@ -17,33 +17,33 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How often it is looked whether a full disk has taken what it refused.
+/// Time between two checks whether a full disk has accepted the data that it refused.
 const FULL_RETRY: Duration = Duration::from_millis(100);
 
-/// What a replica has committed.
+/// Committed blocks of a replica.
 pub struct Committed<D: Disk> {
     channel: String,
     blocks: Blocks<D>,
     heights: watch::Sender<u64>,
     config: Mutex<Arc<Config>>,
-    /// Counts configurations.
+    /// Number of configurations so far.
     configs: AtomicU64,
-    /// It is not known any more who may read.
+    /// True if it is no longer known who may read.
     withheld: AtomicBool,
     verifier: Verifier,
 }
 
-/// Tells [`Committed`] what the replica has taken. Ends with the last block that it was told of.
+/// Notifies [`Committed`] of the replica's blocks. Ends after the last block of which it was notified.
 pub struct Teller<D: Disk> {
     committed: Arc<Committed<D>>,
     taken: Option<Sender<u64>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Whom to tell of what `replica` takes from now on; `None` before its first block.
+/// Creates the notifier for the blocks of `replica` from now on; `None` before its first block.
 ///
 /// # Errors
-/// What the system says of a thread.
+/// The system's error if its thread cannot be started.
 pub fn committed<D: Disk>(replica: &Replica<D>) -> io::Result<Option<Teller<D>>> {
     let Some(validator) = replica.validator() else {
         return Ok(None);
@@ -68,7 +68,7 @@ pub fn committed<D: Disk>(replica: &Replica<D>) -> io::Result<Option<Teller<D>>>
     }))
 }
 
-/// Shows blocks as they become durable: `taken` says which were handed to the ledger.
+/// Shows blocks as they become durable. `taken` has the numbers of the blocks that were passed to the ledger.
 fn show_durable<D: Disk>(committed: &Committed<D>, waiter: &Waiter, taken: &Receiver<u64>) {
     while let Ok(first) = taken.recv() {
         let mut number = taken.try_iter().last().unwrap_or(first);
@@ -79,10 +79,10 @@ fn show_durable<D: Disk>(committed: &Committed<D>, waiter: &Waiter, taken: &Rece
                     break;
                 }
                 Err(LedgerError::Full { .. }) => {}
-                // What follows will not be durable either; whoever adds the next block is told.
+                // Later blocks will not be durable either; adding the next block returns the error.
                 Err(_) => return,
             }
-            // Blocks before it may be durable, and it will be when there is space.
+            // Earlier blocks may be durable, and this one will be when there is space.
             let durable = waiter.durable();
             let is_more = |height: &mut u64| std::mem::replace(height, durable.max(*height)) < durable;
             committed.heights.send_if_modified(is_more);
@@ -96,23 +96,23 @@ fn show_durable<D: Disk>(committed: &Committed<D>, waiter: &Waiter, taken: &Rece
 }
 
 impl<D: Disk> Teller<D> {
-    /// What there is to be served.
+    /// Returns the source to be served.
     pub fn committed(&self) -> Arc<Committed<D>> {
         Arc::clone(&self.committed)
     }
 
-    /// The replica has taken block `number`, and `validator` is its validator now.
+    /// Records that the replica has taken block `number`, and that `validator` is its current validator.
     pub fn taken(&self, number: u64, validator: &Validator) {
         self.configured(validator.shared_config());
         if let Some(taken) = &self.taken {
-            // Who shows them ends only with writing, which the next block meets.
+            // The thread that shows blocks ends only when writing fails, which the next block reports.
             let _ = taken.send(number);
         }
     }
 }
 
 impl<D: Disk> Teller<D> {
-    /// The channel has this configuration now: it says who may read.
+    /// Sets the current configuration of the channel, which determines who may read.
     pub fn configured(&self, now: Arc<Config>) {
         let mut config = lock(&self.committed.config);
         if !Arc::ptr_eq(&config, &now) {
@@ -121,7 +121,7 @@ impl<D: Disk> Teller<D> {
         }
     }
 
-    /// The channel's configuration is not known any more: nothing more is served to anyone.
+    /// Records that the channel's configuration is no longer known: no client is served any more.
     pub fn withhold(&self) {
         self.committed.withheld.store(true, Ordering::Release);
         self.committed.heights.send_modify(|_| ());
@@ -132,7 +132,7 @@ impl<D: Disk> Drop for Teller<D> {
     fn drop(&mut self) {
         drop(self.taken.take());
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so already.
+            // A panic of the thread was already reported.
             let _ = thread.join();
         }
     }

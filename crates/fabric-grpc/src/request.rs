@@ -1,4 +1,4 @@
-//! A request for blocks: a signed envelope around `SeekInfo`.
+//! Request for blocks: a signed envelope around `SeekInfo`.
 
 use crate::messages::{Envelope, Position, SeekInfo};
 use crate::signer::Signer;
@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const DELIVER_SEEK_INFO: u64 = 5;
 const NONCE_BYTES: usize = 24;
 
-/// A seek from one block to another; up to `u64::MAX` is for ever.
+/// Returns a seek from one block to another; `u64::MAX` means for ever.
 pub fn seek(from: u64, to: u64) -> SeekInfo {
     SeekInfo {
         start: Some(Position::block(from).into()),
@@ -20,7 +20,7 @@ pub fn seek(from: u64, to: u64) -> SeekInfo {
     }
 }
 
-/// Signs a request. Peers that ask for client certificates want the SHA-256 of ours in it.
+/// Signs a request. Peers that require client certificates expect the SHA-256 of ours in it.
 pub fn sign(
     signer: &Signer,
     channel: &str,
@@ -40,7 +40,7 @@ pub fn sign(
         wire::put_bytes(&mut channel_header, 8, &hash);
     }
     let mut nonce = [0; NONCE_BYTES];
-    // A nonce that repeats costs nothing here: peers do not remember them.
+    // A repeated nonce has no effect here, because peers do not store them.
     let _ = getrandom::fill(&mut nonce);
     let mut signature_header = Vec::new();
     wire::put_bytes(&mut signature_header, 1, signer.identity());
@@ -57,22 +57,22 @@ pub fn sign(
     }
 }
 
-/// A request, read.
+/// A parsed request.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Request {
-    /// The channel that it is for.
+    /// Channel of the request.
     pub channel: String,
-    /// Since 1970, if it is there.
+    /// Time in nanoseconds since 1970, if present.
     pub timestamp_ns: Option<i128>,
-    /// The SHA-256 of the client's TLS certificate, where it says so.
+    /// SHA-256 of the client's TLS certificate, if present.
     pub tls_cert_hash: Vec<u8>,
-    /// Who asks, serialised.
+    /// Serialised identity of the sender.
     pub creator: Vec<u8>,
-    /// What should be a `SeekInfo`.
+    /// Bytes that should be a `SeekInfo`.
     pub data: Bytes,
 }
 
-/// Reads an envelope's payload; `None` if it has not the form.
+/// Parses the payload of an envelope; `None` if it is malformed.
 pub fn read(payload: &[u8]) -> Option<Request> {
     let arena = Arena::new();
     let payload: Payload<'_> = proto::decode(payload, &arena).ok()?;

@@ -1,5 +1,4 @@
-//! The server: `protos.Deliver` and parts of a peer's other services, or `orderer.AtomicBroadcast` as an orderer has
-//! it.
+//! The server: `protos.Deliver` and parts of a peer's other services, or `orderer.AtomicBroadcast` of an orderer.
 
 use crate::deliver::{self, Kind, Shared};
 use crate::gateway;
@@ -24,18 +23,18 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-/// Bytes of a request, at most. An identity with its certificate is about 1 kB.
+/// Maximum number of bytes of a request. An identity with its certificate has about 1 kB.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
-/// Blocks read ahead of a client's window.
+/// Number of blocks read ahead of a client's window.
 const AHEAD: usize = 1;
-/// Blocks that are read at a time, before there is room for them among the answers.
+/// Number of blocks that are read at the same time, before there is room for them among the answers.
 const READS: usize = 4;
-/// Bytes of requests that a call, and a connection, may have sent before they are taken.
+/// Bytes of requests that a call, and a connection, may send before they are read.
 const STREAM_WINDOW_BYTES: u32 = REQUEST_BYTES_MAX as u32 + 5;
 const CONNECTION_WINDOW_BYTES: u32 = 4 * STREAM_WINDOW_BYTES;
-/// Bytes of a call's headers, at most.
+/// Maximum number of bytes of a call's headers.
 const HEADERS_BYTES_MAX: u32 = 8 << 10;
-/// Answers that a stopping server still waits for.
+/// Time that a stopping server waits for answers.
 const STOP_WAIT: Duration = Duration::from_secs(5);
 
 /// Limits of a server.
@@ -43,9 +42,9 @@ const STOP_WAIT: Duration = Duration::from_secs(5);
 pub struct Limits {
     /// Limits of connections, calls and bytes. A peer's default is 2,500 calls.
     pub transport: lineside_grpc::Limits,
-    /// Time that an open call may be without a request.
+    /// Maximum time of an open call without a request.
     pub request_wait: Duration,
-    /// Time that a request's timestamp may be from now. A peer's default is 15 minutes.
+    /// Maximum difference between a request's timestamp and now. A peer's default is 15 minutes.
     pub time_window: Duration,
 }
 
@@ -63,7 +62,7 @@ impl Default for Limits {
     }
 }
 
-/// Whose services to serve.
+/// Services to serve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// `protos.Deliver`, and the methods of [`crate::gateway`].
@@ -72,10 +71,10 @@ pub enum Role {
     Orderer,
 }
 
-/// Serves channels until `stop` is ready; running calls end with status `SERVICE_UNAVAILABLE` then.
+/// Serves channels until `stop` is ready; running calls then end with status `SERVICE_UNAVAILABLE`.
 ///
 /// # Errors
-/// Where the transport cannot be set up.
+/// The transport cannot be set up.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<ServerTls>,
@@ -131,7 +130,7 @@ pub async fn serve(
 /// Binds, and serves in a task of its own.
 ///
 /// # Errors
-/// Where the address cannot be bound.
+/// The address cannot be bound.
 pub async fn start(
     listen: impl tokio::net::ToSocketAddrs,
     tls: Option<ServerTls>,
@@ -154,7 +153,7 @@ struct Handler {
     gate: Arc<Gate>,
 }
 
-/// Answers one call: gets the client, the requests, and a queue for the answers.
+/// Function that answers one call, given the client, the requests, and a queue for the answers.
 type Run<In, Out> = Box<dyn FnOnce(deliver::Client, Streaming<In>, Queue<Out>) -> Ran + Send>;
 type Queue<Out> = mpsc::Sender<Result<Out, Status>>;
 type Ran = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
@@ -171,7 +170,7 @@ impl<In: Send + 'static, Out: Send + 'static> StreamingService<In> for Call<In, 
         let call = self.0.take();
         let peer = request.extensions().get::<Peer>().cloned();
         Box::pin(async move {
-            let (run, answers) = call.ok_or_else(|| Status::internal("a call is answered once"))?;
+            let (run, answers) = call.ok_or_else(|| Status::internal("a call was answered twice"))?;
             let from = deliver::Client {
                 peer: peer.unwrap_or_default(),
                 answers,
@@ -179,7 +178,7 @@ impl<In: Send + 'static, Out: Send + 'static> StreamingService<In> for Call<In, 
             let (out, responses) = mpsc::channel(AHEAD);
             tokio::spawn(async move {
                 if let Err(status) = run(from, request.into_inner(), out.clone()).await {
-                    // A client that is gone needs no status.
+                    // A client that has disconnected needs no status.
                     let _ = out.send(Err(status)).await;
                 }
             });
@@ -190,7 +189,7 @@ impl<In: Send + 'static, Out: Send + 'static> StreamingService<In> for Call<In, 
 
 type Answer = BoxFuture<http::Response<Body>, Infallible>;
 
-/// Method that is served.
+/// Method of a service.
 #[derive(Clone, Copy)]
 enum Method {
     Deliver(Kind),
@@ -200,8 +199,8 @@ enum Method {
     ProcessProposal,
 }
 
-/// Answers a call of a method. A method with one request and one answer is a stream of one each, which on the line is
-/// the same: so all answers are counted, and wait for room, in the same way.
+/// Answers a call of a method. A method with one request and one answer is treated as a stream of one each, which is
+/// equal on the wire. So all answers are counted and wait for room in one way.
 async fn answer(
     shared: Arc<Shared>,
     method: Method,
@@ -252,7 +251,7 @@ where
     counted.answer(grpc.streaming(call, request).await)
 }
 
-/// Answers a call of a service; a method that is not known, or not served here, is UNIMPLEMENTED.
+/// Answers a call of a service; an unknown method, or one that is not served here, gets UNIMPLEMENTED.
 fn route(
     handler: &Handler,
     methods: &[(&str, Method)],

@@ -1,4 +1,4 @@
-//! A requester that is asked for again when the configuration changes or its certificate ends.
+//! Session of a client, whose permission is checked again when the configuration changes or its certificate expires.
 
 use crate::source::Source;
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use tonic::Status;
 
-/// Reason why a source that withholds its blocks gives none.
+/// Reason why a source that withholds its blocks returns none.
 pub(crate) const WITHHELD: &str = "the channel's configuration is not known any more, nor who may read";
 
 /// Signed request of a client for a resource of a channel.
@@ -21,12 +21,12 @@ pub(crate) struct Session {
     signed: Bytes,
     signature: Bytes,
     ends_s: Option<i64>,
-    /// The configuration under which it was permitted.
+    /// Sequence of the configuration under which it was permitted.
     sequence: Option<u64>,
 }
 
 impl Session {
-    /// The request for `resource` whose bytes `signed` the client `creator` signed.
+    /// Creates the session of a request for `resource`, whose bytes `signed` are signed by the client `creator`.
     pub fn new(
         source: &Arc<dyn Source>,
         resource: &str,
@@ -45,11 +45,11 @@ impl Session {
         }
     }
 
-    /// Returns whether the client may have the resource now: its certificate has not expired, and the channel's
-    /// policy permits it. The policy is evaluated again only after the configuration changed.
+    /// Returns true if the client may access the resource now: its certificate has not expired, and the channel's
+    /// policy permits it. The policy is evaluated again only after the configuration has changed.
     ///
     /// # Errors
-    /// UNAVAILABLE: the source withholds its blocks. INTERNAL: the thread that verifies failed.
+    /// UNAVAILABLE: the source withholds its blocks. INTERNAL: the verifying thread failed.
     pub async fn permitted(&mut self) -> Result<bool, Status> {
         if self
             .ends_s
@@ -60,7 +60,7 @@ impl Session {
         if self.source.withholds() {
             return Err(Status::unavailable(WITHHELD));
         }
-        // Read before it is asked: a change in between is seen the next time.
+        // Read before the policy is evaluated, so that a concurrent change is noticed at the next call.
         let sequence = self.source.config_sequence();
         if self.sequence.is_some_and(|seen| seen >= sequence) {
             return Ok(true);
@@ -82,13 +82,13 @@ impl Session {
     }
 }
 
-/// Nanoseconds since 1970.
+/// Returns the time in nanoseconds since 1970.
 pub(crate) fn now_ns() -> i128 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as i128)
 }
 
-/// Runs work that may block, or takes long, on a thread where it delays no other call.
+/// Runs work that may block or take long on a thread where it delays no other call.
 ///
 /// # Errors
 /// INTERNAL: the work panicked.
@@ -99,6 +99,6 @@ pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
 
 /// Waits until the server stops.
 pub(crate) async fn stopped(mut stopping: watch::Receiver<bool>) {
-    // A server that is gone has stopped.
+    // A closed channel means that the server has stopped.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }

@@ -1,4 +1,4 @@
-//! Who we are to the network: an MSP identity and its key.
+//! Identity of the replica in the network: an MSP identity and its key.
 
 use lineside_fabric::pem;
 use lineside_fabric::proto::wire;
@@ -12,39 +12,39 @@ use p256::pkcs8::DecodePrivateKey;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why an identity cannot be had.
+/// Reason why an identity cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
     /// A file cannot be read.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A key cannot be read, or others than its owner may use it.
+    /// A key cannot be read, or other users may read it.
     #[error(transparent)]
     KeyFile(#[from] KeyFileError),
-    /// A folder does not hold exactly one file of a kind.
-    #[error("{}: one {what} is wanted here, there are {found}", path.display())]
+    /// A folder does not contain exactly one file of a kind.
+    #[error("{}: this folder must have exactly one {what}, but has {found}", path.display())]
     NotOne {
-        /// Which folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// Of what.
+        /// Kind of the file.
         what: &'static str,
-        /// How many.
+        /// Number of files found.
         found: usize,
     },
     /// The certificate cannot be read.
-    #[error("the certificate is not one of a P-256 key, in PEM")]
+    #[error("the certificate is not a PEM certificate with a P-256 key")]
     Certificate,
     /// The key cannot be read.
     #[error("the key is not a P-256 key in PEM (PKCS#8 or SEC1)")]
     Key,
     /// Certificate and key do not belong together.
-    #[error("the key is not the certificate's")]
+    #[error("the key does not belong to the certificate")]
     Mismatch,
 }
 
@@ -67,7 +67,7 @@ fn read(path: &Path) -> Result<Vec<u8>, SetupError> {
     })
 }
 
-/// The only file of a folder.
+/// Returns the only file of a folder.
 fn only(path: &Path, what: &'static str) -> Result<PathBuf, SetupError> {
     let failed = |source| SetupError::Io {
         path: path.to_owned(),
@@ -91,16 +91,16 @@ fn only(path: &Path, what: &'static str) -> Result<PathBuf, SetupError> {
 }
 
 impl Signer {
-    /// From the certificate and the key in PEM.
+    /// Reads the certificate and the key from PEM.
     ///
     /// # Errors
-    /// Where they cannot be read, or are not of one pair.
+    /// They cannot be read, or do not belong together.
     pub fn from_pem(msp_id: &str, certificate: &[u8], key: &[u8]) -> Result<Self, SetupError> {
         let Some(der) = pem::decode(certificate) else {
             return Err(SetupError::Certificate);
         };
         let parsed = Signed::parse(&der).and_then(|signed| Certificate::parse(&signed, None));
-        // A replica itself signs with P-256 only.
+        // A replica signs with P-256 only.
         let Some(CertifiedKey::Known(Key::P256(public))) = parsed.map(|certificate| certificate.key) else {
             return Err(SetupError::Certificate);
         };
@@ -116,22 +116,23 @@ impl Signer {
         Ok(Self { identity, key })
     }
 
-    /// From an MSP folder as Fabric's tools write it: `signcerts/*` and `keystore/*`.
+    /// Reads an MSP folder as written by Fabric's tools: `signcerts/*` and `keystore/*`.
     ///
     /// # Errors
-    /// Where there is not one certificate and one key, or they do not fit, or others than its owner may use the key.
+    /// The folder does not have one certificate and one key, they do not belong together, or other users may read the
+    /// key.
     pub fn from_msp_folder(msp_id: &str, folder: &Path) -> Result<Self, SetupError> {
         let certificate = read(&only(&folder.join("signcerts"), "certificate")?)?;
         let key = read_owner_only(&only(&folder.join("keystore"), "key")?)?;
         Self::from_pem(msp_id, &certificate, key.as_bytes())
     }
 
-    /// The `SerializedIdentity`.
+    /// Returns the `SerializedIdentity`.
     pub fn identity(&self) -> &[u8] {
         &self.identity
     }
 
-    /// ECDSA over SHA-256, DER, s at most n/2: Fabric refuses the other.
+    /// Signs with ECDSA over SHA-256, in DER, with s at most n/2, because Fabric refuses a high s.
     pub fn sign(&self, message: &[u8]) -> Vec<u8> {
         let signature: Signature = self.key.sign(message);
         let low = signature.normalize_s().unwrap_or(signature);

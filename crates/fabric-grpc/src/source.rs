@@ -1,4 +1,4 @@
-//! Where a server has its blocks from.
+//! Sources of the blocks that a server delivers.
 
 use crate::filtered::filter;
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// Why a block cannot be had. It ends the stream, with status `UNAVAILABLE`.
+/// Reason why a block is not available. It ends the stream with status `UNAVAILABLE`.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Unavailable(pub String);
@@ -25,36 +25,38 @@ impl From<Unavailable> for tonic::Status {
     }
 }
 
-/// A channel's committed blocks, and who may read them. Its calls may block: they are made where that does no harm.
+/// Committed blocks of a channel, and the permissions to read them. The methods may block, so they are called on
+/// threads where that is allowed.
 pub trait Source: Send + Sync + 'static {
-    /// The channel's name.
+    /// Name of the channel.
     fn channel(&self) -> &str;
 
-    /// How many blocks there are; it changes when one is committed. A block below it, from the first
-    /// on, can be had.
+    /// Returns the number of blocks, which changes with each commit. All blocks below it are available, from the
+    /// first one on.
     fn heights(&self) -> watch::Receiver<u64>;
 
-    /// The number of the first block that can be had; more than 0 where the channel was joined from a snapshot.
+    /// Number of the first available block; above 0 if the channel was joined from a snapshot.
     fn first(&self) -> u64 {
         0
     }
 
-    /// A block, as it was committed.
+    /// Returns a block as it was committed.
     ///
     /// # Errors
-    /// Where it is not there, or cannot be read.
+    /// The block does not exist, or cannot be read.
     fn block(&self, number: u64) -> Result<Bytes, Unavailable>;
 
-    /// A `FilteredBlock`, encoded.
+    /// Returns an encoded `FilteredBlock`.
     ///
     /// # Errors
-    /// Where the block is not there, or cannot be read.
+    /// The block does not exist, or cannot be read.
     fn filtered(&self, number: u64) -> Result<Bytes, Unavailable> {
         let filtered = filter(&self.block(number)?).map_err(|error| Unavailable(error.to_string()))?;
         Ok(filtered.encode_to_vec().into())
     }
 
-    /// Returns the place and the code of the transaction with an id, of several the first; `None`: no block has it.
+    /// Returns the position and code of the transaction with an id; the first, if there are several; `None` if no
+    /// block has it.
     ///
     /// # Errors
     /// It cannot be read whether a block has it.
@@ -62,32 +64,32 @@ pub trait Source: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Returns the number of the block with a header hash; `None`: there is none.
+    /// Returns the number of the block with a header hash; `None` if there is none.
     fn number_of(&self, _header_hash: &[u8; 32]) -> Option<u64> {
         None
     }
 
-    /// Counts configurations. When it rises, running requests are asked for again whether they are permitted.
+    /// Number of configurations so far. When it rises, the permissions of running requests are checked again.
     fn config_sequence(&self) -> u64;
 
-    /// Whether who signed a request may have a resource (`event/Block`, `event/FilteredBlock`).
+    /// Returns true if the signer of a request may access a resource (`event/Block`, `event/FilteredBlock`).
     fn permits(&self, resource: &str, by: SignedBy<'_>) -> bool;
 
-    /// Returns true if the source does not know the channel's current configuration, and so not who may read: a replica
-    /// has stopped before a block that it cannot decide. The server then serves no client: calls for blocks end with
-    /// status 503, and all others with UNAVAILABLE. A source that begins to withhold its blocks notifies the receivers
-    /// of [`heights`](Self::heights).
+    /// Returns true if the source does not know the channel's current configuration, and so not who may read: a
+    /// replica has stopped before a block that it cannot decide. The server then serves no client: calls for blocks
+    /// end with status 503, and all others with UNAVAILABLE. A source that begins to withhold its blocks notifies the
+    /// receivers of [`heights`](Self::heights).
     fn withholds(&self) -> bool {
         false
     }
 }
 
-/// Who may read from [`Memory`].
+/// Permission to read from [`Memory`].
 #[derive(Clone)]
 pub enum Access {
-    /// Everybody.
+    /// Every client.
     Everybody,
-    /// Whom a channel's configuration lets.
+    /// Clients permitted by a channel's configuration.
     Config(Arc<Config>, Verifier),
 }
 
@@ -104,14 +106,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Memory {
-    /// A channel with these blocks, all of them to be seen.
+    /// Creates a channel with these blocks, all of them visible.
     pub fn new(channel: &str, blocks: Vec<Bytes>, access: Access) -> Self {
         let memory = Self::hidden(channel, blocks, access);
         memory.show(u64::MAX);
         memory
     }
 
-    /// A channel with these blocks, none of them to be seen yet.
+    /// Creates a channel with these blocks, none of them visible yet.
     pub fn hidden(channel: &str, blocks: Vec<Bytes>, access: Access) -> Self {
         Self {
             channel: channel.to_owned(),
@@ -121,10 +123,10 @@ impl Memory {
         }
     }
 
-    /// The blocks of a folder in the recorded form, `orderer` or `committed`.
+    /// Reads the blocks of a folder in the recorded form, `orderer` or `committed`.
     ///
     /// # Errors
-    /// Where a file cannot be read.
+    /// A file cannot be read.
     pub fn read(folder: &Path, form: &str) -> Result<Vec<Bytes>, replay::ReplayError> {
         let mut blocks = Vec::new();
         while let Some(block) = replay::read(folder, blocks.len() as u64, form)? {
@@ -133,13 +135,13 @@ impl Memory {
         Ok(blocks)
     }
 
-    /// Adds a block, to be seen at once.
+    /// Adds a block, which is visible at once.
     pub fn push(&self, block: Bytes) {
         lock(&self.blocks).push(block);
         self.show(u64::MAX);
     }
 
-    /// Lets blocks below this number be seen, as far as there are any.
+    /// Makes blocks below this number visible, as far as they exist.
     pub fn show(&self, height: u64) {
         let height = height.min(lock(&self.blocks).len() as u64);
         self.heights.send_if_modified(|shown| {
@@ -149,12 +151,12 @@ impl Memory {
         });
     }
 
-    /// From now on others may read.
+    /// Changes the permission to read.
     pub fn set_access(&self, access: Access) {
         *lock(&self.access) = access;
     }
 
-    /// How many blocks there are, seen or not.
+    /// Number of blocks, visible or not.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> u64 {
         lock(&self.blocks).len() as u64
@@ -165,7 +167,7 @@ impl Memory {
         self.heights.receiver_count()
     }
 
-    /// How many blocks can be seen.
+    /// Number of visible blocks.
     pub fn height(&self) -> u64 {
         *self.heights.borrow()
     }

@@ -1,4 +1,4 @@
-//! Following an orderer: recorded blocks, and everything that can break on the way.
+//! Tests of following an orderer: recorded blocks, and all kinds of failures.
 
 mod common;
 
@@ -35,7 +35,7 @@ async fn orderer(count: u64) -> Orderer {
     orderer
 }
 
-/// Takes blocks up to and with a number.
+/// Takes blocks up to and including a number.
 async fn take(options: Options, last: u64) -> Vec<Received> {
     let mut all = Vec::new();
     let follow = follow(options, |received| {
@@ -58,10 +58,10 @@ fn check(received: &[Received], from: u64, count: u64) {
     }
 }
 
-/// The sets through Deliver: codes and commit hashes are the peer's.
+/// Validates the recorded sets through Deliver: codes and commit hashes equal the peer's.
 async fn validated(folder: PathBuf) {
     let manifest = std::fs::read_to_string(folder.join("manifest.json")).unwrap();
-    // The genesis block has none.
+    // The genesis block has no commit hash.
     let hashes = manifest
         .split("\"commit_hash\": \"")
         .map(|rest| rest.split('"').next().unwrap());
@@ -180,7 +180,7 @@ async fn cut_streams_are_taken_up_at_the_next_block() {
     assert_eq!(orderer.blocks.requests(), 6);
 }
 
-/// Passes so many bytes to the client, then drops both connections; the next connection may have more.
+/// Relays this number of bytes to the client and then drops both connections; the next connection may have more.
 async fn relay(to: std::net::SocketAddr) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -284,7 +284,7 @@ async fn a_refused_block_is_asked_for_again_elsewhere() {
     assert_eq!(two.blocks.requests(), 1);
 }
 
-/// Nobody else has it: it is asked for ever more rarely.
+/// No other endpoint has the block: it is asked for at growing intervals.
 #[tokio::test]
 async fn a_block_refused_again_and_again_is_waited_for_longer() {
     const TIMES: u32 = 6;
@@ -304,7 +304,7 @@ async fn a_block_refused_again_and_again_is_waited_for_longer() {
     tokio::time::timeout(Duration::from_secs(60), follow)
         .await
         .unwrap();
-    // 20 ms and twice as long each time, a quarter of it at random.
+    // 20 ms, and twice as long each time; a quarter of it is random.
     assert!(
         began.elapsed() >= Duration::from_millis(20 * 63 * 3 / 4),
         "{:?}",
@@ -313,8 +313,8 @@ async fn a_block_refused_again_and_again_is_waited_for_longer() {
     assert_eq!(seen.lock().unwrap().len() as u32, TIMES);
 }
 
-/// Who looks at a block only when the next one is there, refuses it late: both come again. When none is there and he is
-/// ready, he is told, so that the last one is looked at too.
+/// A caller that processes a block only when the next one has arrived refuses it late: both are delivered again. When
+/// no further block is available, the caller is notified, so that the last block is processed too.
 #[tokio::test]
 async fn a_block_refused_late_is_asked_for_again_with_those_behind_it() {
     let network = Network::new();
@@ -378,7 +378,7 @@ async fn an_untrusted_server_is_not_asked() {
     assert_eq!(orderer.blocks.requests(), 0);
 }
 
-/// Follows an orderer with mutual TLS until it has been left for a reason that contains a text.
+/// Follows an orderer with mutual TLS until it is left for a reason that contains a text.
 async fn left_because(address: &str, tls: Option<lineside_fabric_grpc::ClientTls>, said: &str) -> Left {
     let network = Network::new();
     let (mut options, seen) = options(&network, vec![address.to_owned()], 0);
@@ -390,7 +390,8 @@ async fn left_because(address: &str, tls: Option<lineside_fabric_grpc::ClientTls
     };
     let waiting = async {
         loop {
-            // The alert of a refused certificate may come after the connection has broken: then it is tried again.
+            // The alert about a refused certificate may arrive after the connection has failed; the follower then
+            // tries again.
             let _ = tokio::time::timeout(Duration::from_millis(50), follower.next()).await;
             if let Some(left) = found() {
                 return left;
@@ -447,7 +448,7 @@ async fn an_orderer_without_a_newer_block_holds_the_request() {
     tokio::select! {
         received = follower.next() => panic!("{received:?}"),
         () = held.notified() => {}
-        () = tokio::time::sleep(Duration::from_secs(30)) => panic!("the endpoint is not said to hold the request"),
+        () = tokio::time::sleep(Duration::from_secs(30)) => panic!("the endpoint is not reported to hold the request"),
     }
     assert_eq!(seen.lock().unwrap()[..], []);
 }

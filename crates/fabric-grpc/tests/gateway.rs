@@ -1,4 +1,5 @@
-//! The official client, fabric-gateway for Go, over mutual TLS. It is built where Go and its modules can be had.
+//! Tests with the official client, fabric-gateway for Go, over mutual TLS. It is built if Go and its modules are
+//! available.
 
 mod common;
 
@@ -19,7 +20,7 @@ use tokio::process::Command;
 /// Longer than a download and a build on a busy machine.
 const BUILD_WAIT: Duration = Duration::from_secs(300);
 
-/// Builds the client, or says why not.
+/// Builds the client, or prints why it cannot.
 async fn build(into: &Path) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gateway");
     let mut found = None;
@@ -136,7 +137,7 @@ async fn the_official_client_listens_resumes_and_is_refused() {
         application.listen("filtered", 3).await,
         (0..3).map(filtered).collect::<Vec<_>>()
     );
-    // From the checkpoint, over the block that is committed meanwhile.
+    // From the checkpoint, across the block that is committed meanwhile.
     let resumed = application.listen("blocks", 3);
     let later = memory.clone();
     let commit = async {
@@ -177,7 +178,7 @@ async fn the_official_client_gets_commit_status_chaincode_events_and_queries() {
         application.listen("events", 4).await,
         (0..4).map(event).collect::<Vec<_>>()
     );
-    // From the checkpoint, over the block that is committed meanwhile; the transaction in it is waited for.
+    // From the checkpoint, across the block that is committed meanwhile; its transaction is waited for.
     let later = memory.clone();
     let commit = async {
         tokio::time::sleep(Duration::from_millis(300)).await;

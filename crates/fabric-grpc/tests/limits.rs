@@ -1,5 +1,5 @@
-//! Clients that ask for blocks and do not read them: the blocks that are kept for them are bounded, and others are
-//! served.
+//! Tests of clients that ask for blocks and do not read them: the memory for their blocks is bounded, and other
+//! clients are served.
 
 mod common;
 
@@ -23,10 +23,10 @@ use tonic::codegen::http::Request;
 
 /// Longest time that a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Calls of the client that does not read.
+/// Number of calls of the client that does not read.
 const CALLS: usize = 20;
 
-/// Source of blocks that counts those which are still in memory.
+/// Source that counts its blocks that are still in memory.
 struct Counted {
     memory: Memory,
     alive: Arc<AtomicUsize>,
@@ -72,7 +72,7 @@ impl Source for Counted {
     }
 }
 
-/// A server with room for four blocks, and the greatest number of blocks that were held at a time.
+/// Starts a server with room for four blocks. Also returns the maximum number of blocks held at the same time.
 async fn serve(idle: Duration) -> (Running, Arc<AtomicUsize>, usize) {
     let blocks = blocks(8);
     let largest = blocks.iter().map(Bytes::len).max().unwrap();
@@ -94,7 +94,7 @@ async fn serve(idle: Duration) -> (Running, Arc<AtomicUsize>, usize) {
     (running.await.unwrap(), most, largest)
 }
 
-/// Asks for all blocks, many times, over a connection that takes no byte of an answer.
+/// Asks for all blocks many times, over a connection that reads no byte of an answer.
 async fn ask_without_reading(address: SocketAddr) -> (SendRequest<Bytes>, Vec<ResponseFuture>) {
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let mut builder = h2::client::Builder::new();
@@ -125,7 +125,7 @@ async fn ask_without_reading(address: SocketAddr) -> (SendRequest<Bytes>, Vec<Re
         };
         let bytes = [&prefix[..], &message].concat();
         let _ = stream.send_data(bytes.into(), false);
-        // The call stays open, as a client's does.
+        // The call stays open, like a client's.
         std::mem::forget(stream);
         responses.push(response);
     }
@@ -141,11 +141,11 @@ async fn blocks_for_clients_that_do_not_read_are_bounded() {
         while gate.bytes_under_way() < 3 * largest {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // All calls have come to the point where they wait for room.
+        // All calls are waiting for room now.
         tokio::time::sleep(Duration::from_millis(500)).await;
     };
     tokio::time::timeout(PATIENCE, filled).await.unwrap();
-    // Four small blocks may be more than four in number; beyond them four at a time are read to find no room.
+    // More than four small blocks may fit; in addition, four at a time are read before they find no room.
     let most = most.load(Ordering::Acquire);
     assert!(most < CALLS, "{most} blocks were held for {CALLS} calls");
 }
@@ -165,8 +165,8 @@ async fn a_client_that_does_not_read_gives_way() {
     let asked = async {
         loop {
             let (all, status) = ask(&channel, DELIVER, vec![request.clone()]).await;
-            // A request that finds all room taken is refused, and makes another connection give way. With an idle limit
-            // of 0 this one, too, may be closed while it waits for room.
+            // A request that finds no room is refused, and closes another connection. With an idle limit of 0, this
+            // connection may also be closed while it waits for room.
             if status.is_none() {
                 return all;
             }

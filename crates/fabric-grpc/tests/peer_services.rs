@@ -1,4 +1,4 @@
-//! The services of a peer beyond Deliver: what they answer, and clients that lie, are refused or do not read.
+//! Tests of a peer's services other than Deliver: their answers, and clients that lie, are refused or do not read.
 
 mod common;
 
@@ -70,7 +70,7 @@ impl Server {
         connect(self.running.address, None, None).await
     }
 
-    /// From now on only administrators read.
+    /// Permits only administrators to read from now on.
     fn revoke(&self) {
         let config = self.network.config(1, ADMIN, &[]);
         self.memory
@@ -134,7 +134,7 @@ async fn stream(channel: &Channel, request: SignedRequest) -> Streaming<Chaincod
     stream.unwrap().into_inner()
 }
 
-/// The next response: its block, and the transactions and names of its events.
+/// Returns the next response: its block, and the transactions and names of its events.
 async fn next(stream: &mut Streaming<ChaincodeEventsResponse>) -> Result<(u64, Vec<String>), Code> {
     let message = tokio::time::timeout(PATIENCE, stream.message()).await;
     let message = message.expect("no event comes").map_err(|status| status.code())?;
@@ -180,7 +180,7 @@ async fn requests_that_a_peer_refuses_are_refused() {
     let denied = Err(Code::PermissionDenied);
     let good = server.commit(&user, "tx1a");
     assert!(status_of(&channel, good.clone()).await.is_ok());
-    // Refused are the signature of another message, one by the key of another CA's client, and an empty one.
+    // Refused: the signature of another message, one by the key of another CA's client, and an empty one.
     let other = server.commit(&user, "tx1b");
     let swapped = SignedRequest {
         signature: other.signature.clone(),
@@ -197,7 +197,7 @@ async fn requests_that_a_peer_refuses_are_refused() {
         ..good.clone()
     };
     assert_eq!(status_of(&channel, unsigned).await, denied);
-    // The organisational unit of this certificate is none of the roles that the MSP's NodeOUs define.
+    // The organisational unit of this certificate is not a role of the MSP's NodeOUs.
     let without_role = signer(MSP, &server.network.ca.pair("user", "no-role"));
     assert_eq!(
         status_of(&channel, server.commit(&without_role, "tx1a")).await,
@@ -287,7 +287,7 @@ async fn a_client_that_is_revoked_gets_nothing_more() {
         let channel = channel.clone();
         async move { status_of(&channel, request).await }
     });
-    // The call waits once it is counted, beside the stream of events.
+    // The call is waiting once it is counted in addition to the stream of events.
     server.revoke();
     server.memory.push(blocks(3)[2].clone());
     assert_eq!(next(&mut events).await, Err(Code::PermissionDenied));
@@ -298,7 +298,8 @@ async fn a_client_that_is_revoked_gets_nothing_more() {
     assert_eq!(channels.status, 500);
 }
 
-/// Blocks whose first three transactions are valid, the last two of another chaincode and without an event's name.
+/// Blocks whose first three transactions are valid; the last two of these have another chaincode and an event without
+/// a name.
 fn busy(number: u64) -> Bytes {
     let of = |id: &str, chaincode: &str, name: &str| {
         let transaction = with_event(&format!("tx{number}{id}"), name);
@@ -318,7 +319,7 @@ fn busy(number: u64) -> Bytes {
     block(number, &[0, 0, 0, 0, 11], &all).into()
 }
 
-/// `bytes` with the first occurrence of one text replaced by another of its length.
+/// `bytes` with the first occurrence of one text replaced by another one of the same length.
 fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let at = bytes
         .windows(from.len())
@@ -350,10 +351,10 @@ async fn events_are_of_the_chaincode_in_valid_transactions_from_the_position_on(
     for (case, expected) in [
         (request(start(0), ""), vec![both(0), both(1), both(2)]),
         (request(start(2), ""), vec![both(2)]),
-        // A known transaction counts, wherever the position is.
+        // A known transaction takes precedence over the position.
         (request(start(0), "tx1a"), vec![first(1, "b", "sold"), both(2)]),
         (request(None, "tx1b"), vec![both(2)]),
-        // One without an event, and one that is not valid.
+        // A transaction without an event, and one that is not valid.
         (request(start(0), "tx1d"), vec![both(2)]),
         (request(start(0), "tx1e"), vec![both(2)]),
     ] {
@@ -369,7 +370,7 @@ async fn events_are_of_the_chaincode_in_valid_transactions_from_the_position_on(
         (0, vec!["dd:tx0c:made".to_owned()])
     );
 
-    // A transaction that comes later, and a later block.
+    // A transaction of a later block, and a later block.
     let late = [
         (request(None, "tx3a"), first(3, "b", "sold")),
         (request(start(4), ""), both(4)),
@@ -384,8 +385,8 @@ async fn events_are_of_the_chaincode_in_valid_transactions_from_the_position_on(
         assert_eq!(next(&mut events).await.unwrap(), expected);
     }
 
-    // The next commit, by name or by leaving the position out. Nothing says when the server has taken the call, so
-    // blocks are committed until an event comes: it is of a block that was committed after the call.
+    // The next commit, by name or by omitting the position. It is not known when the server has taken the call, so
+    // blocks are committed until an event arrives; its block was committed after the call.
     let mut number = 5;
     for position in [Some(Position::NextCommit(Empty {}).into()), None] {
         let mut events = stream(&channel, request(position, "")).await;
@@ -474,7 +475,7 @@ async fn queries_give_the_blocks_and_transactions_of_a_ledger() {
         );
         let arena = Arena::new();
         let block = Block::read(bytes, &arena).unwrap();
-        // The hash of the block before is in this one.
+        // This block contains the hash of the previous one.
         if let Some(before) = number.checked_sub(1) {
             let response = ask(b"GetBlockByHash", block.previous_hash).await;
             assert_eq!(response.payload, blocks[before]);
@@ -510,7 +511,7 @@ async fn queries_give_the_blocks_and_transactions_of_a_ledger() {
     replica.stop().unwrap();
 }
 
-/// Where it is not known any more who may read, calls that wait end, and so do new ones, also of clients who could read
+/// If it is no longer known who may read, waiting calls end, and so do new ones, even of clients who could read
 /// before.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_answered_where_the_configuration_is_not_known() {
@@ -638,7 +639,7 @@ async fn queries_without_an_answer_say_why() {
     }
     let query = proposal(&user, "lab", "qscc", &[b"GetChainInfo", b"lab"]);
     assert_eq!(propose(&channel, query.clone()).await.status, 200);
-    // Signed by another key, or another proposal under the signature.
+    // Signed with another key, and another proposal with this signature.
     let other = proposal(&user, "lab", "cscc", &[b"GetChannels"]);
     let swapped = SignedProposal {
         signature: other.signature.clone(),
@@ -662,7 +663,7 @@ async fn queries_without_an_answer_say_why() {
             .collect::<Vec<_>>(),
         [CHANNEL]
     );
-    // By the gateway's Evaluate, too.
+    // Repeats the query with the gateway's Evaluate.
     let request = EvaluateRequest {
         proposed_transaction: Some(query),
     };
@@ -762,7 +763,7 @@ async fn streams_that_are_never_read_take_bounded_memory_and_others_are_served()
         }
     };
     tokio::time::timeout(PATIENCE, filled).await.unwrap();
-    // What was encoded already had room before, and may be there twice for a moment.
+    // Messages that were encoded already had room, and may exist twice for a moment.
     assert!(
         gate.bytes_under_way() <= 2 * 10 * EVENT_BYTES,
         "{}",
@@ -772,7 +773,7 @@ async fn streams_that_are_never_read_take_bounded_memory_and_others_are_served()
     let answered = async {
         loop {
             match status_of(&other, server.commit(&user, "tx7")).await {
-                // The streams have all of the room just now.
+                // The streams take up all of the room at this moment.
                 Err(Code::ResourceExhausted) => tokio::time::sleep(Duration::from_millis(5)).await,
                 answer => return answer.unwrap(),
             }
@@ -785,7 +786,7 @@ async fn streams_that_are_never_read_take_bounded_memory_and_others_are_served()
             .block_number,
         7
     );
-    // A client that reads on gets everything.
+    // A client that continues to read gets everything.
     let mut events = unread.pop().unwrap();
     drop(unread);
     for number in 0..50 {

@@ -1,4 +1,5 @@
-//! A ledger that is being written, as clients see it: block by block, when each is durable, and only who may read it.
+//! Tests of a ledger that is being written, as clients see it: each block when it is durable, and only for permitted
+//! clients.
 
 mod common;
 
@@ -62,7 +63,7 @@ async fn blocks_are_seen_with_their_codes_as_they_become_durable() {
     replica.stop().unwrap();
 }
 
-/// The last byte of the block's last signature is another one.
+/// Changes the last byte of the block's last signature.
 fn wrongly_signed(block: &[u8]) -> Vec<u8> {
     let arena = Arena::new();
     let of = Block::read(block, &arena).unwrap();
@@ -76,7 +77,7 @@ fn wrongly_signed(block: &[u8]) -> Vec<u8> {
     wrong
 }
 
-/// All that can be seen of a replica: the ledger's height, its state, ids, results and what is delivered.
+/// All visible state of a replica: the ledger's height, its state, ids, results and delivered blocks.
 fn seen(replica: &Replica<FsDisk>, source: &dyn Source, results: &Results, number: u64) -> [String; 6] {
     let validator = replica.validator().unwrap();
     [
@@ -126,7 +127,7 @@ fn nothing_of_a_block_is_seen_before_it_is_whole_and_signed() {
         };
         come();
         assert_eq!(seen(&replica, &*source, &shown, number), before, "block {number}");
-        // All of it came early, and no orderer signed it.
+        // All of the block arrived early, but no orderer has signed it.
         let refused = replica.add(wrongly_signed(bytes)).unwrap_err();
         assert!(
             matches!(
@@ -159,7 +160,7 @@ fn nothing_of_a_block_is_seen_before_it_is_whole_and_signed() {
     replica.stop().unwrap();
 }
 
-/// A replica whose disk is full, its teller, and its last block, which is not durable.
+/// A replica whose disk is full, its notifier, and its last block, which is not durable.
 fn full() -> (SimDisk, Replica<SimDisk>, Teller<SimDisk>, u64) {
     let sizes = JournalOptions {
         segment_bytes: 64 << 10,
@@ -201,7 +202,7 @@ async fn the_last_block_is_shown_when_a_full_disk_has_taken_it() {
             *tokio::time::timeout(patience, seen).await.unwrap().unwrap(),
             height
         );
-        // It has looked, and was told that there is no space; no other block comes.
+        // The thread has checked, and there is no space; no other block arrives.
         let more = tokio::time::timeout(Duration::from_millis(300), heights.changed()).await;
         assert!(more.is_err());
         disk.set_capacity_bytes(None);
@@ -217,7 +218,7 @@ fn a_full_disk_keeps_no_teller_from_ending() {
     assert!(replica.stop().is_err());
 }
 
-/// What comes first from a server at `endpoint`: a block's bytes, or why it was left.
+/// Returns the first event of a server at `endpoint`: the bytes of a block, or the reason why the server was left.
 async fn first(endpoint: String, by: Arc<Signer>) -> Result<bytes::Bytes, Left> {
     let (left, told) = (Arc::new(Mutex::new(None)), Arc::new(tokio::sync::Notify::new()));
     let mut options = Options::new(vec![endpoint], by, CHANNEL, 0);
@@ -258,8 +259,8 @@ async fn only_readers_of_the_channel_are_served() {
     server.stop().await.unwrap();
 }
 
-/// Where it is not known any more who may read, a stream that waits for a block ends with 503, and so do new calls,
-/// also of those who could read before.
+/// If it is no longer known who may read, a stream that waits for a block ends with 503, and so do new calls, even of
+/// clients who could read before.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_served_where_the_configuration_is_not_known() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The server: a peer's positions, statuses and refusals, and clients that lie.
+//! Tests of the server: a peer's positions, statuses and refusals, and clients that lie.
 
 mod common;
 
@@ -130,7 +130,7 @@ async fn positions_and_their_statuses() {
     assert!(end.is_none());
 }
 
-/// Waits until something is so, for a minute at most.
+/// Waits until a condition is true, for at most a minute.
 async fn until(what: &str, is_so: impl Fn() -> bool) {
     let waiting = async {
         while !is_so() {
@@ -147,8 +147,8 @@ async fn the_next_commit_is_waited_for() {
     let request = server.request(&positions(Position::NextCommit(Empty {}), Position::block(4)));
     let later = server.memory.clone();
     let pushing = tokio::spawn(async move {
-        // A block that comes before the request would be part of the past. The server takes its receiver and the
-        // height in one step, in this thread, so that who sees the receiver pushes after both.
+        // A block that arrives before the request would be in the past. The server takes its receiver and the height
+        // in one step on this thread, so a block pushed after the receiver exists is after both.
         until("the request waits for the next block", || later.followers() > 0).await;
         blocks(5)
             .split_off(3)
@@ -268,7 +268,7 @@ async fn who_may_not_read_is_refused() {
     let of = |signer: &Signer| sign(signer, CHANNEL, &seek(0, 0), None, now);
     let good = of(&network.client());
     assert_eq!(server.ask(DELIVER, good.clone()).await, served(0..1, 200));
-    // Another CA's, another MSP, no role, expired.
+    // Another CA, another MSP, no role, expired.
     let foreign = signer(MSP, &network.other_ca.pair("user", "client"));
     let unknown = signer("Org2MSP", &network.ca.pair("user", "client"));
     let without_role = signer(MSP, &network.ca.pair("user", "no-role"));
@@ -279,7 +279,7 @@ async fn who_may_not_read_is_refused() {
     let ended = signer(MSP, &network.ca.ending("user", Duration::ZERO));
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     assert_eq!(server.ask(DELIVER, of(&ended)).await, status(403));
-    // Somebody else's signature, none, one that is none, one with a high s.
+    // Another client's signature, none, an invalid one, one with a high s.
     let other = of(&network.client()).signature;
     for signature in [
         other,
@@ -295,7 +295,7 @@ async fn who_may_not_read_is_refused() {
     }
 }
 
-/// The same signature with n - s for s.
+/// Replaces s by n - s in a signature.
 fn high_s(signature: &[u8]) -> bytes::Bytes {
     let signature = p256::ecdsa::Signature::from_der(signature).unwrap();
     let (r, s) = signature.split_scalars();
@@ -346,7 +346,7 @@ async fn a_new_configuration_ends_who_may_not_read_any_more() {
     let mut follower = Follower::new(options);
     assert_eq!(follower.next().await.number, 0);
     assert_eq!(follower.next().await.number, 1);
-    // Again with the same rules: nothing ends.
+    // A configuration with the same rules ends nothing.
     let network = &server.network;
     let config = |sequence, role| Access::Config(network.config(sequence, role, &[]), Verifier::default());
     server.memory.set_access(config(1, MEMBER));
@@ -417,7 +417,7 @@ async fn mutual_tls_binds_requests_to_the_certificate() {
         assert!(end.is_none());
         assert_eq!(all, expected);
     }
-    // Without a certificate, or with another CA's, there is no connection.
+    // Without a certificate, or with one of another CA, there is no connection.
     let stranger = network.other_ca.pair("stranger", "client");
     for own in [None, Some(&stranger)] {
         let mut options = Options::new(
@@ -454,7 +454,7 @@ async fn clients_that_lie_cost_little() {
     let server = Server::plain(2).await;
     let channel = connect(server.running.address, None, None).await;
     let good = server.request(&seek(0, 0));
-    // Cut anywhere, each byte changed somewhere: refused, never more.
+    // Truncated anywhere, and with any byte changed: always refused.
     for length in (0..good.payload.len()).step_by(37) {
         let payload = good.payload.slice(..length);
         let (all, end) = ask(
@@ -498,7 +498,7 @@ async fn clients_that_lie_cost_little() {
     assert_eq!(end.unwrap().code(), Code::OutOfRange);
     let (all, end) = ask(&channel, DELIVER, vec![]).await;
     assert!(all.is_empty() && end.is_none());
-    // It still answers.
+    // The server still answers.
     let (all, _) = ask(&channel, DELIVER, vec![good]).await;
     assert_eq!(all, served(0..1, 200));
 }
@@ -563,7 +563,7 @@ async fn who_says_nothing_is_let_go() {
         let mut silent = tokio::net::TcpStream::connect(server.running.address)
             .await
             .unwrap();
-        // The server may say its settings first.
+        // The server may send its settings first.
         let mut all = Vec::new();
         let read = tokio::io::AsyncReadExt::read_to_end(&mut silent, &mut all);
         assert!(tokio::time::timeout(Duration::from_secs(10), read).await.is_ok());

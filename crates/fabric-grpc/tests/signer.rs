@@ -1,4 +1,4 @@
-//! Identities from files, and what they sign.
+//! Tests of identities from files, and of their signatures.
 
 mod common;
 

@@ -12,9 +12,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Least memory with which blocks of usual sizes are taken and served.
+/// Minimum memory with which blocks of usual sizes are received and served.
 const MEMORY_MIN: ByteSize = ByteSize::mib(64);
-/// Longest time without a source that may be no problem: a day.
+/// Maximum value of `health_after_s`: a day.
 const HEALTH_AFTER_S_MAX: u64 = 86_400;
 /// Port of a peer, by Fabric's convention.
 const PEER_PORT: u16 = 7051;
@@ -45,19 +45,20 @@ pub struct FabricConfig {
     pub tls_certificate: PathBuf,
     /// File with that certificate's key.
     pub tls_key: PathBuf,
-    /// Host name that the orderers' certificates are for; empty: that of each endpoint.
+    /// Host name in the orderers' certificates; empty: that of each endpoint.
     pub tls_host_name: String,
-    /// Seconds without a source after which `/healthz` answers 503; 0: it never does for that.
+    /// Seconds without a source after which `/healthz` answers 503; 0: it never does for this reason.
     pub health_after_s: u64,
     /// Address and port at which blocks are received over UDP.
     pub udp_listen: OptionalAddress,
     /// File with the key that is shared with `lineside fabric send`.
     pub udp_key: PathBuf,
-    /// True if the packets of the papers are received instead, which have no MAC.
+    /// True if the papers' packets, which have no MAC, are received instead.
     pub udp_paper: bool,
-    /// The papers' configuration, from which the identities of the packets are known; empty for none.
+    /// The papers' configuration, from which the identities in the packets are known; empty for none.
     pub udp_paper_identities: PathBuf,
-    /// Sources that no share of the limits of Deliver binds, and that the packets of the papers are taken from.
+    /// Sources that are exempt from the per-source limits of Deliver, and from which the papers' packets are
+    /// accepted.
     pub trusted_sources: Vec<AddressRange>,
     /// Address and port of Deliver.
     pub listen: SocketAddr,
@@ -65,11 +66,11 @@ pub struct FabricConfig {
     pub certificate: PathBuf,
     /// File with that certificate's key.
     pub key: PathBuf,
-    /// File with CA certificates of clients; empty where clients need no certificate.
+    /// File with CA certificates of clients; empty if clients need no certificate.
     pub client_ca: PathBuf,
-    /// File that other processes map, with the results of the newest blocks; empty for none.
+    /// File with the results of the newest blocks, which other processes map; empty for none.
     pub results: PathBuf,
-    /// Maximum number of bytes of blocks on their way to the ledger and to clients.
+    /// Maximum number of bytes of blocks in transit to the ledger and to clients.
     pub memory_max: ByteSize,
 }
 
@@ -77,10 +78,10 @@ pub struct FabricConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StateName {
-    /// In fjall where the ledger's directory has such a state, else in memory.
+    /// In fjall if the ledger's directory has such a state, else in memory.
     #[default]
     Auto,
-    /// In memory; a state in fjall is removed.
+    /// In memory; an existing state in fjall is removed.
     Memory,
     /// In fjall, in the folder `state` of the ledger's directory.
     Fjall,
@@ -118,12 +119,12 @@ impl Default for FabricConfig {
 }
 
 impl FabricConfig {
-    /// Returns the server's certificate and its key, where it is reached by TLS.
+    /// Returns the server's certificate and its key, if it uses TLS.
     pub fn tls_files(&self) -> Option<(&Path, &Path)> {
         given(&self.certificate).zip(given(&self.key))
     }
 
-    /// Returns the limits of Deliver. Blocks on their way to clients may take half of the memory.
+    /// Returns the limits of Deliver. Blocks in transit to clients may take half of the memory.
     pub fn limits(&self) -> Limits {
         let trusted: Vec<_> = self.trusted_sources.iter().map(|range| range.0).collect();
         let limits = Limits::default();
@@ -137,7 +138,7 @@ impl FabricConfig {
         }
     }
 
-    /// Returns what is allowed but the operator should know.
+    /// Returns warnings about settings that are allowed but risky.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.tls_files().is_none() && !self.listen.ip().is_loopback() {
@@ -152,13 +153,13 @@ impl FabricConfig {
             .filter(|udp| self.udp_paper && !udp.ip().is_loopback())
         {
             warnings.push(format!(
-                "[fabric] udp_listen = {udp}: the papers' packets have no MAC, and anybody can forge their source"
+                "[fabric] udp_listen = {udp}: the papers' packets have no MAC, and anyone can forge their source"
             ));
         }
         warnings
     }
 
-    /// Returns how blocks are validated.
+    /// Returns the options for validating blocks.
     pub fn validation(&self) -> Options {
         validation(self.threads)
     }
@@ -166,7 +167,7 @@ impl FabricConfig {
     /// Reads and checks the section.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All errors in the section.
     pub fn parse(section: &Section) -> Result<Self, Vec<ConfigIssue>> {
         let config: Self = section.read()?;
         let mut issues = Issues::new(section);
@@ -263,7 +264,7 @@ impl FabricConfig {
     }
 }
 
-/// Returns how blocks are validated by so many threads; 0: one for each core.
+/// Returns the options for validating blocks with this number of threads; 0: one for each core.
 pub fn validation(threads: usize) -> Options {
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -279,7 +280,7 @@ pub fn validation(threads: usize) -> Options {
 mod tests {
     use super::*;
 
-    /// A section that breaks no rule.
+    /// A section without errors.
     const GOOD: &str = "enabled = true\ndata = \"ledger\"\norderers = [\"orderer:7050\"]\nmsp_id = \"Org1MSP\"\n\
                         msp = \"msp\"\n";
 

@@ -1,4 +1,5 @@
-//! Files that a replica's configuration names: the identity that asks orderers, certificates, and the key of UDP.
+//! Files named in a replica's configuration: the identity for requests to orderers, certificates, and the key for
+//! UDP.
 
 use crate::config::FabricConfig;
 use lineside_fabric_grpc::client::{OnLeft, Options};
@@ -18,13 +19,13 @@ pub struct ClientFiles<'a> {
     pub msp_id: &'a str,
     /// Folder of that identity, with `signcerts` and `keystore`.
     pub msp: &'a Path,
-    /// CA certificates that the endpoints' certificates are checked with; `None` for no TLS.
+    /// CA certificates that verify the endpoints' certificates; `None` for no TLS.
     pub tls_ca: Option<&'a Path>,
     /// The client's own certificate, for mutual TLS.
     pub tls_certificate: Option<&'a Path>,
     /// Key of that certificate.
     pub tls_key: Option<&'a Path>,
-    /// Host name that the endpoints' certificates are for; `None`: that of each endpoint.
+    /// Host name in the endpoints' certificates; `None`: that of each endpoint.
     pub tls_host_name: Option<&'a str>,
 }
 
@@ -38,7 +39,7 @@ impl ClientFiles<'_> {
     /// Reads the files.
     ///
     /// # Errors
-    /// [`UsageError`]: a file cannot be read, or does not hold what it should.
+    /// [`UsageError`]: a file cannot be read, or has the wrong content.
     pub fn read(&self) -> Result<DeliverClient, UsageError> {
         let signer = Signer::from_msp_folder(self.msp_id, self.msp)
             .map_err(|error| UsageError(format!("the MSP folder {}: {error}", self.msp.display())))?;
@@ -59,8 +60,8 @@ impl ClientFiles<'_> {
 }
 
 impl DeliverClient {
-    /// Returns how to follow `channel` at `endpoints` from block `from` on; `on_left` is called when an endpoint is
-    /// left.
+    /// Returns the options for following `channel` at `endpoints` from block `from` on; `on_left` is called when an
+    /// endpoint is left.
     pub fn options(&self, endpoints: Vec<String>, channel: &str, from: u64, on_left: OnLeft) -> Options {
         let mut options = Options::new(endpoints, Arc::clone(&self.signer), channel, from);
         options.tls = self.tls.clone();
@@ -69,10 +70,10 @@ impl DeliverClient {
     }
 }
 
-/// Reads the identity and the TLS files that orderers are asked with.
+/// Reads the identity and the TLS files for requests to orderers.
 ///
 /// # Errors
-/// [`UsageError`]: a file cannot be read, or does not hold what it should.
+/// [`UsageError`]: a file cannot be read, or has the wrong content.
 pub fn read_client(config: &FabricConfig) -> Result<DeliverClient, UsageError> {
     let files = ClientFiles {
         msp_id: &config.msp_id,
@@ -88,7 +89,7 @@ pub fn read_client(config: &FabricConfig) -> Result<DeliverClient, UsageError> {
 /// Reads the server's certificate and its key; `None` for a server without TLS.
 ///
 /// # Errors
-/// [`UsageError`]: a file cannot be read, or does not hold what it should.
+/// [`UsageError`]: a file cannot be read, or has the wrong content.
 pub fn read_server_tls(config: &FabricConfig) -> Result<Option<ServerTls>, UsageError> {
     let Some((certificate, key)) = config.tls_files() else {
         return Ok(None);
@@ -102,17 +103,17 @@ pub fn read_server_tls(config: &FabricConfig) -> Result<Option<ServerTls>, Usage
 /// Reads a key that is shared with a sender of blocks over UDP.
 ///
 /// # Errors
-/// [`UsageError`]: the file cannot be read, others may read it, or it holds no key.
+/// [`UsageError`]: the file cannot be read, others may read it, or it is not a key.
 pub fn read_udp_key(path: &Path) -> Result<SharedKey, UsageError> {
     let bytes =
         read_shared_key(path).map_err(|error| UsageError(format!("{:#}", anyhow::Error::from(error))))?;
     SharedKey::new(&bytes).map_err(|error| UsageError(format!("{}: {error}", path.display())))
 }
 
-/// Reads the identities that the papers' configuration names.
+/// Reads the identities named in the papers' configuration.
 ///
 /// # Errors
-/// [`UsageError`]: the file, or a certificate that it names, cannot be read or is not in the papers' form.
+/// [`UsageError`]: the file, or a certificate that it names, cannot be read or does not have the papers' form.
 pub fn read_paper_identities(path: &Path) -> Result<Vec<Numbered>, UsageError> {
     identities::read(path).map_err(|error| UsageError(error.to_string()))
 }

@@ -1,4 +1,5 @@
-//! The state machine that takes blocks: the replica validates and writes them, clients see them once they are durable.
+//! State machine that takes blocks: the replica validates and writes them, and clients see them once they are
+//! durable.
 
 use crate::watch::Watch;
 use anyhow::bail;
@@ -13,19 +14,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Takes the blocks of a channel in their order, from whichever source they come.
+/// Takes the blocks of a channel in order, from any source.
 pub struct BlockIntake<D: Disk> {
     replica: Replica<D>,
     teller: Teller<D>,
     watch: Arc<Watch>,
     /// Reason why no further block is taken.
     stopped: Option<String>,
-    /// Follows the channel's configuration from the block on that cannot be decided.
+    /// Follows the channel's configuration, beginning with the block that cannot be decided.
     configurations: Option<Configurations>,
 }
 
 impl<D: Disk> BlockIntake<D> {
-    /// Returns the intake of `replica`, whose clients `teller` informs and whose state `watch` shows.
+    /// Creates the intake of `replica`. `teller` informs its clients, and `watch` shows its state.
     pub fn new(replica: Replica<D>, teller: Teller<D>, watch: Arc<Watch>) -> Self {
         Self {
             replica,
@@ -41,16 +42,16 @@ impl<D: Disk> BlockIntake<D> {
         self.replica.next()
     }
 
-    /// Notifies `read` whenever a block that was taken has been read, so that [`BlockIntake::step`] may execute it.
+    /// Notifies `read` whenever a block has been parsed, so that [`BlockIntake::step`] may execute it.
     pub fn notify_read(&self, read: &Arc<Notify>) {
         let notify = Arc::clone(read);
         self.replica.on_read(move || notify.notify_one());
     }
 
-    /// Returns where transactions are verified whose block is not complete; `None` for a ledger without a channel.
+    /// Returns the verifier of transactions whose block is not complete; `None` for a ledger without a channel.
     ///
     /// # Errors
-    /// The system's reason why there is no thread for it.
+    /// The system's error if its thread cannot be started.
     pub fn early(&mut self) -> io::Result<Option<EarlyWork>> {
         let early = self.replica.early()?;
         if let Some(early) = &early {
@@ -59,8 +60,8 @@ impl<D: Disk> BlockIntake<D> {
         Ok(early)
     }
 
-    /// Takes the next block, which is read while the one before it is executed; with `None`, executes the blocks that
-    /// have been read. Returns how the source goes on.
+    /// Takes the next block, which is parsed while the previous one is executed; with `None`, executes the parsed
+    /// blocks. Returns how the source continues.
     pub fn step(&mut self, received: Option<Received>) -> Ahead {
         let done = match received {
             Some(received) => {
@@ -91,14 +92,14 @@ impl<D: Disk> BlockIntake<D> {
         }
     }
 
-    /// Returns the number of the block from which on only the channel's configuration is followed; `None` unless the
+    /// Returns the number of the next block that is followed for the channel's configuration only; `None` unless the
     /// replica stopped before a block that it cannot decide.
     pub fn next_configuration(&self) -> Option<u64> {
         self.configurations.as_ref().map(Configurations::next)
     }
 
     /// Takes the next block after a stop, for the configuration that it may set: clients that this configuration does
-    /// not let read get no further answer. Where a configuration is not known, nothing is served any more, and no
+    /// not permit to read get no further answer. If a configuration is not known, nothing is served any more, and no
     /// further block is needed.
     pub fn follow_configuration(&mut self, received: &Received) -> Next {
         let Some(configurations) = &mut self.configurations else {
@@ -146,7 +147,7 @@ impl<D: Disk> BlockIntake<D> {
         Arc::clone(&self.watch)
     }
 
-    /// Notes that no further block is taken, and why. Only the first reason counts.
+    /// Records the reason why no further block is taken. Only the first reason counts.
     pub fn give_up(&mut self, why: String) {
         if self.stopped.is_none() {
             self.watch.stopped(&why);
@@ -159,10 +160,10 @@ impl<D: Disk> BlockIntake<D> {
         self.stopped.as_deref()
     }
 
-    /// Shows clients the last block, writes a checkpoint and closes the ledger.
+    /// Shows the last block to clients, writes a checkpoint and closes the ledger.
     ///
     /// # Errors
-    /// The reason why no further block was taken, or why the ledger could not be closed in order.
+    /// The reason why no further block was taken, or an error of closing the ledger.
     pub fn close(self) -> anyhow::Result<()> {
         let Self {
             mut replica,
@@ -218,7 +219,7 @@ mod tests {
     fn a_refused_block_is_handed_back_and_the_right_one_is_taken() {
         let (mut intake, blocks) = intake(&SimDisk::new(3));
         assert!(matches!(intake.step(received(1, &blocks[1])), Ahead::On));
-        // A block is executed once it has been read, at the next step: block 1, and the wrong one after it.
+        // A block is executed at the step after it has been parsed: block 1, and the wrong one after it.
         let began = Instant::now();
         let mut step = intake.step(received(2, &blocks[3]));
         let (number, why) = loop {
@@ -235,7 +236,7 @@ mod tests {
             let taken = intake.step(received(number, &blocks[number as usize]));
             assert!(matches!(taken, Ahead::On), "block {number}");
         }
-        // Block 4 is executed once it has been read, although no other block comes.
+        // Block 4 is executed after it has been parsed, although no other block arrives.
         let began = Instant::now();
         while intake.next_number() < 5 {
             assert!(matches!(intake.step(None), Ahead::On));
@@ -252,7 +253,7 @@ mod tests {
         assert!(intake.next_configuration().is_none());
         let taken = received(1, &blocks[1]).unwrap();
         assert!(matches!(intake.follow_configuration(&taken), Next::Stop));
-        // As after a stop before block 1.
+        // The state after a stop before block 1.
         intake.give_up("block 1: a reason".to_owned());
         intake.configurations = intake.replica.validator().map(Configurations::after);
         for number in 1..5 {
@@ -273,7 +274,7 @@ mod tests {
         disk.fail_nth(Op::SyncData, 1);
         let ends = (1..14).find(|&number| {
             let ahead = intake.step(received(number, &blocks[number as usize]));
-            // The failure is met by a later block: wait until this one has been written, or has not.
+            // A later block meets the failure: waits until this block has been written or has failed.
             let _ = intake.replica.flush();
             matches!(ahead, Ahead::Stop)
         });

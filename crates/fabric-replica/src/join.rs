@@ -1,7 +1,7 @@
 //! Joining a channel from a peer's snapshot.
 //!
-//! The ledger is made in a directory next to the one that is asked for, and renamed when it is whole and durable. A
-//! process that is killed on the way leaves only that directory, which the next attempt removes.
+//! The ledger is built in a directory next to the requested one, and renamed when it is complete and durable. A
+//! process that is killed meanwhile leaves only that directory, which the next attempt removes.
 
 use crate::config::StateName;
 use crate::ledger::{KIND, state_folder};
@@ -13,12 +13,11 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Makes the ledger in `data`, which is missing or empty, from the snapshot in `folder`. `step` is called after each
+/// Builds the ledger in `data`, which is missing or empty, from the snapshot in `folder`. `step` is called after each
 /// step with its name.
 ///
 /// # Errors
-/// The file of the snapshot that is damaged or not the expected one; a directory that holds something. Nothing is left
-/// in `data` then.
+/// A damaged or unexpected file of the snapshot; a directory that is not empty. Nothing is then left in `data`.
 pub fn join(
     data: &Path,
     folder: &Path,
@@ -41,7 +40,7 @@ pub fn join(
         Ok(joined)
     });
     if renamed.is_err() {
-        // What cannot be removed is removed by the next attempt.
+        // The next attempt removes the rest.
         let _ = fs::remove_dir_all(&building);
     }
     let joined = renamed?;
@@ -59,7 +58,7 @@ fn is_free(data: &Path) -> std::io::Result<bool> {
     }
 }
 
-/// Returns the directory that `data` is in, and the one that the ledger is made in.
+/// Returns the parent directory of `data`, and the directory in which the ledger is built.
 fn next_to(data: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let data = std::path::absolute(data)?;
     let (Some(parent), Some(name)) = (data.parent(), data.file_name()) else {
@@ -71,7 +70,7 @@ fn next_to(data: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     Ok((parent.to_owned(), parent.join(building)))
 }
 
-/// Removes what an attempt that was killed has left, unless another process is at work there.
+/// Removes the rest of a killed attempt, unless another process is using it.
 fn remove_rest(building: &Path) -> anyhow::Result<()> {
     if !building.try_exists()? {
         return Ok(());
@@ -105,7 +104,7 @@ fn build(
         ..Setup::default()
     };
     let joined = join_disk(disk, &setup, folder, expected, step);
-    let joined = joined.with_context(|| format!("joining from {}", folder.display()))?;
+    let joined = joined.with_context(|| format!("cannot join from the snapshot in {}", folder.display()))?;
     File::open(building).and_then(|directory| directory.sync_all())?;
     Ok(joined)
 }

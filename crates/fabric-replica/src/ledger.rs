@@ -25,8 +25,8 @@ pub fn history_file(data: &Path) -> PathBuf {
     data.join("history")
 }
 
-/// Opens the ledger in the directory `data`, whose lock `disk` holds, or begins one. Returns also what the operator
-/// should know of damage that was repaired.
+/// Opens the ledger in the directory `data`, whose lock `disk` holds, or creates one. Also returns remarks for the
+/// operator about damage that was repaired.
 ///
 /// # Errors
 /// The reason why the ledger or its state cannot be used.
@@ -60,17 +60,17 @@ pub fn open(
         ..Setup::default()
     };
     let (replica, opened) = Replica::open(disk, setup, results)
-        .with_context(|| format!("opening the ledger in {}", data.display()))?;
+        .with_context(|| format!("cannot open the ledger in {}", data.display()))?;
     let damaged = opened.ledger.damaged.iter();
     let mut remarks: Vec<String> = damaged
-        .map(|damaged| format!("a checkpoint cannot be used: {damaged}"))
+        .map(|damaged| format!("a damaged checkpoint is not used: {damaged}"))
         .collect();
     for what in &opened.ledger.ids_remade {
-        remarks.push(format!("a file of ids of transactions was built again: {what}"));
+        remarks.push(format!("a file of transaction ids was rebuilt: {what}"));
     }
     if let Some(why) = &opened.ledger.state_remade {
         remarks.push(format!(
-            "the state in {} was built again from the blocks: {why}",
+            "the state in {} was rebuilt from the blocks: {why}",
             folder.display()
         ));
     }
@@ -80,10 +80,10 @@ pub fn open(
     Ok((replica, remarks))
 }
 
-/// Adds the genesis block to an empty ledger; checks that another ledger begins with it, where it is given.
+/// Adds the genesis block to an empty ledger. Checks that another ledger begins with it, if it is given.
 ///
 /// # Errors
-/// An empty ledger without a genesis block, a genesis block that the ledger does not begin with or that cannot be
+/// An empty ledger without a genesis block, or a genesis block with which the ledger does not begin or that cannot be
 /// added.
 pub fn begin_channel<D: Disk>(replica: &mut Replica<D>, genesis: Option<Vec<u8>>) -> anyhow::Result<()> {
     match genesis {
@@ -103,8 +103,8 @@ pub fn begin_channel<D: Disk>(replica: &mut Replica<D>, genesis: Option<Vec<u8>>
     Ok(())
 }
 
-/// Returns whether the first block of the ledger is `genesis`. A ledger that was joined from a snapshot does not have
-/// its first block; there only the channel's name is compared.
+/// Returns true if the first block of the ledger is `genesis`. A ledger that was joined from a snapshot does not have
+/// its first block; for it only the channel's name is compared.
 pub fn begins_with<D: Disk>(replica: &Replica<D>, genesis: &[u8]) -> bool {
     let arena = Arena::new();
     if replica.blocks().first() > 0 {

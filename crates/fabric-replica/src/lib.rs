@@ -1,6 +1,6 @@
 //! A committing replica of Hyperledger Fabric as a service of the daemon.
 //!
-//! The validator and the ledger are `lineside-fabric`; Deliver is `lineside-fabric-grpc`. This crate is above both:
+//! The validator and the ledger are `lineside-fabric`; Deliver is `lineside-fabric-grpc`. This crate combines both:
 //!
 //! ```text
 //! orderers --Deliver--+
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! [`config`] is the section `[fabric]`, [`files`] reads identities and keys, [`ledger`] opens the ledger, [`intake`]
-//! takes blocks, [`udp_source`] receives them over UDP, [`watch`] and [`status`] are the state that the console shows,
-//! and [`service`] starts a replica.
+//! takes blocks, [`udp_source`] receives them over UDP, [`watch`] and [`status`] are the state for the console, and
+//! [`service`] starts a replica.
 
 pub mod config;
 pub mod files;

@@ -1,5 +1,5 @@
-//! The `fabric` service in the daemon: a committing replica of one channel. It follows an orderer, validates, keeps the
-//! ledger, and serves its blocks as a peer does.
+//! The `fabric` service of the daemon: a committing replica of one channel. It follows an orderer, validates blocks,
+//! keeps the ledger, and serves its blocks as a peer does.
 
 use crate::config::{FabricConfig, StateName};
 use crate::files::{DeliverClient, read_client, read_paper_identities, read_server_tls, read_udp_key};
@@ -29,7 +29,7 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{Notify, oneshot, watch};
 
-/// Number of blocks that a results file has room for.
+/// Number of blocks that a results file can hold.
 const RESULTS: usize = 64;
 
 /// Registration of the service.
@@ -48,7 +48,7 @@ fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
 
 struct FabricService {
     config: FabricConfig,
-    /// Contents of the files, once they are read.
+    /// Contents of the files, after they are read.
     files: Option<Files>,
 }
 
@@ -69,7 +69,7 @@ struct RunningFabric {
 
 /// State that the status function shares with the running service.
 struct Shared {
-    /// Limits that clients of Deliver share.
+    /// Limits that all clients of Deliver share.
     gate: Arc<Gate>,
     about: About,
     watch: Arc<Watch>,
@@ -79,7 +79,7 @@ struct Shared {
 struct Parts {
     runtime: Runtime,
     server: Server,
-    /// Ends the following of orderers.
+    /// Stops following orderers.
     end: oneshot::Sender<()>,
     /// Thread that follows orderers and takes their blocks.
     following: JoinHandle<BlockIntake<FsDisk>>,
@@ -101,7 +101,7 @@ impl Service for FabricService {
             has_fast_path: false,
         };
         let deliver = self.config.listen;
-        // Deliver is on TCP: both may have the same port.
+        // Deliver uses TCP, so both may have the same port.
         let udp = self.config.udp_listen.0;
         let udp = udp.filter(|udp| udp.port() != deliver.port());
         let udp = udp.map(|udp| listen("udp_listen", udp));
@@ -128,7 +128,7 @@ impl Service for FabricService {
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
         let config = &self.config;
         raise_open_files_limit();
-        // The files that are only read come first: where one of them cannot be used, nothing has been made.
+        // Reads all read-only files first: if one of them cannot be used, nothing has been created.
         let udp = udp_form(config)?;
         let client = read_client(config)?;
         let tls = read_server_tls(config)?;
@@ -233,7 +233,7 @@ async fn log_blocks(channel: String, mut heights: watch::Receiver<u64>, results:
     while heights.changed().await.is_ok() {
         let height = *heights.borrow_and_update();
         for number in next..height {
-            // Of many blocks at once the oldest are no longer among the results.
+            // If many blocks become durable at once, the oldest are no longer among the results.
             let Some(block) = results.block(number) else {
                 tracing::info!(channel, block = number, "committed");
                 continue;
@@ -262,7 +262,7 @@ fn open_ledger(
 }
 
 fn opening(data: &Path) -> String {
-    format!("opening the ledger in {}", data.display())
+    format!("cannot open the ledger in {}", data.display())
 }
 
 fn read_genesis(config: &FabricConfig) -> anyhow::Result<Option<Vec<u8>>> {
@@ -271,7 +271,7 @@ fn read_genesis(config: &FabricConfig) -> anyhow::Result<Option<Vec<u8>>> {
     bytes.transpose()
 }
 
-/// Returns the form of the datagrams, where blocks are received over UDP.
+/// Returns the form of the datagrams, if blocks are received over UDP.
 fn udp_form(config: &FabricConfig) -> anyhow::Result<Option<Form>> {
     match (config.udp_listen.0, given(&config.udp_key)) {
         (None, _) => Ok(None),
@@ -288,12 +288,12 @@ fn udp_form(config: &FabricConfig) -> anyhow::Result<Option<Form>> {
 fn bind_udp(config: &FabricConfig, form: Option<Form>) -> anyhow::Result<Option<UdpSource>> {
     let bound = config.udp_listen.0.zip(form).map(|(listen, form)| {
         UdpSource::bind(listen, form, config.memory_max.bytes() / 8)
-            .with_context(|| format!("listening on {listen}, UDP"))
+            .with_context(|| format!("cannot listen on {listen} with UDP"))
     });
     bound.transpose()
 }
 
-/// Returns how orderers are followed. An endpoint that is left is noted by `watch`, and logged.
+/// Returns the options for following orderers. `watch` records each endpoint that is left, and a warning is logged.
 fn following(config: &FabricConfig, client: &DeliverClient, about: &About, watch: &Arc<Watch>) -> Options {
     let channel = about.channel.clone();
     let on_left = watch.on_left(Some(Arc::new(move |endpoint, left| {
@@ -312,7 +312,7 @@ fn following(config: &FabricConfig, client: &DeliverClient, about: &About, watch
     }
 }
 
-/// Starts the thread that takes blocks until `ended` or until the intake gives up; it returns the intake.
+/// Starts the thread that takes blocks until `ended`, or until the intake gives up. The thread returns the intake.
 fn spawn_following(
     runtime: Handle,
     mut intake: BlockIntake<FsDisk>,
@@ -341,7 +341,7 @@ fn spawn_following(
     Ok(thread.spawn(run)?)
 }
 
-/// Takes blocks until the intake gives up, then follows the channel's configuration as long as it is known.
+/// Takes blocks until the intake gives up, then follows the channel's configuration while it is known.
 async fn follow_all(intake: &mut BlockIntake<FsDisk>, udp: Option<(UdpSource, EarlyWork)>, options: Options) {
     let channel = options.channel.clone();
     let mut after = options.clone();
@@ -351,14 +351,14 @@ async fn follow_all(intake: &mut BlockIntake<FsDisk>, udp: Option<(UdpSource, Ea
     let why = intake.stopped().unwrap_or_default();
     tracing::warn!(
         channel,
-        "nothing more is taken, and what there is is served on: {why}"
+        "no further block is taken; the existing blocks are still served: {why}"
     );
     if let Some(next) = intake.next_configuration() {
         after.from = next;
         follow_blocks(after, |received| intake.follow_configuration(&received)).await;
         tracing::warn!(
             channel,
-            "the channel's configuration is not known any more, and nothing is served"
+            "the channel's configuration is no longer known, so nothing is served"
         );
     }
 }

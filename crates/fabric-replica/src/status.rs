@@ -1,4 +1,4 @@
-//! Status of a replica, beside what is the same for every service: `fabric` in the service's object of `/status`.
+//! Status of a replica in addition to that of every service: `fabric` in the service's object of `/status`.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -9,33 +9,33 @@ pub const DETAILS: &str = "fabric";
 /// Status of a replica.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FabricStatus {
-    /// Channel that it follows.
+    /// Channel of the replica.
     pub channel: String,
     /// Number of durable blocks in the ledger.
     #[serde(default)]
     pub height: u64,
-    /// Header hash of the last one, hex.
+    /// Header hash of the last block, hex.
     #[serde(default)]
     pub header_hash: Option<String>,
-    /// Its commit hash, hex; the genesis block has none.
+    /// Commit hash of the last block, hex; the genesis block has none.
     #[serde(default)]
     pub commit_hash: Option<String>,
     /// Blocks in the ledger when the service started.
     #[serde(default)]
     pub height_at_start: u64,
-    /// Address and port at which blocks are received over UDP; `None` where they are not.
+    /// Address and port at which blocks are received over UDP; `None` without UDP.
     #[serde(default)]
     pub udp: Option<String>,
     /// Reason why no further block is taken; `None` while blocks are taken.
     pub stopped: Option<String>,
     /// True if the source sends blocks, or holds the request because there is no newer one.
     pub following: bool,
-    /// The source that was left last, and why; `None` once a source is there again.
+    /// The last source that was left, and the reason; `None` once a source is found again.
     pub left: Option<String>,
-    /// Milliseconds without a source; `None`: there is one, or none is expected.
+    /// Milliseconds without a source; `None` if there is one, or none is expected.
     #[serde(default)]
     pub without_source_ms: Option<u64>,
-    /// Milliseconds since a block came; `None`: none has.
+    /// Milliseconds since the last block arrived; `None` before the first.
     pub block_age_ms: Option<u64>,
     /// Results of the last few blocks, the newest first.
     pub blocks: Vec<BlockRecord>,
@@ -52,20 +52,20 @@ pub struct BlockRecord {
     pub valid: u32,
     /// Number of transactions with each code, by the code's name.
     pub counts: BTreeMap<String, u64>,
-    /// Code of each transaction, two hex digits each; of a very long block, of the first 65,536.
+    /// Code of each transaction, two hex digits each; limited to the first 65,536 transactions.
     pub codes: String,
     /// Header hash, hex.
     pub header_hash: String,
     /// Commit hash, hex; the genesis block has none.
     pub commit_hash: Option<String>,
-    /// Nanoseconds that each stage took, by name.
+    /// Duration of each stage in nanoseconds, by name.
     pub stages_ns: BTreeMap<String, u64>,
-    /// Time at which it was durable, nanoseconds since 1970.
+    /// Time at which the block was durable, nanoseconds since 1970.
     pub durable_unix_ns: u64,
 }
 
 impl FabricStatus {
-    /// Returns the status in lines for people.
+    /// Returns the status as lines of text.
     pub fn summary(&self) -> Vec<String> {
         let mut lines = vec![format!("channel {}", self.channel)];
         if let Some(why) = &self.stopped {

@@ -1,5 +1,5 @@
-//! Blocks over UDP: a receiver on a thread of its own hands them to the intake, and blocks that the sender does not
-//! have any more are fetched by Deliver.
+//! Blocks over UDP: a receiver on its own thread passes them to the intake. Blocks that the sender no longer has are
+//! fetched with Deliver.
 
 use lineside_fabric::early::EarlyWork;
 use lineside_fabric::limits::BLOCK_BYTES_MAX;
@@ -17,26 +17,26 @@ use std::thread::JoinHandle;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// Maximum number of blocks that wait to be taken; further ones stay with the sender.
+/// Maximum number of blocks that wait to be taken; further blocks stay at the sender.
 const WAITING: usize = 8;
 
 /// Form of the datagrams.
 pub enum Form {
     /// Datagrams of `lineside fabric send`, with a MAC under this key.
     Native(SharedKey),
-    /// Packets of the papers, which have no MAC, from these sources, and the identities that are known before.
+    /// The papers' packets, which have no MAC, from these sources, and the identities known in advance.
     Paper(Vec<Range>, Vec<Numbered>),
 }
 
-/// Socket at which blocks are received.
+/// Socket that receives blocks.
 pub struct UdpSource {
     socket: UdpSocket,
     form: Form,
-    /// Maximum number of bytes of blocks that are not whole, and of those that wait to be taken, each.
+    /// Maximum number of bytes of incomplete blocks, and of blocks that wait to be taken, each.
     memory_bytes_max: usize,
 }
 
-/// Room for the bytes of whole blocks that wait to be taken.
+/// Limit of the bytes of complete blocks that wait to be taken.
 struct Room {
     bytes: Arc<Semaphore>,
     bytes_max: u32,
@@ -49,7 +49,7 @@ impl Room {
         Self { bytes, bytes_max }
     }
 
-    /// Returns the bytes that a block takes. A block that is longer than the room takes all of it.
+    /// Returns the bytes that a block takes of the limit. A block longer than the limit takes all of it.
     fn needed(&self, block_bytes: usize) -> u32 {
         u32::try_from(block_bytes).map_or(self.bytes_max, |bytes| bytes.min(self.bytes_max))
     }
@@ -58,7 +58,7 @@ impl Room {
         self.bytes.available_permits() >= self.needed(block_bytes) as usize
     }
 
-    /// Waits for room; `None`: nobody takes blocks any more. Dropping what is returned gives the room back.
+    /// Waits for room; `None` if the taking end has closed. Dropping the permit returns the room.
     async fn take(&self, block_bytes: usize) -> Option<OwnedSemaphorePermit> {
         let bytes = Arc::clone(&self.bytes);
         bytes.acquire_many_owned(self.needed(block_bytes)).await.ok()
@@ -69,7 +69,7 @@ impl Room {
     }
 }
 
-/// Ends, when it is dropped, every wait for room.
+/// Ends all waits for room when it is dropped.
 struct Closing(Arc<Semaphore>);
 
 impl Drop for Closing {
@@ -79,11 +79,11 @@ impl Drop for Closing {
 }
 
 enum Event {
-    /// A block is complete; the room that it takes is given back when it is taken.
+    /// A complete block; its room is returned when it is taken.
     Whole(u64, Vec<u8>, OwnedSemaphorePermit),
-    /// A block that was handed out has been read.
+    /// A block that was handed out has been parsed.
     Read,
-    /// Blocks up to this one have to be fetched.
+    /// Blocks up to this one must be fetched.
     Gap(u64),
     Failed(io::Error),
 }
@@ -91,11 +91,11 @@ enum Event {
 struct Tell {
     events: mpsc::Sender<Event>,
     room: Room,
-    /// Runtime of what takes the blocks.
+    /// Runtime of the task that takes the blocks.
     runtime: Handle,
     early: EarlyWork,
     channel: String,
-    /// Number of datagrams without a right MAC at which the next warning is due.
+    /// Number of datagrams with a wrong MAC at which the next warning is due.
     forged_told_at: u64,
 }
 
@@ -109,7 +109,7 @@ impl Blocks for Tell {
     }
 
     fn whole(&mut self, number: u64, bytes: Vec<u8>) {
-        // A receiver of the papers' packets has not asked whether there is room.
+        // A receiver of the papers' packets has not asked for room.
         let Some(room) = self.runtime.block_on(self.room.take(bytes.len())) else {
             return;
         };
@@ -122,11 +122,11 @@ impl Blocks for Tell {
     }
 
     fn counted(&mut self, counters: &Counters) {
-        // The next warning is due at ten times as many, so that such datagrams cannot fill the log.
+        // The next warning is due at ten times the number, so that these datagrams cannot fill the log.
         if counters.bad_mac >= self.forged_told_at {
             tracing::warn!(
                 channel = self.channel,
-                "datagrams whose MAC does not hold: {}; the sender has another key, or it is not ours",
+                "{} datagrams have a wrong MAC: the sender has another key, or other hosts send to this port",
                 counters.bad_mac
             );
             self.forged_told_at = counters.bad_mac.saturating_mul(10);
@@ -155,11 +155,11 @@ impl Drop for ReceiverThread {
 }
 
 impl UdpSource {
-    /// Listens at `listen`. Blocks that are not whole may have `memory_bytes_max` bytes, and those that wait to be
-    /// taken as many.
+    /// Listens at `listen`. Incomplete blocks may have `memory_bytes_max` bytes, and so may blocks that wait to be
+    /// taken.
     ///
     /// # Errors
-    /// The system's reason why it cannot.
+    /// The system's error.
     pub fn bind(listen: SocketAddr, form: Form, memory_bytes_max: usize) -> io::Result<Self> {
         let socket = driver::listen(listen)?;
         Ok(Self {
@@ -172,7 +172,7 @@ impl UdpSource {
     /// Returns the address and port of the socket.
     ///
     /// # Errors
-    /// The system's reason why there is none.
+    /// The system's error.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -187,7 +187,7 @@ impl UdpSource {
             let mut fetched = || Some(fetched.swap(0, Ordering::Relaxed)).filter(|&next| next > 0);
             let ended = match self.form {
                 Form::Native(key) => {
-                    // The validator computes data hashes anyway; a block that it refuses is fetched by Deliver.
+                    // The validator computes data hashes anyway; a block that it refuses is fetched with Deliver.
                     let options = ReceiverOptions {
                         data_hash: false,
                         memory_bytes_max: self.memory_bytes_max,
@@ -219,12 +219,12 @@ impl UdpSource {
         })
     }
 
-    /// Hands out one block after the other until `on` says to stop, as [`follow_ahead`] does, and gives `early` the
-    /// transactions of blocks that are not complete. `deliver` has the first block's number, and the endpoints that are
-    /// asked for blocks that do not come.
+    /// Hands out one block after the other until `on` stops it, like [`follow_ahead`], and passes transactions of
+    /// incomplete blocks to `early`. `deliver` has the number of the first block, and the endpoints that are asked
+    /// for missing blocks.
     ///
     /// # Errors
-    /// The system's reason why the socket cannot be used.
+    /// The system's error of the socket.
     pub async fn follow(
         self,
         deliver: Options,
@@ -245,7 +245,8 @@ impl UdpSource {
             forged_told_at: 1,
         };
         let _thread = self.start(deliver.from, tell, Arc::clone(&fetched))?;
-        // Declared after the thread, so that they are dropped first: the thread may wait for room in one of them.
+        // Declared after the thread, so that they are dropped first: the thread may be waiting for room in one of
+        // them.
         let (mut waiting, _closing) = (waiting, closing);
         let mut taking = Taking {
             next: deliver.from,
@@ -287,7 +288,7 @@ struct Taking<'r, F> {
 }
 
 impl<F: FnMut(Option<Received>) -> Ahead> Taking<'_, F> {
-    /// Takes a block that came over UDP. Returns whether to go on.
+    /// Takes a block that arrived over UDP. Returns false to stop.
     async fn take(&mut self, number: u64, bytes: Vec<u8>) -> bool {
         if number < self.next {
             return true;
@@ -299,7 +300,8 @@ impl<F: FnMut(Option<Received>) -> Ahead> Taking<'_, F> {
         self.hand_out(Some(Received { number, bytes })).await
     }
 
-    /// Hands out a block, or says that one was read. Blocks that are handed back are fetched. Returns whether to go on.
+    /// Hands out a block, or reports that one was parsed. Blocks that are handed back are fetched. Returns false to
+    /// stop.
     async fn hand_out(&mut self, received: Option<Received>) -> bool {
         if let Some(received) = &received {
             self.next = received.number + 1;
@@ -308,7 +310,7 @@ impl<F: FnMut(Option<Received>) -> Ahead> Taking<'_, F> {
             Ahead::On => true,
             Ahead::Back(number, why) => {
                 let channel = &self.deliver.channel;
-                tracing::warn!(channel, "block {number} came over UDP, and is refused: {why}");
+                tracing::warn!(channel, "block {number} from UDP is refused: {why}");
                 let to = self.next.saturating_sub(1);
                 self.next = number;
                 self.fetch(to).await
@@ -317,11 +319,11 @@ impl<F: FnMut(Option<Received>) -> Ahead> Taking<'_, F> {
         }
     }
 
-    /// Takes blocks by Deliver, `to` being the last one. Returns whether to go on.
+    /// Fetches blocks up to `to` with Deliver. Returns false to stop.
     async fn fetch(&mut self, to: u64) -> bool {
         if self.next <= to {
             let channel = &self.deliver.channel;
-            tracing::warn!(channel, "blocks {} to {to} are fetched by Deliver", self.next);
+            tracing::warn!(channel, "fetching blocks {} to {to} with Deliver", self.next);
             let mut options = self.deliver.clone();
             options.from = self.next;
             let mut goes_on = true;

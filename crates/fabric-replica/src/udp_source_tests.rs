@@ -1,4 +1,4 @@
-//! Bytes of whole blocks that wait to be taken.
+//! Tests of the limit of complete blocks that wait to be taken.
 
 use super::*;
 use lineside_fabric::ledger::{Replica, Setup};
@@ -23,7 +23,7 @@ fn made(network: &Arc<Network>) -> Vec<Arc<[u8]>> {
     blocks.map(|block| block.bytes.into()).collect()
 }
 
-/// A ledger of a genesis block, and where transactions of its next blocks go.
+/// A ledger with a genesis block, and the verifier of transactions of its next blocks.
 fn ledger(genesis: &[u8]) -> (Replica<SimDisk>, EarlyWork) {
     let (mut replica, _) = Replica::open(SimDisk::new(1), Setup::default(), None).unwrap();
     replica.add(genesis.to_vec()).unwrap();
@@ -55,7 +55,7 @@ fn blocks_that_wait_are_bounded_in_bytes() {
         drop(waiting.try_recv().ok());
         assert!(matches!(further.poll(&mut context), Poll::Ready(Some(_))));
     }
-    // One that is longer than the room waits alone.
+    // A block longer than the limit waits alone.
     assert!(tell.ready(5000));
     tell.whole(2, vec![0; 5000]);
     assert!(!tell.ready(1));
@@ -65,7 +65,7 @@ fn blocks_that_wait_are_bounded_in_bytes() {
     assert!(matches!(further.poll(&mut context), Poll::Ready(None)));
 }
 
-/// Blocks of a sender, from one on.
+/// Blocks of a sender, and the next one.
 struct Sent(Vec<Arc<[u8]>>, usize);
 
 impl Source for Sent {
@@ -94,7 +94,7 @@ fn all_blocks_come_though_only_one_may_wait() {
     socket.connect(source.address().unwrap()).unwrap();
     let client = network.client(0);
     let signer = Signer::from_pem("Org1MSP", &client.pem, client.key.pem().as_bytes()).unwrap();
-    // No endpoint is asked: every block comes over UDP.
+    // No endpoint is asked, because every block arrives over UDP.
     let deliver = Options::new(vec!["127.0.0.1:1".into()], Arc::new(signer), "lab", 1);
     let (stop, read) = (AtomicBool::new(false), Notify::new());
     let runtime = Runtime::new().unwrap();

@@ -1,4 +1,4 @@
-//! Events of a running replica, and the status that follows from them.
+//! Events of a running replica, and the status derived from them.
 
 use crate::status::{BlockRecord, DETAILS, FabricStatus};
 use lineside_fabric::TxCode;
@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 
 /// Maximum number of blocks in a status.
 const BLOCKS: u64 = 8;
-/// Maximum number of codes that all of them have together: the reader of a status takes 1 MiB.
+/// Maximum number of codes in a status: the reader of a status accepts 1 MiB.
 const CODES: usize = 200_000;
 
-/// Parts of a status that do not change while the service runs.
+/// Constant parts of a status.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// Channel that the replica follows.
+    /// Channel of the replica.
     pub channel: String,
     /// Address and port of Deliver.
     pub listen: SocketAddr,
@@ -34,9 +34,9 @@ pub struct About {
     pub height_at_start: u64,
     /// Header hash of the last of them.
     pub hash_at_start: Option<[u8; 32]>,
-    /// Its commit hash; the genesis block has none.
+    /// Commit hash of the last of them; the genesis block has none.
     pub commit_hash_at_start: Option<[u8; 32]>,
-    /// Time without a source after which the replica cannot do its job; zero: it always can.
+    /// Time without a source after which the service is unhealthy; zero: it never is for this reason.
     pub health_after: Duration,
 }
 
@@ -45,26 +45,27 @@ pub struct Watch {
     results: Results,
     totals: Arc<Totals>,
     sources_left: AtomicU64,
-    /// Verifier of transactions that come before their block is complete.
+    /// Verifier of transactions that arrive before their block is complete.
     early: OnceLock<EarlyWork>,
     now: Mutex<Now>,
 }
 
 #[derive(Default)]
 struct Now {
-    /// Time at which the source that is followed sent its last block.
+    /// Time at which the current source sent its last block.
     block: Option<Instant>,
     following: bool,
     left: Option<String>,
     stopped: Option<String>,
-    /// Time since when no source sends blocks or holds a request.
+    /// Time since when no source has sent blocks or held a request.
     without_since: Option<Instant>,
-    /// Sources that were left since then.
+    /// Number of sources that were left since then.
     tries: u64,
 }
 
 impl Now {
-    /// Notes that a source is there. Returns how often and how long it was tried before, if it was.
+    /// Records that a source is found. Returns the number of failed tries before and their duration, if there were
+    /// any.
     fn found(&mut self) -> Option<(u64, Duration)> {
         (self.following, self.left) = (true, None);
         let since = self.without_since.take();
@@ -73,7 +74,7 @@ impl Now {
     }
 }
 
-/// Logs that a source is there after others were left.
+/// Logs that a source is found after failed tries.
 fn log_found(found: Option<(u64, Duration)>, endpoint: &str) {
     if let Some((tries, time)) = found {
         tracing::info!(
@@ -85,7 +86,7 @@ fn log_found(found: Option<(u64, Duration)>, endpoint: &str) {
 }
 
 impl Watch {
-    /// Returns the watch of the replica that gives its results to `publisher`.
+    /// Creates the watch of the replica that publishes its results with `publisher`.
     pub fn new(publisher: &Publisher) -> Arc<Self> {
         Arc::new(Self {
             results: publisher.results(),
@@ -100,12 +101,12 @@ impl Watch {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that blocks are expected from now on: a source that is not found in time is a problem.
+    /// Records that blocks are expected from now on: a source that is not found in time is a problem.
     pub fn expects_source(&self) {
         self.now().without_since.get_or_insert_with(Instant::now);
     }
 
-    /// Notes that a block came.
+    /// Records that a block arrived.
     pub fn came(&self) {
         let mut now = self.now();
         now.block = Some(Instant::now());
@@ -114,7 +115,7 @@ impl Watch {
         log_found(found, "");
     }
 
-    /// Returns a function that notes a source that holds the request: its channel has no newer block.
+    /// Returns a function that records a source that holds the request because its channel has no newer block.
     pub fn on_held(self: &Arc<Self>) -> OnHeld {
         let watch = Arc::clone(self);
         Arc::new(move |endpoint| {
@@ -125,20 +126,20 @@ impl Watch {
         })
     }
 
-    /// Notes where transactions are counted that come early. Only the first call counts.
+    /// Sets the counter of transactions that arrive early. Only the first call counts.
     pub fn works_early(&self, early: EarlyWork) {
         let _ = self.early.set(early);
     }
 
-    /// Notes that no further block is taken, and why.
+    /// Records that no further block is taken, and the reason.
     pub fn stopped(&self, why: &str) {
         let mut now = self.now();
         (now.following, now.stopped) = (false, Some(why.to_owned()));
-        // An old refusal does not explain it.
+        // An old refusal does not explain the stop.
         (now.left, now.without_since) = (None, None);
     }
 
-    /// Notes that nothing is served any more either, and why.
+    /// Records that nothing is served any more either, and the reason.
     pub fn withheld(&self, why: &str) {
         let mut now = self.now();
         now.stopped = Some(match now.stopped.take() {
@@ -147,8 +148,9 @@ impl Watch {
         });
     }
 
-    /// Returns a function that notes a source that is left, and then calls `told`, unless it says the same as before:
-    /// of those only each 2nd, 4th, 8th and so on. A source that is left because its channel is idle is no failure.
+    /// Returns a function that records a source that is left, and then calls `told`. Repetitions of the same reason are
+    /// reported only at the 2nd, 4th, 8th time and so on. A source that is left because its channel is idle is not a
+    /// failure.
     pub fn on_left(self: &Arc<Self>, told: Option<OnLeft>) -> OnLeft {
         let watch = Arc::clone(self);
         Arc::new(move |endpoint, left| {
@@ -169,7 +171,7 @@ impl Watch {
         })
     }
 
-    /// Adds the state at this moment to a status. `height` is the number of durable blocks.
+    /// Adds the current state to a status. `height` is the number of durable blocks.
     pub fn status(&self, about: &About, height: u64, out: &mut StatusBuilder) {
         let fabric = self.fabric(about, height);
         let mut service = ServiceStatus {
@@ -229,7 +231,7 @@ impl Watch {
     fn fabric(&self, about: &About, height: u64) -> FabricStatus {
         let mut codes = 0;
         let numbers = (height.saturating_sub(BLOCKS)..height).rev();
-        // A block that this process has not committed is not among the results.
+        // Blocks that this process has not committed are not among the results.
         let blocks = numbers
             .map_while(|number| self.results.block(number))
             .take_while(|block| {
@@ -237,7 +239,7 @@ impl Watch {
                 codes <= CODES
             });
         let blocks: Vec<BlockRecord> = blocks.map(|block| record(&block)).collect();
-        // Of the newest block before the start the ledger told; a later one is among the results.
+        // The ledger describes the newest block before the start; later blocks are among the results.
         let at_start = (height == about.height_at_start)
             .then_some((about.hash_at_start, about.commit_hash_at_start))
             .map(|(hash, commit_hash)| {
@@ -347,7 +349,7 @@ mod tests {
             text.contains("\n  channel lab\n  source  none was reached yet\n"),
             "{text}"
         );
-        // The tip is there although this process has committed no block.
+        // The tip is known although this process has committed no block.
         assert!(
             text.contains(&format!(
                 "\n  newest  block 2, header hash {}, commit",
@@ -410,7 +412,7 @@ mod tests {
     fn without_a_source_for_long_the_replica_is_not_healthy() {
         let watch = Watch::new(&Publisher::anonymous(4).unwrap());
         let soon = Duration::from_secs(5);
-        // Blocks come over UDP: orderers are asked for what is missing alone.
+        // Blocks arrive over UDP: orderers are asked for missing blocks only.
         assert!(snapshot_after(&watch, soon).faults().is_empty());
         watch.expects_source();
         watch.now().without_since = Instant::now().checked_sub(soon);
@@ -426,7 +428,7 @@ mod tests {
         for _ in 0..9 {
             on_left("orderer:7050", &Left::Connect("refused".into()));
         }
-        // The first, the second, the fourth and the eighth.
+        // Reported: the first, the second, the fourth and the eighth.
         assert_eq!(told.load(Ordering::Relaxed), 4);
         let faults = snapshot_after(&watch, soon).faults().to_vec();
         assert!(

@@ -1,4 +1,4 @@
-//! Joining from a snapshot while the process is killed at every step, and what is in the way of it.
+//! Tests of joining from a snapshot: the process is killed at every step, and obstacles are in the directory.
 
 use lineside_fabric::Options;
 use lineside_fabric::ledger::{Expected, Look, Replica, Setup, StateStore, export};
@@ -42,7 +42,7 @@ fn state_of(name: &str) -> StateName {
     }
 }
 
-/// The process that is killed: not a test of its own.
+/// The process that is killed; not a separate test.
 #[test]
 fn joins_until_it_is_killed() {
     let variable = |name| std::env::var(name).ok();
@@ -73,7 +73,7 @@ fn joins_until_it_is_killed() {
     .unwrap();
 }
 
-/// The ledger takes the next block, and is whole.
+/// Checks that the ledger is complete and takes the next block.
 fn is_whole(data: &Path, state: &str) {
     let disk = FsDisk::claim_existing(data, &ledger::KIND).unwrap();
     let opened = ledger::open(data, disk, Options::default(), StateName::Auto, None);
@@ -109,7 +109,7 @@ fn killed_at_any_step_there_is_nothing_or_a_whole_ledger() {
                 whole += 1;
             } else {
                 absent += 1;
-                // The next attempt removes what is left, and ends.
+                // The next attempt removes the rest, and succeeds.
                 let from = folder.path().join("snapshot");
                 let expected = Expected::default();
                 join(
@@ -151,18 +151,18 @@ fn what_is_in_the_way_is_left_alone() {
     assert!(error.contains("is not empty"), "{error}");
     assert_eq!(std::fs::read_to_string(data.join("file")).unwrap(), "mine");
     std::fs::remove_file(data.join("file")).unwrap();
-    // Something else is where the ledger would be made.
+    // Another file is in the directory in which the ledger would be built.
     let building = folder.path().join(".ledger.joining");
     std::fs::create_dir(&building).unwrap();
     std::fs::write(building.join("file"), "mine").unwrap();
     joined(&data).unwrap_err();
     assert_eq!(std::fs::read_to_string(building.join("file")).unwrap(), "mine");
     std::fs::remove_dir_all(&building).unwrap();
-    // Another process is at work there.
+    // Another process uses that directory.
     let held = FsDisk::claim(&building, &ledger::KIND).unwrap();
     joined(&data).unwrap_err();
     drop(held);
-    // A damaged snapshot leaves nothing.
+    // A damaged snapshot leaves nothing behind.
     let damaged = from.join("txids.data");
     let bytes = std::fs::read(&damaged).unwrap();
     std::fs::write(&damaged, [&bytes[..], b"x"].concat()).unwrap();
@@ -171,7 +171,7 @@ fn what_is_in_the_way_is_left_alone() {
     assert!(!building.exists());
     assert_eq!(std::fs::read_dir(&data).unwrap().count(), 0);
     std::fs::write(&damaged, bytes).unwrap();
-    // An empty directory is taken.
+    // An empty directory is accepted.
     joined(&data).unwrap();
     is_whole(&data, "memory");
 }

@@ -1,4 +1,5 @@
-//! The service as the daemon runs it: parsed from a section, started, watched by its status, stopped, started again.
+//! Tests of the service as the daemon runs it: parsed from a section, started, observed by its status, stopped,
+//! restarted.
 
 use bytes::Bytes;
 use lineside_fabric::{Options as Validation, TxCode, Validator, laboratory};
@@ -25,7 +26,7 @@ use tokio::runtime::Runtime;
 
 /// Time that a replica has to reach a state.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Commit hash of the last block that is recorded in `edge`, as its manifest has it.
+/// Commit hash of the last block recorded in `edge`, from its manifest.
 const LAST_COMMIT_HASH: &str = "0a213f68fa48ee9de8e1bcddee7fbf9eb4df1e76409676ce28f574935e0e8d44";
 
 fn context() -> StartContext {
@@ -70,7 +71,7 @@ fn channel_of(runtime: &Runtime, name: &str, blocks: Vec<Bytes>, network: &Netwo
     }
 }
 
-/// The channel whose blocks are recorded beside the crate `fabric`.
+/// The channel whose blocks are recorded in the crate `fabric`.
 fn edge(runtime: &Runtime) -> Channel {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
     let blocks = Memory::read(&recorded, "orderer").unwrap();
@@ -143,7 +144,7 @@ fn status(running: &dyn Running) -> (ServiceStatus, FabricStatus, Snapshot) {
     (service, fabric, snapshot)
 }
 
-/// Waits until the status is as `is_reached` wants it.
+/// Waits until the status satisfies `is_reached`.
 fn wait(
     running: &dyn Running,
     is_reached: impl Fn(&ServiceStatus, &FabricStatus) -> bool,
@@ -159,7 +160,7 @@ fn wait(
     }
 }
 
-/// Waits until the ledger has so many blocks, all durable.
+/// Waits until the ledger has `height` blocks, all durable.
 fn wait_for_height(running: &dyn Running, height: usize) -> (ServiceStatus, FabricStatus) {
     let is_newest = |fabric: &FabricStatus| {
         fabric
@@ -213,7 +214,7 @@ fn a_replica_follows_stops_and_goes_on_where_it_was() {
     running.stop(false).unwrap();
 
     let running = start(&section).unwrap();
-    // The tip is there at once, although this process has committed nothing.
+    // The tip is known at once, although this process has committed nothing.
     let (service, fabric, snapshot) = status(&*running);
     assert_eq!(
         (fabric.height_at_start, fabric.height, fabric.blocks.len()),
@@ -233,7 +234,7 @@ fn a_replica_follows_stops_and_goes_on_where_it_was() {
             .contains("\n  newest  block 13, header hash "),
         "{snapshot}"
     );
-    // The orderer holds the request: the channel is idle, and that is no alarm.
+    // The orderer holds the request: an idle channel is not a problem.
     let (_, fabric) = wait(&*running, |_, fabric| fabric.following);
     assert_eq!(
         (fabric.block_age_ms, fabric.without_source_ms, fabric.left),
@@ -288,7 +289,7 @@ fn two_channels_do_not_disturb_one_another() {
     assert_eq!(fabric.channel, "lab");
     assert_ne!(first.endpoints(), second.endpoints());
 
-    // The orderer of the first channel goes; its replica warns, the other one follows on.
+    // The orderer of the first channel stops; its replica warns, and the other one continues.
     let Channel {
         folder: _kept,
         orderer,
@@ -310,8 +311,9 @@ fn two_channels_do_not_disturb_one_another() {
     assert_eq!(service.labelled["transactions"]["VALID"], valid as u64);
 }
 
-/// A stop before a block that a version cannot decide leaves nothing in the ledger: the same version stops again, and
-/// one that can decide the block goes on, without a repair. In between the channel's configurations are followed.
+/// A stop before a block that a version cannot decide leaves nothing in the ledger. The same version stops again, and
+/// a version that can decide the block continues without a repair. In between the channel's configurations are
+/// followed.
 #[test]
 fn a_replica_that_stopped_goes_on_with_a_version_that_decides_the_block() {
     let runtime = Runtime::new().unwrap();
@@ -419,7 +421,7 @@ fn blocks_come_over_udp() {
     let (service, fabric) = wait_for_height(&*running, 14);
     assert_eq!(fabric.blocks[0].commit_hash.as_deref(), Some(LAST_COMMIT_HASH));
     assert!(service.host["early_verified"] > 0, "{service}");
-    // The orderer shows no block: all of them came over UDP.
+    // The orderer shows no block, so all of them arrived over UDP.
     assert_eq!(edge.orderer.blocks.requests(), 0);
     running.stop(false).unwrap();
     stop.store(true, Ordering::Relaxed);
@@ -466,7 +468,7 @@ fn a_ledger_needs_its_genesis_block_and_is_in_use_once() {
     assert!(error.contains("--genesis"), "{error}");
     let mut running = start(&edge.section()).unwrap();
     let locked = start(&edge.section()).err().unwrap();
-    let said = format!("opening the ledger in {}", edge.path("ledger").display());
+    let said = format!("cannot open the ledger in {}", edge.path("ledger").display());
     assert_eq!(locked.to_string(), said);
     running.stop(false).unwrap();
     section.set("genesis", lab.path("genesis"));

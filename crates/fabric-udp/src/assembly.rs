@@ -1,4 +1,4 @@
-//! A block that is coming in, and the cache of a session.
+//! A block that is being received, and a session's cache of entries.
 
 use super::want::Item;
 use super::{Dropped, cut};
@@ -7,9 +7,9 @@ use lineside_fabric::proto::{self, Arena};
 use lineside_wire::{FABRIC_ENTRIES_MAX, FABRIC_SEGMENTS_MAX};
 use sha2::{Digest, Sha256};
 
-/// Bytes of a part at least, the last one aside.
+/// Minimum number of bytes of a part, except for the last one.
 const PART_BYTES_MIN: usize = 256;
-/// Bytes of the entries of a session.
+/// Maximum number of bytes of a session's entries.
 pub(crate) const ENTRY_BYTES_MAX: usize = 32 << 20;
 
 #[derive(Default, Debug)]
@@ -32,7 +32,7 @@ impl Bits {
             .is_some_and(|word| word >> (bit % 64) & 1 != 0)
     }
 
-    /// Whether it is new.
+    /// Sets a bit. Returns true if it was not set before.
     fn set(&mut self, bit: usize) -> bool {
         let Some(word) = self.words.get_mut(bit / 64) else {
             return false;
@@ -52,7 +52,7 @@ pub(crate) struct Parts {
     end: usize,
 }
 
-/// A block that is coming in.
+/// A block that is being received.
 #[derive(Debug)]
 pub(crate) struct Assembly {
     pub bytes: Vec<u8>,
@@ -61,19 +61,19 @@ pub(crate) struct Assembly {
     parts: HashMap<u32, Parts>,
     parts_total: usize,
     bytes_have: usize,
-    /// Bodies that wait for an entry, and for which.
+    /// Run bodies that wait for an entry, with the id of the entry.
     pub pending: Vec<(u16, Box<[u8]>)>,
     pub pending_bytes: usize,
-    /// All of it is here, and good.
+    /// The block is complete and verified.
     pub whole: bool,
     pub ask_at_ns: u64,
     pub asked: u32,
 }
 
 impl Assembly {
-    /// Takes `spare` for its bytes.
+    /// Creates an assembly that uses `spare` for its bytes.
     pub fn new(mut spare: Vec<u8>, block_bytes: usize, segments: u32) -> Self {
-        // Every byte is overwritten before it is looked at, or the count of bytes does not come out.
+        // Every byte is overwritten before it is used; otherwise the count of bytes does not match.
         spare.truncate(block_bytes);
         spare.resize(block_bytes, 0);
         Self {
@@ -104,7 +104,7 @@ impl Assembly {
         self.have.count == self.segments as usize
     }
 
-    /// A segment has come whole. Whether that is new.
+    /// Records that a segment is complete. Returns true if it was not before.
     pub fn got(&mut self, segment: u32, bytes: usize) -> bool {
         let new = segment < self.segments && self.have.set(segment as usize);
         if new {
@@ -114,7 +114,7 @@ impl Assembly {
         new
     }
 
-    /// Whether a part may come; room is made for it.
+    /// Returns true if a part may be stored, and makes room for it.
     pub fn expect_part(&mut self, segment: u32, part: u16, parts: u16) -> bool {
         if part >= parts || segment >= self.segments || self.have.has(segment as usize) {
             return false;
@@ -141,7 +141,7 @@ impl Assembly {
         true
     }
 
-    /// A part has come. The range of the segment, if it is whole now.
+    /// Records that a part arrived. Returns the range of the segment if it is complete now.
     pub fn got_part(
         &mut self,
         segment: u32,
@@ -156,7 +156,7 @@ impl Assembly {
         (parts.have.count == usize::from(parts.total)).then_some(range)
     }
 
-    /// What is not here, as few items as say it.
+    /// Lists the missing segments and parts in as few items as possible.
     pub fn missing(&self, block: u64, items: &mut Vec<Item>, most: usize) {
         let mut segment = 0;
         while segment < self.segments && items.len() < most {
@@ -198,7 +198,7 @@ impl Assembly {
         }
     }
 
-    /// Whether it is the block of this number, and, with `data_hash`, its transactions are its header's.
+    /// Checks that this is the block `number` and, with `data_hash`, that its transactions match its header.
     pub fn check(&self, number: u64, data_hash: bool) -> Result<(), Dropped> {
         if self.bytes_have != self.bytes.len() {
             return Err(Dropped::Malformed);
@@ -207,7 +207,7 @@ impl Assembly {
     }
 }
 
-/// Whether `bytes` are the block of this number, and, with `data_hash`, its transactions are its header's.
+/// Checks that `bytes` are the block `number` and, with `data_hash`, that its transactions match its header.
 pub(crate) fn check(bytes: &[u8], number: u64, data_hash: bool) -> Result<(), Dropped> {
     let arena = Arena::new();
     let block: proto::Block<'_> = proto::decode(bytes, &arena).map_err(|_| Dropped::Malformed)?;
@@ -228,13 +228,13 @@ pub(crate) fn check(bytes: &[u8], number: u64, data_hash: bool) -> Result<(), Dr
     Ok(())
 }
 
-/// The envelope of a transaction that is here.
+/// Returns the segment and the envelope of a transaction that is complete.
 pub(crate) fn envelope_at(bytes: &[u8], at: usize, length: usize) -> Option<(&[u8], &[u8])> {
     let segment = bytes.get(at..at + length)?;
     Some((segment, cut::envelope(segment)?))
 }
 
-/// The cache of a session.
+/// A session's cache of entries.
 #[derive(Default, Debug)]
 pub(crate) struct Entries {
     all: Vec<Option<Box<[u8]>>>,
@@ -246,8 +246,8 @@ impl Entries {
         self.all.get(usize::from(id))?.as_deref()
     }
 
-    /// Takes an entry; `None`: it is not what its hash says, another one has its id, or there is no room.
-    /// Else whether it is new.
+    /// Stores an entry. Returns true if it is new; `None` if it does not match its hash, another entry has its id, or
+    /// there is no room.
     pub fn put(&mut self, id: u16, bytes: &[u8], sha256: &[u8; 32]) -> Option<bool> {
         let place = usize::from(id);
         if place >= FABRIC_ENTRIES_MAX || bytes.is_empty() {

@@ -1,5 +1,5 @@
-//! Batches of datagrams: one recvmmsg, one sendmmsg, and a wait that is finer than a socket's time-out. The only
-//! `unsafe` of the block protocol.
+//! Batches of datagrams: one recvmmsg, one sendmmsg, and a wait with a finer resolution than a socket's time-out.
+//! This is the only `unsafe` code of the block protocol.
 
 use socket2::{SockAddr, SockAddrStorage};
 use std::io;
@@ -8,12 +8,12 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// Datagrams of a batch.
+/// Number of datagrams of a batch.
 pub(super) const BATCH: usize = 64;
-/// The payload of a jumbo frame fits. No power of two, so that buffers do not share the same lines of the caches.
+/// Fits the payload of a jumbo frame. It is not a power of two, so that buffers do not share the same cache sets.
 const DATAGRAM_BYTES_MAX: usize = 9_216 + 64;
 
-/// Errors that pass: the datagram is lost, as datagrams may be.
+/// Returns true for temporary errors: the datagram is lost, as datagrams may be.
 pub(super) fn transient(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, TimedOut, WouldBlock,
@@ -38,11 +38,11 @@ fn header(vector: &mut libc::iovec) -> libc::mmsghdr {
     header
 }
 
-/// Datagrams that came together.
+/// Datagrams that were received together.
 pub(super) struct Incoming {
     bytes: Vec<u8>,
     names: Vec<SockAddr>,
-    /// Of each, how many; none of one that was cut off.
+    /// Length of each datagram; 0 for one that was truncated.
     lengths: Vec<usize>,
 }
 
@@ -57,7 +57,7 @@ impl Default for Incoming {
 }
 
 impl Incoming {
-    /// Waits at most `wait` for a first datagram, and takes what is there, at most a batch.
+    /// Waits at most `wait` for the first datagram, and then takes all available ones, up to a batch.
     pub fn receive(&mut self, socket: &UdpSocket, wait: Duration) -> io::Result<()> {
         self.lengths.clear();
         self.names.clear();
@@ -104,7 +104,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// What came: from where, and the payload.
+    /// Returns the source and payload of each datagram.
     pub fn each(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
         let payloads = self.bytes.chunks_exact(DATAGRAM_BYTES_MAX).zip(&self.lengths);
         let payloads = payloads.map(|(bytes, &length)| bytes.get(..length).unwrap_or_default());
@@ -115,7 +115,7 @@ impl Incoming {
     }
 }
 
-/// Datagrams that leave together.
+/// Datagrams that are sent together.
 #[derive(Default)]
 pub(super) struct Outgoing {
     payloads: Vec<Vec<u8>>,
@@ -123,7 +123,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Has `fill` write the next one; whether it has.
+    /// Lets `fill` write the next datagram. Returns true if it has.
     pub fn put(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
         if self.count == BATCH {
             return false;
@@ -136,7 +136,8 @@ impl Outgoing {
         wrote
     }
 
-    /// Sends them to whom the socket is connected to; waits where the socket has no room. What cannot leave is lost.
+    /// Sends the datagrams to the connected peer, and waits if the socket has no room. Datagrams that cannot be sent
+    /// are lost.
     pub fn send(&mut self, socket: &UdpSocket) -> io::Result<()> {
         let payloads = self.payloads.get(..self.count).unwrap_or_default();
         let mut vectors: Vec<libc::iovec> = payloads
@@ -159,7 +160,7 @@ impl Outgoing {
                     if !transient(&error) {
                         return Err(error);
                     }
-                    // It is of the first one, such as a port that nobody listens on.
+                    // The error belongs to the first datagram, for example because no process listens on the port.
                     done += 1;
                 }
             }
@@ -168,7 +169,7 @@ impl Outgoing {
     }
 }
 
-/// Whether a datagram is there, after waiting for one.
+/// Waits for a datagram. Returns true if one is available.
 fn ready(socket: &UdpSocket, wait: Duration) -> io::Result<bool> {
     let mut poll = libc::pollfd {
         fd: socket.as_raw_fd(),
@@ -185,7 +186,7 @@ fn ready(socket: &UdpSocket, wait: Duration) -> io::Result<bool> {
         let error = io::Error::last_os_error();
         return if transient(&error) { Ok(false) } else { Err(error) };
     }
-    // An error that waits is taken by receiving, too.
+    // Receiving also returns a pending error.
     Ok(found > 0)
 }
 
@@ -226,7 +227,7 @@ mod tests {
             incoming.each().map(|(_, payload)| payload.len()).sum::<usize>(),
             0
         );
-        // Nobody listens any more: that ends nothing.
+        // The other end is closed, which must not end anything.
         drop(b);
         for _ in 0..3 {
             assert!(out.put(|payload| !payload.is_empty()));

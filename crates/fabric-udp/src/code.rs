@@ -1,4 +1,4 @@
-//! How the bytes of a segment are written: literals, copies from what stands before, entries of the cache, and hex.
+//! Encoding of a segment's bytes: literals, copies of earlier bytes, entries of the cache, and hex.
 //!
 //! | first byte | means |
 //! |---|---|
@@ -7,7 +7,8 @@
 //! | 0xc0 | a whole entry of the cache, whose id (16 bits) follows |
 //! | 0xc1 | 64 lower-case hex digits, from the 32 bytes that follow |
 //!
-//! A copy reaches back in the run, and beyond its beginning into the run's dictionary, but not over the border.
+//! A copy refers back into the run, and past its beginning into the run's dictionary, but never across the border
+//! between the two.
 
 use super::cut::{Cut, Note};
 use lineside_fabric::proto::wire;
@@ -22,16 +23,16 @@ const COPY_MAX: usize = COPY_MIN + COPY_LONG as usize + 255;
 const TABLE_BITS: u32 = 12;
 const DISTANCE_MAX: usize = 0xffff;
 
-/// Why a stream is none.
+/// Reason why a stream is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bad {
-    /// It is not what a sender writes.
+    /// A sender does not write such a stream.
     Malformed,
-    /// It names an entry that is not in the cache.
+    /// It refers to an entry that is not in the cache.
     Unknown(u16),
 }
 
-/// Writes runs.
+/// Encoder of runs.
 #[derive(Debug)]
 pub struct Encoder {
     table: Vec<u32>,
@@ -58,7 +59,7 @@ fn hash(bytes: &[u8]) -> Option<usize> {
 }
 
 impl Encoder {
-    /// One that cannot be used, for the time that another is lent out.
+    /// Returns an unusable placeholder, while the real encoder is lent out.
     pub(crate) fn none() -> Self {
         Self {
             table: Vec::new(),
@@ -67,7 +68,7 @@ impl Encoder {
         }
     }
 
-    /// Begins a run.
+    /// Begins a run with a dictionary.
     pub fn begin(&mut self, dictionary: &[u8]) {
         self.table.fill(u32::MAX);
         self.history.clear();
@@ -84,17 +85,17 @@ impl Encoder {
         }
     }
 
-    /// Takes back the last segment.
+    /// Removes the last segment from the history.
     pub(crate) fn take_back(&mut self, bytes: usize) {
         self.history.truncate(self.history.len().saturating_sub(bytes));
     }
 
-    /// Writes a segment of which nothing is cut.
+    /// Encodes a segment without cuts.
     pub fn plain_segment(&mut self, segment: &[u8], out: &mut Vec<u8>) {
         self.segment(segment, &[], None, |_| None, out);
     }
 
-    /// Writes a segment. `entry` has the cache id of a cut, if it has one.
+    /// Encodes a segment. `entry` returns the cache id of a cut, if it has one.
     pub(crate) fn segment(
         &mut self,
         segment: &[u8],
@@ -197,23 +198,23 @@ impl Encoder {
     }
 }
 
-/// An entry of the cache where it stands in a segment: an identity that need not be hashed again.
+/// An entry of the cache at its place in a segment: an identity that need not be hashed again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Known {
-    /// Where it begins, from the segment's first byte.
+    /// Offset from the segment's first byte.
     pub at: u32,
-    /// Its bytes.
+    /// Length in bytes.
     pub bytes: u32,
     /// Its cache id.
     pub id: u16,
 }
 
-/// What is read along with a segment.
+/// Information decoded together with a segment.
 #[derive(Default, Debug)]
 pub struct Aside {
-    /// Its annotations, not yet checked.
+    /// Annotations of the segment, not yet checked.
     pub notes: Vec<Note>,
-    /// The entries in it: these bytes are there, since they were copied from the cache.
+    /// Entries in the segment. Their bytes are certain, because they were copied from the cache.
     pub known: Vec<Known>,
 }
 
@@ -241,11 +242,12 @@ fn short(stream: &mut &[u8]) -> Result<u16, Bad> {
     Ok(u16::from_be_bytes([taken[0], taken[1]]))
 }
 
-/// Pieces are short: as many bytes are moved at once, where there is room, which costs less than a copy of any length.
+/// Number of bytes moved at once where there is room: most pieces are short, and this costs less than a copy of any
+/// length.
 const AT_ONCE: usize = 16;
 
-/// Writes the first `bytes` of `from` to the beginning of `to`, and perhaps some of what follows behind them. The
-/// caller has checked that both have as many.
+/// Copies the first `bytes` of `from` to the beginning of `to`, and perhaps some of the following bytes. The caller
+/// has checked that both are long enough.
 fn put(to: &mut [u8], from: &[u8], bytes: usize) {
     match (to.first_chunk_mut::<AT_ONCE>(), from.first_chunk::<AT_ONCE>()) {
         (Some(to), Some(from)) if bytes <= AT_ONCE => *to = *from,
@@ -253,7 +255,7 @@ fn put(to: &mut [u8], from: &[u8], bytes: usize) {
     }
 }
 
-/// Reads one segment into `block` at `at`, where its run began at `run`; returns its bytes.
+/// Decodes one segment into `block` at `at`; its run began at `run`. Returns the number of bytes.
 pub fn decode<'c>(
     stream: &mut &[u8],
     notes: bool,

@@ -1,4 +1,4 @@
-//! A block cut into segments, and what of a segment need not be sent.
+//! Division of a block into segments, and the parts of a segment that need not be sent.
 
 use lineside_fabric::proto::{
     self, Arena, BlockMetadata, ChaincodeAction, ChaincodeActionPayload, ChannelHeader, Envelope, Metadata,
@@ -7,17 +7,17 @@ use lineside_fabric::proto::{
 use lineside_wire::FABRIC_SEGMENTS_MAX;
 use std::ops::Range;
 
-/// Where segments begin and end.
+/// Boundaries of segments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// One more than there are segments; the first is 0, the last the block's bytes.
+    /// One entry more than there are segments; the first is 0, the last the length of the block.
     pub bounds: Vec<u32>,
-    /// Whether all but the first and the last segment are transactions, each with its tag and length.
+    /// True if all segments but the first and the last are transactions, each with its tag and length.
     pub transactions: bool,
 }
 
 impl Layout {
-    /// Of a block, whatever its form.
+    /// Computes the layout of a block in any form.
     pub fn of(block: &[u8]) -> Self {
         let transactions = transactions(block).filter(|bounds| bounds.len() <= FABRIC_SEGMENTS_MAX + 1);
         if let Some(bounds) = transactions {
@@ -26,7 +26,7 @@ impl Layout {
                 transactions: true,
             };
         }
-        // Not as an orderer writes it: pieces of any size do.
+        // Not in an orderer's form: divided into pieces of equal size.
         let piece = (block.len() / 32_768 + 1).max(1_000);
         let mut bounds: Vec<u32> = (0..block.len()).step_by(piece).map(|at| at as u32).collect();
         bounds.push(block.len() as u32);
@@ -36,12 +36,12 @@ impl Layout {
         }
     }
 
-    /// How many segments there are.
+    /// Number of segments.
     pub fn segments(&self) -> u32 {
         self.bounds.len().saturating_sub(1) as u32
     }
 
-    /// The bytes of one.
+    /// Range of a segment in the block.
     pub fn range(&self, segment: u32) -> Option<Range<usize>> {
         let at = segment as usize;
         Some(*self.bounds.get(at)? as usize..*self.bounds.get(at + 1)? as usize)
@@ -77,7 +77,7 @@ fn transactions(block: &[u8]) -> Option<Vec<u32>> {
     found.then_some(bounds)
 }
 
-/// The envelope of a transaction's segment.
+/// Returns the envelope in a transaction's segment.
 pub fn envelope(segment: &[u8]) -> Option<&[u8]> {
     let mut rest = segment;
     let tag = wire::tag(&mut rest).ok()?;
@@ -85,42 +85,42 @@ pub fn envelope(segment: &[u8]) -> Option<&[u8]> {
     (tag == (1, wire::BYTES) && rest.is_empty()).then_some(content)
 }
 
-/// What an annotation points at; numbers as the papers have them.
+/// Kind of an annotation, with the papers' numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum NoteKind {
-    /// The proposal response payload: what endorsers signed.
+    /// The proposal response payload, which endorsers sign.
     Response = 0x29,
     /// The read-write set.
     Results = 0x2a,
 }
 
-/// An annotation: a place in a segment.
+/// An annotation: marks a range of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Note {
-    /// What is there, if it is true: a [`NoteKind`] as a number.
+    /// Claimed kind of the range: a [`NoteKind`] as a number.
     pub kind: u8,
-    /// Where it begins, from the segment's first byte.
+    /// Offset from the segment's first byte.
     pub at: u32,
-    /// Its bytes.
+    /// Length in bytes.
     pub bytes: u32,
 }
 
-/// Bytes that are not sent as they are.
+/// A range of bytes that is sent in another form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Cut {
     pub range: Range<usize>,
     pub hex: bool,
 }
 
-/// What can be cut from a segment, in its order, and its annotations.
+/// Ranges that can be cut from a segment, in order, and its annotations.
 #[derive(Default, Debug)]
 pub(crate) struct Cuts {
     pub cuts: Vec<Cut>,
     pub notes: Vec<Note>,
 }
 
-/// Where `part` stands in `whole`, if it is a part of it.
+/// Returns the position of `part` in `whole`, if it is a slice of it.
 fn place(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
     let at = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
     let end = at.checked_add(part.len())?;
@@ -134,7 +134,7 @@ impl Cuts {
         }
     }
 
-    /// Of a transaction's segment.
+    /// Finds the cuts of a transaction's segment.
     pub fn of_transaction(segment: &[u8]) -> Self {
         let (mut cuts, arena) = (Self::default(), Arena::new());
         if let Some(envelope) = envelope(segment) {
@@ -188,7 +188,7 @@ impl Cuts {
         }
     }
 
-    /// Of what stands behind the transactions: the orderer's signatures.
+    /// Finds the cuts of the metadata after the transactions: the orderer's signatures.
     pub fn of_metadata(segment: &[u8]) -> Self {
         let (mut cuts, arena) = (Self::default(), Arena::new());
         let mut rest = segment;
@@ -210,7 +210,7 @@ impl Cuts {
         cuts.ordered()
     }
 
-    /// None over another.
+    /// Sorts the cuts and removes overlapping ones.
     fn ordered(mut self) -> Self {
         self.cuts.sort_by_key(|cut| cut.range.start);
         let mut end = 0;
@@ -226,7 +226,7 @@ impl Cuts {
 }
 
 impl Note {
-    /// Whether it points at what it says, by reading the segment.
+    /// Returns true if the annotation is correct, by parsing the segment.
     pub fn check(&self, segment: &[u8]) -> bool {
         Cuts::of_transaction(segment).notes.contains(self)
     }

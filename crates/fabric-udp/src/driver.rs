@@ -1,4 +1,4 @@
-//! Sender and receivers on sockets: one thread each, batches of datagrams.
+//! Driver of sender and receivers on sockets, with one thread each and batches of datagrams.
 
 use super::batch::{Incoming, Outgoing, transient};
 use super::paper::PaperReceiver;
@@ -12,27 +12,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest wait: how soon a stop is seen, and how often a receiver thinks of what it lacks.
+/// Maximum wait: the time until a stop is noticed, and between two checks of a receiver for missing parts.
 const WAIT: Duration = Duration::from_millis(1);
-/// Receive buffer asked for, so that what comes while a block is handed on waits; the kernel may give less.
+/// Size of the receive buffer to ask for, so that datagrams wait there while a block is passed on; the kernel may
+/// give less.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 
-/// Where a sender's blocks come from, such as a Deliver stream.
+/// Source of a sender's blocks, such as a Deliver stream.
 pub trait Source {
-    /// A receiver is there, and takes this block next: called once, before the first block is asked for.
+    /// Called once, before the first block is asked for: a receiver has answered, and its next block is `_next`.
     fn begin(&mut self, _next: u64) {}
 
-    /// The next block, if there is one now; numbers follow one another.
+    /// Returns the next block, if there is one now; numbers are consecutive.
     ///
     /// # Errors
-    /// There will be no more.
+    /// An error ends the source.
     fn next(&mut self) -> io::Result<Option<(u64, Arc<[u8]>)>>;
 }
 
-/// A receiver's socket.
+/// Opens a receiver's socket.
 ///
 /// # Errors
-/// What the system says of the address.
+/// The system's error for this address.
 pub fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
@@ -41,10 +42,10 @@ pub fn listen(address: SocketAddr) -> io::Result<UdpSocket> {
 }
 
 impl Sender {
-    /// Sends what `source` gives until `stop` is set. The socket must be connected to the receiver.
+    /// Sends the blocks of `source` until `stop` is set. The socket must be connected to the receiver.
     ///
     /// # Errors
-    /// The socket's, or the source's.
+    /// Errors of the socket or the source.
     pub fn run(&mut self, socket: &UdpSocket, source: &mut dyn Source, stop: &AtomicBool) -> io::Result<()> {
         let start = Instant::now();
         let now_ns = || start.elapsed().as_nanos() as u64;
@@ -80,14 +81,14 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Takes blocks until `stop` is set. `fetched` is asked after every batch whether blocks came another way: it says
-    /// the next block then.
+    /// Receives blocks until `stop` is set. `fetched` is called after every batch; if blocks arrived by another way,
+    /// it returns the number of the next block.
     ///
-    /// Questions go to where the session's newest datagram came from, so that a sender may come back elsewhere; a
-    /// greeting goes to whoever has the key, and is shorter than what it answers.
+    /// Questions go to the source of the session's newest datagram, so that a sender may return at another address. A
+    /// greeting is sent to any address that has used the key, and is shorter than the datagram that it answers.
     ///
     /// # Errors
-    /// The socket's.
+    /// Errors of the socket.
     pub fn run(
         &mut self,
         socket: &UdpSocket,
@@ -130,10 +131,10 @@ fn send(socket: &UdpSocket, to: Option<SocketAddr>, datagram: &[u8]) -> io::Resu
 }
 
 impl PaperReceiver {
-    /// Takes the papers' packets until `stop` is set; `fetched` as in [`Receiver::run`].
+    /// Receives the papers' packets until `stop` is set; `fetched` is as for [`Receiver::run`].
     ///
     /// # Errors
-    /// The socket's.
+    /// Errors of the socket.
     pub fn run(
         &mut self,
         socket: &UdpSocket,

@@ -1,44 +1,44 @@
 //! The MAC of every datagram: AES-256-GMAC (GCM with nothing to encrypt, NIST SP 800-38D) by `ring`.
 //!
-//! A transaction costs it about half a microsecond, a fifth of what its data hash costs. It needs a nonce
-//! that never repeats under one key: each session has a key of its own, and a sequence is used once in a session.
+//! Per transaction it takes about half a microsecond, a fifth of the time for the data hash. It needs a nonce that
+//! never repeats under one key: each session has its own key, and each sequence is used once in a session.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hmac;
 
-/// A session's name: random, chosen by the end that begins it.
+/// Random name of a session, chosen by the end that begins it.
 pub type Session = [u8; 16];
 
-/// Bytes that a shared key must have at least.
+/// Minimum number of bytes of a shared key.
 pub const KEY_BYTES_MIN: usize = 32;
 
-/// The key that sender and receiver share.
+/// Key shared by sender and receiver.
 #[derive(Clone)]
 pub struct SharedKey(hmac::Key);
 
-/// The shared key is too short.
+/// Error: the shared key is too short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the shared key has {found} bytes, at least {KEY_BYTES_MIN} are needed")]
 pub struct ShortKey {
-    /// Its bytes.
+    /// Number of bytes given.
     pub found: usize,
 }
 
-/// Which way datagrams go. The two ways have different keys.
+/// Direction of datagrams. The two directions have different keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
     ToReceiver,
     ToSender,
 }
 
-/// The key of one session and way.
+/// Key of one session and direction.
 pub(crate) struct SessionKey(LessSafeKey);
 
 impl SharedKey {
-    /// From secret bytes, 32 or more.
+    /// Creates the key from 32 or more secret bytes.
     ///
     /// # Errors
-    /// There are fewer.
+    /// [`ShortKey`]: there are fewer bytes.
     pub fn new(bytes: &[u8]) -> Result<Self, ShortKey> {
         if bytes.len() < KEY_BYTES_MIN {
             return Err(ShortKey { found: bytes.len() });
@@ -52,7 +52,7 @@ impl SharedKey {
         context.update(&[way as u8]);
         context.update(session);
         let key = UnboundKey::new(&AES_256_GCM, context.sign().as_ref());
-        // HMAC-SHA256 gives 32 bytes, AES-256 takes 32 bytes: this cannot fail.
+        // HMAC-SHA256 returns 32 bytes, and AES-256 takes 32 bytes, so this cannot fail.
         SessionKey(LessSafeKey::new(key.expect("a key of 32 bytes")))
     }
 }
@@ -70,7 +70,7 @@ fn nonce(sequence: u64) -> Nonce {
 }
 
 impl SessionKey {
-    /// The MAC of a datagram. A sequence must be used once only.
+    /// Computes the MAC of a datagram. A sequence must be used only once.
     pub fn seal(&self, sequence: u64, datagram: &[u8]) -> [u8; 16] {
         let mut mac = [0; 16];
         let sealed = self
@@ -82,7 +82,7 @@ impl SessionKey {
         mac
     }
 
-    /// Whether `mac` is the datagram's; compared in constant time.
+    /// Verifies the MAC of a datagram in constant time.
     pub fn holds(&self, sequence: u64, datagram: &[u8], mac: &[u8]) -> bool {
         let Ok(mut mac) = <[u8; 16]>::try_from(mac) else {
             return false;

@@ -1,4 +1,4 @@
-//! Datagrams: header, session, body, MAC.
+//! Datagrams: header, session, body and MAC.
 
 use super::mac::{Session, SessionKey, SharedKey, Way};
 use lineside_wire::native::request_header;
@@ -8,30 +8,30 @@ use lineside_wire::{
 };
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Bytes of every datagram besides its body.
+/// Bytes of a datagram in addition to its body.
 pub const AROUND_BYTES: usize = size_of::<NativeHeader>() + size_of::<SessionHead>() + FABRIC_MAC_BYTES;
-/// The receiver's one operation.
+/// The only operation of a receiver.
 pub(crate) const OP_WANT: u8 = FABRIC_OP_ANNOUNCE | NATIVE_REPLY_BIT;
 pub(crate) const OP_ANNOUNCE: u8 = FABRIC_OP_ANNOUNCE;
 pub(crate) const OP_DATA: u8 = FABRIC_OP_DATA;
 
-/// A datagram of the right form. Its MAC is not yet looked at.
+/// A datagram of the right form. Its MAC is not verified yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// The operation, with the reply bit in what receivers send.
+    /// Operation; datagrams of receivers have the reply bit set.
     pub op: u8,
-    /// The sequence.
+    /// Sequence of the datagram.
     pub sequence: u64,
-    /// The session of the end that sent it.
+    /// Session of the sending end.
     pub session: Session,
-    /// The body.
+    /// Body of the datagram.
     pub body: &'a [u8],
     signed: &'a [u8],
     mac: &'a [u8],
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a datagram; `None`: it is not of this protocol.
+    /// Parses a datagram; `None` if it does not belong to this protocol.
     pub fn read(datagram: &'a [u8]) -> Option<Self> {
         let (header, rest) = NativeHeader::ref_from_prefix(datagram).ok()?;
         let ours = header.magic.get() == NATIVE_MAGIC
@@ -56,7 +56,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Writes a datagram into `out`, whose body `fill` appends.
+/// Writes a datagram into `out`; `fill` appends its body.
 pub(crate) fn write(
     out: &mut Vec<u8>,
     (op, sequence): (u8, u64),
@@ -75,8 +75,8 @@ pub(crate) fn write(
     out.extend_from_slice(&mac);
 }
 
-/// A datagram with the right MAC and any body: what a sender or, with the reply bit in `op`, a receiver that has the
-/// key could send. For tests.
+/// Returns a datagram with the right MAC and any body: one that a sender, or with the reply bit in `op` a receiver,
+/// could send with the key. For tests.
 pub fn sealed(shared: &SharedKey, session: &Session, op: u8, sequence: u64, body: &[u8]) -> Vec<u8> {
     let way = if op & NATIVE_REPLY_BIT == 0 {
         Way::ToReceiver

@@ -1,14 +1,14 @@
-//! The papers' packets, translated into the same blocks.
+//! The papers' packets, converted to the same blocks.
 //!
-//! One datagram a section, without block numbers, retransmission or a MAC: whoever can send from a trusted address is
-//! believed, and a lost datagram is a lost block. What does not come out with the right data hash is dropped.
+//! Each section is one datagram, without block numbers, retransmission or a MAC. Every sender at a trusted address is
+//! believed, and a lost datagram is a lost block. Blocks whose data hash does not match are dropped.
 //!
-//! The published code sends a block's own bytes, cut before the first transaction, before each other one, and before
-//! the metadata. A header whose payload is a bare `BlockHeader` is taken, too; a transaction is an `Envelope` then,
-//! and the metadata a `BlockMetadata`. A locator's offset is where its identity has to be put back into the payload as
-//! it was sent. An update of the cache has a locator of kind 0x01 whose offset is the identity's number and whose
-//! description is its length, as the published code means to write it; what that code really writes there is zeros, so
-//! that its receiver has to know the identities from the same file ([`identities`]).
+//! The published code sends a block's own bytes, divided before each transaction and before the metadata. A header
+//! whose payload is a bare `BlockHeader` is accepted too; a transaction is then an `Envelope`, and the metadata a
+//! `BlockMetadata`. A locator's offset is the position in the payload, as it was sent, at which its identity is put
+//! back. An update of the cache has a locator of kind 0x01 whose offset is the identity's number and whose
+//! description is its length. The published code intends this but actually writes zeros there, so its receiver has to
+//! know the identities from the same file ([`identities`]).
 
 pub mod identities;
 pub mod sender;
@@ -29,24 +29,24 @@ const TRANSACTION: u8 = 2;
 const METADATA: u8 = 3;
 const NOTE_COUNT: u8 = 0x11;
 const NOTE_DATA: u8 = 0x01;
-/// Notes that have the number of an identity, locators all of them.
+/// Kinds of notes that have the number of an identity; all of them are locators.
 const IDENTITIES: [u8; 4] = [0x24, 0x26, 0x2c, 0x40];
 const IDENTITIES_MAX: usize = 32_768;
 const TRANSACTIONS_MAX: usize = 65_535;
 
-/// Blocks of a gap that is told of at once: nobody vouches for the number that it is seen by. What is really behind it
-/// is told of by a header that comes after these.
+/// Maximum number of blocks of a gap that is reported at once, because the number in a header is not authenticated.
+/// The rest of a real gap is reported by a header that arrives after these blocks.
 const GAP_BLOCKS_MAX: u64 = 64;
 
-/// What a receiver of the papers' packets has counted.
+/// Counters of a receiver of the papers' packets.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub struct PaperCounters {
     pub datagrams: u64,
-    /// From an address that is not trusted.
+    /// Datagrams from an address that is not trusted.
     pub untrusted: u64,
     pub malformed: u64,
-    /// Without an identity that they refer to.
+    /// Datagrams that refer to an unknown identity.
     pub unknown_identity: u64,
     pub blocks: u64,
     pub dropped: u64,
@@ -56,7 +56,7 @@ pub struct PaperCounters {
 /// First byte of a block's own bytes: the tag of its header.
 const FIRST_TAG: u8 = 1 << 3 | wire::BYTES;
 
-/// The place of the first field with a number within a message, without tag and length.
+/// Returns the range of the first field with this number in a message, without tag and length.
 fn field_of(bytes: &[u8], within: Range<usize>, number: u32) -> Option<Range<usize>> {
     let end = within.end;
     let mut rest = bytes.get(within)?;
@@ -69,7 +69,7 @@ fn field_of(bytes: &[u8], within: Range<usize>, number: u32) -> Option<Range<usi
         }
         let mut after = rest;
         if wire::skip(found, wire_type, &mut after).is_err() {
-            // The length of the block's data, in the header's packet, covers what comes later.
+            // The length of the block's data, in the header's packet, includes bytes of later packets.
             return None;
         }
         rest = after;
@@ -77,7 +77,7 @@ fn field_of(bytes: &[u8], within: Range<usize>, number: u32) -> Option<Range<usi
     None
 }
 
-/// Returns true if all of it is one field with this number.
+/// Returns true if the bytes are one field with this number.
 fn is_one_field(bytes: &[u8], number: u32) -> bool {
     let mut rest = bytes;
     matches!(wire::tag(&mut rest), Ok((found, wire::BYTES)) if found == number)
@@ -97,7 +97,7 @@ struct Coming {
     is_published: bool,
 }
 
-/// Takes the papers' packets.
+/// Receiver of the papers' packets.
 pub struct PaperReceiver {
     is_trusted: Box<dyn Fn(IpAddr) -> bool + Send>,
     next: u64,
@@ -109,7 +109,8 @@ pub struct PaperReceiver {
 }
 
 impl PaperReceiver {
-    /// Hands on blocks from `next` on, out of datagrams from trusted addresses. Blocks have `bytes_max` at most.
+    /// Creates a receiver that passes on blocks from `next` on, from datagrams of trusted addresses. A block has at
+    /// most `bytes_max` bytes.
     pub fn new(is_trusted: impl Fn(IpAddr) -> bool + Send + 'static, next: u64, bytes_max: usize) -> Self {
         Self {
             is_trusted: Box::new(is_trusted),
@@ -122,30 +123,30 @@ impl PaperReceiver {
         }
     }
 
-    /// What has been counted.
+    /// Returns the counters.
     pub fn counters(&self) -> PaperCounters {
         self.counters
     }
 
-    /// An identity that is known beforehand, as the published code loads them from a file.
+    /// Adds an identity that is known in advance; the published code loads them from a file.
     pub fn preload(&mut self, id: u16, identity: &[u8]) {
         if self.identities.len() < IDENTITIES_MAX || self.identities.contains_key(&id) {
             self.identities.insert(id, identity.into());
         }
     }
 
-    /// The next block that is handed on.
+    /// Number of the block that is passed on next.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Blocks before `next` came another way.
+    /// Records that blocks before `next` arrived by another way.
     pub fn set_next(&mut self, next: u64) {
         self.next = next;
         self.told = None;
     }
 
-    /// Takes a datagram.
+    /// Processes a datagram.
     pub fn datagram(&mut self, from: IpAddr, datagram: &[u8], blocks: &mut dyn Blocks) {
         self.counters.datagrams += 1;
         if !(self.is_trusted)(from.to_canonical()) {
@@ -218,7 +219,7 @@ impl PaperReceiver {
         Some(())
     }
 
-    /// The payload with its identities; the inner `None`: one is unknown.
+    /// Returns the payload with its identities put back; the inner `None` means that one is unknown.
     fn put_back(&self, notes: &[PaperAnnotation], payload: &[u8]) -> Option<Option<Vec<u8>>> {
         let locators = notes.iter().filter(|note| {
             note.kind & FABRIC_PAPER_LOCATOR != 0 && IDENTITIES.contains(&(note.kind & !FABRIC_PAPER_LOCATOR))
@@ -242,7 +243,7 @@ impl PaperReceiver {
 
     fn begin(&mut self, header: Vec<u8>, count: usize, blocks: &mut dyn Blocks) -> Option<()> {
         self.drop_coming(Dropped::Malformed, blocks);
-        // A bare header begins with its number or, where that is 0, with a hash.
+        // A bare header begins with its number or, if that is 0, with a hash.
         let is_published = header.first() == Some(&FIRST_TAG);
         let header = match is_published {
             true => header.get(field_of(&header, 0..header.len(), 1)?)?.to_vec(),

@@ -1,4 +1,4 @@
-//! The receiving end.
+//! The receiving end of the block protocol.
 
 use super::assembly::{Assembly, Entries, envelope_at};
 use super::code::{self, Aside, Bad};
@@ -14,40 +14,40 @@ use lineside_wire::{
 use std::collections::{BTreeMap, VecDeque};
 use zerocopy::FromBytes;
 
-/// Sessions that are never taken again.
+/// Number of ended sessions that are remembered, so that they are never accepted again.
 const RETIRED_MAX: usize = 1_024;
-/// How often a block may come wrong before it is reported as a gap.
+/// Number of times that a block may be invalid before it is reported as a gap.
 const WRONG_MAX: u32 = 3;
-/// Blocks after which the sender is told without being asked, so that it may go on.
+/// Number of blocks after which the sender is notified without being asked, so that it may continue.
 const TELL_EVERY: u64 = 8;
 
-/// Bounds and patience of a receiver.
+/// Limits and timing of a receiver.
 #[derive(Clone, Debug)]
 pub struct ReceiverOptions {
-    /// Blocks after the next one that are taken in.
+    /// Number of blocks after the next one that are accepted.
     pub blocks_ahead: u64,
-    /// Bytes of blocks coming in, all together.
+    /// Maximum number of bytes of all blocks being received.
     pub memory_bytes_max: usize,
-    /// A block that has been quiet for so long is asked for.
+    /// Time without a datagram after which a block is asked for.
     pub quiet_ns: u64,
-    /// Time between two questions for one block at first; it doubles up to 64 times this.
+    /// Initial time between two questions for one block; it doubles up to 64 times this.
     pub ask_again_ns: u64,
-    /// Time between two datagrams with questions, at least.
+    /// Minimum time between two datagrams with questions.
     pub ask_interval_ns: u64,
     /// Time between two greetings while there is no session.
     pub greet_interval_ns: u64,
-    /// Whether data hashes are checked here. Where not, whoever takes the blocks has to.
+    /// True if data hashes are checked here. If not, the user of the blocks must check them.
     pub data_hash: bool,
 }
 
-/// Whose a datagram was.
+/// Origin of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heard {
-    /// Nobody's: not of this protocol, without the right MAC, or said before.
+    /// Unknown: it does not belong to this protocol, has a wrong MAC, or is a replay.
     Nobody,
-    /// Of another session than the current one, from someone who has the key, now or some time ago.
+    /// Another session than the current one, of an end that has, or once had, the key.
     Stranger,
-    /// The current session's.
+    /// The current session.
     Sender,
 }
 
@@ -65,26 +65,26 @@ impl Default for ReceiverOptions {
     }
 }
 
-/// What a receiver has counted.
+/// Counters of a receiver.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub struct Counters {
     pub datagrams: u64,
     pub bytes: u64,
-    /// Not of this protocol, or the other way's.
+    /// Datagrams that do not belong to this protocol, or go in the other direction.
     pub bad_form: u64,
-    /// The MAC does not hold.
+    /// Datagrams with a wrong MAC.
     pub bad_mac: u64,
-    /// Of another session, or an announcement to another receiver.
+    /// Datagrams of another session, or an announcement to another receiver.
     pub other_session: u64,
     pub replayed: u64,
-    /// Below the window of sequences.
+    /// Datagrams below the window of sequences.
     pub old: u64,
-    /// Authentic, but not what a sender writes.
+    /// Authentic datagrams that a sender does not write.
     pub malformed: u64,
-    /// Of blocks that were handed on already.
+    /// Datagrams of blocks that were already passed on.
     pub late: u64,
-    /// Of blocks too far ahead, or without room.
+    /// Datagrams of blocks too far ahead, or without room.
     pub no_room: u64,
     /// Datagrams that had to wait for an entry of the cache.
     pub waited: u64,
@@ -94,7 +94,7 @@ pub struct Counters {
     pub dropped: u64,
     pub gaps: u64,
     pub asked: u64,
-    /// Most bytes of blocks coming in that there were at a time.
+    /// Maximum number of bytes of blocks being received at the same time.
     pub memory_bytes_peak: u64,
 }
 
@@ -103,12 +103,12 @@ struct Peer {
     key: SessionKey,
     window: Window,
     entries: Entries,
-    /// One more than the newest block of which the sender has told.
+    /// One more than the newest block that the sender has announced.
     told: u64,
     wanted: BTreeMap<u16, u64>,
 }
 
-/// The receiving end.
+/// The receiving end of the block protocol.
 pub struct Receiver {
     shared: SharedKey,
     session: Session,
@@ -128,7 +128,7 @@ pub struct Receiver {
     ask_at_ns: u64,
     greet_at_ns: u64,
     answer: bool,
-    /// What the sender was told last.
+    /// The next block of which the sender was last notified.
     told_next: u64,
     counters: Counters,
 }
@@ -141,7 +141,7 @@ impl std::fmt::Debug for Receiver {
 }
 
 impl Receiver {
-    /// A receiver that hands on blocks from `next` on. `session` must be random.
+    /// Creates a receiver that passes on blocks from `next` on. `session` must be random.
     pub fn new(shared: SharedKey, session: Session, next: u64, options: ReceiverOptions) -> Self {
         Self {
             key: shared.session(Way::ToSender, &session),
@@ -167,22 +167,22 @@ impl Receiver {
         }
     }
 
-    /// The next block that is handed on.
+    /// Number of the block that is passed on next.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// What has been counted.
+    /// Returns the counters.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Bytes of blocks coming in.
+    /// Bytes of blocks being received.
     pub fn memory_bytes(&self) -> usize {
         self.memory
     }
 
-    /// Gives a block's bytes back, to be filled again.
+    /// Returns the memory of a block for reuse.
     pub fn recycle(&mut self, bytes: Vec<u8>) {
         let kept: usize = self.spare.iter().map(Vec::capacity).sum();
         if self.spare.len() < 64 && kept + bytes.capacity() <= self.options.memory_bytes_max / 4 {
@@ -190,7 +190,7 @@ impl Receiver {
         }
     }
 
-    /// Blocks before `next` came another way.
+    /// Records that blocks before `next` arrived by another way.
     pub fn set_next(&mut self, next: u64, blocks: &mut dyn Blocks) {
         self.next = next;
         self.gap = self.gap.filter(|&(_, to)| to >= next);
@@ -216,7 +216,7 @@ impl Receiver {
         }
     }
 
-    /// Takes a datagram. Nothing is kept of it, and nothing allocated for it, before its MAC holds.
+    /// Processes a datagram. Nothing of it is stored, and nothing allocated for it, before its MAC is verified.
     pub fn datagram(&mut self, now_ns: u64, datagram: &[u8], blocks: &mut dyn Blocks) -> Heard {
         self.counters.datagrams += 1;
         self.counters.bytes += datagram.len() as u64;
@@ -231,7 +231,7 @@ impl Receiver {
         heard
     }
 
-    /// Whose it is; it begins a session where that is what it says.
+    /// Returns the origin of a datagram; begins a session if it is a valid announcement.
     fn whose(&mut self, now_ns: u64, packet: &Packet<'_>, blocks: &mut dyn Blocks) -> Heard {
         let refused = match &mut self.peer {
             Some(peer) if peer.session == packet.session => match peer.window.look(packet.sequence) {
@@ -274,7 +274,7 @@ impl Receiver {
         self.hand_on(blocks);
     }
 
-    /// A session begins only by an announcement that answers this receiver, and never again.
+    /// Begins a session. Only an announcement that answers this receiver can, and each session only once.
     fn adopt(&mut self, packet: &Packet<'_>, key: SessionKey, blocks: &mut dyn Blocks) -> bool {
         let to_us =
             Announce::ref_from_bytes(packet.body).is_ok_and(|announce| announce.receiver == self.session);
@@ -319,7 +319,8 @@ impl Receiver {
         };
         let (oldest, told) = (announce.oldest.get(), announce.next.get());
         if announce.receiver != self.session {
-            // The sender does not know us yet, or any more: our answer was lost, or it was an old one's.
+            // The sender does not know this receiver yet, or no longer: the answer was lost, or was for an old
+            // receiver.
             self.answer = true;
             return self.counters.other_session += 1;
         }
@@ -372,7 +373,7 @@ impl Receiver {
         self.runs(number, rest, now_ns, blocks)
     }
 
-    /// Whether the block may come in; room is made for it.
+    /// Returns true if the block may be received, and makes room for it.
     fn admit(
         &mut self,
         number: u64,
@@ -399,7 +400,7 @@ impl Receiver {
             return Some(false);
         }
         while self.memory + block_bytes > self.options.memory_bytes_max {
-            // The furthest gives way, if it is further than this one.
+            // The furthest block is discarded if it is further than this one.
             let Some(last) = self
                 .assemblies
                 .last_key_value()
@@ -488,7 +489,7 @@ impl Receiver {
         }
     }
 
-    /// Looks again at what waited for entries.
+    /// Retries the bodies that wait for entries.
     fn retry(&mut self, now_ns: u64, blocks: &mut dyn Blocks) {
         let waiting = self
             .assemblies
@@ -515,7 +516,7 @@ impl Receiver {
         }
     }
 
-    /// Hands on what is whole and next, as far as it is wanted.
+    /// Passes on complete blocks in order while there is room for them.
     pub(crate) fn hand_on(&mut self, blocks: &mut dyn Blocks) {
         while self
             .gap
@@ -536,8 +537,8 @@ impl Receiver {
         }
     }
 
-    /// Writes into `out` what is to be sent to the sender now, if anything. Call it after a batch of datagrams and
-    /// every millisecond or so.
+    /// Writes into `out` the datagram to be sent to the sender now, if any. Call it after each batch of datagrams,
+    /// and about every millisecond.
     pub fn ask(&mut self, now_ns: u64, out: &mut Vec<u8>) -> bool {
         if now_ns < self.ask_at_ns {
             return false;

@@ -1,4 +1,4 @@
-//! The sending end.
+//! The sending end of the block protocol.
 
 use super::assembly::ENTRY_BYTES_MAX;
 use super::code::Encoder;
@@ -19,29 +19,29 @@ use zerocopy::{FromBytes, IntoBytes};
 
 const RETIRED_MAX: usize = 1_024;
 const AGAIN_MAX: usize = 4_096;
-/// Blocks that are taken before the first of them has left.
+/// Maximum number of blocks that are accepted before the first of them is sent.
 const UNSENT_MAX: u64 = 16;
-/// A sample of a transaction, for copies.
+/// Maximum size of a sample of a transaction, which copies refer to.
 const SAMPLE_BYTES_MAX: usize = 1_200;
 
-/// Bounds and pace of a sender.
+/// Limits and pace of a sender.
 #[derive(Clone, Debug)]
 pub struct SenderOptions {
-    /// Bytes of a datagram's payload, at most: 1,472 on Ethernet, 8,972 with jumbo frames; 600 at least.
+    /// Maximum number of bytes of a datagram's payload: 1,472 on Ethernet, 8,972 with jumbo frames; at least 600.
     pub payload_bytes: usize,
-    /// Bytes a second, IP and UDP headers included; 0: as fast as it is asked.
+    /// Maximum number of bytes per second, IP and UDP headers included; 0: no limit.
     pub bytes_per_s: u64,
-    /// Bytes that may leave at once.
+    /// Maximum number of bytes that may be sent at once.
     pub burst_bytes: u64,
-    /// Blocks kept to be sent again.
+    /// Number of blocks kept for retransmission.
     pub blocks_kept: usize,
-    /// Bytes of these.
+    /// Maximum number of bytes of these blocks.
     pub bytes_kept: usize,
-    /// Annotations, or none.
+    /// True if annotations are sent.
     pub notes: bool,
     /// Time between two announcements.
     pub announce_interval_ns: u64,
-    /// Blocks that are sent beyond the one that the receiver takes next: fewer than it takes in.
+    /// Number of blocks that are sent beyond the receiver's next one; it must be less than the receiver accepts.
     pub blocks_ahead: u64,
 }
 
@@ -60,16 +60,16 @@ impl Default for SenderOptions {
     }
 }
 
-/// What a sender has counted.
+/// Counters of a sender.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub struct SenderCounters {
     pub datagrams: u64,
-    /// UDP payloads.
+    /// Bytes of UDP payloads.
     pub bytes: u64,
     pub blocks: u64,
     pub entries: u64,
-    /// Segments, parts and entries sent again, in ranges.
+    /// Segments, parts and entries sent again, counted in ranges.
     pub again: u64,
     /// Questions refused: not authentic, replayed, or not for this session.
     pub refused: u64,
@@ -86,7 +86,7 @@ struct Peer {
     session: Session,
     key: SessionKey,
     window: Window,
-    /// The block that it takes next, as far as it has told.
+    /// The receiver's next block, as last reported.
     next: u64,
 }
 
@@ -96,7 +96,7 @@ struct Entry {
     sent: bool,
 }
 
-/// What is to be sent next: a place in a block.
+/// Position in a block of the data to be sent next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Cursor {
     block: u64,
@@ -104,7 +104,7 @@ struct Cursor {
     part: u16,
 }
 
-/// What is to be sent: segments `from.segment` to `last`, or parts `from.part` to `last_part` of one.
+/// Data to be sent: segments `from.segment` to `last`, or parts `from.part` to `last_part` of one segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Range {
     from: Cursor,
@@ -112,7 +112,7 @@ struct Range {
     last_part: u16,
 }
 
-/// The sending end, for one receiver.
+/// The sending end of the block protocol, for one receiver.
 pub struct Sender {
     shared: SharedKey,
     session: Session,
@@ -145,17 +145,17 @@ impl std::fmt::Debug for Sender {
     }
 }
 
-/// What [`Sender::poll`] has done.
+/// Result of [`Sender::poll`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Polled {
-    /// There is a datagram.
+    /// A datagram was written.
     Datagram,
-    /// There is none before this time.
+    /// No datagram is due before this time.
     Wait(u64),
 }
 
 impl Sender {
-    /// A sender. `session` must be random, and must not have been used before.
+    /// Creates a sender. `session` must be random, and must not have been used before.
     pub fn new(shared: SharedKey, session: Session, options: SenderOptions) -> Self {
         let payload_bytes = options.payload_bytes.clamp(600, 65_000);
         Self {
@@ -191,22 +191,22 @@ impl Sender {
         }
     }
 
-    /// What has been counted.
+    /// Returns the counters.
     pub fn counters(&self) -> SenderCounters {
         self.counters
     }
 
-    /// Whether a receiver has answered.
+    /// Returns true if a receiver has answered.
     pub fn joined(&self) -> bool {
         self.peer.is_some()
     }
 
-    /// The block that the receiver takes next, once it has answered.
+    /// Returns the receiver's next block, once it has answered.
     pub fn receiver_next(&self) -> Option<u64> {
         self.peer.as_ref().map(|peer| peer.next)
     }
 
-    /// Whether the next block may be pushed without forgetting one that the receiver does not have.
+    /// Returns true if the next block may be pushed without discarding one that the receiver does not have.
     pub fn has_room(&self) -> bool {
         let room = self.stored.len() < self.options.blocks_kept.max(1)
             && self.stored_bytes < self.options.bytes_kept;
@@ -214,7 +214,7 @@ impl Sender {
         self.unsent() < UNSENT_MAX && (room || self.peer.as_ref().is_some_and(stands))
     }
 
-    /// Blocks that have not been sent once.
+    /// Number of blocks that have not been sent completely once.
     pub fn unsent(&self) -> u64 {
         self.newest().saturating_sub(self.cursor.block)
     }
@@ -228,7 +228,7 @@ impl Sender {
         self.stored.back().map_or(0, |stored| stored.number + 1)
     }
 
-    /// Takes the next block. One that does not follow the last makes the sender forget those before.
+    /// Takes the next block. If its number does not follow the last one, all earlier blocks are discarded.
     pub fn push(&mut self, number: u64, bytes: Arc<[u8]>) {
         if self.stored.is_empty() || number != self.newest() {
             self.stored.clear();
@@ -266,7 +266,7 @@ impl Sender {
         };
     }
 
-    /// What remains of a transaction without its identities is much like what remains of others.
+    /// Takes a sample: without their identities, transactions are similar to each other.
     fn take_sample(&mut self, block: &[u8], layout: &Layout) {
         let mut sample = Vec::new();
         for segment in 1..layout.segments() - 1 {
@@ -296,7 +296,7 @@ impl Sender {
         self.options.payload_bytes - AROUND_BYTES - size_of::<DataHead>()
     }
 
-    /// Bytes of a part, so that it fits whatever it is.
+    /// Bytes of a part that always fits, whatever its content.
     fn part_bytes(&self) -> usize {
         (self.room() - size_of::<RunHead>() - 16) * 128 / 130
     }
@@ -321,7 +321,7 @@ impl Sender {
         Some(id)
     }
 
-    /// Takes what a receiver sent.
+    /// Processes a datagram of a receiver.
     pub fn datagram(&mut self, now_ns: u64, datagram: &[u8]) {
         if self.take(now_ns, datagram).is_none() {
             self.counters.refused += 1;
@@ -365,7 +365,7 @@ impl Sender {
         Some(())
     }
 
-    /// A receiver that names this session is there now: it knows nothing of it yet.
+    /// Adopts a new receiver that names this session; it knows nothing of the session yet.
     fn adopt(&mut self, session: Session, key: SessionKey, sequence: u64, next: u64) {
         if let Some(old) = self.peer.take() {
             if self.retired.len() == RETIRED_MAX {
@@ -426,7 +426,7 @@ impl Sender {
                 last_part: last,
             },
         };
-        // What has not been sent yet comes by itself.
+        // Data that has not been sent yet will be sent without the question.
         let ahead = (range.from.block, range.from.segment) >= (self.cursor.block, self.cursor.segment);
         let mut range = range;
         if range.from.block == self.cursor.block {
@@ -442,7 +442,7 @@ impl Sender {
         self.again.push_back(range);
     }
 
-    /// Writes the next datagram into `out`, if one may leave now.
+    /// Writes the next datagram into `out`, if one may be sent now.
     pub fn poll(&mut self, now_ns: u64, out: &mut Vec<u8>) -> Polled {
         if now_ns >= self.announce_at_ns {
             self.announce_at_ns = now_ns + self.options.announce_interval_ns;
@@ -486,7 +486,7 @@ impl Sender {
             oldest: self.oldest().into(),
             next: self.newest().into(),
         };
-        // A greeting is answered once: it may be an old one, said again by someone else.
+        // A greeting is answered once, because it may be a replay.
         self.greeted_by = self.peer.as_ref().map_or([0; 16], |peer| peer.session);
         self.write(OP_ANNOUNCE, out, |out| out.extend_from_slice(announce.as_bytes()));
     }
@@ -526,7 +526,7 @@ impl Sender {
         self.fill(whole, true, out)
     }
 
-    /// Appends an entry; `false`: there is no room.
+    /// Appends an entry. Returns false if there is no room.
     fn put_entry(&mut self, id: u16, entries: &mut Vec<u8>, room: usize) -> bool {
         let Some(entry) = self.entries.get_mut(usize::from(id)) else {
             return true;
@@ -561,7 +561,7 @@ impl Sender {
         });
     }
 
-    /// Writes a datagram with as much of `range` as fits, and moves on what the range came from.
+    /// Writes a datagram with as much of `range` as fits, and advances the position that the range came from.
     fn fill(&mut self, range: Range, fresh: bool, out: &mut Vec<u8>) -> bool {
         let index = range.from.block.checked_sub(self.oldest());
         let Some(stored) = index.and_then(|index| self.stored.get(index as usize)) else {
@@ -679,7 +679,7 @@ impl Sender {
             if !built.runs.is_empty() {
                 return;
             }
-            // Alone and too long: first what it needs of the cache, then the segment in parts.
+            // The segment is alone and too long: sends the entries it needs first, and then the segment in parts.
             if !new.is_empty() && !parted {
                 new.retain(|&id| !self.put_entry(id, &mut built.entries, room));
                 if !built.entries.is_empty() {
@@ -709,7 +709,7 @@ impl Sender {
         Some((bytes.get(range.clone())?, layout.transactions, range.start, last))
     }
 
-    /// Parts of one segment, each a run, as many as fit.
+    /// Writes parts of one segment, each as a run, as many as fit.
     fn parts(
         &mut self,
         segment: &[u8],
@@ -779,7 +779,7 @@ impl Sender {
     }
 }
 
-/// A datagram being made.
+/// A datagram that is being built.
 struct Built {
     at: Cursor,
     end: u32,

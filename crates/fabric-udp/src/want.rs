@@ -1,11 +1,11 @@
-//! What a receiver asks for, as it goes over the wire.
+//! Encoding of a receiver's questions.
 
 use super::mac::Session;
 use super::packet::Packet;
 use lineside_wire::{FABRIC_WANT_ENTRIES, WantHead, WantItem};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Items of one datagram: 1,368 bytes with everything around them.
+/// Maximum number of items of one datagram: 1,368 bytes with everything else.
 pub(crate) const ITEMS_MAX: usize = 64;
 
 /// Segments, parts of a segment, or entries of the cache.
@@ -29,7 +29,7 @@ pub(crate) enum Item {
 }
 
 impl Item {
-    /// A whole block.
+    /// Asks for a whole block.
     pub fn block(block: u64) -> Self {
         Self::Segments {
             block,
@@ -76,7 +76,7 @@ impl Item {
     }
 }
 
-/// Appends the body.
+/// Appends the body of a question.
 pub(crate) fn write(out: &mut Vec<u8>, sender: Session, next: u64, items: &[Item]) {
     let items = items.get(..items.len().min(ITEMS_MAX)).unwrap_or_default();
     let head = WantHead {
@@ -91,13 +91,13 @@ pub(crate) fn write(out: &mut Vec<u8>, sender: Session, next: u64, items: &[Item
     }
 }
 
-/// Whether a datagram of a receiver asks who is there, and nothing else.
+/// Returns true if a receiver's datagram is only a greeting.
 pub(crate) fn is_greeting(datagram: &[u8]) -> bool {
     let read = Packet::read(datagram).and_then(|packet| Some(read(packet.body)?.0));
     read == Some([0; 16])
 }
 
-/// Reads the body: who is asked, the next block, the items.
+/// Parses the body: the session that is asked, the next block, and the items.
 pub(crate) fn read(body: &[u8]) -> Option<(Session, u64, impl Iterator<Item = Item>)> {
     let (head, rest) = WantHead::ref_from_prefix(body).ok()?;
     let items = <[WantItem]>::ref_from_bytes(rest).ok()?;

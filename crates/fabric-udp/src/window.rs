@@ -1,7 +1,7 @@
-//! Which sequences of a session have come: a sliding window, after RFC 4303, 3.4.3.
+//! Replay protection: a sliding window of received sequences, after RFC 4303, 3.4.3.
 
 const WORDS: usize = 64;
-/// The newest sequences.
+/// Window over the newest sequences.
 #[derive(Clone, Debug)]
 pub struct Window {
     top: u64,
@@ -17,14 +17,14 @@ impl Default for Window {
     }
 }
 
-/// What a sequence is.
+/// Result of looking up a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// It has not come yet.
+    /// The sequence is new.
     Fresh,
-    /// It has.
+    /// The sequence was received before.
     Replayed,
-    /// It is below the window: nobody knows.
+    /// The sequence is below the window, so its state is not known.
     Old,
 }
 
@@ -33,9 +33,9 @@ fn place(sequence: u64) -> (usize, u64) {
 }
 
 impl Window {
-    /// What `sequence` is. 0 is none.
+    /// Looks up `sequence`. 0 is never valid.
     pub fn look(&self, sequence: u64) -> Seen {
-        // A word is taken for new sequences as a whole, so the window ends a word early.
+        // Words are reused as a whole for new sequences, so the window ends a word early.
         let bottom = (self.top / 64).saturating_sub(WORDS as u64 - 1) * 64;
         let (word, bit) = place(sequence);
         match sequence {
@@ -47,7 +47,7 @@ impl Window {
         }
     }
 
-    /// Takes a fresh sequence whose MAC holds.
+    /// Marks a new sequence whose MAC is verified as received.
     pub fn mark(&mut self, sequence: u64) {
         let (from, to) = (self.top / 64, sequence / 64);
         if to > from {

@@ -1,4 +1,4 @@
-//! Recorded and made blocks over a network that loses, reorders, doubles and corrupts, by seed.
+//! Tests with recorded and generated blocks over a simulated network that loses, reorders, duplicates and corrupts.
 
 use lineside_fabric::early::{EarlyCounts, EarlyWork};
 use lineside_fabric::ledger::{Replica, Setup};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 type Recorded = Vec<Arc<[u8]>>;
 
-/// The folder of a recorded set outside the repository, if it is there.
+/// Returns the folder of a recorded set outside the repository, if it exists.
 fn folder(set: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let directory = root.join("shared/data/fabric-blocks").join(set);
@@ -45,7 +45,7 @@ fn any_session(random: &mut Random) -> [u8; 16] {
     session
 }
 
-/// What came out, held against what went in.
+/// Blocks that came out, compared with those that went in.
 struct Taken {
     blocks: Recorded,
     layouts: Vec<cut::Layout>,
@@ -71,7 +71,7 @@ impl Taken {
         }
     }
 
-    /// As from Deliver.
+    /// Takes blocks as if from Deliver.
     fn fetched(&mut self, from: u64, to: u64) {
         assert_eq!(from, self.next);
         self.next = to + 1;
@@ -82,8 +82,8 @@ impl Taken {
     }
 }
 
-/// Keeps the blocks that come, with what was found out early, and holds codes and commit hashes against those that a
-/// validator gives who knows of nothing early.
+/// Validates the received blocks with the results of early work, and compares codes and commit hashes with those of a
+/// validator without early work.
 struct Validating {
     replica: Replica<SimDisk>,
     work: EarlyWork,
@@ -118,7 +118,7 @@ impl Validating {
         self.put += 1;
     }
 
-    /// Waits until all that came is verified.
+    /// Waits until all received transactions are verified.
     fn wait(&self) {
         let began = Instant::now();
         let done = |counts: EarlyCounts| counts.verified + counts.skipped;
@@ -163,7 +163,7 @@ impl Blocks for Taken {
         assert!(early.notes().iter().all(|note| note.check(segment)));
         assert!(
             self.early.entry(early.block).or_default().insert(early.index),
-            "told twice"
+            "reported twice"
         );
         if let Some(validating) = &mut self.validating {
             validating.put(&early);
@@ -235,9 +235,9 @@ struct World {
     weather: Weather,
     sender_options: SenderOptions,
     receiver_options: ReceiverOptions,
-    /// Datagrams under way: when they arrive, a tie breaker, whether to the receiver.
+    /// Datagrams in flight: time of arrival, tie breaker, and true if they go to the receiver.
     air: BTreeMap<(u64, u64), (bool, Vec<u8>)>,
-    /// Old datagrams, which someone sends again.
+    /// Old datagrams, which an attacker sends again.
     heard: Vec<(bool, Vec<u8>)>,
     bytes: u64,
 }
@@ -304,7 +304,7 @@ impl World {
         }
     }
 
-    /// Runs until every block is out; returns the receiver's counters of its last life, and the time.
+    /// Runs until every block is out. Returns the counters of the last receiver, and the time.
     fn run(&mut self, taken: &mut Taken) -> (lineside_fabric_udp::Counters, u64) {
         let blocks = taken.blocks.clone();
         let (mut sender, mut receiver) = (self.sender(), self.receiver(0));
@@ -319,7 +319,7 @@ impl World {
             if restarts > 0 && self.random.below(4_000) == 0 {
                 restarts -= 1;
                 if self.random.percent(50) {
-                    // It begins with the block that the receiver lacks, or later, or earlier.
+                    // It begins with the block that the receiver needs next, or a later or earlier one.
                     sender = self.sender();
                     pushed = (taken.next + self.random.below(4))
                         .saturating_sub(1)
@@ -452,8 +452,8 @@ fn what_is_verified_early_gives_the_same_codes() {
                 .map(|(codes, _)| codes.len() as u64);
             let (counts, all) = (early.counts(), transactions.sum::<u64>());
             println!("{} blocks, {all} transactions: {counts:?}", blocks.len());
-            // What came behind a block that sets the configuration, or is fetched, is verified with its block.
-            // In these sets the configuration changes every few blocks.
+            // Transactions that arrived after a block that sets the configuration, or were fetched, are verified with
+            // their block. In these sets the configuration changes every few blocks.
             let changes_often = set.ends_with("ed25519") || set.ends_with("msp");
             let least = match (weather.late, changes_often) {
                 (0, _) => all,
@@ -466,7 +466,7 @@ fn what_is_verified_early_gives_the_same_codes() {
     }
 }
 
-/// A block of these envelopes, in the orderer's form.
+/// A block of these envelopes in an orderer's form.
 fn block(number: u64, envelopes: &[Vec<u8>]) -> Arc<[u8]> {
     let mut hasher = Sha256::new();
     let mut data = Vec::new();
@@ -502,7 +502,7 @@ fn blocks_of_every_size_come_through() {
         let envelopes: Vec<_> = sizes.iter().map(|&bytes| noise(&mut random, bytes)).collect();
         blocks.push(block(number as u64, &envelopes));
     }
-    // The most transactions that a block may have, and one more; data before header; two data fields.
+    // The maximum number of transactions of a block, and one more; data before the header; two data fields.
     blocks.push(block(5, &vec![vec![5]; 65_535]));
     blocks.push(block(6, &vec![vec![6]; 65_536]));
     for number in [7, 8] {
@@ -567,7 +567,7 @@ fn an_answer_that_is_lost_is_given_again() {
         sender.push(number as u64, bytes.clone());
     }
     let mut now = 0;
-    // Of each receiver only the first greeting comes through, then nothing for a while.
+    // Only the first greeting of each receiver arrives, then nothing for a while.
     for _ in 0..2 {
         let mut receiver = world.receiver(0);
         let mut taken = Taken::new(blocks.clone());
@@ -623,7 +623,7 @@ fn foreign_datagrams_change_nothing() {
         ),
         (0, 0, 0)
     );
-    // The right ones, each byte of each changed once, and each sent twice.
+    // The right datagrams, with each byte of each changed once, and each sent twice.
     for (number, bytes) in blocks.iter().enumerate() {
         sender.push(number as u64, bytes.clone());
     }
@@ -668,7 +668,7 @@ fn foreign_datagrams_change_nothing() {
         }
     }
     assert_eq!(taken.whole, 3);
-    // All of it again to a receiver that has just begun: none of it counts.
+    // All of it again to a receiver that has just started: none of it counts.
     world.key = SharedKey::new(&[9; 32]).unwrap();
     let mut fresh = world.receiver(0);
     for datagram in &kept {

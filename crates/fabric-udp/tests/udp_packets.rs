@@ -1,4 +1,4 @@
-//! The fuzz target for packets, briefly, and the papers' packets.
+//! A short run of the fuzz target for packets, and tests of the papers' packets.
 
 mod packets;
 
@@ -75,11 +75,11 @@ fn packet(kind: u8, notes: &[(u8, u16, u16)], payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// The papers' packets of a block: the creator of each transaction, where it is `identity`, cut out.
+/// The papers' packets of a block, with the creator of each transaction cut out if it is `identity`.
 fn paper(block: &[u8], identity: &[u8]) -> Vec<Vec<u8>> {
     let layout = cut::Layout::of(block);
     let segment = |at| &block[layout.range(at).unwrap()];
-    // Both header and metadata: a tag, a length of one or more bytes, the content.
+    // Header and metadata both have a tag, a length of one or more bytes, and the content.
     let content = |bytes: &[u8]| {
         let length = bytes[1..].iter().take_while(|&&byte| byte >= 0x80).count() + 1;
         bytes[1 + length..].to_vec()
@@ -103,7 +103,7 @@ fn paper(block: &[u8], identity: &[u8]) -> Vec<Vec<u8>> {
     packets
 }
 
-/// Anybody may have made a header of a block far away: it makes little work, and that once.
+/// An attacker may have made a header of a far block: it causes little work, and only once.
 #[test]
 fn a_far_header_is_a_gap_of_a_few_blocks() {
     let here: IpAddr = "127.0.0.1".parse().unwrap();
@@ -125,7 +125,7 @@ fn the_papers_packets_become_the_same_blocks() {
     let Some(block) = read(&directory, 5, "orderer").unwrap() else {
         return eprintln!("skipped: there are no recorded blocks at {}", directory.display());
     };
-    // Any string that comes often will do for an identity.
+    // Any string that occurs often can serve as an identity.
     let layout = cut::Layout::of(&block);
     let first = cut::envelope(&block[layout.range(1).unwrap()]).unwrap();
     let identity = &first[200..900];
@@ -148,12 +148,12 @@ fn the_papers_packets_become_the_same_blocks() {
         (told.whole.len(), receiver.counters().untrusted),
         (0, packets.len() as u64)
     );
-    // Without the identity: dropped, and told.
+    // Without the identity the block is dropped and reported.
     let told = play(&mut receiver, here, &packets);
     assert!(told.whole.is_empty() && told.dropped.contains(&5) && told.gaps == [(5, 5)]);
     let told = play(&mut receiver, here, &[&[update][..], &packets].concat());
     assert_eq!(told.whole, [(5, block.clone())]);
-    // One lost, or two in the wrong order: no block, a gap.
+    // A lost packet, or two in the wrong order: no block, but a gap.
     for wrong in 0..2 {
         let mut receiver = PaperReceiver::new(move |source| source == here, 5, 1 << 24);
         receiver.preload(0x0123, identity);
@@ -181,7 +181,7 @@ fn recording() -> Vec<Vec<u8>> {
     blocks
 }
 
-/// The sender's packets become the same blocks, byte for byte; those that the published code refuses are not sent.
+/// The sender's packets become the same blocks, byte for byte. Blocks that the published code refuses are not sent.
 #[test]
 fn blocks_that_are_sent_come_out_the_same() {
     let here: IpAddr = "127.0.0.1".parse().unwrap();
@@ -221,8 +221,8 @@ fn blocks_that_are_sent_come_out_the_same() {
     assert_eq!(counters.datagrams, counted.datagrams);
 }
 
-/// An identity that a file numbers is not told again, and goes by that number; one that is not known at the receiver
-/// is a dropped block.
+/// An identity with a number from a file is not announced again and has that number. If the receiver does not know
+/// it, the block is dropped.
 #[test]
 fn identities_of_a_file_are_known_at_both_ends() {
     let here: IpAddr = "127.0.0.1".parse().unwrap();
@@ -237,7 +237,7 @@ fn identities_of_a_file_are_known_at_both_ends() {
     };
     let updates = told_by(&mut PaperSender::new());
     assert!(updates.len() > 2);
-    // The payload of an update is the identity; after the head come five bytes of its one note.
+    // The payload of an update is the identity; it follows the head and five bytes of the only note.
     let identities: Vec<&[u8]> = updates.iter().map(|update| &update[9..]).collect();
     let mut sender = PaperSender::new();
     let number = blocks.len() as u64 - 1;

@@ -1,4 +1,4 @@
-//! A node's answers as messages.
+//! Conversion of a node's answers to messages.
 
 use crate::messages::{
     Cell, Cells, Event, KeyCell, KeyCells, Placed, Proof, SignedHeader, Version, Write, Writes,
@@ -9,25 +9,25 @@ use lineside_hybrid::{Code, request};
 use prost::Message;
 use std::sync::Arc;
 
-/// From this many bytes on a value is shared, not copied.
+/// Size in bytes from which on a value is shared instead of copied.
 const SHARED_BYTES: usize = 1024;
 
 /// A message that answers a request.
 pub trait Reply: Message + Default + 'static {
-    /// Of what a node says; `None`: that answers something else.
+    /// Converts a node's answer; `None` if it answers another kind of request.
     fn of(answered: Answered) -> Option<Self>;
 
-    /// Says what became of the request.
+    /// Sets the outcome of the request.
     fn set_code(&mut self, code: Code);
 
-    /// Nothing was done, or it is not known.
+    /// Creates the answer to a refused request.
     fn refused(code: Code) -> Self {
         let mut reply = Self::default();
         reply.set_code(code);
         reply
     }
 
-    /// What a node says, where it is not longer than a message may be.
+    /// Converts a node's answer, or refuses it with `too_large` if it has more than `bytes_max` bytes.
     fn within(answered: Answered, bytes_max: usize) -> Self {
         let reply = match answered {
             Answered::Refused(code) => return Self::refused(code),

@@ -1,4 +1,4 @@
-//! A client: signs requests and asks a node.
+//! Client over gRPC: signs requests and sends them to a node.
 
 use crate::messages::{
     Cells, CellsBatch, Event, KeyCells, Placed, PlacedBatch, Proof, Signed, SignedBatch, SignedHeader,
@@ -23,39 +23,39 @@ use tonic_prost::ProstCodec;
 
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// The endpoint is none, or nobody answers there.
-    #[error("no connection to {endpoint}: {why}")]
+    /// The endpoint is invalid, or no server answers there.
+    #[error("cannot connect to {endpoint}: {why}")]
     Connect {
-        /// Where.
+        /// Address of the endpoint.
         endpoint: String,
-        /// Why not.
+        /// Reason of the failure.
         why: String,
     },
-    /// It cannot be asked.
-    #[error("the request cannot be made: {0}")]
+    /// The request cannot be encoded.
+    #[error("cannot encode the request: {0}")]
     Malformed(#[from] Malformed),
-    /// The call broke: it may have been done or not.
-    #[error("the call broke: {}", why_broken(.0))]
+    /// The call failed. The request may have been executed or not.
+    #[error("the call failed, and the request may have been executed: {}", why_broken(.0))]
     Broken(Status),
-    /// The node refuses it: of the paper's service, whose other answers have no code.
+    /// The node refuses the request. Only the paper's service uses this; other answers contain the code.
     #[error("refused: {}: {}", code_name(*.0), .0.meaning())]
     Refused(Code),
-    /// The answer has a code that this version does not know, or lacks what it must have.
-    #[error("the server's answer cannot be read: {0}")]
+    /// The answer has a code unknown to this version, or lacks a required field.
+    #[error("the server's answer is malformed: {0}")]
     Answer(String),
 }
 
 impl From<Status> for AskError {
     fn from(status: Status) -> Self {
-        // Not as a cause: what there is to say of it is said.
+        // The status is not a source, because the message already contains its description.
         Self::Broken(status)
     }
 }
 
-/// The status in words, with what lies below it: where a connection was ended, only that says by what.
+/// Describes a status together with its causes: if a connection was closed, only these say why.
 fn why_broken(status: &Status) -> String {
     let mut words = status.message().to_owned();
     let mut below = status.source();
@@ -69,9 +69,9 @@ fn why_broken(status: &Status) -> String {
     words
 }
 
-/// Codes of answers.
+/// An answer with a code.
 pub trait Coded {
-    /// What became of the request.
+    /// Outcome of the request.
     ///
     /// # Errors
     /// [`AskError::Answer`] for a code of a later version.
@@ -128,7 +128,7 @@ impl Connection {
                 .map_err(|error| failed(chain(&error)))?;
         }
         let connected = tokio::time::timeout(CONNECT_WAIT, channel.connect()).await;
-        let connected = connected.map_err(|_| failed("it takes too long".to_owned()))?;
+        let connected = connected.map_err(|_| failed("no answer in time".to_owned()))?;
         let channel = connected.map_err(|error| failed(chain(&error)))?;
         Ok(Connection(
             Grpc::new(channel)
@@ -159,7 +159,7 @@ impl Connection {
         Ok(grpc)
     }
 
-    /// A signed request, to a method that takes one and gives one answer.
+    /// Calls a method that takes one signed request and returns one answer.
     async fn one<Out: Message + Default + 'static>(
         &self,
         path: &'static str,
@@ -168,7 +168,7 @@ impl Connection {
         self.call(path, Signed { request }).await
     }
 
-    /// Signed requests to get; an answer to each.
+    /// Sends signed get requests. Returns an answer to each.
     ///
     /// # Errors
     /// [`AskError::Broken`].
@@ -178,7 +178,7 @@ impl Connection {
         Ok(batch.answers)
     }
 
-    /// Signed requests to write; an answer to each.
+    /// Sends signed write requests. Returns an answer to each.
     ///
     /// # Errors
     /// [`AskError::Broken`].
@@ -188,7 +188,7 @@ impl Connection {
         Ok(batch.answers)
     }
 
-    /// A signed request to write.
+    /// Sends a signed write request.
     ///
     /// # Errors
     /// [`AskError::Broken`].
@@ -196,7 +196,7 @@ impl Connection {
         self.one("/lineside.hybrid.v1.Node/Set", request).await
     }
 
-    /// A signed request to write that only deletes.
+    /// Sends a signed write request that only deletes.
     ///
     /// # Errors
     /// [`AskError::Broken`].
@@ -204,7 +204,7 @@ impl Connection {
         self.one("/lineside.hybrid.v1.Node/Delete", request).await
     }
 
-    /// A signed request to get.
+    /// Sends a signed get request.
     ///
     /// # Errors
     /// [`AskError::Broken`].
@@ -212,7 +212,7 @@ impl Connection {
         self.one("/lineside.hybrid.v1.Node/Get", request).await
     }
 
-    /// A signed request to change.
+    /// Sends a signed change request.
     ///
     /// # Errors
     /// [`AskError::Broken`].
@@ -221,15 +221,15 @@ impl Connection {
     }
 }
 
-/// Signs and asks. Writes side by side may overtake one another, and one is then refused with `nonce_used`: they want
-/// clients with lanes of their own, or one batch.
+/// Signs and sends requests. Concurrent writes may overtake one another, and one is then refused with `nonce_used`.
+/// Use clients with separate lanes, or one batch.
 pub struct Client {
     signing: Signing,
     connection: Connection,
 }
 
 impl Client {
-    /// Connects to `HOST:PORT`; counters begin with the clock: [`counter_now`].
+    /// Connects to `HOST:PORT`. Counters start from the clock: [`counter_now`].
     ///
     /// # Errors
     /// [`AskError::Connect`].
@@ -243,17 +243,17 @@ impl Client {
         Ok(Client { signing, connection })
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// Signs.
+    /// Returns the signer.
     pub fn signing(&self) -> &Signing {
         &self.signing
     }
 
-    /// Cells of keys, which must rise.
+    /// Reads the cells of keys, which must be in ascending order.
     ///
     /// # Errors
     /// [`AskError`].
@@ -263,7 +263,7 @@ impl Client {
         self.connection.get(request).await
     }
 
-    /// Sets a key that must have the version `read`, or whatever it has.
+    /// Sets a key. With `read`, the key must have this version.
     ///
     /// # Errors
     /// [`AskError`].
@@ -277,7 +277,7 @@ impl Client {
         self.connection.set(request).await
     }
 
-    /// Deletes a key that must have the version `read`, or whatever it has.
+    /// Deletes a key. With `read`, the key must have this version.
     ///
     /// # Errors
     /// [`AskError`].
@@ -286,7 +286,7 @@ impl Client {
         self.connection.delete(request).await
     }
 
-    /// Cells from `start` on, before `stop`; empty: to the end.
+    /// Reads the cells from `start` on, before `stop`; an empty `stop` means the end.
     ///
     /// # Errors
     /// [`AskError`].
@@ -308,7 +308,7 @@ impl Client {
             .await
     }
 
-    /// A proof of a key's cell.
+    /// Requests a proof of a key's cell.
     ///
     /// # Errors
     /// [`AskError`].
@@ -319,7 +319,7 @@ impl Client {
             .await
     }
 
-    /// Returns the newest writes of a key that are older than `before`, where that is given.
+    /// Returns the newest writes of a key; with `before`, only older ones.
     ///
     /// # Errors
     /// [`AskError`].
@@ -335,7 +335,7 @@ impl Client {
             .await
     }
 
-    /// The newest block, signed by the node.
+    /// Returns the newest block's header, signed by the node.
     ///
     /// # Errors
     /// [`AskError`].
@@ -346,7 +346,7 @@ impl Client {
             .await
     }
 
-    /// What became of a transaction.
+    /// Asks for the outcome of a transaction.
     ///
     /// # Errors
     /// [`AskError`].
@@ -357,7 +357,8 @@ impl Client {
             .await
     }
 
-    /// All writes below a prefix, from now on. The first event says from which block on, or why not.
+    /// Subscribes to all writes below a prefix. The first event has the block after which they are reported, or the
+    /// refusal.
     ///
     /// # Errors
     /// [`AskError`].

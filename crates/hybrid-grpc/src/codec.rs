@@ -1,7 +1,7 @@
 //! A codec that counts the entries of a batch before it decodes the message.
 //!
-//! An entry may be two bytes long, and takes many times that once it is decoded. A message with too many of them is
-//! therefore refused by its wire format alone.
+//! An entry may be two bytes long and take many times that once it is decoded. So a message with too many entries is
+//! refused by its wire format alone.
 
 use bytes::Buf;
 use prost::Message;
@@ -58,7 +58,7 @@ impl<In: Message + Default> Decoder for CountingDecoder<In> {
         // tonic hands over a message in one piece.
         let message = bytes.chunk();
         if message.len() != bytes.remaining() {
-            return Err(Status::internal("the message is in several pieces"));
+            return Err(Status::internal("the message is not contiguous"));
         }
         check_fields(message)?;
         self.0.decode(bytes)
@@ -68,8 +68,7 @@ impl<In: Message + Default> Decoder for CountingDecoder<In> {
 /// Checks that a message has at most [`BATCH_MAX`] fields at its top level. A repeated field counts once for each
 /// entry.
 ///
-/// # Errors
-/// OUT_OF_RANGE: there are more. INVALID_ARGUMENT: it is no message of proto3.
+/// OUT_OF_RANGE: there are more. INVALID_ARGUMENT: the bytes are not a proto3 message.
 fn check_fields(mut message: &[u8]) -> Result<(), Status> {
     let malformed = || Status::invalid_argument("the request is not a protobuf message");
     let mut fields = 0;
@@ -88,7 +87,7 @@ fn check_fields(mut message: &[u8]) -> Result<(), Status> {
         fields += 1;
         if fields > BATCH_MAX {
             return Err(Status::out_of_range(format!(
-                "the batch has more than {BATCH_MAX} requests: send it in parts"
+                "the batch has more than {BATCH_MAX} requests; split it"
             )));
         }
     }

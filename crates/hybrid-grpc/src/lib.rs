@@ -1,7 +1,7 @@
-//! The hybrid database over gRPC: [`serve::start`] serves a node, [`Client`] signs and asks.
+//! The hybrid database over gRPC: [`serve::start`] serves a node, [`Client`] signs and sends requests.
 //!
-//! `proto/hybrid.proto` has the service for other languages; `docs/hybrid.md` says what the answers promise. [`paper`]
-//! is the paper's own service, `proto/paper.proto`, for databases of the paper's mode.
+//! `proto/hybrid.proto` defines the service for other languages; `docs/hybrid.md` describes the guarantees of the
+//! answers. [`paper`] is the paper's own service, `proto/paper.proto`, for databases in the paper's mode.
 
 mod answers;
 pub mod client;

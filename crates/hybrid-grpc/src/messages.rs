@@ -1,4 +1,4 @@
-//! The messages on the line, as `proto/hybrid.proto` has them. What is signed stays bytes, and is not copied.
+//! Messages of `proto/hybrid.proto`. The signed bytes are passed on without a copy.
 
 #![allow(missing_docs, reason = "proto/hybrid.proto explains every field")]
 

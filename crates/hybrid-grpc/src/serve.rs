@@ -1,4 +1,4 @@
-//! The server: `lineside.hybrid.v1.Node`, from one node.
+//! Server of `lineside.hybrid.v1.Node` for one node.
 
 use crate::answers::Reply;
 use crate::codec::CountingCodec;
@@ -33,29 +33,29 @@ use tonic::server::{Grpc, NamedService, ServerStreamingService, UnaryService};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
-/// Bytes of a message, at most, in both directions.
+/// Maximum number of bytes of a message, in both directions.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
-/// What the code and its name take of an answer in a batch, and what stands before it.
+/// Bytes of the code and its name in an answer of a batch, with the tags and lengths before them.
 const REFUSED_BYTES: usize = 32;
-/// Answers that a stopping server still waits for.
+/// Time that a stopping server waits for answers.
 const STOP_WAIT: Duration = Duration::from_secs(5);
-/// Bytes of requests that a connection may have sent before its calls take them.
+/// Bytes of requests that a connection may send before its calls take them.
 const CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
-/// Bytes of a call's headers, at most.
+/// Maximum number of bytes of a call's headers.
 const HEADERS_BYTES_MAX: u32 = 8 << 10;
 
-/// Who answers; a [`Node`] does.
+/// The database that answers; a [`Node`] implements it.
 pub trait Asked: Send + Sync + 'static {
-    /// As [`Node::submit_helping`].
+    /// See [`Node::submit_helping`].
     fn submit(&self, requests: Vec<Bytes>, done: Box<dyn FnOnce(Vec<Answer>) + Send>);
 
-    /// As [`Node::watch`].
+    /// See [`Node::watch`].
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The code of the refusal.
     fn watch(&self, request: Bytes, sink: Sink) -> Result<Watching, Code>;
 
-    /// Returns true if the database's mode is the paper's.
+    /// Returns true if the database is in the paper's mode.
     fn is_paper(&self) -> bool;
 }
 
@@ -73,10 +73,10 @@ impl<D: Disk + Send + Sync + 'static> Asked for Node<D> {
     }
 }
 
-/// Serves a node until `stop` is ready; watchers' streams end then, other calls are still answered.
+/// Serves a node until `stop` is ready. Watchers' streams end then; other calls are still answered.
 ///
 /// # Errors
-/// Where the transport cannot be set up.
+/// The transport cannot be set up.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<ServerTls>,
@@ -119,11 +119,11 @@ pub async fn serve(
     served.map_err(io::Error::other)
 }
 
-/// Binds, and serves in a task of its own. Events that wait for watchers may take half as many bytes as calls under
-/// way, in addition to those.
+/// Binds, and serves in a task of its own. Events that wait for watchers may take half as many bytes as calls in
+/// progress, in addition to those.
 ///
 /// # Errors
-/// Where the address cannot be bound.
+/// The address cannot be bound.
 pub async fn start(
     listen: impl tokio::net::ToSocketAddrs,
     tls: Option<ServerTls>,
@@ -139,22 +139,22 @@ pub async fn start(
     .await
 }
 
-/// Answers to all, in their order.
+/// Submits requests and returns their answers in order.
 pub(crate) async fn ask(asked: &dyn Asked, requests: Vec<Bytes>) -> Result<Vec<Answer>, Status> {
     let (send, receive) = oneshot::channel();
     asked.submit(
         requests,
         Box::new(move |answers| {
-            // Who asked may have gone.
+            // The caller may have gone.
             let _ = send.send(answers);
         }),
     );
     receive
         .await
-        .map_err(|_| Status::unavailable("the node stops: what became of the request is not known"))
+        .map_err(|_| Status::unavailable("the node is stopping; the outcome of the request is not known"))
 }
 
-/// Whether a request is one that the RPC is for.
+/// Returns true if the request fits the method.
 type IsFor = fn(&Bytes) -> bool;
 
 fn only_deletes(request: &Bytes) -> bool {
@@ -171,7 +171,7 @@ macro_rules! is_for {
     };
 }
 
-/// One request, one answer.
+/// Method with one request and one answer.
 struct One<R> {
     service: NodeService,
     is_for: IsFor,
@@ -196,7 +196,7 @@ impl<R: Reply> UnaryService<Signed> for One<R> {
     }
 }
 
-/// A batch's answers.
+/// Answers to a batch.
 trait Batch: Message + Default + 'static {
     type Reply: Reply;
 
@@ -219,7 +219,7 @@ impl Batch for PlacedBatch {
     }
 }
 
-/// Many requests, an answer to each.
+/// Method with many requests, and an answer to each.
 struct Many<B> {
     service: NodeService,
     is_for: IsFor,
@@ -255,7 +255,7 @@ impl<B: Batch> UnaryService<SignedBatch> for Many<B> {
     }
 }
 
-/// A watcher.
+/// The method `Watch`.
 struct Watch(NodeService);
 
 impl ServerStreamingService<Signed> for Watch {
@@ -284,7 +284,7 @@ pub(crate) struct NodeService {
 pub(crate) type Answered = BoxFuture<http::Response<Body>, Infallible>;
 
 impl NodeService {
-    /// Answers a call, which counts before its message is read and until its answer has been sent.
+    /// Answers a call. It counts towards the limits before its message is read, until its answer has been sent.
     pub fn within<Answering>(
         &self,
         request: http::Request<Body>,

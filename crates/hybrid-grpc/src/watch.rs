@@ -1,4 +1,5 @@
-//! A watcher's stream: events wait in a queue of bounded length, and who does not take them is told so at its end.
+//! Stream of a watcher: events wait in a bounded queue. A client that does not read them gets `busy` as its last
+//! event.
 
 use crate::answers::{event, shared, version};
 use crate::messages::Event;
@@ -15,25 +16,25 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::Stream;
 use tonic::Status;
 
-/// Events that wait for a client, at most.
+/// Maximum number of events that wait for a client.
 const EVENTS_MAX: usize = 4096;
-/// Bytes of keys and values that wait for a client, beyond which no more do.
+/// Maximum number of bytes of keys and values that wait for a client.
 const BYTES_MAX: usize = 8 << 20;
 
-/// Bytes that are kept for an event beyond those of its key and value.
+/// Bytes of memory per event in addition to its key and value.
 const EVENT_BYTES: usize = 128;
 
-/// What waits.
+/// Queue of events.
 type Queue = mpsc::UnboundedSender<Event>;
 
-/// Bytes of the events that wait for all clients of a server together.
+/// Limit of the bytes of events that wait for all clients of a server together.
 pub(crate) struct Room {
     bytes: AtomicUsize,
     bytes_max: usize,
 }
 
 impl Room {
-    /// Returns room for `bytes_max` bytes.
+    /// Creates a limit of `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Arc<Self> {
         Arc::new(Self {
             bytes: AtomicUsize::new(0),
@@ -42,7 +43,7 @@ impl Room {
     }
 }
 
-/// Events that wait for one client.
+/// Counters of the events that wait for one client.
 struct Waiting {
     events: AtomicUsize,
     bytes: AtomicUsize,
@@ -88,9 +89,9 @@ fn size(event: &Event) -> usize {
     EVENT_BYTES + event.key.len() + event.value.as_ref().map_or(0, Bytes::len)
 }
 
-/// Events on their way to a client.
+/// Stream of events to a client.
 pub(crate) struct Events {
-    /// What the node said of the request; it goes first.
+    /// The node's answer to the request, which is sent first.
     first: Option<Event>,
     queue: mpsc::UnboundedReceiver<Event>,
     waiting: Arc<Waiting>,
@@ -99,7 +100,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Asks a node, and begins with its answer. `stopping` ends it.
+    /// Subscribes at a node; the stream begins with the node's answer. `stopping` ends it.
     pub async fn of(
         asked: Arc<dyn Asked>,
         request: Bytes,
@@ -109,7 +110,7 @@ impl Events {
         let (queue, taken) = mpsc::unbounded_channel();
         let waiting = Arc::new(Waiting::new(room));
         let sink = sink(queue, waiting.clone());
-        // It waits until the request is verified.
+        // Blocks until the request is verified.
         let watching = tokio::task::spawn_blocking(move || asked.watch(request, sink)).await;
         let (first, watching) = match watching {
             Ok(Ok(watching)) => {
@@ -124,10 +125,10 @@ impl Events {
                 (first, Some(watching))
             }
             Ok(Err(code)) => (event(code), None),
-            Err(_) => return Err(Status::unavailable("the server stops")),
+            Err(_) => return Err(Status::unavailable("the server is stopping")),
         };
         let stop = async move {
-            // An error: the server is gone.
+            // An error means that the server has ended.
             let _ = stopping.wait_for(|stopping| *stopping).await;
         };
         Ok(Events {
@@ -168,7 +169,7 @@ impl Stream for Events {
             return Poll::Ready(Some(Ok(first)));
         }
         if self.stop.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Some(Err(Status::unavailable("the server stops"))));
+            return Poll::Ready(Some(Err(Status::unavailable("the server is stopping"))));
         }
         let event = ready!(self.queue.poll_recv(context));
         if let Some(event) = &event {
@@ -206,7 +207,7 @@ mod tests {
         }
         assert!(
             !second(told(1)),
-            "there is no room: the client is told so, and ends"
+            "without room, the client gets an error and its stream ends"
         );
         assert!(!first(told(1)));
         drop((first, taken, waiting));

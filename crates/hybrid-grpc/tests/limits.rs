@@ -1,4 +1,5 @@
-//! Clients that use up what all need, by raw HTTP/2: batches of empty entries, half-sent calls, idle connections.
+//! Tests of clients that use up shared resources, with raw HTTP/2: batches of empty entries, unfinished calls, idle
+//! connections.
 
 #[path = "../../hybrid/tests/common/mod.rs"]
 mod common;
@@ -48,13 +49,13 @@ impl Raw {
         let (sender, mut connection) = builder.handshake(stream).await?;
         let mut pings = connection.ping_pong().unwrap();
         let driver = tokio::spawn(connection);
-        // The handshake is over for the client before the server has said a word.
+        // The client considers the handshake complete before the server has sent anything.
         let pong = pings.ping(h2::Ping::opaque());
         tokio::time::timeout(PATIENCE, pong).await.unwrap()?;
         Ok(Raw { sender, driver })
     }
 
-    /// Begins a call of a method; nothing of its message has been sent.
+    /// Begins a call of a method, without any of its message.
     async fn call(&mut self, method: &str) -> (ResponseFuture, SendStream<Bytes>) {
         let request = Request::post(format!("http://node{method}"))
             .header("content-type", "application/grpc")
@@ -67,7 +68,7 @@ impl Raw {
     }
 }
 
-/// A message with the five bytes that gRPC puts before it.
+/// A message with the five bytes of gRPC's prefix.
 fn prefixed(message: &[u8], claimed_bytes: usize) -> Bytes {
     [&[0][..], &(claimed_bytes as u32).to_be_bytes(), message]
         .concat()
@@ -143,7 +144,7 @@ async fn a_batch_of_empty_entries_is_refused_and_the_server_lives() {
         send(&mut stream, prefixed(&message, message.len()), true).await;
         assert_eq!(status(response).await, GrpcCode::OutOfRange, "{method}");
     }
-    // The paper's service is not there.
+    // The paper's service is not available here.
     let (response, mut stream) = raw.call("/controller.Node/BatchSet").await;
     send(&mut stream, prefixed(&[], 0), true).await;
     assert_eq!(status(response).await, GrpcCode::Unimplemented);
@@ -186,7 +187,7 @@ async fn half_sent_calls_of_all_connections_share_one_bound() {
         }
         connections.push(raw);
     }
-    // One source that is not trusted may have a quarter of the bytes.
+    // One untrusted source may use a quarter of the bytes.
     assert_eq!((held.len(), refused), (3, 57));
     honest(&running).await.head().await.unwrap();
     drop((held, connections));
@@ -205,7 +206,7 @@ async fn a_message_that_does_not_arrive_ends_its_call() {
     let (response, mut stream) = raw.call(BATCH_SET).await;
     send(&mut stream, prefixed(&[0x0a], 4 << 20), false).await;
     assert_eq!(status(response).await, GrpcCode::DeadlineExceeded);
-    // A message that is whole, of a call that goes on sending.
+    // A complete message of a call that does not end.
     let (response, mut stream) = raw.call(BATCH_SET).await;
     send(&mut stream, prefixed(&[], 0), false).await;
     assert_eq!(status(response).await, GrpcCode::DeadlineExceeded);
@@ -263,10 +264,10 @@ async fn one_source_cannot_take_all_connections() {
     let _first = Raw::connect(running.address).await.unwrap();
     let _second = Raw::connect(running.address).await.unwrap();
     let third = Raw::connect(running.address).await;
-    assert!(third.is_err(), "the source has its share");
+    assert!(third.is_err(), "the source has used its share");
     let standing = running.gate.standing();
     assert_eq!((standing.connections, standing.refused), (2, 1));
-    assert!(standing.problems.is_empty(), "others are let in");
+    assert!(standing.problems.is_empty(), "other sources are let in");
     running.stop().await.unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! The paper's service: hex strings to a database of its mode, and to another.
+//! Tests of the paper's service with a database in the paper's mode, and with another.
 
 #[path = "../../hybrid/tests/common/mod.rs"]
 mod common;
@@ -36,7 +36,7 @@ async fn client(running: &Running, secret: SecretKey) -> Client {
     Client::connect(&endpoint, None, secret).await.unwrap()
 }
 
-/// What gRPC itself says.
+/// gRPC code of a failed call.
 fn broken<T: std::fmt::Debug>(answer: Result<T, AskError>) -> GrpcCode {
     match answer {
         Err(AskError::Broken(status)) => status.code(),
@@ -62,7 +62,7 @@ async fn the_papers_client_gets_what_it_expects() {
     let got = client.get(client.sign_get("a")).await.unwrap();
     assert_eq!((got.value.as_str(), got.version), ("1", 1));
     assert_eq!((got.pubkey.as_str(), got.signature.as_str()), ("", ""));
-    // The same again is told where it stands; another of its version is late.
+    // A repeated request gets its first position again; another request with an old version is refused.
     assert_eq!(client.set(first).await.unwrap().txid, "txid1tx0");
     assert_eq!(
         refusal(client.set(client.sign_set("a", "2", 0).unwrap()).await),
@@ -114,7 +114,7 @@ async fn what_is_no_such_request_is_refused() {
         with(&|request| request.pubkey.clear()),
         with(&|request| request.pubkey.replace_range(..2, "0x")),
         with(&|request| request.signature.truncate(126)),
-        // What the paper's micro-benchmark hands to its verifier: 65 bytes, which it refuses unseen.
+        // The paper's micro-benchmark passes 65 bytes to its verifier, which refuses them without a check.
         with(&|request| request.signature.push_str("00")),
         with(&|request| request.key.clear()),
         with(&|request| request.key = "k".repeat(1025)),
@@ -179,7 +179,7 @@ async fn batches_and_calls_are_bounded() {
 async fn each_kind_of_database_refuses_the_others_requests() {
     let (_, plain) = serve(false).await;
     let paper = client(&plain, member_key(5)).await;
-    // It does not have the service, which the client says as the code.
+    // The node does not have the service, which the client reports as a code.
     assert_eq!(refusal(paper.get(paper.sign_get("a")).await), Code::WrongMode);
     let set = paper.sign_set("a", "1", 0).unwrap();
     assert_eq!(refusal(paper.set(set.clone()).await), Code::WrongMode);
@@ -211,7 +211,7 @@ async fn each_kind_of_database_refuses_the_others_requests() {
     assert_eq!(cells.known_code().unwrap(), Code::WrongMode);
     let head = native.head().await.unwrap();
     assert_eq!(head.known_code().unwrap(), Code::Done);
-    // Nor do the paper's bytes come in by a native method.
+    // A native method does not take the paper's bytes either.
     let bytes = bytes::Bytes::from(vec![2; 200]);
     let placed = native.connection().set(bytes).await.unwrap();
     assert_eq!(placed.known_code().unwrap(), Code::Malformed);

@@ -1,4 +1,4 @@
-//! The messages by hand are those of the .proto file: the same field numbers and kinds of fields.
+//! Tests that the hand-written messages match the .proto files: the same field numbers and kinds of fields.
 
 use bytes::Bytes;
 use lineside_hybrid_grpc::messages::*;
@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const PROTO: &str = include_str!("../proto/hybrid.proto");
 const PAPER: &str = include_str!("../proto/paper.proto");
 
-/// A field's number, and how it lies on the line: 0 a varint, 2 bytes behind their length.
+/// Number of each field, with its wire type: 0 a varint, 2 bytes after their length.
 type Fields = BTreeSet<(u64, u64)>;
 
-/// Each message's fields.
+/// Fields of each message.
 fn declared(proto: &'static str) -> BTreeMap<&'static str, Fields> {
     let mut all = BTreeMap::new();
     let mut inside = None;

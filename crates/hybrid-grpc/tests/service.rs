@@ -1,4 +1,4 @@
-//! A node behind gRPC: every method, what is refused, watchers, TLS, the end.
+//! Tests of a node over gRPC: every method, refusals, watchers, TLS, stopping.
 
 #[path = "../../hybrid/tests/common/mod.rs"]
 mod common;
@@ -135,7 +135,7 @@ async fn batches_are_answered_one_by_one_in_their_order() {
     }
     assert_eq!(answers[50].version, answers[49].version);
 
-    // Answers that are together too long for a message.
+    // Answers that together exceed the size of a message.
     let keys: Vec<_> = (0..20)
         .map(|number| format!("long {number:02}").into_bytes())
         .collect();
@@ -178,7 +178,7 @@ async fn a_method_takes_its_own_operation_only() {
     let head = sign(Body::Head);
     placed(&node_at.set(head).await.unwrap(), Code::Malformed);
 
-    // Every method that the .proto file names is there; others are not.
+    // Every method of the .proto file exists; others do not.
     let proto = include_str!("../proto/hybrid.proto");
     let methods = proto
         .lines()
@@ -191,7 +191,7 @@ async fn a_method_takes_its_own_operation_only() {
     assert_eq!(raw(&running, "Put").await, Err(GrpcCode::Unimplemented));
 }
 
-/// An empty request: whether it is answered, whatever the answer.
+/// Sends an empty request to a method. Returns Ok for any answer of the node.
 async fn raw(running: &Running, method: &str) -> Result<(), GrpcCode> {
     let endpoint = format!("http://{}", running.address);
     let endpoint = tonic::transport::Endpoint::from_shared(endpoint).unwrap();
@@ -224,7 +224,7 @@ async fn a_watcher_hears_of_writes_and_of_the_end() {
     let event = events.message().await.unwrap().unwrap();
     assert_eq!((&event.key[..], event.value), (&b"a/1"[..], None));
 
-    // Who does not listen is told at the end that it has missed something.
+    // A client that does not read learns at the end that it has missed events.
     let mut slow = watcher.watch(b"").await.unwrap();
     for _ in 0..80 {
         placed(&writer.set(b"c", None, &[0; 250_000]).await.unwrap(), Code::Done);

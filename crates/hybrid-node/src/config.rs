@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Least memory with which each source may send the longest message.
+/// Minimum memory with which each source may send the longest message.
 const MEMORY_MIN: ByteSize = ByteSize::mib(64);
 
 /// The section `[hybrid]`.
@@ -36,17 +36,17 @@ pub struct HybridConfig {
     pub node: u32,
     /// Log that orders the requests.
     pub log: LogName,
-    /// True if a topic is taken that may lose what it has acknowledged.
+    /// True if a topic that may lose acknowledged messages is accepted.
     pub allow_weak_kafka: bool,
     /// File with the server's certificate; empty for no TLS.
     pub certificate: PathBuf,
     /// File with the certificate's key.
     pub key: PathBuf,
-    /// File with CA certificates of clients; empty where clients need no certificate.
+    /// File with CA certificates of clients; empty if clients need no certificate.
     pub client_ca: PathBuf,
     /// Sources whose replies may be longer than their requests.
     pub trusted_sources: Vec<AddressRange>,
-    /// Maximum number of bytes that requests can make the service keep.
+    /// Maximum memory of the service for requests, in bytes.
     pub memory_max: ByteSize,
 }
 
@@ -54,11 +54,11 @@ pub struct HybridConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum UdpName {
-    /// The address of gRPC; none where gRPC uses TLS, because datagrams are not encrypted.
+    /// The address of gRPC; none if gRPC uses TLS, because datagrams are not encrypted.
     Auto,
-    /// Nowhere.
+    /// No UDP.
     Off,
-    /// At this address.
+    /// This address.
     At(SocketAddr),
 }
 
@@ -66,9 +66,9 @@ pub enum UdpName {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum LogName {
-    /// This node alone.
+    /// This node orders alone.
     Embedded,
-    /// Kafka, at an address that was looked at.
+    /// Kafka at this address, whose syntax is checked.
     Kafka(String),
 }
 
@@ -94,7 +94,7 @@ impl Default for HybridConfig {
 }
 
 impl HybridConfig {
-    /// Returns the address at which requests are taken by UDP, where they are.
+    /// Returns the address at which requests are taken by UDP, if they are.
     pub fn udp(&self) -> Option<SocketAddr> {
         match self.udp {
             UdpName::Auto => self.tls_files().is_none().then_some(self.listen),
@@ -103,17 +103,17 @@ impl HybridConfig {
         }
     }
 
-    /// The server's certificate and its key, where it is reached by TLS.
+    /// Returns the server's certificate and its key, if it uses TLS.
     pub fn tls_files(&self) -> Option<(&Path, &Path)> {
         given(&self.certificate).zip(given(&self.key))
     }
 
-    /// CA certificates of clients, where those need one.
+    /// Returns the CA certificates of clients, if clients need a certificate.
     pub fn client_ca(&self) -> Option<&Path> {
         given(&self.client_ca)
     }
 
-    /// Returns the limits of gRPC. Calls under way may take half of the memory, and events of watchers a quarter.
+    /// Returns the limits of gRPC. Calls in progress may take half of the memory, and events of watchers a quarter.
     pub fn limits(&self) -> Limits {
         let trusted: Vec<_> = self.trusted_sources.iter().map(|range| range.0).collect();
         Limits {
@@ -135,7 +135,7 @@ impl HybridConfig {
     /// Reads and checks the section.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All errors in the section.
     pub fn parse(section: &Section) -> Result<Self, Vec<ConfigIssue>> {
         let config: Self = section.read()?;
         let mut issues = Issues::new(section);
@@ -161,7 +161,7 @@ impl HybridConfig {
         issues.finish(config)
     }
 
-    /// Returns what is allowed but the operator should know.
+    /// Returns warnings about settings that are allowed but risky.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if let Some(udp) = self.udp().filter(|udp| !udp.ip().is_loopback()) {

@@ -10,7 +10,7 @@ use std::path::Path;
 /// Returns the genesis in a file, and its bytes.
 ///
 /// # Errors
-/// [`UsageError`]: the file cannot be read, or holds no genesis.
+/// [`UsageError`]: the file cannot be read, or is not a genesis.
 pub fn read_genesis(file: &Path) -> Result<(Genesis, Vec<u8>), UsageError> {
     let bytes = std::fs::read(file).map_err(|error| {
         let shown = file.display();
@@ -26,7 +26,7 @@ pub fn read_genesis(file: &Path) -> Result<(Genesis, Vec<u8>), UsageError> {
 /// Returns the secret key in a file.
 ///
 /// # Errors
-/// [`UsageError`]: the file cannot be read, others may read it, or it holds no key.
+/// [`UsageError`]: the file cannot be read, others may read it, or it is not a key.
 pub fn read_key(file: &Path) -> Result<SecretKey, UsageError> {
     let unusable = |why: String| UsageError(format!("{why} (`lineside hybrid key new` makes one)"));
     let (curve, secret) =
@@ -37,5 +37,5 @@ pub fn read_key(file: &Path) -> Result<SecretKey, UsageError> {
         _ => None,
     };
     let key = curve.and_then(|curve| SecretKey::from_bytes(curve, &secret));
-    key.ok_or_else(|| unusable(format!("{}: it holds no key", file.display())))
+    key.ok_or_else(|| unusable(format!("{}: not a key of secp256k1 or P-256", file.display())))
 }

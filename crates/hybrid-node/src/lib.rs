@@ -1,8 +1,8 @@
 //! A node of the `hybrid` ledger database as a service of the daemon.
 //!
-//! The engine is `lineside-hybrid`; its transports are `lineside-hybrid-grpc` and `lineside-log-kafka`. This crate is
-//! above all three: [`config`] is the section `[hybrid]`, [`files`] reads genesis and keys, [`service`] starts a node
-//! with gRPC and UDP before it.
+//! The engine is `lineside-hybrid`; its transports are `lineside-hybrid-grpc` and `lineside-log-kafka`. This crate
+//! combines all three: [`config`] is the section `[hybrid]`, [`files`] reads genesis and keys, and [`service`] starts
+//! a node with gRPC and UDP.
 
 pub mod config;
 pub mod files;

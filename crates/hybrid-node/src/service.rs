@@ -1,4 +1,4 @@
-//! The `hybrid` service in the daemon: a node, with gRPC and UDP before it.
+//! The `hybrid` service of the daemon: a node with gRPC and UDP.
 
 use crate::config::{HybridConfig, LogName};
 use crate::files::{read_genesis, read_key};
@@ -52,7 +52,7 @@ fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
 
 struct HybridService {
     config: HybridConfig,
-    /// Contents of the files, once they are read.
+    /// Contents of the files, after they are read.
     files: Option<Files>,
 }
 
@@ -72,7 +72,7 @@ struct Shared {
     udp: Option<SocketDatapath>,
     stall: Duration,
     listen: SocketAddr,
-    /// Limits that clients of gRPC share.
+    /// Limits that all clients of gRPC share.
     gate: Arc<grpc::Gate>,
     /// Identifier of the database, in hex.
     database: String,
@@ -99,7 +99,7 @@ impl Service for HybridService {
             has_fast_path: false,
         };
         let grpc = self.config.listen;
-        // gRPC is on TCP: both may have the same port.
+        // gRPC uses TCP, so both may have the same port.
         let udp = self.config.udp().filter(|udp| udp.port() != grpc.port());
         let udp = udp.map(|udp| listen("udp", udp));
         [listen("listen", grpc)].into_iter().chain(udp).collect()
@@ -133,7 +133,7 @@ impl Service for HybridService {
         let (_, genesis) = read_genesis(&config.genesis)?;
         let key = read_key(&config.node_key)?;
         let disk = FsDisk::claim(&config.data, &KIND)
-            .with_context(|| format!("opening the ledger in {}", config.data.display()))?;
+            .with_context(|| format!("cannot open the ledger in {}", config.data.display()))?;
         self.files = Some(Files {
             genesis,
             key,
@@ -158,7 +158,7 @@ impl Service for HybridService {
         let mut new_directory = disk.new_directory();
         let options = config.options();
         let node = Node::start(disk, &genesis, Arc::new(key), options, open_log(&config)?);
-        let node = node.with_context(|| format!("opening the ledger in {}", config.data.display()))?;
+        let node = node.with_context(|| format!("cannot open the ledger in {}", config.data.display()))?;
         let node = Arc::new(node);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -172,7 +172,8 @@ impl Service for HybridService {
                 config.listen
             )
         })?;
-        // Where both have one address, UDP has the port that gRPC got: the system chose it if the configuration has 0.
+        // If both have one address, UDP uses the port that gRPC got: the system chooses it if the configuration has
+        // 0.
         let together = |udp| if udp == config.listen { server.address } else { udp };
         let udp = config.udp().map(together).map(|listen| {
             start_udp(&config, listen, node.clone(), context.datapath.queue).with_context(|| {
@@ -180,7 +181,7 @@ impl Service for HybridService {
             })
         });
         let udp = udp.transpose()?;
-        // From here on a client may have been told of a durable write.
+        // From here on a client may have an acknowledgement of a durable write.
         if let Some(new) = &mut new_directory {
             new.keep();
         }
@@ -199,8 +200,8 @@ impl Service for HybridService {
     }
 }
 
-/// Returns a warning where the ledger's clock is far ahead of this machine's. The ledger's clock never goes back, so a
-/// single node whose clock was wrong once has this effect.
+/// Returns a warning if the ledger's clock is far ahead of this machine's. The ledger's clock never goes back, so one
+/// node whose clock was once wrong has this effect.
 fn clock_warning(tip_time_ms: u64, now_ms: u64) -> Option<String> {
     let ahead_ms = tip_time_ms.checked_sub(now_ms)?;
     (ahead_ms >= CLOCK_AHEAD_MS).then(|| {
@@ -212,8 +213,8 @@ fn clock_warning(tip_time_ms: u64, now_ms: u64) -> Option<String> {
     })
 }
 
-/// Returns an error where the genesis names another key for this node: the key of a node never changes. Nodes that are
-/// not in the genesis may have been added since.
+/// Returns an error if the genesis has another key for this node: the key of a node never changes. Nodes that are not
+/// in the genesis may have been added later.
 fn has_another_key(node: u32, key: &SecretKey, genesis: &Genesis) -> Option<anyhow::Error> {
     let (_, first) = genesis.nodes.iter().find(|(first, _)| *first == node)?;
     (*first != key.public()).then(|| anyhow!("the genesis has another key for node {node}"))
@@ -236,7 +237,7 @@ fn open_log(config: &HybridConfig) -> anyhow::Result<OpenLog> {
     }
 }
 
-/// Starts the UDP socket, with one receiving thread: what it receives at once is verified at once.
+/// Starts the UDP socket with one receiving thread: datagrams received together are verified together.
 fn start_udp(
     config: &HybridConfig,
     listen: SocketAddr,
@@ -291,8 +292,10 @@ impl Running for RunningHybrid {
         if let Some(udp) = &self.shared.udp {
             udp.stop();
         }
-        // Calls that were cut off do not hold the node any more: it answers what it has, and ends with the last status.
-        runtime.block_on(server.stop()).context("hybrid: ending gRPC")
+        // Aborted calls no longer hold the node: it answers the requests it has, and ends with the last status.
+        runtime
+            .block_on(server.stop())
+            .context("hybrid: cannot stop gRPC")
     }
 }
 
@@ -308,7 +311,8 @@ impl Shared {
     fn status(&self, out: &mut StatusBuilder) {
         let status = self.node.status();
         if let Some(why) = &status.read_only {
-            out.problems.push(format!("hybrid: no writes are taken: {why}"));
+            out.problems
+                .push(format!("hybrid: the node takes no writes: {why}"));
         }
         out.warnings.extend(status.log_weaknesses);
         out.warnings

@@ -1,4 +1,4 @@
-//! What the authenticated map costs at 10^6 keys: `cargo run --release -p lineside-hybrid --example map_cost`.
+//! Cost of the authenticated map at 10^6 keys: `cargo run --release -p lineside-hybrid --example map_cost`.
 
 use lineside_testkit::Random;
 use std::hint::black_box;
@@ -91,7 +91,7 @@ fn main() {
         let at = |percent: usize| sizes[(sizes.len() - 1) * percent / 100];
         let mean = sizes.iter().sum::<usize>() / sizes.len();
         let small = sizes.partition_point(|size| *size <= 700) * 100 / sizes.len();
-        println!("proof, {name}: made in {made_ns} ns, checked in {checked_ns} ns, with its encoding");
+        println!("proof, {name}: made in {made_ns} ns, checked in {checked_ns} ns, encoding included");
         println!(
             "  bytes: mean {mean}, p50 {}, p90 {}, p99 {}, most {}; {small} % have 700 at most",
             at(50),

@@ -1,4 +1,4 @@
-//! What is answered.
+//! Answers to requests, as the node makes them and as they are sent.
 
 use crate::block::{Header, SignedHead};
 use crate::proof::StateProof;
@@ -7,69 +7,69 @@ use crate::state::SharedKey;
 use lineside_wire::HybridCode as Code;
 use std::sync::Arc;
 
-/// A key's value.
+/// The value of a key with its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// When it was written.
+    /// Version of the write.
     pub version: Version,
     /// The value.
     pub value: Arc<[u8]>,
 }
 
-/// One write of a key's history.
+/// One write in the history of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Past {
-    /// When it was written.
+    /// Version of the write.
     pub version: Version,
-    /// Its block's time, in milliseconds since 1970.
+    /// Time of the write's block, in milliseconds since 1970.
     pub time_ms: u64,
-    /// What the key had from then on; `None`: nothing.
+    /// Value that the write gave the key; `None`: it deleted the key.
     pub value: Option<Vec<u8>>,
 }
 
-/// What is answered to a request.
+/// Answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing was done, or it is not known.
+    /// Nothing was done, or the outcome is not known.
     Refused(Code),
-    /// To get: per key its cell.
+    /// Answer to get: the cell of each key.
     Cells(Vec<Option<Cell>>),
-    /// To range: cells by their keys, and whether there are more before the stop.
+    /// Answer to range: cells ordered by key.
     Range {
-        /// Rising by key.
+        /// The cells, ascending by key.
         cells: Vec<(SharedKey, Cell)>,
-        /// The limit ended it.
+        /// The limit ended the range; more cells follow.
         more: bool,
     },
-    /// To prove.
+    /// Answer to prove.
     Proof(Box<StateProof>),
-    /// To history.
+    /// Answer to history.
     History {
-        /// The newest first.
+        /// Writes, the newest first.
         past: Vec<Past>,
-        /// There are older ones.
+        /// Older writes exist.
         more: bool,
     },
-    /// To head.
+    /// Answer to head.
     Head(Box<(Header, SignedHead)>),
-    /// To the paper's verify: the header of the block of the key's last write.
+    /// Answer to the paper's verify: the header of the block of the key's last write.
     Block(Box<Header>),
-    /// To watch: all writes of blocks behind this one are told.
+    /// Answer to watch: the watcher is notified of all writes of blocks after this one.
     Watching {
-        /// The block.
+        /// Number of the block.
         block: u64,
     },
-    /// To write and change, and to outcome: where it stands in the ledger, and what became of it.
+    /// Answer to write, change and outcome: position in the ledger, and outcome.
     Placed {
-        /// What became of it.
+        /// Outcome of the request.
         code: Code,
-        /// Its block and its place there.
+        /// Block of the request, and its index in the block.
         version: Version,
     },
 }
 
 impl Answer {
-    /// Its code.
+    /// Code of the answer.
     pub fn code(&self) -> Code {
         match self {
             Answer::Refused(code) | Answer::Placed { code, .. } => *code,
@@ -78,36 +78,37 @@ impl Answer {
     }
 }
 
-/// What is answered, as it is sent: the same, but for proofs, whose bytes a client can read only with the value.
+/// Answer in the form in which it is sent. It differs from [`Answer`] in proofs: a client can read a proof's bytes
+/// only with the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answered {
-    /// Nothing was done, or it is not known.
+    /// Nothing was done, or the outcome is not known.
     Refused(Code),
-    /// To get: per key its cell.
+    /// Answer to get: the cell of each key.
     Cells(Vec<Option<Cell>>),
-    /// To range: cells by their keys, and whether there are more before the stop.
+    /// Answer to range: cells ordered by key.
     Range {
-        /// Rising by key.
+        /// The cells, ascending by key.
         cells: Vec<(SharedKey, Cell)>,
-        /// The limit ended it.
+        /// The limit ended the range; more cells follow.
         more: bool,
     },
-    /// To prove: what [`StateProof::decode`] takes, with the value.
+    /// Answer to prove: the bytes that [`StateProof::decode`] takes, together with the value.
     Proof(Vec<u8>),
-    /// To history.
+    /// Answer to history.
     History {
-        /// The newest first.
+        /// Writes, the newest first.
         past: Vec<Past>,
-        /// There are older ones.
+        /// Older writes exist.
         more: bool,
     },
-    /// To head.
+    /// Answer to head.
     Head(Box<(Header, SignedHead)>),
-    /// To write and change, and to outcome: where it stands in the ledger, and what became of it.
+    /// Answer to write, change and outcome: position in the ledger, and outcome.
     Placed {
-        /// What became of it.
+        /// Outcome of the request.
         code: Code,
-        /// Its block and its place there.
+        /// Block of the request, and its index in the block.
         version: Version,
     },
 }
@@ -122,16 +123,16 @@ impl From<Answer> for Answered {
             Answer::History { past, more } => Self::History { past, more },
             Answer::Head(both) => Self::Head(both),
             Answer::Placed { code, version } => Self::Placed { code, version },
-            // The paper's service alone has it.
+            // Only the paper's service sends it.
             Answer::Block(_) => Self::Refused(Code::WrongMode),
-            // Events do not fit one answer.
+            // A subscription needs more than one answer.
             Answer::Watching { .. } => Self::Refused(Code::TooLarge),
         }
     }
 }
 
 impl Answered {
-    /// Its code.
+    /// Code of the answer.
     pub fn code(&self) -> Code {
         match self {
             Self::Refused(code) | Self::Placed { code, .. } => *code,
@@ -140,7 +141,7 @@ impl Answered {
     }
 }
 
-/// A code's name, as the tables have it.
+/// Name of a code, as in the tables of the specification.
 pub const fn code_name(code: Code) -> &'static str {
     match code {
         Code::Done => "done",

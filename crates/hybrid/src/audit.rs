@@ -1,4 +1,4 @@
-//! Executes a whole ledger again, signatures too, and says where it is not what it must be.
+//! Audit of a ledger: executes all of it again, signatures included, and reports where it is not what it must be.
 
 mod beginning;
 mod compare;
@@ -18,20 +18,21 @@ use std::collections::BTreeMap;
 use std::iter::once;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Records read ahead, for each thread.
+/// Number of records read ahead for each thread.
 const AHEAD: usize = 2 * HASHED_AT_ONCE;
 
-/// How an audit works.
+/// Options of an audit.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Threads that verify signatures; one more executes.
+    /// Number of threads that verify signatures; one more thread executes.
     pub threads: usize,
-    /// How the verifier works; it refuses a high s in any case.
+    /// Options of the verifier. It always refuses a high s.
     pub verify: VerifyOptions,
-    /// The genesis that it must have; without it, its own.
+    /// The genesis that the ledger must have; `None`: its own.
     pub genesis: Option<Vec<u8>>,
-    /// A block that it must have, by number and hash. A ledger without its last blocks is a ledger, and where a message
-    /// stood in the log is known from the block's hash alone: only who knows a hash can tell.
+    /// A block that the ledger must have, by number and hash. A ledger without its last blocks is still a valid
+    /// ledger, and only the block's hash covers a message's position in the log. So only a known hash detects these
+    /// two changes.
     pub tip: Option<(u64, Hash)>,
 }
 
@@ -46,67 +47,67 @@ impl Default for Options {
     }
 }
 
-/// How far an audit is.
+/// Progress of an audit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Blocks that are right.
+    /// Number of blocks found right so far.
     pub blocks: u64,
-    /// Bytes of records read.
+    /// Number of bytes of records read so far.
     pub bytes: u64,
-    /// Bytes of all records.
+    /// Number of bytes of all records.
     pub of_bytes: u64,
 }
 
-/// What an audit found.
+/// Result of an audit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audit {
-    /// Blocks that are right, without genesis.
+    /// Number of right blocks, without genesis.
     pub blocks: u64,
-    /// Requests in them.
+    /// Number of requests in these blocks.
     pub transactions: u64,
-    /// The snapshot that it begins with; without one it begins with the genesis.
+    /// The snapshot that the ledger begins with; `None`: it begins with the genesis.
     pub base: Option<Base>,
-    /// Bytes of records read.
+    /// Number of bytes of records read.
     pub bytes: u64,
-    /// The last right block's number and hash.
+    /// Number and hash of the last right block.
     pub tip: (u64, Hash),
-    /// Bytes behind the last record that the next opening cuts, up to the last one that is not zero: a group that was
-    /// never finished, or a last record that was changed. They are a finding.
+    /// Number of bytes after the last record that the next start will cut, up to the last byte that is not zero: a
+    /// group that was never finished, or a last record that was changed. They are a finding.
     pub unfinished_bytes: u64,
-    /// The first byte that is wrong, if one is.
+    /// The first wrong byte, if there is one.
     pub finding: Option<Finding>,
 }
 
-/// The snapshot that a ledger begins with. What came before it is not there to be audited.
+/// The snapshot that a ledger begins with. Blocks before it are not there, so they cannot be audited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Base {
-    /// Its block, whose state it is.
+    /// Number of its block, whose state it has.
     pub number: u64,
-    /// That block's hash.
+    /// Hash of that block.
     pub hash: Hash,
-    /// Whether a quorum of the genesis' admins has given its word for the block, and the ledger has their words: then
-    /// the audit has verified them. Else an operator has vouched for it.
+    /// True if a quorum of the genesis' admins has attested the block, and the ledger has their attestations: the
+    /// audit has then verified them. False: an operator has vouched for the block.
     pub by_words: bool,
 }
 
-/// Where a ledger is not what it must be.
+/// Position where a ledger is not what it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The file.
+    /// Name of the file.
     pub file: String,
-    /// The first byte in it that is known to be wrong, or with which what is wrong begins.
+    /// Offset of the first byte in the file that is known to be wrong, or of the item that is wrong.
     pub offset: u64,
-    /// The block, where it is one.
+    /// Number of the block, if the wrong item is a block.
     pub block: Option<u64>,
-    /// In words.
+    /// Description of the error.
     pub what: String,
 }
 
-/// Reads every byte of a ledger that nobody has open, verifies every signature, executes every request again, and
-/// compares. `progress` is called now and then.
+/// Audits a ledger that no process has open: reads every byte, verifies every signature, executes every request
+/// again, and compares the results. Calls `progress` from time to time.
 ///
 /// # Errors
-/// What the disk says; what is wrong with the ledger is in the audit.
+/// I/O errors of the disk. Errors in the ledger are part of the audit.
 pub fn audit<D: Disk>(
     disk: D,
     options: Options,
@@ -135,7 +136,7 @@ pub fn audit<D: Disk>(
             (chain, beginning)
         }
         Err(finding) => {
-            // What the disk has damaged the journal knows best.
+            // The journal describes damage of the disk best.
             audit.finding = first_of(&report).or(Some(finding));
             return Ok(audit);
         }
@@ -177,7 +178,7 @@ pub fn audit<D: Disk>(
         work.execute_all(to_execute, &mut audit, &mut progress)
     });
     let at_end = result?;
-    // Why the records end before the snapshot does, the journal knows best.
+    // The journal knows best why the records end before the snapshot does.
     audit.finding = audit.finding.or_else(|| first_of(&report)).or(at_end);
     let behind_the_end = |what| Finding {
         file: report
@@ -203,7 +204,7 @@ pub fn audit<D: Disk>(
     Ok(audit)
 }
 
-/// What the journal itself found.
+/// Returns the first finding of the journal.
 fn first_of(report: &VerifyReport) -> Option<Finding> {
     let finding = report.findings.first()?;
     Some(Finding {
@@ -258,7 +259,7 @@ struct Raw {
     kind: u8,
     payload: Vec<u8>,
     segment: Lsn,
-    /// Of the payload, in its file.
+    /// Offset of the payload in its file.
     offset: u64,
 }
 
@@ -317,7 +318,7 @@ fn check_all(
 }
 
 impl Raw {
-    /// Empty where it is no block.
+    /// Message of the block; empty if the record is not a block.
     fn message(&self) -> &[u8] {
         match self.found() {
             Ok(Found::Block(stored)) => stored.message,
@@ -366,7 +367,7 @@ fn file_name(segment: Lsn) -> String {
 struct Work<'a> {
     chain: &'a mut Chain,
     beginning: Beginning,
-    /// The block that the ledger begins with, and the hashes from there on.
+    /// The first block of the ledger, and the block hashes from there on.
     base: u64,
     hashes: Vec<Hash>,
     verifier: &'a Verifier,
@@ -376,8 +377,8 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// In the ledger's order, whatever order they come in; ends with the first that is wrong. What is returned is wrong
-    /// with where they end.
+    /// Executes the items in the order of the ledger, whatever order they arrive in, up to the first wrong one.
+    /// Returns a finding if the ledger ends before its snapshot and attestations are complete.
     fn execute_all(
         mut self,
         items: Receiver<(u64, Item)>,
@@ -408,7 +409,7 @@ impl Work<'_> {
         Ok(last.and_then(|raw| self.end_beginning(&raw, audit).err()))
     }
 
-    /// The beginning is over, if it was not before: at the first block, or at the ledger's end.
+    /// Ends the beginning of the ledger, unless that has happened: at the first block, or at the end of the ledger.
     fn end_beginning(&mut self, raw: &Raw, audit: &mut Audit) -> Result<(), Finding> {
         let base = self.beginning.end(self.chain, self.verifier);
         let base = base.map_err(|what| raw.finding(0, None, what))?;
@@ -425,9 +426,10 @@ impl Work<'_> {
             Some((tip, known)) if tip == number && known != hash => {
                 return Err(raw.finding(0, None, "the snapshot's block has not the hash that was given"));
             }
-            // The genesis was looked at before.
+            // Block 0 was compared when the genesis was read.
             Some((tip, _)) if (1..number).contains(&tip) => {
-                let what = format!("it begins with a snapshot of block {number}, behind block {tip}");
+                let what =
+                    format!("it begins with a snapshot of block {number}, after the given block {tip}");
                 return Err(raw.finding(0, None, what));
             }
             _ => {}
@@ -490,7 +492,7 @@ impl Work<'_> {
             )
         })?;
         let Some(mut checked) = checked else {
-            return Err(raw.finding(0, Some(number), "its message cannot be read"));
+            return Err(raw.finding(0, Some(number), "its message is malformed"));
         };
         let roster = self.chain.state().roster();
         checked.complete(&message, self.chain.database(), roster, self.verifier);
@@ -505,7 +507,7 @@ impl Work<'_> {
                 raw.finding(
                     stored.message_offset(),
                     Some(number),
-                    format!("its message is {skipped}"),
+                    format!("its message should have been skipped: {skipped}"),
                 )
             })?;
         compare(raw, &stored, &executed)?;
@@ -525,8 +527,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The node has not signed this message: the first request whose signature is not what the codes say, or else what
-    /// stands before the requests.
+    /// Finding for a message that the node has not signed: the first request whose signature does not match its code,
+    /// or else the part before the requests.
     fn in_message(
         &self,
         raw: &Raw,

@@ -1,4 +1,4 @@
-//! Messages of the log, headers of blocks, signed heads: their bytes and hashes.
+//! Messages of the log, headers of blocks and signed heads: their encodings and hashes.
 
 use crate::codec::{Input, Malformed, Output};
 use crate::request::{DatabaseId, SIGNATURE_BYTES};
@@ -20,46 +20,47 @@ pub const MESSAGE_HEAD_BYTES: usize = SIGNATURE_BYTES + size_of::<MessageHead>()
 /// Bytes of a signed head.
 pub const SIGNED_HEAD_BYTES: usize = size_of::<NodeHead>();
 
-/// Messages that are worth waiting for, to be hashed at once: as many as there are lanes.
+/// Number of messages worth waiting for, to be hashed together: the number of SIMD lanes.
 pub(crate) const HASHED_AT_ONCE: usize = 8;
 
-/// What a message of the log carries.
+/// Content of a message of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cargo<'a> {
-    /// Signed requests: a block.
+    /// Signed requests; they form a block.
     Requests(Vec<&'a [u8]>),
-    /// A node's word for a block.
+    /// A signed head: a node's attestation of a block.
     Head(SignedHead),
 }
 
-/// A message of the log: what one node ordered at once. One message is one block.
+/// A message of the log: the requests that one node ordered together. One message is one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// The node's signature of the rest.
+    /// The node's signature over the rest.
     pub signature: &'a [u8; SIGNATURE_BYTES],
-    /// What is signed.
+    /// The signed bytes.
     pub signed: &'a [u8],
-    /// Who ordered it.
+    /// The node that ordered the message.
     pub node: u32,
-    /// Above the last one of the node.
+    /// Sequence number of the message, above the node's previous one.
     pub sequence: u64,
-    /// The node's clock, in milliseconds since 1970.
+    /// Clock of the node, in milliseconds since 1970.
     pub time_ms: u64,
-    /// What it carries.
+    /// Content of the message.
     pub cargo: Cargo<'a>,
 }
 
 impl<'a> Message<'a> {
-    /// Reads a message. Its requests are not looked into.
+    /// Reads a message. Its requests are not parsed.
     ///
     /// # Errors
-    /// [`Malformed`] for what no node may send: such a message is no block, for every node.
+    /// [`Malformed`] for bytes that no node may send. Every node then skips the message.
     pub fn decode(bytes: &'a [u8]) -> Result<Message<'a>, Malformed> {
         if bytes.len() > HYBRID_MESSAGE_BYTES_MAX {
             return Err(Malformed("a message that is too long"));
         }
-        let (signature, signed) = bytes.split_first_chunk().ok_or(Malformed("cut short"))?;
-        let (head, rest) = MessageHead::ref_from_prefix(signed).map_err(|_| Malformed("cut short"))?;
+        let (signature, signed) = bytes.split_first_chunk().ok_or(Malformed("it ends too early"))?;
+        let (head, rest) =
+            MessageHead::ref_from_prefix(signed).map_err(|_| Malformed("it ends too early"))?;
         let mut input = Input(rest);
         let count = head.count.get() as usize;
         let cargo = match head.kind {
@@ -68,7 +69,11 @@ impl<'a> Message<'a> {
                 Cargo::Requests(requests.collect::<Result<_, _>>()?)
             }
             HYBRID_MESSAGE_HEAD if count == 0 => Cargo::Head(SignedHead::read(&input.array()?)?),
-            _ => return Err(Malformed("no such kind of message, or not so many requests")),
+            _ => {
+                return Err(Malformed(
+                    "unknown kind of message, or a wrong number of requests",
+                ));
+            }
         };
         input.end()?;
         if head.reserved.get() != 0 {
@@ -84,7 +89,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Its requests; none where it carries something else.
+    /// Requests of the message; empty if it has other content.
     pub fn requests(&self) -> &[&'a [u8]] {
         match &self.cargo {
             Cargo::Requests(requests) => requests,
@@ -92,7 +97,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Whether the node's key has signed it; `hash` is its [`transactions_hash`].
+    /// Returns true if the node's key has signed the message; `hash` is its [`transactions_hash`].
     pub fn is_signed_by(
         &self,
         hash: &Hash,
@@ -105,12 +110,12 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Keccak-256 of a message of the log without its signature: what the node signs, and the paper's TH.
+/// Keccak-256 of a message of the log without its signature: the hash that the node signs, and the paper's TH.
 pub fn transactions_hash(message: &[u8]) -> Hash {
     keccak256(message.get(SIGNATURE_BYTES..).unwrap_or_default())
 }
 
-/// The same of several, which are hashed at once.
+/// Returns the [`transactions_hash`] of several messages, which are hashed together.
 pub fn transactions_hashes<'a>(messages: impl Iterator<Item = &'a [u8]>) -> Vec<Hash> {
     let signed = messages.map(|message| message.get(SIGNATURE_BYTES..).unwrap_or_default());
     let signed: Vec<&[u8]> = signed.collect();
@@ -119,23 +124,23 @@ pub fn transactions_hashes<'a>(messages: impl Iterator<Item = &'a [u8]>) -> Vec<
     hashes
 }
 
-/// Who sends a message, and when.
+/// Sender of a message, its sequence and time.
 #[derive(Clone, Copy, Debug)]
 pub struct Sender {
-    /// The node.
+    /// Number of the node.
     pub node: u32,
-    /// Above its last one.
+    /// Sequence number, above the node's previous one.
     pub sequence: u64,
-    /// Its clock.
+    /// Clock of the node, in milliseconds since 1970.
     pub time_ms: u64,
 }
 
-/// Bytes of a message of these requests.
+/// Number of bytes of a message with requests of these lengths.
 pub fn message_bytes(requests: impl IntoIterator<Item = usize>) -> usize {
     MESSAGE_HEAD_BYTES + requests.into_iter().map(|bytes| bytes + 4).sum::<usize>()
 }
 
-/// A message of requests, signed.
+/// Builds and signs a message of requests.
 pub fn request_message(
     database: &DatabaseId,
     sender: Sender,
@@ -145,7 +150,7 @@ pub fn request_message(
     hashed_message(database, sender, requests, signer).0
 }
 
-/// The same, with its [`transactions_hash`].
+/// Like [`request_message`]; also returns the message's [`transactions_hash`].
 pub(crate) fn hashed_message(
     database: &DatabaseId,
     sender: Sender,
@@ -160,7 +165,7 @@ pub(crate) fn hashed_message(
     end_message(message, database, signer)
 }
 
-/// A message of a signed head, signed.
+/// Builds and signs a message that carries a signed head.
 pub fn head_message(
     database: &DatabaseId,
     sender: Sender,
@@ -199,37 +204,37 @@ fn end_message(mut message: Vec<u8>, database: &DatabaseId, signer: &dyn Signer)
     (message, hash)
 }
 
-/// What a block's hash covers.
+/// Header of a block: the fields that its hash covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The database.
+    /// Id of the database.
     pub database: DatabaseId,
-    /// 0: genesis.
+    /// Number of the block; 0 is genesis.
     pub number: u64,
-    /// Of its message in the log.
+    /// Position of its message in the log.
     pub position: u64,
-    /// Milliseconds since 1970; never before that of the block before.
+    /// Time in milliseconds since 1970, never before that of the previous block.
     pub time_ms: u64,
-    /// Requests in it.
+    /// Number of requests in the block.
     pub transactions: u32,
-    /// Of these committed or recorded.
+    /// Number of these requests that were committed or recorded.
     pub committed: u32,
-    /// Hash of the block before; zeros before genesis.
+    /// Hash of the previous block; zeros for genesis.
     pub previous: Hash,
-    /// The message's [`transactions_hash`].
+    /// [`transactions_hash`] of the message.
     pub transactions_hash: Hash,
-    /// RFC 6962's tree (SHA-256) over the requests, signatures included.
+    /// Root of the tree of RFC 6962 (SHA-256) over the requests, signatures included.
     pub transactions_root: Hash,
-    /// Keccak-256 of the codes, a byte each.
+    /// Keccak-256 of the codes, one byte each.
     pub codes_hash: Hash,
-    /// Root of the map over all that decides later verdicts.
+    /// Root of the authenticated map over all state that decides later verdicts.
     pub state_root: Hash,
-    /// The paper's BH: Keccak-256 of the one before and TH.
+    /// The paper's BH: Keccak-256 of the previous block's BH and TH.
     pub paper_hash: Hash,
 }
 
 impl Header {
-    /// Its bytes.
+    /// Encodes the header.
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let header = BlockHeader {
             database: self.database,
@@ -248,7 +253,7 @@ impl Header {
         zerocopy::transmute!(header)
     }
 
-    /// From its bytes.
+    /// Decodes a header.
     pub fn from_bytes(bytes: &[u8; HEADER_BYTES]) -> Header {
         let header: BlockHeader = zerocopy::transmute!(*bytes);
         Header {
@@ -267,27 +272,27 @@ impl Header {
         }
     }
 
-    /// The block's hash.
+    /// Hash of the block.
     pub fn hash(&self) -> Hash {
         keccak256(&[BLOCK_TAG, &self.to_bytes()].concat())
     }
 }
 
-/// A node's word for a block.
+/// A checkpoint: a node's signature over the number and hash of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignedHead {
-    /// Whose.
+    /// Number of the node.
     pub node: u32,
-    /// The block's number.
+    /// Number of the block.
     pub number: u64,
-    /// The block's hash.
+    /// Hash of the block.
     pub hash: Hash,
-    /// The node's signature of it.
+    /// Signature of the node.
     pub signature: [u8; SIGNATURE_BYTES],
 }
 
 impl SignedHead {
-    /// A node's word for a block.
+    /// Signs the head of a block.
     pub fn sign(
         database: &DatabaseId,
         node: u32,
@@ -304,13 +309,13 @@ impl SignedHead {
         }
     }
 
-    /// Whether the node's key has signed it.
+    /// Returns true if the node's key has signed this head.
     pub fn is_signed_by(&self, database: &DatabaseId, key: &PublicKey, verifier: &Verifier) -> bool {
         let digest = head_digest(key.curve(), database, self.node, self.number, &self.hash);
         is_signed(&digest, key, &self.signature, verifier)
     }
 
-    /// Its bytes.
+    /// Encodes the head.
     pub fn to_bytes(&self) -> [u8; SIGNED_HEAD_BYTES] {
         let [r, s] = zerocopy::transmute!(self.signature);
         zerocopy::transmute!(NodeHead {
@@ -323,10 +328,10 @@ impl SignedHead {
         })
     }
 
-    /// From its bytes.
+    /// Decodes a head.
     ///
     /// # Errors
-    /// [`Malformed`] where reserved bytes are not zero.
+    /// [`Malformed`] if reserved bytes are not zero.
     pub fn read(bytes: &[u8; SIGNED_HEAD_BYTES]) -> Result<SignedHead, Malformed> {
         let head: NodeHead = zerocopy::transmute!(*bytes);
         if head.reserved.get() != 0 {

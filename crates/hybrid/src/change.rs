@@ -1,4 +1,4 @@
-//! Changes of who may do what: members, their keys, rules, nodes, the quorum.
+//! Changes of the membership: members, their keys, rules, nodes, the quorum.
 
 use crate::codec::{Input, Malformed, Output};
 use crate::request::MemberId;
@@ -10,37 +10,37 @@ use lineside_wire::{
     HYBRID_ROLE_ADMIN, HYBRID_ROLE_USER,
 };
 
-/// Bytes of a member's or node's name, at most.
+/// Maximum number of bytes of a member's or node's name.
 pub const NAME_BYTES_MAX: usize = 64;
 
-/// What a member is.
+/// Role of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// None but what rules give.
+    /// No rights except those that rules grant.
     User,
     /// Votes on changes.
     Admin,
 }
 
-/// What a rule gives.
+/// Rights that a rule grants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// Read keys with the rule's prefix.
+    /// May read keys with the rule's prefix.
     pub read: bool,
-    /// Write keys with the rule's prefix.
+    /// May write keys with the rule's prefix.
     pub write: bool,
 }
 
 impl Rights {
-    /// A byte, as it stands in changes.
+    /// Encodes the rights as one byte, as in changes.
     pub fn bits(self) -> u8 {
         (if self.read { HYBRID_RIGHT_READ } else { 0 }) | if self.write { HYBRID_RIGHT_WRITE } else { 0 }
     }
 
-    /// From a byte.
+    /// Decodes the rights from one byte.
     pub(crate) fn from_bits(bits: u8) -> Result<Rights, Malformed> {
         if bits & !(HYBRID_RIGHT_READ | HYBRID_RIGHT_WRITE) != 0 {
-            return Err(Malformed("no such right"));
+            return Err(Malformed("unknown right"));
         }
         Ok(Rights {
             read: bits & HYBRID_RIGHT_READ != 0,
@@ -49,17 +49,17 @@ impl Rights {
     }
 }
 
-/// A key as it stands in changes and genesis: its curve and 33 bytes (SEC 1, compressed).
+/// A public key as in changes and genesis: its curve and 33 bytes (SEC 1, compressed).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyBytes {
-    /// Its curve.
+    /// Curve of the key.
     pub curve: Curve,
     /// 0x02 or 0x03, then x.
     pub bytes: [u8; 33],
 }
 
 impl KeyBytes {
-    /// Of a key.
+    /// Encodes a public key.
     pub fn of(key: &PublicKey) -> KeyBytes {
         KeyBytes {
             curve: key.curve(),
@@ -67,7 +67,7 @@ impl KeyBytes {
         }
     }
 
-    /// The key, where the bytes are a point of the curve.
+    /// Decodes the key; `None` if the bytes are not a point of the curve.
     pub fn key(&self) -> Option<PublicKey> {
         PublicKey::from_sec1(self.curve, &self.bytes).ok()
     }
@@ -76,7 +76,7 @@ impl KeyBytes {
         let curve = match input.u8()? {
             HYBRID_CURVE_P256 => Curve::P256,
             HYBRID_CURVE_SECP256K1 => Curve::Secp256k1,
-            _ => return Err(Malformed("no such curve")),
+            _ => return Err(Malformed("unknown curve")),
         };
         let bytes = input.array()?;
         Ok(KeyBytes { curve, bytes })
@@ -91,65 +91,65 @@ impl KeyBytes {
     }
 }
 
-/// What is to change.
+/// A change of the membership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// A member that was not there before, with key 0.
+    /// Adds a member that did not exist before, with key 0.
     AddMember {
-        /// Never one that there was.
+        /// Number of the member; it must never have been used.
         member: MemberId,
-        /// For people; up to 64 bytes of printable ASCII.
+        /// Name for display, up to 64 bytes of printable ASCII.
         name: &'a str,
-        /// What it is.
+        /// Role of the member.
         role: Role,
-        /// Its key 0.
+        /// Key 0 of the member.
         key: KeyBytes,
     },
-    /// A member and all its keys count no more.
+    /// Revokes a member and all its keys.
     RevokeMember {
-        /// Which.
+        /// Number of the member.
         member: MemberId,
     },
-    /// One more key of a member. A member may add its own.
+    /// Adds a key to a member. A member may add its own keys without a vote.
     AddKey {
-        /// Whose.
+        /// Number of the member.
         member: MemberId,
-        /// Above all numbers that its keys ever had.
+        /// Number of the key, above all numbers that the member's keys ever had.
         number: u16,
         /// The key.
         key: KeyBytes,
     },
-    /// A key counts no more. A member may revoke its own, but not the last one.
+    /// Revokes a key. A member may revoke its own keys without a vote, except the last one.
     RevokeKey {
-        /// Whose.
+        /// Number of the member.
         member: MemberId,
-        /// Which.
+        /// Number of the key.
         number: u16,
     },
-    /// Rights below a prefix, for a member, or for everyone (0).
+    /// Sets the rights below a prefix, for one member or for everyone (0).
     SetRule {
-        /// The prefix; the longest one that has a rule for a key counts.
+        /// The prefix. For a key, the rules of the longest matching prefix apply.
         prefix: &'a [u8],
-        /// Whose, or 0.
+        /// Number of the member, or 0: everyone.
         member: MemberId,
-        /// Neither: the rule goes.
+        /// The rights; no rights at all: the rule is removed.
         rights: Rights,
     },
-    /// A node that may order messages.
+    /// Adds a node, which may then order messages.
     AddNode {
-        /// Never one that there was.
+        /// Number of the node; it must never have been used.
         node: u32,
-        /// Signs its messages and heads.
+        /// Key that signs the node's messages and heads.
         key: KeyBytes,
     },
-    /// A node's messages count no more.
+    /// Revokes a node: its messages are skipped from then on.
     RevokeNode {
-        /// Which.
+        /// Number of the node.
         node: u32,
     },
-    /// How many admins must ask for a change.
+    /// Sets the number of admins who must vote for a change.
     SetQuorum {
-        /// At least 1, and no more than there are admins.
+        /// At least 1, and at most the number of admins.
         admins: u16,
     },
 }
@@ -186,7 +186,7 @@ impl<'a> Change<'a> {
             },
             HYBRID_CHANGE_REVOKE_NODE => Change::RevokeNode { node: input.u32()? },
             HYBRID_CHANGE_SET_QUORUM => Change::SetQuorum { admins: input.u16()? },
-            _ => return Err(Malformed("no such change")),
+            _ => return Err(Malformed("unknown kind of change")),
         })
     }
 
@@ -264,7 +264,7 @@ pub(crate) fn read_role(input: &mut Input<'_>) -> Result<Role, Malformed> {
     match input.u8()? {
         HYBRID_ROLE_USER => Ok(Role::User),
         HYBRID_ROLE_ADMIN => Ok(Role::Admin),
-        _ => Err(Malformed("no such role")),
+        _ => Err(Malformed("unknown role")),
     }
 }
 

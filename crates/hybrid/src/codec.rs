@@ -1,13 +1,13 @@
-//! Reading and writing of lengths and numbers, big-endian, for encodings of which there is one.
+//! Big-endian reading and writing of numbers and length-prefixed bytes. Every value has exactly one encoding.
 
-/// What was read is not the one encoding of anything.
+/// The bytes are not the unique encoding of any value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed: {0}")]
 pub struct Malformed(pub &'static str);
 
 impl Malformed {
-    /// It ends too early: more of it may be on its way.
-    pub(crate) const CUT_SHORT: Malformed = Malformed("cut short");
+    /// The input ends too early; more of it may still arrive.
+    pub(crate) const CUT_SHORT: Malformed = Malformed("it ends too early");
 }
 
 /// Bytes that are read from the front.
@@ -43,25 +43,25 @@ impl<'a> Input<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// Bytes behind their length of 16 bits.
+    /// Reads bytes after their length of 16 bits.
     pub fn short(&mut self, at_most: usize) -> Result<&'a [u8], Malformed> {
         let bytes = self.u16()?.into();
         if bytes > at_most {
-            return Err(Malformed("longer than allowed"));
+            return Err(Malformed("a field that is longer than allowed"));
         }
         self.take(bytes)
     }
 
-    /// Bytes behind their length of 32 bits.
+    /// Reads bytes after their length of 32 bits.
     pub fn long(&mut self, at_most: usize) -> Result<&'a [u8], Malformed> {
         let bytes = self.u32()? as usize;
         if bytes > at_most {
-            return Err(Malformed("longer than allowed"));
+            return Err(Malformed("a field that is longer than allowed"));
         }
         self.take(bytes)
     }
 
-    /// Text behind its length of 16 bits: printable ASCII.
+    /// Reads text of printable ASCII after its length of 16 bits.
     pub fn name(&mut self, at_most: usize) -> Result<&'a str, Malformed> {
         let bytes = self.short(at_most)?;
         if !bytes.iter().all(|byte| (0x20..0x7f).contains(byte)) {
@@ -73,12 +73,12 @@ impl<'a> Input<'a> {
     pub fn end(self) -> Result<(), Malformed> {
         match self.0 {
             [] => Ok(()),
-            _ => Err(Malformed("bytes behind the end")),
+            _ => Err(Malformed("bytes after the end")),
         }
     }
 }
 
-/// Bytes that are written behind one another.
+/// Sink to which bytes are appended.
 pub(crate) trait Output {
     fn put(&mut self, bytes: &[u8]);
 
@@ -98,14 +98,14 @@ pub(crate) trait Output {
         self.put(&value.to_be_bytes());
     }
 
-    /// Bytes behind their length of 16 bits. The caller has checked that it fits.
+    /// Writes bytes after their length of 16 bits. The caller has checked that the length fits.
     fn short(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= usize::from(u16::MAX));
         self.u16(bytes.len() as u16);
         self.put(bytes);
     }
 
-    /// Bytes behind their length of 32 bits. The caller has checked that it fits.
+    /// Writes bytes after their length of 32 bits. The caller has checked that the length fits.
     fn long(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= u32::MAX as usize);
         self.u32(bytes.len() as u32);

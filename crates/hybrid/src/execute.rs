@@ -1,4 +1,5 @@
-//! From a message of the log to a block: every node decides the same of each request, from the log before it alone.
+//! Execution: turns a message of the log into a block. The outcome of each request depends only on the log before it,
+//! so every node decides the same.
 
 use crate::block::{Cargo, Hash, Header, Message};
 use crate::change::Change;
@@ -12,59 +13,60 @@ use lineside_journal::merkle;
 use lineside_verify::hash::keccak256;
 use lineside_wire::HybridCode as Code;
 
-/// What is known of a request's signature before it is judged. It depends on the bytes and on a key that never changes.
+/// Result of checking a request's signature before its turn. It depends only on the request's bytes and on a key,
+/// which never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signed {
-    /// By the key that it names.
+    /// Signed by the key that the request names.
     Valid,
-    /// By another, or of other bytes.
+    /// Signed by another key, or over other bytes.
     Invalid,
-    /// s is above half the order.
+    /// Its s is above half the order.
     HighS,
-    /// The request could not be read, or its member or key was not there when it was looked for.
+    /// Not checked: the request could not be read, or its member or key did not exist yet.
     Unchecked,
 }
 
 /// A block that was executed.
 #[derive(Clone, Debug)]
 pub struct Executed {
-    /// Its header.
+    /// Header of the block.
     pub header: Header,
-    /// Its hash.
+    /// Hash of the block.
     pub hash: Hash,
-    /// What became of each request.
+    /// Outcome of each request.
     pub codes: Vec<Code>,
-    /// What was written, in order.
+    /// Writes in order.
     pub writes: Vec<Written>,
-    /// Who may do what from then on, where that has changed.
+    /// The new membership, if the block changed it.
     pub roster: Option<Roster>,
 }
 
-/// Why a message is no block. Every node skips it.
+/// Reason why a message does not become a block. Every node skips it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Skipped {
-    /// No node of that number, or revoked, or not its signature.
+    /// The node is unknown or revoked, or the signature is not the node's.
     #[error("not signed by a node of the database")]
     NotSigned,
-    /// Not above the last one of its node: sent twice.
-    #[error("a sequence that its node has used")]
+    /// Its sequence is not above the node's last one: the message was sent twice.
+    #[error("its node has used the sequence number before")]
     Repeated,
-    /// It is a head, not requests.
-    #[error("carries no requests")]
+    /// The message carries a head and no requests.
+    #[error("the message carries no requests")]
     NoRequests,
 }
 
-/// Why a genesis is none.
+/// Reason why a genesis file is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GenesisError {
-    /// Its bytes cannot be read.
+    /// The bytes cannot be read.
     #[error("genesis: {0}")]
     Malformed(#[from] crate::codec::Malformed),
-    /// It contradicts itself.
+    /// Its entries contradict each other.
     #[error("genesis: {0}")]
     Change(#[from] ChangeError),
-    /// Nobody could order a message.
-    #[error("genesis: it names no node")]
+    /// Without a node, no message can be ordered.
+    #[error("genesis: it has no node; a database needs at least one")]
     NoNode,
 }
 
@@ -76,7 +78,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Block 0.
+    /// Creates the chain with block 0.
     ///
     /// # Errors
     /// [`GenesisError`].
@@ -114,7 +116,7 @@ impl Chain {
         })
     }
 
-    /// Behind a block, with the state after it.
+    /// Creates the chain that continues after a block, whose state is given.
     pub(crate) fn restored(tip: Header, state: State) -> Chain {
         Chain {
             state,
@@ -123,28 +125,29 @@ impl Chain {
         }
     }
 
-    /// The database.
+    /// Id of the database.
     pub fn database(&self) -> &DatabaseId {
         &self.tip.database
     }
 
-    /// The newest block's header.
+    /// Header of the newest block.
     pub fn tip(&self) -> &Header {
         &self.tip
     }
 
-    /// The newest block's hash.
+    /// Hash of the newest block.
     pub fn tip_hash(&self) -> &Hash {
         &self.tip_hash
     }
 
-    /// The state after it.
+    /// State after the newest block.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Makes the message at `position` of the log the next block. `signatures` says of each request what its signature
-    /// is, `digests` what the message hashes to; that the message's own signature is its node's was checked before.
+    /// Makes the message at `position` of the log the next block. `signatures` has the result of checking each
+    /// request's signature, `digests` the hashes of the message. The caller has checked that the node has signed the
+    /// message.
     ///
     /// # Errors
     /// [`Skipped`]; nothing has changed then.
@@ -211,7 +214,7 @@ impl Chain {
     }
 }
 
-/// Whether a request with this code has changed something.
+/// Returns true if a request with this code has changed something.
 pub fn is_committed(code: Code) -> bool {
     matches!(code, Code::Done | Code::Recorded)
 }
@@ -220,7 +223,7 @@ fn paper_hash(previous: &Hash, transactions_hash: &Hash) -> Hash {
     keccak256(&[*previous, *transactions_hash].concat())
 }
 
-/// A block while its requests are judged, one after the other.
+/// A block under construction: its requests are judged one by one.
 struct Block<'a> {
     state: &'a mut State,
     database: DatabaseId,
@@ -263,8 +266,9 @@ impl Block<'_> {
         if !active {
             return Code::Revoked;
         }
-        // From here on the member has truly asked for it. What is late stays late, as a block's time never goes back;
-        // all else uses the nonce up, so that what was refused once is never done later.
+        // From here on the request is known to be the member's. An expired request stays expired, because the time of
+        // blocks never goes back. Any other outcome uses up the nonce, so that a request that was refused is never
+        // executed later.
         if head.expiry_ms < self.time_ms {
             return Code::Expired;
         }
@@ -303,7 +307,7 @@ impl Block<'_> {
 
     fn change(&mut self, request: &Request<'_>, until_ms: u64, change: &Change<'_>) -> Code {
         let member = request.head.member;
-        // Its nonce is used up, so it has to stand in the ledger with a code that is final.
+        // The nonce is used up, so the ledger must have the request with a final code.
         if until_ms < self.time_ms {
             return Code::BadChange;
         }

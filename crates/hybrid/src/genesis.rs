@@ -1,4 +1,4 @@
-//! Genesis: what all who share a database agree on before its first block.
+//! Genesis: the parameters that all participants of a database agree on before its first block.
 
 use crate::block::Hash;
 use crate::change::{Change, KeyBytes, NAME_BYTES_MAX, Rights, Role};
@@ -8,58 +8,59 @@ use lineside_verify::hash::keccak256;
 
 const MAGIC: &[u8; 8] = b"LShybrid";
 const VERSION: u8 = 1;
-/// In its place where the mode is the paper's, so that who does not know of it refuses it.
+/// Version of a genesis in the paper's mode. A reader that does not know the mode refuses it.
 const VERSION_PAPER: u8 = 2;
 const TAG: &[u8] = b"lineside/hybrid/genesis/1";
 
-/// A member as it stands at first.
+/// A member at the start of the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstMember {
-    /// Its number; not 0.
+    /// Number of the member; not 0.
     pub member: MemberId,
-    /// For people.
+    /// Name for display.
     pub name: String,
-    /// What it is.
+    /// Role of the member.
     pub role: Role,
-    /// Its key 0.
+    /// Key 0 of the member.
     pub key: KeyBytes,
 }
 
-/// Rights below a prefix.
+/// A rule at the start of the database: rights below a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstRule {
     /// The prefix.
     pub prefix: Vec<u8>,
-    /// Whose, or 0: everyone's.
+    /// Number of the member, or 0: everyone.
     pub member: MemberId,
-    /// What it gives.
+    /// Rights that the rule grants.
     pub rights: Rights,
 }
 
-/// What all who share a database agree on before its first block.
+/// Parameters that all participants of a database agree on before its first block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Genesis {
-    /// For people; also what tells two databases with the same members apart.
+    /// Name for display. It also distinguishes two databases with the same members.
     pub name: String,
-    /// Milliseconds since 1970: no block is earlier.
+    /// Time in milliseconds since 1970; no block is earlier.
     pub time_ms: u64,
-    /// How many admins must ask for a change.
+    /// Number of admins who must vote for a change.
     pub quorum: u16,
     /// Members; at least as many admins as the quorum.
     pub members: Vec<FirstMember>,
-    /// Nodes and their keys; at least one.
+    /// Nodes and their keys; at least one node.
     pub nodes: Vec<(u32, KeyBytes)>,
-    /// Rules.
+    /// Rules of access.
     pub rules: Vec<FirstRule>,
-    /// It takes the paper's requests, and no others that read or write: [`crate::paper`].
+    /// The paper's mode: the database takes the paper's requests, and no native requests that read or write
+    /// ([`crate::paper`]).
     pub paper: bool,
 }
 
 impl Genesis {
-    /// Its bytes, from which the database's id is made.
+    /// Encodes the genesis. The id of the database is computed from these bytes.
     ///
     /// # Errors
-    /// [`Malformed`] where a name or a prefix is too long.
+    /// [`Malformed`] if a name or a prefix is too long.
     pub fn encode(&self) -> Result<Vec<u8>, Malformed> {
         let mut out = Vec::new();
         out.put(MAGIC);
@@ -76,19 +77,19 @@ impl Genesis {
         Ok(out)
     }
 
-    /// From its bytes.
+    /// Decodes a genesis.
     ///
     /// # Errors
-    /// [`Malformed`] for whatever [`Self::encode`] does not write.
+    /// [`Malformed`] for anything that [`Self::encode`] does not write.
     pub fn decode(bytes: &[u8]) -> Result<Genesis, Malformed> {
         let mut input = Input(bytes);
         if &input.array::<8>()? != MAGIC {
-            return Err(Malformed("no genesis"));
+            return Err(Malformed("not a genesis file"));
         }
         let paper = match input.u8()? {
             VERSION => false,
             VERSION_PAPER => true,
-            _ => return Err(Malformed("a genesis of another version")),
+            _ => return Err(Malformed("unknown version of the genesis format")),
         };
         let mut genesis = Genesis {
             name: input.name(NAME_BYTES_MAX)?.to_owned(),
@@ -108,11 +109,11 @@ impl Genesis {
             Ok::<_, Malformed>(out)
         })? {
             again if bytes.ends_with(&again) => Ok(genesis),
-            _ => Err(Malformed("changes that stand in another order")),
+            _ => Err(Malformed("changes in the wrong order")),
         }
     }
 
-    /// As changes: nodes, members, rules, the quorum, in this order.
+    /// Expresses the genesis as changes: nodes, members, rules, the quorum, in this order.
     pub(crate) fn changes(&self) -> Vec<Change<'_>> {
         let nodes = self.nodes.iter().map(|(node, key)| Change::AddNode {
             node: *node,
@@ -157,18 +158,18 @@ impl Genesis {
                 rights,
             }),
             Change::SetQuorum { admins } => self.quorum = admins,
-            _ => return Err(Malformed("a genesis only adds")),
+            _ => return Err(Malformed("a genesis can only add, not revoke")),
         }
         Ok(())
     }
 }
 
-/// The hash of a genesis.
+/// Hash of a genesis.
 pub fn genesis_hash(bytes: &[u8]) -> Hash {
     keccak256(&[TAG, bytes].concat())
 }
 
-/// The id of the database that begins with this genesis.
+/// Id of the database that begins with this genesis.
 pub fn database_id(bytes: &[u8]) -> DatabaseId {
     let hash = genesis_hash(bytes);
     std::array::from_fn(|i| hash[i])

@@ -1,4 +1,4 @@
-//! A ledger that begins with a snapshot: how a node joins whose log is too long to be read from its beginning.
+//! Ledgers that begin with a snapshot: a node joins in this way if the log is too long to be read from its beginning.
 
 use crate::block::Hash;
 use crate::codec::Malformed;
@@ -17,59 +17,61 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 /// Bytes of a snapshot in one record of the ledger.
 const PIECE_BYTES: usize = 512 << 10;
 
-/// Why a snapshot's block is believed.
+/// Reason for which a snapshot's block is trusted.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// The operator knows its number and hash.
+    /// The operator gives its number and hash.
     Block(u64, Hash),
-    /// Admins of the genesis have given their word for it.
+    /// Admins of the genesis have attested it.
     Words(Vec<MemberWord>),
 }
 
-/// A snapshot that was made, or that a ledger begins with.
+/// A snapshot that was written, or that a ledger begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// Its block.
+    /// Number of its block.
     pub number: u64,
-    /// That block's hash.
+    /// Hash of that block.
     pub hash: Hash,
-    /// Keys that have a value.
+    /// Number of keys that have a value.
     pub keys: usize,
 }
 
-/// Why there is no snapshot, or no ledger from it.
+/// Error of writing a snapshot, or of starting a ledger from one.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
-    /// The genesis.
+    /// The genesis is rejected.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
-    /// The snapshot.
+    /// The snapshot is rejected.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    /// Whose word it is.
-    #[error("not believed: {0}")]
+    /// The attestations are not sufficient.
+    #[error("the snapshot is not trusted: {0}")]
     Words(#[from] WordError),
-    /// It is not the block that is believed.
-    #[error("not believed: the snapshot is of block {number}, {hash}, which is not the one that was given")]
+    /// The snapshot's block is not the trusted one.
+    #[error(
+        "the snapshot is not trusted: its block is {number}, {hash}, which is not the one that was given"
+    )]
     OtherBlock {
-        /// The snapshot's.
+        /// Number of the snapshot's block.
         number: u64,
-        /// In hex digits.
+        /// Hash of the snapshot's block in hex digits.
         hash: String,
     },
-    /// There is a ledger.
+    /// The directory has a ledger.
     #[error(
         "there is a ledger already, or the beginning of one that was cut off: a snapshot begins a new one, in an empty \
          directory"
     )]
     NotEmpty,
-    /// The ledger.
+    /// Error of the ledger.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// The ledger that a snapshot is made of.
+    /// Error of the ledger from which a snapshot is made.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// Reading or writing the snapshot.
+    /// Error of reading or writing the snapshot.
     #[error("snapshot: {0}")]
     Io(#[from] io::Error),
 }
@@ -80,7 +82,7 @@ impl From<Malformed> for JoinError {
     }
 }
 
-/// Writes a snapshot of the newest block of a ledger that nobody has open. All of the ledger is executed again.
+/// Writes a snapshot of the newest block of a ledger that no process has open. The whole ledger is executed again.
 ///
 /// # Errors
 /// [`JoinError`].
@@ -99,10 +101,10 @@ pub fn take<D: Disk>(disk: D, genesis: &[u8], out: &mut impl Write) -> Result<Ma
     })
 }
 
-/// Begins a ledger with a snapshot. It is read twice: nothing is written before all of it is known to be right.
+/// Starts a ledger from a snapshot. The snapshot is read twice: all of it is verified before anything is written.
 ///
 /// # Errors
-/// [`JoinError`]. Where writing was cut off, opening says so: begin again in an empty directory.
+/// [`JoinError`]. If writing was interrupted, opening the ledger fails; start again in an empty directory.
 pub fn join<D: Disk>(
     disk: D,
     genesis: &[u8],
@@ -113,7 +115,7 @@ pub fn join<D: Disk>(
     no_paper(genesis)?;
     let made = check(genesis, snapshot, trust)?;
     snapshot.seek(SeekFrom::Start(0))?;
-    // A genesis alone may be there.
+    // The directory may already contain a genesis, and nothing else.
     let mut writer = Writer::open(disk, options, genesis, |_| Err(JoinError::NotEmpty))?;
     each_piece(snapshot, |piece| {
         writer.append_snapshot(piece)?;
@@ -139,7 +141,7 @@ fn check(genesis: &[u8], snapshot: &mut impl Read, trust: &Trust) -> Result<Made
     let mut believed = false;
     each_piece(snapshot, |piece| {
         restore.feed(piece)?;
-        // Before the rest is taken: whoever sends it may send anything.
+        // Checks the block before the rest is read, because an untrusted sender may send anything.
         if let Some(header) = restore.header().filter(|_| !believed) {
             believe(genesis, (header.number, &header.hash()), trust)?;
             believed = true;

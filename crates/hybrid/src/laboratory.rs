@@ -1,5 +1,5 @@
-//! Ways of verifying that only benches use, to measure what verification in batches is worth. This module exists only
-//! with the cargo feature `laboratory`, which crates of `lab/` switch on; the daemon is built without it.
+//! Modes of verification for benches only, which measure the gain of verification in batches. This module exists only
+//! with the cargo feature `laboratory`. Crates of `lab/` switch it on; the daemon is built without it.
 
 use crate::block::{Hash, Message};
 use crate::execute::Signed;
@@ -18,12 +18,13 @@ pub enum Mode {
     Batch,
     /// Verifies one signature at a time, to compare batches with it.
     Scalar,
-    /// Accepts every signature unseen, to measure what verification costs. Anybody can use any member's name.
+    /// Accepts every signature without a check, to measure the cost of verification. Anyone can use any member's
+    /// name.
     None,
 }
 
 impl<D: Disk> Worker<D> {
-    /// Returns the ids and verdicts of the requests; `None` where they are to be verified in a batch.
+    /// Returns the ids and verdicts of the requests, or `None` if they are to be verified in a batch.
     pub fn verify_otherwise(&self, looked: &[Looked<'_>]) -> Option<(Vec<Hash>, Vec<Verdict>)> {
         let mut ids = vec![[0; 32]; looked.len()];
         match self.mode {
@@ -46,7 +47,7 @@ impl<D: Disk> Worker<D> {
 }
 
 impl Checker {
-    /// Returns the message as if all its signatures were valid; `None` where they are to be verified.
+    /// Returns the message as if all its signatures were valid, or `None` if they are to be verified.
     pub fn check_nothing(&self, message: &Message<'_>, hash: Hash) -> Option<Checked> {
         let requests = message.requests();
         (self.mode == Mode::None).then(|| Checked {

@@ -1,4 +1,4 @@
-//! The ledger: every block with its message and codes, in a journal. It is the truth; all else is made from it.
+//! The ledger: every block with its message and codes, in a journal. All other state is computed from it.
 
 use crate::block::{HEADER_BYTES, Hash, Header, SignedHead};
 use crate::codec::{Input, Malformed, Output};
@@ -7,18 +7,19 @@ use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Reade
 use lineside_wire::HybridCode as Code;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Kind of a journal's record: the genesis, always the first.
+/// Kind of a journal record: the genesis, which is always the first record.
 pub const RECORD_GENESIS: u8 = 1;
-/// Kind of a journal's record: a block: header, be32 and codes, then the message.
+/// Kind of a journal record: a block. The payload is the header, a be32 count with the codes, and the message.
 pub const RECORD_BLOCK: u8 = 2;
-/// Kind of a journal's record: a node's signed head that came by the log.
+/// Kind of a journal record: a node's signed head that was read from the log.
 pub const RECORD_HEAD: u8 = 3;
-/// Kind of a journal's record: the next bytes of the snapshot that the ledger begins with, before its first block.
+/// Kind of a journal record: the next bytes of the snapshot that the ledger begins with. They precede the first
+/// block.
 pub const RECORD_SNAPSHOT: u8 = 4;
-/// Kind of a journal's record: a member's word for the snapshot's block, behind the snapshot.
+/// Kind of a journal record: a member's attestation of the snapshot's block. It follows the snapshot.
 pub const RECORD_WORD: u8 = 5;
 
-/// The sizes of a ledger's journal. Segments are read from their beginning to find a block in them: 16 MiB take 4 ms.
+/// Sizes of a ledger's journal. A segment is read from its beginning to find a block in it: 16 MiB take 4 ms.
 pub fn journal_options() -> Options {
     Options {
         segment_bytes: 16 << 20,
@@ -28,24 +29,27 @@ pub fn journal_options() -> Options {
     }
 }
 
-/// What is wrong with a ledger.
+/// Error of a ledger.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// The disk, or what is on it.
+    /// Error of the disk, or of the journal on it.
     #[error("ledger: {0}")]
     Journal(#[from] JournalError),
-    /// A record that is none of ours.
+    /// A record that a ledger cannot have.
     #[error("ledger: record {lsn}: {what}")]
     Damaged {
-        /// Its number in the journal.
+        /// Number of the record in the journal.
         lsn: Lsn,
-        /// What is wrong.
+        /// Description of the error.
         what: String,
     },
-    /// Another database's.
-    #[error("ledger: it is of another database than the genesis that was given")]
+    /// The ledger belongs to another database.
+    #[error(
+        "ledger: this directory holds the ledger of another database than the given genesis; give another genesis or \
+         directory"
+    )]
     OtherGenesis,
-    /// No such block.
+    /// The block does not exist.
     #[error("ledger: there is no block {0}")]
     NotThere(u64),
 }
@@ -53,16 +57,16 @@ pub enum LedgerError {
 /// A block as it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored<'a> {
-    /// Its header.
+    /// Header of the block.
     pub header: Header,
-    /// What became of each request, a byte each.
+    /// Outcome of each request, one byte each.
     pub codes: &'a [u8],
     /// The message of the log.
     pub message: &'a [u8],
 }
 
 impl<'a> Stored<'a> {
-    /// Reads a record's payload.
+    /// Reads the payload of a record.
     ///
     /// # Errors
     /// [`Malformed`].
@@ -71,10 +75,12 @@ impl<'a> Stored<'a> {
         let header = Header::from_bytes(&input.array::<HEADER_BYTES>()?);
         let codes = input.long(payload.len())?;
         if codes.len() != header.transactions as usize {
-            return Err(Malformed("not as many codes as transactions"));
+            return Err(Malformed(
+                "the number of codes differs from the number of transactions",
+            ));
         }
         if !codes.iter().all(|code| Code::from_code((*code).into()).is_some()) {
-            return Err(Malformed("no such code"));
+            return Err(Malformed("unknown code"));
         }
         Ok(Stored {
             header,
@@ -83,13 +89,13 @@ impl<'a> Stored<'a> {
         })
     }
 
-    /// Where the message begins in the payload.
+    /// Offset of the message in the payload.
     pub fn message_offset(&self) -> usize {
         HEADER_BYTES + 4 + self.codes.len()
     }
 }
 
-/// A record's payload.
+/// Encodes the payload of a block's record.
 pub fn encode_block(header: &Header, codes: &[Code], message: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_BYTES + 4 + codes.len() + message.len());
     out.put(&header.to_bytes());
@@ -99,7 +105,7 @@ pub fn encode_block(header: &Header, codes: &[Code], message: &[u8]) -> Vec<u8> 
     out
 }
 
-/// Appends blocks. One owner.
+/// Appends blocks. A ledger has one writer.
 pub struct Writer<D: Disk> {
     journal: Journal<D>,
     /// Records of blocks that are not durable yet.
@@ -109,35 +115,35 @@ pub struct Writer<D: Disk> {
     cut: Option<String>,
 }
 
-/// Reads blocks, beside whoever appends. Cheap to clone.
+/// Reads blocks concurrently with the writer. Cheap to clone.
 #[derive(Clone)]
 pub struct Blocks<D: Disk>(Arc<RwLock<Durable<D>>>);
 
 struct Durable<D: Disk> {
     reader: Reader<D>,
-    /// The block before the first: genesis, or that of a snapshot.
+    /// The block before the first one of the ledger: genesis, or that of a snapshot.
     base: u64,
-    /// The record of each block behind it.
+    /// The record of each block after `base`.
     records: Vec<Lsn>,
 }
 
-/// What is in a ledger, in order.
+/// Item of a ledger.
 pub enum Found<'a> {
     /// A block.
     Block(Stored<'a>),
-    /// A node's word.
+    /// A node's signed head.
     Head(SignedHead),
-    /// Bytes of the snapshot that it begins with.
+    /// Bytes of the snapshot that the ledger begins with.
     Snapshot(&'a [u8]),
-    /// A member's word for that.
+    /// A member's attestation of the snapshot's block.
     Word(MemberWord),
 }
 
 impl<D: Disk> Writer<D> {
-    /// Opens a ledger or begins one, and shows all that is in it, in order.
+    /// Opens a ledger or creates one. Calls `show` with each item in it, in order.
     ///
     /// # Errors
-    /// [`LedgerError`]; what `show` says.
+    /// [`LedgerError`], and the errors of `show`.
     pub fn open<E: From<LedgerError>>(
         disk: D,
         options: Options,
@@ -208,12 +214,12 @@ impl<D: Disk> Writer<D> {
         self.cut.as_deref()
     }
 
-    /// Says that the ledger begins behind this block.
+    /// Sets the block after which the ledger begins.
     pub(crate) fn set_base(&mut self, base: u64) {
         self.blocks.0.write().unwrap_or_else(PoisonError::into_inner).base = base;
     }
 
-    /// For readers.
+    /// Returns a reader of the blocks.
     pub fn blocks(&self) -> Blocks<D> {
         self.blocks.clone()
     }
@@ -221,17 +227,17 @@ impl<D: Disk> Writer<D> {
     /// Adds a block to the group. It is durable after [`Self::commit`].
     ///
     /// # Errors
-    /// What the journal says; nothing was added then.
+    /// Errors of the journal; nothing was added then.
     pub fn append(&mut self, payload: &[u8]) -> Result<(), LedgerError> {
         let lsn = self.append_record(RECORD_BLOCK, payload)?;
         self.appended.push(lsn);
         Ok(())
     }
 
-    /// Adds a node's head to the group.
+    /// Adds a node's signed head to the group.
     ///
     /// # Errors
-    /// What the journal says; nothing was added then.
+    /// Errors of the journal; nothing was added then.
     pub fn append_head(&mut self, head: &SignedHead) -> Result<(), LedgerError> {
         self.append_record(RECORD_HEAD, &head.to_bytes())?;
         Ok(())
@@ -240,18 +246,18 @@ impl<D: Disk> Writer<D> {
     /// Adds the next bytes of a snapshot to an empty ledger.
     ///
     /// # Errors
-    /// What the journal says.
+    /// Errors of the journal.
     pub(crate) fn append_snapshot(&mut self, piece: &[u8]) -> Result<(), LedgerError> {
-        // A snapshot is longer than a group; nobody relies on it before the last group.
+        // A snapshot is longer than a group. No reader relies on it before the last group.
         self.commit()?;
         self.append_record(RECORD_SNAPSHOT, piece)?;
         Ok(())
     }
 
-    /// Adds a member's word for the snapshot.
+    /// Adds a member's attestation of the snapshot.
     ///
     /// # Errors
-    /// What the journal says.
+    /// Errors of the journal.
     pub(crate) fn append_word(&mut self, word: &MemberWord) -> Result<(), LedgerError> {
         self.append_record(RECORD_WORD, &word.to_bytes())?;
         Ok(())
@@ -266,7 +272,7 @@ impl<D: Disk> Writer<D> {
     /// Makes the group durable.
     ///
     /// # Errors
-    /// What the journal says; it has ended then.
+    /// Errors of the journal, which is closed then.
     pub fn commit(&mut self) -> Result<(), LedgerError> {
         self.journal.commit()?;
         let mut durable = self.blocks.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -277,10 +283,10 @@ impl<D: Disk> Writer<D> {
 }
 
 impl<D: Disk> Blocks<D> {
-    /// The payload of a block's record: [`Stored::decode`] reads it.
+    /// Reads the payload of a block's record, for [`Stored::decode`].
     ///
     /// # Errors
-    /// [`LedgerError::NotThere`]; what the journal says.
+    /// [`LedgerError::NotThere`], and errors of the journal.
     pub fn read(&self, number: u64) -> Result<Vec<u8>, LedgerError> {
         let mut records = self.from(number)?;
         match records.next()? {
@@ -289,10 +295,10 @@ impl<D: Disk> Blocks<D> {
         }
     }
 
-    /// All records from a block on.
+    /// Returns all records from a block on.
     ///
     /// # Errors
-    /// [`LedgerError::NotThere`]; what the journal says.
+    /// [`LedgerError::NotThere`], and errors of the journal.
     pub fn from(&self, number: u64) -> Result<Records<D>, LedgerError> {
         let durable = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let place = number
@@ -304,14 +310,14 @@ impl<D: Disk> Blocks<D> {
             .records(*lsn.ok_or(LedgerError::NotThere(number))?)?)
     }
 
-    /// The newest durable block's number.
+    /// Number of the newest durable block.
     pub fn last(&self) -> u64 {
         let durable = self.0.read().unwrap_or_else(PoisonError::into_inner);
         durable.base + durable.records.len() as u64
     }
 }
 
-/// Reads a record behind the first.
+/// Reads a record after the first one.
 ///
 /// # Errors
 /// [`LedgerError::Damaged`].
@@ -329,7 +335,7 @@ pub fn read_record<'a>(record: &Record<'a>) -> Result<Found<'a>, LedgerError> {
             let bytes = record
                 .payload
                 .try_into()
-                .map_err(|_| damaged("a head that is too short".into()))?;
+                .map_err(|_| damaged("a signed head of the wrong length".into()))?;
             Ok(Found::Head(
                 SignedHead::read(bytes).map_err(|error| damaged(error.to_string()))?,
             ))
@@ -337,14 +343,14 @@ pub fn read_record<'a>(record: &Record<'a>) -> Result<Found<'a>, LedgerError> {
         RECORD_SNAPSHOT => Ok(Found::Snapshot(record.payload)),
         RECORD_WORD => {
             let bytes = record.payload.try_into();
-            let bytes = bytes.map_err(|_| damaged("a member's word of another length".into()))?;
+            let bytes = bytes.map_err(|_| damaged("an attestation of the wrong length".into()))?;
             Ok(Found::Word(MemberWord::from_bytes(bytes)))
         }
-        kind => Err(damaged(format!("no such kind of record: {kind}"))),
+        kind => Err(damaged(format!("unknown kind of record: {kind}"))),
     }
 }
 
-/// The hash that a header must have as its `previous`, and its number: the chain's rule.
+/// The rule of the chain: returns true if the header continues the previous one, by number, hash, database and time.
 pub fn follows(previous: &Header, previous_hash: &Hash, header: &Header) -> bool {
     header.number == previous.number + 1
         && header.previous == *previous_hash

@@ -1,4 +1,5 @@
-//! A ledger database whose every request is signed: an ordered log, versions, a hash-chained ledger, proofs.
+//! A ledger database in which every request is signed. It has an ordered log, versions, a hash-chained ledger and
+//! proofs.
 //!
 //! ```text
 //!  call, datagram -> threads `verify` (stage): decode, check signatures in batches
@@ -8,7 +9,8 @@
 //!          -> thread `save`: journal, one fdatasync for all blocks that wait -> view, watchers --> answer
 //! ```
 //!
-//! [`request`] has what clients sign, [`execute`] what becomes of it, [`node`] runs both, [`udp`] asks it by datagrams.
+//! [`request`] has the signed requests, [`execute`] decides their outcomes, [`node`] runs both, and [`udp`] serves
+//! them as datagrams.
 //! `docs/hybrid.md` has the rules in words.
 
 pub mod answer;
@@ -53,5 +55,5 @@ pub use codec::Malformed;
 pub use laboratory::Mode;
 pub use node::{Node, Options};
 
-/// What becomes of a request, and what a read may be told.
+/// Outcome of a request, and of a read.
 pub use lineside_wire::HybridCode as Code;

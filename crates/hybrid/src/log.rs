@@ -1,71 +1,70 @@
-//! The order of all messages: what every node reads in one and the same order.
+//! The log: the total order of all messages. Every node reads the same messages in the same order.
 
 use crate::block::Hash;
 use crate::request::DatabaseId;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A message in its place.
+/// A message at its position of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its place; rising, with gaps where the log has other things.
+    /// Position of the message. Positions rise, with gaps where the log has other entries.
     pub position: u64,
     /// The message.
     pub message: Vec<u8>,
 }
 
-/// Why a message was not ordered, or perhaps was.
+/// Error of appending a message. The message may have been ordered nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("log: {0}")]
 pub struct LogError(pub String);
 
-/// Takes what the log has ordered, one after the other. False: nobody listens any more.
+/// Callback that receives the ordered messages one by one. Returns false when the receiver has ended.
 pub type Deliver = Box<dyn Fn(Entry) -> bool + Send>;
 
-/// Told of a message that was appended and whose order the log has given up. It may have been ordered all the same, and
-/// come; it is not appended again.
+/// Callback for a message that was appended but whose ordering the log has abandoned. The message may nevertheless
+/// have been ordered and delivered. The log does not append it again.
 pub type Lost = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
-/// Told why the log does not go on: nothing more is delivered, and the node takes no more writes until it is started
-/// again.
+/// Callback for the reason why the log has ended: nothing more is delivered, and the node takes no writes until it is
+/// restarted.
 pub type Fault = Arc<dyn Fn(String) + Send + Sync>;
 
-/// What a log is opened with.
+/// Parameters with which a log is opened.
 pub struct Start {
-    /// The database.
+    /// Id of the database.
     pub database: DatabaseId,
-    /// The last position that the ledger has; 0: none. The log goes on behind it.
+    /// Last position in the ledger; 0: none. The log continues after it.
     pub position: u64,
-    /// What the ledger has at that position: Keccak-256 of the message without its signature, as the block's header has
-    /// it. The log must have the same there. `None` at position 0.
+    /// Hash at that position of the ledger: Keccak-256 of the message without its signature, as in the block's
+    /// header. The log must have the same message there. `None` at position 0.
     pub last: Option<Hash>,
-    /// Takes what is ordered.
+    /// Receives the ordered messages.
     pub deliver: Deliver,
-    /// Takes what is given up.
+    /// Receives the messages that the log has given up.
     pub lost: Lost,
-    /// Takes the end of it all.
+    /// Receives the reason when the log ends.
     pub fault: Fault,
 }
 
-/// Opens a log.
+/// Function that opens a log.
 pub type OpenLog = Box<dyn FnOnce(Start) -> Result<Arc<dyn Log>, LogError>>;
 
-/// The log of a node that orders alone.
+/// Opens the log of a node that orders alone.
 pub fn embedded() -> OpenLog {
     Box::new(|start| Ok(Arc::new(Embedded::new(start.position, start.deliver))))
 }
 
-/// A log that orders messages. What is ordered is delivered, to every node, by the way that was given when it was
-/// opened.
+/// A log that orders messages. It delivers them to every node through the callback given when it was opened.
 pub trait Log: Send + Sync {
-    /// Orders a message, or hands it to who will. Returns before it is delivered.
+    /// Orders a message, or passes it on to be ordered. Returns before the message is delivered.
     ///
     /// # Errors
-    /// [`LogError`]: it may have been ordered all the same.
+    /// [`LogError`]; the message may have been ordered nevertheless.
     fn append(&self, message: Vec<u8>) -> Result<(), LogError>;
 
-    /// The position that all messages have passed which were ordered before now, for reads that must see them; `None`
-    /// where this node orders alone, and has delivered them.
+    /// Returns the position up to which all messages ordered before this call lie, for reads that must see them.
+    /// `None` if this node orders alone and has delivered them.
     ///
     /// # Errors
     /// [`LogError`].
@@ -73,20 +72,20 @@ pub trait Log: Send + Sync {
         Ok(None)
     }
 
-    /// In what the log promises less than it should, in words.
+    /// Describes where the log's configuration guarantees less than it should.
     fn weaknesses(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// One node's own order. A message is durable with its block, in the ledger: there is no second journal.
+/// Order of a single node. A message is durable with its block in the ledger, so there is no second journal.
 pub struct Embedded {
     next: AtomicU64,
     deliver: Mutex<Deliver>,
 }
 
 impl Embedded {
-    /// Goes on behind the ledger's last position.
+    /// Continues after the last position of the ledger.
     pub fn new(last_position: u64, deliver: Deliver) -> Embedded {
         Embedded {
             next: AtomicU64::new(last_position + 1),
@@ -97,7 +96,7 @@ impl Embedded {
 
 impl Log for Embedded {
     fn append(&self, message: Vec<u8>) -> Result<(), LogError> {
-        // Under the lock, so that positions rise in the order of delivery.
+        // Holds the lock, so that positions rise in the order of delivery.
         let deliver = self.deliver.lock().unwrap_or_else(PoisonError::into_inner);
         let position = self.next.fetch_add(1, Ordering::Relaxed);
         match deliver(Entry { position, message }) {

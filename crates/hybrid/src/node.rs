@@ -1,12 +1,12 @@
-//! A node: threads that verify, order, check what others have ordered, execute and save.
+//! A node: threads that verify requests, order writes, check messages of the log, execute and save blocks.
 //!
 //! ```text
 //! call -> verify (n threads) -> reads: answered
 //!                            -> writes: order -> log -> check -> execute -> save -> answered
 //! ```
 //!
-//! A lone get of what is here is verified by the thread that hands it in. Writes are seen by readers, and answered,
-//! when the group that holds their block is on the disk.
+//! A single local get is verified by the calling thread. Writes become visible to readers, and are answered, when the
+//! group that holds their block is on the disk.
 
 use crate::answer::Answer;
 use crate::block::Hash;
@@ -35,34 +35,34 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Messages between two threads, at most: enough that neither waits for the other's wake-up.
+/// Maximum number of messages between two threads: enough that neither waits for the other's wake-up.
 const STEPS: usize = 64;
 
-/// How a node works.
+/// Options of a node.
 #[derive(Clone)]
 pub struct Options {
-    /// Its number in the genesis, or by a change.
+    /// Number of the node in the genesis, or from a change.
     pub node: u32,
-    /// How the verifier works; it refuses a high s in any case.
+    /// Options of the verifier. It always refuses a high s.
     pub verify: lineside_verify::Options,
     /// Way in which signatures are verified.
     #[cfg(feature = "laboratory")]
     pub mode: crate::laboratory::Mode,
-    /// Threads that verify signatures.
+    /// Number of threads that verify signatures.
     pub verify_threads: usize,
-    /// Requests in a block, at most.
+    /// Maximum number of requests in a block.
     pub block_requests: usize,
-    /// How long a block waits for more, while others are being saved. With none under way it does not wait.
+    /// Time that a block waits for more requests while others are being saved. It does not wait if none is.
     pub block_wait: Duration,
-    /// Requests that wait to be verified, at most; beyond it they are told `busy`.
+    /// Maximum number of requests that wait for verification; further ones are answered `busy`.
     pub waiting_requests: usize,
     /// Maximum number of bytes of these requests, with what is kept for each.
     pub waiting_bytes: usize,
-    /// A signed head goes into the log every so many blocks; 0: never.
+    /// Number of blocks after which a signed head is put into the log; 0: never.
     pub head_every: u64,
     /// Sizes of the ledger's journal.
     pub journal: lineside_journal::Options,
-    /// Milliseconds since 1970.
+    /// Clock, in milliseconds since 1970.
     pub clock: fn() -> u64,
 }
 
@@ -85,51 +85,51 @@ impl Default for Options {
     }
 }
 
-/// The machine's clock.
+/// Reads the machine's clock, in milliseconds since 1970.
 pub fn unix_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| now.as_millis() as u64)
 }
 
-/// Why a node does not start.
+/// Reason why a node does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The genesis.
+    /// The genesis is rejected.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
-    /// The ledger.
+    /// Error of the ledger.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// A block that its message does not lead to.
+    /// A stored block differs from what its message leads to.
     #[error("ledger: block {number}: {what}")]
     NotReproduced {
-        /// Its number.
+        /// Number of the block.
         number: u64,
-        /// What differs.
+        /// Description of the difference.
         what: &'static str,
     },
-    /// The verifier's back end.
+    /// The backend of the verifier is not available.
     #[error(transparent)]
     Backend(#[from] lineside_verify::BackendUnavailable),
-    /// The snapshot that the ledger begins with.
+    /// The snapshot that the ledger begins with is rejected.
     #[error("ledger: {0}")]
     Snapshot(#[from] crate::snapshot::SnapshotError),
-    /// The log.
+    /// Error of the log.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The node has another key in the database, or is revoked, or orders alone and is none of the database's.
-    #[error("node {0} is none of the database's, has another key there, or is revoked")]
+    /// The node has another key in the database, is revoked, or orders alone without being a node of the database.
+    #[error("node {0} is not a node of this database, has another key there, or is revoked")]
     NotANode(u32),
-    /// Threads.
-    #[error("threads: {0}")]
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
     Threads(#[from] std::io::Error),
 }
 
-/// What goes to the thread that executes.
+/// Input of the thread that executes.
 pub(crate) enum Step {
-    /// Of the log, by number, in whatever order it was checked.
+    /// Entry of the log with its number. Entries arrive in the order in which they are checked.
     Entry(u64, Box<CheckedEntry>),
-    /// Of this number, too: what stands at this position is no message.
+    /// Number and position of an entry of the log that is not a message.
     Passed(u64, u64),
     Prove {
         key: Vec<u8>,
@@ -137,37 +137,37 @@ pub(crate) enum Step {
     },
 }
 
-/// How a node is.
+/// Status of a node.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// The database.
+    /// Id of the database.
     pub database: DatabaseId,
-    /// The newest block's number.
+    /// Number of the newest block.
     pub height: u64,
-    /// The newest block's hash.
+    /// Hash of the newest block.
     pub tip_hash: Hash,
     /// Time of the newest block by the ledger's clock, in milliseconds since 1970. Requests that expire before it are
     /// refused.
     pub tip_time_ms: u64,
-    /// The state's root after it.
+    /// Root of the state after the newest block.
     pub state_root: Hash,
-    /// Keys that have a value.
+    /// Number of keys that have a value.
     pub keys: usize,
-    /// Whether the mode is the paper's.
+    /// True if the database is in the paper's mode.
     pub paper: bool,
-    /// Signatures verified since the start.
+    /// Number of signatures verified since the start.
     pub verified: u64,
-    /// In so many batches.
+    /// Number of batches in which they were verified.
     pub batches: u64,
-    /// Messages of the log that were no blocks.
+    /// Number of messages of the log that did not become blocks.
     pub skipped: u64,
-    /// Requests answered since the start, by [`Code`].
+    /// Number of requests answered since the start, by [`Code`].
     pub codes: Vec<(Code, u64)>,
-    /// Why no writes are taken, if so.
+    /// Reason why the node takes no writes, if it does not.
     pub read_only: Option<String>,
-    /// In what the log promises less than it should.
+    /// Descriptions of where the log guarantees less than it should.
     pub log_weaknesses: Vec<String>,
-    /// Warning about the ledger's last records, where some were cut at the start.
+    /// Warning about the ledger's last records, if some were cut at the start.
     pub cut: Option<String>,
 }
 
@@ -175,9 +175,9 @@ pub struct Status {
 pub struct Node<D: Disk> {
     shared: Arc<Shared>,
     intake: Option<Sender<Arc<Call>>>,
-    /// Of the verify stage, without a thread of its own: whoever has a single get may use it.
+    /// Worker of the verify stage without a thread of its own: any calling thread may use it for a single get.
     alone: Option<Worker<D>>,
-    /// Held by the thread that [`Self::alone`] works for.
+    /// Held by the thread that uses [`Self::alone`].
     lone: Mutex<()>,
     waiting_requests: usize,
     waiting_bytes: usize,
@@ -187,7 +187,7 @@ pub struct Node<D: Disk> {
 }
 
 impl<D: Disk> Node<D> {
-    /// Opens the ledger, re-executes what is in it, and starts.
+    /// Opens the ledger, re-executes its content, and starts the node.
     ///
     /// # Errors
     /// [`StartError`].
@@ -198,7 +198,7 @@ impl<D: Disk> Node<D> {
         options: Options,
         log: OpenLog,
     ) -> Result<Node<D>, StartError> {
-        // Every node must give one verdict, so this is not a choice.
+        // Every node must give the same verdict, so this is not an option.
         let verifier = Verifier::new(lineside_verify::Options {
             low_s: true,
             ..options.verify
@@ -248,7 +248,7 @@ impl<D: Disk> Node<D> {
         })?;
         let orders_alone = matches!(opened_log.end(), Ok(None));
         if orders_alone && standing == Standing::NotYet {
-            // Nobody would ever add it.
+            // No other node could add it by a vote.
             return Err(StartError::NotANode(options.node));
         }
         shared.set_log(opened_log);
@@ -311,8 +311,9 @@ impl<D: Disk> Node<D> {
         })
     }
 
-    /// Hands signed requests in. `done` is called with the answers, in order, by one of the node's threads: it must not
-    /// block. Beyond [`Options::waiting_requests`] and [`Options::waiting_bytes`] all are answered `busy` at once.
+    /// Submits signed requests. One of the node's threads calls `done` with the answers, in the order of the
+    /// requests; `done` must not block. Beyond [`Options::waiting_requests`] and [`Options::waiting_bytes`] all are
+    /// answered `busy` at once.
     pub fn submit(&self, requests: Vec<Bytes>, done: impl FnOnce(Vec<Answer>) + Send + 'static) {
         let count = requests.len();
         let done: Done = Box::new(done);
@@ -340,8 +341,8 @@ impl<D: Disk> Node<D> {
         }
     }
 
-    /// The same, from a thread that may help: a single get of what is here is answered by it where no other request
-    /// waits, and nobody holds what is read. To wake another takes longer than to verify one signature.
+    /// Like [`Self::submit`], but a single local get may be verified and answered on the calling thread, if no other
+    /// request waits and the view is not locked. Waking another thread takes longer than verifying one signature.
     pub fn submit_helping(&self, requests: Vec<Bytes>, done: impl FnOnce(Vec<Answer>) + Send + 'static) {
         let is_lone = matches!(&requests[..], [request] if is_local_get(request));
         let Some(alone) = self.alone.as_ref().filter(|_| is_lone) else {
@@ -349,28 +350,29 @@ impl<D: Disk> Node<D> {
         };
         let call = Call::new(requests, Box::new(done));
         let is_free = self.shared.waiting.load(Ordering::Acquire) == 0 && self.shared.can_read_view();
-        // Who comes meanwhile goes where all are verified together; so do all after a panic here.
+        // Concurrent callers go through the stage, where requests are verified together. So do all callers after a
+        // panic here.
         match self.lone.try_lock() {
             Ok(_lone) if is_free => alone.work(&[call]),
             _ => self.hand_in(call),
         }
     }
 
-    /// [`Self::submit`], and waits.
+    /// Submits requests and waits for their answers.
     pub fn ask(&self, requests: Vec<Bytes>) -> Vec<Answer> {
         let (send, receive) = bounded(1);
         self.submit(requests, move |answers| {
-            // Nobody else receives.
+            // There is one receiver, so this cannot block.
             let _ = send.send(answers);
         });
         receive.recv().unwrap_or_default()
     }
 
-    /// Has `sink` told of every write that a request to watch asks for, from now on, as long as what is returned is
-    /// kept. A sink that takes no more is forgotten. Waits until the request is verified.
+    /// Calls `sink` with every write that a watch request asks for, until the returned value is dropped. A sink that
+    /// returns false is removed. Waits until the request is verified.
     ///
     /// # Errors
-    /// Why the request is refused; `busy` beyond the limits.
+    /// The code of the refusal; `busy` beyond the limits.
     pub fn watch(&self, request: Bytes, sink: Sink) -> Result<Watching, Code> {
         if operation(&request) != Some(HYBRID_OP_WATCH) {
             return Err(Code::Malformed);
@@ -396,7 +398,7 @@ impl<D: Disk> Node<D> {
         self.shared.read_view().roster().is_paper()
     }
 
-    /// How it is.
+    /// Returns the status of the node.
     pub fn status(&self) -> Status {
         let view = self.shared.read_view();
         let tip = view.tip();
@@ -421,7 +423,7 @@ impl<D: Disk> Node<D> {
         }
     }
 
-    /// Answers all that was handed in, and ends.
+    /// Stops the node after all submitted requests are answered.
     pub fn stop(mut self) {
         self.end();
     }
@@ -430,10 +432,10 @@ impl<D: Disk> Node<D> {
         self.shared.stopping.store(true, Ordering::Release);
         self.intake = None;
         self.alone = None;
-        // The verifiers end first, then the orderer, whose log then ends the executor, and so on.
+        // The verifiers end first. Then the orderer ends, whose log then ends the executor, and so on.
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                tracing::error!("hybrid: a thread has panicked");
+                tracing::error!("hybrid: a thread of the node has panicked; this is a bug");
             }
         }
         self.saver.take().map(JoinHandle::join);

@@ -1,5 +1,5 @@
-//! A node's beginning: what its ledger holds is executed again, and must come out the same. A ledger that began with a
-//! snapshot goes on from there.
+//! Start of a node: executes the ledger again, with the same result as before. A ledger that began with a snapshot
+//! continues from it.
 
 use crate::block::{Cargo, Header, Message};
 use crate::execute::{Chain, Executed, Signed};
@@ -15,11 +15,12 @@ pub(crate) struct Opened<D: Disk> {
     pub chain: Chain,
     pub view: View,
     pub writer: Writer<D>,
-    /// That a node has signed another block than is here, as one of the heads in the ledger says.
+    /// Description of a conflict: a signed head in the ledger is for another block than this node has.
     pub disagreement: Option<String>,
 }
 
-/// Opens a ledger. Signatures are not verified again: the codes say what they were, and who doubts them audits.
+/// Opens a ledger. Signatures are not verified again: the stored codes record the results, and an audit can check
+/// them.
 pub(crate) fn open<D: Disk>(disk: D, genesis: &[u8], options: Options) -> Result<Opened<D>, StartError> {
     let mut chain = Chain::begin(genesis)?;
     let mut view = View::new(*chain.tip(), chain.state().roster().clone());
@@ -63,31 +64,33 @@ pub(crate) fn open<D: Disk>(disk: D, genesis: &[u8], options: Options) -> Result
 fn again(chain: &mut Chain, stored: &Stored<'_>) -> Result<(Executed, Vec<[u8; 32]>), StartError> {
     let Header { number, position, .. } = stored.header;
     let differs = |what| StartError::NotReproduced { number, what };
-    let message = Message::decode(stored.message).map_err(|_| differs("its message cannot be read"))?;
+    let message = Message::decode(stored.message).map_err(|_| differs("its message is malformed"))?;
     let Cargo::Requests(requests) = &message.cargo else {
         return Err(differs("its message carries no requests"));
     };
     let signatures: Vec<Signed> = stored.codes.iter().map(|code| signature_of(*code)).collect();
     if signatures.len() != requests.len() {
-        return Err(differs("it has more codes than requests, or fewer"));
+        return Err(differs(
+            "the number of its codes differs from the number of its requests",
+        ));
     }
     let executed = chain.execute(position, &message, &signatures, &Digests::of(&message));
-    let executed = executed.map_err(|_| differs("its message is to be skipped"))?;
+    let executed = executed.map_err(|_| differs("its message should have been skipped"))?;
     if !executed
         .codes
         .iter()
         .map(|code| *code as u8)
         .eq(stored.codes.iter().copied())
     {
-        return Err(differs("its codes come out differently"));
+        return Err(differs("executing it again gives other codes"));
     }
     if executed.header != stored.header {
-        return Err(differs("its header comes out differently"));
+        return Err(differs("executing it again gives another header"));
     }
     Ok((executed, transaction_ids(requests)))
 }
 
-/// What a signature was, by the code of its request.
+/// Reconstructs the result of a signature check from the code of its request.
 fn signature_of(code: u8) -> Signed {
     match Code::from_code(code.into()) {
         Some(Code::BadSignature) => Signed::Invalid,

@@ -1,4 +1,4 @@
-//! The thread that makes messages of writes and gives them to the log.
+//! The thread that batches writes into messages and appends them to the log.
 
 use crate::answer::Answer;
 use crate::block::{Hash, Message, Sender as MessageSender, hashed_message, head_message, message_bytes};
@@ -15,20 +15,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Messages under way while more are gathered: one is executed while another is saved.
+/// Number of messages in flight while more requests are gathered: one is executed while another is saved.
 const UNDER_WAY: usize = 2;
-/// Sequences are of the clock's milliseconds times two to this: a life of the node begins above all of those before.
+/// Sequences are the clock's milliseconds times two to the power of this, so that a restarted node begins above all
+/// of its earlier ones.
 const SEQUENCE_CLOCK_BITS: u32 = 16;
 
-/// Where a life of the node begins to number its messages. In the log there may be messages of an earlier life that the
-/// ledger does not have, and more may still be on their way there, so that to read the log to its end is not enough to
-/// know which numbers are used; the clock is. Where it went back the log says which numbers were used, and until then
-/// messages may be skipped, their outcome unknown: never is one taken for another.
+/// First sequence number of a node that starts. The log may hold messages from before the restart that the ledger
+/// does not have, and more may still arrive there. So reading the log to its end does not show which numbers are
+/// used; the clock does. If the clock has gone back, the log shows the used numbers. Until then messages may be
+/// skipped with an unknown outcome, but no message is ever taken for another.
 pub(crate) fn first_sequence(last: u64, now_ms: u64) -> u64 {
     last.max(now_ms.min(u64::MAX >> (SEQUENCE_CLOCK_BITS + 1)) << SEQUENCE_CLOCK_BITS)
 }
 
-/// A message of this node under way.
+/// A message of this node that is in flight.
 pub(crate) struct Pending {
     pub signature: [u8; SIGNATURE_BYTES],
     /// The message's [`transactions_hash`](crate::block::transactions_hash).
@@ -38,8 +39,8 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Whether a message of this node and sequence is the one that was sent, byte by byte: who keeps the log can change
-    /// it there.
+    /// Returns true if a message of this node and sequence is exactly the one that was sent. The keeper of the log
+    /// could have changed it there.
     pub fn is(&self, message: &Message<'_>) -> bool {
         let requests = message.requests();
         let sent = self.requests.iter().map(|one| one.ticket.request());
@@ -56,10 +57,10 @@ pub(crate) struct Orderer {
     sequence: u64,
     ordered: Receiver<Vec<Ordered>>,
     saved: Receiver<Saved>,
-    /// How many messages the log has given up.
+    /// Receives the number of messages that the log has given up.
     lost: Receiver<usize>,
     waiting: VecDeque<Ordered>,
-    /// When the oldest of `waiting` came.
+    /// Time when the oldest request of `waiting` arrived.
     since: Instant,
     under_way: usize,
 }
@@ -105,12 +106,12 @@ impl Orderer {
                 },
                 recv(self.saved) -> saved => match saved {
                     Ok(saved) => self.has_saved(saved),
-                    // The saver is gone: nothing that is under way comes back.
+                    // The saver has ended: no message in flight comes back.
                     Err(_) => break,
                 },
                 recv(self.lost) -> lost => match lost {
                     Ok(lost) => self.under_way = self.under_way.saturating_sub(lost),
-                    // No log that tells.
+                    // The log does not report lost messages.
                     Err(_) => self.lost = never(),
                 },
                 default(wait) => {}
@@ -132,7 +133,7 @@ impl Orderer {
     fn has_saved(&mut self, saved: Saved) {
         self.under_way = self.under_way.saturating_sub(saved.own_messages);
         let Some(head) = saved.post_head else { return };
-        // Nobody hears one who is not a node.
+        // The other nodes skip the messages of a sender that is not a node.
         if self.shared.read_view().roster().node(self.shared.node).is_none() {
             return;
         }
@@ -147,7 +148,8 @@ impl Orderer {
         }
     }
 
-    /// A lone request goes at once. While others are under way more are gathered, up to a block's size and patience.
+    /// Sends a single request at once. While messages are in flight, gathers more requests up to the limits of a
+    /// block's size and wait.
     fn is_due(&self, open: bool) -> bool {
         !self.waiting.is_empty()
             && (self.under_way == 0
@@ -195,7 +197,7 @@ impl Orderer {
         self.under_way += 1;
         if let Err(error) = self.shared.append(message) {
             tracing::error!("hybrid: {error}");
-            // It may have been told lost before: then it is counted there.
+            // The message may have been reported lost before, and was then counted there.
             let lost = self.shared.pending().remove(&self.sequence);
             if let Some(lost) = lost {
                 self.under_way = self.under_way.saturating_sub(1);

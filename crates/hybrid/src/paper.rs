@@ -1,12 +1,12 @@
-//! The paper's requests, for a database whose genesis is of the paper's mode, and for no other.
+//! Requests in the paper's format, for databases whose genesis has the paper's mode, and for no others.
 //!
-//! A client signs Keccak-256 of a key, or of key, value and version in decimal put together without lengths (S4-02 of
-//! the checklist). So one signature fits several requests, nothing in it says which database is meant or until when,
-//! and who has seen it can send it again: all that bounds it is that a key's version only rises. That is why no other
-//! database takes them.
+//! A client signs Keccak-256 of a key, or of key, value and decimal version, concatenated without lengths (S4-02 of
+//! the checklist). So one signature fits several requests. It contains no database and no expiry, and anyone who has
+//! seen a request can replay it. The only limit is that a key's version only rises. For this reason no other database
+//! takes these requests.
 //!
-//! In the log such a request is the 64 bytes of its signature and then [`Request::encode`]: one encoding, though what
-//! is signed is less than that.
+//! In the log such a request is the 64 bytes of its signature, followed by [`Request::encode`]. It has exactly one
+//! encoding, although the signature covers less than that.
 
 use crate::block::Hash;
 use crate::codec::{Input, Malformed, Output};
@@ -20,8 +20,9 @@ use lineside_wire::{
     HYBRID_REQUEST_VERSION_PAPER, HYBRID_VALUE_BYTES_MAX, HybridCode as Code,
 };
 
-/// Whether a database of the paper's mode takes this native request: what changes members, and what shows that the
-/// ledger is right, for which the paper has nothing. None that reads or writes a key: each has one way.
+/// Returns true if a database in the paper's mode takes this native request. It takes changes of the membership, and
+/// requests that show that the ledger is right, because the paper has none of these. It takes no native request that
+/// reads or writes a key, so that each key has one way of access.
 pub fn takes_native(body: &request::Body<'_>) -> bool {
     use request::Body;
     match body {
@@ -36,61 +37,61 @@ pub fn takes_native(body: &request::Body<'_>) -> bool {
 
 /// Bytes of a public key: 0x04, x, y.
 pub const PUBLIC_KEY_BYTES: usize = 65;
-/// Versions of requests end here: what is stored is one more, in 63 bits.
+/// Maximum version in a request. The stored version is one higher, in 63 bits.
 pub const VERSION_MAX: u64 = i64::MAX as u64 - 1;
 
-/// What is asked.
+/// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
-    /// A key's value and its version.
+    /// Reads a key's value and version.
     Get {
         /// The key.
         key: &'a str,
     },
-    /// Sets a key, unless its version is above this one; it is one above it then.
+    /// Sets a key, unless its version is above the given one. Its version then becomes one above the given one.
     Set {
         /// The key.
         key: &'a str,
-        /// What it has from then on.
+        /// New value.
         value: &'a str,
-        /// The version that was read; 0 for a key that has none.
+        /// Version that the client has read; 0 if the key has none.
         version: u64,
     },
-    /// The block of a key's last write, and its hashes.
+    /// Reads the block of a key's last write, with its hashes.
     Verify {
         /// The key.
         key: &'a str,
     },
 }
 
-/// A request.
+/// A request in the paper's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// Whose it says it is.
+    /// Public key of the claimed sender.
     pub public_key: [u8; PUBLIC_KEY_BYTES],
-    /// What is asked.
+    /// Operation.
     pub body: Body<'a>,
 }
 
-/// Whether bytes behind a signature are a request of this kind, or want to be one.
+/// Returns true if the bytes after a signature are a request of this kind, by their first byte.
 pub fn is_one(bytes: &[u8]) -> bool {
     bytes.first() == Some(&HYBRID_REQUEST_VERSION_PAPER)
 }
 
 impl<'a> Body<'a> {
-    /// The key.
+    /// Key of the operation.
     pub fn key(&self) -> &'a str {
         match self {
             Body::Get { key } | Body::Set { key, .. } | Body::Verify { key } => key,
         }
     }
 
-    /// Whether it goes through the log.
+    /// Returns true if the request goes through the log.
     pub fn is_ordered(&self) -> bool {
         matches!(self, Body::Set { .. })
     }
 
-    /// What is signed.
+    /// Bytes that are hashed and signed.
     pub fn payload(&self) -> Vec<u8> {
         match self {
             Body::Get { key } | Body::Verify { key } => key.as_bytes().to_vec(),
@@ -98,21 +99,21 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Its hash, which is what a key signs.
+    /// Hash of [`Self::payload`], which the key signs.
     pub fn digest(&self) -> Hash {
         keccak256(&self.payload())
     }
 }
 
 impl<'a> Request<'a> {
-    /// Reads what stands behind the signature.
+    /// Decodes the part after the signature.
     ///
     /// # Errors
-    /// [`Malformed`] for whatever [`Self::encode`] does not write.
+    /// [`Malformed`] for anything that [`Self::encode`] does not write.
     pub fn decode(bytes: &'a [u8]) -> Result<Request<'a>, Malformed> {
         let mut input = Input(bytes);
         if input.u8()? != HYBRID_REQUEST_VERSION_PAPER {
-            return Err(Malformed("not the paper's"));
+            return Err(Malformed("not a request in the paper's format"));
         }
         let op = input.u8()?;
         let public_key = input.array()?;
@@ -128,19 +129,19 @@ impl<'a> Request<'a> {
                 value: text(input.long(HYBRID_VALUE_BYTES_MAX)?)?,
                 version: match input.u64()? {
                     version if version <= VERSION_MAX => version,
-                    _ => return Err(Malformed("a version that is none")),
+                    _ => return Err(Malformed("a version above the maximum")),
                 },
             },
-            _ => return Err(Malformed("no such operation")),
+            _ => return Err(Malformed("unknown operation")),
         };
         input.end()?;
         Ok(Request { public_key, body })
     }
 
-    /// What stands behind the signature in the log.
+    /// Encodes the part after the signature, as in the log.
     ///
     /// # Errors
-    /// [`Malformed`] where [`Self::decode`] would not take it.
+    /// [`Malformed`] if [`Self::decode`] would refuse it.
     pub fn encode(&self) -> Result<Vec<u8>, Malformed> {
         let key = self.body.key().as_bytes();
         if key.len() > HYBRID_KEY_BYTES_MAX {
@@ -166,16 +167,16 @@ impl<'a> Request<'a> {
         Ok(out)
     }
 
-    /// With its signature before it, as it is handed to a node.
+    /// Encodes the request with its signature in front, as submitted to a node.
     ///
     /// # Errors
-    /// As [`Self::encode`].
+    /// The errors of [`Self::encode`].
     pub fn with(&self, signature: &[u8; SIGNATURE_BYTES]) -> Result<Vec<u8>, Malformed> {
         Ok([&signature[..], &self.encode()?].concat())
     }
 }
 
-/// The 64 bytes of a signature of what is asked.
+/// Signs an operation.
 pub fn sign(signer: &dyn Signer, body: &Body<'_>) -> [u8; SIGNATURE_BYTES] {
     signer.sign(&body.digest())
 }
@@ -184,12 +185,12 @@ fn text(bytes: &[u8]) -> Result<&str, Malformed> {
     std::str::from_utf8(bytes).map_err(|_| Malformed("text that is not UTF-8"))
 }
 
-/// What the state has of a key: be64 version, then the value. So whatever shows or proves a value shows its version.
+/// State of a key: be64 version, then the value. So whatever shows or proves a value also shows its version.
 pub fn cell(version: u64, value: &[u8]) -> Vec<u8> {
     [&version.to_be_bytes()[..], value].concat()
 }
 
-/// Version and value of [`cell`]; of what is too short for one: 0, and all of it.
+/// Splits a [`cell`] into version and value. Bytes too short for a cell give version 0 and all of them.
 pub fn read_cell(cell: &[u8]) -> (u64, &[u8]) {
     match cell.split_first_chunk() {
         Some((version, value)) => (u64::from_be_bytes(*version), value),
@@ -197,7 +198,7 @@ pub fn read_cell(cell: &[u8]) -> (u64, &[u8]) {
     }
 }
 
-/// What becomes of a request at its turn in the log.
+/// Decides the outcome of a request at its position in the log.
 pub(crate) fn judge(state: &mut State, bytes: &[u8], signed: Signed, at: Version) -> Code {
     match look(state, bytes, signed) {
         Ok((key, cell)) => {
@@ -208,7 +209,7 @@ pub(crate) fn judge(state: &mut State, bytes: &[u8], signed: Signed, at: Version
     }
 }
 
-/// What it writes, if it does.
+/// Returns the key and the cell to write, or the code of the refusal.
 fn look<'a>(state: &State, bytes: &'a [u8], signed: Signed) -> Result<(&'a str, Vec<u8>), Code> {
     let request = Request::decode(bytes).map_err(|_| Code::Malformed)?;
     let roster = state.roster();
@@ -227,7 +228,8 @@ fn look<'a>(state: &State, bytes: &'a [u8], signed: Signed) -> Result<(&'a str, 
     if !roster.is_active(member, number) {
         return Err(Code::Revoked);
     }
-    // Before the rights: what was done once is never told anything else when it comes again.
+    // Checks the version before the rights: a request that was executed once then always gets the same answer when
+    // replayed.
     if state.paper_version(key.as_bytes()) > version {
         return Err(Code::OldVersion);
     }

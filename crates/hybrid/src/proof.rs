@@ -1,5 +1,5 @@
-//! Proofs that need no node: a block's header, and the path from its state root to a key's cell, or to where it would
-//! be.
+//! Proofs that can be checked without a node: a block's header, and the path from its state root to the cell of a
+//! key, or to the place where the cell would be.
 
 use crate::block::{HEADER_BYTES, Hash, Header};
 use crate::codec::{Input, Malformed, Output};
@@ -7,37 +7,37 @@ use crate::map::{Proof, ProofError};
 use crate::request::Version;
 use crate::state::{value_content, value_place};
 
-/// What a key had at the end of a block, or that it had nothing.
+/// Proof of the value of a key at the end of a block, or of its absence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateProof {
-    /// The block's header: its hash is what the checker knows already.
+    /// Header of the block, whose hash the verifier already knows.
     pub header: Header,
-    /// The cell's version; [`Version::ABSENT`]: there is none.
+    /// Version of the cell; [`Version::ABSENT`] if there is none.
     pub version: Version,
-    /// The path.
+    /// Path from the state root.
     pub path: Proof,
 }
 
-/// Why a proof shows nothing.
+/// Reason why a proof is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotProven {
-    /// Its bytes cannot be read.
+    /// The bytes cannot be read.
     #[error("proof: {0}")]
     Malformed(#[from] Malformed),
     /// The path does not lead to the state root.
     #[error("proof: {0}")]
     Path(#[from] ProofError),
-    /// The header is not of that block.
-    #[error("proof: it is of another block than the one whose hash was given")]
+    /// The header is not that of the given block.
+    #[error("proof: it is for another block than the one whose hash was given")]
     OtherBlock,
-    /// The map has another value there, another version, or none, or it has one.
-    #[error("proof: the state has something else at this key")]
+    /// The state has another value or version, none, or one although absence is claimed.
+    #[error("proof: the state has another value or version at this key")]
     OtherCell,
 }
 
 impl StateProof {
-    /// Its bytes: header, version, path. The hash of a cell, with which the path of one ends, is left out: who checks
-    /// has the value, and makes it.
+    /// Encodes header, version and path. The hash of the cell at the end of a path is left out, because the verifier
+    /// has the value and computes it.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(1024);
         out.put(&self.header.to_bytes());
@@ -50,10 +50,11 @@ impl StateProof {
         out
     }
 
-    /// From its bytes, and the value that it is said to show.
+    /// Decodes a proof together with the value that it is claimed to show.
     ///
     /// # Errors
-    /// [`NotProven`]; [`NotProven::OtherCell`] where it is of a cell and there is no value, or the other way round.
+    /// [`NotProven`]; [`NotProven::OtherCell`] if the proof is for a cell and there is no value, or the other way
+    /// round.
     pub fn decode(bytes: &[u8], value: Option<&[u8]>) -> Result<StateProof, NotProven> {
         let mut input = Input(bytes);
         let header = Header::from_bytes(&input.array::<HEADER_BYTES>()?);
@@ -75,16 +76,16 @@ impl StateProof {
         })
     }
 
-    /// Whether bytes are those of some proof, of whatever value.
+    /// Returns true if the bytes are the encoding of a proof, for any value.
     pub fn is_written_well(bytes: &[u8]) -> bool {
         let mut input = Input(bytes);
         let block = input.take(HEADER_BYTES).and_then(|_| input.u64());
         let absent = block.and_then(|block| Ok(block == 0 && input.u32()? == 0));
-        // What the value is does not show in the bytes: any will do.
+        // The bytes do not depend on the value, so any value will do.
         absent.is_ok_and(|absent| Self::decode(bytes, (!absent).then_some(&[])).is_ok())
     }
 
-    /// Whether it shows, of the block with this hash, that `key` had `value`, or nothing.
+    /// Verifies that `key` had `value`, or no value, at the end of the block with this hash.
     ///
     /// # Errors
     /// [`NotProven`].

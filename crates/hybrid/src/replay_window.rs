@@ -1,12 +1,12 @@
-//! Reads are not in the log, so each node remembers by itself which it has answered: a window of 64 nonces a lane, as
-//! IPsec has it (RFC 4303 section 3.4.3), because reads may overtake one another.
+//! Replay protection of reads. Reads are not in the log, so each node remembers the reads it has answered: a window
+//! of 64 nonces per lane, as in IPsec (RFC 4303 section 3.4.3), because reads may overtake one another.
 
 use crate::request::{MemberId, Nonce};
 use std::collections::HashMap;
 
-/// A read's expiry is at most so far away, so that what is remembered may be forgotten.
+/// Maximum time from now to a read's expiry, so that old entries can be forgotten.
 pub(crate) const READ_EXPIRY_MS: u64 = 60_000;
-/// Lanes remembered before those are forgotten whose reads have all expired.
+/// Number of lanes above which lanes whose reads have all expired are forgotten.
 const LANES: usize = 1 << 16;
 /// Maximum number of lanes: some 24 MiB.
 const LANES_MAX: usize = 1 << 18;
@@ -18,36 +18,36 @@ const SWEEP_EVERY_MS: u64 = 1_000;
 #[derive(Default)]
 struct Window {
     top: u64,
-    /// Bit i: `top - i` was answered.
+    /// Bit i is set if nonce `top - i` was answered.
     seen: u64,
-    /// The latest expiry of its reads.
+    /// Latest expiry of the lane's reads.
     expiry_ms: u64,
 }
 
 /// Outcome of taking a nonce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// It is new; from now on it is not.
+    /// The nonce is new. It is marked as used.
     Fresh,
-    /// It was answered, or is more than 63 below the lane's highest.
+    /// The nonce was answered before, or is more than 63 below the lane's highest.
     Used,
-    /// It is of a new lane, and there is no room for one.
+    /// The nonce belongs to a new lane, and there is no room for it.
     NoRoom,
 }
 
-/// What was answered of late.
+/// Nonces of the reads answered recently.
 #[derive(Default)]
 pub(crate) struct Windows {
     lanes: HashMap<(MemberId, u16), Window>,
     /// Number of lanes of each member.
     of_member: HashMap<MemberId, usize>,
-    /// More lanes than this: forget what may be forgotten.
+    /// Number of lanes above which expired lanes are forgotten.
     sweep_at: usize,
     swept_ms: u64,
 }
 
 impl Windows {
-    /// Takes a nonce of a read that expires at `expiry_ms`.
+    /// Takes the nonce of a read that expires at `expiry_ms`.
     pub fn take(&mut self, member: MemberId, nonce: Nonce, expiry_ms: u64, now_ms: u64) -> Taken {
         let name = (member, nonce.lane);
         if !self.lanes.contains_key(&name) {
@@ -136,7 +136,7 @@ mod tests {
             assert_eq!(windows.take(member, nonce(0), 100, 50), Taken::Fresh);
         }
         assert_eq!(windows.take(1, nonce(1), 900, 50), Taken::Fresh);
-        // Beyond the limit, and after the expiry of all but one.
+        // Over the limit, after the expiry of all lanes but one.
         assert_eq!(windows.take(2, nonce(1), 900, 101), Taken::Fresh);
         assert_eq!((windows.lanes.len(), windows.of_member.len()), (2, 2));
         assert_eq!(windows.take(1, nonce(1), 900, 101), Taken::Used);

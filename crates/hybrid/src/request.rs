@@ -1,7 +1,7 @@
-//! Requests: what a client signs, and its one encoding.
+//! Native requests: the bytes that a client signs, which have exactly one encoding.
 //!
-//! A signed request is 64 bytes of signature, `r || s`, and then what is signed: [`Request::encode`]. Whoever verifies
-//! hashes these bytes as they came. Decoding takes the one encoding only, so no second one can be signed.
+//! A signed request is a signature of 64 bytes, `r || s`, followed by the signed bytes, [`Request::encode`]. The
+//! verifier hashes these bytes as received. Decoding accepts only the one encoding, so no second one can be signed.
 
 use crate::change::Change;
 use crate::codec::{Input, Malformed, Output};
@@ -13,41 +13,41 @@ use lineside_wire::{
     HYBRID_WRITE_DELETE, HYBRID_WRITE_PUT, RequestHead, RequestSignature,
 };
 
-/// Bytes before what is signed.
+/// Bytes of the signature, before the signed bytes.
 pub const SIGNATURE_BYTES: usize = size_of::<RequestSignature>();
-/// Bytes of what is signed before the operation's body.
+/// Bytes of the signed part before the body of the operation.
 pub(crate) const HEAD_BYTES: usize = size_of::<RequestHead>();
 
-/// Which database: the first bytes of its genesis' hash.
+/// Id of a database: the first bytes of its genesis' hash.
 pub type DatabaseId = [u8; 16];
-/// A member's number; never 0.
+/// Number of a member; never 0.
 pub type MemberId = u64;
 
-/// When a key was last written: which request of which block. The default, all zeros: it has no value.
+/// Version of a key: block and index of its last write. The default, all zeros, means that it has no value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// The block's number.
+    /// Number of the block.
     pub block: u64,
-    /// The request's place in the block, from 0.
+    /// Index of the request in the block, from 0.
     pub index: u32,
 }
 
 impl Version {
-    /// Of a key that has no value.
+    /// Version of a key that has no value.
     pub const ABSENT: Version = Version { block: 0, index: 0 };
 }
 
-/// A member's count of his requests in one of 65,536 lanes. Requests that overtake one another want lanes of their own.
+/// A member's counter of requests in one of 65,536 lanes. Requests that may overtake one another need separate lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Nonce {
-    /// Which lane.
+    /// Number of the lane.
     pub lane: u16,
-    /// Above the lane's last one; below 2^48.
+    /// Counter, above the lane's last one and below 2^48.
     pub counter: u64,
 }
 
 impl Nonce {
-    /// Counters end here.
+    /// Maximum counter.
     pub const COUNTER_MAX: u64 = (1 << 48) - 1;
 
     fn from_bits(bits: u64) -> Nonce {
@@ -62,28 +62,28 @@ impl Nonce {
     }
 }
 
-/// What every request says first.
+/// Head of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The database.
+    /// Id of the database.
     pub database: DatabaseId,
-    /// Who asks.
+    /// Member who sends the request.
     pub member: MemberId,
-    /// Which of the member's keys has signed.
+    /// Number of the member's key that has signed.
     pub key: u16,
-    /// So that it counts once.
+    /// Nonce, so that the request is executed once.
     pub nonce: Nonce,
-    /// Milliseconds since 1970 after which it does not count.
+    /// Time in milliseconds since 1970 after which the request is refused.
     pub expiry_ms: u64,
 }
 
-/// What a read sees.
+/// Consistency of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sees {
-    /// What this node has committed.
+    /// Sees the commits of this node.
     #[default]
     Local,
-    /// All that was answered before it came, by any node.
+    /// Sees everything that any node has answered before the read arrived.
     Linearizable,
 }
 
@@ -92,7 +92,7 @@ pub enum Sees {
 pub struct Read<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// The version that was read.
+    /// Version that the client has read.
     pub version: Version,
 }
 
@@ -101,89 +101,90 @@ pub struct Read<'a> {
 pub struct Write<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// What it has from then on; `None`: nothing.
+    /// New value; `None` deletes the key.
     pub value: Option<&'a [u8]>,
 }
 
-/// What is asked.
+/// Operation of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
-    /// Cells by their keys, which rise.
+    /// Reads the cells of keys, which are in ascending order.
     Get {
-        /// What it sees.
+        /// Consistency of the read.
         sees: Sees,
         /// 1 to 1,000 keys.
         keys: Vec<&'a [u8]>,
     },
-    /// Cells from `start` on, before `stop`.
+    /// Reads cells from `start` on, before `stop`.
     Range {
-        /// What it sees.
+        /// Consistency of the read.
         sees: Sees,
-        /// The first key, where it is there.
+        /// First key of the range, inclusive.
         start: &'a [u8],
-        /// The first key that is not meant; empty: there is none.
+        /// End of the range, exclusive; empty: no end.
         stop: &'a [u8],
-        /// Cells at most.
+        /// Maximum number of cells.
         limit: u32,
     },
-    /// A proof of a key's cell, or that it has none.
+    /// Requests a proof of a key's cell, or of its absence.
     Prove {
         /// The key.
         key: &'a [u8],
     },
-    /// The newest writes of a key.
+    /// Reads the newest writes of a key.
     History {
         /// The key.
         key: &'a [u8],
-        /// Writes at most.
+        /// Maximum number of writes.
         limit: u32,
-        /// Only writes that are older than this one; `None`: from the newest on.
+        /// Only writes older than this one; `None`: from the newest on.
         before: Option<Version>,
     },
-    /// The newest block, signed by the node.
+    /// Reads the newest block's header, signed by the node.
     Head,
-    /// What became of a transaction.
+    /// Reads the outcome of a transaction.
     Outcome {
-        /// Its id: [`transaction_id`](crate::sign::transaction_id).
+        /// Id of the transaction: [`transaction_id`](crate::sign::transaction_id).
         id: [u8; 32],
     },
-    /// Every write below a prefix, from then on.
+    /// Subscribes to all later writes below a prefix.
     Watch {
         /// The prefix.
         prefix: &'a [u8],
     },
-    /// A transaction: all its writes are made, if every version that it read is still the newest, or none.
+    /// A transaction: makes all its writes if every version that it read is still the newest, or none of them.
     Write {
-        /// 0 to 1,000 keys, rising.
+        /// 0 to 1,000 keys, in ascending order.
         reads: Vec<Read<'a>>,
-        /// 1 to 1,000 keys, rising.
+        /// 1 to 1,000 keys, in ascending order.
         writes: Vec<Write<'a>>,
     },
-    /// A change of members, keys, rules or nodes, or a vote for it.
+    /// A change of the membership, or a vote for it.
     Change {
-        /// Milliseconds since 1970 after which votes for it do not count; part of what is voted on.
+        /// Time in milliseconds since 1970 after which votes for the change do not count. It is part of what is voted
+        /// on.
         until_ms: u64,
-        /// What is to change.
+        /// The change.
         change: Change<'a>,
     },
 }
 
-/// What a client signs.
+/// The signed content of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// Who asks, and when.
+    /// Head: sender, nonce and expiry.
     pub head: Head,
-    /// What is asked.
+    /// Operation.
     pub body: Body<'a>,
 }
 
 impl<'a> Body<'a> {
-    /// Sets one key, which must have this version, or whatever it has.
+    /// Sets one key. With `read`, the key must have this version.
     pub fn set(key: &'a [u8], read: Option<Version>, value: &'a [u8]) -> Body<'a> {
         Body::one(key, read, Some(value))
     }
 
-    /// Deletes one key, which must have this version, or whatever it has.
+    /// Deletes one key. With `read`, the key must have this version.
     pub fn delete(key: &'a [u8], read: Option<Version>) -> Body<'a> {
         Body::one(key, read, None)
     }
@@ -195,7 +196,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Whether it goes through the log.
+    /// Returns true if the request goes through the log.
     pub fn is_ordered(&self) -> bool {
         matches!(self, Body::Write { .. } | Body::Change { .. })
     }
@@ -216,10 +217,10 @@ impl<'a> Body<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads what is signed.
+    /// Decodes the signed bytes.
     ///
     /// # Errors
-    /// [`Malformed`] for whatever [`Self::encode`] does not write.
+    /// [`Malformed`] for anything that [`Self::encode`] does not write.
     pub fn decode(signed: &'a [u8]) -> Result<Request<'a>, Malformed> {
         let mut input = Input(signed);
         let (head, op) = read_head(&mut input)?;
@@ -255,16 +256,16 @@ impl<'a> Request<'a> {
                 until_ms: input.u64()?,
                 change: Change::read(&mut input)?,
             },
-            _ => return Err(Malformed("no such operation")),
+            _ => return Err(Malformed("unknown operation")),
         };
         input.end()?;
         Ok(Request { head, body })
     }
 
-    /// What is to be signed.
+    /// Encodes the bytes to be signed.
     ///
     /// # Errors
-    /// [`Malformed`] where [`Self::decode`] would not take it: keys that do not rise, or what is too long.
+    /// [`Malformed`] if [`Self::decode`] would refuse them: keys not in ascending order, or fields that are too long.
     pub fn encode(&self) -> Result<Vec<u8>, Malformed> {
         let mut out = Vec::with_capacity(256);
         let head = &self.head;
@@ -276,7 +277,7 @@ impl<'a> Request<'a> {
         out.u64(head.nonce.bits());
         out.u64(head.expiry_ms);
         self.body.write(&mut out)?;
-        // What is written by hand above is read back: there is one place that says what is allowed.
+        // Decodes the result again, so that only the decoder defines what is allowed.
         Request::decode(&out)?;
         Ok(out)
     }
@@ -342,10 +343,10 @@ impl Body<'_> {
     }
 }
 
-/// A request's two parts: the signature and what is signed.
+/// Splits a request into the signature and the signed bytes.
 ///
 /// # Errors
-/// [`Malformed`] where it is shorter than a signature and a head, or longer than any request.
+/// [`Malformed`] if it is shorter than a signature and a head, or longer than any request.
 pub fn split(request: &[u8]) -> Result<(&[u8; SIGNATURE_BYTES], &[u8]), Malformed> {
     match request.split_first_chunk() {
         Some((signature, signed))
@@ -353,16 +354,16 @@ pub fn split(request: &[u8]) -> Result<(&[u8; SIGNATURE_BYTES], &[u8]), Malforme
         {
             Ok((signature, signed))
         }
-        _ => Err(Malformed("too short, or too long")),
+        _ => Err(Malformed("a request that is too short or too long")),
     }
 }
 
-/// Which operation a request says it is for, one of `HYBRID_OP_…`, without looking at the rest.
+/// Returns the operation of a request, one of `HYBRID_OP_…`, without parsing the rest.
 pub fn operation(request: &[u8]) -> Option<u8> {
     request.get(SIGNATURE_BYTES + 1).copied()
 }
 
-/// Whether it is a get that is content with what is here.
+/// Returns true for a get with local consistency.
 pub(crate) fn is_local_get(request: &[u8]) -> bool {
     let body = split(request).and_then(|(_, signed)| Ok(Request::decode(signed)?.body));
     matches!(
@@ -374,10 +375,10 @@ pub(crate) fn is_local_get(request: &[u8]) -> bool {
     )
 }
 
-/// What a request says first, and its operation, without looking at the rest.
+/// Reads the head of a request and its operation, without parsing the rest.
 pub(crate) fn read_head(input: &mut Input<'_>) -> Result<(Head, u8), Malformed> {
     if input.u8()? != HYBRID_REQUEST_VERSION {
-        return Err(Malformed("another version"));
+        return Err(Malformed("unknown version of the request format"));
     }
     let op = input.u8()?;
     let key = input.u16()?;
@@ -405,7 +406,7 @@ fn read_sees(input: &mut Input<'_>) -> Result<Sees, Malformed> {
     match input.u8()? {
         HYBRID_READ_LOCAL => Ok(Sees::Local),
         HYBRID_READ_LINEARIZABLE => Ok(Sees::Linearizable),
-        _ => Err(Malformed("no such way to read")),
+        _ => Err(Malformed("unknown read mode")),
     }
 }
 
@@ -424,7 +425,7 @@ fn write_key(out: &mut Vec<u8>, key: &[u8]) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Reads the version with which a page of a history ends; nothing: it begins with the newest write.
+/// Reads the version before which a page of a history begins; nothing: it begins with the newest write.
 fn read_before(input: &mut Input<'_>) -> Result<Option<Version>, Malformed> {
     if input.0.is_empty() {
         return Ok(None);
@@ -450,11 +451,11 @@ fn write_count(out: &mut Vec<u8>, count: usize) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Keys rise, so that there is one order, and none twice.
+/// Checks that keys ascend, so that their order is unique and no key occurs twice.
 fn rising<T>(items: &[T], key: impl Fn(&T) -> &[u8]) -> Result<(), Malformed> {
     match items.windows(2).all(|pair| key(&pair[0]) < key(&pair[1])) {
         true => Ok(()),
-        false => Err(Malformed("keys that do not rise")),
+        false => Err(Malformed("keys that are not in ascending order")),
     }
 }
 
@@ -464,7 +465,7 @@ fn read_keys<'a>(input: &mut Input<'a>) -> Result<Vec<&'a [u8]>, Malformed> {
         .map(|_| read_key(input))
         .collect::<Result<Vec<_>, _>>()?;
     if keys.is_empty() {
-        return Err(Malformed("no keys"));
+        return Err(Malformed("a request without keys"));
     }
     rising(&keys, |key| key)?;
     Ok(keys)
@@ -479,7 +480,7 @@ fn read_reads<'a>(input: &mut Input<'a>) -> Result<Vec<Read<'a>>, Malformed> {
             index: input.u32()?,
         };
         if version.block == 0 && version.index != 0 {
-            return Err(Malformed("a version of no block"));
+            return Err(Malformed("a version with block 0"));
         }
         Ok(Read { key, version })
     };
@@ -495,13 +496,13 @@ fn read_writes<'a>(input: &mut Input<'a>) -> Result<Vec<Write<'a>>, Malformed> {
         let value = match input.u8()? {
             HYBRID_WRITE_PUT => Some(input.long(VALUE_MAX)?),
             HYBRID_WRITE_DELETE => None,
-            _ => return Err(Malformed("no such kind of write")),
+            _ => return Err(Malformed("unknown kind of write")),
         };
         Ok(Write { key, value })
     };
     let writes = (0..count).map(one).collect::<Result<Vec<_>, _>>()?;
     if writes.is_empty() {
-        return Err(Malformed("nothing is written"));
+        return Err(Malformed("a write request without writes"));
     }
     rising(&writes, |write| write.key)?;
     Ok(writes)

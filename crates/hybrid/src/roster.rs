@@ -1,4 +1,4 @@
-//! Who may do what: members and their keys, rules, nodes, the quorum.
+//! Membership: members and their keys, access rules, nodes, the quorum.
 
 mod entries;
 
@@ -15,51 +15,51 @@ use std::sync::Arc;
 /// A key of a member or of a node.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// As it was added.
+    /// Encoding of the key, as it was added.
     pub bytes: KeyBytes,
     /// The point.
     pub public: PublicKey,
-    /// It counts no more.
+    /// True if the key was revoked.
     pub revoked: bool,
 }
 
 /// A member.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// For people.
+    /// Name for display.
     pub name: String,
-    /// What it is.
+    /// Role of the member.
     pub role: Role,
-    /// It counts no more.
+    /// True if the member was revoked.
     pub revoked: bool,
-    /// All that it ever had.
+    /// All keys that the member ever had.
     pub keys: BTreeMap<u16, Key>,
 }
 
-/// Why a change cannot be made.
+/// Reason why a change cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// The number was taken before.
-    #[error("there is, or was, a member, key or node of this number")]
+    /// The number was used before.
+    #[error("the number is or was used by another member, key or node; choose another number")]
     Taken,
-    /// There is none of this number, or it is revoked already.
-    #[error("no such member, key or node, or it is revoked")]
+    /// Nothing has this number, or it is revoked already.
+    #[error("the member, key or node does not exist or is revoked")]
     Missing,
-    /// The bytes are no point of the curve.
-    #[error("the key is no point of its curve")]
+    /// The bytes are not a point of the curve.
+    #[error("the key is not a point of its curve")]
     NoPoint,
-    /// Fewer admins would be left than the quorum, or none.
-    #[error("there would be fewer admins than the quorum, or a quorum of none")]
+    /// Fewer admins than the quorum would be left, or the quorum is 0.
+    #[error("there would be fewer admins than the quorum, or the quorum would be 0")]
     Quorum,
-    /// A member's last key, the last node, or one key too many.
-    #[error("a member needs a key, and has at most 16; a database needs a node")]
+    /// The change would remove a member's last key or the last node, or add one key too many.
+    #[error("a member must keep 1 to 16 keys, and a database at least one node")]
     Last,
-    /// A rule for nobody, which is not there.
-    #[error("no such rule")]
+    /// The rule to remove does not exist.
+    #[error("the rule does not exist")]
     NoRule,
 }
 
-/// What a change touches in the state: names of entries of the authenticated map.
+/// Entry of the authenticated map that a change touches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Entry {
     Member(MemberId),
@@ -69,7 +69,7 @@ pub(crate) enum Entry {
 }
 
 impl Entry {
-    /// What is hashed for its place in the authenticated map.
+    /// Writes the bytes whose hash is the entry's place in the authenticated map.
     pub fn place(&self, out: &mut Vec<u8>) {
         match self {
             Entry::Member(member) => {
@@ -93,21 +93,21 @@ impl Entry {
     }
 }
 
-/// Who may do what. Cheap to clone: what changes seldom is shared.
+/// The membership of a database. Cheap to clone: parts that change rarely are shared.
 #[derive(Clone, Debug, Default)]
 pub struct Roster {
     members: HashMap<MemberId, Arc<Member>>,
     nodes: HashMap<u32, Key>,
     rules: Rules,
     quorum: u16,
-    /// Where the mode is the paper's: whose a key of secp256k1 is; of several who have it, the lowest numbers.
+    /// In the paper's mode: owner of each secp256k1 key; if several members have one, the lowest numbers.
     holders: Option<Arc<Holders>>,
 }
 
 type Holders = HashMap<[u8; 33], (MemberId, u16)>;
 
 impl Roster {
-    /// Of a database of the paper's mode, before its first member.
+    /// Creates the membership of a database in the paper's mode, before its first member.
     pub(crate) fn of_paper() -> Roster {
         Roster {
             holders: Some(Arc::default()),
@@ -115,12 +115,13 @@ impl Roster {
         }
     }
 
-    /// Whether the mode is the paper's: its requests count, and no others that read or write.
+    /// Returns true in the paper's mode: only the paper's requests may read and write.
     pub fn is_paper(&self) -> bool {
         self.holders.is_some()
     }
 
-    /// Whose public key this is, which one of his, and the key, revoked or not; only where the mode is the paper's.
+    /// Returns the owner of a public key, the key's number, and the key, revoked or not. Works in the paper's mode
+    /// only.
     pub fn holder(&self, public_key: &[u8; PUBLIC_KEY_BYTES]) -> Option<(MemberId, u16, &PublicKey)> {
         let mut compressed = [0; 33];
         compressed.copy_from_slice(&public_key[..33]);
@@ -140,23 +141,23 @@ impl Roster {
         *holder = (*holder).min((member, number));
     }
 
-    /// A member, revoked or not.
+    /// Returns a member, revoked or not.
     pub fn member(&self, member: MemberId) -> Option<&Member> {
         self.members.get(&member).map(Arc::as_ref)
     }
 
-    /// A member's key, revoked or not.
+    /// Returns a member's key, revoked or not.
     pub fn key(&self, member: MemberId, number: u16) -> Option<&Key> {
         self.member(member)?.keys.get(&number)
     }
 
-    /// Whether the member and the key count now.
+    /// Returns true if neither the member nor the key is revoked.
     pub fn is_active(&self, member: MemberId, number: u16) -> bool {
         self.member(member)
             .is_some_and(|member| !member.revoked && member.keys.get(&number).is_some_and(|key| !key.revoked))
     }
 
-    /// A node's key, while it counts.
+    /// Returns a node's key unless it is revoked.
     pub fn node(&self, node: u32) -> Option<&PublicKey> {
         self.nodes
             .get(&node)
@@ -164,33 +165,34 @@ impl Roster {
             .map(|key| &key.public)
     }
 
-    /// A node's key, revoked or not.
+    /// Returns a node's key, revoked or not.
     pub fn any_node(&self, node: u32) -> Option<&PublicKey> {
         self.nodes.get(&node).map(|key| &key.public)
     }
 
-    /// How many admins must ask for a change.
+    /// Number of admins who must vote for a change.
     pub fn quorum(&self) -> usize {
         self.quorum.into()
     }
 
-    /// Whether it votes.
+    /// Returns true if the member is an admin who is not revoked.
     pub fn is_admin(&self, member: MemberId) -> bool {
         self.member(member)
             .is_some_and(|member| member.role == Role::Admin && !member.revoked)
     }
 
-    /// What the member may do with this key.
+    /// Rights of the member for this key.
     pub fn rights(&self, member: MemberId, key: &[u8]) -> Rights {
         self.rules.of(member, key)
     }
 
-    /// Behind a key that its rule keeps from somebody: the first place where another rule counts. `None`: none does.
+    /// Returns the first key after `key` where other rules apply, to skip keys that a member may not read; `None` if
+    /// there is none.
     pub(crate) fn behind(&self, key: &[u8]) -> Option<Vec<u8>> {
         self.rules.behind(key)
     }
 
-    /// Whether this member may make the change by himself: his own keys.
+    /// Returns true if the member may make the change without a vote: it concerns its own keys.
     pub(crate) fn is_own(member: MemberId, change: &Change<'_>) -> bool {
         match change {
             Change::AddKey { member: of, .. } | Change::RevokeKey { member: of, .. } => *of == member,
@@ -198,7 +200,7 @@ impl Roster {
         }
     }
 
-    /// Makes a change, all of it or nothing, and says which entry it touched.
+    /// Makes a change completely or not at all. Returns the entry that it touched.
     pub(crate) fn apply(&mut self, change: &Change<'_>) -> Result<Entry, ChangeError> {
         match *change {
             Change::AddMember {
@@ -307,7 +309,7 @@ impl Roster {
             .count()
     }
 
-    /// An entry's bytes in the authenticated map; `None` where it is not there.
+    /// Content of an entry in the authenticated map; `None` if the entry does not exist.
     pub(crate) fn content(&self, entry: &Entry, node_sequence: impl Fn(u32) -> u64) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         match entry {
@@ -352,7 +354,7 @@ fn active_keys(member: &Member) -> usize {
     member.keys.values().filter(|key| !key.revoked).count()
 }
 
-/// The first key behind all that begin with the prefix; `None` where there is none.
+/// Returns the first key after all keys with this prefix; `None` if there is none.
 fn end_of(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
     let mut end = prefix[..=last].to_vec();
@@ -363,12 +365,12 @@ fn end_of(prefix: &[u8]) -> Option<Vec<u8>> {
 /// Rights of members, or of everyone, below one prefix.
 type Grants = BTreeMap<MemberId, Rights>;
 
-/// Rules by prefix. The longest prefix of a key that has any rule counts, and of it the member's own, or else
-/// everyone's.
+/// Rules by prefix. For a key, the longest matching prefix that has any rule applies, and of its rules the member's
+/// own, or else everyone's.
 #[derive(Clone, Debug, Default)]
 struct Rules {
     by_prefix: Arc<BTreeMap<Vec<u8>, Grants>>,
-    /// Lengths that prefixes have, the longest first, and how many have it.
+    /// Lengths of prefixes, the longest first, with the number of prefixes of each.
     lengths: Arc<BTreeMap<std::cmp::Reverse<usize>, usize>>,
 }
 
@@ -381,7 +383,7 @@ impl Rules {
         own.copied().unwrap_or_default()
     }
 
-    /// The longest prefix of the key that has a rule.
+    /// Returns the longest prefix of the key that has a rule.
     fn governing<'k>(&self, key: &'k [u8]) -> Option<(&'k [u8], &Grants)> {
         let prefixes = self.lengths.keys().filter_map(|length| key.get(..length.0));
         prefixes
@@ -389,8 +391,8 @@ impl Rules {
             .next()
     }
 
-    /// The first place behind the key where another rule counts, or none: where a longer prefix begins, or where the
-    /// key's own ends. (A prefix between them that has the key as well would be the key's own.)
+    /// Returns the first key after `key` where other rules apply: where a longer prefix begins, or where the key's
+    /// own prefix ends. (A prefix in between that matches the key would be the key's own.)
     fn behind(&self, key: &[u8]) -> Option<Vec<u8>> {
         let end = self.governing(key).and_then(|(prefix, _)| end_of(prefix));
         let longer = (Bound::Excluded(key), Bound::Unbounded);
@@ -406,7 +408,7 @@ impl Rules {
         self.by_prefix.get(prefix)
     }
 
-    /// False where a rule is to be taken away that is not there.
+    /// Sets or removes a rule. Returns false if the rule to remove does not exist.
     fn set(&mut self, prefix: &[u8], member: MemberId, rights: Rights) -> bool {
         let by_prefix = Arc::make_mut(&mut self.by_prefix);
         let lengths = Arc::make_mut(&mut self.lengths);

@@ -1,4 +1,4 @@
-//! What comes out of the log: checked by several threads, executed by another, one message after the other.
+//! Processing of the log's output: several threads check the messages, another one executes them one by one.
 
 use crate::answer::Answer;
 use crate::block::{Cargo, HASHED_AT_ONCE, Hash, Message, SignedHead, transactions_hashes};
@@ -18,15 +18,15 @@ use std::iter::once;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What goes to the thread that saves.
+/// Input of the thread that saves.
 pub(crate) enum Job {
     /// A block.
     Block(Box<BlockJob>),
-    /// A node's word for a block that came by the log, and where it stood.
+    /// Position and content of a node's signed head from the log.
     Head(u64, SignedHead),
-    /// An answer that may go when all before it is durable.
+    /// An answer that is sent when everything before it is durable.
     Answer(Ticket, Answer),
-    /// What was no block, where it stood, and who waits for it.
+    /// Position of a message that did not become a block, and the requests that wait for it.
     Skipped(u64, Option<Vec<Ordered>>),
 }
 
@@ -34,18 +34,18 @@ pub(crate) struct BlockJob {
     pub executed: Executed,
     pub message: Vec<u8>,
     pub ids: Vec<Hash>,
-    /// Of this node's messages: who waits for them.
+    /// For messages of this node: the requests that wait for it.
     pub own: Option<Vec<Ordered>>,
 }
 
-/// A message of the log, with what could be found out before its turn.
+/// A message of the log, with the results of all checks that can precede its turn.
 pub(crate) struct CheckedEntry {
     entry: Entry,
     checked: Checked,
     own: Option<Vec<Ordered>>,
 }
 
-/// Verifies messages where they come out of the log, beside the execution of those before. Cheap to clone.
+/// Verifies messages as they come out of the log, in parallel with the execution of earlier ones. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Checker {
     pub shared: Arc<Shared>,
@@ -53,12 +53,13 @@ pub(crate) struct Checker {
     #[cfg(feature = "laboratory")]
     pub mode: crate::laboratory::Mode,
     pub steps: Sender<Step>,
-    /// How many check.
+    /// Number of threads that check.
     pub threads: usize,
 }
 
 impl Checker {
-    /// Takes the log's entry of this number: what takes long is left to `others`. False: nobody executes any more.
+    /// Takes the entry of this number from the log, and leaves slow work to `others`. Returns false when the executor
+    /// has ended.
     pub fn take(&self, number: u64, entry: Entry, others: &Sender<(u64, Entry)>) -> bool {
         let own = match Message::decode(&entry.message) {
             Ok(message) => self.own(&message),
@@ -77,7 +78,7 @@ impl Checker {
         }
     }
 
-    /// Who waits for this message, and what it was found to be when they asked.
+    /// Returns the requests that wait for this message, and the results of checking them when they arrived.
     fn own(&self, message: &Message<'_>) -> Option<(Vec<Ordered>, Checked)> {
         let pending = self.shared.take_pending(message)?;
         let is_it = pending.is(message);
@@ -87,7 +88,7 @@ impl Checker {
         let roster = self.shared.read_view().roster().clone();
         let key = roster.any_node(message.node);
         let by_key = |key| message.is_signed_by(&hash, &self.shared.database, key, &self.verifier);
-        // If it is the same bytes, this node has verified and signed them; keys never change.
+        // If the bytes are the same, this node has verified and signed them; keys never change.
         let checked = Checked {
             by_node: match is_it {
                 true => key.map(by_key),
@@ -100,15 +101,15 @@ impl Checker {
         Some((own, checked))
     }
 
-    /// Checks what others have sent, until no more comes.
+    /// Checks messages of other nodes until the channel closes.
     pub fn run(self, entries: &Receiver<(u64, Entry)>) {
         while let Ok(first) = entries.recv() {
-            // No more than leaves the others their share.
+            // Takes only a share of the queue, so that the other threads have work too.
             let more = (entries.len() / self.threads).min(HASHED_AT_ONCE - 1);
             let some: Vec<(u64, Entry)> = once(first).chain(entries.try_iter().take(more)).collect();
             let hashes = transactions_hashes(some.iter().map(|(_, entry)| entry.message.as_slice()));
             for ((number, entry), hash) in some.into_iter().zip(hashes) {
-                // It was read before.
+                // The message was decoded successfully before.
                 let Ok(message) = Message::decode(&entry.message) else {
                     continue;
                 };
@@ -138,7 +139,7 @@ impl Checker {
 
 fn skip(shared: &Shared, position: u64, why: &dyn std::fmt::Display) {
     shared.skipped.fetch_add(1, Ordering::Relaxed);
-    tracing::warn!("hybrid: the message at {position} of the log is no block: {why}");
+    tracing::warn!("hybrid: the message at {position} of the log is skipped: {why}");
 }
 
 pub(crate) struct Executor {
@@ -147,13 +148,13 @@ pub(crate) struct Executor {
     pub verifier: Verifier,
     pub steps: Receiver<Step>,
     pub save: Sender<Job>,
-    /// The last block that each node gave its word for, since this one was started.
+    /// Number of the last block that each node has signed, since this node was started.
     pub last_heads: HashMap<u32, u64>,
 }
 
 impl Executor {
     pub fn run(mut self) {
-        // What is checked before what stands before it in the log.
+        // Entries that were checked before an earlier one of the log.
         let mut early = BTreeMap::new();
         let mut next = 0;
         while let Ok(step) = self.steps.recv() {
@@ -214,7 +215,7 @@ impl Executor {
         let roster = self.chain.state().roster();
         checked.complete(&message, self.chain.database(), roster, &self.verifier);
         if checked.by_node != Some(true) {
-            return Err(format!("its signature is not that of node {}", message.node));
+            return Err(format!("it is not signed by node {}", message.node));
         }
         if let Cargo::Head(head) = &message.cargo {
             return self.head(&message, head).map(Found::Head);
@@ -235,7 +236,7 @@ impl Executor {
 }
 
 impl Executor {
-    /// A node's word for a block: its own, while it is a node, and newer than the last.
+    /// Checks a node's signed head: it must be the sender's own, of a current node, and newer than its last one.
     fn head(&mut self, message: &Message<'_>, head: &SignedHead) -> Result<SignedHead, String> {
         let node = head.node;
         let key = self
@@ -245,12 +246,14 @@ impl Executor {
             .node(node)
             .filter(|_| node == message.node);
         if !key.is_some_and(|key| head.is_signed_by(self.chain.database(), key, &self.verifier)) {
-            return Err("a head that its node has not signed, or is no node any more".into());
+            return Err(
+                "its signed head is not signed by its node, or the sender is no longer a node".into(),
+            );
         }
         let last = self.last_heads.entry(node).or_default();
-        // One that says something else than this node's ledger is no repetition.
+        // A head that contradicts this node's ledger is not a repetition.
         if head.number <= *last && self.shared.read_view().hash(head.number) == Some(&head.hash) {
-            return Err("a head that is not above its node's last one".into());
+            return Err("its signed head is not newer than the node's last one".into());
         }
         *last = head.number.max(*last);
         Ok(*head)

@@ -1,4 +1,4 @@
-//! The thread that makes blocks durable, shows them to readers and answers who waits.
+//! The thread that makes blocks durable, shows them to readers, and answers the requests that wait.
 
 use crate::answer::Answer;
 use crate::block::{Hash, SignedHead};
@@ -16,12 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Bytes of messages made durable together, beyond which no more are waited for.
+/// Bytes of messages in a group above which no more are gathered.
 const GROUP_BYTES: usize = 4 << 20;
-/// How often a full disk is tried again.
+/// Time between two tries to write to a full disk.
 const FULL_RETRY: Duration = Duration::from_millis(100);
 
-/// What the orderer is told.
+/// Notification of the orderer about a saved group.
 pub(crate) struct Saved {
     pub own_messages: usize,
     pub post_head: Option<SignedHead>,
@@ -32,7 +32,7 @@ pub(crate) struct Saver<D: Disk> {
     pub writer: Writer<D>,
     pub jobs: Receiver<Job>,
     pub saved: Sender<Saved>,
-    /// Why nothing is saved any more.
+    /// Reason why nothing is saved any more.
     pub lost: Option<String>,
 }
 
@@ -78,7 +78,7 @@ impl<D: Disk> Saver<D> {
         }
     }
 
-    /// A group that is full goes to the disk, and a disk that is full is tried again until it is not.
+    /// Appends to the ledger. Commits a full group, and retries until a full disk has room.
     fn append(&mut self, one: impl Fn(&mut Writer<D>) -> Result<(), LedgerError>) -> Result<(), LedgerError> {
         let mut waited = false;
         loop {
@@ -101,7 +101,7 @@ impl<D: Disk> Saver<D> {
         }
     }
 
-    /// All of it is durable: readers see it, and who waits is answered.
+    /// Shows a durable group to readers and answers the requests that wait.
     fn show(&mut self, jobs: Vec<Job>) {
         let mut saved = Saved {
             own_messages: 0,
@@ -145,11 +145,11 @@ impl<D: Disk> Saver<D> {
                 }
             }
         }
-        // The orderer may be gone: the node is stopping.
+        // The orderer may have ended, because the node is stopping.
         let _ = self.saved.send(saved);
     }
 
-    /// Readers see it from then on, and watchers are told.
+    /// Makes a block visible to readers and notifies watchers.
     fn apply(&self, executed: Executed, ids: &[Hash]) {
         let mut watchers = self.shared.watchers.hold();
         let writes = watchers.keep(&executed.writes);
@@ -166,7 +166,7 @@ impl<D: Disk> Saver<D> {
 
     fn answer(&self, own: Vec<Ordered>, codes: &[Code], block: u64) {
         let answers = own.into_iter().zip(codes).zip(0..).map(|((one, code), index)| {
-            // What came twice is told what became of it the first time.
+            // A request that came twice gets the outcome of the first time.
             let first = match code {
                 Code::NonceUsed | Code::OldVersion => self.shared.read_view().transaction(&one.id),
                 _ => None,
@@ -180,7 +180,8 @@ impl<D: Disk> Saver<D> {
         answer_all(answers);
     }
 
-    /// Two nodes that have different blocks of one number: this one takes no more writes, and shows both.
+    /// Compares another node's head with this ledger. If the two have different blocks, this node takes no more
+    /// writes and reports both hashes.
     fn compare(&self, head: &SignedHead) {
         let disagreement = self.shared.read_view().disagreement(head);
         if let Some(why) = disagreement {
@@ -188,8 +189,8 @@ impl<D: Disk> Saver<D> {
         }
     }
 
-    /// The disk has failed, or is full while the node ends: nothing of it is known to be durable, and nothing more is
-    /// written.
+    /// Handles a failed disk, or one that is full while the node ends: the jobs are not known to be durable, and
+    /// nothing more is written.
     fn lose(&mut self, error: String, jobs: Vec<Job>) {
         self.shared.disk_lost.store(true, Ordering::Release);
         if self.lost.is_none() {

@@ -1,4 +1,4 @@
-//! Secret keys: of clients and of nodes. Signing is by RustCrypto's k256 and p256, with nonces of RFC 6979.
+//! Secret keys of clients and nodes. RustCrypto's k256 and p256 sign, with nonces of RFC 6979.
 
 use crate::change::KeyBytes;
 use crate::request::SIGNATURE_BYTES;
@@ -9,14 +9,14 @@ use lineside_verify::{Curve, PublicKey};
 /// A secret key of either curve.
 #[derive(Clone)]
 pub enum SecretKey {
-    /// Over secp256k1.
+    /// Key of secp256k1.
     Secp256k1(k256::ecdsa::SigningKey),
-    /// Over P-256.
+    /// Key of P-256.
     P256(p256::ecdsa::SigningKey),
 }
 
 impl SecretKey {
-    /// From 32 bytes, big-endian; `None` for 0 and for what is not below the curve's order.
+    /// Reads a key from 32 bytes, big-endian; `None` for 0 and for values not below the curve's order.
     pub fn from_bytes(curve: Curve, bytes: &[u8; 32]) -> Option<SecretKey> {
         match curve {
             Curve::Secp256k1 => k256::ecdsa::SigningKey::from_slice(bytes)
@@ -28,7 +28,7 @@ impl SecretKey {
         }
     }
 
-    /// Its 32 bytes.
+    /// Encodes the key in 32 bytes.
     pub fn to_bytes(&self) -> [u8; 32] {
         match self {
             SecretKey::Secp256k1(key) => key.to_bytes().into(),
@@ -36,7 +36,7 @@ impl SecretKey {
         }
     }
 
-    /// The public key, as it stands in genesis and changes.
+    /// Encodes the public key, as in genesis and changes.
     pub fn public(&self) -> KeyBytes {
         let (curve, point) = match self {
             SecretKey::Secp256k1(key) => {
@@ -53,7 +53,7 @@ impl SecretKey {
         KeyBytes { curve, bytes }
     }
 
-    /// The public key.
+    /// Returns the public key.
     pub fn public_key(&self) -> Option<PublicKey> {
         self.public().key()
     }
@@ -68,14 +68,16 @@ impl Signer for SecretKey {
     }
 
     fn sign(&self, digest: &[u8; 32]) -> [u8; SIGNATURE_BYTES] {
-        // A digest of 32 bytes is signed by every key: that fails with a probability of 2^-128.
+        // Every key can sign a digest of 32 bytes; signing fails only with a probability of 2^-128.
         match self {
             SecretKey::Secp256k1(key) => {
-                let signature: k256::ecdsa::Signature = key.sign_prehash(digest).expect("32 bytes");
+                let signature: k256::ecdsa::Signature =
+                    key.sign_prehash(digest).expect("the digest has 32 bytes");
                 signature.normalize_s().unwrap_or(signature).to_bytes().into()
             }
             SecretKey::P256(key) => {
-                let signature: p256::ecdsa::Signature = key.sign_prehash(digest).expect("32 bytes");
+                let signature: p256::ecdsa::Signature =
+                    key.sign_prehash(digest).expect("the digest has 32 bytes");
                 signature.normalize_s().unwrap_or(signature).to_bytes().into()
             }
         }

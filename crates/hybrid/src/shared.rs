@@ -1,4 +1,4 @@
-//! What a node's threads share: what readers see, what is under way, and why no writes are taken.
+//! State shared by a node's threads: the view of readers, messages in flight, and the reason why no writes are taken.
 
 use crate::answer::Answer;
 use crate::block::{Cargo, Message, SignedHead};
@@ -20,15 +20,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-/// How long a linearizable read waits for what was ordered before it; then it is told `busy`.
+/// Maximum time that a linearizable read waits for what was ordered before it; then it is answered `busy`.
 const ORDER_WAIT: Duration = Duration::from_secs(5);
 
-/// Why no writes are taken.
+/// Reasons why no writes are taken.
 #[derive(Default)]
 struct Refusal {
-    /// Until the node is started again: the first reason.
+    /// Lasts until the node is restarted: the first reason.
     for_good: Option<Arc<str>>,
-    /// While this node is none of the database's; it follows all the same.
+    /// Lasts while this node is not one of the database's. It follows the log nevertheless.
     no_node: Option<Arc<str>>,
     for_now: Option<Arc<str>>,
 }
@@ -40,18 +40,18 @@ impl Refusal {
     }
 }
 
-/// How a node stands among those of the database.
+/// Standing of this node in the membership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// One of them.
+    /// It is one of the database's nodes.
     Node,
-    /// There is none of its number: it may follow, and wait until it is added.
+    /// No node has its number: it may follow the log, and wait until it is added.
     NotYet,
-    /// There is, with another key, or revoked.
+    /// The node of its number has another key, or is revoked.
     Other,
 }
 
-/// What a node's threads share.
+/// State shared by a node's threads.
 pub(crate) struct Shared {
     pub database: DatabaseId,
     pub node: u32,
@@ -59,23 +59,23 @@ pub(crate) struct Shared {
     pub clock: fn() -> u64,
     pub waiting: AtomicUsize,
     pub waiting_bytes: AtomicUsize,
-    /// The node is ending: nothing is waited for any more.
+    /// The node is stopping: no thread waits any more.
     pub stopping: AtomicBool,
-    /// The disk has failed: what is executed is not durable, and never will be.
+    /// The disk has failed: executed blocks are not durable, and never will be.
     pub disk_lost: AtomicBool,
     pub verified: AtomicU64,
     pub batches: AtomicU64,
     pub skipped: AtomicU64,
     pub windows: Mutex<Windows>,
     pub watchers: Watchers,
-    /// Messages of this node under way, by their sequence.
+    /// Messages of this node in flight, by sequence.
     pub pending: Mutex<HashMap<u64, Pending>>,
-    /// The highest sequence of this node that came by the log.
+    /// The highest sequence of this node that was read from the log.
     pub used_sequence: AtomicU64,
     pub codes: [AtomicU64; 32],
     pub head_every: u64,
     view: RwLock<View>,
-    /// The log's position that the view has.
+    /// Position of the log up to which the view is complete.
     seen: Mutex<u64>,
     saw: Condvar,
     log: RwLock<Option<Arc<dyn Log>>>,
@@ -124,18 +124,18 @@ impl Shared {
         self.view.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether [`Self::read_view`] would not wait now.
+    /// Returns true if [`Self::read_view`] would not wait now.
     pub fn can_read_view(&self) -> bool {
         !matches!(self.view.try_read(), Err(TryLockError::WouldBlock))
     }
 
-    /// Changes what readers see, up to a position of the log.
+    /// Changes the view of readers, which is then complete up to a position of the log.
     pub fn change_view(&self, position: u64, change: impl FnOnce(&mut View)) {
         change(&mut self.view.write().unwrap_or_else(PoisonError::into_inner));
         self.pass(position);
     }
 
-    /// The view has all up to a position of the log.
+    /// Records that the view is complete up to a position of the log.
     pub fn pass(&self, position: u64) {
         *self.seen() = position;
         self.saw.notify_all();
@@ -145,10 +145,10 @@ impl Shared {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the view has all that was ordered before now.
+    /// Waits until the view contains all that was ordered before now.
     ///
     /// # Errors
-    /// What to answer where that cannot be known, or takes too long.
+    /// The code to answer if that cannot be known, or takes too long.
     pub fn wait_for_order(&self) -> Result<(), Code> {
         let begin = Instant::now();
         let end = match self.log().map(|log| log.end()) {
@@ -175,17 +175,17 @@ impl Shared {
         self.log.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Why no proofs are made, if so: those of what is not durable prove nothing.
+    /// Returns the reason why no proofs are made, if so. A proof of a state that is not durable proves nothing.
     pub fn no_proofs(&self) -> Option<Code> {
         if self.disk_lost.load(Ordering::Acquire) {
             return Some(Code::ReadOnly);
         }
         let refuses = self.refuses.lock().unwrap_or_else(PoisonError::into_inner);
-        // The disk is full: proofs would wait behind blocks until it is not.
+        // The disk is full: proofs would wait for blocks until it has room.
         refuses.for_now.as_ref().map(|_| Code::Busy)
     }
 
-    /// Whether nothing more may come: no writes are taken for good.
+    /// Returns true if writes are refused until the restart, so that nothing more may come.
     fn has_ended(&self) -> bool {
         self.is_refusing.load(Ordering::Acquire) && {
             let refuses = self.refuses.lock().unwrap_or_else(PoisonError::into_inner);
@@ -193,7 +193,7 @@ impl Shared {
         }
     }
 
-    /// Why no writes are taken, if so.
+    /// Returns the reason why no writes are taken, if so.
     pub fn read_only(&self) -> Option<Arc<str>> {
         if !self.is_refusing.load(Ordering::Acquire) {
             return None;
@@ -202,21 +202,21 @@ impl Shared {
         refuses.why().cloned()
     }
 
-    /// From now on no writes are taken, until the node is started again.
+    /// Refuses writes until the node is restarted.
     pub fn refuse_for_good(&self, why: &str) {
-        tracing::error!("hybrid: no writes are taken until the next start: {why}");
+        tracing::error!("hybrid: the node takes no writes until it is restarted: {why}");
         self.refuse(|refuses| {
             refuses.for_good.get_or_insert_with(|| why.into());
         });
     }
 
-    /// From now on no writes are taken, or they are again.
+    /// Refuses writes for now, or takes them again.
     pub fn refuse_writes(&self, why: Option<&str>) {
         self.refuse(|refuses| {
             if let Some(why) = why
                 && refuses.for_now.is_none()
             {
-                tracing::error!("hybrid: no writes are taken for now: {why}");
+                tracing::error!("hybrid: the node takes no writes for now: {why}");
             }
             refuses.for_now = why.map(Arc::from);
         });
@@ -238,8 +238,8 @@ impl Shared {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who waits for this message of this node: of the same signature, as an earlier life of the node may have used its
-    /// sequence, and anybody may write it.
+    /// Removes and returns the requests that wait for this message of this node. The signature must be the same: the
+    /// node may have used the sequence before a restart, and anyone may write such a message.
     pub fn take_pending(&self, message: &Message<'_>) -> Option<Pending> {
         if message.node != self.node || matches!(message.cargo, Cargo::Head(_)) {
             return None;
@@ -261,7 +261,7 @@ impl Shared {
         answers.iter().for_each(|(_, answer)| self.count(answer.code()));
     }
 
-    /// The newest block's header, with this node's word for it.
+    /// Returns the newest block's header with this node's signed head.
     pub fn head(&self) -> Answer {
         let tip = *self.read_view().tip();
         let mut last = self.last_head.lock().unwrap_or_else(PoisonError::into_inner);
@@ -276,7 +276,7 @@ impl Shared {
         Answer::Head(Box::new((tip, head)))
     }
 
-    /// How this node stands in a roster.
+    /// Returns the standing of this node in a membership.
     fn standing(&self, roster: &Roster) -> Standing {
         let Some(key) = roster.any_node(self.node) else {
             return Standing::NotYet;
@@ -290,13 +290,14 @@ impl Shared {
         }
     }
 
-    /// Takes writes, or no more, as the node stands in a roster that has changed.
+    /// Accepts or refuses writes by the node's standing in a changed membership.
     pub fn stand(&self, roster: &Roster) -> Standing {
         let standing = self.standing(roster);
         let node = self.node;
         match standing {
             Standing::Other => self.refuse(|refuses| {
-                refuses.no_node = Some(format!("node {node} is revoked, or its key is another").into());
+                refuses.no_node =
+                    Some(format!("node {node} is revoked or has another key in the database").into());
             }),
             Standing::NotYet => self.refuse(|refuses| {
                 refuses.no_node = Some(format!("node {node} is not one of the database's yet").into());
@@ -306,7 +307,7 @@ impl Shared {
         standing
     }
 
-    /// The log is open.
+    /// Sets the log, which is open now.
     pub fn set_log(&self, log: Arc<dyn Log>) {
         *self.log.write().unwrap_or_else(PoisonError::into_inner) = Some(log);
     }
@@ -314,25 +315,26 @@ impl Shared {
     /// Ends the log: nothing more is delivered.
     pub fn close_log(&self) {
         let log = self.log.write().unwrap_or_else(PoisonError::into_inner).take();
-        // It may take a while to end, and nobody waits for the lock.
+        // Ending may take a while, so it happens without the lock.
         drop(log);
     }
 
-    /// The log has given a message up: its outcome is unknown. The orderer hears that it is not under way any more.
+    /// Returns the callback for a message that the log has given up: its outcome is unknown, and the orderer no
+    /// longer counts it as in flight.
     pub fn on_lost(self: &Arc<Self>, lost: Sender<usize>) -> Lost {
         let shared = self.clone();
         Arc::new(move |message| {
             let message = Message::decode(message).ok();
             let pending = message.and_then(|message| shared.take_pending(&message));
             if let Some(pending) = pending {
-                // The orderer may be gone: the node is stopping.
+                // The orderer may have ended, because the node is stopping.
                 let _ = lost.send(1);
                 answer_unknown(pending.requests);
             }
         })
     }
 
-    /// The log has ended: nothing that is under way comes back.
+    /// Returns the callback for the end of the log: no message in flight comes back.
     pub fn on_fault(self: &Arc<Self>, lost: Sender<usize>) -> Fault {
         let shared = self.clone();
         Arc::new(move |why| {

@@ -1,5 +1,5 @@
-//! What can be found out about a message of the log before its turn, beside the messages before it: its signatures and
-//! its hashes. None of it depends on the state: keys are never changed, only added and revoked.
+//! Checks of a log message that can precede its turn, in parallel with earlier messages: its signatures and hashes.
+//! They do not depend on the state, because keys are only added and revoked, never changed.
 
 use crate::block::{Cargo, Hash, Message};
 use crate::codec::Input;
@@ -12,35 +12,35 @@ use lineside_journal::merkle;
 use lineside_verify::hash::{keccak256, keccak256_batch, sha256_batch};
 use lineside_verify::{Curve, Item, SignatureBytes, Verdict, Verifier};
 
-/// What was found out about a message.
+/// Results of checking a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// Whether the node's key has signed it; `None`: no such node was known.
+    /// True if the node's key has signed it; `None`: the node was not known.
     pub by_node: Option<bool>,
-    /// What the requests' signatures are; of those whose key was not known: [`Signed::Unchecked`].
+    /// Results of checking the requests' signatures; [`Signed::Unchecked`] if the key was not known.
     pub signatures: Vec<Signed>,
-    /// The requests' ids.
+    /// Ids of the requests.
     pub ids: Vec<Hash>,
-    /// Its hashes.
+    /// Hashes of the message.
     pub digests: Digests,
 }
 
-/// The hashes of a message that stand in its block's header.
+/// Hashes of a message that are part of its block's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digests {
     /// Its [`transactions_hash`](crate::block::transactions_hash).
     pub transactions_hash: Hash,
-    /// RFC 6962's tree over the requests.
+    /// Root of the tree of RFC 6962 over the requests.
     pub transactions_root: Hash,
 }
 
 impl Digests {
-    /// Of a message.
+    /// Computes the hashes of a message.
     pub fn of(message: &Message<'_>) -> Digests {
         Digests::with(message, keccak256(message.signed))
     }
 
-    /// Of a message whose [`transactions_hash`](crate::block::transactions_hash) is known.
+    /// Computes the rest for a message whose [`transactions_hash`](crate::block::transactions_hash) is known.
     pub fn with(message: &Message<'_>, transactions_hash: Hash) -> Digests {
         Digests {
             transactions_hash,
@@ -50,8 +50,8 @@ impl Digests {
 }
 
 impl Checked {
-    /// Verifies all signatures of a message by the keys that `roster` has, revoked ones too: whether they count is
-    /// judged at the message's turn. `hash` is its [`transactions_hash`](crate::block::transactions_hash).
+    /// Verifies all signatures of a message with the keys in `roster`, revoked ones included: whether a key is
+    /// revoked is judged at the message's turn. `hash` is its [`transactions_hash`](crate::block::transactions_hash).
     pub fn of(
         message: &Message<'_>,
         hash: Hash,
@@ -69,7 +69,7 @@ impl Checked {
         }
     }
 
-    /// Verifies what could not be verified before, by the keys that there are now.
+    /// Verifies, with the keys that exist now, the signatures that could not be verified before.
     pub fn complete(
         &mut self,
         message: &Message<'_>,
@@ -106,7 +106,7 @@ fn is_signed(
     Some(signed)
 }
 
-/// The ids of requests; of what is too short to be one, of nothing.
+/// Ids of requests. Bytes too short to be a request get the id of an empty one.
 pub fn transaction_ids(requests: &[&[u8]]) -> Vec<Hash> {
     let bytes = requests
         .iter()
@@ -130,7 +130,8 @@ pub fn transaction_ids(requests: &[&[u8]]) -> Vec<Hash> {
     ids
 }
 
-/// What the signatures of requests are. `ids` are those of [`transaction_ids`], which a key of secp256k1 signs.
+/// Checks the signatures of requests. `ids` are those of [`transaction_ids`], which are the digests for keys of
+/// secp256k1.
 fn check(verifier: &Verifier, roster: &Roster, requests: &[&[u8]], ids: &[Hash]) -> Vec<Signed> {
     let mut signatures = vec![Signed::Unchecked; requests.len()];
     let mut places = Vec::with_capacity(requests.len());
@@ -152,7 +153,7 @@ fn check(verifier: &Verifier, roster: &Roster, requests: &[&[u8]], ids: &[Hash])
             }
             continue;
         }
-        // What stands behind the head is read when it is judged, before it matters who has signed.
+        // The body is parsed later, when the request is judged; only the head names the signer.
         let Ok((head, _)) = read_head(&mut Input(signed)) else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! A member's client: who he is, and requests signed with rising counters.
+//! Client side of a member: its identity, and signing of requests with rising counters.
 
 use crate::codec::Malformed;
 use crate::node::unix_ms;
@@ -8,32 +8,33 @@ use crate::sign::{sign_request, transaction_id};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The beginning of counters made from the clock: 2025-01-01, in milliseconds since 1970.
+/// Start of counters made from the clock: 2025-01-01, in milliseconds since 1970.
 const COUNTERS_SINCE_MS: u64 = 1_735_689_600_000;
-/// Requests that a client signs in a millisecond, in the mean, without its counters overtaking the clock.
+/// Power of two of the mean number of requests per millisecond that a client can sign without its counters overtaking
+/// the clock.
 const COUNTERS_PER_MS_BITS: u32 = 8;
-/// How long a request counts.
+/// Time for which a request is valid, in milliseconds.
 const EXPIRY_MS: u64 = 30_000;
 
-/// A counter for a client that begins now, above those of any client of the same lane that has ended: milliseconds
-/// since 2025, times 256, so that nothing has to be kept. It holds while clocks do not go back and a client signs fewer
-/// than 256,000 requests a second over its life, until 48 bits are used up in 2059.
+/// Counter for a client that starts now, above those of earlier clients of the same lane: milliseconds since 2025,
+/// times 256, so that nothing has to be stored. This holds while clocks do not go back and a client signs fewer than
+/// 256,000 requests per second on average, until the 48 bits are used up in 2059.
 pub fn counter_now(unix_ms: u64) -> u64 {
     (unix_ms.saturating_sub(COUNTERS_SINCE_MS) << COUNTERS_PER_MS_BITS).min(Nonce::COUNTER_MAX)
 }
 
-/// Who signs.
+/// Identity of a signer.
 #[derive(Clone)]
 pub struct Identity {
-    /// The database.
+    /// Id of the database.
     pub database: DatabaseId,
-    /// The member.
+    /// Number of the member.
     pub member: MemberId,
-    /// The number of its key.
+    /// Number of the member's key.
     pub key: u16,
-    /// Which of the member's lanes. Clients that write at the same time want lanes of their own.
+    /// Lane of the member. Clients that write concurrently need separate lanes.
     pub lane: u16,
-    /// The key.
+    /// Secret of the key.
     pub secret: SecretKey,
 }
 
@@ -44,7 +45,7 @@ pub struct Signing {
 }
 
 impl Signing {
-    /// The first request has the counter behind this one.
+    /// Creates a signer whose first request has the counter after this one.
     pub fn new(identity: Identity, counter: u64) -> Signing {
         Signing {
             identity,
@@ -52,10 +53,10 @@ impl Signing {
         }
     }
 
-    /// A signed request, which counts for 30 seconds.
+    /// Signs a request, which is then valid for 30 seconds.
     ///
     /// # Errors
-    /// [`Malformed`] for what is too long, or keys that do not rise.
+    /// [`Malformed`] for fields that are too long, or keys that are not in ascending order.
     pub fn sign(&self, body: Body<'_>) -> Result<Bytes, Malformed> {
         let identity = &self.identity;
         let nonce = Nonce {
@@ -74,7 +75,7 @@ impl Signing {
     }
 }
 
-/// The name of what a signed request does, by which its outcome can be asked for.
+/// Id of a signed request, with which its outcome can be asked for.
 pub fn id_of(request: &[u8]) -> [u8; 32] {
     transaction_id(request.get(SIGNATURE_BYTES..).unwrap_or_default())
 }

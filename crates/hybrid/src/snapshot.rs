@@ -1,6 +1,6 @@
-//! A database at one block, to begin a ledger with: the block's header, then every entry of the authenticated map. The
-//! header's state root says whether they are all there and as they were, so that who trusts the block's hash needs to
-//! trust nobody for the rest.
+//! Snapshot of a database at one block, from which a ledger can begin: the block's header, then every entry of the
+//! authenticated map. The header's state root shows that all entries are complete and unchanged, so only the block's
+//! hash has to be trusted.
 
 use crate::answer::Cell;
 use crate::block::{HEADER_BYTES, Header};
@@ -15,36 +15,36 @@ const MAGIC: &[u8; 8] = b"LShysnap";
 const VERSION: u8 = 1;
 const HEAD_BYTES: usize = MAGIC.len() + 1 + HEADER_BYTES + 8;
 
-/// Why a snapshot is none, or not one of this database.
+/// Reason why a snapshot is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
-    /// Its bytes.
+    /// Its bytes are malformed.
     #[error("snapshot: {0}")]
     Malformed(#[from] Malformed),
-    /// Another database's.
-    #[error("snapshot: it is of another database than the genesis that was given")]
+    /// It belongs to another database.
+    #[error("snapshot: it belongs to another database than the given genesis")]
     OtherDatabase,
-    /// Of block 0, which the genesis has.
-    #[error("snapshot: it is of block 0: begin with the genesis alone")]
+    /// It is of block 0, which the genesis already describes.
+    #[error("snapshot: it is of block 0; begin with the genesis alone")]
     Genesis,
-    /// Of a database of the paper's mode: what keeps its versions apart is not in a snapshot.
-    #[error("snapshot: a database of the paper's mode has none")]
+    /// The database is in the paper's mode: a snapshot does not contain its versions.
+    #[error("snapshot: a database in the paper's mode cannot have one")]
     Paper,
     /// It ends too early.
-    #[error("snapshot: it is cut short: where a ledger begins so, begin again in an empty directory")]
+    #[error("snapshot: it ends too early; if a ledger begins with it, start again in an empty directory")]
     Short,
-    /// A ledger has it behind blocks.
-    #[error("snapshot: it stands behind blocks, or behind another")]
+    /// It is not at the beginning of its ledger.
+    #[error("snapshot: it must be the first and only snapshot of a ledger, before any block")]
     NotFirst,
     /// Its entries are not those of its block.
-    #[error("snapshot: its entries do not lead to the state root of its block: something in it was changed")]
+    #[error("snapshot: its entries do not match the state root of its block; it was changed or damaged")]
     Root,
 }
 
-/// Writes a chain's newest block as a snapshot. `view` has that block, too.
+/// Writes a chain's newest block as a snapshot. `view` is of the same block.
 ///
 /// # Errors
-/// What `out` says.
+/// Errors of `out`.
 pub fn write(chain: &Chain, view: &View, out: &mut impl Write) -> io::Result<()> {
     let mut head = Vec::with_capacity(HEAD_BYTES);
     head.put(MAGIC);
@@ -64,11 +64,11 @@ pub fn write(chain: &Chain, view: &View, out: &mut impl Write) -> io::Result<()>
     )
 }
 
-/// A snapshot on its way in, piece by piece.
+/// A snapshot that is being received piece by piece.
 pub struct Restore {
     database: DatabaseId,
     header: Option<Header>,
-    /// Entries that are still to come.
+    /// Number of entries still to come.
     open: u64,
     rest: Vec<u8>,
     gathering: Gathering,
@@ -76,7 +76,7 @@ pub struct Restore {
 }
 
 impl Restore {
-    /// Of this database.
+    /// Creates the receiver of a snapshot of this database.
     pub fn new(database: DatabaseId) -> Restore {
         Restore {
             database,
@@ -88,12 +88,12 @@ impl Restore {
         }
     }
 
-    /// The block's header, as soon as it has come.
+    /// Returns the block's header as soon as it has arrived.
     pub fn header(&self) -> Option<&Header> {
         self.header.as_ref()
     }
 
-    /// Whether all entries have come.
+    /// Returns true if all entries have arrived.
     pub fn is_complete(&self) -> bool {
         self.header.is_some() && self.open == 0
     }
@@ -101,7 +101,7 @@ impl Restore {
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// [`SnapshotError`]; it is of no use any more then.
+    /// [`SnapshotError`]; the receiver cannot be used any more then.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), SnapshotError> {
         let mut rest = std::mem::take(&mut self.rest);
         rest.extend_from_slice(bytes);
@@ -111,7 +111,8 @@ impl Restore {
         }
         while self.open > 0 {
             let mut next = input;
-            // Either is cut short until more comes; what is too long is refused before it comes.
+            // Either read fails with CUT_SHORT until more bytes come. A length above the limit is refused before its
+            // bytes arrive.
             let entry = next
                 .short(PLACE_BYTES_MAX)
                 .and_then(|place| Ok((place, next.long(CONTENT_BYTES_MAX)?)));
@@ -133,7 +134,7 @@ impl Restore {
 
     fn take_head(&mut self, input: &mut Input<'_>) -> Result<(), SnapshotError> {
         if &input.array::<8>()? != MAGIC || input.u8()? != VERSION {
-            return Err(Malformed("no snapshot, or of another version").into());
+            return Err(Malformed("not a snapshot file, or one of an unknown version").into());
         }
         let header = Header::from_bytes(&input.array()?);
         if header.database != self.database {
@@ -155,10 +156,10 @@ impl Restore {
         Ok(())
     }
 
-    /// The chain that goes on behind the block, and what its readers see.
+    /// Returns the chain that continues after the block, and the view of its readers.
     ///
     /// # Errors
-    /// [`SnapshotError`] where it is not all there, or not what its block has.
+    /// [`SnapshotError`] if entries are missing, or do not match the block.
     pub fn finish(self) -> Result<(Chain, View), SnapshotError> {
         let header = self
             .header

@@ -1,4 +1,4 @@
-//! The verify stage: requests of all calls meet here, are verified together, and reads are answered at once.
+//! The verify stage: gathers requests of all calls, verifies them together, and answers reads at once.
 
 mod paper_mode;
 
@@ -24,15 +24,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Signatures verified together, at most: beyond it nothing is gained, and the first one waits for the last.
+/// Maximum number of signatures verified together: larger batches gain nothing, and the first request waits for the
+/// last.
 const BATCH: usize = 512;
-/// So few are worth waiting for more.
+/// Number of requests below which the stage waits for more.
 const SMALL: usize = 16;
-/// How long.
+/// Maximum time of that wait.
 const PATIENCE: Duration = Duration::from_micros(50);
-/// Writes of a key shown at once, at most: each may be read from the ledger.
+/// Maximum number of writes of a key in one answer; each may be read from the ledger.
 const HISTORY_MAX: usize = 100;
-/// Bytes of values in an answer to history, beyond which it ends; one write is always in it.
+/// Bytes of values in an answer to history after which it ends. It always has at least one write.
 const HISTORY_BYTES_MAX: usize = 1 << 20;
 
 /// A request that is to be ordered.
@@ -55,18 +56,18 @@ pub(crate) struct Worker<D: Disk> {
     pub steps: Sender<Step>,
 }
 
-/// What is asked.
+/// Operation of a request.
 enum Asks<'a> {
     Native(Request<'a>),
-    /// And whose key it is.
+    /// The paper's operation, and the owner of its key.
     Paper(paper::Body<'a>, MemberId),
 }
 
-/// A request under way through the stage.
+/// A request in the stage, after the first checks.
 pub(crate) struct Looked<'a> {
     ticket: Ticket,
     asks: Asks<'a>,
-    /// Hashed with [`REQUEST_TAG`] before it.
+    /// The signed bytes with [`REQUEST_TAG`] in front, which are hashed.
     pub tagged: &'a [u8],
     signature: &'a [u8; 64],
     key: PublicKey,
@@ -81,7 +82,7 @@ impl<D: Disk> Worker<D> {
             let until = Instant::now() + PATIENCE;
             while requests < BATCH {
                 let next = match self.intake.try_recv() {
-                    // Somebody who is alone stays alone: only a batch that followed a larger one waits for more.
+                    // Waits only after a larger batch, so that a single client is never delayed.
                     Err(TryRecvError::Empty) if !was_small && requests < SMALL => {
                         self.intake.recv_deadline(until)
                     }
@@ -99,7 +100,7 @@ impl<D: Disk> Worker<D> {
         }
     }
 
-    /// Verifies the requests of these calls together, and answers or orders each.
+    /// Verifies the requests of these calls together, and answers or orders each of them.
     pub fn work(&self, calls: &[Arc<Call>]) {
         let roster = self.shared.read_view().roster().clone();
         let now_ms = (self.shared.clock)();
@@ -124,7 +125,7 @@ impl<D: Disk> Worker<D> {
         let (ids, verdicts) = self.verify(&looked);
         let mut ordered = Vec::new();
         let mut answered = Vec::new();
-        // One look at the log's end is enough for all linearizable reads that are here now.
+        // Waiting once for the log's end is enough for all linearizable reads of this batch.
         let mut order = None;
         for ((found, id), verdict) in looked.into_iter().zip(ids).zip(verdicts) {
             let answer = match verdict {
@@ -164,7 +165,7 @@ impl<D: Disk> Worker<D> {
         }
     }
 
-    /// What can be said before the signature is looked at.
+    /// Checks a request as far as possible before its signature is verified.
     fn look<'a>(
         &self,
         roster: &Roster,
@@ -203,7 +204,7 @@ impl<D: Disk> Worker<D> {
         })
     }
 
-    /// The ids of all, and what their signatures are.
+    /// Returns the ids of all requests, and the verdicts on their signatures.
     fn verify(&self, looked: &[Looked<'_>]) -> (Vec<Hash>, Vec<Verdict>) {
         #[cfg(feature = "laboratory")]
         if let Some(otherwise) = self.verify_otherwise(looked) {
@@ -232,7 +233,7 @@ impl<D: Disk> Worker<D> {
         (ids, verdicts)
     }
 
-    /// The answer to what was ordered before, to this node or another.
+    /// Returns the answer to a request that was ordered before, by this node or another.
     fn known(&self, id: &Hash) -> Option<Answer> {
         let place = self.shared.read_view().transaction(id)?;
         Some(Answer::Placed {
@@ -241,7 +242,7 @@ impl<D: Disk> Worker<D> {
         })
     }
 
-    /// Answers a read, or hands it to who will.
+    /// Answers a read, or passes it to the thread that can.
     fn read(
         &self,
         roster: &Roster,
@@ -295,7 +296,7 @@ impl<D: Disk> Worker<D> {
                     key: key.to_vec(),
                     ticket: ticket.clone(),
                 };
-                // It must not wait: other reads do behind it.
+                // Does not wait, because other reads queue after this one.
                 match self.steps.try_send(step) {
                     Ok(()) => None,
                     Err(TrySendError::Full(_)) => refused(Code::Busy),
@@ -314,7 +315,7 @@ impl<D: Disk> Worker<D> {
         }
     }
 
-    /// Waits until this node has what a linearizable read must see.
+    /// Waits until this node has everything that a linearizable read must see.
     fn see(&self, sees: Sees, order: &mut Option<Result<(), Code>>) -> Result<(), Code> {
         match sees {
             Sees::Local => Ok(()),
@@ -323,7 +324,7 @@ impl<D: Disk> Worker<D> {
     }
 
     fn watch(&self, head: &Head, prefix: &[u8], ticket: &Ticket) -> Answer {
-        // Without anybody to be told it has come by a way that carries one answer only.
+        // Without a sink the request came over a transport that carries one answer only.
         let Some(wish) = ticket.call.take_wish() else {
             return Answer::Refused(Code::TooLarge);
         };
@@ -346,7 +347,7 @@ impl<D: Disk> Worker<D> {
         let (mut past, mut bytes) = (Vec::new(), 0);
         for version in versions.iter().take(limit) {
             let Some(one) = self.past(key, *version) else {
-                // The ledger cannot be read, or is not what was executed.
+                // The ledger cannot be read, or differs from what was executed.
                 return Answer::Refused(Code::ReadOnly);
             };
             bytes += one.value.as_ref().map_or(0, Vec::len);
@@ -388,7 +389,8 @@ impl Asks<'_> {
         }
     }
 
-    /// What need not be ordered, as this node sees it now: the ledger is not for what was never allowed.
+    /// Refuses requests that need not be ordered, by the current state of this node: the ledger is not for requests
+    /// that were never allowed.
     fn refuse(&self, roster: &Roster, now_ms: u64) -> Option<Answer> {
         let Asks::Native(Request { head, body }) = self else {
             return None;
@@ -408,7 +410,7 @@ impl Asks<'_> {
 }
 
 impl<'a> Looked<'a> {
-    /// What is signed. Of a native request by a secp256k1 key that is its id.
+    /// Digest that is signed. For a native request of a secp256k1 key it is the id.
     #[cfg(feature = "laboratory")]
     pub fn digest(&self, id: &Hash) -> Hash {
         match &self.asks {
@@ -427,7 +429,7 @@ impl<'a> Looked<'a> {
     }
 }
 
-/// Overwrites the digests of what P-256 keys have signed.
+/// Replaces the digests of requests signed by P-256 keys.
 fn hash_for_p256(looked: &[Looked<'_>], digests: &mut [Hash]) {
     let of_p256 = |found: &Looked<'_>| found.key.curve() == Curve::P256;
     let messages: Vec<&[u8]> = looked
@@ -444,10 +446,11 @@ fn hash_for_p256(looked: &[Looked<'_>], digests: &mut [Hash]) {
     places.zip(hashes).for_each(|((_, digest), hash)| *digest = hash);
 }
 
-/// Requests with [`REQUEST_TAG`] between signature and what is signed, all in one buffer, to be hashed where they lie.
+/// Requests with [`REQUEST_TAG`] between the signature and the signed bytes, in one buffer, so that they are hashed
+/// in place.
 struct Tagged {
     bytes: Vec<u8>,
-    /// Where each request begins; one more at the end.
+    /// Offset of each request, and of the end.
     begins: Vec<usize>,
     requests: Vec<bytes::Bytes>,
 }
@@ -473,7 +476,7 @@ impl Tagged {
         }
     }
 
-    /// The whole request, and what is hashed.
+    /// Returns the whole request, and the bytes to be hashed.
     fn get(&self, number: usize) -> (&[u8], &[u8]) {
         let (begin, end) = (self.begins[number], self.begins[number + 1]);
         (&self.requests[number], &self.bytes[begin..end])

@@ -1,4 +1,4 @@
-//! All that decides what becomes of a request: versions, nonces, members, rules, votes. An authenticated map over it
+//! The state that decides the outcome of requests: versions, nonces, membership, votes. An authenticated map over it
 //! gives the state root.
 
 mod entries;
@@ -19,39 +19,39 @@ use std::sync::Arc;
 
 pub(crate) use entries::{CONTENT_BYTES_MAX, Gathered, Gathering, PLACE_BYTES_MAX};
 
-/// A key, shared by all that hold it.
+/// A key, shared by all its holders.
 pub type SharedKey = Arc<[u8]>;
 
-/// What a committed write did.
+/// Effect of a committed write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The key.
     pub key: SharedKey,
-    /// The write's version.
+    /// Version of the write.
     pub version: Version,
-    /// What the key has since; `None`: nothing.
+    /// New value; `None`: the key was deleted.
     pub value: Option<Arc<[u8]>>,
 }
 
-/// Admins who asked for a change.
+/// Admins who have voted for a change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Votes {
     pub until_ms: u64,
     pub admins: BTreeSet<MemberId>,
 }
 
-/// Why a vote does not count.
+/// Reason why a vote does not count.
 pub(crate) enum VoteError {
     TooMany,
 }
 
-/// All that decides what becomes of a request.
+/// The state that decides the outcome of requests.
 pub struct State {
     versions: HashMap<SharedKey, LastWrite>,
     nonces: HashMap<(MemberId, u16), LastNonce>,
     votes: BTreeMap<Hash, Votes>,
     node_sequences: HashMap<u32, u64>,
-    /// Where the mode is the paper's: the whole numbers that begin the cells.
+    /// In the paper's mode: the versions at the beginning of the cells.
     paper_versions: HashMap<SharedKey, u64>,
     roster: Roster,
     tree: Tree,
@@ -62,7 +62,7 @@ pub struct State {
 #[derive(Clone, Copy)]
 struct LastWrite {
     version: Version,
-    /// Its place in [`Touched::last_writes`], if it is of the block at hand.
+    /// Index in [`Touched::last_writes`], if the write belongs to the current block.
     touched: u32,
 }
 
@@ -70,16 +70,16 @@ struct LastWrite {
 #[derive(Clone, Copy)]
 struct LastNonce {
     counter: u64,
-    /// Whether [`Touched::lanes`] has it.
+    /// True if [`Touched::lanes`] contains the lane.
     touched: bool,
 }
 
-/// What the block at hand has changed; the map learns it at the block's end.
+/// Changes of the current block, which are put into the map at its end.
 #[derive(Default)]
 struct Touched {
     writes: Vec<Written>,
-    /// Places in `writes` of the last one of each key; the map takes the later one where a key has several, which it
-    /// does if it was deleted between them.
+    /// Indices in `writes` of the last write of each key. A key that was deleted in between has several; the map then
+    /// takes the last one.
     last_writes: Vec<usize>,
     lanes: Vec<(MemberId, u16)>,
     entries: HashSet<Entry>,
@@ -87,7 +87,7 @@ struct Touched {
 }
 
 impl State {
-    /// Without anything.
+    /// Creates an empty state.
     pub(crate) fn new() -> State {
         State {
             versions: HashMap::new(),
@@ -101,7 +101,7 @@ impl State {
         }
     }
 
-    /// The same, of the paper's mode.
+    /// Creates an empty state in the paper's mode.
     pub(crate) fn of_paper() -> State {
         State {
             roster: Roster::of_paper(),
@@ -109,39 +109,39 @@ impl State {
         }
     }
 
-    /// The paper's version of a key; 0: it has none.
+    /// Returns the paper's version of a key; 0: it has none.
     pub(crate) fn paper_version(&self, key: &[u8]) -> u64 {
         self.paper_versions.get(key).copied().unwrap_or(0)
     }
 
-    /// Who may do what.
+    /// Returns the membership.
     pub fn roster(&self) -> &Roster {
         &self.roster
     }
 
-    /// How many keys have a value.
+    /// Number of keys that have a value.
     pub fn keys(&self) -> usize {
         self.versions.len()
     }
 
-    /// The version of a key's value.
+    /// Version of a key's value.
     pub fn version(&self, key: &[u8]) -> Version {
         self.versions
             .get(key)
             .map_or(Version::ABSENT, |last| last.version)
     }
 
-    /// The root over all of it, at the end of the last block.
+    /// Root over the whole state at the end of the last block.
     pub fn root(&self) -> Hash {
         self.tree.root()
     }
 
-    /// What the root shows of a key.
+    /// Proves the value of a key, or its absence, under the root.
     pub fn prove(&self, key: &[u8]) -> Proof {
         self.tree.prove(&value_place(key))
     }
 
-    /// Whether the nonce is above the lane's last one; from then on it is the last one.
+    /// Takes a nonce: returns true and stores it if it is above the lane's last one.
     pub(crate) fn take_nonce(&mut self, member: MemberId, nonce: Nonce) -> bool {
         let lane = (member, nonce.lane);
         let taken = LastNonce {
@@ -159,12 +159,12 @@ impl State {
         true
     }
 
-    /// The last nonce of a lane, if it had one.
+    /// Returns the last nonce of a lane, if there was one.
     pub fn last_nonce(&self, member: MemberId, lane: u16) -> Option<u64> {
         self.nonces.get(&(member, lane)).map(|last| last.counter)
     }
 
-    /// Whether the sequence is above the node's last one; from then on it is the last one.
+    /// Takes a sequence: returns true and stores it if it is above the node's last one.
     pub(crate) fn take_sequence(&mut self, node: u32, sequence: u64) -> bool {
         if self
             .node_sequences
@@ -178,7 +178,7 @@ impl State {
         true
     }
 
-    /// The last sequence of a node, 0 before the first.
+    /// Returns the last sequence of a node; 0 before the first.
     pub fn last_sequence(&self, node: u32) -> u64 {
         self.node_sequences.get(&node).copied().unwrap_or(0)
     }
@@ -212,14 +212,14 @@ impl State {
         writes.push(Written { key, version, value });
     }
 
-    /// Makes a change of members, rules or nodes.
+    /// Makes a change of the membership.
     pub(crate) fn apply(&mut self, change: &Change<'_>) -> Result<(), crate::roster::ChangeError> {
         let entry = self.roster.apply(change)?;
         self.touched.entries.insert(entry);
         Ok(())
     }
 
-    /// Counts a vote; true when there are enough, which ends the vote.
+    /// Counts a vote. Returns true if there are enough votes now, which ends the vote.
     pub(crate) fn vote(
         &mut self,
         name: Hash,
@@ -238,7 +238,7 @@ impl State {
             self.votes.remove(&name);
             self.touched.votes.insert(name);
         }
-        // No admin can take all the room, nor can those who are none any more.
+        // Neither a single admin nor revoked admins can use up all the room.
         let own = self.votes.values().filter(|votes| votes.admins.contains(&admin));
         let is_new = !self.votes.contains_key(&name);
         if is_new && (self.votes.len() >= HYBRID_VOTES_OPEN_MAX || own.count() >= HYBRID_VOTES_PER_ADMIN_MAX)
@@ -259,7 +259,7 @@ impl State {
         self.touched.votes.insert(*name);
     }
 
-    /// Ends a block: the map learns what has changed. The new root, and the block's writes in order.
+    /// Ends a block: puts its changes into the map. Returns the new root, and the block's writes in order.
     pub(crate) fn end_block(&mut self) -> (Hash, Vec<Written>) {
         let touched = std::mem::take(&mut self.touched);
         let mut leaves = Leaves::default();
@@ -307,38 +307,38 @@ impl State {
 }
 
 impl LastWrite {
-    /// Its place among what the block has touched, if it is of this block.
+    /// Index of the write in the changes of the block, if it belongs to this block.
     fn in_block(&self, block: u64) -> Option<usize> {
         (self.version.block == block).then_some(self.touched as usize)
     }
 }
 
-/// Where a key's value stands in the authenticated map.
+/// Place of a key's value in the authenticated map.
 pub(crate) fn value_place(key: &[u8]) -> Hash {
     keccak256(&[b"v", key].concat())
 }
 
-/// What stands there.
+/// Content of the authenticated map for a key's value.
 pub(crate) fn value_content(version: Version, value: &[u8]) -> Hash {
     let mut content = Vec::with_capacity(12 + value.len());
     value_leaf(&mut content, version, value);
     keccak256(&content)
 }
 
-/// What is hashed for it.
+/// Writes the bytes that are hashed to this content.
 fn value_leaf(out: &mut Vec<u8>, version: Version, value: &[u8]) {
     out.u64(version.block);
     out.u32(version.index);
     out.put(value);
 }
 
-/// Places and contents of the map, hashed together at the end, eight at a time.
+/// Places and contents of the map; their bytes are hashed together at the end, eight at a time.
 #[derive(Default)]
 struct Leaves {
     bytes: Vec<u8>,
-    /// Ends of messages in `bytes`.
+    /// Ends of the messages in `bytes`.
     ends: Vec<usize>,
-    /// Per leaf its place and its content, by their numbers in `ends`.
+    /// Indices in `ends` of each leaf's place and content.
     leaves: Vec<(usize, Option<usize>)>,
 }
 
@@ -354,7 +354,7 @@ impl Leaves {
         self.leaves.push((place, None));
     }
 
-    /// What stands at the last place.
+    /// Sets the content of the last place.
     fn content(&mut self, parts: &[&[u8]]) {
         let content = self.message(parts);
         if let Some(last) = self.leaves.last_mut() {
@@ -362,7 +362,7 @@ impl Leaves {
         }
     }
 
-    /// Nothing stands at the last place.
+    /// Leaves the last place empty.
     fn gone(&mut self) {}
 
     fn hashed(&self) -> Vec<Leaf> {

@@ -1,4 +1,4 @@
-//! A call: some requests that came together, and go back together when all are answered.
+//! A call: requests that were submitted together, and are returned together when all of them are answered.
 
 use crate::answer::Answer;
 use crate::stage::Ordered;
@@ -8,13 +8,13 @@ use lineside_wire::HybridCode as Code;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes that are kept for a request beyond its own: its place, its answer, and its way back.
+/// Bytes of memory per request in addition to its own: its place, its answer, and its callback.
 const REQUEST_BYTES: usize = 256;
 
-/// Called once, with the answers in the requests' order.
+/// Callback that is called once, with the answers in the order of the requests.
 pub type Done = Box<dyn FnOnce(Vec<Answer>) + Send>;
 
-/// Requests that came together.
+/// Requests that were submitted together.
 pub(crate) struct Call {
     pub requests: Vec<Bytes>,
     open: AtomicUsize,
@@ -40,25 +40,25 @@ impl Call {
         })
     }
 
-    /// Bytes that it keeps in memory while it waits.
+    /// Bytes of memory that the call takes while it waits.
     pub fn bytes(&self) -> usize {
         let requests: usize = self.requests.iter().map(Bytes::len).sum();
         requests + self.requests.len() * REQUEST_BYTES
     }
 
-    /// A request to watch; who is to be told goes with it.
+    /// Creates the call of a watch request, together with the sink for its events.
     pub fn watch(request: Bytes, wish: Wish, done: Done) -> Arc<Call> {
         let call = Call::new(vec![request], done);
         *call.wish.lock().unwrap_or_else(PoisonError::into_inner) = Some(wish);
         call
     }
 
-    /// Who wants to be told.
+    /// Takes the sink of a watch request.
     pub fn take_wish(&self) -> Option<Wish> {
         self.wish.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Answers some of the requests, each of them for the first time.
+    /// Answers some of the requests, each for the first time.
     pub fn answer(&self, some: impl IntoIterator<Item = (usize, Answer)>) {
         let mut count = 0;
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,13 +98,13 @@ impl Ticket {
     }
 }
 
-/// Answers that it may have been done or not.
+/// Answers requests whose outcome is unknown.
 pub(crate) fn answer_unknown(requests: Vec<Ordered>) {
     let unknown = Answer::Refused(Code::OutcomeUnknown);
     answer_all(requests.into_iter().map(|one| (one.ticket, unknown.clone())));
 }
 
-/// Answers many tickets, with one lock for those of a call that stand side by side.
+/// Answers many tickets, and locks a call once for its consecutive tickets.
 pub(crate) fn answer_all(tickets: impl IntoIterator<Item = (Ticket, Answer)>) {
     struct Run {
         call: Arc<Call>,

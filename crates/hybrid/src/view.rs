@@ -1,4 +1,4 @@
-//! What readers see: the cells, the order of keys, where transactions are. Only what is durable is in it.
+//! The view of readers: the cells, the order of keys, positions of transactions. It contains only durable blocks.
 
 #[cfg(test)]
 mod tests;
@@ -15,36 +15,36 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Bytes of keys and values in one answer, beyond which a range says that there is more.
+/// Bytes of keys and values in one answer after which a range ends and reports that there is more.
 const RANGE_BYTES: usize = 1 << 20;
-/// Cells in one answer, at most.
+/// Maximum number of cells in one answer.
 const RANGE_CELLS: u32 = 10_000;
 
-/// Where a transaction stands, and what became of it.
+/// Position and outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its block, and its place there.
+    /// Block of the transaction, and its index there.
     pub version: Version,
-    /// What became of it.
+    /// Outcome of the transaction.
     pub code: Code,
 }
 
 /// A key that has, or had, a value.
 struct Slot {
     cell: Option<Cell>,
-    /// Versions of its writes before the last one, deletions among them.
+    /// Versions of its writes before the last one, deletions included.
     before: Vec<Version>,
-    /// Of the last one.
+    /// Version of the last write.
     last: Version,
 }
 
-/// What readers see.
+/// The view of readers.
 pub struct View {
     slots: HashMap<SharedKey, Slot>,
     /// Keys that have a value.
     order: BTreeSet<SharedKey>,
     transactions: HashMap<Hash, Place>,
-    /// Of every block, from `base` on.
+    /// Hashes of all blocks from `base` on.
     hashes: Vec<Hash>,
     /// The block that the ledger begins with: genesis, or that of a snapshot.
     base: u64,
@@ -53,7 +53,7 @@ pub struct View {
 }
 
 impl View {
-    /// Of block 0.
+    /// Creates the view after block 0.
     pub fn new(tip: Header, roster: Roster) -> View {
         View {
             slots: HashMap::new(),
@@ -66,8 +66,8 @@ impl View {
         }
     }
 
-    /// Of a snapshot's block. What became of transactions before it is not known, nor which writes came before each
-    /// key's last.
+    /// Creates the view after a snapshot's block. Outcomes of earlier transactions are not known, nor writes of a key
+    /// before its last one.
     pub(crate) fn restored(tip: Header, roster: Roster, cells: Vec<(SharedKey, Cell)>) -> View {
         let mut view = View::new(tip, roster);
         view.slots.reserve(cells.len());
@@ -83,24 +83,24 @@ impl View {
         view
     }
 
-    /// The block that the ledger begins with; blocks up to it are not there to be read.
+    /// The block that the ledger begins with. Blocks up to it cannot be read.
     pub fn base(&self) -> u64 {
         self.base
     }
 
-    /// The newest block's header.
+    /// Header of the newest block.
     pub fn tip(&self) -> &Header {
         &self.tip
     }
 
-    /// A block's hash.
+    /// Hash of a block.
     pub fn hash(&self, number: u64) -> Option<&Hash> {
         let place = number.checked_sub(self.base)?;
         self.hashes.get(usize::try_from(place).ok()?)
     }
 
-    /// What there is to say where a node has signed another block of a number than is here. Of blocks before
-    /// [`Self::base`] nothing is known.
+    /// Describes the conflict if a node has signed another block than this ledger has. Blocks before [`Self::base`]
+    /// are not known, so they give no conflict.
     pub fn disagreement(&self, head: &SignedHead) -> Option<String> {
         let own = self.hash(head.number);
         if own == Some(&head.hash) || head.number < self.base {
@@ -113,29 +113,29 @@ impl View {
         ))
     }
 
-    /// Who may do what.
+    /// Returns the membership.
     pub fn roster(&self) -> &Arc<Roster> {
         &self.roster
     }
 
-    /// How many keys have a value.
+    /// Number of keys that have a value.
     pub fn keys(&self) -> usize {
         self.order.len()
     }
 
-    /// Where a transaction is.
+    /// Returns position and outcome of a transaction.
     pub fn transaction(&self, id: &Hash) -> Option<Place> {
         self.transactions.get(id).copied()
     }
 
-    /// A key's cell.
+    /// Cell of a key.
     pub fn cell(&self, key: &[u8]) -> Option<&Cell> {
         self.slots.get(key)?.cell.as_ref()
     }
 
-    /// Versions of a key's writes behind [`Self::base`], the newest first.
+    /// Versions of a key's writes after [`Self::base`], the newest first.
     ///
-    /// Versions are older than `than`, where it is given.
+    /// With `than`, only versions older than it.
     pub fn versions(&self, key: &[u8], than: Option<Version>) -> impl Iterator<Item = Version> {
         let base = self.base;
         let is_older = move |version: &Version| than.is_none_or(|than| *version < than);
@@ -151,8 +151,8 @@ impl View {
             .take_while(move |version| version.block > base)
     }
 
-    /// Cells of keys from `start` on, before `stop` (empty: to the end), which the member may read; others are left
-    /// out.
+    /// Returns cells of keys from `start` on, before `stop` (empty: to the end), that the member may read; other
+    /// cells are left out.
     pub fn range(&self, member: MemberId, start: &[u8], stop: &[u8], limit: u32) -> Answer {
         let stop_at = match stop {
             [] => Bound::Unbounded,
@@ -170,7 +170,7 @@ impl View {
         while let Some(from) = next.take() {
             for key in self.order.range::<[u8], _>((Bound::Included(&from[..]), stop_at)) {
                 if !self.roster.rights(member, key).read {
-                    // Past all of them at once: there may be many, and blocks wait meanwhile.
+                    // Skips all unreadable keys at once: there may be many, and blocks wait meanwhile.
                     next = self
                         .roster
                         .behind(key)
@@ -188,7 +188,7 @@ impl View {
         Answer::Range { cells, more: false }
     }
 
-    /// Takes a block that is durable. `ids` are those of its requests.
+    /// Adds a durable block. `ids` are those of its requests.
     pub fn apply(&mut self, executed: Executed, ids: &[Hash]) {
         let number = executed.header.number;
         for written in executed.writes {
@@ -239,7 +239,8 @@ impl View {
     }
 }
 
-/// Whether a request with this code has used its nonce up: it stands here, and nowhere else.
+/// Returns true if a request with this code has used up its nonce, so that its outcome is in the view and nowhere
+/// else.
 pub fn is_final(code: Code) -> bool {
     matches!(
         code,

@@ -1,4 +1,4 @@
-//! Watchers: who is told of writes when they are durable, in the ledger's order.
+//! Watchers: subscribers that are notified of durable writes in the order of the ledger.
 
 use crate::request::{Head, MemberId, Version};
 use crate::roster::Roster;
@@ -7,38 +7,38 @@ use lineside_wire::HybridCode as Code;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Watchers of a node, at most: each looks at every write.
+/// Maximum number of watchers of a node; each of them looks at every write.
 const WATCHERS_MAX: usize = 1000;
-/// Of one member, at most.
+/// Maximum number of watchers of one member.
 const WATCHERS_PER_MEMBER: usize = 100;
 
-/// A write below a watcher's prefix. It is durable.
+/// A durable write below a watcher's prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The key.
     pub key: SharedKey,
-    /// When it was written.
+    /// Version of the write.
     pub version: Version,
-    /// What the key has from then on; `None`: nothing.
+    /// New value; `None`: the key was deleted.
     pub value: Option<Arc<[u8]>>,
 }
 
-/// What a watcher is told.
+/// Notification of a watcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     /// A write.
     Event(Event),
-    /// Nothing more comes, because of this.
+    /// The subscription has ended for this reason.
     Ended(Code),
 }
 
-/// Takes what a watcher is told. It must not block. False: it takes nothing more, and is forgotten.
+/// Callback that takes notifications. It must not block. Returns false to end the subscription.
 pub type Sink = Box<dyn FnMut(Told) -> bool + Send>;
 
-/// A watcher's end of it: when it is dropped, nothing more is told.
+/// Handle of a subscription. Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Watching {
-    /// All writes of later blocks are told.
+    /// The watcher is notified of all writes of later blocks.
     pub block: u64,
     gone: Arc<AtomicBool>,
 }
@@ -49,7 +49,7 @@ impl Drop for Watching {
     }
 }
 
-/// A watcher before its request was verified.
+/// A subscription whose request is not verified yet.
 pub(crate) struct Wish {
     sink: Sink,
     gone: Arc<AtomicBool>,
@@ -78,8 +78,8 @@ struct Watcher {
 pub(crate) struct Watchers(Mutex<Vec<Watcher>>);
 
 impl Watchers {
-    /// Nobody is added while this is held: whoever makes a block visible holds it until all were told, so that a
-    /// watcher is told of all blocks behind the one that it saw when it was added.
+    /// Locks the list of watchers. The thread that makes a block visible holds the lock until all watchers are
+    /// notified. So a new watcher is notified of all blocks after the one that it saw when it was added.
     pub fn hold(&self) -> Held<'_> {
         Held(self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -88,7 +88,7 @@ impl Watchers {
 pub(crate) struct Held<'a>(MutexGuard<'a, Vec<Watcher>>);
 
 impl Held<'_> {
-    /// Adds a watcher whose request was verified. False: there are too many.
+    /// Adds a watcher whose request was verified. Returns false if there are too many.
     pub fn add(&mut self, head: &Head, prefix: &[u8], wish: Wish) -> bool {
         self.0
             .retain(|watcher| !watcher.wish.gone.load(Ordering::Acquire));
@@ -105,12 +105,12 @@ impl Held<'_> {
         true
     }
 
-    /// Nothing is told any more.
+    /// Removes all watchers.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// What there is to tell of these writes, before they go elsewhere.
+    /// Returns a copy of these writes for the watchers, if there are any.
     pub fn keep(&self, writes: &[Written]) -> Vec<Written> {
         match self.0.is_empty() {
             true => Vec::new(),
@@ -118,7 +118,7 @@ impl Held<'_> {
         }
     }
 
-    /// Tells all whom it concerns, by the rights that they have now.
+    /// Notifies all watchers concerned, by their current rights.
     pub fn tell(&mut self, roster: &Roster, writes: &[Written]) {
         self.0
             .retain_mut(|watcher| !watcher.wish.gone.load(Ordering::Acquire) && watcher.tell(roster, writes));

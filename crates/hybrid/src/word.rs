@@ -1,4 +1,4 @@
-//! Members' words for blocks: what a node believes that begins with a snapshot and knows the genesis alone.
+//! Block attestations by members: the trust anchor for a node that starts from a snapshot and has only the genesis.
 
 use crate::block::Hash;
 use crate::change::Role;
@@ -9,24 +9,24 @@ use lineside_verify::{Curve, PublicKey, Verifier};
 use lineside_wire::MemberWord as Layout;
 use std::collections::BTreeSet;
 
-/// Bytes of a member's word.
+/// Bytes of an attestation.
 pub const WORD_BYTES: usize = size_of::<Layout>();
 
-/// A member's word for a block.
+/// A member's attestation of a block: its signature over the block's number and hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberWord {
-    /// Whose.
+    /// Number of the member.
     pub member: MemberId,
-    /// The block's number.
+    /// Number of the block.
     pub number: u64,
-    /// The block's hash.
+    /// Hash of the block.
     pub hash: Hash,
-    /// The member's signature of it.
+    /// Signature of the member.
     pub signature: [u8; SIGNATURE_BYTES],
 }
 
 impl MemberWord {
-    /// A member's word for a block.
+    /// Signs the attestation of a block.
     pub fn sign(
         database: &DatabaseId,
         member: MemberId,
@@ -43,13 +43,13 @@ impl MemberWord {
         }
     }
 
-    /// Whether the member's key has signed it.
+    /// Returns true if the member's key has signed the attestation.
     pub fn is_signed_by(&self, database: &DatabaseId, key: &PublicKey, verifier: &Verifier) -> bool {
         let digest = word_digest(key.curve(), database, self.member, self.number, &self.hash);
         is_signed(&digest, key, &self.signature, verifier)
     }
 
-    /// Its bytes.
+    /// Encodes the attestation.
     pub fn to_bytes(&self) -> [u8; WORD_BYTES] {
         let [r, s] = zerocopy::transmute!(self.signature);
         zerocopy::transmute!(Layout {
@@ -61,7 +61,7 @@ impl MemberWord {
         })
     }
 
-    /// From its bytes.
+    /// Decodes an attestation.
     pub fn from_bytes(bytes: &[u8; WORD_BYTES]) -> MemberWord {
         let word: Layout = zerocopy::transmute!(*bytes);
         MemberWord {
@@ -78,33 +78,33 @@ fn word_digest(curve: Curve, database: &DatabaseId, member: MemberId, number: u6
     digest(curve, &[WORD_TAG, database, &member, &number, hash].concat())
 }
 
-/// Why words are not enough.
+/// Reason why attestations are not sufficient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WordError {
-    /// Of another block.
-    #[error("member {0} speaks of another block")]
+    /// An attestation is for another block.
+    #[error("member {0} has attested another block")]
     OtherBlock(MemberId),
-    /// Not an admin of the genesis.
+    /// The member is not an admin of the genesis.
     #[error("member {0} is not an admin of the genesis")]
     NotAdmin(MemberId),
-    /// Not signed by the key that the genesis has.
-    #[error("not signed by the key that the genesis has of member {0}, for this database")]
+    /// The signature is not by the key in the genesis.
+    #[error("the attestation of member {0} is not signed with its key in the genesis, for this database")]
     NotSigned(MemberId),
-    /// Too few.
-    #[error("{words} admins of the genesis have given their word, {quorum} are a quorum")]
+    /// There are fewer than the quorum.
+    #[error("{words} admins of the genesis have attested the block, but the quorum is {quorum}")]
     TooFew {
-        /// How many have.
+        /// Number of admins who have attested.
         words: usize,
-        /// How many must.
+        /// Number of admins who must.
         quorum: u16,
     },
 }
 
-/// Whether so many admins of the genesis as its quorum have given their word for this block, each by its first key.
-/// What has become of admins and quorum since then only the ledger says, which who needs words does not have.
+/// Checks that a quorum of the genesis' admins has attested this block, each with its first key. Later changes of
+/// admins and quorum are not considered: a node that needs attestations does not have the ledger yet.
 ///
 /// # Errors
-/// [`WordError`]: the first word that is wrong, or that there are too few.
+/// [`WordError`]: the first wrong attestation, or that there are too few.
 pub fn check_words(
     genesis: &Genesis,
     database: &DatabaseId,

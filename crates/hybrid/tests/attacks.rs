@@ -1,4 +1,4 @@
-//! What one member, one node or a bad disk may try against all others.
+//! Attacks of one member, one node or a bad disk on all others.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn asks(client: &mut Client, admin: u64, change: Change<'_>) -> bytes::Bytes {
     )
 }
 
-/// Small segments, of which a full disk soon has no more.
+/// Options with small segments, of which a full disk soon has no more.
 fn small() -> Options {
     Options {
         verify_threads: 1,
@@ -52,7 +52,7 @@ fn one_admin_cannot_take_all_the_room_for_votes() {
     }
     let one_more = asks(&mut client, 3, senseless(500));
     assert_eq!(code(&node, one_more), Code::TooManyVotes);
-    // He may still join others' votes, and they end him with all that he asked for.
+    // The admin may still join others' votes. After the other admins have revoked him, his votes no longer count.
     let rule = Change::SetRule {
         prefix: b"x",
         member: 4,
@@ -68,7 +68,7 @@ fn one_admin_cannot_take_all_the_room_for_votes() {
         assert_eq!(
             code(&node, vote),
             Code::Recorded,
-            "his vote does not count with theirs"
+            "the vote of a revoked admin does not count"
         );
     }
 }
@@ -124,7 +124,7 @@ fn requests_that_wait_are_bounded_in_bytes() {
     let (node, mut client) = (start_with(SimDisk::new(1), options), Client::new());
     let value = "v".repeat(1 << 14);
     let (send, receive) = mpsc::channel();
-    // More than is allowed at once, so that whatever the stage has taken by then, some are refused.
+    // More requests than are allowed at once, so that some are refused whatever the stage has taken by then.
     for round in 0..64 {
         let call = (0..3).map(|place| client.set(5, &format!("{round}.{place}"), None, &value));
         let send = send.clone();
@@ -140,14 +140,14 @@ fn requests_that_wait_are_bounded_in_bytes() {
         codes.contains(&Code::Busy) && codes.contains(&Code::Done),
         "{codes:?}"
     );
-    // A call that is longer than all of it is taken where nothing else waits.
+    // A call longer than the whole limit is taken if nothing else waits.
     let call: Vec<_> = (0..8)
         .map(|place| client.set(6, &format!("long {place}"), None, &value))
         .collect();
     assert!(node.ask(call).iter().all(|answer| answer.code() == Code::Done));
 }
 
-/// Fills the disk; a write then waits for room.
+/// Fills the disk; the next write then waits for room.
 fn full(disk: &SimDisk, node: &Node<SimDisk>, client: &mut Client) {
     disk.set_capacity_bytes(Some(disk.used_bytes()));
     let mut round = 0;
@@ -178,7 +178,7 @@ fn proofs_do_not_stop_reads_while_the_disk_is_full_and_the_node_ends() {
     });
     ended
         .recv_timeout(Duration::from_secs(20))
-        .expect("it ends though the disk is full");
+        .expect("the node ends although the disk is full");
     disk.set_capacity_bytes(None);
     let node = start_with(disk, small());
     assert_eq!(shown(&one(&node, client.get(6, "a"))).unwrap().1, "1");
@@ -263,7 +263,7 @@ fn heads_count_once_of_their_own_node_while_it_is_one() {
         topic.write(head_message(&database, sender, &head, &node_key(by)));
     };
     let good = SignedHead::sign(&database, 2, 1, hash, &node_key(2));
-    // Once; again; another's word, and one that its node has not signed.
+    // A valid head; the same again; one sent by another node; one that its node has not signed.
     for (by, head) in [
         (2, good),
         (2, good),
@@ -280,7 +280,7 @@ fn heads_count_once_of_their_own_node_while_it_is_one() {
     post(3, SignedHead::sign(&database, 3, 1, [9; 32], &node_key(3)));
     read(&node, &mut client, "a");
     assert_eq!((node.status().skipped, node.status().read_only), (4, None));
-    // One of a number that the node has given its word for, but another.
+    // A head for a number that the node has signed before, but with another hash.
     post(2, SignedHead::sign(&database, 2, 1, [8; 32], &node_key(2)));
     assert!(why_read_only(&node).contains("node 2 has signed 0808"));
 }

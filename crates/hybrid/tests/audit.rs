@@ -1,5 +1,5 @@
-//! The audit: a ledger that nobody touched is right, and whatever byte of it is changed is found, also by someone who
-//! writes the journal's checksums anew.
+//! Tests of the audit: it accepts an untouched ledger and finds any changed byte, even if the attacker recomputes the
+//! journal's checksums.
 
 mod common;
 
@@ -53,7 +53,7 @@ fn records(disk: &SimDisk) -> Records {
     all
 }
 
-/// A journal with these records, as someone would write it who wants no checksum to tell.
+/// A journal with these records, as written by an attacker who makes all checksums valid.
 fn written(records: &Records) -> SimDisk {
     let disk = SimDisk::new(99);
     let options = lineside_journal::Options {
@@ -95,7 +95,7 @@ fn a_ledger_that_nobody_touched_is_right() {
     assert_eq!(found.tip, (node.status().height, node.status().tip_hash));
 }
 
-/// Offsets of records in the one segment of a small ledger.
+/// Offsets of the records in the only segment of a small ledger.
 fn offsets(disk: &SimDisk) -> Vec<u64> {
     let reader = Reader::open(disk.clone()).unwrap();
     let mut records = reader.records(1).unwrap();
@@ -113,7 +113,8 @@ fn every_byte_that_is_changed_is_found_though_checksums_are_written_anew() {
     let original = records(&disk);
     let offsets = offsets(&written(&original));
     for (number, (kind, payload)) in original.iter().enumerate() {
-        // Of the genesis, which is compared as a whole, and of messages, whose bytes make few cases, a part.
+        // Only part of the bytes of the genesis, which is compared as a whole, and of messages, whose bytes give few
+        // distinct cases.
         let all_of = HEADER_BYTES + 4 + 100;
         for byte in (0..payload.len()).filter(|byte| byte % 7 == 0 || number > 0 && *byte < all_of) {
             let mut changed = original.clone();
@@ -123,7 +124,7 @@ fn every_byte_that_is_changed_is_found_though_checksums_are_written_anew() {
             let finding = found
                 .finding
                 .unwrap_or_else(|| panic!("record {number}, byte {byte} was not found"));
-            // Where a message stood in the log is in the block's hash only, which the next block has.
+            // Only the block's hash covers a message's position in the log, and the next block contains this hash.
             let is_position = *kind == RECORD_BLOCK && (24..32).contains(&byte);
             let of_next = finding.what.contains("position in the log")
                 || finding.what.contains("has signed another block");
@@ -160,14 +161,14 @@ fn blocks_left_out_put_in_another_order_or_twice_are_found() {
     for place in &blocks[..blocks.len() - 1] {
         assert!(audited(written(&without(*place))).finding.is_some());
     }
-    // Without the last block and what follows it, it is a ledger that ends earlier; only who knows the tip can tell,
-    // or a node's head for that block.
+    // Without the last block and what follows it, it is a ledger that ends earlier. Only the known tip, or a node's
+    // head for that block, shows the difference.
     let tip = audited(disk).tip;
     let last = blocks[blocks.len() - 1];
     let shorter = written(&original[..last].to_vec());
     assert_eq!(audited(shorter.clone()).finding, None);
     assert!(audited_to(shorter, Some(tip)).finding.is_some());
-    assert!(last + 1 < original.len(), "a head stands behind it");
+    assert!(last + 1 < original.len(), "a head follows it");
     assert!(audited(written(&without(last))).finding.is_some());
     for pair in blocks.windows(2) {
         let mut changed = original.clone();
@@ -194,7 +195,7 @@ fn what_the_disk_has_lost_or_changed_is_found() {
         let mut records = reader.records(1).unwrap();
         let mut end = 0;
         while let Some(record) = records.next().unwrap() {
-            // What stands behind the last block is a node's word, which no block has.
+            // After the last block comes a node's signed head, which is not part of a block.
             if record.kind == RECORD_BLOCK {
                 end = record.offset + lineside_journal::record_bytes(record.payload.len());
             }
@@ -213,7 +214,7 @@ fn what_the_disk_has_lost_or_changed_is_found() {
     assert_eq!(audited(disk).finding, None);
 }
 
-/// The headers as they are stored, against hashes that are made here from what docs/wire-formats.md says.
+/// Compares the stored headers with hashes computed here from the description in docs/wire-formats.md.
 #[test]
 fn headers_have_what_they_say_and_the_chain_goes_on_after_a_restart() {
     let disk = ledger(5);

@@ -1,4 +1,4 @@
-//! The power goes, the disk fails, the disk is full: what was answered is true afterwards, and the ledger is sound.
+//! Tests of power loss, a failed disk and a full disk: acknowledged writes are still there, and the ledger is intact.
 
 mod common;
 
@@ -9,7 +9,7 @@ use lineside_hybrid::{Code, Node, Options};
 use lineside_journal::{Op, SimDisk};
 use std::collections::BTreeMap;
 
-/// Small segments, so that a run has many, and their ends.
+/// Options with small segments, so that a run fills many of them.
 fn options() -> Options {
     Options {
         block_requests: 8,
@@ -20,14 +20,15 @@ fn options() -> Options {
     }
 }
 
-/// What a client knows of a key: what was last answered, and what it asked for since and has no answer to.
+/// A client's knowledge of a key: the last acknowledged value, and values that it has since asked for without an
+/// answer.
 #[derive(Default)]
 struct Known {
     answered: Option<(Version, String)>,
     unknown: Vec<String>,
 }
 
-/// Sets keys until the disk is dead or `calls` are over. Whether everything was answered.
+/// Sets keys until the disk is dead or `calls` are over. Returns true if everything was answered.
 fn work(node: &Node<SimDisk>, client: &mut Client, known: &mut BTreeMap<String, Known>, calls: u32) -> bool {
     for call in 0..calls {
         let keys: Vec<String> = (0..3)
@@ -134,7 +135,7 @@ fn a_failed_sync_ends_writing_and_makes_nothing_untrue() {
         assert_eq!(
             code(&node, client.get(5, "key 1")),
             Code::Done,
-            "it still answers reads"
+            "the node still answers reads"
         );
         node.stop();
         disk.power_cut();
@@ -153,7 +154,7 @@ fn a_full_disk_is_told_and_writing_goes_on_when_there_is_room() {
     let node = start_with(disk.clone(), options());
     assert_eq!(code(&node, client.set(5, "a", None, "1")), Code::Done);
     disk.set_capacity_bytes(Some(disk.used_bytes()));
-    // Goes on until the segment is full; the one that finds it so waits for room.
+    // Writes until the segment is full. The write that finds it full waits for room.
     let (waits, answered) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let (node, client) = (&node, &mut client);

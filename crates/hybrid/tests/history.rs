@@ -1,4 +1,5 @@
-//! Transactions of many threads are serializable, in the order of the ledger, and none is aborted for nothing.
+//! Tests that transactions of many threads are serializable in the order of the ledger, and that none is aborted
+//! without reason.
 
 mod common;
 
@@ -31,7 +32,7 @@ fn head(client: &Client, member: u64, lane: u16, counter: u64) -> Head {
     }
 }
 
-/// Reads two keys and writes them, or deletes one; each thread in a lane of its own.
+/// Reads two keys and writes or deletes one of them; each thread uses its own lane.
 fn transact(node: &Node<SimDisk>, lane: u16) -> Vec<Seen> {
     let client = Client::new();
     let member = 5 + u64::from(lane) % 3;
@@ -125,7 +126,7 @@ fn transactions_are_serializable_in_the_order_of_the_ledger() {
     all.sort_by_key(|seen| seen.place);
     assert!(
         all.windows(2).all(|pair| pair[0].place < pair[1].place),
-        "one place each"
+        "each transaction has its own place"
     );
     let mut model: BTreeMap<String, (Version, String)> = BTreeMap::new();
     let (mut committed, mut aborted) = (0, 0);
@@ -136,7 +137,7 @@ fn transactions_are_serializable_in_the_order_of_the_ledger() {
         let newest = seen.reads.iter().all(is_newest);
         match seen.code {
             Code::Done => {
-                assert!(newest, "{:?} read what was not the newest", seen.place);
+                assert!(newest, "{:?} read a version that was not the newest", seen.place);
                 committed += 1;
                 for (key, value) in seen.writes {
                     match value {
@@ -146,7 +147,7 @@ fn transactions_are_serializable_in_the_order_of_the_ledger() {
                 }
             }
             Code::Conflict => {
-                assert!(!newest, "{:?} was aborted for nothing", seen.place);
+                assert!(!newest, "{:?} was aborted without reason", seen.place);
                 aborted += 1;
             }
             other => panic!("{other:?}"),

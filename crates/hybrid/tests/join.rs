@@ -1,4 +1,5 @@
-//! Nodes that begin with a snapshot: they go on as all others, and believe nobody but who vouched for its block.
+//! Tests of nodes that begin with a snapshot: they continue like all others, and trust only those who vouched for its
+//! block.
 
 mod common;
 
@@ -45,14 +46,14 @@ fn word(member: u64, made: &Made) -> MemberWord {
     MemberWord::sign(&database, member, made.number, made.hash, &member_key(member))
 }
 
-/// A change that an admin asks for, for an hour.
+/// An admin's vote for a change, valid for an hour.
 fn vote(client: &mut Client, admin: u64, change: Change<'_>) -> bytes::Bytes {
     let until_ms = 2_000_000_000_000;
     client.sign(admin, Body::Change { until_ms, change })
 }
 
-/// Something of everything that the state has: values, one of them deleted, lanes, a changed member, an open vote, a
-/// changed rule, a node that was added.
+/// Fills the state with something of every kind: values, one of them deleted, lanes, a changed member, an open vote,
+/// a changed rule, an added node.
 fn fill(node: &Node<SimDisk>, client: &mut Client) {
     for number in 0..40 {
         let (key, value) = (format!("key {number}"), format!("value {number}"));
@@ -137,11 +138,11 @@ fn a_node_that_joins_from_a_snapshot_goes_on_as_all_others() {
     let node = &nodes[1];
     assert_eq!(one(node, client.get(6, "key 3")), old);
     assert_eq!(shown(&one(node, client.get(6, "key 7"))), None);
-    // What was done before the snapshot is not done again, though it is not known what became of it.
+    // A request from before the snapshot is not executed again, though its outcome is not known.
     assert_eq!(answer.code(), Code::Done);
     assert_eq!(code(node, replayed.clone()), Code::NonceUsed);
     assert_eq!(one(&nodes[0], replayed), answer);
-    // The vote goes on where it was, and what was voted counts.
+    // The open vote continues, and its result counts.
     assert_eq!(
         code(node, vote(&mut client, 2, Change::RevokeMember { member: 8 })),
         Code::Done
@@ -156,7 +157,7 @@ fn a_node_that_joins_from_a_snapshot_goes_on_as_all_others() {
         );
     }
     let tip = are_equal(&nodes, &mut client);
-    // Its own history begins behind the snapshot; a proof is as good as any.
+    // The node's own history begins after the snapshot; its proofs are the same as others'.
     let history = client.sign(
         6,
         Body::History {
@@ -175,7 +176,7 @@ fn a_node_that_joins_from_a_snapshot_goes_on_as_all_others() {
     }
     drop(nodes);
 
-    // It starts again from what it has, and its ledger is right, the words too.
+    // The node restarts from its own ledger, which passes the audit, attestations included.
     let node = start_on(&topic, joined.clone(), options(2));
     assert_eq!(node.status().tip_hash, tip.tip_hash);
     node.stop();
@@ -189,7 +190,7 @@ fn a_node_that_joins_from_a_snapshot_goes_on_as_all_others() {
         by_words: true,
     };
     assert_eq!(found.base, Some(by_words));
-    // A snapshot of a ledger that began with one is the snapshot of any.
+    // A ledger that began with a snapshot gives the same snapshot as any other.
     assert_eq!(snapshot_of(&joined).1.hash, tip.tip_hash);
 }
 
@@ -200,7 +201,7 @@ fn a_snapshot_is_what_its_block_says_or_refused() {
     let trust = Trust::Block(made.number, made.hash);
     assert_eq!(snapshot_of(&disk).0, snapshot, "one snapshot of one block");
     let refused = |bytes: &[u8]| join_with(&SimDisk::new(2), bytes, &trust).unwrap_err();
-    // All of its head, and of the entries, whose keys take long to read, a part.
+    // All bytes of the head, and a part of the entries, whose keys take long to read.
     let head = 8 + 1 + HEADER_BYTES + 8;
     for byte in (0..head).chain((head..snapshot.len()).step_by(29)) {
         let mut changed = snapshot.clone();
@@ -268,7 +269,7 @@ fn nobody_is_believed_but_a_quorum_of_the_genesis_admins_or_the_operator() {
         by_words(&[word(1, &made), word(2, &of_other)]),
         Err(WordError::OtherBlock(2))
     );
-    // Another's signature, one of another database, one that was changed.
+    // Another member's signature, one for another database, one that was changed.
     let database = Client::new().database;
     let forged = MemberWord::sign(&database, 2, made.number, made.hash, &member_key(3));
     let elsewhere = MemberWord::sign(&[1; 16], 2, made.number, made.hash, &member_key(2));
@@ -324,7 +325,7 @@ fn a_join_that_was_cut_off_is_no_ledger_or_a_whole_one() {
             Err(StartError::Snapshot(SnapshotError::Short)) => outcomes[2] += 1,
             Err(other) => panic!("step {step}: {other}"),
         }
-        assert!(!done, "step {step}: what was said to be joined is joined");
+        assert!(!done, "step {step}: a join that reported success is complete");
     }
     assert!(outcomes[0] > 0 && outcomes[1] > 0, "{outcomes:?}");
 }
@@ -338,7 +339,7 @@ fn an_audit_finds_what_was_changed_in_a_snapshot_or_in_the_words_for_it() {
     join_with(&joined, &snapshot, &trust).unwrap();
     assert_eq!(audited(&joined).finding, None);
     assert_eq!(audited_to(&joined, Some((made.number, made.hash))).finding, None);
-    // A hash that was given is compared, or the audit says that it was not.
+    // The audit compares a given hash, or reports that it could not.
     for (tip, what) in [
         ((made.number, [7; 32]), "not the hash that was given"),
         ((made.number - 1, [7; 32]), "begins with a snapshot of block"),
@@ -383,7 +384,7 @@ fn an_audit_finds_what_was_changed_in_a_snapshot_or_in_the_words_for_it() {
         let records: Vec<_> = wrong.iter().map(|place: &usize| all[*place].clone()).collect();
         assert!(audited(&written(&records)).finding.is_some(), "{wrong:?}");
     }
-    // Without any word an operator has vouched.
+    // Without attestations, an operator has vouched for the block.
     let by_nobody = audited(&written(&all[..2]));
     assert_eq!(by_nobody.finding, None);
     assert!(!by_nobody.base.unwrap().by_words);
@@ -435,7 +436,7 @@ fn a_node_that_is_none_yet_follows_and_takes_writes_when_it_was_added() {
     assert_eq!(read(&follower, &mut client, "a"), Some("x".into()));
     assert_eq!(code(&follower, client.set(5, "a", None, "y")), Code::Done);
     assert_eq!(read(&first, &mut client, "a"), Some("y".into()));
-    // Who is revoked takes none any more, and does not start again.
+    // A revoked node takes no more writes, and does not start again.
     let revoke = Change::RevokeNode { node: 7 };
     assert_eq!(code(&first, vote(&mut client, 1, revoke)), Code::Recorded);
     assert_eq!(code(&first, vote(&mut client, 2, revoke)), Code::Done);

@@ -1,4 +1,4 @@
-//! A node with the log of its own: requests in, answers out, and again after it was stopped.
+//! Tests of a node with its own log: requests in, answers out, and again after a restart.
 
 mod common;
 
@@ -86,7 +86,7 @@ fn a_request_counts_once_whoever_sends_it_again_and_when() {
     let set = client.set(5, "a", None, "x");
     let first = one(&node, set.clone());
     assert_eq!(one(&node, set.clone()), first);
-    // In one call, so that neither is known when the other is ordered.
+    // Sends both in one call, so that neither is known when the other is ordered.
     let other = client.set(5, "b", None, "y");
     let both = node.ask(vec![other.clone(), other]);
     assert_eq!(both[0], both[1]);
@@ -96,7 +96,7 @@ fn a_request_counts_once_whoever_sends_it_again_and_when() {
     assert_eq!(one(&node, set), first);
     assert_eq!(node.status().height, 2);
 
-    // Another request with a nonce that was used.
+    // Another request with a used nonce.
     let head = Head {
         nonce: lineside_hybrid::request::Nonce { lane: 0, counter: 1 },
         ..client.head(5)
@@ -178,7 +178,7 @@ fn every_refusal_has_its_code() {
     assert_eq!(
         code(&node, once),
         Code::NonceUsed,
-        "a read that was answered is not answered again"
+        "an answered read is not answered again"
     );
     request.head = client.head(5);
     request.head.expiry_ms += 600_000;
@@ -188,11 +188,11 @@ fn every_refusal_has_its_code() {
     assert_eq!(
         node.status().height,
         2,
-        "what a node refuses by itself is not in the log"
+        "requests that a node refuses on its own are not in the log"
     );
 }
 
-/// n - s, for secp256k1.
+/// Replaces s by n - s, for secp256k1.
 fn negate_s(request: &mut [u8]) {
     let signature = k256::ecdsa::Signature::from_slice(&request[..64]).unwrap();
     let (r, s) = (signature.r(), signature.s());
@@ -238,7 +238,7 @@ fn a_transaction_writes_all_its_keys_or_none() {
             Some((placed, "yes".into()))
         );
     }
-    // One key that may not be written, and nothing is.
+    // With one key that may not be written, nothing is written.
     let mixed = Body::Write {
         reads: vec![],
         writes: ["d", "private/d"]
@@ -314,7 +314,7 @@ fn ranges_history_outcome_and_head_show_what_was_committed() {
     assert_eq!(
         page(1, version(3)),
         (vec![1], false),
-        "a version that is none of the key's"
+        "a version that the key never had"
     );
     assert_eq!(page(1, version(1)), (vec![], false));
     assert_eq!(page(9, version(u64::MAX)), (vec![5, 1], false));
@@ -411,14 +411,14 @@ fn members_keys_rules_and_the_quorum_change_by_votes() {
     assert_eq!(
         code(&node, vote(&mut client, 1, add)),
         Code::Recorded,
-        "one admin is no quorum"
+        "one admin is not a quorum"
     );
     let early = client.set(20, "n", None, "1");
     assert_eq!(code(&node, early), Code::UnknownMember);
     assert_eq!(code(&node, vote(&mut client, 2, add)), Code::Done);
     assert_eq!(code(&node, client.set(20, "n", None, "1")), Code::Done);
 
-    // A member rotates its own key; the old one counts no more.
+    // A member rotates its own key; the old one is then refused.
     let fresh = secret(b'k', 20);
     let rotate = Change::AddKey {
         member: 20,
@@ -529,7 +529,7 @@ fn a_lone_get_is_answered_by_who_asks_and_as_all_others_are() {
         ask(client.get(6, "private/a")),
         (true, Answer::Refused(Code::NotAllowed))
     );
-    // What waits for others, or is no get, is for the node's threads.
+    // Requests that wait for others, or are not gets, are answered by the node's threads.
     let linearizable = Body::Get {
         sees: Sees::Linearizable,
         keys: vec![b"a"],
@@ -558,7 +558,7 @@ fn records_that_are_cut_at_the_start_are_in_the_status_and_acknowledged_ones_are
     node.stop();
     let segments = std::fs::read_dir(folder.path()).unwrap();
     let segments = segments.map(|entry| entry.unwrap().path());
-    // The last record is the last thing in a segment that is not zero.
+    // The last record ends at the last byte of a segment that is not zero.
     let (path, mut bytes) = segments
         .filter(|path| path.is_file())
         .map(|path| (path.clone(), std::fs::read(path).unwrap()))
@@ -573,7 +573,7 @@ fn records_that_are_cut_at_the_start_are_in_the_status_and_acknowledged_ones_are
     let refused = Node::start(disk, &genesis, key, options, embedded());
     let why = refused.err().unwrap().to_string();
     assert!(why.contains("was acknowledged"), "{why}");
-    // Without the mark nothing tells the damage from an unfinished group.
+    // Without the mark the damage looks like an unfinished group.
     std::fs::remove_file(folder.path().join("acknowledged")).unwrap();
     let node = open();
     let status = node.status();
@@ -584,6 +584,6 @@ fn records_that_are_cut_at_the_start_are_in_the_status_and_acknowledged_ones_are
     assert_eq!(
         open().status().cut,
         None,
-        "a start that cuts nothing says nothing"
+        "a start that cuts nothing gives no warning"
     );
 }

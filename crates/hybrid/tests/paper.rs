@@ -1,5 +1,5 @@
-//! A database of the paper's mode: what it takes and refuses, what its signatures do not bind, what bounds a replay,
-//! and that its ledger is executed again, and audited, as any other.
+//! Tests of a database in the paper's mode: the requests it takes and refuses, what its signatures do not cover, what
+//! limits replays, and that its ledger is re-executed and audited like any other.
 
 mod common;
 
@@ -43,14 +43,14 @@ fn open(disk: SimDisk) -> Node<SimDisk> {
     .unwrap()
 }
 
-/// Native requests to this database.
+/// A client for native requests to this database.
 fn native() -> Client {
     let mut client = Client::new();
     client.database = database_id(&paper_genesis().encode().unwrap());
     client
 }
 
-/// A request of the key's owner under this signature.
+/// A request with the public key of `key` and the given signature.
 fn with(key: &SecretKey, body: Body<'_>, signature: &[u8; 64]) -> bytes::Bytes {
     let public_key = key.public_key().unwrap().to_sec1_uncompressed();
     Request { public_key, body }.with(signature).unwrap().into()
@@ -99,7 +99,7 @@ fn a_set_counts_where_the_keys_version_is_not_above_its_own() {
     assert_eq!(code(&node, signed(6, set("a", "2", 0))), Code::OldVersion);
     assert_eq!(code(&node, signed(6, set("a", "2", 1))), Code::Done);
     has(&node, "a", 2, "2");
-    // Versions may jump: only what is below is refused.
+    // Versions may jump: only lower ones are refused.
     assert_eq!(code(&node, signed(6, set("a", "3", 40))), Code::Done);
     has(&node, "a", 41, "3");
     assert_eq!(code(&node, signed(6, set("a", "4", 39))), Code::OldVersion);
@@ -127,13 +127,13 @@ fn every_refusal_has_its_code() {
         code(&node, with(&other, body, &sign(&other, &body))),
         Code::UnknownMember
     );
-    // A member's key of P-256 signs no such request.
+    // A member's P-256 key cannot sign such a request.
     let p256 = member_key(4);
     assert_eq!(
         code(&node, with(&p256, body, &sign(&p256, &body))),
         Code::UnknownMember
     );
-    // The point of the same x below the axis is another key.
+    // The other point with the same x is another key.
     let mut public_key = five.public_key().unwrap().to_sec1_uncompressed();
     public_key[64] ^= 2;
     let request = Request { public_key, body }.with(&good).unwrap();
@@ -148,16 +148,16 @@ fn every_refusal_has_its_code() {
         Code::NotAllowed
     );
     assert_eq!(code(&node, signed(5, Body::Verify { key: "a" })), Code::Unknown);
-    // Not the one encoding.
+    // Malformed encodings.
     let whole = signed(5, body);
     for cut in [0, 63, 64, 100, whole.len() - 1] {
         assert_eq!(code(&node, whole.slice(..cut)), Code::Malformed, "{cut}");
     }
     let longer = [&whole[..], b"x"].concat();
     assert_eq!(code(&node, longer.into()), Code::Malformed);
-    // It was none of these, so it still is what it was.
+    // None of these was the request, so it is still unused.
     assert_eq!(code(&node, whole.clone()), Code::Done);
-    // Sent again it is told what became of it, though the version is above its own now.
+    // When sent again, it gets its first outcome, though its version is now too low.
     let first = one(&node, whole.clone());
     assert_eq!(
         (first.code(), version_of(&first)),
@@ -224,19 +224,19 @@ fn a_signature_fits_every_way_to_cut_its_text_and_only_here() {
     let key = member_key(5);
     let signature = sign(&key, &set("a", "bc", 1));
     assert_eq!(code(&node, with(&key, set("a", "bc", 1), &signature)), Code::Done);
-    // Nobody has signed these.
+    // No one has signed these requests.
     assert_eq!(code(&node, with(&key, set("ab", "c", 1), &signature)), Code::Done);
     has(&node, "ab", 2, "c");
     assert_eq!(
         code(&node, with(&key, Body::Get { key: "abc1" }, &signature)),
         Code::Done
     );
-    // Who has seen a read of a key that ends with a digit can write.
+    // Anyone who has seen a read of a key that ends with a digit can write.
     let read = sign(&key, &Body::Get { key: "user12" });
     assert_eq!(code(&node, with(&key, set("user", "", 12), &read)), Code::Done);
     assert_eq!(code(&node, with(&key, set("use", "r", 12), &read)), Code::Done);
     has(&node, "use", 13, "r");
-    // What is native says how long each field is, so there is one way to read it.
+    // A native request contains the length of each field, so there is one way to read it.
     let plain = start(SimDisk::new(4));
     let honest = Client::new().set(5, "a", None, "bc");
     assert_eq!(
@@ -263,11 +263,11 @@ fn a_replay_changes_nothing_while_a_version_only_rises_and_a_read_can_be_sent_fo
     let read = signed(5, Body::Get { key: "a" });
     for _ in 0..3 {
         assert_eq!(code(&node, read.clone()), Code::Done);
-        // Told what became of them, and not done again.
+        // They get their first outcome, and are not executed again.
         assert_eq!(version_of(&one(&node, first.clone())).block, 1);
         assert_eq!(version_of(&one(&node, jump.clone())).block, 2);
     }
-    // What was refused once for its version is refused for ever.
+    // A request refused once for its version is refused for ever.
     let late = signed(6, set("a", "late", 3));
     assert_eq!(code(&node, late.clone()), Code::OldVersion);
     node.stop();
@@ -276,14 +276,14 @@ fn a_replay_changes_nothing_while_a_version_only_rises_and_a_read_can_be_sent_fo
     assert_eq!(code(&node, late), Code::OldVersion);
     assert_eq!(version_of(&one(&node, first)).block, 1);
     has(&node, "a", 10, "jumped");
-    // But what was signed for a version that is yet to come waits for it, in whoever's hands.
+    // A request signed for a future version stays usable until then, by anyone who has it.
     let waits = signed(6, set("a", "waited", 100));
     assert_eq!(code(&node, signed(5, set("a", "now", 10))), Code::Done);
     assert_eq!(code(&node, waits), Code::Done);
     has(&node, "a", 101, "waited");
 }
 
-/// Waits until all have so many blocks, which are the same then.
+/// Waits until all nodes have `height` blocks, and checks that the blocks are equal.
 fn come_to(nodes: &[Node<SimDisk>], height: u64) {
     let until = Instant::now() + Duration::from_secs(60);
     let heights = || -> Vec<u64> { nodes.iter().map(|node| node.status().height).collect() };
@@ -295,8 +295,8 @@ fn come_to(nodes: &[Node<SimDisk>], height: u64) {
     assert!(tips.iter().all(|tip| *tip == tips[0]), "{tips:?}");
 }
 
-/// Three nodes, each asked by a thread of its own to set the same few keys, from whatever versions the thread has seen
-/// last; the third one is started again, and later without its ledger.
+/// Three nodes, each with a thread that sets the same few keys from the versions that the thread has seen last. The
+/// third node is restarted, and later loses its ledger.
 #[test]
 fn nodes_on_one_log_agree_and_versions_only_rise() {
     const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -313,7 +313,7 @@ fn nodes_on_one_log_agree_and_versions_only_rise() {
                 for round in 0..40 {
                     let key = round % KEYS.len();
                     let version = get(node, KEYS[key]).map_or(0, |(version, _)| version);
-                    // Nobody else says the same, so each has its own place in the log.
+                    // The value is unique, so each request has its own place in the log.
                     let value = format!("{member} {life} {round}");
                     let answer = one(node, signed(member, set(KEYS[key], &value, version)));
                     said.push((answer, key, version + 1));
@@ -331,7 +331,7 @@ fn nodes_on_one_log_agree_and_versions_only_rise() {
         });
         let mut height = 0;
         for (answer, key, version) in said {
-            // What was refused stands in a block too.
+            // A refused request is in a block too.
             if let Answer::Placed { version, .. } = &answer {
                 height = height.max(version.block);
             }
@@ -354,7 +354,7 @@ fn nodes_on_one_log_agree_and_versions_only_rise() {
         ));
         come_to(&nodes, height);
     }
-    assert!(refused > 0, "nobody met another");
+    assert!(refused > 0, "no two threads collided");
     done.sort_unstable();
     let mut last = [0; KEYS.len()];
     for (_, key, version) in done {
@@ -427,7 +427,7 @@ fn verify_says_the_block_and_a_native_proof_shows_version_and_value() {
     }
 }
 
-/// A ledger of some sets, refused ones and a vote.
+/// A ledger of some sets, refused ones included, and a vote.
 fn ledger(disk: SimDisk) {
     let node = open(disk);
     let sets = vec![
@@ -507,7 +507,7 @@ fn the_audit_finds_every_byte_that_was_changed() {
         .iter()
         .position(|(kind, _)| *kind == RECORD_BLOCK)
         .unwrap();
-    // Below the header's end the header itself is compared, as in every ledger.
+    // Within the header, the header itself is compared, as in every ledger.
     let length = records[place].1.len();
     for at in (HEADER_BYTES..length).step_by(11) {
         let mut changed = records.clone();

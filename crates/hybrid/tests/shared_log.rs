@@ -1,4 +1,4 @@
-//! Three nodes on one log that others write to as well, that loses messages, and that may end.
+//! Tests of three nodes on one log to which others write as well, that loses messages, and that may end.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn a_linearizable_read_sees_what_another_node_has_answered() {
         let set = client.set(5, "a", None, &value);
         assert_eq!(code(&nodes[round % 3], set), Code::Done);
         assert_eq!(read(&nodes[(round + 1) % 3], &mut client, "a"), Some(value));
-        // What is no message at all is passed too.
+        // Entries that are not messages are skipped too.
         topic.write(b"?".to_vec());
     }
     assert_eq!(are_equal(&nodes, &mut client).height, 100);
@@ -55,7 +55,7 @@ fn a_message_that_was_given_up_is_never_sent_again_and_counts_if_it_comes() {
     assert_eq!(read(&nodes[1], &mut client, "late"), Some("x".into()));
     assert_eq!(code(&nodes[0], late), Code::Done);
     assert_eq!(read(&nodes[1], &mut client, "never"), None);
-    // Behind a later one of its node it is skipped, by all; the request may be sent again.
+    // It comes after a later message of its node, so all nodes skip it. The request may be sent again.
     topic.write(lost[0].clone());
     assert_eq!(read(&nodes[2], &mut client, "never"), None);
     are_equal(&nodes, &mut client);
@@ -75,11 +75,12 @@ fn a_node_that_lost_its_ledger_uses_no_sequence_again() {
         );
     }
     drop(node);
-    // It orders while it reads again what it has ordered before.
+    // The node orders new requests while it reads its earlier ones from the log.
     let node = start_on(&topic, SimDisk::new(2), options(1));
     assert_eq!(code(&node, client.set(5, "a", None, "new")), Code::Done);
     drop(node);
-    // With a clock that went back it may use one again, and then does not know the outcome: but never a wrong one.
+    // After its clock went back, the node may reuse a sequence and then does not know the outcome, but never reports
+    // a wrong one.
     let clock = Options {
         clock: || unix_ms() - 10_000,
         ..options(1)
@@ -130,7 +131,8 @@ fn what_others_write_to_the_log_is_skipped_by_all() {
     let status = are_equal(&nodes, &mut client);
     assert_eq!((status.height, status.skipped), (1, 7));
     assert_eq!(code(&nodes[1], client.set(5, "a", None, "second")), Code::Done);
-    // A message of a node that the node has not sent: another life of it has, or another machine with its key.
+    // A message with this node's number that it has not sent, such as one from before a restart or from another
+    // machine with its key.
     let twin = Sender {
         node: 1,
         sequence: u64::MAX / 2,
@@ -150,7 +152,7 @@ fn what_was_changed_in_the_log_is_skipped_by_who_sent_it_too() {
     assert_eq!(code(&nodes[0], client.set(5, "a", None, "true")), Code::Done);
     let more = client.set(5, "b", None, "more").to_vec();
     let changes: [Change; 3] = [
-        // The node's clock, which is in front of the reserved bytes and the count.
+        // The node's clock, which precedes the reserved bytes and the count.
         Box::new(|message| with(message, |bytes| bytes[MESSAGE_HEAD_BYTES - 10] ^= 1)),
         Box::new(|message| with(message, |bytes| *bytes.last_mut().unwrap() ^= 1)),
         Box::new(move |message| {
@@ -162,7 +164,7 @@ fn what_was_changed_in_the_log_is_skipped_by_who_sent_it_too() {
         }),
     ];
     for (skipped, change) in (1..).zip(changes) {
-        // Only messages of requests: nodes post heads at any time.
+        // Changes only messages of requests, because nodes post heads at any time.
         topic.change(
             move |message| match Message::decode(&message).unwrap().requests() {
                 [] => message,

@@ -1,4 +1,4 @@
-//! A node asked by datagrams, good ones and others.
+//! Tests of a node over UDP, with valid datagrams and others.
 
 mod common;
 mod served;
@@ -103,7 +103,7 @@ fn every_operation_by_datagram() {
     assert_eq!(watch, Answered::Refused(Code::TooLarge));
     assert_eq!((member.resent(), served.drops(DropReason::NotARequest)), (0, 0));
     let counts = served.datapath.counts();
-    // A reply is counted when it has been sent, and may be read before.
+    // A reply is counted after it was sent, and may be read before.
     while counts.host_replies.load(Relaxed) < counts.received.load(Relaxed) {
         std::thread::yield_now();
     }
@@ -156,7 +156,7 @@ fn what_is_forged_is_refused() {
     assert_eq!(
         served.node.status().verified,
         1 + 14 + 1,
-        "what has no form is not verified"
+        "malformed requests are not verified"
     );
 }
 
@@ -211,7 +211,7 @@ fn noise_is_refused_or_dropped_and_harms_nobody() {
         for byte in [0, 1, 0x7f, 0xff] {
             let mut bytes = good.clone();
             bytes[place] = byte;
-            // Another id is another request.
+            // A datagram with another id is another valid request.
             if bytes != good && !(8..16).contains(&place) {
                 noise.push(bytes);
             }
@@ -223,7 +223,7 @@ fn noise_is_refused_or_dropped_and_harms_nobody() {
     noise.push(vec![0; 1452]);
     noise.push(vec![0; 1453]);
     let mut reply = [0; 2000];
-    // A few at a time, and after each few a question: so no buffer is ever full.
+    // Sends a few at a time with a question after each group, so that no buffer overflows.
     for (id, few) in (10..).zip(noise.chunks(50)) {
         few.iter().for_each(|datagram| _ = socket.send(datagram).unwrap());
         let get = write_request(id, &client.get(5, "a"), 1200).unwrap();
@@ -240,7 +240,7 @@ fn noise_is_refused_or_dropped_and_harms_nobody() {
                 break;
             }
             match status {
-                // A length that takes some of the padding for the request's end.
+                // A length that takes some of the padding for the end of the request.
                 Status::Ok => assert_eq!(Answered::decode(body), Ok(Answered::Refused(Code::Malformed))),
                 status => assert!([Status::BadRequest, Status::UnsupportedVersion].contains(&status)),
             }

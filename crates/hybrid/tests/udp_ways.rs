@@ -1,4 +1,4 @@
-//! Datagrams that get lost, and a node that has no room for them.
+//! Tests of lost datagrams, and of a node that has no room for requests.
 
 mod common;
 mod served;
@@ -19,15 +19,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-/// Carries datagrams between one client and a server, but for those that `loses` takes: it is told which way, 0 to the
-/// server, and the how manyeth.
+/// Relays datagrams between one client and a server, except those for which `loses` returns true. Its arguments are
+/// the direction, 0 to the server, and the number of the datagram.
 fn relay(server: SocketAddr, loses: impl Fn(usize, u64) -> bool + Send + 'static) -> SocketAddr {
     let way = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = way.local_addr().unwrap();
     way.set_read_timeout(Some(PATIENCE)).unwrap();
     std::thread::spawn(move || {
         let (mut client, mut counts, mut bytes) = (server, [0; 2], [0; 2000]);
-        // Ends when nobody sends any more.
+        // Ends when no more datagrams arrive.
         while let Ok((length, from)) = way.recv_from(&mut bytes) {
             let back = usize::from(from == server);
             if back == 0 {
@@ -58,7 +58,7 @@ fn what_the_way_loses_is_asked_again_and_counts_once() {
         assert_eq!(version.block, round);
         assert!(member.resent() >= 2);
         if round == 1 {
-            assert_eq!(served.node.status().height, 1, "it was done when it came first");
+            assert_eq!(served.node.status().height, 1, "the first copy was executed");
         }
     }
     let mut member = asker(relay(served.address(), |_, number| number <= 2), 6);
@@ -69,7 +69,7 @@ fn what_the_way_loses_is_asked_again_and_counts_once() {
     assert!(member.resent() >= 3);
 }
 
-/// A log that keeps what is appended until it is let go.
+/// A log that holds appended messages back until it is released.
 #[derive(Clone, Default)]
 struct Held(Arc<Mutex<HeldState>>);
 
@@ -107,7 +107,7 @@ impl Held {
     }
 }
 
-/// The node's way to it; the node ends only when nothing can be delivered any more.
+/// The node's access to the log. It is dropped only when nothing more can be delivered.
 struct HeldWay(Held);
 
 impl Drop for HeldWay {
@@ -125,7 +125,7 @@ impl Log for HeldWay {
     }
 
     fn end(&self) -> Result<Option<u64>, LogError> {
-        // What no node ever reaches: a linearizable read waits for it.
+        // A position that no node ever reaches: a linearizable read waits for it.
         Ok(Some(u64::MAX))
     }
 }
@@ -142,9 +142,9 @@ fn reads_do_not_wait_for_writes_and_a_full_queue_is_busy() {
     let served = Served::new(start_held(&held, Options::default()), &[], 4);
     let mut client = Client::new();
     let socket = socket(served.address());
-    // Four writes wait for the log; the reads that come with them are answered, and one write more is not taken.
+    // Four writes wait for the log. The reads between them are answered, and a fifth write is refused.
     for id in 0..4 {
-        // Each of another member: nothing says in which order they are verified.
+        // Each is from another member, because the order of verification is not defined.
         let set = client.set(4 + id, &format!("key {id}"), None, "x");
         socket.send(&write_request(id, &set, 0).unwrap()).unwrap();
         if id < 3 {
@@ -193,7 +193,7 @@ fn beyond_the_nodes_limit_requests_are_told_busy() {
             std::thread::yield_now();
         }
     };
-    // The one thread that verifies waits for what does not come.
+    // The only verifying thread waits for a position that never comes.
     let waits = write_request(50, &client.sign(5, linearizable), 1200).unwrap();
     socket.send(&waits).unwrap();
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -204,9 +204,9 @@ fn beyond_the_nodes_limit_requests_are_told_busy() {
         );
         std::thread::yield_now();
     }
-    // No lone get, which the receiving thread would answer by itself.
+    // A request that is not a get, which the receiving thread would answer itself.
     let mut head = |id| write_request(id, &client.sign(6, Body::Head), 1200).unwrap();
-    // One after the other: what comes together is one call, and the first call is taken whatever it has.
+    // Sent one by one: datagrams that arrive together are one call, and the first call is always taken.
     for id in 0..2 {
         socket.send(&head(id)).unwrap();
         came(2 + id);
@@ -244,7 +244,7 @@ fn beyond_the_nodes_bytes_datagrams_are_told_busy() {
     served.node.submit(vec![first], move |answers| {
         send.send(answers[0].code()).unwrap();
     });
-    // More than half of the bytes wait: another long request is not taken, a short one is.
+    // More than half of the bytes are in use: another long request is refused, a short one is taken.
     let mut long = |id| write_request(id, &client.set(5, "long", None, &value), 0).unwrap();
     let busy = |id| (id, Answered::Refused(Code::Busy));
     assert_eq!(said(&asked(&socket, &long(1))), busy(1));
@@ -254,7 +254,7 @@ fn beyond_the_nodes_bytes_datagrams_are_told_busy() {
     while served.datapath.counts().received.load(Relaxed) == received {
         std::thread::yield_now();
     }
-    // It is answered after the short one was handed in: that one was not refused.
+    // The refusal of the long request came after the short one was submitted, which was not refused.
     assert_eq!(said(&asked(&socket, &long(3))), busy(3));
     drop(held);
     let mut reply = [0; 1200];
@@ -286,7 +286,7 @@ fn a_client_says_why_it_has_no_answer() {
     let busy = UdpSocket::bind("127.0.0.1:0").unwrap();
     let server = busy.local_addr().unwrap();
     let mut refused = Asker::connect(server, identity.clone(), patience).unwrap();
-    // Tells the first few that come that it is busy, and then nothing.
+    // Servers that answer `busy` to the first datagrams, and then not at all.
     for (tells, code) in [(u32::MAX, Some(Code::Busy)), (1, None)] {
         let way = busy.try_clone().unwrap();
         way.set_read_timeout(Some(Duration::from_millis(600))).unwrap();
@@ -305,7 +305,7 @@ fn a_client_says_why_it_has_no_answer() {
         });
         let answered = refused.set(b"a", None, b"x");
         assert_eq!(answered.as_ref().ok().map(Answered::code), code);
-        // One of them may have been done.
+        // One of the datagrams may have been executed.
         assert_eq!(matches!(answered, Err(AskError::Timeout { .. })), code.is_none());
         told.join().unwrap();
     }

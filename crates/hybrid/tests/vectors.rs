@@ -1,4 +1,5 @@
-//! `vectors/hybrid`: made by a program that shares nothing with this crate, from docs/wire-formats.md alone.
+//! Tests with `vectors/hybrid`, made by a program that shares nothing with this crate, from docs/wire-formats.md
+//! alone.
 
 mod common;
 
@@ -85,7 +86,7 @@ fn other_encodings_are_refused() {
 
 const NOW_MS: u64 = 1_700_000_000_000;
 
-/// A log of its own, which others may write to.
+/// Opens a log to which the test may write as well.
 fn shared_log() -> (OpenLog, Receiver<Arc<dyn Log>>) {
     let (send, receive) = channel();
     let open = move |start| {
@@ -109,7 +110,7 @@ fn so_does_one_of_the_papers_mode() {
         let request = hex(&vector["request"]);
         if let Ok(paper) = paper::Request::decode(&request[64..]) {
             assert_eq!(paper.encode().unwrap(), request[64..], "{what}");
-            // What was signed stands there only where it was signed for this request.
+            // The vector has the digest only if the signature was made for this request.
             if number(&vector["code"]) != Code::BadSignature as u64 {
                 assert_eq!(paper.body.digest()[..], hex(&vector["digest"]), "{what}");
             }
@@ -124,7 +125,7 @@ fn so_does_one_of_the_papers_mode() {
     comes_out(&file);
 }
 
-/// How many messages of the log have come out as their node signs them.
+/// Counts the messages of the log that equal those of the vectors, as their node signs them.
 fn comes_out(file: &toml::Table) -> usize {
     assert_eq!(number(&file["now_ms"]), NOW_MS);
     assert!(unix_ms() > NOW_MS, "the node's clock is not this machine's");
@@ -146,7 +147,7 @@ fn comes_out(file: &toml::Table) -> usize {
         let request = hex(&vector["request"]);
         let code = Code::from_code(number(&vector["code"]) as u16).unwrap();
         if code == Code::NotAllowed && number(&vector["block"]) > 0 && !paper::is_one(&request[64..]) {
-            // The node would refuse it at its door; what stands in the log is judged all the same.
+            // The node itself would refuse the request, but from the log it must be judged.
             let sender = Sender {
                 node: 1,
                 sequence: (NOW_MS << 16) + number(&vector["block"]),

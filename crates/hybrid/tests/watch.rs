@@ -1,4 +1,4 @@
-//! Watchers: told of what is durable, in order, and only of what they may read.
+//! Tests of watchers: they are notified of durable writes only, in order, and only of keys that they may read.
 
 mod common;
 
@@ -55,7 +55,7 @@ fn a_watcher_is_told_of_every_write_below_its_prefix_in_order_before_the_writer_
         code(&node, client.sign(5, Body::delete(b"a/0", None))),
         Code::Done
     );
-    // A writer is answered behind the watchers of its block.
+    // A writer is answered after the watchers of its block.
     let all = events(&told);
     let values: Vec<_> = all.iter().map(|(_, _, value)| value.as_deref()).collect();
     assert_eq!(
@@ -83,7 +83,7 @@ fn a_watcher_sees_only_what_it_may_read_at_that_time() {
     assert_eq!(keys(&to_five), ["private/x", "y"]);
     assert_eq!(keys(&to_six), ["y"]);
 
-    // Who is revoked is told so, once.
+    // A revoked member is notified of it once.
     let until_ms = lineside_hybrid::node::unix_ms() + 30_000;
     for admin in [1, 2] {
         let change = Change::RevokeMember { member: 6 };
@@ -118,7 +118,7 @@ fn a_sink_that_takes_no_more_is_forgotten_and_writes_go_on() {
     let set = client.set(5, "b", None, "v");
     assert_eq!(node.watch(set, none).unwrap_err(), Code::Malformed);
     assert_eq!(shown(&one(&node, client.get(5, "b"))), None);
-    // By a way that carries one answer.
+    // A transport that carries one answer only.
     let request = client.sign(6, Body::Watch { prefix: b"" });
     assert_eq!(code(&node, request), Code::TooLarge);
 }

@@ -233,7 +233,7 @@ fn a_spoiled_state_is_made_anew_and_what_is_no_state_stays() {
     assert!(import(&data, &["--state", "fjall"]).0);
     std::fs::write(data.join("state/keys/version"), "no database").unwrap();
     let (done, said) = import(&data, &[]);
-    assert!(done && said.contains("built again from the blocks"), "{said}");
+    assert!(done && said.contains("rebuilt from the blocks"), "{said}");
     assert_eq!(states(data.to_str().unwrap()), states(&memory));
 
     let data = directory.path().join("others");

@@ -395,7 +395,7 @@ fn what_the_sender_has_no_more_is_fetched_by_deliver() {
     assert!(sender.end() && second.end());
     let said = std::fs::read_to_string(&stderr).unwrap();
     let last = place.expected.len() - 1;
-    let gap = format!("blocks 1 to {} are fetched by Deliver", last - 2);
+    let gap = format!("fetching blocks 1 to {} with Deliver", last - 2);
     assert!(said.contains(&gap), "{said}");
 }
 
@@ -461,7 +461,7 @@ fn a_block_that_nobody_signed_is_fetched_with_what_was_begun_behind_it() {
     let file = File::create(&stderr).unwrap();
     let replica = place.serve("ledger", NO_ORDERER, udp, &more, file.into());
     let sender = place.send_from(liar.listen(), udp, &[]);
-    let refused = format!("block {WRONG} came over UDP, and is refused");
+    let refused = format!("block {WRONG} from UDP is refused");
     let began = Instant::now();
     while !std::fs::read_to_string(&stderr).unwrap().contains(&refused) {
         assert!(began.elapsed() < PATIENCE);
@@ -592,10 +592,7 @@ fn the_papers_packets_are_taken_from_trusted_sources() {
     place.compare("ledger");
     let said = std::fs::read_to_string(&stderr).unwrap();
     for number in fetched {
-        assert!(
-            said.contains(&format!("to {number} are fetched by Deliver")),
-            "{said}"
-        );
+        assert!(said.contains(&format!("to {number} with Deliver")), "{said}");
     }
 }
 

@@ -1,18 +1,18 @@
-//! Where a log is: `kafka://host:port[,host:port][/topic]`.
+//! Address of a log: `kafka://host:port[,host:port][/topic]`.
 
 use lineside_hybrid::request::DatabaseId;
 use std::str::FromStr;
 
-/// Where a log is.
+/// Address of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Some of the brokers, as `host:port`, with commas.
+    /// Some of the brokers, as `host:port`, separated by commas.
     pub brokers: String,
-    /// The topic, where it is not the database's own.
+    /// The topic, if it is not the database's own.
     pub topic: Option<String>,
 }
 
-/// Why an address is none.
+/// Error for a string that is not an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadAddress(String);
 
@@ -40,7 +40,7 @@ impl FromStr for Address {
                 !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
             })
         };
-        // What Kafka takes for a topic's name.
+        // Rules of Kafka for the name of a topic.
         let is_name = |name: &str| {
             let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
             (1..=249).contains(&name.len()) && name != "." && name != ".." && name.bytes().all(is_legal)
@@ -56,7 +56,7 @@ impl FromStr for Address {
 }
 
 impl Address {
-    /// The topic's name: that given, or `lineside-hybrid-` and the database's id in hex.
+    /// Returns the topic's name: the given one, or `lineside-hybrid-` and the database's id in hex.
     pub fn topic_of(&self, database: &DatabaseId) -> String {
         match &self.topic {
             Some(topic) => topic.clone(),

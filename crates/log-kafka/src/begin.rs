@@ -1,4 +1,4 @@
-//! Where reading begins: at the record of the ledger's last block, which must be the ledger's.
+//! Start of reading: at the record of the ledger's last block, which must equal that block's message.
 
 use crate::Options;
 use crate::kafka::{PARTITION, Watch, is_out_of_range};
@@ -11,10 +11,11 @@ use rdkafka::message::Message;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::time::{Duration, Instant};
 
-/// How long one look for a record takes.
+/// Time of one try to read a record.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Sets the consumer behind the ledger's last position. `Some`: why the ledger and the log do not fit.
+/// Positions the consumer after the ledger's last position. Returns `Some` with the reason if ledger and log do not
+/// match.
 pub(crate) fn begin(
     consumer: &BaseConsumer<Watch>,
     topic: &str,
@@ -25,7 +26,8 @@ pub(crate) fn begin(
     let range = consumer.fetch_watermarks(topic, PARTITION, options.answer_timeout);
     let (low, high) = range.map_err(failed)?;
     let last = i64::try_from(start.position).unwrap_or(i64::MAX);
-    // An empty ledger needs the log from its beginning; another the record of its last block, to compare.
+    // An empty ledger needs the log from its beginning. Another one needs the record of its last block, to compare
+    // it.
     if low > (last - 1).max(0) || high < last {
         return Ok(Some(does_not_reach(topic, start.position, low, high)));
     }
@@ -44,7 +46,7 @@ pub(crate) fn begin(
                 let found = transactions_hash(record.payload().unwrap_or_default());
                 return Ok((found != *expected).then(|| differs(topic, start.position, expected, &found)));
             }
-            // The record is not there any more: a transaction's mark, or it was deleted.
+            // The record is missing: it was deleted, or is the marker of a transaction.
             Some(Ok(_)) => return Ok(Some(does_not_reach(topic, start.position, low, high))),
             Some(Err(error)) if is_out_of_range(&error) => {
                 return Ok(Some(does_not_reach(topic, start.position, low, high)));
@@ -58,7 +60,7 @@ pub(crate) fn begin(
     )))
 }
 
-/// That the log does not have what the ledger has, or what comes next.
+/// Message for a log that lacks the ledger's last position, or the one after it.
 pub(crate) fn does_not_reach(topic: &str, position: u64, low: i64, high: i64) -> String {
     let has = match high > low {
         true => format!("positions {} to {high}", low + 1),

@@ -1,4 +1,4 @@
-//! The log: a producer that hands messages over, and a thread that reads all of them back.
+//! The log: a producer that sends messages to Kafka, and a thread that reads all of them back.
 
 use crate::Options;
 use crate::begin::{begin, does_not_reach};
@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The one partition.
+/// Number of the only partition.
 pub(crate) const PARTITION: i32 = 0;
-/// How long the reading thread waits for a record before it looks whether it shall end.
+/// Time for which the reading thread waits for a record before it checks whether to end.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a linearizable read waits for Kafka to say where the partition ends, at most.
+/// Maximum time that a linearizable read waits for the end offset of the partition.
 const END_WAIT: Duration = Duration::from_secs(2);
 
 /// A log in Kafka.
@@ -30,7 +30,7 @@ pub(crate) struct Kafka {
     producer: ThreadedProducer<Report>,
     consumer: Arc<BaseConsumer<Watch>>,
     ends: Arc<AtomicBool>,
-    /// Set before the node is told of a fault: from then on nothing is appended.
+    /// Set before the node is notified of a fault: from then on nothing is appended.
     has_fault: Arc<AtomicBool>,
     reader: Option<JoinHandle<()>>,
 }
@@ -88,22 +88,23 @@ impl Log for Kafka {
         if self.has_fault.load(Ordering::Acquire) {
             return Err(LogError("the log has ended".into()));
         }
-        // Idempotence has a limit: what librdkafka cannot send exactly once it refuses to send at all.
+        // Idempotence has a limit: librdkafka refuses to send messages that it cannot send exactly once.
         if let Some((code, why)) = self.producer.client().fatal_error() {
             return Err(LogError(format!(
-                "the producer has failed, start the node again: {code}: {why}"
+                "the Kafka producer has failed; restart the node: {code}: {why}"
             )));
         }
         let record = BaseRecord::<(), [u8]>::to(&self.topic)
             .partition(PARTITION)
             .payload(&message);
-        // librdkafka keeps a copy.
+        // librdkafka copies the message.
         self.producer
             .send(record)
             .map_err(|(error, _)| LogError(error.to_string()))
     }
 
-    /// What follows the last record that all replicas in sync have. A record that any node has answered is before it.
+    /// Returns the position after the last record that all in-sync replicas have. A record that any node has answered
+    /// lies before it.
     fn end(&self) -> Result<Option<u64>, LogError> {
         if self.has_fault.load(Ordering::Acquire) {
             return Err(LogError("the log has ended".into()));
@@ -112,7 +113,7 @@ impl Log for Kafka {
             .consumer
             .fetch_watermarks(&self.topic, PARTITION, self.answer_timeout);
         let (_, high) = range.map_err(|error| LogError(error.to_string()))?;
-        // The last record's offset is one below, its position is this.
+        // The last record has an offset one below, and this position.
         Ok(Some(u64::try_from(high).unwrap_or(0)))
     }
 
@@ -140,7 +141,7 @@ fn producer(options: &Options, lost: Lost) -> Result<ThreadedProducer<Report>, K
     config
         .set("enable.idempotence", "true")
         .set("acks", "all")
-        // The node gathers requests by itself.
+        // The node already gathers requests.
         .set("linger.ms", "0")
         .set("compression.type", "none")
         .set("message.max.bytes", "1048576")
@@ -154,13 +155,14 @@ fn producer(options: &Options, lost: Lost) -> Result<ThreadedProducer<Report>, K
 fn consumer(options: &Options, topic: &str) -> Result<BaseConsumer<Watch>, KafkaError> {
     let mut config = client(options);
     config
-        // Named because librdkafka wants a name; nothing is committed there, the ledger knows how far it is.
+        // librdkafka requires a group. No offsets are committed, because the ledger knows its position.
         .set("group.id", topic)
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
-        // Never goes on elsewhere than where the ledger ends.
+        // Never continues at a position other than the ledger's end.
         .set("auto.offset.reset", "error")
-        // Records of a transaction count like all others: else who leaves one open would stop every node.
+        // Reads records of open transactions like all others. Otherwise anyone who leaves a transaction open would
+        // stop every node.
         .set("isolation.level", "read_uncommitted")
         .set("check.crcs", "true")
         .set("fetch.error.backoff.ms", "100")
@@ -168,7 +170,7 @@ fn consumer(options: &Options, topic: &str) -> Result<BaseConsumer<Watch>, Kafka
     BaseConsumer::from_config_and_context(&config, Watch)
 }
 
-/// Hears of the producer's messages.
+/// Callback for the producer's messages.
 struct Report {
     lost: Lost,
 }
@@ -188,13 +190,13 @@ impl ProducerContext for Report {
 
     fn delivery(&self, delivered: &DeliveryResult<'_>, (): ()) {
         if let Err((error, message)) = delivered {
-            tracing::error!("hybrid: kafka: a message is given up: {error}");
+            tracing::error!("hybrid: kafka: a message was not delivered and is given up: {error}");
             (self.lost)(message.payload().unwrap_or_default());
         }
     }
 }
 
-/// Hears of the consumer.
+/// Callback for events of the consumer.
 pub(crate) struct Watch;
 
 impl ClientContext for Watch {
@@ -221,11 +223,11 @@ fn note(level: RDKafkaLogLevel, part: &str, line: &str) {
     }
 }
 
-/// The thread that reads.
+/// The reading thread.
 struct Reader {
     topic: String,
     consumer: Arc<BaseConsumer<Watch>>,
-    /// The last one that was delivered, or that the ledger has.
+    /// Position of the last message that was delivered, or that the ledger has.
     position: u64,
     deliver: Deliver,
     fault: Fault,
@@ -255,14 +257,14 @@ impl Reader {
                 }
                 Some(Err(error)) => match self.why_fatal(&error) {
                     Some(why) => return self.fail(why),
-                    // Kafka is away, or has a new leader: librdkafka goes on by itself.
+                    // Kafka is unreachable, or has a new leader; librdkafka reconnects by itself.
                     None => tracing::warn!("hybrid: kafka: {error}"),
                 },
             }
         }
     }
 
-    /// Why reading cannot go on, if so.
+    /// Returns the reason why reading cannot continue, if it cannot.
     fn why_fatal(&self, error: &KafkaError) -> Option<String> {
         if is_out_of_range(error) {
             let range = self
@@ -271,14 +273,16 @@ impl Reader {
             return Some(match range {
                 Ok((low, high)) => does_not_reach(&self.topic, self.position, low, high),
                 Err(_) => format!(
-                    "position {} is not in topic {} any more",
+                    "position {} is no longer in topic {}",
                     self.position + 1,
                     self.topic
                 ),
             });
         }
         match error {
-            KafkaError::MessageConsumptionFatal(code) => Some(format!("the consumer has failed: {code}")),
+            KafkaError::MessageConsumptionFatal(code) => {
+                Some(format!("the Kafka consumer has failed: {code}"))
+            }
             KafkaError::MessageConsumption(
                 code @ (RDKafkaErrorCode::UnknownTopicOrPartition
                 | RDKafkaErrorCode::UnknownTopic
@@ -294,7 +298,7 @@ impl Reader {
     }
 }
 
-/// Whether the partition does not have what is to be read next.
+/// Returns true if the partition does not have the next record to read.
 pub(crate) fn is_out_of_range(error: &KafkaError) -> bool {
     matches!(
         error,

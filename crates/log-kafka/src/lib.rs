@@ -1,9 +1,10 @@
-//! The order of a ledger database in Kafka: a topic of one partition is the one order of all its nodes.
+//! Total order of a ledger database in Kafka: a topic of one partition is the order of all its nodes.
 //!
-//! A message of the log is a record's value; keys, headers and timestamps are not looked at. Record `offset` stands at
-//! position `offset + 1`, as position 0 is the genesis. `docs/hybrid-kafka.md` says what is promised, and what is not.
+//! A message of the log is the value of a record; keys, headers and timestamps are ignored. The record at `offset`
+//! has the position `offset + 1`, because position 0 is the genesis. `docs/hybrid-kafka.md` describes the guarantees
+//! and their limits.
 //!
-//! Without the cargo feature `kafka` there is no librdkafka in the build, and [`open`] says so.
+//! Without the cargo feature `kafka` the build has no librdkafka, and [`open`] returns an error.
 
 mod address;
 #[cfg(feature = "kafka")]
@@ -19,21 +20,22 @@ pub use address::{Address, BadAddress};
 use lineside_hybrid::log::OpenLog;
 use std::time::Duration;
 
-/// How the log is reached, and what is asked of it.
+/// Options of the log.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where.
+    /// Address of the log.
     pub address: Address,
-    /// Whether a topic that promises less than it should is taken; it is named in the node's status.
+    /// Accepts a topic that guarantees less than it should; the node's status then lists its weaknesses.
     pub allow_weak_kafka: bool,
-    /// How long Kafka may be away until a message is given up, and its requests' outcome is unknown.
+    /// Time for which Kafka may be unreachable before a message is given up, so that the outcome of its requests is
+    /// unknown.
     pub message_timeout: Duration,
-    /// How long an answer of Kafka is waited for at the start.
+    /// Time to wait for an answer of Kafka at the start.
     pub answer_timeout: Duration,
 }
 
 impl Options {
-    /// The usual ones.
+    /// Returns the default options.
     pub fn new(address: Address) -> Options {
         Options {
             address,
@@ -44,13 +46,13 @@ impl Options {
     }
 }
 
-/// The log of a node whose messages Kafka orders. Creates the topic where it is not there.
+/// Opens the log of a node whose messages Kafka orders. Creates the topic if it does not exist.
 #[cfg(feature = "kafka")]
 pub fn open(options: Options) -> OpenLog {
     Box::new(move |start| Ok(std::sync::Arc::new(kafka::Kafka::open(&options, start)?)))
 }
 
-/// The log of a node whose messages Kafka orders: not in this build.
+/// Opens the log of a node whose messages Kafka orders. This build has no Kafka, so opening fails.
 #[cfg(not(feature = "kafka"))]
 pub fn open(options: Options) -> OpenLog {
     Box::new(move |_| {

@@ -1,24 +1,24 @@
-//! What a topic must be for its order to be kept for ever, and what is weak in one that is not so.
+//! Settings that a topic needs to keep its order for ever, and the check of a topic for them.
 
-/// The bytes of a record that it must take: a message of 900 kB and what Kafka puts around it.
+/// Minimum of the topic's message size in bytes: a message of 900 kB and Kafka's overhead.
 pub const MESSAGE_BYTES: u64 = 1_000_000;
-/// Machines that have a record, at least.
+/// Minimum number of replicas of a record.
 pub const REPLICAS: usize = 3;
-/// Of these, those that must have it before it counts as ordered.
+/// Minimum number of replicas that must have a record before it is acknowledged.
 pub const IN_SYNC: u64 = 2;
 
-/// A topic's settings, as the broker says them, its own and those that it has from the broker.
+/// Settings of a topic as the broker reports them: its own, and those inherited from the broker.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Name and value of each.
+    /// Name and value of each setting.
     pub values: Vec<(String, String)>,
-    /// Machines that have the partition.
+    /// Number of replicas of the partition.
     pub replicas: usize,
-    /// Its partitions.
+    /// Number of partitions.
     pub partitions: usize,
 }
 
-/// What a topic is created with, besides replicas.
+/// Settings of a new topic, in addition to the number of replicas.
 pub const CREATED: &[(&str, &str)] = &[
     ("cleanup.policy", "delete"),
     ("max.message.bytes", "1048588"),
@@ -28,13 +28,15 @@ pub const CREATED: &[(&str, &str)] = &[
 ];
 
 impl Settings {
-    /// What is weak, each with what it should be.
+    /// Returns the weak settings, each with its required value.
     pub fn weaknesses(&self) -> Vec<String> {
         let mut weak = Vec::new();
         let mut must = |name: &str, should: &str, is_good: &dyn Fn(&str) -> bool| match self.get(name) {
             Some(value) if is_good(value) => {}
             Some(value) => weak.push(format!("{name} = {value}, should be {should}")),
-            None => weak.push(format!("{name} is not told, should be {should}")),
+            None => weak.push(format!(
+                "{name} is not reported by the broker, should be {should}"
+            )),
         };
         must("retention.ms", "-1", &|value| value == "-1");
         must("retention.bytes", "-1", &|value| value == "-1");
@@ -66,7 +68,8 @@ impl Settings {
     }
 }
 
-/// Of how many replicas a topic is made where there are so many brokers, and how many of them must have a record.
+/// Returns the number of replicas of a new topic with this number of brokers, and how many of them must have a
+/// record.
 pub fn replication(brokers: usize) -> (usize, u64) {
     let replicas = brokers.clamp(1, REPLICAS);
     (replicas, IN_SYNC.min((replicas as u64).saturating_sub(1)).max(1))
@@ -107,7 +110,7 @@ mod tests {
             settings.values.retain(|(found, _)| found != name);
             let weak = settings.weaknesses();
             assert!(
-                weak.len() == 1 && weak[0].starts_with(&format!("{name} is not told")),
+                weak.len() == 1 && weak[0].starts_with(&format!("{name} is not reported")),
                 "{weak:?}"
             );
             settings.values.push((name.into(), value.into()));

@@ -1,4 +1,4 @@
-//! The topic: looked for, created, its settings asked for.
+//! The topic: finds or creates it, and reads its settings.
 
 use crate::Options;
 use crate::settings::{CREATED, Settings, replication};
@@ -11,13 +11,13 @@ use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::metadata::Metadata;
 use std::time::Instant;
 
-/// What all clients of the brokers have in common.
+/// Common configuration of all clients of the brokers.
 pub(crate) fn client(options: &Options) -> ClientConfig {
     let mut config = ClientConfig::new();
     config
         .set("bootstrap.servers", &options.address.brokers)
         .set("client.id", "lineside-hybrid")
-        // A topic that is not there is said, not made by asking for it with whatever settings.
+        // A missing topic is reported, and not created with default settings by asking for it.
         .set("allow.auto.create.topics", "false")
         .set("socket.nagle.disable", "true")
         .set("reconnect.backoff.ms", "50")
@@ -41,7 +41,7 @@ impl<'a> Topic<'a> {
         })
     }
 
-    /// Sees to it that it is there and strong enough; what is weak in it.
+    /// Makes sure that the topic exists and is strong enough. Returns its weaknesses.
     pub fn ready(&self) -> Result<Vec<String>, LogError> {
         let brokers = self.options.address.brokers.as_str();
         let metadata = self.metadata()?;
@@ -60,7 +60,7 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// Of all topics: to ask for one may create it.
+    /// Reads the metadata of all topics, because asking for one may create it.
     fn metadata(&self) -> Result<Metadata, LogError> {
         let brokers = &self.options.address.brokers;
         let metadata = self
@@ -70,7 +70,8 @@ impl<'a> Topic<'a> {
         metadata.map_err(|error| LogError(format!("no answer from Kafka at {brokers}: {error}")))
     }
 
-    /// How many partitions it has, and how many replicas the first of them; `None`: it is not there.
+    /// Returns the number of partitions, and the number of replicas of the first one; `None` if the topic does not
+    /// exist.
     fn partitions(&self, metadata: &Metadata) -> Option<(usize, usize)> {
         let topics = metadata.topics().iter();
         let topic = topics.into_iter().find(|topic| topic.name() == self.name)?;
@@ -86,7 +87,7 @@ impl<'a> Topic<'a> {
             topic = topic.set(name, value);
         }
         let topic = topic.set("min.insync.replicas", &in_sync);
-        // A weak one is not left behind.
+        // Checks the settings first, so that a weak topic is not created.
         let settings = Settings {
             values: topic
                 .config
@@ -110,7 +111,7 @@ impl<'a> Topic<'a> {
             |why: &dyn std::fmt::Display| LogError(format!("topic {} cannot be created: {why}", self.name));
         let mut results = result.map_err(|error| failed(&error))?;
         match results.pop() {
-            // Another node was faster.
+            // Another node has created it meanwhile.
             Some(Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => Ok(()),
             Some(Err((_, code))) => Err(failed(&code)),
             None => Err(failed(&"no answer")),
@@ -119,10 +120,10 @@ impl<'a> Topic<'a> {
 
     fn settings(&self) -> Result<Settings, LogError> {
         let failed = |why: &dyn std::fmt::Display| {
-            LogError(format!("topic {}: its settings are not told: {why}", self.name))
+            LogError(format!("topic {}: cannot read its settings: {why}", self.name))
         };
         let asked = [ResourceSpecifier::Topic(self.name)];
-        // A topic just made may not be known to every broker yet.
+        // Some brokers may not know a new topic yet.
         let until = Instant::now() + self.options.answer_timeout;
         let (resource, (partitions, replicas)) = loop {
             let result = block_on(self.admin.describe_configs(&asked, &self.admin_options()));

@@ -1,5 +1,5 @@
-//! Three nodes on a real broker, whatever is stopped, killed and emptied: one ledger, and what was answered is in it.
-//! `LINESIDE_HYBRID_TRANSACTIONS` says how many there are.
+//! Test of three nodes with a real broker that are stopped, killed and emptied: all have one ledger, and it contains
+//! every acknowledged write. `LINESIDE_HYBRID_TRANSACTIONS` sets the number of transactions.
 
 #![cfg(feature = "kafka")]
 
@@ -22,14 +22,14 @@ const BATCH: usize = 100;
 const KEYS: u64 = 400;
 const ROUNDS: usize = 10;
 
-/// What a client wrote and was told.
+/// A client's write with its answer.
 struct Told {
     request: Bytes,
     writes: Vec<(String, Option<String>)>,
     answer: Answer,
 }
 
-/// One client: one member, by one node at a time.
+/// One client: one member, which uses one node at a time.
 struct Load {
     member: u64,
     client: Client,
@@ -55,7 +55,8 @@ impl Load {
         (self.random >> 33) % below
     }
 
-    /// Sets, deletions, transactions, what conflicts, what is not allowed, what is forged, what was sent before.
+    /// Makes a request: a set, deletion or transaction, one that conflicts, is not allowed, is forged, or was sent
+    /// before.
     fn make(&mut self) -> (Bytes, Vec<(String, Option<String>)>) {
         let (key, kind) = (format!("key {:03}", self.below(KEYS)), self.below(100));
         let value = format!("{} of {}", self.random, self.member);
@@ -116,7 +117,7 @@ impl Load {
         }
     }
 
-    /// Asks a node, and has another show what was last answered.
+    /// Sends requests to a node, and checks that another node shows the last acknowledged write.
     fn run(&mut self, node: &Node<SimDisk>, other: &Node<SimDisk>, transactions: usize) {
         for _ in 0..transactions.div_ceil(BATCH) {
             let made: Vec<_> = (0..BATCH).map(|_| self.make()).collect();
@@ -134,7 +135,7 @@ impl Load {
             let (key, at) = (told.writes[0].0.clone(), version_of(&told.answer));
             if self.below(10) == 0 && other.status().read_only.is_none() {
                 let shown = read(other, &mut self.client, self.member, &key).map(|(version, _)| version);
-                // It may have been deleted since, by somebody else.
+                // Another client may have deleted the key since.
                 assert!(
                     shown.is_none_or(|version| version >= at),
                     "{key}: {shown:?} after {at:?}"
@@ -158,25 +159,25 @@ fn headers(disk: &SimDisk) -> Vec<Header> {
     headers
 }
 
-/// What happens to node or broker while the load runs.
+/// Disturbs a node or the broker while the load runs.
 fn disturb(round: usize, transactions: usize, broker: &mut Broker, disks: &[SimDisk]) {
     match round {
         2 | 7 => {
             broker.kill();
             broker.restart().unwrap();
         }
-        // In the midst of the round: a block is two operations of the disk at least.
+        // Cuts in the middle of the round: a block takes at least two operations of the disk.
         4 => disks[1].cut_at((transactions / ROUNDS / BATCH) as u64),
         _ => {}
     }
 }
 
-/// And between two loads.
+/// Replaces a node or its disk between two loads.
 fn replace(round: usize, broker: &Broker, disks: &mut [SimDisk], nodes: &mut Vec<Node<SimDisk>>) {
     let place = round % 3;
     let node = nodes.remove(place);
     match round {
-        // The power goes: what was not synced is gone.
+        // The power fails: data that was not synced is lost.
         4 | 6 => {
             drop(node);
             disks[place].power_cut();
@@ -238,7 +239,7 @@ fn three_nodes_have_one_ledger_whatever_is_killed() {
     nodes.into_iter().for_each(Node::stop);
     let ledgers: Vec<_> = disks.iter().map(headers).collect();
     assert_eq!(ledgers[0].len() as u64, status.height);
-    // Every header: state root, previous hash, position.
+    // Compares every header: state root, previous hash, position.
     assert!(ledgers.iter().all(|ledger| *ledger == ledgers[0]));
 }
 
@@ -264,7 +265,7 @@ fn what_was_told_is_true(nodes: &[Node<SimDisk>], loads: &[Load], client: &mut C
             _ => None,
         };
         let Some(place) = place else { continue };
-        // However often it was sent, to whom, and before or after which restart: it took effect once.
+        // The request took effect once, however often, to which node and after which restart it was sent.
         let first = *places.entry(transaction_id(&told.request[64..])).or_insert(place);
         assert_eq!(first, place);
         for (key, value) in &told.writes {

@@ -1,4 +1,5 @@
-//! What a node refuses to go on with, and what it says then: one real broker, with a topic for each case.
+//! Tests of conditions under which a node refuses to continue, and of its messages: one real broker, with a topic for
+//! each case.
 
 #![cfg(feature = "kafka")]
 
@@ -18,7 +19,7 @@ use rdkafka::config::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use std::time::Duration;
 
-/// Somebody else at the same broker, who may write and delete what he likes.
+/// A third party at the same broker, which may write and delete anything.
 struct Other(Broker);
 
 impl Other {
@@ -122,7 +123,7 @@ fn weak_settings_are_refused(other: &Other) {
     ] {
         assert!(why.contains(weak), "{weak} is not in: {why}");
     }
-    // Refusing the first has not made it: one that is made has all that one broker can give.
+    // Refusing the first topic has not created it. A new topic has the best settings that one broker allows.
     let node = other.join("new", &SimDisk::new(1), 1);
     let weak = node.status().log_weaknesses;
     assert_eq!(
@@ -149,7 +150,7 @@ fn foreign_messages_are_skipped(other: &Other) {
     };
     let body = [client.set(5, "a", None, "forged")];
     let forged = request_message(&client.database, sender, &body, &member_key(5));
-    // A node's own message, sent again by who has read it.
+    // A node's own message, sent again by a party that has read it.
     let second = Sender {
         node: 2,
         sequence: 7,
@@ -166,7 +167,7 @@ fn foreign_messages_are_skipped(other: &Other) {
     assert_eq!(are_equal(&nodes, &mut client).skipped, 5);
     assert_eq!(code(&nodes[1], client.set(6, "a", None, "second")), Code::Done);
     assert_eq!(are_equal(&nodes, &mut client).height, 3);
-    // Two heads that disagree: each node says what it has and what was signed.
+    // Two heads that disagree: each node reports its own block and the signed one.
     let lie = SignedHead::sign(&client.database, 2, 1, [7; 32], &node_key(2));
     let lie = head_message(&client.database, Sender { node: 2, ..sender }, &lie, &node_key(2));
     other.write("foreign", &[lie]);
@@ -185,7 +186,7 @@ fn another_record_at_the_ledgers_end_is_shown(other: &Other) {
     let node = other.join("ours", &disk, 1);
     assert_eq!(code(&node, client.set(5, "a", None, "x")), Code::Done);
     node.stop();
-    // The same ledger, and a topic that has something else there.
+    // Starts the ledger with a topic that has another record at the last position.
     other.create("theirs", &[]);
     let signed = [&[0; 64][..], b"else"].concat();
     other.write("theirs", &[signed, b"more".to_vec()]);
@@ -205,7 +206,7 @@ fn another_record_at_the_ledgers_end_is_shown(other: &Other) {
         Some("x".into())
     );
     node.stop();
-    // With its own it goes on.
+    // With its own topic the node continues.
     let node = other.join("ours", &disk, 1);
     assert_eq!(code(&node, client.set(5, "a", None, "y")), Code::Done);
 }
@@ -247,13 +248,13 @@ fn while_the_broker_is_away_the_outcome_is_unknown(other: &mut Other) {
     other.0.kill();
     let request = client.set(5, "a", None, "y");
     assert_eq!(code(&node, request.clone()), Code::OutcomeUnknown);
-    // Reads of what the node has go on.
+    // Local reads continue.
     assert_eq!(
         shown(&one(&node, client.get(6, "a"))).map(|(_, value)| value),
         Some("x".into())
     );
     other.0.restart().unwrap();
-    // It was not sent again by itself; once asked for again it is done once.
+    // The request was not repeated by itself; when it is sent again it is executed once.
     assert_eq!(
         read(&node, &mut client, 8, "a").map(|(_, value)| value),
         Some("x".into())

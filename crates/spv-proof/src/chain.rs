@@ -1,5 +1,5 @@
-//! Chain of headers: takes headers from any source, checks them by the rules of the network, and knows the chain of
-//! most work.
+//! Chain of headers: accepts headers from any source, checks them by the rules of the network, and finds the chain
+//! with the most work.
 
 mod entries;
 mod store;
@@ -146,7 +146,7 @@ pub struct Tip {
 /// Change of the chain of most work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TipChange {
-    /// Number of blocks that are not in the chain any more, from the old tip down. 0 where the chain only grew.
+    /// Number of blocks that are no longer in the chain, from the old tip down. 0 if the chain only grew.
     pub disconnected: u32,
     /// Heights of the blocks that are in the chain now and were not before.
     pub connected: RangeInclusive<u32>,
@@ -165,9 +165,9 @@ pub struct Accepted {
 #[derive(Debug, thiserror::Error)]
 #[error("{source} (header {index} of the range)")]
 pub struct RangeError {
-    /// Number of the refused header in the range, from 0; the length of the range where only the store failed.
+    /// Number of the refused header in the range, from 0; the length of the range if only the store failed.
     pub index: usize,
-    /// What became of the headers before it, which stay accepted.
+    /// Outcome of the headers before it, which stay accepted.
     pub accepted: Accepted,
     /// The reason.
     pub source: ChainError,
@@ -184,7 +184,7 @@ pub struct HeaderChain<S = MemoryStore> {
 }
 
 impl HeaderChain {
-    /// Begins a chain with the network's genesis header that is kept in memory only.
+    /// Starts a chain with the network's genesis header that is kept in memory only.
     pub fn in_memory(network: Network, options: ChainOptions) -> HeaderChain {
         HeaderChain {
             network,
@@ -197,8 +197,8 @@ impl HeaderChain {
 }
 
 impl<S: HeaderStore> HeaderChain<S> {
-    /// Reads the headers of `store` and checks them again. A last header that is not good, as a power cut can leave it,
-    /// is cut, with zeros that follow it.
+    /// Reads the headers of `store` and checks them again. Cuts off a bad last header, which a power cut can leave,
+    /// and zeros that follow it.
     ///
     /// # Errors
     /// [`ChainError::Store`]; [`ChainError::Full`]; [`ChainError::Stored`] for another header that is refused. The
@@ -287,7 +287,7 @@ impl<S: HeaderStore> HeaderChain<S> {
         }
     }
 
-    /// Returns what became of the chain of most work since `old_tip` was its tip.
+    /// Returns the change of the chain of most work since `old_tip` was its tip.
     fn change_since(&self, old_tip: Id) -> Option<TipChange> {
         let new_tip = self.entries.tip();
         if new_tip == old_tip {
@@ -466,8 +466,8 @@ fn add(
     Ok(true)
 }
 
-/// Returns a function from heights to the ancestors of `from`, itself included. It is quick where each height is at
-/// most the one before, as it goes on from where it was.
+/// Returns a function from heights to the ancestors of `from`, itself included. The function is fast if each height
+/// is at most the previous one, because it continues from its last position.
 fn walk_from(entries: &Entries, from: Id) -> impl Fn(u32) -> Ancestor {
     let last = Cell::new(from);
     move |height| {

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-/// Reason why a proof shows nothing. A proof that is refused by a full, honest node's header is the server's fault or
-/// an attack: ask another server.
+/// Reason why a proof is refused. A proof that does not match the header of a full, honest node is the server's fault
+/// or an attack: ask another server.
 ///
 /// The numbers are those of `LINESIDE_SPV_...` in `clients/c/lineside_spv.h`:
 ///

@@ -7,7 +7,8 @@
 use sha2::block_api::compress256;
 use sha2::{Digest, Sha256};
 
-/// Double SHA-256 hash in wire order, the order in which it is hashed and sent. Users see the reverse ([`reversed`]).
+/// Double SHA-256 hash in wire order, the order in which it is hashed and sent. It is displayed in the reverse order
+/// ([`reversed`]).
 pub type Hash = [u8; 32];
 
 /// Initial state of SHA-256 (FIPS 180-4, section 5.3.3).
@@ -22,7 +23,7 @@ const INITIAL: [u32; 8] = [
     0x5be0_cd19,
 ];
 
-/// Padding of a message of exactly 64 bytes: a block of its own.
+/// Padding of a message of exactly 64 bytes: a separate block.
 const PADDING_AFTER_64: [u8; 64] = padding(0, 512);
 
 /// Returns a block that is padding from `start` on, for a message of `message_bits` bits.
@@ -78,7 +79,7 @@ pub(crate) fn sha256d_80(bytes: &[u8; 80]) -> Hash {
     hash_of_state(&state)
 }
 
-/// Returns the SHA-256 of the 32 bytes that a finished first SHA-256 gives.
+/// Returns the SHA-256 of the 32 bytes that the first SHA-256 returned.
 fn hash_of_state(first: &[u32; 8]) -> Hash {
     let mut block = padding(32, 256);
     block[..32].copy_from_slice(&bytes_of_state(first));
@@ -95,14 +96,14 @@ fn bytes_of_state(state: &[u32; 8]) -> Hash {
     bytes
 }
 
-/// Returns the hash with its bytes in the other order: display order of a wire hash, wire order of a displayed one.
+/// Returns the hash with its bytes reversed: converts between wire order and display order.
 pub fn reversed(hash: &Hash) -> Hash {
     let mut other = *hash;
     other.reverse();
     other
 }
 
-/// Returns the 64 hexadecimal digits that users know a hash by, in display order (last wire byte first).
+/// Returns the 64 hexadecimal digits of a hash in display order (last wire byte first).
 pub fn to_display(hash: &Hash) -> [u8; 64] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = [0; 64];
@@ -113,7 +114,7 @@ pub fn to_display(hash: &Hash) -> [u8; 64] {
     text
 }
 
-/// Returns the wire hash that `text` shows; `None` unless `text` is exactly 64 hexadecimal digits of either case.
+/// Returns the wire hash of a displayed one; `None` unless `text` is exactly 64 hexadecimal digits of either case.
 pub fn from_display(text: &str) -> Option<Hash> {
     let text = text.as_bytes();
     if text.len() != 64 {

@@ -15,16 +15,16 @@ pub struct Header {
     pub previous: Hash,
     /// Root of the Merkle tree over the block's TXIDs.
     pub merkle_root: Hash,
-    /// Seconds since 1970, as the miner says.
+    /// Seconds since 1970, as claimed by the miner.
     pub time: u32,
     /// Target in compact form ([`decode_target`]).
     pub bits: u32,
-    /// Number that the miner chose so that the hash is at most the target.
+    /// Number chosen by the miner so that the hash is at most the target.
     pub nonce: u32,
 }
 
 impl Header {
-    /// Reads a header. Any 80 bytes are one; whether it is a good one, [`Header::check_proof_of_work`] says.
+    /// Reads a header. Any 80 bytes are accepted; [`Header::check_proof_of_work`] checks the header.
     pub fn from_bytes(bytes: &[u8; HEADER_BYTES]) -> Header {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let hash = |at: usize| core::array::from_fn(|index| bytes[at + index]);
@@ -55,18 +55,18 @@ impl Header {
         sha256d_80(&self.to_bytes())
     }
 
-    /// Returns the target; `None` where `bits` means none.
+    /// Returns the target; `None` if `bits` does not encode one.
     pub fn target(&self) -> Option<U256> {
         decode_target(self.bits)
     }
 
-    /// Returns the expected number of hashes that a header with these `bits` takes; 0 where `bits` means no target.
+    /// Returns the expected number of hashes for a header with these `bits`; 0 if `bits` does not encode a target.
     pub fn work(&self) -> U256 {
         self.target().map_or(U256::ZERO, U256::work_of_target)
     }
 
-    /// Checks that the header's target is one that `network` allows at all, and that its hash is at most the target.
-    /// That the target is the one which the chain requires at this height, only a chain of headers can say.
+    /// Checks that the header's target is allowed on `network` at all, and that its hash is at most the target. Only
+    /// a chain of headers can check that the target is the one required at this height.
     ///
     /// # Errors
     /// [`ProofError::InvalidTarget`], [`ProofError::WrongProofOfWork`].

@@ -1,4 +1,5 @@
-//! Checks of a light client: what it needs to believe the answers of a proof server without trusting the server.
+//! Verification by a light client: the checks with which it can use the answers of a proof server without trusting
+//! it.
 //!
 //! ```text
 //!   headers from any server            TXID, proof from any server
@@ -16,7 +17,7 @@
 //! `Tree`, the server's side, and `HeaderChain` with its stores. `clients/c/lineside_spv.h` has the checks of proofs
 //! in C with the numbers of [`ProofError`]; both are tested with the vectors in `vectors/spv-proof`.
 //!
-//! Hashes are in wire order everywhere, the order in which they are hashed. People read them in the other order:
+//! Hashes are in wire order everywhere, the order in which they are hashed. They are displayed in the reverse order:
 //! [`to_display`], [`from_display`], [`reversed`].
 //!
 //! # Example

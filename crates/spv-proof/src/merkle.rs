@@ -1,4 +1,5 @@
-//! Paths in Merkle trees, with the checks that keep an inner node, a copy or another position from passing as a leaf.
+//! Paths in Merkle trees, with the checks that prevent inner nodes, copies and other positions from passing as a
+//! leaf.
 
 use crate::hash::{join, sha256d_64};
 use crate::transaction::is_transaction;
@@ -50,8 +51,8 @@ impl MerklePath {
         &self.hashes[..usize::from(self.length)]
     }
 
-    /// Returns the root that the path leads to from `leaf` at `index`, where the number of leaves is not known. Prefer
-    /// [`MerklePath::root_in`]: without the number, the length of the path is what the server says it is.
+    /// Returns the root that the path leads to from `leaf` at `index`, if the number of leaves is not known. Prefer
+    /// [`MerklePath::root_in`]: without the number, the server alone determines the length of the path.
     ///
     /// # Errors
     /// [`ProofError::IndexOutOfRange`], [`ProofError::EqualSiblings`] (on the left; a copy on the right is how odd rows
@@ -74,7 +75,7 @@ impl MerklePath {
         self.climb(leaf, index, Some(count))
     }
 
-    /// Checks everything that needs no hash.
+    /// Checks the parts of a path that need no hash.
     pub(crate) fn check_shape(&self, index: u32, count: u32) -> Result<(), ProofError> {
         if count == 0 || count > MAX_TRANSACTIONS {
             return Err(ProofError::ImpossibleTransactionCount);

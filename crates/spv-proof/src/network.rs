@@ -1,4 +1,4 @@
-//! Bitcoin networks, and what differs between them in the rules of headers.
+//! Bitcoin networks, and their differences in the rules of headers.
 //!
 //! Sources: Bitcoin Core's `kernel/chainparams.cpp`, BIP94 (testnet4), and for simnet btcd's `chaincfg/params.go` and
 //! `chaincfg/genesis.go` (v0.26).
@@ -9,9 +9,9 @@ use core::str::FromStr;
 
 /// Blocks between two changes of the difficulty, on every network.
 pub const RETARGET_INTERVAL: u32 = 2016;
-/// Seconds that so many blocks should take: two weeks.
+/// Seconds that this number of blocks should take: two weeks.
 pub(crate) const TARGET_TIMESPAN_S: u32 = 14 * 24 * 60 * 60;
-/// Seconds after the parent's time from which on a test network takes a block of minimum difficulty: 20 minutes.
+/// Seconds after the parent's time after which a test network accepts a block of minimum difficulty: 20 minutes.
 pub(crate) const MIN_DIFFICULTY_AFTER_S: u32 = 20 * 60;
 
 /// A Bitcoin network.
@@ -23,8 +23,8 @@ pub enum Network {
     Testnet3,
     /// The fourth test network (BIP94).
     Testnet4,
-    /// The default signet (BIP325). What gives its blocks authority is a signature in the coinbase transaction, which
-    /// headers do not show: a light client trusts its proof of work alone, which is cheap.
+    /// The default signet (BIP325). Its blocks are authorised by a signature in the coinbase transaction, which
+    /// headers do not contain: a light client can only check the proof of work, which is cheap.
     Signet,
     /// A private network of Bitcoin Core or btcd, without difficulty.
     Regtest,
@@ -32,10 +32,10 @@ pub enum Network {
     Simnet,
 }
 
-/// Rule that gives the target of a header.
+/// Rule that determines the target of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetargetRule {
-    /// The target changes every 2016 blocks by the time that they took, from the target of the last of them.
+    /// The target changes every 2016 blocks: the target of the last of them is scaled by the time that they took.
     Every2016,
     /// [`RetargetRule::Every2016`], but a block more than 20 minutes after its parent has the minimum difficulty.
     MinimumAfter20Minutes,
@@ -105,7 +105,7 @@ impl Network {
         }
     }
 
-    /// Returns the rule that gives the target of a header.
+    /// Returns the rule that determines the target of a header.
     pub const fn retarget_rule(self) -> RetargetRule {
         match self {
             Network::Mainnet | Network::Signet => RetargetRule::Every2016,
@@ -115,7 +115,7 @@ impl Network {
         }
     }
 
-    /// Returns the header of block 0, on which every chain of the network is built.
+    /// Returns the header of block 0, the first block of every chain of the network.
     pub fn genesis(self) -> Header {
         let (time, nonce) = match self {
             Network::Mainnet => (1_231_006_505, 2_083_236_893),
@@ -156,7 +156,7 @@ impl fmt::Display for Network {
     }
 }
 
-/// Error of [`Network::from_str`]: there is no network of this name.
+/// Error of [`Network::from_str`]: no network has this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownNetwork;
 

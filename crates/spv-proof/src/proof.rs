@@ -5,16 +5,16 @@ use crate::{Hash, Header, MerklePath, Network, ProofError, Transaction};
 
 /// Proof that a transaction is in a block, by its TXID.
 ///
-/// A proof that holds does not show that the block is in the chain with the most work (a [`HeaderChain`] shows it), nor
-/// that the block's transactions follow the rules. The height and the transaction count are the server's words. Of the
-/// count only the height of the tree and the ends of its odd rows are used.
+/// A valid proof does not show that the block is in the chain with the most work (a [`HeaderChain`] shows that), nor
+/// that the block's transactions follow the rules. The server claims the height and the transaction count. Only the
+/// height of the tree and the ends of its odd rows, which follow from the count, are used.
 ///
 /// [`HeaderChain`]: crate::HeaderChain
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionProof {
     /// Header of the block.
     pub header: Header,
-    /// Height of the block, as the server says; no check here uses it.
+    /// Height of the block as claimed by the server; no check here uses it.
     pub height: u32,
     /// Number of transactions in the block.
     pub transaction_count: u32,
@@ -29,9 +29,9 @@ impl TransactionProof {
     /// proof of work that it claims.
     ///
     /// # Errors
-    /// The first of these that holds: [`ProofError::ImpossibleTransactionCount`], [`ProofError::WrongDepth`],
-    /// [`ProofError::IndexOutOfRange`], [`ProofError::InvalidTarget`], [`ProofError::WrongProofOfWork`]; from the leaf
-    /// to the root [`ProofError::EqualSiblings`], [`ProofError::MissingDuplicate`],
+    /// The first of these that applies: [`ProofError::ImpossibleTransactionCount`], [`ProofError::WrongDepth`],
+    /// [`ProofError::IndexOutOfRange`], [`ProofError::InvalidTarget`], [`ProofError::WrongProofOfWork`]; from the
+    /// leaf to the root [`ProofError::EqualSiblings`], [`ProofError::MissingDuplicate`],
     /// [`ProofError::InnerNodeIsTransaction`]; [`ProofError::WrongRoot`].
     pub fn verify(&self, network: Network, txid: &Hash) -> Result<(), ProofError> {
         self.path.check_shape(self.index, self.transaction_count)?;
@@ -39,10 +39,10 @@ impl TransactionProof {
         self.verify_path(txid)
     }
 
-    /// Checks the path alone, for a header that is already known to be good: one that a [`HeaderChain`] holds.
+    /// Checks the path only, for a header that is already verified, such as one in a [`HeaderChain`].
     ///
     /// # Errors
-    /// Those of [`TransactionProof::verify`] but the two of the header.
+    /// Those of [`TransactionProof::verify`] except for the two of the header.
     ///
     /// [`HeaderChain`]: crate::HeaderChain
     pub fn verify_path(&self, txid: &Hash) -> Result<(), ProofError> {
@@ -78,7 +78,7 @@ impl TransactionProof {
 pub struct WitnessProof<'a> {
     /// Header of the block.
     pub header: Header,
-    /// Height of the block, as the server says; no check here uses it.
+    /// Height of the block as claimed by the server; no check here uses it.
     pub height: u32,
     /// Number of transactions in the block.
     pub transaction_count: u32,
@@ -99,9 +99,9 @@ impl WitnessProof<'_> {
     /// proof of work that it claims. The coinbase has the WTXID 0.
     ///
     /// # Errors
-    /// The first of these that holds: those of the two paths' shapes and of the header, as in
+    /// The first of these that applies: those of the shapes of the two paths and of the header, as in
     /// [`TransactionProof::verify`] (the coinbase's path first); [`ProofError::WrongCoinbaseWtxid`];
-    /// [`ProofError::MalformedTransaction`] (a coinbase with its witness is one), [`ProofError::NotCoinbase`],
+    /// [`ProofError::MalformedTransaction`] (also for a coinbase with its witness), [`ProofError::NotCoinbase`],
     /// [`ProofError::TransactionOf64Bytes`]; those of the coinbase's path, [`ProofError::WrongRoot`];
     /// [`ProofError::NoWitnessCommitment`]; those of the WTXID's path, [`ProofError::WrongWitnessCommitment`].
     pub fn verify(&self, network: Network, wtxid: &Hash) -> Result<(), ProofError> {
@@ -119,7 +119,7 @@ impl WitnessProof<'_> {
         Ok(())
     }
 
-    /// Checks the coinbase, and returns what it commits to.
+    /// Checks the coinbase, and returns the hash that it commits to.
     fn commitment(&self) -> Result<Hash, ProofError> {
         let coinbase = Transaction::parse(self.coinbase)?;
         if coinbase.has_witness() {

@@ -1,7 +1,7 @@
 //! Rules of a header that depend on its ancestors: target, time, and the time warp rule of testnet4.
 //!
 //! Sources: Bitcoin Core's `pow.cpp` (`GetNextWorkRequired`) and `validation.cpp` (`ContextualCheckBlockHeader`),
-//! BIP94, BIP113, btcd's `blockchain/difficulty.go`. The least version that BIP34, BIP65 and BIP66 require is not
+//! BIP94, BIP113, btcd's `blockchain/difficulty.go`. The minimum version that BIP34, BIP65 and BIP66 require is not
 //! checked.
 
 use crate::network::{MIN_DIFFICULTY_AFTER_S, TARGET_TIMESPAN_S};
@@ -15,7 +15,7 @@ pub const MEDIAN_TIME_SPAN: u32 = 11;
 /// Seconds that the first header of a period may be older than its parent on testnet4 (BIP94).
 const MAX_TIME_WARP_S: u32 = 600;
 
-/// Fields of an ancestor that rules use.
+/// Fields of an ancestor that the rules use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ancestor {
     /// Seconds since 1970.
@@ -27,25 +27,25 @@ pub struct Ancestor {
 /// Reason why a header may not follow its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleError {
-    /// The target is not the one that the network's rule gives.
+    /// The target is not the one that the network's rule determines.
     WrongTarget {
         /// Target of the header, in compact form.
         found: u32,
-        /// Target that the rule gives.
+        /// Target that the rule determines.
         required: u32,
     },
-    /// The time is not above the median of the 11 headers before.
+    /// The time is not above the median of the previous 11 headers.
     TimeTooOld {
         /// Time of the header, in seconds since 1970.
         found: u32,
-        /// Median of the 11 headers before.
+        /// Median of the previous 11 headers.
         median: u32,
     },
     /// The time is more than two hours ahead of the clock.
     TimeTooNew {
         /// Time of the header, in seconds since 1970.
         found: u32,
-        /// The clock, as the caller gave it.
+        /// The clock, as given by the caller.
         now: u32,
     },
     /// The first header of a period is more than 600 s older than its parent (BIP94, testnet4 only).
@@ -96,7 +96,7 @@ impl core::error::Error for RuleError {}
 ///
 /// # Errors
 /// The first of [`RuleError::WrongTarget`], [`RuleError::TimeTooOld`], [`RuleError::TimeWarp`],
-/// [`RuleError::TimeTooNew`] that holds, the order of Bitcoin Core.
+/// [`RuleError::TimeTooNew`] that applies, in the order of Bitcoin Core.
 pub fn check_rules(
     network: Network,
     header: Ancestor,
@@ -108,7 +108,7 @@ pub fn check_rules(
     check_rules_with(network, header, parent_height, now, &at, real_bits)
 }
 
-/// Checks as [`check_rules`] does, for a caller that keeps for each header what [`real_bits_after`] gives: `real_bits`
+/// Like [`check_rules`], for a caller that stores the result of [`real_bits_after`] for each header: `real_bits`
 /// returns that of the parent. Only the first header of a period then needs an ancestor more than 11 blocks back.
 ///
 /// # Errors
@@ -191,9 +191,9 @@ fn last_real_bits(network: Network, parent_height: u32, at: impl Fn(u32) -> Ance
     at(height).bits
 }
 
-/// Returns the target of the last header up to `height` in its period that does not have the minimum difficulty, or of
-/// the period's first header. `bits` is the target of the header at `height`; `of_parent` is what this function gave
-/// for its parent.
+/// Returns the target of the last header up to `height` in its period that does not have the minimum difficulty, or
+/// of the period's first header. `bits` is the target of the header at `height`; `of_parent` is the result of this
+/// function for its parent.
 pub fn real_bits_after(network: Network, height: u32, bits: u32, of_parent: u32) -> u32 {
     if height.is_multiple_of(RETARGET_INTERVAL) || bits != network.limit_bits() {
         bits
@@ -211,7 +211,7 @@ pub fn retarget(network: Network, bits: u32, timespan_s: i64) -> u32 {
     encode_target(target.mul_div(timespan, TARGET_TIMESPAN_S).min(network.limit()))
 }
 
-/// Returns the median of the times of the last 11 headers up to `height`, or of all where there are fewer (BIP113).
+/// Returns the median of the times of the last 11 headers up to `height`, or of all if there are fewer (BIP113).
 pub fn median_time(height: u32, time_at: impl Fn(u32) -> u32) -> u32 {
     let mut times = [0; MEDIAN_TIME_SPAN as usize];
     let count = (height + 1).min(MEDIAN_TIME_SPAN);

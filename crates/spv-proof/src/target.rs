@@ -1,13 +1,13 @@
 //! Targets in the compact form of a header's field `bits`.
 //!
-//! The highest byte is a number of bytes, the lower three the most significant bytes of the target; bit 23 is a sign.
-//! The form is that of Bitcoin Core's `arith_uint256::SetCompact` and `GetCompact`. Several compact forms mean one
-//! target, and rules compare compact forms, so a target is always written as `GetCompact` does.
+//! The highest byte is the length in bytes, the lower three are the most significant bytes of the target; bit 23 is
+//! the sign. The form is that of Bitcoin Core's `arith_uint256::SetCompact` and `GetCompact`. Several compact forms
+//! encode one target, and rules compare compact forms, so a target is always encoded as by `GetCompact`.
 
 use crate::U256;
 
-/// Returns the target that `bits` means; `None` where it is negative, 0, or needs more than 256 bits. No header may
-/// have such bits.
+/// Returns the target encoded by `bits`; `None` if it is negative, 0, or needs more than 256 bits. A header with
+/// these bits is invalid.
 pub fn decode_target(bits: u32) -> Option<U256> {
     let (size, mantissa) = (bits >> 24, bits & 0x007f_ffff);
     let target = if size <= 3 {
@@ -23,7 +23,7 @@ pub fn decode_target(bits: u32) -> Option<U256> {
     (target != U256::ZERO && !is_negative).then_some(target)
 }
 
-/// Returns the compact form of `target`: its three most significant bytes, the others lost.
+/// Returns the compact form of `target`: its three most significant bytes; the others are lost.
 pub fn encode_target(target: U256) -> u32 {
     let mut size = target.bits().div_ceil(8);
     let mut mantissa = match size {
@@ -31,7 +31,7 @@ pub fn encode_target(target: U256) -> u32 {
         _ => low_word(target >> (8 * (size - 3))),
     };
     if mantissa & 0x0080_0000 != 0 {
-        // The bit would be taken for the sign.
+        // The highest bit would be read as the sign.
         mantissa >>= 8;
         size += 1;
     }
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn targets_that_no_header_may_have_are_refused() {
-        // The last four: a byte too long by one, two or three bytes, in the forms that SetCompact calls overflow.
+        // The last four are too long by one, two or three bytes, in the forms that SetCompact treats as overflow.
         for bits in [
             0,
             0x0100_0000,

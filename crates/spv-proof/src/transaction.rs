@@ -1,19 +1,19 @@
-//! Transactions as far as a light client needs them: their ids, their length, and the outputs of a coinbase.
+//! Parsing of transactions for a light client: their ids, their length, and the outputs of a coinbase.
 //!
-//! The reader allocates nothing and takes what Bitcoin Core's deserialiser takes: shortest lengths only, no superfluous
-//! witness, no byte more. Scripts and signatures are not looked at. Formats: the developer reference of bitcoin.org,
-//! "Raw transaction format", and BIP144.
+//! The parser allocates nothing and accepts what Bitcoin Core's deserialiser accepts: shortest lengths only, no
+//! superfluous witness, no trailing bytes. Scripts and signatures are not checked. Formats: the developer reference
+//! of bitcoin.org, "Raw transaction format", and BIP144.
 
 use crate::hash::{sha256d, sha256d_parts};
 use crate::{Hash, ProofError};
 
-/// Script with which an output of a coinbase begins that commits to the witness root (BIP141): OP_RETURN, a push of 36
+/// Beginning of the script of a coinbase output that commits to the witness root (BIP141): OP_RETURN, a push of 36
 /// bytes, and four bytes of magic; 32 bytes follow.
 const COMMITMENT: [u8; 6] = [0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed];
-/// All bitcoins there can be, in satoshis. An output with a greater value is in no block.
+/// Maximum amount of bitcoins in satoshis. An output with a greater value is in no block.
 const MAX_MONEY: u64 = 21_000_000 * 100_000_000;
 
-/// One whole transaction in its bytes, of which the parts are known.
+/// One complete transaction in its bytes, with the positions of its parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Transaction<'a> {
     raw: &'a [u8],
@@ -87,7 +87,7 @@ impl<'a> Transaction<'a> {
         self.base_bytes() != self.raw.len()
     }
 
-    /// Returns the length in bytes without the witness: that of what the TXID is the hash of.
+    /// Returns the length in bytes without the witness: the part whose hash is the TXID.
     pub fn base_bytes(&self) -> usize {
         4 + self.body.len() + 4
     }
@@ -111,7 +111,7 @@ impl<'a> Transaction<'a> {
     }
 }
 
-/// What a coinbase's input spends.
+/// Outpoint of a coinbase's input.
 const NULL_OUTPOINT: [u8; 36] = {
     let mut bytes = [0; 36];
     bytes[32] = 0xff;
@@ -121,7 +121,7 @@ const NULL_OUTPOINT: [u8; 36] = {
     bytes
 };
 
-/// Bytes that are still to be read.
+/// The unread bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
         (value >= least).then_some(value)
     }
 
-    /// Reads a length and so many bytes.
+    /// Reads a length, and then this number of bytes.
     fn skip_bytes(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.count()?).ok()?;
         self.take(length)
@@ -174,11 +174,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns true if 64 bytes are a transaction that a block can hold: if an inner node has such bytes, its children are
-/// no hashes, but halves of a transaction (CVE-2017-12842).
+/// Returns true if 64 bytes are a transaction that a block can hold. If an inner node has these bytes, its children
+/// are not hashes, but halves of a transaction (CVE-2017-12842).
 ///
-/// A transaction of 64 bytes has one input and one output, and two scripts of 4 bytes together. Of random nodes, fewer
-/// than one in 10^12 looks so, because a value above [`MAX_MONEY`] is in no block.
+/// A transaction of 64 bytes has one input, one output, and two scripts with 4 bytes together. Fewer than one in
+/// 10^12 random nodes have this form, because a value above [`MAX_MONEY`] is in no block.
 pub(crate) fn is_transaction(bytes: &[u8; 64]) -> bool {
     let input_script = usize::from(bytes[41]);
     if bytes[4] != 1 || input_script > 4 {
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// Random bytes that are nearly a transaction: what is taken is what another crate takes, with its ids.
+    /// Random bytes that are nearly a transaction: both crates must accept the same ones, with the same ids.
     #[test]
     fn what_is_read_is_what_another_crate_reads() {
         let mut random = Random(3);
@@ -271,7 +271,8 @@ mod tests {
                 raw[at] = [random.next() as u8, 0, 1, 2, 3, 0xfd][random.index(6)];
             }
             let oracle = deserialize::<bitcoin::Transaction>(&raw);
-            // The other crate takes a superfluous witness flag of no inputs, and counts that have no meaning here.
+            // The other crate accepts a superfluous witness flag without inputs, and counts that have no meaning
+            // here.
             let oracle = oracle
                 .ok()
                 .filter(|tx| !tx.input.is_empty() && !tx.output.is_empty());

@@ -19,7 +19,7 @@ impl Tree {
     /// Computes the tree of a block whose transactions have these ids, in the order of the block and in wire order.
     ///
     /// # Errors
-    /// [`ProofError::ImpossibleTransactionCount`] for none, or more than [`MAX_TRANSACTIONS`].
+    /// [`ProofError::ImpossibleTransactionCount`] for no leaves, or more than [`MAX_TRANSACTIONS`].
     pub fn new(leaves: &[Hash]) -> Result<Tree, ProofError> {
         let count = u32::try_from(leaves.len()).unwrap_or(u32::MAX);
         if count == 0 || count > MAX_TRANSACTIONS {
@@ -59,7 +59,7 @@ impl Tree {
         depth_of(self.count)
     }
 
-    /// Returns true if two nodes that share a parent are equal. Then other lists of transactions have the same root
+    /// Returns true if two nodes with the same parent are equal. Other lists of transactions then have the same root
     /// (CVE-2012-2459), and a block with this list must be refused.
     pub fn is_mutated(&self) -> bool {
         self.is_mutated
@@ -68,7 +68,7 @@ impl Tree {
     /// Writes the path of the transaction at `index` into `out` and returns its length.
     ///
     /// # Panics
-    /// If `index` is not below the number of transactions.
+    /// Panics if `index` is not below the number of transactions.
     pub fn path(&self, index: u32, out: &mut [Hash; MAX_PATH]) -> usize {
         assert!(index < self.count, "index {index} of {} transactions", self.count);
         let (mut start, mut width, mut position) = (0, self.count as usize, index as usize);
@@ -84,7 +84,7 @@ impl Tree {
         length
     }
 
-    /// Returns the path of the transaction at `index`; `None` where there is none.
+    /// Returns the path of the transaction at `index`; `None` if there is none.
     pub fn merkle_path(&self, index: u32) -> Option<MerklePath> {
         let mut hashes = [[0; 32]; MAX_PATH];
         let length = (index < self.count).then(|| self.path(index, &mut hashes))?;
@@ -96,7 +96,7 @@ impl Tree {
         &self.nodes
     }
 
-    /// Returns the bytes that the tree takes in memory.
+    /// Returns the bytes of memory of the tree.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Tree>() + self.nodes.capacity() * size_of::<Hash>()
     }

@@ -1,10 +1,11 @@
-//! Unsigned number of 256 bits: targets, and the work that they stand for. Only what the rules of headers need.
+//! Unsigned integer of 256 bits with the operations that the rules of headers need, for targets and the work they
+//! represent.
 
 use core::cmp::Ordering;
 use core::fmt;
 use core::ops::{Shl, Shr};
 
-/// Unsigned number of 256 bits.
+/// Unsigned integer of 256 bits.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct U256 {
     /// Words of 64 bits, least significant first.
@@ -19,7 +20,7 @@ impl U256 {
     /// 2^256 - 1.
     pub const MAX: U256 = U256 { words: [u64::MAX; 4] };
 
-    /// Returns the number that 32 bytes are, least significant first: a hash in wire order, compared with a target.
+    /// Reads 32 bytes, least significant first: a hash in wire order, to be compared with a target.
     pub fn from_le_bytes(bytes: &[u8; 32]) -> U256 {
         let mut words = [0; 4];
         for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
@@ -40,7 +41,7 @@ impl U256 {
         bytes
     }
 
-    /// Returns the number as 128 bits; `None` where it needs more.
+    /// Returns the number as 128 bits; `None` if it needs more.
     pub fn to_u128(self) -> Option<u128> {
         let [low, high, 0, 0] = self.words else {
             return None;
@@ -56,7 +57,7 @@ impl U256 {
         })
     }
 
-    /// Returns the sum, or `None` where it needs more than 256 bits.
+    /// Returns the sum; `None` if it needs more than 256 bits.
     pub fn checked_add(self, other: U256) -> Option<U256> {
         let mut words = [0; 4];
         let mut carry = false;
@@ -82,8 +83,8 @@ impl U256 {
         U256 { words }
     }
 
-    /// Returns `self * factor / divisor`, rounded down, as if the product had room for all its bits; [`U256::MAX`]
-    /// where the quotient needs more than 256 bits. `divisor` must not be 0.
+    /// Returns `self * factor / divisor`, rounded down, computed without overflow; [`U256::MAX`] if the quotient
+    /// needs more than 256 bits. `divisor` must not be 0.
     pub(crate) fn mul_div(self, factor: u32, divisor: u32) -> U256 {
         let mut product = [0_u64; 5];
         let mut carry = 0;
@@ -124,7 +125,7 @@ impl U256 {
     }
 
     /// Returns the expected number of hashes until one is at most this target: 2^256 / (target + 1), rounded down.
-    /// For the target 2^256 - 1 that is 1; for 0, which no header may have, [`U256::MAX`].
+    /// The result is 1 for the target 2^256 - 1, and [`U256::MAX`] for 0, which no header may have.
     pub fn work_of_target(self) -> U256 {
         let Some(divisor) = self.checked_add(U256::ONE) else {
             return U256::ONE;
@@ -132,7 +133,7 @@ impl U256 {
         if divisor == U256::ONE {
             return U256::MAX;
         }
-        // 2^256 itself has no room: (2^256 - 1 - target) / (target + 1) + 1 is the same number.
+        // 2^256 does not fit: (2^256 - 1 - target) / (target + 1) + 1 is the same number.
         let rest = U256::MAX.wrapping_sub(self).div(divisor);
         rest.checked_add(U256::ONE).unwrap_or(U256::MAX)
     }

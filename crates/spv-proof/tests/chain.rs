@@ -1,4 +1,4 @@
-//! The chain of headers: mined headers of regtest and simnet, reorganisations, checkpoints, the store.
+//! Tests of the chain of headers: mined headers of regtest and simnet, reorganisations, checkpoints, the store.
 
 #![cfg(feature = "std")]
 
@@ -14,14 +14,14 @@ use lineside_testkit::Random;
 use std::collections::HashMap;
 
 const BITS: u32 = 0x207f_ffff;
-/// The clock of the tests: after all times in them.
+/// Clock of the tests, later than all times in them.
 const NOW: u32 = 1_800_000_000;
 
 fn regtest() -> HeaderChain {
     HeaderChain::in_memory(Network::Regtest, ChainOptions::default())
 }
 
-/// Mines `count` headers of regtest on `parent`, 10 minutes apart; `tag` makes them other ones.
+/// Mines `count` headers of regtest on `parent`, 10 minutes apart; `tag` makes the headers distinct.
 fn branch(parent: &Header, count: u32, tag: u32) -> Vec<Header> {
     let mut headers = Vec::new();
     let mut parent = *parent;
@@ -48,7 +48,7 @@ fn headers_are_taken_one_by_one_and_in_ranges() {
     assert_eq!(
         chain.accept(&genesis, NOW).unwrap(),
         Accepted::default(),
-        "it is known"
+        "the header is known"
     );
     let first = chain.accept(&headers[0], NOW).unwrap();
     assert_eq!(
@@ -155,7 +155,7 @@ fn most_work_wins_and_reorganisations_are_reported() {
     let (left, right) = (branch(&trunk[9], 5, 2), branch(&trunk[9], 7, 3));
     chain.accept_range(&trunk, NOW).unwrap();
     chain.accept_range(&left, NOW).unwrap();
-    // Equal work: the first one stays.
+    // Equal work: the first branch stays.
     let side = chain.accept_range(&right[..5], NOW).unwrap();
     assert_eq!(
         side,
@@ -176,7 +176,7 @@ fn most_work_wins_and_reorganisations_are_reported() {
     );
     assert_eq!(chain.height_of(&left[0].hash()), None);
     assert_eq!(chain.hash_at(15), Some(right[4].hash()));
-    // Back to the other branch, in one range with a branch of its own: the change is the sum.
+    // Back to the other branch, in one range that contains another branch: the change is the sum.
     let back = [branch(&left[4], 3, 4), branch(&left[2], 6, 5)].concat();
     assert_eq!(
         chain.accept_range(&back, NOW).unwrap(),
@@ -186,12 +186,12 @@ fn most_work_wins_and_reorganisations_are_reported() {
         }
     );
     assert_eq!(chain.hash_at(14), Some(back[3].hash()));
-    // A chain from the genesis header on.
+    // A chain that starts at the genesis header.
     let whole = branch(&genesis, 25, 6);
     assert_eq!(chain.accept_range(&whole, NOW).unwrap().change, change(19, 1, 25));
 }
 
-/// Random trees of headers, in random orders of arrival: another computation of the best chain.
+/// Random trees of headers in random orders of arrival, compared with another computation of the best chain.
 #[test]
 fn random_chains_agree_with_a_plain_model() {
     let mut random = Random(8);
@@ -204,7 +204,8 @@ fn random_chains_agree_with_a_plain_model() {
             tree.push((mine(&parent, BITS, parent.time + 1, tag), height + 1));
         }
         let mut chain = regtest();
-        // Model: by hash the path from the genesis header; the best is the first of the greatest height.
+        // Model: for each hash the path from the genesis header. The best chain is the first one of the greatest
+        // height.
         let mut paths: HashMap<Hash, Vec<Hash>> = HashMap::from([(genesis.hash(), vec![genesis.hash()])]);
         let mut best = vec![genesis.hash()];
         let mut at = 1;
@@ -291,7 +292,7 @@ fn checkpoints_are_kept() {
         ..ChainOptions::default()
     };
     let mut chain = HeaderChain::in_memory(Network::Regtest, options);
-    // Before the checkpoint is reached a branch may grow up to it.
+    // Before the checkpoint is reached, a branch may grow up to it.
     let refused = chain.accept_range(&bad, NOW).unwrap_err();
     assert_eq!(refused.index, 9);
     assert!(matches!(
@@ -300,7 +301,7 @@ fn checkpoints_are_kept() {
     ));
     assert_eq!(chain.tip().height, 9);
     assert_eq!(chain.accept_range(&good, NOW).unwrap().change, change(9, 1, 12));
-    // After it none may begin below it, and one above it may.
+    // After it, no branch may begin below it, but one above it may.
     let refused = chain.accept(&branch(&good[4], 1, 3)[0], NOW).unwrap_err();
     assert!(matches!(
         refused,
@@ -415,7 +416,8 @@ fn a_file_cut_anywhere_opens_with_the_headers_before_the_cut() {
         .unwrap();
     let whole = std::fs::read(&path).unwrap();
     for length in 0..=whole.len() {
-        // Cut, and cut with zeros after it, as a file system may leave it. Cut zeros of a nonce are no loss then.
+        // Truncated, and truncated with zeros after it, as a file system may leave it. Truncated zeros of a nonce are
+        // then no loss.
         for zeros in [0, 200] {
             let bytes = [&whole[..length], &vec![0; zeros * usize::from(length >= 16)]].concat();
             let same = bytes
@@ -450,7 +452,7 @@ fn damage_and_other_files_are_named_and_left_as_they_were() {
     damaged[16 + 2 * 80 + 40] ^= 1;
     std::fs::write(&path, &damaged).unwrap();
     let error = open(directory.path()).err().expect("damage").to_string();
-    // Either the third header has no proof of work now, or the fourth has no parent.
+    // Either the third header has no valid proof of work now, or the fourth has no parent.
     assert!(
         error.starts_with("stored header 2: ") || error.starts_with("stored header 3: "),
         "{error}"
@@ -530,7 +532,7 @@ fn headers_that_could_not_be_kept_are_kept_later_in_their_order() {
     assert_eq!((failed.index, failed.accepted.added), (3, 3));
     assert!(matches!(failed.source, ChainError::Store(_)));
     assert!(chain.sync().is_err());
-    assert_eq!(chain.tip().height, 6, "they are in the chain");
+    assert_eq!(chain.tip().height, 6, "the headers are in the chain");
     is_full.set(false);
     chain.accept_range(&headers[6..], NOW).unwrap();
     let kept: Vec<[u8; 80]> = headers.iter().map(Header::to_bytes).collect();

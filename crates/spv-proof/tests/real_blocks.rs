@@ -1,4 +1,5 @@
-//! Real blocks of the main network and testnet3: every transaction's proof holds, and no changed one does.
+//! Tests with real blocks of the main network and testnet3: every transaction's proof is valid, and no changed one
+//! is.
 
 #![cfg(feature = "std")]
 
@@ -19,7 +20,7 @@ struct RealBlock {
     height: u32,
     block: bitcoin::Block,
     header: Header,
-    /// Merkle root in the block's header, as the manifest has it.
+    /// Merkle root of the block's header, from the manifest.
     root: Hash,
     is_altered: bool,
 }
@@ -30,7 +31,7 @@ fn blocks(folder: &Path) -> Vec<RealBlock> {
     let read = |entry: &serde_json::Value| {
         let text = |key: &str| entry[key].as_str().unwrap();
         let bytes = std::fs::read(folder.join(text("file"))).unwrap();
-        // Some files have magic and length in front of the block.
+        // Some files have magic and length before the block.
         let network: Network = text("network").parse().unwrap();
         let bytes = if bytes.starts_with(&network.magic()) {
             &bytes[8..]
@@ -76,7 +77,7 @@ impl RealBlock {
 #[test]
 fn every_transaction_of_real_blocks_is_proved_and_no_changed_proof_holds() {
     let Some(folder) = real_blocks() else {
-        return skipped("no real blocks above this repository");
+        return skipped("the folder with real blocks does not exist");
     };
     let mut proved = 0;
     for real in blocks(&folder) {
@@ -111,7 +112,7 @@ fn every_transaction_of_real_blocks_is_proved_and_no_changed_proof_holds() {
     assert!(proved > 5_000, "{proved}");
 }
 
-/// Changes one thing that a proof cannot do without.
+/// Changes one essential part of a proof.
 fn mutated(proof: &TransactionProof, txids: &[Hash], random: &mut Random) -> (TransactionProof, Hash) {
     let mut txid = txids[proof.index as usize];
     let mut changed = *proof;
@@ -131,7 +132,7 @@ fn mutated(proof: &TransactionProof, txids: &[Hash], random: &mut Random) -> (Tr
             changed.header = Header::from_bytes(&bytes);
         }
         _ => {
-            // Another transaction with this one's path.
+            // Another transaction with this transaction's path.
             let other = (proof.index as usize + 1 + random.index(txids.len() - 1)) % txids.len();
             txid = txids[other];
         }
@@ -143,7 +144,7 @@ fn mutated(proof: &TransactionProof, txids: &[Hash], random: &mut Random) -> (Tr
 #[test]
 fn every_wtxid_of_real_blocks_is_proved_through_the_coinbase() {
     let Some(folder) = real_blocks() else {
-        return skipped("no real blocks above this repository");
+        return skipped("the folder with real blocks does not exist");
     };
     let mut proved = 0;
     for real in blocks(&folder).into_iter().filter(|real| !real.is_altered) {

@@ -1,4 +1,5 @@
-//! Rules of headers, on chains of times and targets without proof of work: other computations are the oracle.
+//! Tests of the rules of headers, on chains of times and targets without proof of work, against other
+//! implementations.
 
 #![cfg(feature = "std")]
 
@@ -20,7 +21,7 @@ fn oracle(network: Network) -> Option<bitcoin::Network> {
     })
 }
 
-/// The `bitcoin` crate computes the next target, too, without the rules of test networks.
+/// Compares the next target with the `bitcoin` crate, which does not implement the rules of test networks.
 #[test]
 fn a_retarget_is_that_of_another_crate() {
     let mut random = Random(5);
@@ -42,7 +43,7 @@ fn a_retarget_is_that_of_another_crate() {
                 _ => retarget(network, bits, timespan as i64),
             };
             match network {
-                // Every header of this network has the minimum difficulty, so that the crate keeps what it is given.
+                // Every header of this network has the minimum difficulty; the crate returns its input.
                 Network::Regtest => assert_eq!((found, expected), (0x207f_ffff, bits)),
                 _ => assert_eq!(found, expected, "{network}: {bits:08x} after {timespan} s"),
             }
@@ -50,7 +51,7 @@ fn a_retarget_is_that_of_another_crate() {
     }
 }
 
-/// Facts: pairs of real headers of the main network around a change, from Bitcoin Core's `pow_tests.cpp`.
+/// Known values: pairs of real headers of the main network around a change, from Bitcoin Core's `pow_tests.cpp`.
 #[test]
 fn changes_of_the_main_network_are_found_from_its_headers() {
     let cases = [
@@ -62,10 +63,10 @@ fn changes_of_the_main_network_are_found_from_its_headers() {
         let at = |asked: u32| match asked {
             asked if asked == height => Ancestor { time: last, bits },
             asked if asked == height - 2015 => Ancestor { time: first, bits },
-            other => panic!("height {other} is of no matter"),
+            other => panic!("height {other} is not needed"),
         };
         assert_eq!(required_bits(Network::Mainnet, height, last + 600, at), expected);
-        // Between two changes the parent's target is the only one, whatever the time.
+        // Between two changes the target is the parent's, at any time.
         let parent = |asked: u32| {
             assert_eq!(asked, height + 1);
             Ancestor {
@@ -88,7 +89,7 @@ fn changes_of_the_main_network_are_found_from_its_headers() {
 fn a_test_network_takes_an_easy_block_after_20_minutes_and_goes_on_with_the_real_target_after_it() {
     let (limit, real) = (0x1d00_ffff, 0x1b04_04cb);
     for network in [Network::Testnet3, Network::Testnet4] {
-        // Heights 2016 to 2020; 2018 and 2019 are easy.
+        // Heights 2016 to 2020; 2018 and 2019 have the minimum difficulty.
         let chain = |height: u32| Ancestor {
             time: 10_000 * height,
             bits: if height == 2018 || height == 2019 {
@@ -100,15 +101,19 @@ fn a_test_network_takes_an_easy_block_after_20_minutes_and_goes_on_with_the_real
         let next = |parent: u32, gap: u32| required_bits(network, parent, 10_000 * parent + gap, chain);
         assert_eq!(next(2017, 1200), real, "20 minutes are not more than 20 minutes");
         assert_eq!(next(2017, 1201), limit);
-        assert_eq!(next(2019, 1200), real, "from before the easy ones");
+        assert_eq!(
+            next(2019, 1200),
+            real,
+            "the target before the blocks of minimum difficulty"
+        );
         assert_eq!(next(2020, 600), real);
-        // A whole period of easy blocks begins with one at its first height: that one is the target.
+        // A whole period of easy blocks begins with one at its first height, so its target is the minimum difficulty.
         let easy = |height: u32| Ancestor {
             time: 10_000 * height,
             bits: limit,
         };
         assert_eq!(required_bits(network, 2019, 20_190_000, easy), limit);
-        // Time as large as it can be.
+        // The largest time.
         let late = |_| Ancestor {
             time: u32::MAX,
             bits: real,
@@ -137,7 +142,7 @@ fn a_change_begins_with_the_last_target_but_with_the_first_on_testnet4() {
     );
 }
 
-/// A header that follows every rule, on each network, and each broken rule.
+/// A header that follows every rule, on each network, and one for each broken rule.
 #[test]
 fn each_broken_rule_is_named() {
     for network in Network::ALL {
@@ -175,7 +180,7 @@ fn each_broken_rule_is_named() {
 #[test]
 fn the_time_warp_rule_is_of_testnet4_and_of_the_first_header_of_a_period() {
     let bits = 0x1d00_ffff;
-    // The last header of a period is far ahead of those before it.
+    // The last header of a period is far ahead of the previous ones.
     let chain = |height: u32| Ancestor {
         time: if height % RETARGET_INTERVAL == 2015 {
             9_000_000
@@ -199,7 +204,7 @@ fn the_time_warp_rule_is_of_testnet4_and_of_the_first_header_of_a_period() {
             _ => Ok(()),
         };
         assert_eq!(check(4031, found), expected, "{network}");
-        // In the midst of a period a header may be older than its parent.
+        // Within a period a header may be older than its parent.
         let wavy = |height: u32| Ancestor {
             time: if height == 100 { 900_000 } else { 1_000 * height },
             bits,
@@ -221,7 +226,7 @@ fn the_median_of_few_headers_is_that_of_all_of_them() {
     }
 }
 
-/// The target that is kept for each header is the one that a walk over all headers of the period finds.
+/// The target stored for each header equals the one found by a walk over all headers of the period.
 #[test]
 fn kept_real_targets_are_those_of_a_walk() {
     let mut random = Random(17);
@@ -229,7 +234,7 @@ fn kept_real_targets_are_those_of_a_walk() {
         let limit = network.limit_bits();
         let (mut fields, mut kept): (Vec<Ancestor>, Vec<u32>) = (Vec::new(), Vec::new());
         for height in 0..3 * RETARGET_INTERVAL {
-            // Long runs of easy headers, also over the end of a period.
+            // Long runs of easy headers, also across the end of a period.
             let is_easy = !height.is_multiple_of(3) || random.one_in(2) || height % 2016 > 1500;
             let bits = if is_easy {
                 limit

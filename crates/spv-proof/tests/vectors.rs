@@ -1,4 +1,4 @@
-//! The vectors that `vectors/make_spv_proof.py` works out, through the Rust library and the C header.
+//! Tests of the Rust library and the C header with the vectors computed by `vectors/make_spv_proof.py`.
 
 #![cfg(feature = "std")]
 
@@ -22,7 +22,7 @@ fn proofs() -> impl Iterator<Item = ProofVector> {
     PROOFS.into_iter().flat_map(vectors)
 }
 
-/// Returns the name of a code, as the vectors have it.
+/// Returns the name of a code, as in the vectors.
 fn name_of(code: i32) -> &'static str {
     let found = ProofError::ALL.iter().find(|reason| reason.code() == code);
     found.map_or("ok", |reason| reason.name())
@@ -157,7 +157,7 @@ fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/c")
 }
 
-/// Compiles; returns false, and says so, where there is no C compiler.
+/// Compiles the files. Returns false and prints a line if there is no C compiler.
 fn compile(arguments: &[&str], files: &[&Path]) -> bool {
     let mut command = Command::new("cc");
     command.args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]);
@@ -171,7 +171,7 @@ fn compile(arguments: &[&str], files: &[&Path]) -> bool {
     true
 }
 
-/// Compiles the program with `arguments` and lets it judge the lines.
+/// Compiles the program with `arguments` and returns its verdicts on the lines.
 fn judged_in_c(arguments: &[&str], lines: &[String]) -> Option<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("check");
@@ -197,7 +197,7 @@ fn judged_in_c(arguments: &[&str], lines: &[String]) -> Option<Vec<String>> {
     Some(said.lines().map(String::from).collect())
 }
 
-/// With and without the checks that the compiler offers for wrong reads and undefined arithmetic.
+/// Runs with and without the compiler's checks for invalid reads and undefined arithmetic.
 #[test]
 fn the_c_header_judges_as_the_vectors_say() {
     let proofs: Vec<ProofVector> = proofs().collect();
@@ -250,7 +250,7 @@ fn the_c_header_compiles_alone_and_freestanding() {
     }
 }
 
-/// The numbers of the C header are those of the Rust enum, by name.
+/// Checks that the numbers of the C header equal those of the Rust enum, by name.
 #[test]
 fn the_c_header_has_the_numbers_of_the_rust_enum() {
     let text = std::fs::read_to_string(clients().join("lineside_spv.h")).unwrap();
@@ -275,7 +275,8 @@ fn the_c_header_has_the_numbers_of_the_rust_enum() {
     )));
 }
 
-/// Cases that no vector has: every bit of a proof, in Rust and in C. Both judge alike, and nothing wrong holds.
+/// Cases without a vector: flips every bit of a proof, in Rust and in C. Both give the same verdict, and no wrong
+/// proof is valid.
 #[test]
 fn rust_and_c_judge_changed_proofs_alike() {
     let mut changed = Vec::new();
@@ -302,8 +303,8 @@ fn rust_and_c_judge_changed_proofs_alike() {
         assert_eq!(*said, found.to_string(), "{vector:?}");
         holding.extend((found == 0).then_some((*seed, vector)));
     }
-    // What may change and still hold: the count within one depth, the witness of a transaction, and what is not the
-    // root in a header that is found again with little work.
+    // Changes that leave a proof valid: the count within one depth, the witness of a transaction, and fields other
+    // than the root in a header that can be mined again with little work.
     for (seed, vector) in &holding {
         let root = |vector: &ProofVector| vector.header.0[36..68].to_vec();
         let path = |vector: &ProofVector| {
@@ -349,7 +350,7 @@ fn mutate(vector: &mut ProofVector, random: &mut lineside_testkit::Random) {
         6 => flip_some(&mut vector.coinbase, random),
         7 => flip_some(&mut vector.witness_reserved, random),
         _ => {
-            // A raw transaction decides its TXID, so that only the others are changed here.
+            // A raw transaction determines its TXID, so only the other vectors change it.
             flip_some(&mut vector.wtxid, random);
             if vector.raw.is_none() {
                 flip_some(&mut vector.txid, random);

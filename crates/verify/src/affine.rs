@@ -1,12 +1,13 @@
-//! Batches of affine additions: one inversion for all of them (Montgomery's trick), so that each costs 5
-//! multiplications and one squaring where Jacobian coordinates cost 8 and 3.
+//! Batches of affine additions with one inversion for all of them (Montgomery's trick), so that each addition costs 5
+//! multiplications and one squaring. In Jacobian coordinates it costs 8 and 3.
 //!
 //! For P₁ + P₂ with x₁ ≠ x₂: λ = (y₂ - y₁)/(x₂ - x₁), x₃ = λ² - x₁ - x₂, y₃ = λ(x₁ - x₃) - y₁. The trick: with the
 //! running products c₀ = 1, cₖ = cₖ₋₁·dₖ, the inverse of the last one gives 1/dₖ = cₖ₋₁/cₖ, last to first.
 //!
-//! Where x₁ = x₂ the formula has no answer (the sum is a double or nothing). Honest inputs never get there; who knows
-//! their private key can. Such a lane makes the whole product zero: then, and only then, the zeros are looked for and
-//! replaced by one, and the lanes are marked. What stands in a marked lane from then on means nothing.
+//! If x₁ = x₂, the formula has no result (the sum is a double or the point at infinity). Honest inputs never get
+//! there, but an attacker who knows the private key can. A lane with this case makes the whole product zero. Then,
+//! and only then, the zero differences are searched and replaced by one, and their lanes are marked. The content of a
+//! marked lane has no meaning from then on.
 
 use crate::curve::Params;
 use crate::lanes::{Affine, Lanes, Stage};
@@ -17,36 +18,36 @@ use crate::uint::ONE;
 pub(crate) struct Pair {
     pub(crate) to: u32,
     pub(crate) from: u32,
-    /// Whose lanes are marked if this goes wrong.
+    /// Group of the pair: its lanes are marked if the addition is exceptional.
     pub(crate) group: u32,
 }
 
-/// What the first pass leaves for the second, both factors.
+/// State that the first pass leaves for the second, both factors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step<Fe> {
     /// The running product before this pair.
     product: Fe,
-    /// What the pair multiplies to it: x₂ - x₁.
+    /// The pair's factor of the product: x₂ - x₁.
     d: Fe,
 }
 
-/// Running products that do not wait for each other: a multiplication takes about twice as long as its share of the
+/// Number of independent running products. A multiplication's latency is about twice its share of the execution
 /// ports.
 const CHAINS: usize = 4;
 
-/// What is done beside the additions, a little with each, to hide how long it takes.
+/// Work that is interleaved with the additions, one step with each, to hide its latency.
 pub(crate) trait Beside {
     fn step(&mut self);
 }
 
-/// Nothing.
+/// No interleaved work.
 impl Beside for () {
     #[inline(always)]
     fn step(&mut self) {}
 }
 
-/// Does all `pairs`, in any order: no point may be in two of them. `steps` is scratch. Marks the exceptional lanes in
-/// `marked`, a mask for each group.
+/// Makes all additions of `pairs`, in any order: no point may be in two of them. `steps` is scratch memory. Marks the
+/// exceptional lanes in `marked`, which has a mask for each group.
 #[inline(always)]
 pub(crate) fn add_pairs<L: Lanes>(
     l: L,
@@ -92,8 +93,8 @@ pub(crate) fn add_pairs<L: Lanes>(
     }
 }
 
-/// The second half of one addition. `inverse` is that of the product up to this pair, and becomes that of the one
-/// before.
+/// The second half of one addition. `inverse` is the inverse of the product up to this pair, and becomes that of the
+/// product before the pair.
 #[inline(always)]
 fn finish<L: Lanes>(
     l: L,
@@ -113,7 +114,7 @@ fn finish<L: Lanes>(
     points[pair.to as usize] = Affine { x, y };
 }
 
-/// The inverse of each chain by one inversion, or `None` when one of them is zero in some lane.
+/// Inverts each chain with a single inversion. Returns `None` if a chain is zero in some lane.
 #[inline(always)]
 fn invert_chains<L: Lanes>(l: L, running: &[L::Fe; CHAINS]) -> Option<[L::Fe; CHAINS]> {
     let mut together = *running;
@@ -130,7 +131,7 @@ fn invert_chains<L: Lanes>(l: L, running: &[L::Fe; CHAINS]) -> Option<[L::Fe; CH
     Some(inverses)
 }
 
-/// The one extra pass: takes one for the differences that are zero and marks their lanes.
+/// The extra pass for exceptional cases: replaces differences that are zero by one and marks their lanes.
 struct MarkZeros<'a, L: Lanes> {
     l: L,
     points: &'a [Affine<L::Fe>],
@@ -157,12 +158,12 @@ impl<L: Lanes> Stage for MarkZeros<'_, L> {
             step.product = running[k % CHAINS];
             running[k % CHAINS] = l.product(&step.product, &step.d);
         }
-        invert_chains(l, &running).expect("no difference is zero any more")
+        invert_chains(l, &running).expect("zero differences were replaced by one")
     }
 }
 
-/// Doubles every point, 5 multiplications and 2 squarings each: λ = (3x² + a)/2y, and y is never zero where the order
-/// is odd. `steps` is scratch.
+/// Doubles every point with 5 multiplications and 2 squarings: λ = (3x² + a)/2y. In a group of odd order y is never
+/// zero. `steps` is scratch memory.
 #[inline(always)]
 pub(crate) fn double_all<L: Lanes>(l: L, points: &mut [Affine<L::Fe>], steps: &mut Vec<Step<L::Fe>>) {
     let mut running = l.splat(&ONE);

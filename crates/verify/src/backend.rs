@@ -1,4 +1,4 @@
-//! Which arithmetic runs, and the tables of the generators, which all verifiers of the process share.
+//! The choice of the arithmetic, and the tables of the generators, which all verifiers of the process share.
 
 #[cfg(all(target_arch = "x86_64", feature = "simd"))]
 use crate::avx512ifma::{self, Ifma};
@@ -12,7 +12,7 @@ use crate::uint::U256;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use thiserror::Error;
 
-/// What does the arithmetic.
+/// Implementation of the arithmetic.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Backend {
@@ -20,21 +20,21 @@ pub enum Backend {
     Avx512Ifma,
     /// Plain Rust, on any CPU.
     Portable,
-    /// aws-lc-rs for P-256, libsecp256k1 for secp256k1, a signature at a time and without tables: the oracle to
-    /// compare with. Runs where the feature `library` is on.
+    /// aws-lc-rs for P-256 and libsecp256k1 for secp256k1, one signature at a time and without tables: an oracle for
+    /// comparison. Available with the feature `library`.
     Library,
 }
 
-/// The back end that was asked for does not run here.
+/// Error: the requested backend is not available here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
-#[error("the back end {} does not run here: this CPU, or this build, lacks it", .0.name())]
+#[error("the backend {} is not available: this CPU or this build does not support it", .0.name())]
 pub struct BackendUnavailable(pub Backend);
 
 impl Backend {
-    /// Every back end, whether it runs here or not; the fastest first.
+    /// All backends, available here or not; the fastest first.
     pub const ALL: &'static [Backend] = &[Backend::Avx512Ifma, Backend::Portable, Backend::Library];
 
-    /// `avx512ifma`, `portable` or `library`.
+    /// Name of the backend: `avx512ifma`, `portable` or `library`.
     pub fn name(self) -> &'static str {
         match self {
             Backend::Avx512Ifma => "avx512ifma",
@@ -43,12 +43,12 @@ impl Backend {
         }
     }
 
-    /// The back end of that name, whether it runs here or not.
+    /// Returns the backend of this name, available here or not.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|backend| backend.name() == name)
     }
 
-    /// Whether it runs here: is in this build, and the CPU has what it needs.
+    /// Returns true if this build contains the backend and the CPU supports it.
     pub fn is_available(self) -> bool {
         match self {
             #[cfg(all(target_arch = "x86_64", feature = "simd"))]
@@ -60,10 +60,11 @@ impl Backend {
         }
     }
 
-    /// Uses from which on a key gets the smallest table: about when it would have saved by then what it costs to build.
+    /// Number of uses after which a key gets the smallest table: about when the table would have saved the cost of
+    /// building it.
     ///
-    /// With AVX-512 a table takes 95 µs to build, each of eight together 47, and a use in a batch of 256 saves 6.6; in
-    /// a batch of one, 59. Portably it takes 215 µs, and saves 50.
+    /// With AVX-512, building a table takes 95 µs, or 47 µs each for eight together. A use in a batch of 256 saves
+    /// 6.6 µs, in a batch of one 59. The portable backend takes 215 µs, and a use saves 50.
     pub(crate) fn first_uses(self) -> u64 {
         match self {
             Backend::Avx512Ifma => 8,
@@ -71,7 +72,7 @@ impl Backend {
         }
     }
 
-    /// The fastest that runs here.
+    /// Returns the fastest backend that is available here.
     pub fn best() -> Self {
         if Backend::Avx512Ifma.is_available() {
             Backend::Avx512Ifma
@@ -87,16 +88,16 @@ impl std::fmt::Display for Backend {
     }
 }
 
-/// The engine over one curve, on one back end.
+/// The engine for one curve on one backend.
 pub(crate) trait Machine: Send + Sync {
     fn verify(&self, generator: &Table, jobs: &mut [Job<'_>], decided: &mut dyn FnMut(usize, bool)) -> Tally;
-    /// The tables of points.
+    /// Builds the tables of points.
     fn build(&self, points: &[(U256, U256)], width: u32) -> Vec<Table>;
-    /// The curve and its generator.
+    /// Returns the curve and its generator.
     fn curve(&self) -> (Curve, (U256, U256));
 }
 
-/// The machine of a curve, or none where the back end has no tables.
+/// Returns the machine of a curve, or none if the backend has no tables.
 pub(crate) fn machine(
     backend: Backend,
     curve: Curve,
@@ -122,9 +123,9 @@ pub(crate) fn machine(
 
 struct On<L: Lanes> {
     l: L,
-    /// As many as there ever were threads in `verify` at a time.
+    /// Free scratch memory; the number grows to the maximum number of threads that verified at the same time.
     scratch: Mutex<Vec<Scratch<L>>>,
-    /// For a signature that is alone without a table; the process has one for each curve.
+    /// Table for a single signature without a table; the process has one for each curve.
     portable_generator: OnceLock<Arc<Table>>,
 }
 
@@ -179,16 +180,17 @@ where
     }
 }
 
-/// Takes a lock. What these locks guard is whole at any time that a panic may come, so a poisoned one is as good.
+/// Takes a lock. The data behind these locks is consistent at any point at which a panic can occur, so a poisoned
+/// lock is still usable.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Widths of tables are below this.
+/// Limit of the widths of tables, exclusive.
 const WIDTHS: usize = 17;
 
-/// The generators' tables that somebody uses: by back end, curve and width, each under a lock of its own, which is held
-/// while the table is built (width 16 takes 36 to 118 ms). Who wants another one does not wait.
+/// The generators' tables in use, by backend, curve and width. Each has its own lock, which is held while the table
+/// is built (width 16 takes 36 to 118 ms), so that users of other tables do not wait.
 static GENERATORS: [[[Mutex<Weak<Table>>; WIDTHS]; 2]; 2] =
     [const { [const { [const { Mutex::new(Weak::new()) }; WIDTHS] }; 2] }; 2];
 
@@ -197,7 +199,7 @@ fn place(backend: Backend, curve: Curve, width: u32) -> &'static Mutex<Weak<Tabl
     &GENERATORS[backend][curve as usize][width as usize]
 }
 
-/// The generator's table of that width, if somebody has it already; does not wait for who builds it now.
+/// Returns the generator's table of this width if it exists already. Does not wait for a thread that is building it.
 pub(crate) fn shared_generator(backend: Backend, machine: &dyn Machine, width: u32) -> Option<Arc<Table>> {
     let place = place(backend, machine.curve().0, width);
     match place.try_lock() {
@@ -207,8 +209,8 @@ pub(crate) fn shared_generator(backend: Backend, machine: &dyn Machine, width: u
     }
 }
 
-/// The generator's table of that width, built where nobody has it. Who wants the same one meanwhile waits, and shares
-/// it.
+/// Returns the generator's table of this width, and builds it if it does not exist. Other threads that want it
+/// meanwhile wait and share it.
 pub(crate) fn generator(backend: Backend, machine: &dyn Machine, width: u32) -> Arc<Table> {
     let (curve, point) = machine.curve();
     shared(backend, curve, width, || machine.build(&[point], width))
@@ -230,7 +232,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// Builds a table when it is told to.
+    /// Machine that builds a table when the test tells it to.
     struct Told {
         curve: Curve,
         begun: Mutex<Sender<()>>,
@@ -267,7 +269,7 @@ mod tests {
         )
     }
 
-    /// Of a width that nothing else uses, because the tables are the process's.
+    /// Uses a width that nothing else uses, because the whole process shares the tables.
     #[test]
     fn a_generator_waits_for_its_own_table_only() {
         const WIDTH: u32 = 3;
@@ -277,7 +279,7 @@ mod tests {
         std::thread::scope(|scope| {
             let first = scope.spawn(|| generator(backend, &slow, WIDTH));
             slow_begun.recv().unwrap();
-            // While that one is built: another curve, another width, and to ask whether it is there.
+            // Meanwhile, other curves, other widths and the query for existing tables do not wait.
             quick_go.send(()).unwrap();
             generator(backend, &quick, WIDTH);
             quick_go.send(()).unwrap();
@@ -291,7 +293,7 @@ mod tests {
         });
         assert!(
             shared_generator(backend, &slow, WIDTH).is_none(),
-            "nobody has it any more"
+            "no verifier has the table any more"
         );
     }
 }

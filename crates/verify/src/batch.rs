@@ -1,4 +1,4 @@
-//! From items to verdicts: takes a batch apart by curve and chunk, finds the keys' tables, and lets the engine decide.
+//! Verification of a batch: splits it by curve and chunk, finds the keys' tables, and lets the engine decide.
 
 use crate::backend::{Backend, Machine, lock};
 use crate::cache::{Build, Cache, Place};
@@ -25,13 +25,13 @@ pub(crate) struct Counters {
     pub(crate) table_hits: AtomicU64,
 }
 
-/// What the clones of a verifier share.
+/// State shared by the clones of a verifier.
 pub(crate) struct Inner {
     pub(crate) backend: Backend,
     pub(crate) low_s: bool,
     pub(crate) builds: Builds,
     pub(crate) hasher: Hasher,
-    /// P-256 and secp256k1; none where a library does it all.
+    /// P-256 and secp256k1; none if a library verifies.
     pub(crate) curves: Option<[OverCurve; 2]>,
     pub(crate) cache: Mutex<Cache<Arc<Table>>>,
     pub(crate) counters: Counters,
@@ -42,10 +42,10 @@ pub(crate) struct OverCurve {
     pub(crate) generator: Generator,
 }
 
-/// Tables that are built together, so that their doublings share the lanes of a vector: as many as it has.
+/// Number of tables that are built together, so that their doublings share the lanes of a vector.
 const TOGETHER: usize = MAX_LANES;
 
-/// The items of one chunk that are left to the engine, and their keys.
+/// The items of one chunk that the engine decides, and their keys.
 struct Chunk<'a> {
     parsed: Vec<Parsed>,
     keys: Distinct<'a>,
@@ -58,10 +58,10 @@ struct Parsed {
     key: u16,
 }
 
-/// Each key once, and how often it comes.
+/// Each distinct key once, with its number of occurrences.
 struct Distinct<'a> {
     keys: Vec<(&'a PublicKey, u64, u64)>,
-    /// Where in `keys`, plus one, by hash; linear probing, half full at most.
+    /// Index in `keys` plus one, by hash; linear probing, at most half full.
     places: [u16; 2 * CHUNK],
 }
 
@@ -71,10 +71,10 @@ impl<'a> Distinct<'a> {
         self.places = [0; 2 * CHUNK];
     }
 
-    /// Counts a key, and says which one it is.
+    /// Counts a key and returns its index.
     #[inline(always)]
     fn add(&mut self, key: &'a PublicKey, hash: u64) -> u16 {
-        // The low bits choose among the sightings' sets.
+        // The low bits choose the set in the sightings.
         let mut place = (hash >> 32) as usize % (2 * CHUNK);
         loop {
             let at = self.places[place];
@@ -136,7 +136,7 @@ impl Inner {
         }
     }
 
-    /// r and s, or the verdict where they say enough.
+    /// Returns r and s, or the verdict if they already decide it.
     #[inline(always)]
     fn parse(&self, item: &Item<'_>, order: &U256) -> Result<(U256, U256), Verdict> {
         let signature = item.signature.parse().map_err(Verdict::Malformed)?;
@@ -148,7 +148,7 @@ impl Inner {
         if !in_range {
             return Err(Verdict::Invalid);
         }
-        // Above n/2, which is no integer: above n - s.
+        // Tests s > n/2, which is not an integer, as s > n - s.
         if self.low_s && !at_least(&sub(order, &s).0, &s) {
             return Err(Verdict::HighS);
         }
@@ -186,7 +186,7 @@ impl Inner {
         self.settle(chunk, &places, verdicts);
     }
 
-    /// Tells the cache how many signatures of each key were valid.
+    /// Reports the number of valid signatures of each key to the cache.
     fn settle(&self, chunk: &Chunk<'_>, places: &[Place], verdicts: &[Verdict]) {
         let mut valid = vec![0; places.len()];
         for parsed in &chunk.parsed {
@@ -212,7 +212,8 @@ impl Inner {
         table_hits.fetch_add(hits, Relaxed);
     }
 
-    /// The tables of keys; where builds are inline, wanted ones are built first. And where the cache has the keys.
+    /// Returns the tables of keys, and the places of the keys in the cache. With inline builds, wanted tables are
+    /// built first.
     fn tables(&self, keys: &[(&PublicKey, u64, u64)]) -> (Vec<Option<Arc<Table>>>, Vec<Place>) {
         let mut tables = Vec::with_capacity(keys.len());
         let mut places = Vec::with_capacity(keys.len());
@@ -228,8 +229,8 @@ impl Inner {
         }
         drop(cache);
         if self.builds == Builds::Inline && !pending.is_empty() {
-            // As many as this batch waits for, whoever wanted those that come first: what others left in the queue does
-            // not delay this one.
+            // Builds as many tables as this batch wants, even if other batches wanted the first ones: a queue left by
+            // others does not delay this batch.
             self.build(pending.len());
             let cache = lock(&self.cache);
             for at in pending {
@@ -240,7 +241,7 @@ impl Inner {
         (tables, places)
     }
 
-    /// Builds up to `limit` wanted tables, the next first, and says how many.
+    /// Builds up to `limit` wanted tables in order and returns their number.
     pub(crate) fn build(&self, limit: usize) -> usize {
         let mut built = 0;
         while built < limit {
@@ -262,7 +263,7 @@ impl Inner {
         built
     }
 
-    /// Builds tables of one width over one curve.
+    /// Builds tables of one width for one curve.
     fn build_together(&self, builds: Vec<Build>) {
         let (Some(curves), Some(first)) = (&self.curves, builds.first()) else {
             return;
@@ -292,7 +293,7 @@ impl Inner {
 
     #[cfg(not(feature = "library"))]
     fn verify_by_library(&self, _: &[Item<'_>], _: &Chunk<'_>, _: &mut [Verdict]) {
-        unreachable!("every back end of this build has tables");
+        unreachable!("every backend of this build has tables");
     }
 }
 

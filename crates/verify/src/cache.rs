@@ -1,24 +1,24 @@
-//! Which keys have a table, of which width: decided by use, within a fixed number of bytes.
+//! Cache of tables: decides by use which keys have a table and of which width, within a fixed number of bytes.
 //!
-//! A *use* is a valid signature. Verdicts come after the batch, so a batch's signatures are *hoped for* from `look_up`
-//! to `settle`.
+//! A *use* is a valid signature. Verdicts come after the batch, so between `look_up` and `settle` the batch's
+//! signatures count as *hoped for*.
 //!
-//! - A key is *seen* until it has come back; that takes no memory of its own (`sightings`).
-//! - Then it gets the smallest table, on *probation*. There the least recently used makes room for the next, but only
-//!   for one that was used more often, or when it lies idle: keys that come round in a circle too large for the
-//!   memory do not push each other out for nothing.
-//! - After `HOT` uses it is *protected*. What is on probation has bytes of its own, so however many keys come and
-//!   go there, it cannot touch a protected one.
-//! - Protected keys get larger tables with use. A key shares the bytes with those that are as hot as it or hotter;
-//!   colder ones count less, and much colder ones nothing, and make room for it. So thousands of keys of which each is
-//!   used a little take nothing from one that is used much: for that, each has to be used as much. Uses are halved
-//!   from time to time: they say how hot a key is now.
-//! - Who makes room among the protected: a key that is much colder, then a table above its share, then, for a key that
-//!   is new there, the least recently used that is not much hotter. It goes back on probation, and so does one that
-//!   lies idle.
+//! - A key is *seen* until it is used again; that takes no memory of its own (`sightings`).
+//! - Then it gets the smallest table, on *probation*. There the least recently used table makes room for the next,
+//!   but only if it is idle or was used less often. So keys that recur in a cycle too large for the memory do not
+//!   evict each other without benefit.
+//! - After `HOT` uses the key is *protected*. Probation has its own bytes, so any number of keys that come and go
+//!   there cannot affect a protected one.
+//! - Protected keys get larger tables with use. A key shares the bytes with keys that are as hot or hotter. Colder
+//!   ones count less, and much colder ones nothing, and make room for it. So thousands of keys that are each used a
+//!   little take nothing from one that is used much; for that, each of them would have to be used as much. Uses are
+//!   halved from time to time, so they measure how hot a key is now.
+//! - Among the protected, these make room: a key that is much colder, then a table above its share, then, for a new
+//!   key, the least recently used one that is not much hotter. An evicted key goes back on probation, and so does an
+//!   idle one.
 //!
-//! Nothing here knows what a table is: values are made by the caller, without the cache's lock, between `next_build`
-//! and `finish_build`. What is being built counts as if it were there.
+//! The cache does not know the content of tables. The caller makes the values, without the cache's lock, between
+//! `next_build` and `finish_build`. Tables being built count as existing.
 
 mod room;
 #[cfg(test)]
@@ -29,24 +29,24 @@ use crate::sightings::Sightings;
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 
-/// From how many uses on a table of this width pays.
+/// Number of uses from which on a table of this width pays.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rung {
     pub(crate) width: u32,
     pub(crate) uses: u64,
 }
 
-/// The widths that tables have, and the uses after which a key gets one.
+/// Widths of tables, and the number of uses after which a key gets each.
 ///
-/// Whether it will be used again nobody knows, so a table is built when the additions that it would have saved so far
-/// are as many as it takes to build: whatever comes then, about twice the work is done that had to be.
-/// A table of width w has ⌈256/w⌉·2^(w-1) points, an addition each, and a use costs ⌈256/w⌉ additions; without
-/// one it is about 350. The smallest is the exception: most of its build are doublings, which cost a back end more or
-/// less, so each says for itself from how many uses on it pays (`Backend::first_uses`).
+/// It is not known whether a key will be used again. So a table is built when the additions that it would have saved
+/// so far equal the cost of building it; in the worst case the total work is about twice the minimum. A table of
+/// width w has ⌈256/w⌉·2^(w-1) points, one addition each, and a use costs ⌈256/w⌉ additions; without a table it costs
+/// about 350. The smallest table is an exception: most of its cost are doublings, whose cost depends on the backend,
+/// so each backend defines its number of uses (`Backend::first_uses`).
 ///
 /// | w | bytes | additions to build | to use | saved | paid back after | uses |
 /// |---|---|---|---|---|---|---|
-/// | 5 | 52 KiB | 832, 260 doublings | 52 | 300 | 3 | the back end's |
+/// | 5 | 52 KiB | 832, 260 doublings | 52 | 300 | 3 | the backend's |
 /// | 8 | 256 KiB | 4,096 | 32 | 20 | 205 | 256 |
 /// | 10 | 832 KiB | 13,312 | 26 | 6 | 2,219 | 2,048 |
 /// | 13 | 5 MiB | 81,920 | 20 | 6 | 13,653 | 16,384 |
@@ -63,19 +63,19 @@ pub(crate) const LADDER: [Rung; 4] = [
     },
 ];
 
-/// Uses that make a key hot. An attacker pays as much for a place among the protected as any other does, and a place
-/// there lasts only as long as it is used.
+/// Number of uses that make a key hot. An attacker pays as much as others for a place among the protected, and the
+/// place lasts only as long as the key is used.
 pub(crate) const HOT: u64 = 64;
 
-/// A key is *much colder* than another whose uses have more binary digits, by more than so many: than one with 16
-/// times its uses, or a little less. So little that 10,000 uses count for something beside 100; so much that keys with
-/// the same traffic never are.
+/// Difference of levels above which a key is *much colder* than another one, where a level is the number of binary
+/// digits of the uses: it then has about 1/16 of the uses or less. The difference is small enough that 10,000 uses
+/// count for something next to 100, and large enough that keys with the same traffic never differ so much.
 const MUCH: usize = 3;
 
-/// A table is idle that was not used by any of so many signatures: about a second of one core's work.
+/// Number of signatures without a use after which a table is idle: about a second of work of one core.
 pub(crate) const IDLE: u64 = 1 << 20;
 
-/// Wanted builds that wait; further ones are forgotten until the key is seen again.
+/// Maximum number of builds in the queue; further ones are forgotten until the key is seen again.
 pub(crate) const QUEUE: usize = 512;
 
 const NONE: u32 = u32::MAX;
@@ -94,34 +94,34 @@ struct Entry<V> {
     table: Option<(V, u32)>,
     /// Valid signatures, halved from time to time.
     uses: u64,
-    /// Signatures whose verdict is still to come.
+    /// Signatures whose verdict is still pending.
     hoped: u64,
     last_use: u64,
-    /// Whether a build is in the queue or under way: the entry keeps its place as long.
+    /// True while a build is in the queue or running: the entry keeps its place meanwhile.
     pending: bool,
-    /// None before its first table.
+    /// `None` before its first table.
     segment: Option<Segment>,
-    /// Towards the most recently used.
+    /// Neighbour towards the most recently used.
     newer: u32,
     older: u32,
 }
 
 impl<V> Entry<V> {
-    /// Has neither a table, nor one coming, nor a place: no longer there.
+    /// Returns true if the entry has no table, no pending build and no place, so that it can be removed.
     fn is_bare(&self) -> bool {
         self.table.is_none() && !self.pending && self.segment.is_none()
     }
 
-    /// Binary digits of its uses, less one.
+    /// Number of binary digits of its uses, less one.
     fn level(&self) -> usize {
         self.uses.max(1).ilog2() as usize
     }
 }
 
-/// A list of entries by use, and what it may hold.
+/// A list of entries ordered by use, with its limit in bytes.
 struct List {
     limit: usize,
-    /// Of tables there, and of those being built for it.
+    /// Bytes of existing tables, and of those being built for it.
     bytes: usize,
     entries: usize,
     newest: u32,
@@ -140,7 +140,7 @@ impl List {
     }
 }
 
-/// A table to be built, for `finish_build`. Its bytes are set aside until then.
+/// A table to be built, for `finish_build`. Its bytes are reserved until then.
 #[derive(Debug)]
 pub(crate) struct Build {
     pub(crate) key: PublicKey,
@@ -150,26 +150,26 @@ pub(crate) struct Build {
 }
 
 impl Build {
-    /// Builds of the same kind can be done together.
+    /// Kind of the build. Builds of the same kind can be done together.
     pub(crate) fn kind(&self) -> (u8, u32) {
         (self.key.curve() as u8, self.width)
     }
 }
 
-/// What is there for a key.
+/// Result of looking up a key.
 pub(crate) struct Found<V> {
     pub(crate) value: Option<V>,
-    /// Whether a build for it is in the queue or under way.
+    /// True if a build for it is in the queue or running.
     pub(crate) pending: bool,
     /// For `settle`.
     pub(crate) place: Place,
 }
 
-/// Where a key was found, if it was; it may have gone since.
+/// Slot in which a key was found, if it was; the key may have been removed since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place(u32);
 
-/// What became of tables so far, and what there is now.
+/// Counts of past events, and the current content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) builds: u64,
@@ -181,7 +181,7 @@ pub(crate) struct Counts {
     pub(crate) queued: usize,
 }
 
-/// Tables `V` by key; cloned where they are found, so a cheap handle.
+/// Tables `V` by key. They are cloned when found, so `V` should be a cheap handle.
 pub(crate) struct Cache<V> {
     bytes_of: fn(u32) -> usize,
     probation: List,
@@ -191,14 +191,14 @@ pub(crate) struct Cache<V> {
     index: HashTable<u32>,
     sightings: Sightings,
     queue: VecDeque<u32>,
-    /// Uses from which on a key gets the smallest table.
+    /// Number of uses from which on a key gets the smallest table.
     first_uses: u64,
-    /// Protected keys by the binary digits of their uses, less one.
+    /// Number of protected keys by level: the binary digits of their uses, less one.
     hot: [u32; 64],
-    /// Signatures so far, and when uses are halved next.
+    /// Number of signatures so far; `halve_at` is the next time at which uses are halved.
     clock: u64,
     halve_at: u64,
-    /// Where the search for room goes on that does not begin at the least recently used.
+    /// Position at which the search for room continues if it does not begin at the least recently used.
     hand: usize,
     tables: usize,
     builds: u64,
@@ -207,8 +207,8 @@ pub(crate) struct Cache<V> {
 }
 
 impl<V: Clone> Cache<V> {
-    /// For `bytes` of tables, of which a table of width w takes `bytes_of(w)`; `protected_percent` of them are for
-    /// hot keys. A key gets the smallest table after `first_uses`.
+    /// Creates a cache for `bytes` of tables, where a table of width w takes `bytes_of(w)`; `protected_percent` of
+    /// them are for hot keys. A key gets the smallest table after `first_uses`.
     pub(crate) fn new(
         bytes: usize,
         protected_percent: u8,
@@ -251,8 +251,8 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// The table of a key that `hoped` signatures, at least one, are to be verified with; `hash` is always the same
-    /// for it. `settle` must follow.
+    /// Finds the table of a key with which `hoped` signatures, at least one, are to be verified. `hash` must always
+    /// be the same for the key. `settle` must follow.
     pub(crate) fn look_up(&mut self, key: &PublicKey, hash: u64, hoped: u64) -> Found<V> {
         self.clock += hoped;
         self.halve_when_due();
@@ -285,7 +285,7 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// What became of a key's `hoped` signatures of one `look_up`: so many were valid.
+    /// Records the outcome of the `hoped` signatures of one `look_up`: `valid` of them were valid.
     pub(crate) fn settle(&mut self, key: &PublicKey, hash: u64, place: Place, hoped: u64, valid: u64) {
         let Some(slot) = self.find_at(place, key).or_else(|| self.find(key, hash)) else {
             if valid > 0 {
@@ -294,7 +294,7 @@ impl<V: Clone> Cache<V> {
             return;
         };
         let entry = &mut self.entries[slot as usize];
-        // Another place than that of the look-up may not know of them.
+        // An entry other than the looked-up one may not have counted them.
         entry.hoped = entry.hoped.saturating_sub(hoped);
         let (uses, segment) = (entry.uses + valid, entry.segment);
         self.set_uses(slot, uses);
@@ -303,7 +303,7 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// The table of a key, if it has one; no use of it.
+    /// Returns the table of a key, if it has one, without counting a use.
     pub(crate) fn get(&self, key: &PublicKey, hash: u64) -> Option<V> {
         let slot = self.find(key, hash)?;
         self.entries[slot as usize]
@@ -312,7 +312,7 @@ impl<V: Clone> Cache<V> {
             .map(|(value, _)| value.clone())
     }
 
-    /// The next table to build, in the order in which they were wanted.
+    /// Returns the next table to build, in the order of requests.
     pub(crate) fn next_build(&mut self) -> Option<Build> {
         while let Some(slot) = self.queue.pop_front() {
             if let Some(build) = self.reserve(slot) {
@@ -324,7 +324,7 @@ impl<V: Clone> Cache<V> {
         None
     }
 
-    /// Sets bytes aside for the table that an entry deserves, where there are any.
+    /// Reserves bytes for the table that an entry deserves, if there are any.
     fn reserve(&mut self, slot: u32) -> Option<Build> {
         let entry = &self.entries[slot as usize];
         let key = entry.key;
@@ -350,7 +350,7 @@ impl<V: Clone> Cache<V> {
         None
     }
 
-    /// Puts a table where its key's smaller one was.
+    /// Stores a table in place of its key's smaller one.
     pub(crate) fn finish_build(&mut self, build: Build, value: V) {
         let Build {
             width, slot, segment, ..
@@ -363,7 +363,7 @@ impl<V: Clone> Cache<V> {
         entry.pending = false;
         match entry.segment {
             None => self.link(slot, segment),
-            // It may have moved meanwhile, and its bytes move with it.
+            // It may have moved to another segment meanwhile, and its bytes move with it.
             Some(now) => {
                 let bytes = (self.bytes_of)(width);
                 self.list(segment).bytes -= bytes;
@@ -378,7 +378,7 @@ impl<V: Clone> Cache<V> {
         self.index.find(hash, same).copied()
     }
 
-    /// The same where it was found before, if it is still there.
+    /// Returns the slot in which the key was found before, if it is still there.
     fn find_at(&self, place: Place, key: &PublicKey) -> Option<u32> {
         let entry = self.entries.get(place.0 as usize)?;
         (entry.key == *key && !entry.is_bare()).then_some(place.0)
@@ -413,7 +413,7 @@ impl<V: Clone> Cache<V> {
         slot
     }
 
-    /// Forgets an entry that has neither a table, nor one coming, nor a place.
+    /// Removes an entry that has no table, no pending build and no place.
     fn drop_if_bare(&mut self, slot: u32) {
         let entry = &self.entries[slot as usize];
         if entry.is_bare() {
@@ -424,7 +424,7 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// Queues a build where a larger table would pay.
+    /// Queues a build if a larger table would pay.
     fn want(&mut self, slot: u32) {
         let wanted = !self.entries[slot as usize].pending && self.target(slot) > self.width(slot);
         if wanted && self.queue.len() < QUEUE {
@@ -440,7 +440,7 @@ impl<V: Clone> Cache<V> {
             .map_or(0, |(_, width)| *width)
     }
 
-    /// The bytes of an entry's table.
+    /// Bytes of an entry's table.
     fn bytes(&self, slot: u32) -> usize {
         self.entries[slot as usize]
             .table
@@ -448,12 +448,12 @@ impl<V: Clone> Cache<V> {
             .map_or(0, |(_, width)| (self.bytes_of)(*width))
     }
 
-    /// A key's share of the protected bytes: equal among those that are as hot as it or hotter, and itself. Colder ones
+    /// A key's share of the protected bytes: equal among itself and all keys that are as hot or hotter. Colder ones
     /// count less, and much colder ones nothing.
     fn share(&self, slot: u32) -> usize {
         let entry = &self.entries[slot as usize];
         let level = entry.level();
-        // With half the uses or more, as chance and halving part keys of the same traffic.
+        // Includes keys with half the uses or more, because chance and halving separate keys of the same traffic.
         let alike: u32 = self.hot[level.saturating_sub(1)..].iter().sum();
         let colder = |by: usize| level.checked_sub(by).map_or(0, |level| self.hot[level] as usize);
         let itself = usize::from(entry.segment != Some(Protected));
@@ -461,7 +461,7 @@ impl<V: Clone> Cache<V> {
         4 * self.protected.limit / quarters.max(4)
     }
 
-    /// The width that an entry's use deserves: the smallest on probation, else the largest within its share.
+    /// Width that an entry's use deserves: the smallest on probation, else the largest within its share.
     fn target(&self, slot: u32) -> u32 {
         let entry = &self.entries[slot as usize];
         let share = match entry.segment {
@@ -484,11 +484,11 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// Signatures from one halving to the next: as many as it takes until each of the keys for which there would be
-    /// room has earned the largest table, and no fewer than make a table idle.
+    /// Number of signatures between two halvings: enough for each of the keys that fit to earn the largest table, and
+    /// at least the number that makes a table idle.
     ///
-    /// All uses together are never more than twice that, so no more keys than have room for it, times two, can deserve
-    /// the largest table at a time, whoever pays for them.
+    /// The sum of all uses is never more than twice that. So at most twice as many keys as fit can deserve the
+    /// largest table at a time, even if an attacker pays for them.
     fn halving(&self) -> u64 {
         let largest = LADDER[LADDER.len() - 1];
         let room = (self.protected.limit / (self.bytes_of)(largest.width)) as u64;

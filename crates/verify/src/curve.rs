@@ -11,7 +11,7 @@ pub enum Curve {
     Secp256k1,
 }
 
-/// What the arithmetic is written over.
+/// Parameters of a curve, over which the arithmetic is generic.
 pub(crate) trait Params: Copy + Send + Sync + 'static {
     const CURVE: Curve;
     /// The field's prime.
@@ -24,7 +24,7 @@ pub(crate) trait Params: Copy + Send + Sync + 'static {
     const B: U256;
     /// The generator.
     const G: (U256, U256);
-    /// Whether `endomorphism` is one of this curve.
+    /// True if `endomorphism` belongs to this curve.
     const HAS_ENDOMORPHISM: bool;
 }
 
@@ -60,7 +60,7 @@ impl Params for Secp256k1 {
     const HAS_ENDOMORPHISM: bool = true;
 }
 
-/// 64 hexadecimal digits, as the standards print them.
+/// Parses 64 hexadecimal digits, as the standards print them.
 pub(crate) const fn hex(digits: &str) -> U256 {
     let digits = digits.as_bytes();
     assert!(digits.len() == 64);

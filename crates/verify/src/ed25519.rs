@@ -1,16 +1,16 @@
 //! Ed25519 (RFC 8032) as Go's `crypto/ed25519` verifies it, one signature at a time.
 //!
-//! Implementations differ in what they accept of keys and signatures that no honest signer makes. This one takes: keys
-//! whose y is not reduced, keys of small order, and x = 0 with the sign bit set. It refuses: an S that is not below the
-//! order of the group, and an R whose bytes are not those of the point that the equation without cofactor gives.
+//! Implementations differ in which unusual keys and signatures they accept. Like Go's, this one accepts keys whose y
+//! is not reduced, keys of small order, and x = 0 with the sign bit set. It rejects an S that is not below the order
+//! of the group, and an R whose bytes are not those of the point given by the equation without cofactor.
 
 use ed25519_dalek::{Signature, Verifier, VerifyingKey};
 
 /// Length of a public key.
 pub const KEY_BYTES: usize = 32;
 
-/// Returns whether `signature` is one of the message by a key; false where the key is no point of the curve. The
-/// parts of the message are signed one after the other.
+/// Returns true if `signature` is a valid signature of the message by a key; false if the key is not a point of the
+/// curve. The parts of the message are concatenated.
 pub fn verify(key: &[u8; KEY_BYTES], message: &[&[u8]], signature: &[u8]) -> bool {
     let (Ok(key), Ok(signature)) = (VerifyingKey::from_bytes(key), Signature::from_slice(signature)) else {
         return false;
@@ -83,7 +83,7 @@ mod tests {
         }
     }
 
-    /// S + L satisfies the equation, and RFC 8032 and Go refuse it.
+    /// S + L satisfies the equation, but RFC 8032 and Go reject it.
     #[test]
     fn a_scalar_beyond_the_order_is_refused() {
         const ORDER: &str = "edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010";
@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// Keys that strict implementations refuse: the identity in three encodings, R = identity, S = 0.
+    /// Keys that strict implementations reject: the identity in three encodings, with R = identity and S = 0.
     #[test]
     fn keys_of_small_order_are_taken_and_other_encodings_of_r_are_not() {
         let mut one = [0; 32];
@@ -115,7 +115,7 @@ mod tests {
                 assert!(!verify(&key, &[b"any"], &[r, [0; 32]].concat()), "{key:02x?}");
             }
         }
-        // y = 2 is on no point of the curve.
+        // No point of the curve has y = 2.
         let mut none = [0; 32];
         none[0] = 2;
         assert!(!verify(&none, &[b"any"], &signature));

@@ -1,11 +1,11 @@
-//! secp256k1's endomorphism: λ·(x, y) = (β·x, y). It splits a scalar k into k₁ + k₂·λ with halves of 130 bits at most,
-//! so that half the doublings do (Gallant, Lambert, Vanstone, CRYPTO 2001; Guide to Elliptic Curve Cryptography,
-//! algorithm 3.74).
+//! secp256k1's endomorphism: λ·(x, y) = (β·x, y). It splits a scalar k into k₁ + k₂·λ with halves of at most 130
+//! bits, which halves the number of doublings (Gallant, Lambert, Vanstone, CRYPTO 2001; Guide to Elliptic Curve
+//! Cryptography, algorithm 3.74).
 //!
-//! v₁ = (a₁, b₁) and v₂ = (a₂, b₂) are short vectors with a + b·λ = 0 mod n. (k, 0) less the nearest lattice point,
+//! v₁ = (a₁, b₁) and v₂ = (a₂, b₂) are short vectors with a + b·λ = 0 mod n. (k, 0) minus the nearest lattice point,
 //! c₁v₁ + c₂v₂ with c₁ = k·b₂/n and c₂ = -k·b₁/n rounded, is short. The divisions are multiplications by rounded
-//! 2^384·b/n. Odd digits need both halves odd: the parities of v₁, v₂ and v₁ + v₂ are all there are but (even, even),
-//! so adding one of them makes both odd.
+//! 2^384·b/n. Odd digits need both halves odd: v₁, v₂ and v₁ + v₂ have all parities except (even, even), so adding
+//! one of them makes both halves odd.
 
 use crate::curve::hex;
 use crate::uint::{U256, add, sub};
@@ -21,7 +21,7 @@ const B2: U256 = A1;
 const G1: U256 = hex("3086d221a7d46bcde86c90e49284eb153daa8a1471e8ca7fe893209a45dbb031");
 const G2: U256 = hex("e4437ed6010e88286f547fa90abfe4c4221208ac9df506c61571b4ae8ac47f71");
 
-/// The bits that a half has at most.
+/// Maximum number of bits of a half.
 pub(crate) const HALF_BITS: u32 = 130;
 
 /// ±`magnitude`, which is odd.
@@ -31,7 +31,7 @@ pub(crate) struct Half {
     pub(crate) negative: bool,
 }
 
-/// k₁ and k₂, for `k < n`.
+/// Returns k₁ and k₂ for `k < n`.
 pub(crate) fn split(k: &U256) -> [Half; 2] {
     let c1 = rounded_top(k, &G1);
     let c2 = rounded_top(k, &G2);

@@ -9,29 +9,29 @@ use crate::uint::{ONE, U256, ZERO, at_least, is_zero};
 use crate::unknown;
 use std::sync::Arc;
 
-/// Signatures that go through the stages together: memory against inversions shared.
+/// Number of signatures that go through the stages together: a trade-off between memory and shared inversions.
 pub(crate) const CHUNK: usize = 512;
 
-/// Signatures without a table up to which one lane is faster than a back end of many. A vector of them takes 78 µs in
-/// AVX-512, however many of its lanes are used; portably, one takes 66 µs (70 as measured here, with the generator's
-/// smaller table) and two take 119.
+/// Number of signatures without a table up to which one lane is faster than a backend with many. A vector of them
+/// takes 78 µs in AVX-512, however many lanes are used. In the portable backend one signature takes 66 µs (70 as
+/// measured here, with the generator's smaller table) and two take 119.
 const ALONE: usize = 1;
 
 /// One signature.
 pub(crate) struct Job<'t> {
-    /// Where its verdict goes.
+    /// Index of its verdict.
     pub(crate) index: usize,
     pub(crate) r: U256,
     pub(crate) s: U256,
     /// The digest, as a number; not reduced.
     pub(crate) z: U256,
-    /// A point of the curve, plain.
+    /// A point of the curve in plain coordinates.
     pub(crate) key: (U256, U256),
-    /// The key's table, where it has one.
+    /// Table of the key, if it has one.
     pub(crate) table: Option<&'t Table>,
 }
 
-/// Memory that is used again for the next chunk.
+/// Memory that is reused for the next chunk.
 pub(crate) struct Scratch<L: Lanes> {
     known: known::Scratch<L>,
     unknown: unknown::Scratch<L>,
@@ -46,28 +46,28 @@ impl<L: Lanes> Default for Scratch<L> {
     }
 }
 
-/// How a chunk was decided.
+/// Counts of how a chunk was decided.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
-    /// By tables.
+    /// Signatures decided with tables.
     pub(crate) known: usize,
-    /// Without.
+    /// Signatures decided without tables.
     pub(crate) unknown: usize,
-    /// Exceptional cases: those that tables left undecided, and of the others those that needed the complete formulas.
+    /// Exceptional cases: signatures that tables left undecided, and others that needed the complete formulas.
     pub(crate) exceptional: usize,
 }
 
-/// Whether r and s are in [1, n - 1].
+/// Returns true if r and s are in [1, n - 1].
 pub(crate) fn in_range<C: Params>(r: &U256, s: &U256) -> bool {
     [r, s]
         .iter()
         .all(|scalar| !is_zero(scalar) && !at_least(scalar, &C::N))
 }
 
-/// Decides up to `CHUNK` jobs, whose r and s are in range, in any order. Calls `decided` with index and verdict of
-/// each. Where there are so few without a table that one lane is faster, `portable_generator` is asked for the
-/// generator's table for that; without one they go the back end's way. (Not generic over both: each copy of this holds
-/// all stages, and takes the compiler a minute.)
+/// Decides up to `CHUNK` jobs, whose r and s are in range, in any order. Calls `decided` with the index and verdict
+/// of each. If so few jobs have no table that one lane is faster, `portable_generator` is asked for the generator's
+/// table for it; if it returns none, the backend decides them. (Not generic over both: each copy of this function
+/// contains all stages, and takes the compiler a minute.)
 pub(crate) fn verify<L: Lanes>(
     l: L,
     generator: &Table,
@@ -79,7 +79,7 @@ pub(crate) fn verify<L: Lanes>(
 where
     L::Curve: Reduction,
 {
-    // By width, those without a table last.
+    // Sorted by width; jobs without a table come last.
     jobs.sort_by_key(|job| job.table.map_or(u32::MAX, |table| table.width()));
     let scalars = l.run(Scalars { l, jobs });
     let mut tally = Tally::default();
@@ -151,8 +151,8 @@ where
     tally
 }
 
-/// `unknown` in one lane; once for each curve, not in every back end's copy of `verify`, because that takes the
-/// compiler long.
+/// `unknown` in one lane. It exists once for each curve, and not in every backend's copy of `verify`, because
+/// compiling it takes long.
 #[inline(never)]
 fn portably<C: Reduction>(
     generator: &Table,
@@ -171,10 +171,10 @@ fn portably<C: Reduction>(
     .run()
 }
 
-/// u₁ = z/s and u₂ = r/s modulo n, with one inversion for all.
+/// Computes u₁ = z/s and u₂ = r/s modulo n, with one inversion for all jobs.
 ///
-/// Montgomery's product of a and b is a·b/R. The running products pick up powers of 1/R, which cancel: with R/c for the
-/// inverse of a running product, the product with the one before it is R/s.
+/// Montgomery's product of a and b is a·b/R. The running products collect powers of 1/R, which cancel: with R/c as
+/// the inverse of a running product, its product with the previous one is R/s.
 struct Scalars<'a, L> {
     l: L,
     jobs: &'a [Job<'a>],
@@ -211,7 +211,7 @@ impl<L: Lanes> Stage for Scalars<'_, L> {
     }
 }
 
-/// One number of each job, and 1 in lanes without a job.
+/// One number of each job; 1 in lanes without a job.
 #[inline(always)]
 fn lanes_of<L: Lanes>(l: L, jobs: &[Job<'_>], of: impl Fn(&Job<'_>) -> U256) -> L::Sc {
     let mut plain = [ONE; MAX_LANES];

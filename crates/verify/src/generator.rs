@@ -1,4 +1,4 @@
-//! The generator's table of a verifier: small at first, large when enough signatures have come.
+//! The generator's table of a verifier: small at first, and large after enough signatures.
 
 use crate::backend::{self, Backend, Machine, lock};
 use crate::table::Table;
@@ -6,14 +6,14 @@ use crate::verifier::Builds;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// The widths of the large table, the largest first: what fits is taken.
+/// Widths of the large table, the largest first; the first that fits is used.
 const WIDTHS: [u32; 5] = [16, 13, 10, 8, 5];
 
-/// The width at first: 4,096 points.
+/// Width of the first table: 4,096 points.
 pub(crate) const SMALL: u32 = 8;
 
-/// Signatures after which the large table is built: as with keys (`cache::LADDER`), when the additions saved by it so
-/// far would have paid for it. At width 16 it has 524,288 points and saves 16 additions of 32.
+/// Number of signatures after which the large table is built: as with keys (`cache::LADDER`), when the additions it
+/// would have saved so far equal its cost. At width 16 it has 524,288 points and saves 16 of 32 additions.
 const USES: u64 = 32_768;
 
 /// The generator of one curve, for one verifier.
@@ -21,25 +21,26 @@ pub(crate) struct Generator {
     backend: Backend,
     width: u32,
     state: Mutex<State>,
-    /// The large table is due, and nobody builds it yet.
+    /// True if the large table is due and no thread builds it yet.
     wanted: AtomicBool,
 }
 
 struct State {
     table: Option<Arc<Table>>,
     uses: u64,
-    /// The large table is there, due, or under way.
+    /// True if the large table exists, is due, or is being built.
     asked: bool,
 }
 
 impl Generator {
-    /// The width of which both curves' tables are within a quarter of `bytes`; the least one if there is none.
+    /// Returns the width at which the tables of both curves fit in a quarter of `bytes`, or the least one if none
+    /// fits.
     pub(crate) fn width_for(bytes: usize) -> u32 {
         let fits = |width: &u32| 2 * Table::bytes(*width) <= bytes / 4;
         WIDTHS.into_iter().find(fits).unwrap_or(WIDTHS[WIDTHS.len() - 1])
     }
 
-    /// With a table of at most `width`.
+    /// Creates a generator with a table of at most `width`.
     pub(crate) fn new(backend: Backend, width: u32) -> Self {
         let state = State {
             table: None,
@@ -54,7 +55,7 @@ impl Generator {
         }
     }
 
-    /// The bytes of the table there is.
+    /// Bytes of the current table.
     pub(crate) fn bytes(&self) -> usize {
         lock(&self.state)
             .table
@@ -62,12 +63,13 @@ impl Generator {
             .map_or(0, |table| Table::bytes(table.width()))
     }
 
-    /// Whether `grow` has something to do.
+    /// Returns true if `grow` has something to do.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(Relaxed)
     }
 
-    /// The table for `uses` signatures. The first call builds a small one, unless somebody has a large one already.
+    /// Returns the table for `uses` signatures. The first call builds a small one, unless another verifier has a
+    /// large one.
     pub(crate) fn table(&self, machine: &dyn Machine, uses: u64, builds: Builds) -> Arc<Table> {
         let mut state = lock(&self.state);
         state.uses += uses;
@@ -93,7 +95,7 @@ impl Generator {
         table
     }
 
-    /// Builds the large table, if it is due and nobody else does.
+    /// Builds the large table, if it is due and no other thread builds it.
     pub(crate) fn grow(&self, machine: &dyn Machine) -> bool {
         if !self.wanted.swap(false, Relaxed) {
             return false;

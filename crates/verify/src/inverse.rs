@@ -42,7 +42,7 @@ fn low_word(a: &Signed) -> u64 {
     a[0] as u64 | (a[1] as u64) << 62
 }
 
-/// The matrix of 62 divsteps: (f, g) becomes (u·f + v·g, q·f + r·g) / 2^62.
+/// Matrix of 62 divsteps: (f, g) becomes (u·f + v·g, q·f + r·g) / 2^62.
 struct Matrix {
     u: i64,
     v: i64,
@@ -50,8 +50,8 @@ struct Matrix {
     r: i64,
 }
 
-/// `eta` is the negated delta of the paper. Instead of one step at a time: skip the zeros of g at once, then cancel as
-/// many of its low bits as the swap rule allows, by adding a multiple w of f.
+/// Computes the matrix. `eta` is the negated delta of the paper. Instead of single steps it skips all zeros of g at
+/// once, and then cancels as many low bits of g as the swap rule allows, by adding a multiple w of f.
 fn divsteps(eta: &mut i64, mut f: u64, mut g: u64) -> Matrix {
     let (mut u, mut v, mut q, mut r) = (1u64, 0u64, 0u64, 1u64);
     let mut left = 62u32;
@@ -97,9 +97,9 @@ fn product(a: i64, b: i64) -> i128 {
     i128::from(a) * i128::from(b)
 }
 
-/// (d, e) times the matrix, over 2^62 modulo m: multiples of m are added that clear the low limb.
+/// Multiplies (d, e) by the matrix, over 2^62 modulo m: adds multiples of m that clear the low limb.
 fn update_de(d: &mut Signed, e: &mut Signed, t: &Matrix, m: &Signed, inverse_of_m: u64) {
-    // Sign of d and e, so that the result stays in (-2m, m).
+    // Signs of d and e, so that the result stays in (-2m, m).
     let (d_sign, e_sign) = (d[4] >> 63, e[4] >> 63);
     let mut md = (t.u & d_sign) + (t.v & e_sign);
     let mut me = (t.q & d_sign) + (t.r & e_sign);
@@ -126,7 +126,7 @@ fn update_de(d: &mut Signed, e: &mut Signed, t: &Matrix, m: &Signed, inverse_of_
     e[4] = ce as i64;
 }
 
-/// (f, g) times the matrix, over 2^62, exactly.
+/// Multiplies (f, g) by the matrix, over 2^62, exactly.
 fn update_fg(f: &mut Signed, g: &mut Signed, t: &Matrix) {
     let mut cf = product(t.u, f[0]) + product(t.v, g[0]);
     let mut cg = product(t.q, f[0]) + product(t.r, g[0]);

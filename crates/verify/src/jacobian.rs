@@ -1,6 +1,6 @@
-//! Jacobian coordinates: (X, Y, Z) stands for (X/Z², Y/Z³), and any point with Z = 0 for infinity. No inversions, so
-//! this is for doublings that follow each other. Formulas: the Explicit-Formulas Database (Bernstein, Lange),
-//! "dbl-2001-b" for a = -3, "dbl-2009-l" for a = 0, and "madd" with the sums of products reduced once.
+//! Jacobian coordinates: (X, Y, Z) represents (X/Z², Y/Z³), and any point with Z = 0 is the point at infinity. They
+//! need no inversions, so they suit a sequence of doublings. Formulas: the Explicit-Formulas Database (Bernstein,
+//! Lange), "dbl-2001-b" for a = -3, "dbl-2009-l" for a = 0, and "madd" with the sums of products reduced once.
 
 use crate::curve::Params;
 use crate::lanes::{Affine, Lanes};
@@ -23,7 +23,7 @@ pub(crate) fn from_affine<L: Lanes>(l: L, point: &Affine<L::Fe>) -> Jacobian<L::
     }
 }
 
-/// Twice the point; right for every point of a group of odd order, infinity included.
+/// Doubles a point. Correct for every point of a group of odd order, infinity included.
 #[inline(always)]
 pub(crate) fn double<L: Lanes>(l: L, point: &Jacobian<L::Fe>) -> Jacobian<L::Fe> {
     let Jacobian { x, y, z } = point;
@@ -41,7 +41,7 @@ pub(crate) fn double<L: Lanes>(l: L, point: &Jacobian<L::Fe>) -> Jacobian<L::Fe>
     Jacobian { x: x3, y: y3, z: z3 }
 }
 
-/// 3x² + a·z⁴, a factor.
+/// Computes 3x² + a·z⁴, a factor.
 #[inline(always)]
 fn tangent<L: Lanes>(l: L, x: &L::Fe, z: &L::Fe) -> L::Fe {
     let third = if L::Curve::A_IS_MINUS_3 {
@@ -55,8 +55,8 @@ fn tangent<L: Lanes>(l: L, x: &L::Fe, z: &L::Fe) -> L::Fe {
     l.factor(&l.raw_add(&l.raw_add(&third, &third), &third))
 }
 
-/// What an addition is made of: H = X₂Z₁² - X₁ and R = Y₂Z₁³ - Y₁, factors. H is zero where the points are the same or
-/// opposite, or the first one is infinity with X = 0.
+/// Parts of an addition: H = X₂Z₁² - X₁ and R = Y₂Z₁³ - Y₁, factors. H is zero if the points are equal or opposite,
+/// or the first one is infinity with X = 0.
 struct Chord<Fe> {
     h: Fe,
     r: Fe,
@@ -88,13 +88,13 @@ fn add_along<L: Lanes>(l: L, a: &Jacobian<L::Fe>, chord: &Chord<L::Fe>) -> Jacob
     }
 }
 
-/// `a + b`, wrong where `a` is infinity, `b` or `-b`: there Z becomes 0, and stays 0 whatever is done after.
+/// `a + b`; wrong if `a` is infinity, `b` or `-b`. Z then becomes 0, and stays 0 in all later operations.
 #[inline(always)]
 pub(crate) fn add<L: Lanes>(l: L, a: &Jacobian<L::Fe>, b: &Affine<L::Fe>) -> Jacobian<L::Fe> {
     add_along(l, a, &chord(l, a, b))
 }
 
-/// `a + b`, right always. Infinity has X = Y = Z = 0 here.
+/// `a + b`; always correct. Infinity has X = Y = Z = 0 here.
 #[inline(always)]
 pub(crate) fn add_complete<L: Lanes>(l: L, a: &Jacobian<L::Fe>, b: &Affine<L::Fe>) -> Jacobian<L::Fe> {
     let chord = chord(l, a, b);

@@ -8,9 +8,9 @@ use crate::portable::{Portable, Reduction};
 use crate::uint::{ONE, U256, add, at_least, from_be_bytes, sub, to_be_bytes};
 use thiserror::Error;
 
-/// A public key: a curve and a point of it, never the point at infinity.
+/// A public key: a curve and a point on it, never the point at infinity.
 ///
-/// There is one value for each point, however it was encoded: equal keys are equal values.
+/// Each point has one value, whatever its encoding was: equal keys are equal values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PublicKey {
     curve: Curve,
@@ -18,7 +18,7 @@ pub struct PublicKey {
     y: U256,
 }
 
-/// Why bytes are no public key.
+/// Reason why bytes are not a public key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
 #[non_exhaustive]
 pub enum KeyError {
@@ -26,17 +26,18 @@ pub enum KeyError {
     #[error("the public key is malformed: {0}")]
     Malformed(#[from] PointError),
     /// A coordinate is not below the field's prime p (SEC 1 section 2.3.4: an element has one encoding).
-    #[error("a coordinate of the public key is p or more")]
+    #[error("a coordinate of the public key is not below the field's prime")]
     CoordinateTooLarge,
-    /// No point of the curve has these coordinates; of a compressed point, this x.
+    /// No point of the curve has these coordinates, or this x if the point is compressed.
     #[error("the public key is not on the curve")]
     NotOnCurve,
 }
 
 impl PublicKey {
-    /// A key from the encoding of SEC 1 section 2.3.4: 65 bytes that begin with 0x04, or 33 with 0x02 or 0x03.
+    /// Decodes a key by SEC 1 section 2.3.4: 65 bytes that begin with 0x04, or 33 with 0x02 or 0x03.
     ///
-    /// That the point is on the curve is checked here, once; a compressed one costs a square root more: 254 squarings.
+    /// This is the only check that the point is on the curve. A compressed key also costs a square root: 254
+    /// squarings.
     pub fn from_sec1(curve: Curve, bytes: &[u8]) -> Result<Self, KeyError> {
         let (x, y) = match curve {
             Curve::P256 => point::<P256>(&sec1::parse(bytes)?)?,
@@ -45,12 +46,12 @@ impl PublicKey {
         Ok(Self { curve, x, y })
     }
 
-    /// The curve.
+    /// Curve of the key.
     pub fn curve(&self) -> Curve {
         self.curve
     }
 
-    /// 0x04, x, y; both big-endian (SEC 1 section 2.3.3).
+    /// Encodes the key as 0x04, x, y; both big-endian (SEC 1 section 2.3.3).
     pub fn to_sec1_uncompressed(&self) -> [u8; UNCOMPRESSED_BYTES] {
         let mut bytes = [0x04; UNCOMPRESSED_BYTES];
         bytes[1..33].copy_from_slice(&to_be_bytes(&self.x));
@@ -58,20 +59,20 @@ impl PublicKey {
         bytes
     }
 
-    /// 0x02 where y is even, 0x03 where it is odd, and x, big-endian (SEC 1 section 2.3.3).
+    /// Encodes the key as 0x02 if y is even, else 0x03, and x, big-endian (SEC 1 section 2.3.3).
     pub fn to_sec1_compressed(&self) -> [u8; COMPRESSED_BYTES] {
         let mut bytes = [0x02 | (self.y[0] & 1) as u8; COMPRESSED_BYTES];
         bytes[1..].copy_from_slice(&to_be_bytes(&self.x));
         bytes
     }
 
-    /// A key for tests that only tell keys apart.
+    /// Creates a key for tests that only tell keys apart.
     #[cfg(test)]
     pub(crate) fn unchecked(curve: Curve, x: U256, y: U256) -> Self {
         Self { curve, x, y }
     }
 
-    /// Plain coordinates.
+    /// Plain coordinates of the point.
     pub(crate) fn point(&self) -> (U256, U256) {
         (self.x, self.y)
     }
@@ -126,7 +127,7 @@ fn point<C: Reduction>(encoded: &Encoded) -> Result<(U256, U256), KeyError> {
     }
 }
 
-/// x³ + ax + b.
+/// Computes x³ + ax + b.
 fn right_side<C: Reduction>(x: &U256) -> U256 {
     let l = Portable::<C>::new();
     let mut sum = l.raw_add(&l.mul(&l.sqr(x), x), &l.splat(&C::B));
@@ -138,7 +139,7 @@ fn right_side<C: Reduction>(x: &U256) -> U256 {
     sum
 }
 
-/// The root `a^((p + 1)/4)` where `a` is a square: both primes are 3 modulo 4.
+/// Returns the root `a^((p + 1)/4)` if `a` is a square: both primes are 3 modulo 4.
 fn square_root<C: Reduction>(a: &U256) -> Option<U256> {
     let l = Portable::<C>::new();
     let (exponent, _) = add(&C::P, &ONE);

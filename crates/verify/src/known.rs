@@ -1,14 +1,14 @@
-//! Signatures by keys that have a table: no doublings at all.
+//! Verification of signatures whose keys have tables, without any doublings.
 //!
-//! u₁·G + u₂·Q is a sum of one table point for each digit of the two scalars. They are added as a tree, each level of
-//! it as one batch of affine additions over all signatures, with one inversion. The first levels, where most of the
-//! additions are, run over part of the batch at a time, so that its points stay in the second level cache, while the
-//! lines of the next part are on their way. The last addition needs no inversion: x(P₁ + P₂) = r is
+//! u₁·G + u₂·Q is a sum of one table point for each digit of the two scalars. They are added as a tree; each level is
+//! one batch of affine additions over all signatures, with one inversion. The first levels, which have most of the
+//! additions, run over a part of the batch at a time: the points of the part stay in the second-level cache while the
+//! lines of the next part are being loaded. The last addition needs no inversion: x(P₁ + P₂) = r is
 //! (r + x₁ + x₂)(x₂ - x₁)² = (y₂ - y₁)².
 //!
-//! Where there are few signatures, their points are added up one after the other (`few`).
+//! If there are few signatures, their points are added one after the other (`few`).
 //!
-//! Whatever meets an exceptional case on its way is left undecided, for `unknown` to decide.
+//! A signature that meets an exceptional case is left undecided, and `unknown` decides it.
 
 use crate::affine::{Beside, Pair, Step, add_pairs};
 use crate::curve::Params;
@@ -19,10 +19,10 @@ use crate::table::Table;
 use crate::uint::{U256, ZERO, at_least, sub};
 use std::ops::Range;
 
-/// Jobs whose first levels are done together.
+/// Number of jobs whose first levels are done together.
 const PART: usize = 64;
 
-/// Levels that are done part by part: three quarters of the additions.
+/// Number of levels that are done part by part: three quarters of the additions.
 const PART_LEVELS: usize = 2;
 
 /// One signature. Neither scalar is zero.
@@ -34,20 +34,20 @@ pub(crate) struct Job<'t> {
     pub(crate) table: &'t Table,
 }
 
-/// What became of a job.
+/// Outcome of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Valid,
     Invalid,
-    /// An exceptional case.
+    /// The job met an exceptional case.
     Undecided,
 }
 
-/// Memory that is used again for the next batch.
+/// Memory that is reused for the next batch.
 pub(crate) struct Scratch<L: Lanes> {
-    /// Those of a part, from the tables on.
+    /// Points of a part, as read from the tables.
     leaves: Vec<Affine<L::Fe>>,
-    /// Those of the whole batch, after the first levels.
+    /// Points of the whole batch after the first levels.
     points: Vec<Affine<L::Fe>>,
     steps: Vec<Step<L::Fe>>,
     pairs: Vec<Pair>,
@@ -64,15 +64,15 @@ impl<L: Lanes> Default for Scratch<L> {
     }
 }
 
-/// Jobs that run in the lanes of one vector: their tables have the same width.
+/// Jobs that run in the lanes of one vector; their tables have the same width.
 struct Vector {
     first: usize,
     jobs: usize,
-    /// Points that are still to be added up.
+    /// Number of points still to be added.
     points: usize,
 }
 
-/// Decides `jobs`, which come sorted by the width of their tables.
+/// Decides `jobs`, which are sorted by the width of their tables.
 pub(crate) struct Verify<'a, 't, L: Lanes> {
     pub(crate) l: L,
     pub(crate) generator: &'t Table,
@@ -122,7 +122,7 @@ impl<L: Lanes> Stage for Verify<'_, '_, L> {
             for (v, leaves) in part.clone().zip(leaves) {
                 selection.load(l, v, &mut leaves[..vectors[v].points]);
             }
-            // A step in each of both passes of an addition.
+            // One step in each of the two passes of an addition.
             let steps = part.len() * stride * 3 / 2;
             let mut prefetch = Prefetch::new(l, selection.lines::<L>(next), steps);
             let (part, marked) = (&mut vectors[part.clone()], &mut marked[part]);
@@ -170,10 +170,10 @@ fn vectors(jobs: &[Job<'_>], generator: &Table, lanes: usize) -> Vec<Vector> {
     vectors
 }
 
-/// The lines that the digits of all jobs ask for: one for each lane of each point of each vector.
+/// The lines that the digits of all jobs select: one for each lane of each point of each vector.
 struct Selection<'t> {
     lines: Vec<&'t Line>,
-    /// The lanes in which a point is to be negated.
+    /// Lanes in which a point is negated.
     negate: Vec<u8>,
     stride: usize,
 }
@@ -187,14 +187,14 @@ impl<'t> Selection<'t> {
         vectors: &[Vector],
         stride: usize,
     ) -> Self {
-        // Vectors of fewer points leave places that nobody looks at.
+        // Vectors with fewer points leave unused places.
         let places = vectors.len() * stride;
         let mut selection = Self {
             lines: vec![generator.line(0, 0); places * L::LANES],
             negate: vec![0; places],
             stride,
         };
-        // The first part's lines are asked for a few at a time: a processor has few misses under way.
+        // The first part's lines are prefetched a few at a time: a processor supports few outstanding cache misses.
         let first_part = places.min(PART / L::LANES * stride) * L::LANES;
         let mut asked = Asked {
             until: first_part,
@@ -208,7 +208,7 @@ impl<'t> Selection<'t> {
         selection
     }
 
-    /// Selects for one vector, from `place` on. Lanes without a job do the first job again.
+    /// Selects the lines of one vector, from `place` on. Lanes without a job repeat the first job.
     #[inline(always)]
     fn select<L: Lanes>(
         &mut self,
@@ -253,7 +253,7 @@ impl<'t> Selection<'t> {
         &self.lines[vectors.start * self.stride * L::LANES..vectors.end * self.stride * L::LANES]
     }
 
-    /// The first points of vector `v`.
+    /// Loads the first points of vector `v`.
     #[inline(always)]
     fn load<L: Lanes>(&self, l: L, v: usize, points: &mut [Affine<L::Fe>]) {
         let lines = self.lines::<L>(v..v + 1).chunks_exact(L::LANES);
@@ -264,14 +264,14 @@ impl<'t> Selection<'t> {
     }
 }
 
-/// How far the lines of the first part have been asked for.
+/// Progress of prefetching the first part's lines.
 struct Asked {
     next: usize,
     until: usize,
     at_a_time: usize,
 }
 
-/// Asks for lines, a few with each addition.
+/// Prefetches lines, a few with each addition.
 struct Prefetch<'a, L> {
     l: L,
     lines: &'a [&'a Line],
@@ -296,13 +296,13 @@ impl<L: Lanes> Beside for Prefetch<'_, L> {
     }
 }
 
-/// How many are left of so many points after a level.
+/// Number of points left after a level.
 fn points_after(points: usize) -> usize {
     if points > 2 { points - points / 2 } else { points }
 }
 
-/// The upper half of each vector's points is to be added to the lower half, until two are left. Vector `v` has its
-/// points from `v * stride` on.
+/// Pairs the upper half of each vector's points with the lower half, until two are left. Vector `v` has its points
+/// from `v * stride` on.
 fn make_pairs(vectors: &mut [Vector], stride: usize, pairs: &mut Vec<Pair>) {
     pairs.clear();
     for (v, vector) in vectors.iter_mut().enumerate() {
@@ -318,7 +318,7 @@ fn make_pairs(vectors: &mut [Vector], stride: usize, pairs: &mut Vec<Pair>) {
     }
 }
 
-/// The last addition, and whether its x is r.
+/// Makes the last addition and compares its x with r.
 #[inline(always)]
 fn finish<L: Lanes>(l: L, jobs: &[Job<'_>], last: &[Affine<L::Fe>], marked: u8, outcomes: &mut [Outcome]) {
     let r = l.load(&r_of(jobs)[..L::LANES]);
@@ -331,12 +331,12 @@ fn finish<L: Lanes>(l: L, jobs: &[Job<'_>], last: &[Affine<L::Fe>], marked: u8, 
     decide::<L>(jobs, equal, marked | l.zeros(&dx), outcomes);
 }
 
-/// r in each lane; lanes without a job have the first one's.
+/// r in each lane; lanes without a job have that of the first one.
 fn r_of(jobs: &[Job<'_>]) -> [U256; MAX_LANES] {
     std::array::from_fn(|lane| jobs[if lane < jobs.len() { lane } else { 0 }].r)
 }
 
-/// What masks of lanes say of jobs.
+/// Converts masks of lanes to outcomes of jobs.
 fn decide<L: Lanes>(jobs: &[Job<'_>], equal: u8, undecided: u8, outcomes: &mut [Outcome]) {
     for (lane, (job, outcome)) in jobs.iter().zip(outcomes).enumerate() {
         *outcome = if undecided >> lane & 1 == 1 {

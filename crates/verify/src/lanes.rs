@@ -1,41 +1,42 @@
-//! What a back end is: field and scalar arithmetic in lanes, and the lines of a table.
+//! Interface of a backend: field and scalar arithmetic in lanes, and the lines of a table.
 //!
-//! Everything above this trait (`affine`, `jacobian`, `table`, `known`, `unknown`) is written once, over `Lanes`; a
-//! back end is a type for each curve, whose values are tokens: there is one only where the CPU has what it needs.
+//! The layers above this trait (`affine`, `jacobian`, `table`, `known`, `unknown`) are generic over `Lanes`. A
+//! backend is one type for each curve, whose values are tokens: a token exists only if the CPU has the required
+//! features.
 
 use crate::curve::Params;
 use crate::recode::OddLanes;
 use crate::uint::U256;
 
-/// The most lanes of a back end: sizes the arrays that hold one entry for each lane.
+/// Maximum number of lanes of a backend: the size of arrays with one entry for each lane.
 pub(crate) const MAX_LANES: usize = 8;
 
-/// A point of a table: x and y, packed, in the back end's own domain. One cache line.
+/// A point of a table: x and y, packed, in the backend's domain. It is one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Line(pub(crate) [u64; 8]);
 
-/// Affine points, one in each lane. The point at infinity has no such form.
+/// Affine points, one in each lane. The point at infinity has no affine form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Affine<Fe> {
     pub(crate) x: Fe,
     pub(crate) y: Fe,
 }
 
-/// Work that is compiled for a back end's CPU as a whole: `run` and all that it calls must be inlined, because what is
-/// not is compiled for any CPU and calls each instruction as a function. (A closure cannot be told to be inlined.)
+/// Work that is compiled as a whole for a backend's CPU. `run` and everything it calls must be inlined, because other
+/// code is compiled for any CPU and calls each instruction as a function. (Inlining of a closure cannot be forced.)
 pub(crate) trait Stage {
     type Out;
     fn run(self) -> Self::Out;
 }
 
-/// A back end over one curve: arithmetic in `LANES` lanes at once, and what goes in and out.
+/// A backend over one curve: arithmetic in `LANES` lanes at once, and conversion of its operands and results.
 ///
 /// Slices of one entry per lane have `LANES` entries. Masks have bit `i` for lane `i`.
 ///
-/// Elements are in a domain of the back end's choice (Montgomery's or the plain one) and in a redundant form. Three
-/// kinds keep the bounds in order:
-/// - `Fe`: normal, may be multiplied, squared, added;
+/// Elements are in a domain of the backend's choice (Montgomery's or the plain one) and in a redundant form. Three
+/// kinds keep their bounds correct:
+/// - `Fe`: normal; may be multiplied, squared and added;
 /// - a *factor*: what `product`, `square`, `diff` and `factor` return. It may only be multiplied or squared: its limbs
 ///   may still hold carries that have also gone on, which a multiplication does not see. What `diff`, `factor` and
 ///   `factor_less` return is wider: to multiply two of that kind gives a `Raw`, and to square one a `Raw` or a factor,
@@ -49,12 +50,12 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
     type Sc: Copy + Send;
     const LANES: usize;
 
-    /// Runs `stage` compiled for what the back end needs of the CPU.
+    /// Runs `stage`, compiled with the CPU features that the backend needs.
     fn run<S: Stage>(self, stage: S) -> S::Out;
 
     // ---- field ----
 
-    /// The same plain integer, below p, in every lane.
+    /// Puts the same plain integer, below p, into every lane.
     fn splat(self, plain: &U256) -> Self::Fe;
 
     fn mul(self, a: &Self::Fe, b: &Self::Fe) -> Self::Fe;
@@ -65,10 +66,10 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
     fn square(self, a: &Self::Fe) -> Self::Fe;
     /// `a - b` of normal elements as a factor, the wider kind.
     fn diff(self, a: &Self::Fe, b: &Self::Fe) -> Self::Fe;
-    /// The sum of up to 4 normal elements or products as a factor, the wider kind. There is not room for each sum that
-    /// this would allow; `tests/chain.rs` follows the bounds of every formula through.
+    /// The sum of up to 4 normal elements or products as a factor, the wider kind. Not every sum that this allows has
+    /// room; `tests/chain.rs` checks the bounds of every formula.
     fn factor(self, a: &Self::Raw) -> Self::Fe;
-    /// The same less one normal element.
+    /// Like `factor`, less one normal element.
     fn factor_less(self, a: &Self::Raw, b: &Self::Fe) -> Self::Fe;
 
     fn raw(self, a: &Self::Fe) -> Self::Raw;
@@ -81,11 +82,11 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
     fn raw_add(self, a: &Self::Raw, b: &Self::Raw) -> Self::Raw;
     fn raw_sub(self, a: &Self::Raw, b: &Self::Raw) -> Self::Raw;
     fn normal(self, a: &Self::Raw) -> Self::Fe;
-    /// Plain integers below p, one for each lane.
+    /// Loads plain integers below p, one for each lane.
     fn load(self, plain: &[U256]) -> Self::Fe;
-    /// Plain integers below p, of a normal element.
+    /// Stores a normal element as plain integers below p.
     fn store(self, a: &Self::Fe, plain: &mut [U256]);
-    /// The inverse in each lane, or `None` where a lane is zero; of a normal element or a factor that is not wider.
+    /// The inverse in each lane, or `None` if a lane is zero; for a normal element or a factor that is not wider.
     fn invert(self, a: &Self::Fe) -> Option<Self::Fe>;
     /// The lanes in which a normal element is zero.
     fn zeros(self, a: &Self::Fe) -> u8;
@@ -94,16 +95,16 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
 
     // ---- lines ----
 
-    /// Says that a line will be wanted soon.
+    /// Prefetches a line that will be needed soon.
     fn prefetch(self, line: &Line);
-    /// The points of `lines`, one for each lane, negated in the lanes of `negate`.
+    /// Loads the points of `lines`, one for each lane, negated in the lanes of `negate`.
     fn load_lines(self, lines: &[&Line], negate: u8) -> Affine<Self::Fe>;
-    /// The points as lines, one for each lane.
+    /// Stores the points as lines, one for each lane.
     fn store_lines(self, points: &Affine<Self::Fe>, lines: &mut [Line]);
 
     // ---- scalars ----
 
-    /// Digit `i` of each lane: which odd multiple, and the lanes in which it is negative.
+    /// Digit `i` of each lane: the index of the odd multiple, and the lanes in which it is negative.
     #[inline(always)]
     fn digits(self, scalars: &OddLanes, i: usize, width: u32) -> ([u64; MAX_LANES], u8) {
         let (mut indexes, mut negate) = ([0; MAX_LANES], 0);
@@ -115,9 +116,9 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
         (indexes, negate)
     }
 
-    /// Integers below 2^256, one for each lane.
+    /// Loads integers below 2^256, one for each lane.
     fn scalars(self, plain: &[U256]) -> Self::Sc;
-    /// Plain integers below n.
+    /// Stores plain integers below n.
     fn store_scalars(self, a: &Self::Sc, plain: &mut [U256]);
     /// `a·b/R mod n`, Montgomery's product.
     fn scalar_mul(self, a: &Self::Sc, b: &Self::Sc) -> Self::Sc;

@@ -1,11 +1,11 @@
-//! ECDSA verification in batches, for keys that come back: P-256 and secp256k1; SHA-256 and Keccak-256 in lanes.
+//! ECDSA verification in batches for recurring keys, on P-256 and secp256k1; SHA-256 and Keccak-256 in SIMD lanes.
 //!
-//! For public data only: nothing here runs in constant time, so nothing here may touch a secret.
+//! This crate is for public data only: it does not run in constant time, so it must not process secrets.
 //!
-//! A [`Verifier`] takes batches of any size, of any keys and both curves, and gives one [`Verdict`] for each
-//! signature. With AVX-512 a thousand signatures in batches cost a tenth of a thousand calls, and a key that comes
-//! back often an eighth of a new one (portably: half, and a tenth): its multiples are kept in a table, within
-//! [`Options::table_bytes`].
+//! A [`Verifier`] takes batches of any size, with any keys and both curves, and returns one [`Verdict`] for each
+//! signature. With AVX-512, a thousand signatures in batches cost a tenth of a thousand single calls, and a key that
+//! recurs often costs an eighth of a new one (portable backend: a half, and a tenth). The multiples of such keys are
+//! kept in tables, within [`Options::table_bytes`].
 //!
 //! ```
 //! use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verdict, Verifier};
@@ -41,10 +41,10 @@
 //!
 //! # Threads
 //!
-//! There is no thread pool. Cut the work into batches and give each thread a clone of one verifier: they share its
-//! tables. With [`Builds::Deferred`], a thread of your choice builds tables by [`Verifier::build_pending`].
+//! There is no thread pool. Divide the work into batches and give each thread a clone of one verifier: clones share
+//! their tables. With [`Builds::Deferred`], a thread of your choice builds tables with [`Verifier::build_pending`].
 //!
-//! # Back ends
+//! # Backends
 //!
 //! | [`Backend`] | runs on |
 //! |---|---|
@@ -54,13 +54,13 @@
 //!
 //! # Ed25519
 //!
-//! [`ed25519::verify`] verifies one signature. There is no batch: the equation of a batch holds for signatures that
-//! none of the usual single equations takes, so that members of a batch could be judged otherwise than one by one.
+//! [`ed25519::verify`] verifies one signature. There is no batch verification: the batch equation accepts signatures
+//! that the usual single equations reject, so a batch could give other verdicts than single calls.
 //!
 //! # Policies
 //!
-//! A high s is valid, as the standard has it, unless [`Options::low_s`] is set. Which encodings are taken is said
-//! with each signature, by [`SignatureBytes`].
+//! A high s is valid, as in the standard, unless [`Options::low_s`] is set. [`SignatureBytes`] selects the accepted
+//! encoding for each signature.
 
 mod affine;
 #[cfg(all(target_arch = "x86_64", feature = "simd"))]

@@ -1,5 +1,5 @@
-//! The `library` back end: what others' libraries say, a signature at a time. An oracle for tests and a contestant for
-//! benchmarks; nothing needs it at run time.
+//! The backend `library`: verification by other libraries, one signature at a time. It is an oracle for tests and a
+//! competitor in benchmarks; nothing needs it at run time.
 
 use crate::curve::Curve;
 use crate::key::PublicKey;
@@ -7,8 +7,8 @@ use aws_lc_rs::digest::{Digest, SHA256};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 use secp256k1::{Message, SECP256K1, ecdsa};
 
-/// Whether r and s, big-endian, sign the digest. The key is taken apart each time, as a caller of the library would who
-/// keeps encoded keys.
+/// Returns true if r and s, big-endian, sign the digest. The key is decoded each time, as by a caller of the library
+/// that keeps encoded keys.
 pub(crate) fn verify(key: &PublicKey, digest: &[u8; 32], r: &[u8; 32], s: &[u8; 32]) -> bool {
     let mut signature = [0; 64];
     signature[..32].copy_from_slice(r);
@@ -20,8 +20,8 @@ pub(crate) fn verify(key: &PublicKey, digest: &[u8; 32], r: &[u8; 32], s: &[u8; 
     }
 }
 
-/// By aws-lc-rs. It takes digests only with the name of a hash, which does not matter to ECDSA: any of 256 bits will
-/// do.
+/// Verifies with aws-lc-rs. It accepts a digest only with the name of a hash, which does not matter to ECDSA: any
+/// 256-bit hash will do.
 fn verify_p256(point: &[u8; 65], digest: &[u8; 32], signature: &[u8; 64]) -> bool {
     let Ok(digest) = Digest::import_less_safe(digest, &SHA256) else {
         return false;
@@ -31,7 +31,7 @@ fn verify_p256(point: &[u8; 65], digest: &[u8; 32], signature: &[u8; 64]) -> boo
         .is_ok()
 }
 
-/// By libsecp256k1, which refuses a high s: low-S is a policy here, so it gets the lower one.
+/// Verifies with libsecp256k1. It rejects a high s, which is a policy here, so it gets the lower one.
 fn verify_secp256k1(point: &[u8; 65], digest: &[u8; 32], signature: &[u8; 64]) -> bool {
     let key = secp256k1::PublicKey::from_slice(point);
     let (Ok(key), Ok(mut signature)) = (key, ecdsa::Signature::from_compact(signature)) else {

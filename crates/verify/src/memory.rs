@@ -1,5 +1,5 @@
-//! Memory for lines: aligned, zeroed, on huge pages where the system gives them. A lookup in a table of megabytes on
-//! small pages pays for a page walk each time.
+//! Memory for table lines: aligned, zeroed, and on huge pages if the system has them. On small pages, each lookup in
+//! a table of megabytes costs a page walk.
 
 use crate::lanes::Line;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -8,12 +8,12 @@ use std::ptr::NonNull;
 
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Asks for a line that will be wanted soon, into the second level cache: what is asked for at a time is more than the
-/// first one holds. Does nothing where Rust has no way to say it.
+/// Prefetches a line into the second-level cache: more lines are requested at a time than the first level holds. Does
+/// nothing on targets for which Rust has no prefetch.
 #[inline(always)]
 pub(crate) fn prefetch(line: &Line) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, of every x86-64; any address would do.
+    // SAFETY: a prefetch is a hint that every x86-64 has; any address is allowed.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T1>(line.0.as_ptr().cast());
@@ -42,7 +42,7 @@ impl Lines {
         let Some(start) = NonNull::new(memory.cast::<Line>()) else {
             handle_alloc_error(layout);
         };
-        // Before the first touch, which is what makes a page small or huge.
+        // Must precede the first access, which decides the page size.
         advise(memory, layout.size());
         // SAFETY: that much was just allocated.
         unsafe { memory.write_bytes(0, layout.size()) };
@@ -50,7 +50,7 @@ impl Lines {
     }
 }
 
-/// A table that fills huge pages begins at one; a smaller one shares pages with others.
+/// Aligns a table that fills huge pages to a huge page; a smaller one shares pages with others.
 fn layout(len: usize) -> Layout {
     let bytes = len * size_of::<Line>();
     let align = if bytes >= HUGE_PAGE {
@@ -64,7 +64,7 @@ fn layout(len: usize) -> Layout {
 #[cfg(target_os = "linux")]
 fn advise(start: *mut u8, bytes: usize) {
     if bytes >= HUGE_PAGE {
-        // SAFETY: the range was just allocated; the call is a hint, and its failure changes nothing.
+        // SAFETY: the range was just allocated; the call is a hint, and its failure has no effect.
         unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
     }
 }

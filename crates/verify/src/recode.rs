@@ -1,28 +1,28 @@
-//! Scalars as sums of odd digits.
+//! Recoding of scalars as sums of odd digits.
 //!
-//! An odd k below 2^(w·m) is the sum over its m windows of dᵢ·2^(w·i) with every dᵢ odd and |dᵢ| < 2^w: with
-//! xᵢ the i-th w bits of (k >> 1) + 2^(w·m - 1), dᵢ = 2xᵢ + 1 - 2^w. No digit is zero, so no table needs the point at
-//! infinity and no lane ever idles; half of the multiples serve both signs. An even k is replaced by its negative
-//! modulo the odd order, which is odd, and all signs turn.
+//! An odd k below 2^(w·m) is the sum over its m windows of dᵢ·2^(w·i) with every dᵢ odd and |dᵢ| < 2^w: with xᵢ as
+//! the i-th w bits of (k >> 1) + 2^(w·m - 1), dᵢ = 2xᵢ + 1 - 2^w. No digit is zero, so no table needs the point at
+//! infinity and no lane is ever idle; each multiple in a table serves both signs. An even k is replaced by its
+//! negative modulo the odd order, which is odd, and all signs are inverted.
 
 use crate::lanes::MAX_LANES;
 use crate::uint::{U256, sub};
 
-/// The windows that hold `bits` bits.
+/// Number of windows for `bits` bits.
 pub(crate) const fn windows(bits: u32, width: u32) -> usize {
     bits.div_ceil(width) as usize
 }
 
-/// A scalar made ready to be cut into digits.
+/// A scalar prepared for extracting digits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Odd {
-    /// (k >> 1) + 2^(w·m - 1), and a word of zeros so that a window may begin in the last one.
+    /// (k >> 1) + 2^(w·m - 1), followed by a word of zeros so that a window may begin in the last word.
     words: [u64; 6],
     negative: bool,
 }
 
 impl Odd {
-    /// Of `0 < k < order`, for `windows` windows of `width` bits; the order is odd.
+    /// Prepares `0 < k < order` for `windows` windows of `width` bits; the order is odd.
     #[inline(always)]
     pub(crate) fn of_scalar(k: &U256, order: &U256, width: u32, windows: usize) -> Self {
         let even = k[0] & 1 == 0;
@@ -30,7 +30,7 @@ impl Odd {
         Self::of_magnitude(&odd, even, width, windows)
     }
 
-    /// Of ±`magnitude`, which is odd.
+    /// Prepares ±`magnitude`, which is odd.
     #[inline(always)]
     pub(crate) fn of_magnitude(magnitude: &U256, negative: bool, width: u32, windows: usize) -> Self {
         debug_assert!(magnitude[0] & 1 == 1);
@@ -42,7 +42,7 @@ impl Odd {
         Self { words, negative }
     }
 
-    /// Digit `i`: which odd multiple, `index` for 2·index + 1, and whether it is negative.
+    /// Digit `i`: the `index` of the odd multiple 2·index + 1, and true if it is negative.
     #[cfg(test)]
     pub(crate) fn digit(&self, i: usize, width: u32) -> (usize, bool) {
         let bit = i * width as usize;
@@ -52,7 +52,7 @@ impl Odd {
     }
 }
 
-/// Scalars made ready, one for each lane, so that their digits can be cut side by side.
+/// Prepared scalars, one for each lane, so that their digits can be extracted in parallel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OddLanes {
     words: [[u64; MAX_LANES]; 6],
@@ -60,7 +60,7 @@ pub(crate) struct OddLanes {
 }
 
 impl OddLanes {
-    /// Of `lanes` scalars, which are all made ready for the same windows.
+    /// Prepares the scalars of `lanes` lanes; all must be prepared for the same windows.
     #[inline(always)]
     pub(crate) fn new(lanes: usize, odd: impl Fn(usize) -> Odd) -> Self {
         let mut all = Self {
@@ -87,14 +87,14 @@ impl OddLanes {
         )
     }
 
-    /// The lanes whose signs turn.
+    /// Lanes whose signs are inverted.
     #[cfg(all(target_arch = "x86_64", feature = "simd"))]
     #[inline(always)]
     pub(crate) fn negative(&self) -> u8 {
         self.negative
     }
 
-    /// Digit `i` of one lane, as `Odd::digit`.
+    /// Digit `i` of one lane, like `Odd::digit`.
     #[inline(always)]
     pub(crate) fn digit(&self, lane: usize, i: usize, width: u32) -> (usize, bool) {
         let ([low, high], shift) = self.place(i, width);
@@ -106,10 +106,10 @@ impl OddLanes {
 /// The digit that begins at bit `shift` of `low`.
 #[inline(always)]
 fn digit(low: u64, high: u64, shift: u32, width: u32) -> (usize, bool) {
-    // Two shifts, because one by 64 is not defined.
+    // Two shifts, because a shift by 64 is not defined.
     let x = low >> shift | high << 1 << (63 - shift);
     let positive = x >> (width - 1) & 1;
-    // A negative digit 2x + 1 - 2^w has the magnitude 2·(~x) + 1, of the lower w - 1 bits.
+    // A negative digit 2x + 1 - 2^w has the magnitude 2·(~x) + 1, computed on the lower w - 1 bits.
     let index = (x ^ positive.wrapping_sub(1)) & ((1 << (width - 1)) - 1);
     (index as usize, positive == 0)
 }

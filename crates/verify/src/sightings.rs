@@ -1,22 +1,22 @@
-//! How many valid signatures a key without a table has had: a fixed amount of memory, however many keys there are.
+//! Counter of valid signatures of keys without a table, in a fixed amount of memory for any number of keys.
 
 use crate::key::PublicKey;
 use std::hash::{BuildHasher, RandomState};
 
-/// Sets of entries that share their memory; a power of two.
+/// Number of sets of entries; a power of two.
 const SETS: usize = 4096;
-/// Keys of a set. The one seen longest ago makes room for the next.
+/// Number of keys of a set. The least recently seen one makes room for the next.
 const WAYS: usize = 4;
-/// The bits of an entry that count; those above tell keys apart.
+/// Bits of an entry that are the count; the bits above identify the key.
 const COUNTS: u64 = (1 << 16) - 1;
 
-/// Names keys by 64 bits that nobody can foretell who does not know the secret.
+/// Hash of keys to 64 bits that cannot be predicted without the secret.
 pub(crate) struct Hasher {
     secret: [u64; 6],
 }
 
 impl Hasher {
-    /// With a secret of its own, of the quality that std's maps have theirs.
+    /// Creates a hash with its own secret, of the same quality as those of std's maps.
     pub(crate) fn new() -> Self {
         let random = RandomState::new();
         Self {
@@ -24,7 +24,7 @@ impl Hasher {
         }
     }
 
-    /// NH (Black, Halevi, Krawczyk, Krovetz, Rogaway: UMAC, CRYPTO '99): for any two keys, equal with probability 2^-64
+    /// NH (Black, Halevi, Krawczyk, Krovetz, Rogaway: UMAC, CRYPTO '99): two keys collide with probability 2^-64
     /// before the halves are folded together. The lowest word of y is enough, because x leaves two choices for y.
     #[inline(always)]
     pub(crate) fn hash(&self, key: &PublicKey) -> u64 {
@@ -39,10 +39,10 @@ impl Hasher {
     }
 }
 
-/// Counts of the keys seen last, by hash. Two keys with the same hash are counted as one, which does no harm but a
-/// table too early.
+/// Counts of the recently seen keys, by hash. Two keys with the same hash are counted as one; the only harm is a
+/// table built too early.
 pub(crate) struct Sightings {
-    /// In each set, the one seen last comes first. Zero where there is none.
+    /// In each set, the most recently seen entry comes first. Zero means no entry.
     sets: Box<[[u64; WAYS]]>,
 }
 
@@ -53,13 +53,13 @@ impl Sightings {
         }
     }
 
-    /// How many there were of this key; 65,535 stands for that many and more.
+    /// Number of signatures of this key; 65,535 means at least that many.
     pub(crate) fn count(&self, hash: u64) -> u64 {
         let set = &self.sets[hash as usize % SETS];
         position(set, hash).map_or(0, |at| set[at] & COUNTS)
     }
 
-    /// Adds `count` of them, at least one.
+    /// Adds `count` signatures, at least one.
     pub(crate) fn add(&mut self, hash: u64, count: u64) {
         let set = &mut self.sets[hash as usize % SETS];
         let found = position(set, hash);
@@ -69,7 +69,7 @@ impl Sightings {
     }
 }
 
-/// Where in its set a key is.
+/// Position of a key in its set.
 fn position(set: &[u64; WAYS], hash: u64) -> Option<usize> {
     set.iter()
         .position(|entry| entry & COUNTS != 0 && entry & !COUNTS == hash & !COUNTS)

@@ -1,7 +1,8 @@
 //! Tables of multiples: for each window i of w bits and each odd digit, (2j + 1)·2^(w·i)·Q, j below 2^(w-1).
 //!
-//! Built from 2^0·Q, 2^1·Q, …: of the odd multiples of a window, the next 2^t are the first 2^t plus 2^(w·i + t + 1)·Q.
-//! Those two are never the same or opposite: 2j + 1 is odd, 2^(t+1) is even, and their sum is below the order.
+//! A table is built from 2^0·Q, 2^1·Q, …: of the odd multiples of a window, the next 2^t are the first 2^t plus
+//! 2^(w·i + t + 1)·Q. These two are never equal or opposite: 2j + 1 is odd, 2^(t+1) is even, and their sum is below
+//! the order.
 
 use crate::affine::{Pair, Step, add_pairs};
 use crate::jacobian::{Jacobian, double, from_affine, select};
@@ -10,14 +11,14 @@ use crate::memory::Lines;
 use crate::recode;
 use crate::uint::{ONE, U256};
 
-/// The bits of a scalar.
+/// Number of bits of a scalar.
 const SCALAR_BITS: u32 = 256;
 
-/// Vector pairs of a batch when a table is built: enough that an inversion is a small share, few enough for the second
-/// level cache.
+/// Number of vector pairs of a batch when a table is built: large enough that an inversion is a small share, and
+/// small enough for the second-level cache.
 const PAIRS: usize = 128;
 
-/// All multiples of one point that a scalar's windows may ask for.
+/// All multiples of one point that a scalar's windows may select.
 pub(crate) struct Table {
     width: u32,
     windows: usize,
@@ -25,7 +26,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// The bytes of a table of this width.
+    /// Bytes of a table of this width.
     pub(crate) const fn bytes(width: u32) -> usize {
         (recode::windows(SCALAR_BITS, width) * size_of::<Line>()) << (width - 1)
     }
@@ -38,26 +39,26 @@ impl Table {
         self.windows
     }
 
-    /// All lines; that of window i and odd multiple 2j + 1 is at i·2^(w-1) + j.
+    /// All lines; the line of window i and odd multiple 2j + 1 is at i·2^(w-1) + j.
     #[inline(always)]
     pub(crate) fn lines(&self) -> &[Line] {
         &self.lines
     }
 
-    /// Of window `window`, the odd multiple `2·index + 1`.
+    /// Line of the odd multiple `2·index + 1` in window `window`.
     #[inline(always)]
     pub(crate) fn line(&self, window: usize, index: usize) -> &Line {
         &self.lines[(window << (self.width - 1)) + index]
     }
 
-    /// The table of a point given as plain integers; `width` is at least 2.
+    /// Builds the table of a point given as plain integers; `width` is at least 2.
     #[cfg(test)]
     pub(crate) fn build<L: Lanes>(l: L, point: &(U256, U256), width: u32) -> Self {
         Self::build_all(l, &[*point], width).remove(0)
     }
 
-    /// The tables of points given as plain integers; `width` is at least 2. Their doublings, which wait for each other
-    /// and are most of the work for a small table, are done for as many points at once as there are lanes.
+    /// Builds the tables of points given as plain integers; `width` is at least 2. Their doublings, which depend on
+    /// each other and are most of the work for a small table, are done for as many points at once as there are lanes.
     pub(crate) fn build_all<L: Lanes>(l: L, points: &[(U256, U256)], width: u32) -> Vec<Self> {
         let windows = recode::windows(SCALAR_BITS, width);
         let blank = |_: &_| Self {
@@ -73,7 +74,7 @@ impl Table {
     }
 }
 
-/// Fills tables of one width, no more than there are lanes.
+/// Fills tables of one width, at most as many as there are lanes.
 struct Fill<'a, L> {
     l: L,
     points: &'a [(U256, U256)],
@@ -93,8 +94,8 @@ impl<L: Lanes> Stage for Fill<'_, L> {
     }
 }
 
-/// A window in each lane, so many groups of them as it takes; those past the last window do it once more. What all
-/// tables have to add at a time shares inversions.
+/// Fills the tables with one window in each lane, in as many groups as necessary; lanes after the last window repeat
+/// it. Concurrent additions of all tables share inversions.
 #[inline(always)]
 fn fill<L: Lanes>(l: L, tables: &mut [Table], doubles: &[&[(U256, U256)]]) {
     let (width, count) = (tables[0].width, tables[0].windows);
@@ -130,11 +131,11 @@ fn fill<L: Lanes>(l: L, tables: &mut [Table], doubles: &[&[(U256, U256)]]) {
     }
 }
 
-/// `2^i·Q` for `i` below `count`, as plain integers, one point's after the other's; of no more points than there are
-/// lanes.
+/// Computes `2^i·Q` for `i` below `count` as plain integers, one point after the other; there must be no more points
+/// than lanes.
 ///
-/// The doublings of a point wait for each other, so lanes that have no other point do the same again. To divide by Z
-/// needs no waiting: there each lane takes another doubling.
+/// The doublings of a point depend on each other, so lanes without another point repeat the same work. The divisions
+/// by Z are independent: there each lane takes another doubling.
 #[inline(always)]
 fn doubles<L: Lanes>(l: L, points: &[(U256, U256)], count: usize) -> Vec<(U256, U256)> {
     let keys = points.len().next_power_of_two().min(L::LANES);
@@ -194,7 +195,7 @@ fn doubles<L: Lanes>(l: L, points: &[(U256, U256)], count: usize) -> Vec<(U256, 
     out
 }
 
-/// Additions that wait for each other, and where their sums go: table, windows, index.
+/// Additions whose results are pending, and the places of their sums: table, windows, index.
 struct Batch<'w, Fe> {
     points: Vec<Affine<Fe>>,
     pairs: Vec<Pair>,
@@ -241,7 +242,7 @@ impl<'w, Fe: Copy> Batch<'w, Fe> {
             &mut marked,
             &mut (),
         );
-        debug_assert_eq!(marked, [0], "odd and even multiples are never the same");
+        debug_assert_eq!(marked, [0], "odd and even multiples are never equal");
         for (pair, (table, windows, index)) in self.pairs.iter().zip(&self.places) {
             let lines = &mut tables[*table].lines;
             put(l, lines, windows, half, *index, &self.points[pair.to as usize]);
@@ -252,7 +253,7 @@ impl<'w, Fe: Copy> Batch<'w, Fe> {
     }
 }
 
-/// `2^(w·i + t)·Q` for the windows i.
+/// Computes `2^(w·i + t)·Q` for the windows i.
 #[inline(always)]
 fn multiples<L: Lanes>(
     l: L,

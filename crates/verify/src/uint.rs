@@ -1,4 +1,4 @@
-//! 256-bit integers as four 64-bit words, least significant first, and the few operations that everything else shares.
+//! 256-bit integers as four 64-bit words, least significant first, and a few common operations.
 
 /// Four words, least significant first.
 pub(crate) type U256 = [u64; 4];
@@ -28,12 +28,12 @@ pub(crate) const fn is_zero(a: &U256) -> bool {
     a[0] | a[1] | a[2] | a[3] == 0
 }
 
-/// `a >= b`.
+/// Returns `a >= b`.
 pub(crate) const fn at_least(a: &U256, b: &U256) -> bool {
     !sub(a, b).1
 }
 
-/// `a + b` and whether it left 256 bits.
+/// Returns `a + b` modulo 2^256, and true if it overflowed.
 pub(crate) const fn add(a: &U256, b: &U256) -> (U256, bool) {
     let mut sum = ZERO;
     let mut carry = 0;
@@ -47,7 +47,7 @@ pub(crate) const fn add(a: &U256, b: &U256) -> (U256, bool) {
     (sum, carry != 0)
 }
 
-/// `a - b` modulo 2^256 and whether it was negative.
+/// Returns `a - b` modulo 2^256, and true if it was negative.
 pub(crate) const fn sub(a: &U256, b: &U256) -> (U256, bool) {
     let mut difference = ZERO;
     let mut borrow = false;
@@ -62,13 +62,13 @@ pub(crate) const fn sub(a: &U256, b: &U256) -> (U256, bool) {
     (difference, borrow)
 }
 
-/// `a mod m` for `a < 2m`.
+/// Returns `a mod m` for `a < 2m`.
 pub(crate) const fn reduce_once(a: &U256, m: &U256) -> U256 {
     let (reduced, negative) = sub(a, m);
     if negative { *a } else { reduced }
 }
 
-/// `2^exponent mod m`, for an `m` above 2^255.
+/// Returns `2^exponent mod m`, for an `m` above 2^255.
 pub(crate) const fn power_of_two(exponent: u32, m: &U256) -> U256 {
     let mut value = ONE;
     let mut i = 0;
@@ -81,7 +81,8 @@ pub(crate) const fn power_of_two(exponent: u32, m: &U256) -> U256 {
     value
 }
 
-/// `-m^-1 mod 2^64` of an odd `m`: Newton's iteration doubles the right bits each time, from three.
+/// Returns `-m^-1 mod 2^64` for an odd `m`: Newton's iteration doubles the number of correct bits each time, from
+/// three.
 pub(crate) const fn negated_inverse(m: u64) -> u64 {
     let mut inverse = m;
     let mut i = 0;
@@ -92,7 +93,7 @@ pub(crate) const fn negated_inverse(m: u64) -> u64 {
     inverse.wrapping_neg()
 }
 
-/// The five 52-bit limbs of a value below 2^260 whose upper four bits are zero.
+/// Returns the five 52-bit limbs of a value below 2^256.
 #[cfg(any(test, all(target_arch = "x86_64", feature = "simd")))]
 pub(crate) const fn limbs52(a: &U256) -> [u64; 5] {
     const MASK: u64 = (1 << 52) - 1;

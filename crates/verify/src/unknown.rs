@@ -1,12 +1,12 @@
-//! Signatures by keys that have no table, and those that `known` left undecided.
+//! Verification of signatures whose keys have no table, and of those that `known` left undecided.
 //!
-//! u₂·Q by doublings and additions in Jacobian coordinates, from the 16 odd multiples of Q below 32, which are made in
-//! affine coordinates for all keys of the batch together; then u₁·G is added from the generator's table. On secp256k1
-//! u₂ is split into halves, and half the doublings do. Two vectors go through the loop together; interleaving gained
-//! nothing where it was measured (docs/verify.md), and one at a time was not measured here.
+//! Computes u₂·Q with doublings and additions in Jacobian coordinates, from the 16 odd multiples of Q below 32, which
+//! are made in affine coordinates for all keys of the batch together. Then u₁·G is added from the generator's table.
+//! On secp256k1 u₂ is split into halves, which needs half the doublings. Two vectors go through the loop together.
+//! Interleaving gained nothing where it was measured (docs/verify.md); one vector at a time was not measured here.
 //!
-//! The fast formulas are wrong where a sum meets the same or the opposite point; Z is zero from there on. Lanes that
-//! end so are done again with formulas that are right always.
+//! The fast formulas are wrong if a sum meets the same or the opposite point; Z is zero from there on. Lanes that end
+//! with Z = 0 are repeated with formulas that are always correct.
 
 use crate::affine::{Pair, Step, add_pairs, double_all};
 use crate::curve::Params;
@@ -17,14 +17,14 @@ use crate::recode::{Odd, OddLanes, windows};
 use crate::table::Table;
 use crate::uint::{ONE, U256, at_least, is_zero, sub};
 
-/// Bits of a window, and odd multiples of a key.
+/// Bits of a window; `MULTIPLES` is the number of odd multiples of a key.
 const WIDTH: u32 = 5;
 const MULTIPLES: usize = 1 << (WIDTH - 1);
 
-/// Jobs whose multiples are made together: sets the memory, and what share an inversion has.
+/// Number of jobs whose multiples are made together: it determines the memory, and the share of an inversion.
 const TOGETHER: usize = 256;
 
-/// Vectors that go through the loop together.
+/// Number of vectors that go through the loop together.
 const BESIDE: usize = 2;
 
 /// One signature. u₂ is not zero.
@@ -33,11 +33,11 @@ pub(crate) struct Job {
     pub(crate) r: U256,
     pub(crate) u1: U256,
     pub(crate) u2: U256,
-    /// A point of the curve, plain.
+    /// A point of the curve in plain coordinates.
     pub(crate) key: (U256, U256),
 }
 
-/// Memory that is used again for the next batch.
+/// Memory that is reused for the next batch.
 pub(crate) struct Scratch<L: Lanes> {
     multiples: Vec<Affine<L::Fe>>,
     doubles: Vec<Affine<L::Fe>>,
@@ -58,12 +58,12 @@ impl<L: Lanes> Default for Scratch<L> {
     }
 }
 
-/// Decides `jobs`. Returns how many of the first `counted` needed the complete formulas.
+/// Decides `jobs`. Returns how many of the first `counted` jobs needed the complete formulas.
 pub(crate) struct Verify<'a, L: Lanes> {
     pub(crate) l: L,
     pub(crate) generator: &'a Table,
     pub(crate) jobs: &'a [Job],
-    /// Those after the first so many are counted as exceptional already.
+    /// Number of the first jobs that are not counted as exceptional yet.
     pub(crate) counted: usize,
     pub(crate) scratch: &'a mut Scratch<L>,
     /// One for each job.
@@ -102,14 +102,14 @@ impl<L: Lanes> Stage for Verify<'_, L> {
     }
 }
 
-/// The job of a lane; lanes without one do the first again.
+/// The job of a lane; lanes without a job repeat the first one.
 #[inline(always)]
 fn job(jobs: &[Job], lane: usize) -> &Job {
     &jobs[if lane < jobs.len() { lane } else { 0 }]
 }
 
-/// Lines of Q, 3Q, 5Q, … 31Q for the keys of all jobs: vector, multiple, lane. Each doubling of what there is adds
-/// 2^(t+1)·Q to the first 2^t of them.
+/// Makes lines of Q, 3Q, 5Q, … 31Q for the keys of all jobs, ordered by vector, multiple and lane. Each step doubles
+/// the number of multiples: it adds 2^(t+1)·Q to the first 2^t of them.
 #[inline(always)]
 fn make_multiples<L: Lanes>(l: L, jobs: &[Job], scratch: &mut Scratch<L>) {
     let vectors = jobs.len().div_ceil(L::LANES);
@@ -149,7 +149,7 @@ fn make_multiples<L: Lanes>(l: L, jobs: &[Job], scratch: &mut Scratch<L>) {
         } = scratch;
         add_pairs(l, multiples, pairs, steps, &mut marked, &mut ());
     }
-    debug_assert_eq!(marked, [0], "odd and even multiples are never the same");
+    debug_assert_eq!(marked, [0], "odd and even multiples are never equal");
     let lines = vectors * MULTIPLES * L::LANES;
     if scratch.lines.len() < lines {
         scratch.lines.resize(lines, Line([0; 8]));
@@ -163,7 +163,7 @@ fn make_multiples<L: Lanes>(l: L, jobs: &[Job], scratch: &mut Scratch<L>) {
     }
 }
 
-/// The scalars of one vector's jobs, made ready to be cut into digits.
+/// The scalars of one vector's jobs, prepared for extracting digits.
 struct Digits {
     /// u₂, or its halves.
     key: [OddLanes; 2],
@@ -208,7 +208,7 @@ impl Digits {
     }
 }
 
-/// The multiples of the keys that digit `i` of every lane asks for, times λ if so.
+/// The multiples of the keys that digit `i` of every lane selects, times λ if `times_lambda`.
 #[inline(always)]
 fn key_points<L: Lanes>(
     l: L,
@@ -229,7 +229,7 @@ fn key_points<L: Lanes>(
     points
 }
 
-/// The multiples of the generator that digit `i` of every lane asks for.
+/// The multiples of the generator that digit `i` of every lane selects.
 #[inline(always)]
 fn generator_points<L: Lanes>(l: L, digits: &OddLanes, generator: &Table, i: usize) -> Affine<L::Fe> {
     let (indexes, negate) = l.digits(digits, i, generator.width());
@@ -237,8 +237,8 @@ fn generator_points<L: Lanes>(l: L, digits: &OddLanes, generator: &Table, i: usi
     l.load_lines(&lines[..L::LANES], negate)
 }
 
-/// Says that these will be wanted soon: a large table lies in memory, and an addition is too long for the processor to
-/// see the next one's loads.
+/// Prefetches these multiples: a large table lies in memory, and an addition is too long for the processor to see the
+/// loads of the next one.
 #[inline(always)]
 fn prefetch_generator<L: Lanes>(l: L, digits: &OddLanes, generator: &Table, i: usize) {
     let (indexes, _) = l.digits(digits, i, generator.width());
@@ -315,7 +315,7 @@ fn decide<L: Lanes, const COMPLETE: bool>(
     undecided & ((1u32 << jobs.len()) - 1) as u16
 }
 
-/// Whether x(sum) is r modulo n, that is X = r·Z² or X = (r + n)·Z². Returns the lanes of infinity.
+/// Checks x(sum) = r modulo n, that is X = r·Z² or X = (r + n)·Z². Returns the lanes of infinity.
 #[inline(always)]
 fn compare<L: Lanes>(l: L, jobs: &[Job], sum: &Jacobian<L::Fe>, valid: &mut [bool]) -> u8 {
     let z2 = l.sqr(&sum.z);
@@ -344,7 +344,7 @@ fn compare<L: Lanes>(l: L, jobs: &[Job], sum: &Jacobian<L::Fe>, valid: &mut [boo
     infinite
 }
 
-/// The lanes in which r·Z² is X.
+/// Returns the lanes in which r·Z² is X.
 #[inline(always)]
 fn equals<L: Lanes>(l: L, r: &[U256; MAX_LANES], z2: &L::Fe, x: &L::Fe) -> u8 {
     let product = l.mul_raw(&l.load(&r[..L::LANES]), z2);

@@ -1,4 +1,4 @@
-//! Batches of any size, of any keys, on one back end, with one cache of tables.
+//! The verifier: batches of any size and any keys, on one backend, with one cache of tables.
 
 use crate::backend::{Backend, BackendUnavailable, lock, machine};
 use crate::batch::{Counters, Inner, OverCurve};
@@ -11,34 +11,36 @@ use crate::table::Table;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// Who builds tables.
+/// Thread that builds tables.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Builds {
-    /// The thread that verifies, before it does.
+    /// The verifying thread, before it verifies.
     #[default]
     Inline,
-    /// Whoever calls [`Verifier::build_pending`]; until then, keys do with what they have.
+    /// The thread that calls [`Verifier::build_pending`]; until then, keys use the tables they have.
     Deferred,
 }
 
-/// What a [`Verifier`] may use, and what it holds a signature to.
+/// Options of a [`Verifier`]: its resources and its policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The back end; `None` for [`Backend::best`].
+    /// The backend; `None` means [`Backend::best`].
     pub backend: Option<Backend>,
-    /// Bytes of all tables, at most: 256 MiB. The generators' take up to a quarter of them, and 104 KiB at least.
+    /// Maximum number of bytes of all tables; default 256 MiB. The generators take up to a quarter, and at least 104
+    /// KiB.
     ///
-    /// Tables that go while a batch uses them live on until it is done, and do not count. Nor do 256 KiB for each curve
-    /// that the process has, with AVX-512, for signatures that come alone and by keys without a table.
+    /// A table that is evicted while a batch uses it lives until the batch is done, and does not count. With AVX-512,
+    /// the process has another 256 KiB for each curve, which do not count, for single signatures by keys without a
+    /// table.
     pub table_bytes: usize,
-    /// Percent of the keys' bytes for those that are used much, by valid signatures: 75. Only the rest is
-    /// there for keys that are not: with 0, no key gets more than the smallest table; with 100 or more, none gets one
-    /// before it is used much.
+    /// Percentage of the keys' bytes for keys that are used much, by valid signatures; default 75. Other keys have
+    /// only the rest: with 0, no key gets more than the smallest table; with 100 or more, no key gets a table before
+    /// it is used much.
     pub protected_percent: u8,
-    /// Whether an s above n/2 is refused, as Bitcoin's policy, Ethereum (EIP-2) and Fabric do: no.
+    /// True to refuse an s above n/2, as Bitcoin's policy, Ethereum (EIP-2) and Fabric do; default false.
     pub low_s: bool,
-    /// Who builds tables: the thread that verifies.
+    /// Thread that builds tables; default: the verifying thread.
     pub builds: Builds,
 }
 
@@ -54,54 +56,55 @@ impl Default for Options {
     }
 }
 
-/// Counts since a verifier was made, and what its cache holds now.
+/// Counts since a verifier was created, and the current content of its cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Signatures: the sum of the four that follow.
+    /// Number of signatures: the sum of the next four counts.
     pub signatures: u64,
-    /// Decided by their form alone: malformed, r or s out of range, s high where that is refused.
+    /// Decided by form alone: malformed, r or s out of range, or s high although that is refused.
     pub by_form: u64,
-    /// Verified with their key's table.
+    /// Verified with the table of their key.
     pub by_table: u64,
-    /// Verified without.
+    /// Verified without a table.
     pub by_generic: u64,
     /// Verified by a library.
     pub by_library: u64,
-    /// Signatures that met exceptional cases: that tables left undecided, or that needed the complete formulas, each
-    /// counted once. Nobody meets them by chance, but anybody can send them.
+    /// Signatures that met exceptional cases, which tables left undecided or which needed the complete formulas; each
+    /// is counted once. They do not occur by chance, but anyone can construct them.
     pub exceptional: u64,
-    /// Signatures whose key had a table when they came.
+    /// Signatures whose key had a table when they arrived.
     pub table_hits: u64,
-    /// Tables built, the generators' not counted.
+    /// Tables built, not counting the generators'.
     pub builds: u64,
-    /// Tables that made room for others. One that a larger one of its key replaced is not counted.
+    /// Tables evicted for others. A table replaced by a larger one of its key is not counted.
     pub evictions: u64,
-    /// Tables not built, because nothing there was used less.
+    /// Tables not built, because no existing one was used less.
     pub refusals: u64,
-    /// Bytes of tables, those being built and the generators' included. Never above [`Options::table_bytes`], or above
-    /// 104 KiB where that is more.
+    /// Bytes of tables, including those being built and the generators'. Never above [`Options::table_bytes`], or
+    /// above 104 KiB if that is more.
     pub table_bytes: usize,
-    /// Tables of keys.
+    /// Number of tables of keys.
     pub tables: usize,
-    /// Keys that are used much.
+    /// Number of keys that are used much.
     pub protected_keys: usize,
-    /// Builds that wait for [`Verifier::build_pending`].
+    /// Number of builds that wait for [`Verifier::build_pending`].
     pub pending_builds: usize,
 }
 
-/// Verifies signatures. Clones share everything: one for all threads does, each with its own batches.
+/// Verifies signatures. Clones share all state: one verifier suffices for all threads, each of which has its own
+/// batches.
 #[derive(Clone)]
 pub struct Verifier {
     inner: Arc<Inner>,
 }
 
 impl Default for Verifier {
-    /// With the options' defaults: one of them is the best back end that runs here.
+    /// Creates a verifier with default options, which use the best available backend.
     fn default() -> Self {
         match Self::new(Options::default()) {
             Ok(verifier) => verifier,
-            Err(error) => unreachable!("the best back end runs here: {error}"),
+            Err(error) => unreachable!("the best backend is available: {error}"),
         }
     }
 }
@@ -116,7 +119,7 @@ impl std::fmt::Debug for Verifier {
 }
 
 impl Verifier {
-    /// A verifier without any tables yet. An error where `options.backend` does not run here.
+    /// Creates a verifier without tables. Returns an error if `options.backend` is not available here.
     pub fn new(options: Options) -> Result<Self, BackendUnavailable> {
         let backend = options.backend.unwrap_or_else(Backend::best);
         let width = Generator::width_for(options.table_bytes);
@@ -149,16 +152,16 @@ impl Verifier {
         })
     }
 
-    /// One verdict for each item, in their order.
+    /// Returns one verdict for each item, in the same order.
     ///
-    /// The larger the batch, the cheaper each signature, up to some hundred; larger ones are cut.
+    /// Larger batches are cheaper for each signature, up to some hundred; larger ones are split.
     pub fn verify_batch(&self, items: &[Item<'_>]) -> Vec<Verdict> {
         let mut verdicts = Vec::new();
         self.verify_batch_into(items, &mut verdicts);
         verdicts
     }
 
-    /// As [`verify_batch`](Self::verify_batch), to a vector whose content is replaced.
+    /// Like [`verify_batch`](Self::verify_batch), but replaces the content of a vector.
     pub fn verify_batch_into(&self, items: &[Item<'_>], verdicts: &mut Vec<Verdict>) {
         verdicts.clear();
         verdicts.resize(items.len(), Verdict::Invalid);
@@ -167,20 +170,20 @@ impl Verifier {
         }
     }
 
-    /// The verdict for one signature. It costs over ten times what one in a batch costs with AVX-512, whose lanes it
-    /// leaves empty, and more than the portable back end takes for it.
+    /// Returns the verdict for one signature. With AVX-512 it costs over ten times as much as in a batch, because
+    /// most lanes are empty, and more than the portable backend takes for it.
     pub fn verify(&self, item: &Item<'_>) -> Verdict {
         let mut verdicts = Vec::with_capacity(1);
         self.verify_batch_into(std::slice::from_ref(item), &mut verdicts);
         verdicts.pop().unwrap_or(Verdict::Invalid)
     }
 
-    /// The back end at work.
+    /// The backend in use.
     pub fn backend(&self) -> Backend {
         self.inner.backend
     }
 
-    /// The counts as they are now. While other threads verify, they need not fit each other.
+    /// Returns the current counts. While other threads verify, they may be inconsistent with each other.
     pub fn stats(&self) -> Stats {
         let inner = &*self.inner;
         let read = |counter: &AtomicU64| counter.load(Relaxed);
@@ -210,8 +213,8 @@ impl Verifier {
         }
     }
 
-    /// Builds up to `limit` tables that are wanted, on this thread, and says how many it built. Others verify
-    /// meanwhile; who first uses a curve waits only while its generator's small table is built.
+    /// Builds up to `limit` wanted tables on this thread. Returns the number built. Other threads verify meanwhile;
+    /// the first user of a curve waits only while its generator's small table is built.
     pub fn build_pending(&self, limit: usize) -> usize {
         let Some(curves) = &self.inner.curves else {
             return 0;
@@ -233,7 +236,7 @@ mod tests {
     use crate::item::SignatureBytes;
     use crate::key::PublicKey;
 
-    /// Points with a little x.
+    /// Points with a small x.
     fn keys(count: usize) -> Vec<PublicKey> {
         let key = |x: u8| {
             let mut compressed = [0; 33];
@@ -252,7 +255,7 @@ mod tests {
         })
         .unwrap();
         let inner = &verifier.inner;
-        // Others' wishes, in the queue before this one's.
+        // Other batches' requests, in the queue before this one's.
         for key in &keys[..20] {
             lock(&inner.cache).look_up(key, inner.hasher.hash(key), 100);
         }

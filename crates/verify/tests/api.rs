@@ -1,4 +1,4 @@
-//! The whole way, from encoded keys and signatures to verdicts, on every back end that runs here.
+//! Tests of the whole interface, from encoded keys and signatures to verdicts, on every available backend.
 
 mod signed;
 
@@ -25,7 +25,7 @@ fn verifiers(options: Options) -> Vec<Verifier> {
         .collect()
 }
 
-/// Signatures by `keys` keys of each curve, in turn.
+/// Signatures by `keys` keys of each curve, alternating.
 fn mixed(keys: u64, each: u64) -> Vec<Signed> {
     let mut by_key: Vec<_> = (0..keys)
         .flat_map(|key| CURVES.map(|curve| signed(curve, key, each).into_iter()))
@@ -307,7 +307,7 @@ fn threads_share_a_verifier() {
             let stats = verifier.stats();
             let sum = stats.by_form + stats.by_table + stats.by_generic + stats.by_library;
             assert_eq!(stats.signatures, sum);
-            assert!(stats.tables <= 12, "never two for a key");
+            assert!(stats.tables <= 12, "never two tables for a key");
         }
     }
 }

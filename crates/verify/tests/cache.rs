@@ -1,4 +1,4 @@
-//! What a verifier's tables do to its counts, seen from outside.
+//! Tests of the effect of a verifier's tables on its counts.
 
 mod signed;
 
@@ -21,7 +21,7 @@ fn verifiers(options: Options) -> Vec<Verifier> {
         .collect()
 }
 
-/// Uses of a key from which on it has a table.
+/// Number of uses of a key from which on it has a table.
 fn first_uses(verifier: &Verifier) -> u64 {
     match verifier.backend() {
         Backend::Avx512Ifma => 8,
@@ -34,7 +34,7 @@ fn all_valid(verifier: &Verifier, signed: &[Signed]) {
     assert!(verifier.verify_batch(&items).into_iter().all(Verdict::is_valid));
 }
 
-/// The same, in other forms, one by one.
+/// Verifies the same signatures one by one, in other encodings.
 fn all_valid_one_by_one(verifier: &Verifier, signed: &[Signed]) {
     for (i, one) in signed.iter().enumerate() {
         let signature = match i % 2 {
@@ -91,7 +91,7 @@ fn only_valid_signatures_make_a_key_protected() {
         for _ in 0..20 {
             assert!(!verifier.verify(&wrong).is_valid());
         }
-        assert_eq!(verifier.stats().builds, 0, "none was worth a table");
+        assert_eq!(verifier.stats().builds, 0, "no key was worth a table");
         for _ in 0..4 {
             verifier.verify_batch(&[wrong; 100]);
         }
@@ -106,7 +106,7 @@ fn only_valid_signatures_make_a_key_protected() {
         }
         assert_eq!(verifier.stats().builds, 1);
         assert!(verifier.verify(&signed.item()).is_valid());
-        assert_eq!(verifier.stats().builds, 2, "a larger one with the 257th");
+        assert_eq!(verifier.stats().builds, 2, "the 257th use builds a larger table");
     }
 }
 
@@ -147,7 +147,7 @@ fn bytes_stay_within_what_was_allowed() {
                 for (n, signed) in keys.iter().enumerate() {
                     let repeat = if n < 3 { 20 } else { 1 };
                     (0..repeat).for_each(|_| all_valid(&verifier, &signed[..1 + (n + round) % 4]));
-                    // The generators' smallest tables are always there.
+                    // The generators' smallest tables always exist.
                     assert!(verifier.stats().table_bytes <= table_bytes.max(106_496));
                 }
             }
@@ -160,7 +160,7 @@ fn bytes_stay_within_what_was_allowed() {
 
 #[test]
 fn the_generators_large_table_comes_with_use_and_is_shared() {
-    // Small enough that it is quickly built: width 10.
+    // Small enough to be built quickly: width 10.
     let options = Options {
         table_bytes: 8 << 20,
         builds: Builds::Deferred,
@@ -173,13 +173,13 @@ fn the_generators_large_table_comes_with_use_and_is_shared() {
         while verifier.build_pending(10) > 0 {}
         let items: Vec<Item> = (0..32_768).map(|i| signed[i % 8].item()).collect();
         if verifier.backend() == Backend::Portable {
-            // The same code, and seconds of work.
+            // This backend uses the code tested above, but takes seconds.
             continue;
         }
         assert!(verifier.verify_batch(&items).into_iter().all(Verdict::is_valid));
         while verifier.build_pending(10) > 0 {}
         assert!(verifier.stats().table_bytes > before);
-        // Another verifier finds it there: there is nothing left to build.
+        // Another verifier finds the table: nothing is left to build.
         all_valid(&other, &signed);
         let generator = other.stats().table_bytes;
         assert!(generator > before, "{generator}");

@@ -1,4 +1,4 @@
-//! A bounded run of the fuzz target `ecdsa`: batches of every size and kind against RustCrypto, and, with the feature
+//! A bounded run of the fuzz target `ecdsa`: batches of every size and kind against RustCrypto and, with the feature
 //! `library`, against aws-lc-rs and libsecp256k1.
 
 mod driver;
@@ -6,18 +6,18 @@ mod driver;
 use driver::{BUDGETS, Report, SIZES, check, ecdsa_seeds};
 use lineside_verify::{Backend, Stats};
 
-/// Adds a step to a program: as many items as `SIZES` says, then the end of the batch.
+/// Adds a step to a program: `SIZES[size]` items, then the end of the batch.
 fn batch(program: &mut Vec<u8>, size: usize, builds: u8) {
     program.extend([6, size as u8, 7 | builds << 3]);
 }
 
-/// All sizes, each time with other bytes for tables, and with each who builds and each policy.
+/// Programs with all sizes, with every budget for tables, every builder and every policy.
 fn programs() -> Vec<Vec<u8>> {
     let program = |round: u8| {
         let (flags, budget) = (round & 3 | (round & 3) << 2, round % BUDGETS.len() as u8);
         let mut program = vec![flags, budget, round, 6];
         for step in 0..SIZES.len() {
-            // Small ones and large ones in turn.
+            // Small and large ones alternate.
             let size = if step % 2 == 0 {
                 step / 2
             } else {
@@ -59,7 +59,7 @@ fn every_verdict_is_that_of_rust_crypto() {
     }
 }
 
-/// Which keys get tables depends a little on a secret of each verifier, so these are bounds.
+/// Which keys get tables depends slightly on a secret of each verifier, so these are bounds.
 fn every_way_was_gone(reports: &[Report], backend: Backend) {
     let of = |of| sum(reports, backend, of);
     let by_library = of(|stats| stats.by_library);

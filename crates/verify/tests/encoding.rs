@@ -1,4 +1,4 @@
-//! What each parser takes and why it refuses, case by case.
+//! Tests of each parser: accepted inputs, and the reasons for rejected ones.
 
 mod der_vectors;
 
@@ -23,7 +23,7 @@ fn der_vectors_in_both_modes() {
     }
 }
 
-/// A reason that no vector gives is a reason that no test has seen.
+/// An error that no vector produces would be untested.
 #[test]
 fn der_vectors_give_every_reason() {
     use Part::*;
@@ -47,7 +47,7 @@ fn der_vectors_give_every_reason() {
     }
 }
 
-/// Every cut of a valid signature is refused, wherever it falls.
+/// Every truncation of a valid signature is rejected.
 #[test]
 fn no_cut_passes() {
     let whole = der::write(&Signature {

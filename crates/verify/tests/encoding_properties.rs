@@ -1,4 +1,4 @@
-//! What holds for all bytes, and agreement with RustCrypto's DER.
+//! Properties that hold for all bytes, and agreement with RustCrypto's DER parser.
 
 mod mutate;
 
@@ -14,14 +14,14 @@ const N: [u8; 32] = [
     0xe6, 0xfa, 0xad, 0xa7, 0x17, 0x9e, 0x84, 0xf3, 0xb9, 0xca, 0xc2, 0xfc, 0x63, 0x25, 0x51,
 ];
 
-/// `Signature::from_der` of `p256` wants r and s in `[1, n-1]` besides; that is put on top of ours.
+/// `Signature::from_der` of `p256` also requires r and s in `[1, n-1]`; this adds the check to our parser.
 fn in_range(signature: &Signature) -> bool {
     [signature.r, signature.s]
         .iter()
         .all(|number| *number != [0; 32] && *number < N)
 }
 
-/// What `p256` makes of the bytes, as ours; `None` where it refuses.
+/// Result of `p256` for the bytes, converted to our type; `None` if it rejects them.
 fn theirs(bytes: &[u8]) -> Option<Signature> {
     let signature = TheirSignature::from_der(bytes).ok()?;
     let (r, s) = signature.split_bytes();
@@ -35,7 +35,7 @@ fn ours(bytes: &[u8]) -> Option<Signature> {
     der::parse_strict(bytes).ok().filter(in_range)
 }
 
-/// How the two modes hang together, whatever the bytes.
+/// Checks the relation between the two modes for any bytes.
 fn check_modes(bytes: &[u8]) -> Result<(), TestCaseError> {
     let (strict, go) = (der::parse_strict(bytes), der::parse_go(bytes));
     match (strict, go) {

@@ -1,4 +1,4 @@
-//! `parse_go` against Go itself, on mutated signatures.
+//! Comparison of `parse_go` with Go itself, on mutated signatures.
 
 mod der_vectors;
 mod mutate;
@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const MUTATED: usize = 300_000;
-/// How often at least each reason must have been met, so that the comparison cannot be an empty one.
+/// Minimum number of occurrences of each reason, so that the comparison is meaningful.
 const AT_LEAST: usize = 300;
 
 #[test]
 fn go_agrees() {
     let Some(go) = find_go() else {
         lineside_testkit::skipped(
-            "no Go to compare with; `apt-get install golang-go`, or put `go` on the PATH",
+            "Go is not installed; `apt-get install golang-go`, or put `go` on the PATH",
         );
         return;
     };
@@ -70,8 +70,8 @@ fn on_mutated_signatures(program: &Path) {
     );
 }
 
-/// Whether ours is what Go and Fabric make of it: values where they have values, and where only a value is refused,
-/// that value's reason.
+/// Returns true if our result agrees with Go and Fabric: the same values, and the reason of a value that Fabric
+/// rejects.
 fn agree(ours: Result<Signature, SignatureError>, answer: &str) -> bool {
     match read(answer) {
         None => ours.is_err_and(|reason| !is_of_value(reason)),
@@ -79,7 +79,7 @@ fn agree(ours: Result<Signature, SignatureError>, answer: &str) -> bool {
     }
 }
 
-/// Mutated ones, and three signatures with every value in every place.
+/// Mutated signatures, and three valid ones with every value at every position.
 fn signatures() -> Vec<Vec<u8>> {
     let mut mutator = Mutator::new(0x6173_6e31);
     let mut all: Vec<Vec<u8>> = (0..MUTATED).map(|_| mutator.signature()).collect();
@@ -97,7 +97,8 @@ fn signatures() -> Vec<Vec<u8>> {
     all
 }
 
-/// What Go's answer means for `parse_go`: `None` where `asn1.Unmarshal` gave an error, else as Fabric goes on, r first.
+/// Converts Go's answer to a result of `parse_go`: `None` if `asn1.Unmarshal` returned an error, else as Fabric
+/// continues, r first.
 fn read(answer: &str) -> Option<Result<Signature, SignatureError>> {
     let mut words = answer.split(' ');
     match words.next() {
@@ -124,7 +125,7 @@ fn number(hex: &str, part: Part) -> Result<[u8; 32], SignatureError> {
     }))
 }
 
-/// Whether Go's parser lets it pass, so that only the value is refused.
+/// Returns true if Go's parser accepts the bytes, and only the value is rejected.
 fn is_of_value(reason: SignatureError) -> bool {
     matches!(
         reason,
@@ -186,7 +187,7 @@ fn find_go() -> Option<String> {
         .map(ToString::to_string)
 }
 
-/// Builds the program out of the tree, without modules or network.
+/// Builds the program outside the tree, without modules or network.
 fn build(go: &str, folder: &Path) -> PathBuf {
     let program = folder.join("asn1");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/go/asn1.go");
@@ -211,7 +212,7 @@ fn build(go: &str, folder: &Path) -> PathBuf {
     program
 }
 
-/// Gives the program one signature a line; its answers, one for each.
+/// Passes the signatures to the program, one per line, and returns its answers.
 fn ask(program: &Path, signatures: &[Vec<u8>]) -> Vec<String> {
     let mut questions = tempfile::tempfile().unwrap();
     let lines = signatures

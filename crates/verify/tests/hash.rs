@@ -1,4 +1,5 @@
-//! Every back end against the `sha2` and `sha3` crates, and those against the known answers of the standards.
+//! Tests of the hashes: every backend against the `sha2` and `sha3` crates, and those against known answers of the
+//! standards.
 
 use lineside_verify::hash::{self, Backend, Hasher};
 use proptest::prelude::*;
@@ -18,7 +19,7 @@ fn keccak256(message: &[u8]) -> [u8; 32] {
     sha3::Keccak256::digest(message).into()
 }
 
-/// The batch on every back end, and each message alone, give what the oracles give.
+/// Checks that the batch on every backend, and each single message, give the oracles' digests.
 fn check(messages: &[&[u8]]) {
     let sha: Digests = messages.iter().map(|message| sha256(message)).collect();
     let keccak: Digests = messages.iter().map(|message| keccak256(message)).collect();
@@ -32,7 +33,7 @@ fn check(messages: &[&[u8]]) {
     }
 }
 
-/// Bytes in which no two blocks are alike.
+/// Bytes in which no two blocks are equal.
 fn noise(bytes: usize) -> Vec<u8> {
     let mut word = 1u64;
     let step = || {
@@ -115,7 +116,7 @@ fn one_message_gives_the_same_as_the_oracles() {
 
 #[test]
 fn every_length_goes_through_every_lane() {
-    // 16 lanes of one length, each of other bytes and at another alignment.
+    // 16 lanes of one length, each with other bytes and another alignment.
     let bytes = noise(2_000);
     for length in 0..=600 {
         let messages: Vec<&[u8]> = (0..16).map(|lane| &bytes[67 * lane..][..length]).collect();
@@ -140,9 +141,9 @@ fn lengths_around_the_padding_may_share_a_batch() {
 #[test]
 fn messages_of_one_block_may_be_of_any_lengths() {
     let bytes = noise(140);
-    // 137 lengths and 41 are coprime: each of them comes in each lane, beside different others.
+    // 137 lengths and 41 are coprime: each length occurs in each lane, next to different others.
     let messages: Vec<&[u8]> = (0..137 * 8).map(|i| &bytes[..i * 41 % 137]).collect();
-    // The longest has two blocks: with it, and without.
+    // The longest messages have two blocks: with them, and without.
     check(&messages);
     let short: Vec<&[u8]> = messages
         .into_iter()
@@ -222,7 +223,7 @@ fn no_byte_beyond_a_message_is_read() {
     let pages = guard::Pages::new();
     let bytes = pages.bytes();
     for length in 0..=300 {
-        // Up to the unmapped page behind, from the unmapped page before, and both in one batch.
+        // Up to the unmapped page at the end, from the unmapped page at the beginning, and both in one batch.
         let (end, start) = (&bytes[bytes.len() - length..], &bytes[..length]);
         check(&[end; 16]);
         check(&[start; 16]);
@@ -241,7 +242,7 @@ fn no_byte_beyond_a_message_is_read() {
     }
 }
 
-/// Two pages of bytes between two that cannot be read.
+/// Two pages of bytes between two unreadable ones.
 #[cfg(unix)]
 mod guard {
     pub struct Pages {
@@ -252,7 +253,7 @@ mod guard {
     impl Pages {
         pub fn new() -> Pages {
             let (access, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANON);
-            // SAFETY: a new mapping of four pages, of which the two in the middle become ours to write.
+            // SAFETY: a new mapping of four pages, of which the two in the middle become writable.
             unsafe {
                 let page = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).unwrap();
                 let start = libc::mmap(std::ptr::null_mut(), 4 * page, access, flags, -1, 0);
@@ -284,7 +285,7 @@ mod guard {
     }
 }
 
-/// Mostly short, some around a few blocks, few long.
+/// Mostly short lengths, some around a few blocks, few long ones.
 fn length() -> impl Strategy<Value = usize> {
     prop_oneof![4 => 0..150usize, 3 => 0..1_200usize, 1 => 0..20_000usize]
 }
@@ -300,7 +301,7 @@ proptest! {
     }
 }
 
-/// Messages in parts of all kinds, of lengths around those that need another block, give what the oracle gives.
+/// Streams in parts of all kinds, of lengths around those that need another block, give the oracle's digest.
 #[test]
 fn streams_of_parts_give_what_the_oracle_gives() {
     let noise = noise(70_000);

@@ -1,5 +1,5 @@
-//! Deterministic signatures on every back end: the vectors of RFC 6979 section A.2.5 over P-256, and, as the RFC has
-//! none over secp256k1, what k256 signs in the RFC's way.
+//! Deterministic signatures on every backend: the vectors of RFC 6979 section A.2.5 for P-256 and, because the RFC
+//! has none for secp256k1, signatures that k256 makes by the RFC.
 
 use k256::ecdsa::signature::hazmat::PrehashSigner;
 use lineside_verify::encoding::compact;
@@ -123,14 +123,14 @@ fn the_vectors_of_a_2_5() {
         }
         let stats = verifier.stats();
         if stats.by_library == 0 {
-            // The key's table comes within the first ten, on each back end at its own use.
+            // The key's table is built within the first ten uses; the number depends on the backend.
             assert!((1..10).contains(&stats.by_generic), "{stats:?}");
             assert_eq!(stats.by_generic + stats.by_table, 110);
         }
     }
 }
 
-/// A vector that implementations of RFC 6979 over secp256k1 share (Trezor's, Bitcoin Core's): secret 1, SHA-256.
+/// A vector that implementations of RFC 6979 for secp256k1 share (Trezor's, Bitcoin Core's): secret 1, SHA-256.
 const SATOSHI: &str = "934b1ea10a4b3c1757e2b0c017d0b6143ce3c9a7e6a4a49860d7a6ab210ee3d8\
                        2442ce9d2b916064108014783e923ec36b49743e2ffa1c4496f01a512aafd9e5";
 

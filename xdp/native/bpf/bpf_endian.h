@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Stands in for libbpf's header when the programs are compiled natively, on a little-endian machine. */
+/* Replaces libbpf's header when the programs are compiled natively, on a little-endian machine. */
 #pragma once
 #define bpf_htons(X) __builtin_bswap16(X)
 #define bpf_ntohs(X) __builtin_bswap16(X)

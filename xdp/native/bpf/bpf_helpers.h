@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
- * Stands in for libbpf's header when the programs are compiled natively (lab/conformance/src/native.rs): the same
- * source, maps bound to ordinary memory, for machines without BPF. One thread at a time.
+ * Replaces libbpf's header when the programs are compiled natively (lab/conformance/src/native.rs): the same source,
+ * with maps bound to ordinary memory, for machines without BPF. Only one thread may use it at a time.
  */
 #pragma once
 #include <linux/types.h>
@@ -18,7 +18,7 @@ void *ls_native_lookup(const void *map, const void *key);
 int ls_native_call(void *ctx, __u32 slot);
 __u64 ls_native_now_ns(void);
 
-/* Frames are given to it one at a time, as if by one CPU. */
+/* Frames are processed one at a time, as if by one CPU. */
 #define bpf_get_smp_processor_id() 0
 #define bpf_map_lookup_elem(MAP, KEY) ls_native_lookup(MAP, KEY)
 #define bpf_ktime_get_coarse_ns() ls_native_now_ns()
@@ -35,7 +35,7 @@ static inline long bpf_loop(__u32 count, long (*callback)(__u32 index, void *con
 	return done;
 }
 
-/* Of frames in one piece, whose addresses in struct xdp_md are below 4 GiB. */
+/* For frames in one piece whose addresses in struct xdp_md are below 4 GiB. */
 #define bpf_xdp_load_bytes(CTX, OFFSET, TO, BYTES) ls_native_load((CTX)->data, (CTX)->data_end, OFFSET, TO, BYTES)
 #define bpf_xdp_store_bytes(CTX, OFFSET, FROM, BYTES) ls_native_store((CTX)->data, (CTX)->data_end, OFFSET, FROM, BYTES)
 
@@ -55,7 +55,7 @@ static inline long ls_native_load(__u32 data, __u32 data_end, __u32 offset, void
 	return 0;
 }
 
-/* A tail call does not come back, unless the slot is empty. */
+/* A tail call does not return, unless the slot is empty. */
 #define bpf_tail_call_static(CTX, MAP, SLOT) \
 	do { \
 		int verdict = ls_native_call(CTX, SLOT); \

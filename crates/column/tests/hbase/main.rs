@@ -59,8 +59,8 @@ fn fastpath_over_hbase_is_never_stale() {
     check_history(&mut hbase, &jars, server);
     what_is_not_told_is_found(&mut hbase);
     let log = hbase.log();
-    assert!(!log.contains("Lineside is not told"), "{log}");
-    assert!(!log.contains("cannot be told"), "{log}");
+    assert!(!log.contains("Lineside is not notified"), "{log}");
+    assert!(!log.contains("cannot be sent to Lineside"), "{log}");
 }
 
 fn nothing_is_kept_without_the_jar(rig: &Rig, hbase: &mut HBase) {

@@ -1,4 +1,4 @@
-//! `gateway.Gateway/CommitStatus`: the code of a transaction, as soon as it is committed.
+//! `gateway.Gateway/CommitStatus`: the code of a transaction, sent as soon as it is committed.
 
 use super::messages::{CommitStatusRequest, CommitStatusResponse, SignedRequest};
 use super::{Out, admit, denied, only_message, signed_message};
@@ -9,10 +9,10 @@ use tonic::{Status, Streaming};
 /// Name of the method in a channel's ACLs.
 const RESOURCE: &str = "gateway/CommitStatus";
 
-/// Answers a call. It ends when the transaction is committed, or the client is gone.
+/// Answers a call. It ends when the transaction is committed, or the client has disconnected.
 ///
 /// # Errors
-/// The status that the call ends with.
+/// The status with which the call ends.
 pub(crate) async fn commit_status(
     shared: &Shared,
     client: &Client,
@@ -29,7 +29,8 @@ pub(crate) async fn commit_status(
     let mut heights = source.heights();
     let place = loop {
         heights.mark_unchanged();
-        // An index in memory: it is not worth a thread, and thousands of calls may wait for the same block.
+        // The index is in memory, but for old ids of a state on the disk: a lookup does not need a thread, and thousands
+        // of calls may wait for the same block.
         if let Some(place) = source.transaction(&request.transaction_id)? {
             break place;
         }
@@ -38,10 +39,10 @@ pub(crate) async fn commit_status(
         }
         tokio::select! {
             changed = heights.changed() => {
-                changed.map_err(|_| Status::unavailable("the channel is served no longer"))?;
+                changed.map_err(|_| Status::unavailable("the channel is no longer served"))?;
             }
             () = out.closed() => return Ok(()),
-            () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server stops")),
+            () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server is stopping")),
         }
     };
     // The configuration may have changed while the call waited.
@@ -52,7 +53,7 @@ pub(crate) async fn commit_status(
         result: place.code as i32,
         block_number: place.block,
     };
-    // A client that is gone needs no answer.
+    // A client that has disconnected needs no answer.
     let _ = out.send(Ok(response)).await;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! `gateway.Gateway/ChaincodeEvents`: the events of a chaincode in valid transactions, a response for each block that
-//! has some.
+//! `gateway.Gateway/ChaincodeEvents`: the events of a chaincode in valid transactions, with one response for each
+//! block that has some.
 
 use super::messages::{ChaincodeEventsRequest, ChaincodeEventsResponse, SignedRequest};
 use super::{Out, admit, denied, only_message, signed_message};
@@ -23,24 +23,24 @@ const RESOURCE: &str = "gateway/ChaincodeEvents";
 #[derive(Clone)]
 struct Wanted {
     chaincode: String,
-    /// Nothing is sent before this transaction has passed; empty: it has.
+    /// Transaction after which events are sent; empty: it has passed.
     after: String,
 }
 
 /// Events of one block.
 #[derive(Default)]
 struct Events {
-    /// The messages, one after the other.
+    /// Encoded messages, one after the other.
     bytes: Bytes,
     places: Vec<Range<usize>>,
-    /// The transaction after which events are sent has passed.
+    /// True if the transaction after which events are sent has passed.
     passed: bool,
 }
 
-/// Answers a call. It goes on until the client is gone, or may read no longer.
+/// Answers a call. It continues until the client has disconnected, or is no longer permitted to read.
 ///
 /// # Errors
-/// The status that the call ends with.
+/// The status with which the call ends.
 pub(crate) async fn chaincode_events(
     shared: &Shared,
     client: &Client,
@@ -75,18 +75,18 @@ async fn send_from(
     for number in first..=u64::MAX {
         tokio::select! {
             ready = heights.wait_for(|height| *height > number || source.withholds()) => {
-                ready.map_err(|_| Status::unavailable("the channel is served no longer"))?;
+                ready.map_err(|_| Status::unavailable("the channel is no longer served"))?;
                 if source.withholds() {
                     return Err(Status::unavailable(WITHHELD));
                 }
             }
             () = out.closed() => return Ok(()),
-            () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server stops")),
+            () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server is stopping")),
         }
         let events = tokio::select! {
             events = read_within(shared, client, source, number, &wanted) => events?,
             () = out.closed() => return Ok(()),
-            () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server stops")),
+            () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server is stopping")),
         };
         if !session.permitted().await? {
             return Err(denied(source, RESOURCE));
@@ -109,10 +109,10 @@ async fn send_from(
     Ok(())
 }
 
-/// Returns the first block whose events are looked for. A transaction that is known counts before a position.
+/// Returns the first block to search for events. A known transaction takes precedence over a position.
 ///
 /// # Errors
-/// INVALID_ARGUMENT: a position that the gateway does not take.
+/// INVALID_ARGUMENT: a position that the gateway does not support.
 fn first_block(source: &dyn Source, after: &str, start: Option<&SeekPosition>) -> Result<u64, Status> {
     if !after.is_empty()
         && let Some(place) = source.transaction(after)?
@@ -128,7 +128,7 @@ fn first_block(source: &dyn Source, after: &str, start: Option<&SeekPosition>) -
     }
 }
 
-/// Reads the events of a block as soon as there is room for them on their way to the client.
+/// Reads the events of a block as soon as there is room for them in transit to the client.
 async fn read_within(
     shared: &Shared,
     client: &Client,

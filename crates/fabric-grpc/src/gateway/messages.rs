@@ -1,10 +1,10 @@
-//! Messages of `gateway.Gateway` and `protos.Endorser`. Only fields that are read or answered here are declared.
+//! Messages of `gateway.Gateway` and `protos.Endorser`. They declare only the fields that are read or written here.
 
 use crate::messages::SeekPosition;
 use bytes::Bytes;
 use prost::Message;
 
-/// `gateway.SignedCommitStatusRequest` and `gateway.SignedChaincodeEventsRequest`, which are alike.
+/// `gateway.SignedCommitStatusRequest` and `gateway.SignedChaincodeEventsRequest`, which have the same fields.
 #[derive(Clone, PartialEq, Message)]
 #[allow(missing_docs)]
 pub struct SignedRequest {
@@ -52,8 +52,8 @@ pub struct ChaincodeEventsRequest {
     pub after_transaction_id: String,
 }
 
-/// `gateway.ChaincodeEventsResponse`. Events are declared as bytes, which on the line they are: all of one response
-/// are parts of one buffer, which is counted as a whole.
+/// `gateway.ChaincodeEventsResponse`. Events are declared as bytes, which have the same encoding: all events of one
+/// response are slices of one buffer, which is counted as a whole.
 #[derive(Clone, PartialEq, Message)]
 #[allow(missing_docs)]
 pub struct ChaincodeEventsResponse {
@@ -219,7 +219,7 @@ pub struct BlockchainInfo {
 #[derive(Clone, PartialEq, Message)]
 #[allow(missing_docs)]
 pub struct ProcessedTransaction {
-    /// The envelope, as its bytes.
+    /// The encoded envelope.
     #[prost(bytes = "bytes", tag = "1")]
     pub transaction_envelope: Bytes,
     #[prost(int32, tag = "2")]

@@ -1,7 +1,7 @@
-//! Services of a peer that its clients call, as far as a replica can answer them: `gateway.Gateway/CommitStatus` and
-//! `ChaincodeEvents`, and the queries of the system chaincodes `qscc` and `cscc`.
+//! Client services of a peer that a replica can answer: `gateway.Gateway/CommitStatus` and `ChaincodeEvents`, and the
+//! queries of the system chaincodes `qscc` and `cscc`.
 //!
-//! [`events`] and [`commit`] are the gateway's two methods, [`proposal`] reads a signed proposal, and [`queries`]
+//! [`events`] and [`commit`] are the gateway's two methods; [`proposal`] parses a signed proposal, and [`queries`]
 //! answers it.
 
 mod commit;
@@ -24,27 +24,27 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
-/// Answers of one call on their way to its client.
+/// Channel of the answers of one call to its client.
 pub(crate) type Out<T> = mpsc::Sender<Result<T, Status>>;
 
 /// Returns the only message of a call.
 ///
 /// # Errors
-/// INVALID_ARGUMENT: there is none. DEADLINE_EXCEEDED: it does not come. UNAVAILABLE: the server stops.
+/// INVALID_ARGUMENT: there is none. DEADLINE_EXCEEDED: it does not arrive. UNAVAILABLE: the server is stopping.
 async fn only_message<T>(shared: &Shared, requests: &mut Streaming<T>) -> Result<T, Status> {
     let next = tokio::time::timeout(shared.limits.request_wait, requests.message());
     let next = tokio::select! {
         next = next => next,
-        () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server stops")),
+        () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server is stopping")),
     };
-    let message = next.map_err(|_| Status::deadline_exceeded("no request came"))??;
+    let message = next.map_err(|_| Status::deadline_exceeded("no request arrived in time"))??;
     message.ok_or_else(|| Status::invalid_argument("a request is required"))
 }
 
-/// Reads the request that a client of the gateway signed.
+/// Decodes the request that a client of the gateway has signed.
 ///
 /// # Errors
-/// INVALID_ARGUMENT: it is empty, or not the message.
+/// INVALID_ARGUMENT: it is empty or malformed.
 fn signed_message<T: Message + Default>(signed: &SignedRequest, what: &str) -> Result<T, Status> {
     if signed.request.is_empty() {
         return Err(Status::invalid_argument(format!("a {what} request is required")));
@@ -53,11 +53,11 @@ fn signed_message<T: Message + Default>(signed: &SignedRequest, what: &str) -> R
     read.map_err(|error| Status::invalid_argument(format!("invalid {what} request: {error}")))
 }
 
-/// Finds the source of a channel, and checks that the client may have the resource.
+/// Finds the source of a channel, and checks that the client may access the resource.
 ///
 /// # Errors
-/// PERMISSION_DENIED: the channel is not served here, or its policy does not permit it. UNAVAILABLE: its configuration
-/// is not known any more.
+/// PERMISSION_DENIED: the channel is not served here, or its policy denies access. UNAVAILABLE: its configuration is
+/// no longer known.
 async fn admit(
     shared: &Shared,
     client: &Client,
@@ -77,7 +77,7 @@ async fn admit(
     Ok((Arc::clone(source), session))
 }
 
-/// Returns the refusal of a client whom a channel's policy does not permit a resource.
+/// Returns the refusal of a client to which a channel's policy denies a resource.
 fn denied(source: &Arc<dyn Source>, resource: &str) -> Status {
     Status::permission_denied(format!(
         "access denied: the policy for {resource} of channel {} does not permit it, or the certificate or the \

@@ -1,4 +1,4 @@
-//! A signed proposal, read and checked as far as that needs no channel.
+//! Parser of signed proposals, with the checks that need no channel.
 
 use super::messages::{
     ChaincodeHeaderExtension, ChaincodeInvocationSpec, ChaincodeProposalPayload, ChannelHeader, Header,
@@ -10,16 +10,16 @@ use prost::Message;
 use sha2::{Digest, Sha256};
 use tonic::Status;
 
-/// `HeaderType_CONFIG` and `HeaderType_ENDORSER_TRANSACTION`, which a peer takes.
+/// `HeaderType_CONFIG` and `HeaderType_ENDORSER_TRANSACTION`, which a peer accepts.
 const KINDS: [i32; 2] = [1, 3];
 
 /// Proposal to call a chaincode.
 pub(super) struct Call {
-    /// Chaincode that the header names.
+    /// Chaincode named in the header.
     pub chaincode: String,
-    /// Channel that the header names; queries of the peer CLI name none.
+    /// Channel named in the header; queries of the peer CLI name none.
     pub channel: String,
-    /// The function's name, then its arguments.
+    /// Name of the function, then its arguments.
     pub args: Vec<Bytes>,
     /// Serialised identity of the client.
     pub creator: Vec<u8>,
@@ -29,10 +29,10 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Reads a proposal, and checks its header as a peer does.
+    /// Parses a proposal, and checks its header as a peer does.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT: it is not the message, or the header is not right.
+    /// INVALID_ARGUMENT: it is malformed, or the header is not valid.
     pub fn read(signed: SignedProposal) -> Result<Self, Status> {
         let proposal: Proposal = decode(&signed.proposal_bytes, "proposal")?;
         let header: Header = decode(&proposal.header, "header")?;

@@ -1,4 +1,4 @@
-//! Queries of the system chaincodes `qscc` and `cscc`, asked by a signed proposal as the peer CLI and SDKs ask.
+//! Queries of the system chaincodes `qscc` and `cscc`, in signed proposals as sent by the peer CLI and SDKs.
 
 use super::messages::{
     BlockchainInfo, ChaincodeResponse, ChannelInfo, ChannelQueryResponse, EvaluateRequest, EvaluateResponse,
@@ -18,11 +18,11 @@ use prost::Message;
 use std::sync::Arc;
 use tonic::{Status, Streaming};
 
-/// Status of a chaincode's response that has a result.
+/// Status of a chaincode's response with a result.
 const OK: i32 = 200;
-/// Status of a chaincode's response that has none.
+/// Status of a chaincode's response without a result.
 const ERROR: i32 = 500;
-/// Refusal of a chaincode that is executed by peers alone.
+/// Refusal of a chaincode that only peers execute.
 const NO_CHAINCODE: &str = "a replica executes no chaincode: send the proposal to a peer. It answers the queries of \
                             qscc and cscc; committed keys are read by `lineside fabric state`";
 /// Refusal of a function of cscc that changes a peer.
@@ -32,7 +32,7 @@ const NOT_JOINED_SO: &str =
 /// Answers `protos.Endorser/ProcessProposal`.
 ///
 /// # Errors
-/// The status that the call ends with.
+/// The status with which the call ends.
 pub(crate) async fn process_proposal(
     shared: &Shared,
     client: &Client,
@@ -41,15 +41,15 @@ pub(crate) async fn process_proposal(
 ) -> Result<(), Status> {
     let signed = only_message(shared, &mut requests).await?;
     let response = Some(answer(shared, client, signed).await?);
-    // A client that is gone needs no answer.
+    // A client that has disconnected needs no answer.
     let _ = out.send(Ok(ProposalResponse { response })).await;
     Ok(())
 }
 
-/// Answers `gateway.Gateway/Evaluate`, by which the gateway's clients ask qscc and cscc.
+/// Answers `gateway.Gateway/Evaluate`, with which the gateway's clients query qscc and cscc.
 ///
 /// # Errors
-/// The status that the call ends with; UNKNOWN where the query has no result, as a peer's gateway says it.
+/// The status with which the call ends; UNKNOWN if the query has no result, as with a peer's gateway.
 pub(crate) async fn evaluate(
     shared: &Shared,
     client: &Client,
@@ -105,10 +105,10 @@ fn failed(message: String) -> ChaincodeResponse {
 /// Response of a chaincode, or its error message.
 type Answered = Result<ChaincodeResponse, String>;
 
-/// Bytes of an argument that an error message repeats, at most.
+/// Maximum number of bytes of an argument that an error message repeats.
 const SHOWN_BYTES_MAX: usize = 256;
 
-/// Returns an argument as text, for a comparison or a message. A long one is cut.
+/// Returns an argument as text, for a comparison or a message. A long one is truncated.
 fn text(argument: &[u8]) -> String {
     let shown = argument.get(..SHOWN_BYTES_MAX).unwrap_or(argument);
     String::from_utf8_lossy(shown).into_owned()
@@ -160,11 +160,12 @@ async fn configuration(shared: &Shared, client: &Client, call: &Call) -> Result<
     }
 }
 
-/// Lists the channels that the client may read. A peer lists all that it has, to members of its own organisation.
+/// Lists the channels that the client may read. A peer lists all its channels, but only to members of its
+/// organisation.
 async fn channels(shared: &Shared, call: &Call) -> Result<Answered, Status> {
     let mut channels = Vec::new();
     for source in &shared.sources {
-        // A channel whose configuration is not known is hidden, and the others are listed.
+        // A channel whose configuration is not known is hidden; the others are listed.
         if !source.withholds() && permitted(source, "qscc/GetChainInfo", call).await? {
             let channel_id = source.channel().to_owned();
             channels.push(ChannelInfo { channel_id });
@@ -201,7 +202,7 @@ fn found(payload: Bytes) -> ChaincodeResponse {
     }
 }
 
-/// Reads a payload as soon as there is room for it on its way to the client.
+/// Reads a payload as soon as there is room for it in transit to the client.
 async fn read_within(
     shared: &Shared,
     client: &Client,
@@ -260,7 +261,7 @@ impl Query {
     }
 }
 
-/// Returns the newest block that clients see.
+/// Returns the newest block that is visible to clients.
 fn newest(source: &dyn Source) -> Result<(u64, Bytes), String> {
     let height = *source.heights().borrow();
     let number = height.checked_sub(1).ok_or("the channel has no blocks")?;
@@ -279,7 +280,7 @@ fn chain_info(source: &dyn Source) -> Result<Bytes, String> {
     Ok(info.encode_to_vec().into())
 }
 
-/// A number in decimal; 2^64-1 is the newest block.
+/// Reads the block with a number in decimal; 2^64-1 means the newest block.
 fn block_by_number(source: &dyn Source, number: &[u8]) -> Result<Bytes, String> {
     let text = std::str::from_utf8(number).ok();
     let digits = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
@@ -342,7 +343,7 @@ fn config_block(source: &dyn Source) -> Result<Bytes, String> {
     source.block(number).map_err(|error| error.to_string())
 }
 
-/// Returns the number of the block with the configuration that a block was made under, as its orderer says.
+/// Returns the number of the block with the configuration under which a block was made, as given by its orderer.
 pub fn last_config(block: &Block<'_>) -> Option<u64> {
     let arena = Arena::new();
     let signatures: proto::Metadata<'_> = proto::decode(block.metadata.first()?, &arena).ok()?;

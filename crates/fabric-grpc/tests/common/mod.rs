@@ -1,4 +1,4 @@
-//! A small network: an organisation with its CA, identities and TLS, and a channel that it reads.
+//! A small network for tests: an organisation with its CA, identities and TLS, and a channel that it reads.
 #![allow(dead_code)]
 
 pub mod requests;
@@ -23,7 +23,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
 
-/// A certificate and its key, in PEM.
+/// A certificate and its key in PEM.
 pub struct Pair {
     pub certificate: String,
     pub key: String,
@@ -74,7 +74,7 @@ impl Ca {
         self.issue(params(name, Some(unit)))
     }
 
-    /// One that ends so long from now.
+    /// Issues a certificate that expires after this time.
     pub fn ending(&self, name: &str, after: Duration) -> Pair {
         let mut params = params(name, Some("client"));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -83,7 +83,7 @@ impl Ca {
     }
 }
 
-/// An organisation, its TLS, and somebody else.
+/// An organisation, its TLS, and another CA.
 pub struct Network {
     pub ca: Ca,
     pub tls_ca: Ca,
@@ -118,7 +118,7 @@ impl Network {
         tls.server_name("localhost")
     }
 
-    /// The channel's configuration: clients and peers read (or, `admins_only`, admins), `acls` as they are.
+    /// The channel's configuration: clients and peers may read (or, with `ADMIN` as role, admins), with these ACLs.
     pub fn config(&self, sequence: u64, role: u64, acls: &[(&str, &str)]) -> Arc<Config> {
         let genesis = self.genesis(sequence, role, acls);
         Validator::new(&genesis, Options::default())
@@ -240,7 +240,7 @@ fn msp(name: &str, root: &str) -> Vec<u8> {
     message(&[(2, &fabric)])
 }
 
-/// An envelope of the channel with such a header and data.
+/// An envelope of the channel with this header and data.
 pub fn envelope(kind: u64, tx_id: &str, data: &[u8]) -> Vec<u8> {
     let mut header = Vec::new();
     put_number(&mut header, 1, kind);
@@ -255,7 +255,7 @@ pub fn with_event(tx_id: &str, event: &str) -> Vec<u8> {
     with_payload(tx_id, event, b"secret")
 }
 
-/// An endorser transaction with a chaincode event that has such a payload.
+/// An endorser transaction with a chaincode event that has this payload.
 pub fn with_payload(tx_id: &str, event: &str, payload: &[u8]) -> Vec<u8> {
     let event = message(&[
         (1, b"cc"),
@@ -288,7 +288,7 @@ pub fn block(number: u64, codes: &[u8], envelopes: &[Vec<u8>]) -> Vec<u8> {
     message(&[(1, &header), (2, &data), (3, &metadata)])
 }
 
-/// Blocks with two transactions each, the second of code 10.
+/// Blocks with two transactions each, of which the second has code 10.
 pub fn blocks(count: u64) -> Vec<Bytes> {
     let make = |number: u64| {
         let (one, two) = (format!("tx{number}a"), format!("tx{number}b"));
@@ -302,21 +302,21 @@ pub fn blocks(count: u64) -> Vec<Bytes> {
     (0..count).map(make).collect()
 }
 
-/// The recorded sets that stand beside the project, if they do.
+/// Returns the folder of a recorded set next to the project, if it exists.
 pub fn recorded(set: &str) -> Option<PathBuf> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let folder = root.join("shared/data/fabric-blocks").join(set);
     if folder.join("manifest.json").exists() {
         return Some(folder);
     }
-    eprintln!("skipped: there are no recorded blocks beside the project");
+    eprintln!("skipped: there are no recorded blocks next to the project");
     None
 }
 
 pub const DELIVER: &str = "/protos.Deliver/Deliver";
 pub const FILTERED: &str = "/protos.Deliver/DeliverFiltered";
 
-/// Connects without TLS, or with.
+/// Connects with or without TLS.
 pub async fn connect(address: impl ToString, tls: Option<&Network>, own: Option<&Pair>) -> Channel {
     let address = address.to_string();
     let Some(network) = tls else {
@@ -338,7 +338,7 @@ pub async fn connect(address: impl ToString, tls: Option<&Network>, own: Option<
     endpoint.tls_config(config).unwrap().connect().await.unwrap()
 }
 
-/// Everything that comes back for these requests; the requests end after them.
+/// Returns all answers to these requests; the requests end after them.
 pub async fn ask(
     channel: &Channel,
     path: &'static str,
@@ -347,7 +347,7 @@ pub async fn ask(
     ask_each(channel, path, envelopes, || ()).await
 }
 
-/// Asks as [`ask`] does; `received` is called after each answer.
+/// Like [`ask`]; calls `received` after each answer.
 pub async fn ask_each(
     channel: &Channel,
     path: &'static str,

@@ -10,7 +10,7 @@ use lineside_util::hex::to_hex;
 use prost::Message;
 use sha2::{Digest, Sha256};
 
-/// Returns a request, signed.
+/// Returns a signed request.
 pub fn signed(signer: &Signer, request: &impl Message) -> SignedRequest {
     let request = request.encode_to_vec();
     SignedRequest {
@@ -19,7 +19,7 @@ pub fn signed(signer: &Signer, request: &impl Message) -> SignedRequest {
     }
 }
 
-/// Returns a proposal as the peer CLI makes it: without a channel.
+/// Returns a proposal as made by the peer CLI, without a channel.
 pub fn proposal(signer: &Signer, channel: &str, chaincode: &str, args: &[&[u8]]) -> SignedProposal {
     let nonce = b"twenty-four bytes, nonce".to_vec();
     let hash = Sha256::new().chain_update(&nonce).chain_update(signer.identity());

@@ -4,10 +4,11 @@
 //	gateway FOLDER ADDRESS CHANNEL MSP commit TRANSACTION
 //	gateway FOLDER ADDRESS CHANNEL MSP evaluate|propose CHAINCODE FUNCTION ARGUMENT...
 //
-// FOLDER holds tls-ca.pem, tls.pem, tls.key, user.pem, user.key and the checkpoint. One line is printed for each
-// event; "closed" where the server ended the stream before COUNT events. "evaluate" asks the gateway service, and
-// "propose" the endorser service by a proposal without a channel, as the peer CLI does; both print the result's length
-// and SHA-256, and of GetChainInfo and GetChannels what is in it. An error is printed as a line "error: …".
+// FOLDER holds tls-ca.pem, tls.pem, tls.key, user.pem, user.key and the checkpoint. The program prints one line for
+// each event, and "closed" if the server ended the stream before COUNT events. "evaluate" asks the gateway service,
+// and "propose" the endorser service with a proposal without a channel, as the peer CLI does. Both print the length
+// and SHA-256 of the result, and for GetChainInfo and GetChannels its content. An error is printed as a line that
+// begins with "error:".
 package main
 
 import (

@@ -1,8 +1,8 @@
-//! Identities from the file in which the papers' published code has them (`fabric_machine.yaml`).
+//! Reader of the file in which the papers' published code has identities (`fabric_machine.yaml`).
 //!
-//! An identity's number is its role's place in `Roles`, 16 times its organisation's place in `Organizations`, and 256
-//! times its place among those of its organisation and role. An identity is a `SerializedIdentity` of the
-//! organisation's name and the certificate's file. Everything else in the file is passed over.
+//! The number of an identity is the sum of its role's index in `Roles`, 16 times its organisation's index in
+//! `Organizations`, and 256 times its index among those of its organisation and role. An identity is a
+//! `SerializedIdentity` of the organisation's name and the certificate's file. The rest of the file is ignored.
 
 use lineside_fabric::proto::wire;
 use std::fmt::Write as _;
@@ -10,28 +10,28 @@ use std::io;
 use std::path::Path;
 use yaml_rust2::{Yaml, YamlLoader};
 
-/// Roles in the order of the published code, where the file names none.
+/// Roles in the order of the published code, used if the file has none.
 const ROLES: [&str; 4] = ["admin", "orderer", "peer", "client"];
-/// Number of roles and of organisations that an identity's number has room for.
+/// Maximum number of roles, and of organisations, in an identity's number.
 const PLACES: usize = 16;
-/// Number of identities of one organisation and role.
+/// Maximum number of identities of one organisation and role.
 const USERS: usize = 256;
-/// Number by which the published code names an identity that it does not know.
+/// Number that the published code uses for an unknown identity.
 const UNKNOWN: u16 = u16::MAX;
 
 /// An identity and its number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Numbered {
-    /// The number by which packets name it.
+    /// Number of the identity in packets.
     pub id: u16,
     /// A `SerializedIdentity`.
     pub identity: Vec<u8>,
 }
 
-/// Reads the file and all certificates that it names; a relative path begins at the file's folder.
+/// Reads the file and all certificates that it names; a relative path is relative to the file's folder.
 ///
 /// # Errors
-/// A file that cannot be read, or is not in this form; the text names it.
+/// A file that cannot be read, or does not have this form; the text names it.
 pub fn read(file: &Path) -> io::Result<Vec<Numbered>> {
     let named =
         |error: io::Error, path: &Path| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
@@ -52,7 +52,7 @@ pub fn read(file: &Path) -> io::Result<Vec<Numbered>> {
     numbered.collect()
 }
 
-/// A certificate that the file names.
+/// A certificate named in the file.
 #[derive(PartialEq, Eq, Debug)]
 struct Certificate {
     id: u16,
@@ -69,7 +69,7 @@ fn certificates(text: &str) -> Result<Vec<Certificate>, String> {
     };
     let organisations = list_of(root, "Organizations");
     if organisations.is_empty() {
-        return Err("it names no organisation under `Organizations`".to_owned());
+        return Err("it has no organisation under `Organizations`".to_owned());
     }
     if roles.len() > PLACES || organisations.len() > PLACES {
         return Err(format!("it has more than {PLACES} roles or organisations"));
@@ -103,7 +103,7 @@ fn certificates(text: &str) -> Result<Vec<Certificate>, String> {
     Ok(all)
 }
 
-/// Returns the entries of a list; none where there is no list.
+/// Returns the entries of a list; empty if there is no list.
 fn list_of<'n>(node: &'n Yaml, key: &str) -> &'n [Yaml] {
     node[key].as_vec().map_or(&[], Vec::as_slice)
 }
@@ -154,7 +154,7 @@ Chaincodes:
   policy: (Org1MSP.admin AND (Org2MSP.peer OR Org3MSP.member))
 ";
 
-    /// The numbers are those that the published code gives: role + (organisation << 4) + (user << 8).
+    /// Compares the numbers with those of the published code: role + (organisation << 4) + (user << 8).
     #[test]
     fn numbers_are_those_of_the_published_code() {
         let found = certificates(FILE).unwrap();

@@ -1,9 +1,9 @@
-//! Sends blocks as the papers' packets, in the form of the published code.
+//! Sender of blocks as the papers' packets, in the form of the published code.
 //!
-//! A block is a header, its transactions and its metadata, a datagram each. Identities that are in the cache are cut
-//! out, and a locator has the place and the number of each; pointers say where the receiver's hardware finds what it
-//! needs. Unlike in the published code, an identity that is not in the cache gets a number, and an update that tells
-//! it is sent before the first packet that needs it; there is no packet whose identity is lost.
+//! A block is sent as its header, its transactions and its metadata, one datagram each. Identities in the cache are
+//! cut out, and a locator has the position and the number of each; pointers mark the fields that the receiver's
+//! hardware needs. Unlike in the published code, an identity that is not in the cache gets a number, and an update
+//! with it is sent before the first packet that needs it. So no packet refers to a lost identity.
 
 use super::{CACHE, HEADER, METADATA, NOTE_DATA, TRANSACTION, field_of};
 use crate::cut;
@@ -12,12 +12,12 @@ use lineside_fabric::proto::wire;
 use lineside_wire::{FABRIC_PAPER_BYTES_MAX, FABRIC_PAPER_LOCATOR};
 use std::ops::Range;
 
-/// Endorsements of a transaction whose identities are cut out, at most.
+/// Maximum number of endorsements of a transaction whose identities are cut out.
 const ENDORSERS: usize = 8;
 /// Type of a transaction that sets the configuration, in its channel header.
 const CONFIG: u64 = 1;
 
-/// Pointers of a transaction: kind, and the fields down to it.
+/// Pointers of a transaction: kind, and the path of field numbers to the target.
 const POINTERS: [(u8, &[u32]); 6] = [
     (0x23, &[1, 1, 1, 1, 7, 2, 2]),
     (0x25, &[1, 1, 2, 1]),
@@ -29,45 +29,45 @@ const POINTERS: [(u8, &[u32]); 6] = [
 const CREATOR: (u8, &[u32]) = (0x24, &[1, 1, 1, 2, 1]);
 const ACTION_CREATOR: (u8, &[u32]) = (0x26, &[1, 1, 2, 1, 1, 1]);
 const ENDORSER: u8 = 0x2c;
-/// The endorsed action, whose fields 2 are the endorsements.
+/// Path to the endorsed action, whose fields 2 are the endorsements.
 const ENDORSED: &[u32] = &[1, 1, 2, 1, 2, 2];
 const ORDERER: (u8, &[u32]) = (0x40, &[3, 1, 2, 1, 1]);
 const ORDERER_SIGNATURE: (u8, &[u32]) = (0x41, &[3, 1, 2, 2]);
 
-/// Reason why a block has no packets of the papers. The receiver takes it by Deliver.
+/// Reason why a block cannot be sent as the papers' packets. The receiver then fetches it with Deliver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unsendable {
-    /// The published code refuses the genesis block, and so does this.
+    /// The published code refuses the genesis block, and so does this sender.
     #[error("it is the genesis block")]
     Genesis,
-    /// The published code refuses blocks that set a configuration, and so does this.
+    /// The published code refuses blocks that set a configuration, and so does this sender.
     #[error("it sets the configuration")]
     Config,
-    /// It is not as an orderer writes a block.
+    /// The block does not have an orderer's form.
     #[error("it is not in the form in which an orderer writes blocks")]
     Form,
-    /// A part of it needs a datagram of more bytes than the papers allow.
-    #[error("a part of it needs a datagram of {0} bytes, and 9000 are allowed")]
+    /// A part of the block needs a datagram with more bytes than the papers allow.
+    #[error("a part of it needs a datagram of {0} bytes, but at most 9000 are allowed")]
     Large(usize),
-    /// It has more transactions than the header's packet can say.
-    #[error("it has {0} transactions, and the header's packet has room for 65535")]
+    /// The block has more transactions than the header's packet can express.
+    #[error("it has {0} transactions, but the header's packet can express at most 65535")]
     Many(usize),
 }
 
 /// Counters of a sender.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct PaperSent {
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Transactions.
+    /// Number of transactions.
     pub transactions: u64,
-    /// Datagrams, updates of the cache among them.
+    /// Number of datagrams, updates of the cache included.
     pub datagrams: u64,
-    /// Bytes of their payloads.
+    /// Bytes of the payloads of all datagrams.
     pub bytes: u64,
-    /// Bytes of the transactions' datagrams among them.
+    /// Bytes of the payloads of the transactions' datagrams.
     pub transaction_bytes: u64,
-    /// Updates of the cache.
+    /// Number of updates of the cache.
     pub updates: u64,
     /// Bytes of the blocks themselves.
     pub block_bytes: u64,
@@ -78,9 +78,9 @@ pub struct PaperSent {
 pub struct PaperSender {
     ids: HashMap<Box<[u8]>, u16>,
     used: HashSet<u16>,
-    /// Numbers from here on upwards have been tried for identities that no file names.
+    /// Next number to try for identities that no file names.
     free_from: u16,
-    /// Updates that were made for a block which is not sent.
+    /// Updates that were made for a block that was not sent.
     owed: Vec<Vec<u8>>,
     sent: PaperSent,
 }
@@ -99,26 +99,26 @@ fn packet(kind: u8, notes: &[Note], payload: &[&[u8]]) -> Vec<u8> {
     packet
 }
 
-/// The place of the first field that is reached through these.
+/// Returns the range of the first field at this path.
 fn find(bytes: &[u8], path: &[u32]) -> Option<Range<usize>> {
     path.iter()
         .try_fold(0..bytes.len(), |within, number| field_of(bytes, within, *number))
 }
 
-/// The update that tells an identity's number.
+/// Makes the update with an identity's number.
 fn update(id: u16, identity: &[u8]) -> Vec<u8> {
     let note = (FABRIC_PAPER_LOCATOR | NOTE_DATA, id, identity.len() as u16);
     packet(CACHE, &[note], &[identity])
 }
 
 impl PaperSender {
-    /// A sender with an empty cache.
+    /// Creates a sender with an empty cache.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an identity with its number; the first with a number, and the first number of an identity, count. Returns
-    /// the update for the receiver's cache.
+    /// Adds an identity with its number; only the first use of a number, and the first number of an identity, count.
+    /// Returns the update for the receiver's cache.
     pub fn add(&mut self, id: u16, identity: &[u8]) -> Option<Vec<u8>> {
         let is_new = id != u16::MAX && !self.used.contains(&id) && !self.ids.contains_key(identity);
         let update =
@@ -140,10 +140,10 @@ impl PaperSender {
         self.sent.bytes += packet.len() as u64;
     }
 
-    /// Returns the packets of a block, in order, updates of the cache before those that need them.
+    /// Returns the packets of a block in order; updates of the cache precede the packets that need them.
     ///
     /// # Errors
-    /// The reason why there are none; updates that were made meanwhile come with the next block.
+    /// The reason why the block cannot be sent; updates made meanwhile are returned with the next block.
     pub fn packets(&mut self, block: &[u8]) -> Result<Vec<Vec<u8>>, Unsendable> {
         let layout = cut::Layout::of(block);
         let parts: Option<Vec<&[u8]>> = (0..layout.segments())
@@ -234,12 +234,12 @@ impl PaperSender {
         packets.push(packet(kind, &notes, &parts));
     }
 
-    /// The number of an identity. One that has none gets one, and an update is added.
+    /// Returns the number of an identity. A new identity gets a number, and an update is added.
     fn id_of(&mut self, identity: &[u8], packets: &mut Vec<Vec<u8>>) -> Option<u16> {
         if let Some(id) = self.ids.get(identity) {
             return Some(*id);
         }
-        // The numbers of a file grow from below: these grow from the middle.
+        // Numbers from a file start at the bottom; these start in the middle.
         while self.free_from < u16::MAX / 2 {
             let id = u16::MAX / 2 + 1 + self.free_from;
             self.free_from += 1;
@@ -255,7 +255,7 @@ impl PaperSender {
     }
 }
 
-/// Places of the endorsers' identities.
+/// Returns the ranges of the endorsers' identities.
 fn endorsers(transaction: &[u8]) -> Vec<Range<usize>> {
     let Some(mut within) = find(transaction, ENDORSED) else {
         return Vec::new();
@@ -270,9 +270,9 @@ fn endorsers(transaction: &[u8]) -> Vec<Range<usize>> {
     all
 }
 
-/// The header's packet: all bytes of the block before the first transaction.
+/// Makes the header's packet: all bytes of the block before the first transaction.
 fn header(head: &[u8], transactions: usize) -> Vec<u8> {
-    // The number's field in the header, of which the pointer has the value.
+    // Field of the number in the header; the pointer marks its value.
     let header = field_of(head, 0..head.len(), 1).unwrap_or(0..0);
     let value = header.start + 1;
     let varint = head.get(value..).unwrap_or_default();
@@ -289,7 +289,7 @@ fn header(head: &[u8], transactions: usize) -> Vec<u8> {
 /// Returns an error for a block that the published code does not send.
 fn check(head: &[u8], transactions: &[&[u8]]) -> Result<(), Unsendable> {
     let header = field_of(head, 0..head.len(), 1).ok_or(Unsendable::Form)?;
-    // The number comes first, and is left out where it is 0.
+    // The number is the first field, and is omitted if it is 0.
     if head.get(header.start) != Some(&(1 << 3)) {
         return Err(Unsendable::Genesis);
     }

@@ -1,4 +1,4 @@
-//! Any datagrams, with and without the right MAC, to both ends. Also a fuzz target (`lab/fuzz`).
+//! Arbitrary datagrams, with and without the right MAC, to both ends. Also a fuzz target (`lab/fuzz`).
 
 use lineside_fabric::proto::{self, Arena};
 use lineside_fabric_udp::code::{Aside, Encoder, decode};
@@ -68,7 +68,7 @@ fn a_block(number: u64) -> Arc<[u8]> {
     block.into()
 }
 
-/// Bodies, each behind its operation and its length, as `packets` takes them.
+/// Bodies, each after its operation and length, in the form that `packets` takes.
 pub fn packet_seeds() -> Vec<Vec<u8>> {
     let key = SharedKey::new(&[5; 32]).unwrap();
     let mut sender = Sender::new(key.clone(), SENDER, SenderOptions::default());
@@ -100,7 +100,7 @@ pub fn packet_seeds() -> Vec<Vec<u8>> {
     vec![seed, plain, stream, paper]
 }
 
-/// Memory stays bounded, nothing comes out that its hash does not hold for, and without the MAC nothing happens.
+/// Checks that memory stays bounded, that outputs match their hashes, and that nothing happens without the right MAC.
 pub fn packets(input: &[u8]) {
     let Some((&mode, rest)) = input.split_first() else {
         return;
@@ -173,7 +173,7 @@ fn stream(bytes: &[u8]) {
         &mut aside,
     );
     assert!(block[..100].iter().chain(&block[4_000..]).all(|&byte| byte == 0) || bytes.len() > 20);
-    // What is written is read.
+    // Encoded data must decode to the same.
     let segment = bytes.get(..3_000).unwrap_or(bytes);
     let (mut encoder, mut out) = (Encoder::default(), Vec::new());
     encoder.begin(&[8; 90]);

@@ -1,4 +1,4 @@
-//! The client's side.
+//! Client of the paper's service.
 
 use super::CODE_HEADER;
 use super::messages::{
@@ -13,7 +13,7 @@ use lineside_hybrid::{Code, Malformed};
 use lineside_util::hex::to_hex;
 use prost::Message;
 
-/// Signs and asks as the paper's client does.
+/// Signs and sends requests as the paper's client does.
 pub struct Client {
     connection: Connection,
     secret: SecretKey,
@@ -24,7 +24,7 @@ impl Client {
     /// Connects to `HOST:PORT`.
     ///
     /// # Errors
-    /// [`AskError::Connect`]; [`AskError::Malformed`] for a key of P-256, which signs no such request.
+    /// [`AskError::Connect`]; [`AskError::Malformed`] for a P-256 key, which cannot sign these requests.
     pub async fn connect(
         endpoint: &str,
         tls: Option<&ClientTls>,
@@ -34,7 +34,7 @@ impl Client {
             SecretKey::Secp256k1(_) => secret.public_key(),
             SecretKey::P256(_) => None,
         };
-        let public = public.ok_or(Malformed("the paper's requests are signed by keys of secp256k1"))?;
+        let public = public.ok_or(Malformed("the paper's requests need a secp256k1 key"))?;
         Ok(Client {
             connection: Connection::open(endpoint, tls).await?,
             pubkey: to_hex(&public.to_sec1_uncompressed()),
@@ -46,7 +46,7 @@ impl Client {
         to_hex(&sign(&self.secret, body))
     }
 
-    /// A signed request to get.
+    /// Signs a get request.
     pub fn sign_get(&self, key: &str) -> GetRequest {
         GetRequest {
             pubkey: self.pubkey.clone(),
@@ -55,12 +55,12 @@ impl Client {
         }
     }
 
-    /// A signed request to set.
+    /// Signs a set request.
     ///
     /// # Errors
     /// [`AskError::Malformed`] for a version above 63 bits.
     pub fn sign_set(&self, key: &str, value: &str, version: u64) -> Result<SetRequest, AskError> {
-        let too_high = Malformed("a version that is too high");
+        let too_high = Malformed("a version above the maximum");
         Ok(SetRequest {
             pubkey: self.pubkey.clone(),
             signature: self.signature(&Body::Set { key, value, version }),
@@ -85,7 +85,7 @@ impl Client {
                 });
                 match (code, status.code()) {
                     (Some(code), _) => AskError::Refused(code),
-                    // A node whose database is not of the paper's mode does not have this service.
+                    // A node whose database is not in the paper's mode does not have this service.
                     (None, tonic::Code::Unimplemented) => AskError::Refused(Code::WrongMode),
                     (None, _) => AskError::Broken(status),
                 }
@@ -94,15 +94,15 @@ impl Client {
         })
     }
 
-    /// Sends a signed request to get.
+    /// Sends a signed get request.
     ///
     /// # Errors
-    /// [`AskError`]; [`Code::Unknown`]: the key has nothing.
+    /// [`AskError`]; [`Code::Unknown`]: the key has no value.
     pub async fn get(&self, request: GetRequest) -> Result<GetResponse, AskError> {
         self.call("/controller.Node/Get", request).await
     }
 
-    /// Sends a signed request to set.
+    /// Sends a signed set request.
     ///
     /// # Errors
     /// [`AskError`]; [`Code::OldVersion`]: the key's version is above the request's.
@@ -110,10 +110,10 @@ impl Client {
         self.call("/controller.Node/Set", request).await
     }
 
-    /// The block of a key's last write.
+    /// Returns the block of a key's last write.
     ///
     /// # Errors
-    /// [`AskError`]; [`Code::Unknown`]: the key has nothing.
+    /// [`AskError`]; [`Code::Unknown`]: the key has no value.
     pub async fn verify(&self, key: &str) -> Result<VerifyResponse, AskError> {
         let request = VerifyRequest {
             pubkey: self.pubkey.clone(),
@@ -123,7 +123,7 @@ impl Client {
         self.call("/controller.Node/Verify", request).await
     }
 
-    /// Sends signed requests to get; an answer to each, with its code.
+    /// Sends signed get requests. Returns an answer to each, with its code.
     ///
     /// # Errors
     /// [`AskError`].
@@ -133,7 +133,7 @@ impl Client {
         Ok(answer.responses)
     }
 
-    /// Sends signed requests to set; an answer to each, with its code.
+    /// Sends signed set requests. Returns an answer to each, with its code.
     ///
     /// # Errors
     /// [`AskError`].

@@ -1,4 +1,4 @@
-//! The paper's messages on the line, as `proto/paper.proto` has them.
+//! Messages of `proto/paper.proto`.
 
 #![allow(missing_docs, reason = "proto/paper.proto explains every field")]
 

@@ -1,5 +1,5 @@
-//! The paper's service: `controller.Node`, hex strings in and out. What it asks of a node are the same requests as any
-//! other; only a database of the paper's mode takes them.
+//! The paper's service, `controller.Node`, with hex strings in and out. It converts between these messages and a
+//! node's requests in the paper's format, which only a database in the paper's mode takes.
 
 mod client;
 pub mod messages;
@@ -8,5 +8,5 @@ mod serve;
 pub use client::Client;
 pub(crate) use serve::PaperService;
 
-/// In a status of gRPC: the number of the code that it stands for.
+/// Header of a gRPC status with the number of the code.
 const CODE_HEADER: &str = "lineside-code";

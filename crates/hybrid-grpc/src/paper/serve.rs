@@ -1,4 +1,4 @@
-//! The server's side.
+//! Server of the paper's service.
 
 use super::CODE_HEADER;
 use super::messages::{
@@ -21,21 +21,21 @@ use tonic::metadata::MetadataValue;
 use tonic::server::{NamedService, UnaryService};
 use tonic::{Code as GrpcCode, Request, Response, Status};
 
-/// What the code and its name take of an answer in a batch, and what stands before it.
+/// Bytes of the code and its name in an answer of a batch, with the tags and lengths before them.
 const REFUSED_BYTES: usize = 40;
 
-/// A request as it came.
+/// A request message of the paper's service.
 trait Asks: Message + Default + 'static {
     type Reply: Told;
 
-    /// As a node takes it; `None`: it is none.
+    /// Converts the request for a node; `None` if it is malformed.
     fn request(&self) -> Option<Bytes>;
 }
 
-/// An answer to one.
+/// An answer message of the paper's service.
 trait Told: Message + Default + 'static {
     /// # Errors
-    /// What it is refused with.
+    /// The code of the refusal.
     fn of(answer: Answer) -> Result<Self, Code>;
 
     fn set_code(&mut self, code: Code);
@@ -93,7 +93,7 @@ told!(GetResponse, Answer::Cells(cells) => {
     let cell = cells.into_iter().flatten().next().ok_or(Code::Unknown)?;
     let (version, value) = read_cell(&cell.value);
     Ok(GetResponse {
-        // A node takes nothing else.
+        // A node takes valid UTF-8 only.
         value: String::from_utf8_lossy(value).into_owned(),
         version: version as i64,
         ..GetResponse::default()
@@ -110,7 +110,7 @@ told!(VerifyResponse, Answer::Block(header) => Ok(VerifyResponse {
     ..VerifyResponse::default()
 }));
 
-/// An answer that is not longer than there is room.
+/// Converts an answer that has at most `bytes_max` bytes.
 fn within<R: Told>(answer: Answer, bytes_max: usize) -> Result<R, Code> {
     let mut reply = R::of(answer)?;
     reply.set_code(Code::Done);
@@ -120,7 +120,7 @@ fn within<R: Told>(answer: Answer, bytes_max: usize) -> Result<R, Code> {
     }
 }
 
-/// A refusal as gRPC has it.
+/// Converts a refusal to a gRPC status.
 fn status(code: Code) -> Status {
     let grpc = match code {
         Code::Malformed => GrpcCode::InvalidArgument,
@@ -140,7 +140,7 @@ fn status(code: Code) -> Status {
     status
 }
 
-/// One request, one answer.
+/// Method with one request and one answer.
 struct One<Q> {
     service: NodeService,
     asks: PhantomData<fn() -> Q>,
@@ -164,7 +164,7 @@ impl<Q: Asks> UnaryService<Q> for One<Q> {
     }
 }
 
-/// Many of them.
+/// A batch of requests.
 trait Batch: Message + Default + 'static {
     type One: Asks;
     type Reply: Message + Default + 'static;
@@ -193,7 +193,7 @@ macro_rules! batch {
 batch!(BatchGetRequest of GetRequest -> BatchGetResponse);
 batch!(BatchSetRequest of SetRequest -> BatchSetResponse);
 
-/// Many requests, an answer to each.
+/// Method with many requests, and an answer to each.
 struct Many<B> {
     service: NodeService,
     batch: PhantomData<fn() -> B>,

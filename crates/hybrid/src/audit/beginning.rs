@@ -1,4 +1,4 @@
-//! What stands in a ledger before its first block: the genesis, and perhaps a snapshot with members' words for it.
+//! Records of a ledger before its first block: the genesis, and perhaps a snapshot with its attestations.
 
 use super::Base;
 use crate::codec::Malformed;
@@ -27,7 +27,7 @@ impl Beginning {
         })
     }
 
-    /// Takes the next bytes of a snapshot, and gives the chain that goes on behind it when it is whole.
+    /// Takes the next bytes of a snapshot. Returns the chain that continues it when it is complete.
     pub fn snapshot(&mut self, chain: &Chain, piece: &[u8]) -> Result<Option<Chain>, SnapshotError> {
         if self.ended || self.base.is_some() {
             return Err(SnapshotError::NotFirst);
@@ -51,16 +51,16 @@ impl Beginning {
         Ok(Some(restored))
     }
 
-    /// Takes a member's word, which stands behind the snapshot and before the first block.
+    /// Takes an attestation, which must follow the snapshot and precede the first block.
     pub fn word(&mut self, word: MemberWord) -> Result<(), &'static str> {
         if self.ended || self.base.is_none() {
-            return Err("a member's word that is not behind a snapshot");
+            return Err("an attestation that does not follow a snapshot");
         }
         self.words.push(word);
         Ok(())
     }
 
-    /// There is no more of it. Says, once, what the ledger begins with.
+    /// Ends the beginning. The first call returns the snapshot that the ledger begins with, if any.
     pub fn end(&mut self, chain: &Chain, verifier: &Verifier) -> Result<Option<Base>, String> {
         if std::mem::replace(&mut self.ended, true) {
             return Ok(None);
@@ -74,7 +74,7 @@ impl Beginning {
         if !self.words.is_empty() {
             let block = (base.number, &base.hash);
             check_words(&self.genesis, chain.database(), block, &self.words, verifier)
-                .map_err(|error| format!("the words for its snapshot: {error}"))?;
+                .map_err(|error| format!("the attestations of its snapshot: {error}"))?;
             base.by_words = true;
         }
         Ok(Some(base))

@@ -1,25 +1,26 @@
-//! What is executed again beside what is stored: the first byte that differs, by its field.
+//! Comparison of a re-executed block with the stored one: finds the first byte that differs, and its field.
 
 use super::{Finding, Raw};
 use crate::block::HEADER_BYTES;
 use crate::execute::Executed;
 use crate::ledger::Stored;
 
-/// The message is the node's: what is made of it must come out the same, byte for byte.
+/// Compares a block with its re-execution. The node has signed the message, so everything made of it must be equal,
+/// byte for byte.
 pub(super) fn compare(raw: &Raw, stored: &Stored<'_>, executed: &Executed) -> Result<(), Finding> {
     let number = Some(executed.header.number);
     if let Some(offset) = first_difference(&executed.header.to_bytes(), &stored.header.to_bytes()) {
         let what = match field_at(offset) {
-            // Of the block before everything comes out the same but where its message stood in the log.
-            "previous hash" => "the hash of the block before, or that one's position in the log".to_owned(),
+            // Re-execution reproduces all of the previous block except its message's position in the log.
+            "previous hash" => "the previous block's hash, or its position in the log,".to_owned(),
             field => format!("the header's {field}"),
-        } + " is not what comes out";
+        } + " differs from the re-execution";
         return Err(raw.finding(offset, number, what));
     }
     let codes: Vec<u8> = executed.codes.iter().map(|code| *code as u8).collect();
     match first_difference(&codes, stored.codes) {
         Some(place) => {
-            let what = format!("the code of request {place} is not what comes out");
+            let what = format!("the code of request {place} differs from the re-execution");
             Err(raw.finding(HEADER_BYTES + 4 + place, number, what))
         }
         None => Ok(()),
@@ -31,7 +32,7 @@ pub(super) fn first_difference(ours: &[u8], theirs: &[u8]) -> Option<usize> {
     differs.or((ours.len() != theirs.len()).then(|| ours.len().min(theirs.len())))
 }
 
-/// The header's field at an offset, by its name.
+/// Name of the header's field at an offset.
 fn field_at(offset: usize) -> &'static str {
     const ENDS: [(usize, &str); 12] = [
         (16, "database"),

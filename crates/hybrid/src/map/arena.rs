@@ -1,9 +1,9 @@
-//! Where nodes lie: slots by number, freed ones taken again first.
+//! Storage of the map's nodes: numbered slots, of which freed ones are reused first.
 
 use std::ops::{Index, IndexMut};
 
-/// The slots of one kind of node in two columns. The way down a tree reads links only, and 10^6 forks have 8 MB of
-/// them, which caches hold; the 64 MB of hashes beside them are read when hashing, many at once.
+/// Slots of one kind of node in two columns. A descent of the tree reads links only: 10^6 forks have 8 MB of links,
+/// which caches hold. The 64 MB of hashes are read when hashing, many at once.
 pub(super) struct Arena<Links, Hashes> {
     links: Column<Links>,
     hashes: Column<Hashes>,
@@ -21,7 +21,7 @@ impl<Links: Copy, Hashes: Copy> Arena<Links, Hashes> {
         }
     }
 
-    /// The slot that the node now has. It is less than the count of all nodes that ever lived at once.
+    /// Adds a node and returns its slot, which is less than the maximum number of nodes that were alive at once.
     pub(super) fn add(&mut self, links: Links, hashes: Hashes) -> u32 {
         if let Some(index) = self.free.pop() {
             self.links[index] = links;
@@ -39,7 +39,7 @@ impl<Links: Copy, Hashes: Copy> Arena<Links, Hashes> {
         index as u32
     }
 
-    /// Gives the slot back; nothing may refer to it any more.
+    /// Frees the slot; nothing may refer to it any more.
     pub(super) fn free(&mut self, index: u32) {
         self.free.push(index);
     }
@@ -60,22 +60,22 @@ impl<Links: Copy, Hashes: Copy> Arena<Links, Hashes> {
         &mut self.hashes[index]
     }
 
-    /// Nodes that live.
+    /// Number of live nodes.
     pub(super) fn len(&self) -> usize {
         self.count - self.free.len()
     }
 
-    /// Bytes that slots take, freed ones too; the rest of the last chunk is not counted.
+    /// Bytes of all slots, freed ones included. The rest of the last chunk is not counted.
     pub(super) fn bytes(&self) -> usize {
         self.count * (size_of::<Links>() + size_of::<Hashes>()) + size_of_val(&self.free[..])
     }
 }
 
-/// Slots of a chunk: 256 KB of hashes.
+/// Number of slots of a chunk: 256 KB of hashes.
 const CHUNK: usize = 1 << 12;
 
-/// Values by number in chunks that stay where they are. One vector would now and then copy all of it, 64 MB at 10^6
-/// keys, in the middle of some block's update, and would hold up to twice the room.
+/// Values by number, in chunks that never move. A single vector would occasionally copy all of it, 64 MB at 10^6
+/// keys, during the update of a block, and would take up to twice the memory.
 struct Column<T>(Vec<Vec<T>>);
 
 impl<T> Column<T> {

@@ -1,8 +1,8 @@
-//! An authenticated map: 32-byte keys to 32-byte values under one root, with proofs of what a key holds or that it
-//! holds nothing.
+//! An authenticated map: 32-byte keys to 32-byte values under one root, with proofs of the value of a key or of its
+//! absence.
 //!
-//! It is a sparse Merkle tree with shortcuts. Every key has a path, its bits from the most significant of its first
-//! byte on (0 left, 1 right). A subtree's hash is
+//! It is a sparse Merkle tree with shortcuts. Every key has a path: its bits, beginning with the most significant bit
+//! of its first byte (0 left, 1 right). The hash of a subtree is
 //!
 //! | leaves in it | hash |
 //! |---|---|
@@ -10,25 +10,26 @@
 //! | one | Keccak-256(`0x00`, key, value), at whatever depth |
 //! | more | Keccak-256(`0x01`, left child's hash, right child's hash) |
 //!
-//! so the root depends on what the map holds and on nothing else, and 10^6 keys that are hashes lie 21 deep in the
-//! mean. Keys that someone makes to share long prefixes lie deeper, at most 256.
+//! so the root depends only on the content of the map. 10^6 keys that are hashes have a mean depth of 21. Keys that
+//! are constructed to share long prefixes lie deeper, at most 256.
 //!
-//! All of it is in memory, 150 bytes a key. [`Tree::update`] takes a block's changes at once and hashes each node that
-//! they touch once, all nodes of a depth as a batch.
+//! The whole map is in memory, 150 bytes per key. [`Tree::update`] takes all changes of a block and hashes each node
+//! that they affect once, all nodes of a depth as a batch.
 //!
-//! # What a proof is worth
+//! # Security of proofs
 //!
-//! A [`Proof`] opens the key's path from the root down. By the hash's collision resistance a 32-byte value at a place
-//! of that path is one of these for good: zero, so empty; one leaf; or one inner node. The marks `0x00` and `0x01` keep
-//! the last two apart, and no message is known whose digest is zero. So two proofs of one key under one root open the
-//! same nodes and end at the same: **no root, not even one that its maker built wrong, shows two statements about one
-//! key.** Under a root that a [`Tree`] made, the statement is what that tree holds.
+//! A [`Proof`] opens the key's path from the root down. Because the hash is collision resistant, a 32-byte value at a
+//! position of that path can only ever mean one thing: zero, so empty; one leaf; or one inner node. The marks `0x00`
+//! and `0x01` keep the last two apart, and no message is known whose digest is zero. So two proofs of one key under
+//! one root open the same nodes and end at the same one: **no root, not even one that was built wrongly on purpose,
+//! supports two statements about one key.** Under a root that a [`Tree`] made, the statement is the content of that
+//! tree.
 //!
-//! This does not need the rule that an inner node holds two leaves, but a proof that visibly breaks it is refused all
-//! the same, since no tree makes it: a leaf beside nothing, nothing beside nothing, and nothing at depth 256. What
-//! cannot be seen, a sibling that is a single leaf beside nothing, is harmless as said. Another leaf shows that a key
-//! is absent only where that leaf's own path leads through the same place, so one that was put off its path never
-//! counts; and it never counts for its own key.
+//! This does not need the rule that an inner node holds two leaves. A proof that visibly breaks the rule is refused
+//! nevertheless, since no tree makes it: a leaf with an empty sibling, two empty siblings, and an empty subtree at
+//! depth 256. A violation that cannot be seen, a sibling that is a single leaf with an empty sibling, is harmless for
+//! the reason above. Another leaf shows that a key is absent only if that leaf's own path leads through the same
+//! position. So a leaf that is off its path never counts, and no leaf counts against its own key.
 //!
 //! ```
 //! use lineside_hybrid::map::{Change, Proof, Tree};
@@ -54,16 +55,16 @@ use node::{EMPTY_HASH, Leaf, Node, Pair, Ref, bit};
 pub use proof::{Proof, ProofError};
 use update::Work;
 
-/// What a key shall hold from now on.
+/// Change of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// A hash, so that keys spread; any 32 bytes are right all the same.
+    /// The key: a hash, so that keys are spread evenly. Any other 32 bytes are correct too.
     pub key: [u8; 32],
-    /// `None` removes the key.
+    /// The new value; `None` removes the key.
     pub value: Option<[u8; 32]>,
 }
 
-/// The map. It takes no locks: one owner changes it, or many read it.
+/// The map. It has no locks: one owner changes it, or many readers read it.
 pub struct Tree {
     top: Ref,
     root: [u8; 32],
@@ -74,7 +75,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// An empty map.
+    /// Returns an empty map.
     pub fn new() -> Tree {
         Tree {
             top: Ref::EMPTY,
@@ -86,27 +87,27 @@ impl Tree {
         }
     }
 
-    /// The hash of the whole; zeros for an empty map.
+    /// Root hash; zeros for an empty map.
     pub fn root(&self) -> [u8; 32] {
         self.root
     }
 
-    /// How many keys hold a value.
+    /// Number of keys that have a value.
     pub fn len(&self) -> usize {
         self.leaves.len()
     }
 
-    /// Whether no key holds a value.
+    /// Returns true if no key has a value.
     pub fn is_empty(&self) -> bool {
         self.top.is_empty()
     }
 
-    /// Bytes of memory that nodes take, with those kept for later ones after removals.
+    /// Bytes of memory for nodes, including slots that removals have freed for reuse.
     pub fn node_bytes(&self) -> usize {
         self.leaves.bytes() + self.forks.bytes() + self.chains.bytes()
     }
 
-    /// What a key holds.
+    /// Value of a key.
     pub fn get(&self, key: &[u8; 32]) -> Option<[u8; 32]> {
         let mut node = self.top;
         for depth in 0.. {

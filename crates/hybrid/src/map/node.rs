@@ -1,36 +1,36 @@
-//! What a tree is made of: references to nodes, bits of keys, the messages that are hashed.
+//! Parts of a tree: references to nodes, bits of keys, and the messages that are hashed.
 
 /// Bytes of a message: a mark, then two times 32 bytes.
 pub(super) const MESSAGE_BYTES: usize = 65;
 
-/// The mark of a leaf's message, and that of an inner node's. Because they differ, and both messages have one length,
-/// nobody can show a leaf as an inner node or the other way round.
+/// Marks of the messages of leaves and of inner nodes. The marks differ and both messages have one length, so no leaf
+/// can be shown as an inner node or the other way round.
 const LEAF: u8 = 0;
 const INNER: u8 = 1;
 
-/// The hash of a subtree that holds nothing. Nobody knows a message with it as digest.
+/// Hash of an empty subtree. No message with this digest is known.
 pub(super) const EMPTY_HASH: [u8; 32] = [0; 32];
 
-/// Bits of a key, so the depth that no leaf lies below.
+/// Number of bits of a key, so the maximum depth of a leaf.
 pub(super) const DEEPEST: usize = 256;
 
-/// Slots of a kind are fewer than this: 30 bits, and their last value says [`Ref::EMPTY`].
+/// Limit of the slots of a kind: 30 bits, whose last value means [`Ref::EMPTY`].
 pub(super) const MOST: usize = INDEX as usize;
 const INDEX: u32 = (1 << 30) - 1;
 
-/// A node in 4 bytes: 2 bits for its kind, 30 for its slot.
+/// Reference to a node in 4 bytes: 2 bits for its kind, 30 for its slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ref(u32);
 
-/// What a [`Ref`] refers to.
+/// Kind and slot of the node that a [`Ref`] refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Node {
     Empty,
     Leaf(u32),
     /// An inner node whose two children both hold leaves.
     Fork(u32),
-    /// An inner node of which one child, on the side named first, holds all leaves: two at least. Random keys make 44
-    /// for 100 forks, and at half a fork's size they deserve a kind.
+    /// An inner node with one child, on the side given first, that holds all leaves: at least two. Random keys make
+    /// 44 of them for 100 forks, so a kind of half a fork's size is worth it.
     Chain(usize, u32),
 }
 
@@ -68,7 +68,7 @@ impl Ref {
     }
 }
 
-/// A leaf is one cache line.
+/// A leaf, which is one cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Leaf {
@@ -76,18 +76,18 @@ pub(super) struct Leaf {
     pub(super) value: [u8; 32],
 }
 
-/// The hashes of a fork's children: one cache line.
+/// Hashes of a fork's children: one cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Pair(pub(super) [[u8; 32]; 2]);
 
-/// Bit `depth` of a key, 0 or 1, and so the side where it goes on below that depth. Bit 0 is the most significant of
-/// the first byte.
+/// Bit `depth` of a key, 0 or 1, which is the side on which the path continues below that depth. Bit 0 is the most
+/// significant bit of the first byte.
 pub(super) fn bit(key: &[u8; 32], depth: usize) -> usize {
     usize::from(key[depth / 8] >> (7 - depth % 8) & 1)
 }
 
-/// How many bits two keys share before the first that differs; 256 if none does.
+/// Number of bits that two keys share before the first difference; 256 if they are equal.
 pub(super) fn shared_bits(a: &[u8; 32], b: &[u8; 32]) -> usize {
     match a.iter().zip(b).position(|(a, b)| a != b) {
         Some(at) => at * 8 + (a[at] ^ b[at]).leading_zeros() as usize,

@@ -1,35 +1,35 @@
-//! Proofs: made, written, read, checked.
+//! Proofs: construction, encoding, decoding and verification.
 
 use lineside_verify::hash::keccak256;
 
 use super::Tree;
 use super::node::{DEEPEST, Node, bit, inner_message, leaf_message, shared_bits};
 
-/// What a key holds, or that it holds nothing, for whoever knows the root.
+/// Proof of the value of a key, or of its absence, for a verifier that knows the root.
 ///
-/// Encoded, a proof has one form only (a number's most significant byte comes first):
+/// A proof has exactly one encoding (numbers are big-endian):
 ///
 /// | bytes | what |
 /// |---|---|
-/// | 2 | 2 bits: how the path ends (0 nothing there, 1 the key's leaf, 2 another leaf); 14 bits: its depth, 0 to 256 |
-/// | depth / 8, rounded up | a bit a depth from the root down: 1 where the sibling is not empty; then bits of 0 |
+/// | 2 | 2 bits: end of the path (0 empty, 1 the key's leaf, 2 another leaf); 14 bits: its depth, 0 to 256 |
+/// | depth / 8, rounded up | one bit per depth from the root down: 1 where the sibling is not empty; then bits of 0 |
 /// | 32 each | the siblings that are not empty, from the root down; never zeros |
-/// | 0, 32 or 64 | nothing; the value; the other leaf's key and value |
+/// | 0, 32 or 64 | empty; the value; the other leaf's key and value |
 ///
-/// 10^6 keys have 20 siblings in the mean: 685 bytes. One key in a hundred has 23 or more, and the unluckiest about 25:
-/// 840 bytes.
+/// With 10^6 keys a proof has 20 siblings in the mean: 685 bytes. One key in a hundred has 23 or more, and the worst
+/// key about 25: 840 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// Siblings on the path, the empty ones too.
+    /// Number of siblings on the path, empty ones included.
     depth: usize,
-    /// Bit `n`, as in a key: whether the sibling at depth `n + 1` is not empty.
+    /// Bit `n` (numbered as in a key): the sibling at depth `n + 1` is not empty.
     present: [u8; 32],
-    /// Those that are not, from the root down.
+    /// The siblings that are not empty, from the root down.
     siblings: Vec<[u8; 32]>,
     end: End,
 }
 
-/// What is found where the path ends.
+/// Content at the end of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Empty,
@@ -37,35 +37,35 @@ enum End {
     Other { key: [u8; 32], value: [u8; 32] },
 }
 
-/// Why a proof shows nothing.
+/// Reason why a proof is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProofError {
-    /// It ends early or late.
-    #[error("a proof that is {got} bytes long says that it has {wanted}")]
+    /// Its length is wrong.
+    #[error("the proof has {got} bytes, but its head says {wanted}")]
     Length {
-        /// Bytes given.
+        /// Number of bytes given.
         got: usize,
-        /// Bytes that it should have, as far as could be read.
+        /// Number of bytes that it should have, as far as it could be read.
         wanted: usize,
     },
-    /// It ends in no way that there is.
-    #[error("a proof whose path ends in no known way")]
+    /// The kind of its end is unknown.
+    #[error("the proof's path ends in an unknown way")]
     End,
     /// Keys have 256 bits.
-    #[error("a proof of depth {0}; 256 is the deepest")]
+    #[error("the proof has depth {0}; the maximum is 256")]
     Depth(usize),
-    /// A bit that means nothing is set, or a sibling that is empty is written out.
-    #[error("a proof that is not written in the one way")]
+    /// An unused bit is set, or an empty sibling is written out.
+    #[error("the proof's encoding is not canonical")]
     Form,
-    /// No tree has a path like that: an inner node there would hold fewer than two leaves.
-    #[error("a proof of a path that no tree has")]
+    /// No tree has a path like this: an inner node on it would hold fewer than two leaves.
+    #[error("the proof's path is impossible in any tree")]
     Shape,
-    /// The other leaf is the key's own, or does not lie where the path ends.
-    #[error("a proof whose other leaf says nothing of the key")]
+    /// The other leaf is the key's own, or does not lie at the end of the path.
+    #[error("the other leaf in the proof does not show that the key is absent")]
     OtherLeaf,
-    /// It leads to another root: it is of another key or another state, or forged.
-    #[error("a proof that does not lead to the root")]
+    /// It leads to another root: it belongs to another key or another state, or is forged.
+    #[error("the proof does not lead to the root")]
     Root,
 }
 
@@ -76,7 +76,7 @@ const DEPTH_BITS: u32 = 14;
 const HEAD_BYTES: usize = 2;
 
 impl Tree {
-    /// Shows what a key holds under [`Tree::root`], or that it holds nothing.
+    /// Proves the value of a key under [`Tree::root`], or its absence.
     pub fn prove(&self, key: &[u8; 32]) -> Proof {
         let mut proof = Proof {
             depth: 0,
@@ -125,7 +125,7 @@ impl Proof {
         self.depth += 1;
     }
 
-    /// Its bytes, as the type says.
+    /// Encodes the proof, as described at the type.
     pub fn encode(&self) -> Vec<u8> {
         let end = match self.end {
             End::Empty => END_EMPTY,
@@ -148,8 +148,8 @@ impl Proof {
         bytes
     }
 
-    /// Reads what [`Proof::encode`] writes, and refuses everything that it never writes for a tree: whatever is read
-    /// here encodes to the same bytes.
+    /// Decodes the output of [`Proof::encode`]. Refuses everything that is never written for a tree, so all decoded
+    /// proofs encode to the same bytes.
     pub fn decode(bytes: &[u8]) -> Result<Proof, ProofError> {
         let short = |wanted| ProofError::Length {
             got: bytes.len(),
@@ -204,18 +204,19 @@ impl Proof {
         }
     }
 
-    /// Whether every inner node on the path may hold two leaves, as far as that can be seen. The deepest has the end of
-    /// the path on one side, where one leaf is at most: something must be on the other. Where that is all, it must be
-    /// two leaves, which at depth 256 it cannot. And a leaf of another key shares 255 bits at most.
+    /// Returns true if, as far as can be seen, every inner node on the path can hold two leaves. The deepest one has
+    /// the end of the path on one side, which is at most one leaf, so the other side must not be empty. If the end is
+    /// empty, the other side must hold two leaves, which is impossible at depth 256. A leaf of another key shares at
+    /// most 255 bits.
     fn has_a_shape(&self) -> bool {
         let beside_something = self.depth == 0 || bit(&self.present, self.depth - 1) == 1;
         let may_be_deepest = matches!(self.end, End::Own { .. });
         beside_something && (self.depth < DEEPEST || may_be_deepest)
     }
 
-    /// What the proof shows of `key` under `root`: its value, or `None` where it holds nothing.
+    /// Verifies the proof of `key` under `root`. Returns the value, or `None` if the key is absent.
     ///
-    /// It takes one Keccak-256 for every depth and one for the leaf.
+    /// Computes one Keccak-256 for each depth and one for the leaf.
     pub fn check(&self, root: &[u8; 32], key: &[u8; 32]) -> Result<Option<[u8; 32]>, ProofError> {
         let (mut hash, shown) = match &self.end {
             End::Empty => ([0; 32], None),

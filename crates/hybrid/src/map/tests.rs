@@ -1,4 +1,4 @@
-//! The tree against a naive one, and proofs against whoever changes them.
+//! Tests of the tree against a naive one, and of proofs against forgery.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{Change, Proof, ProofError, Tree};
 type Word = [u8; 32];
 type Map = BTreeMap<Word, Word>;
 
-/// The root as the module's table says it, one leaf and one hash at a time, with bits taken another way.
+/// Root computed as in the module's table, one leaf and one hash at a time. It takes the bits of keys in another way.
 fn naive_root(leaves: &[(Word, Word)], depth: usize) -> Word {
     match leaves {
         [] => [0; 32],
@@ -31,12 +31,12 @@ fn root_of(map: &Map) -> Word {
     )
 }
 
-/// A key that is a hash.
+/// Returns a key that is a hash.
 fn spread(number: u32) -> Word {
     keccak256(&number.to_be_bytes())
 }
 
-/// The first bits of a key, then all others the other way round.
+/// Returns a key that shares the first bits with this one and has all others inverted.
 fn diverging(key: &Word, shared_bits: usize) -> Word {
     std::array::from_fn(|byte| {
         let kept = shared_bits.saturating_sub(byte * 8).min(8);
@@ -61,7 +61,7 @@ fn tree_of(keys: &[Word]) -> Tree {
     tree
 }
 
-/// Every statement of the tree about these keys is the map's, and a proof shows it.
+/// Checks that every statement of the tree about these keys agrees with the map, and that a proof shows it.
 fn assert_is(tree: &Tree, map: &Map, keys: &[Word]) {
     assert_eq!(tree.root(), root_of(map));
     assert_eq!((tree.len(), tree.is_empty()), (map.len(), map.is_empty()));
@@ -78,7 +78,7 @@ fn assert_is(tree: &Tree, map: &Map, keys: &[Word]) {
     }
 }
 
-/// Keys that meet: hashes of few numbers, and keys that leave another one after any count of bits.
+/// Keys that meet in the tree: hashes of few numbers, and keys that leave another one after any number of bits.
 fn any_key() -> impl Strategy<Value = Word> {
     let fastpath = (0..4_u32, prop_oneof![0..256_usize, 240..256_usize]);
     let fastpath = fastpath.prop_map(|(number, bits)| diverging(&spread(number), bits));
@@ -115,7 +115,7 @@ proptest! {
         keys.dedup();
         assert_is(&tree, &map, &keys);
 
-        // One step to the same map leaves the same nodes alive, no more and no fewer.
+        // A tree built in one step from the same map has exactly the same nodes alive.
         let mut at_once = Tree::new();
         at_once.update(&mut map.iter().map(|(key, value)| Change { key: *key, value: Some(*value) }).collect());
         prop_assert_eq!(at_once.root(), tree.root());
@@ -166,7 +166,7 @@ fn assert_shows_nothing_else(tree: &Tree, key: &Word, bytes: &[u8]) {
     );
 }
 
-/// Trees and keys whose proofs have every form: ends of all kinds, no depth, many, all; empty siblings and others.
+/// Trees and keys whose proofs have every form: all kinds of ends, depth 0, many, 256; empty and other siblings.
 fn shapes() -> Vec<(Tree, Word)> {
     let key = spread(0);
     let twin = diverging(&key, 255);
@@ -196,7 +196,7 @@ fn no_flipped_bit_makes_another_statement() {
         for bit in 0..honest.len() * 8 {
             let mut flipped = honest.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            // Not even the same statement: there is one encoding.
+            // A flipped bit must not even give the same statement, because there is one encoding only.
             let shown = Proof::decode(&flipped).and_then(|proof| proof.check(&tree.root(), &key));
             assert!(shown.is_err(), "bit {bit} of {honest:02x?}: {shown:?}");
         }
@@ -262,17 +262,17 @@ fn proofs_that_no_tree_makes_are_refused() {
     assert_eq!(
         read(&[&[0x00, 1, 0x00]]),
         Err(ProofError::Shape),
-        "nothing beside nothing"
+        "two empty siblings"
     );
     assert_eq!(
         read(&[&[0x40, 2, 0x80], &word, &word]),
         Err(ProofError::Shape),
-        "a leaf beside nothing"
+        "a leaf with an empty sibling"
     );
     assert_eq!(
         read(&[&[0x80, 2, 0x80], &word, &word, &word]),
         Err(ProofError::Shape),
-        "another leaf beside nothing"
+        "another leaf with an empty sibling"
     );
     let mut last = [0; 32];
     last[31] = 1;
@@ -293,7 +293,7 @@ fn proofs_that_no_tree_makes_are_refused() {
 fn another_leaf_counts_only_on_the_path() {
     let key = spread(0);
     let leaf = |key: &Word| keccak256(&[&[0], &key[..], &word(9)[..]].concat());
-    // A tree of someone who lies: the key's own leaf, and one that belongs on the other side.
+    // Forged trees: one with the key's own leaf as the other leaf, one whose other leaf belongs on the other side.
     let astray = diverging(&key, 0);
     for other in [key, astray] {
         let (here, sibling) = (leaf(&other), word(3));
@@ -307,7 +307,7 @@ fn another_leaf_counts_only_on_the_path() {
         let proof = Proof::decode(&bytes).unwrap();
         assert_eq!(proof.check(&root, &key), Err(ProofError::OtherLeaf));
     }
-    // An inner node is no leaf, whatever it holds, and a leaf no inner node.
+    // An inner node never passes for a leaf, whatever it holds, nor a leaf for an inner node.
     let (left, right) = (word(1), word(2));
     let inner = keccak256(&[&[1], &left[..], &right[..]].concat());
     let as_leaf = Proof::decode(&[&[0x40, 0][..], &right].concat()).unwrap();
@@ -375,7 +375,7 @@ fn memory_is_used_again() {
             most = tree.node_bytes();
         }
     }
-    // Sets of 520 random keys want not quite the same count of nodes.
+    // Sets of 520 random keys need slightly different numbers of nodes.
     assert!(
         tree.node_bytes() <= most + most / 8,
         "{} bytes, {most} after 10 rounds",

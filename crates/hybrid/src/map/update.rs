@@ -1,7 +1,7 @@
-//! Many changes at once. First the shape: one way down for all changes, which are sorted, so that the changes of a
-//! subtree are a slice. On the way up each node that needs a new hash is noted at its depth, in the order of keys. Then
-//! the hashes, deepest first: a depth's nodes are a batch, and because the depth above is in the same order, each of
-//! its nodes takes the next one or two digests.
+//! Application of many changes at once. The first pass changes the shape: one descent for all changes, which are
+//! sorted, so that the changes of a subtree are a slice. On the way up each node that needs a new hash is noted at
+//! its depth, in the order of keys. The second pass computes the hashes, the deepest first. The nodes of a depth are
+//! a batch; the depth above is in the same order, so each of its nodes takes the next one or two digests.
 
 use std::hint::black_box;
 
@@ -12,37 +12,37 @@ use super::node::{
 };
 use super::{Change, Tree};
 
-/// Messages handed to the hasher at once: 8 times its lanes, and 4 KB of them stay in the first cache.
+/// Number of messages hashed together: 8 times the number of lanes, and 4 KB, which stay in the first-level cache.
 const BATCH: usize = 64;
 
-/// Room kept between updates, in entries of a depth: a block of 10^4 changes needs no more.
+/// Capacity kept between updates, in entries of a depth: a block of 10^4 changes needs no more.
 const KEPT: usize = 1 << 14;
 
-/// Ways down that [`Tree::warm`] walks side by side.
+/// Number of descents that [`Tree::warm`] walks in parallel.
 const WALKS: usize = 32;
 
 /// A node that needs a new hash.
 #[derive(Clone, Copy)]
 struct Stale {
     node: Ref,
-    /// Which of its children do as well.
+    /// For each child: whether it needs a new hash too.
     below: [bool; 2],
 }
 
-/// What became of a subtree.
+/// Result of changing a subtree.
 #[derive(Clone, Copy)]
 struct Grown {
     node: Ref,
-    /// `None`: nothing changed in it, or it is empty. Its parent has its hash.
+    /// `None`: the subtree has not changed, so its parent has its hash, or it is empty.
     stale: Option<[bool; 2]>,
 }
 
-/// What updates fill and empty again, kept for its room.
+/// Buffers of updates, kept for their capacity.
 #[derive(Default)]
 pub(super) struct Work {
-    /// By depth: nodes that need a new hash, in the order of keys.
+    /// For each depth: nodes that need a new hash, in the order of keys.
     stale: Vec<Vec<Stale>>,
-    /// Digests of the depth at work, and of the one below it.
+    /// Digests of the current depth, and of the one below it.
     digests: [Vec<[u8; 32]>; 2],
 }
 
@@ -60,12 +60,12 @@ impl Grown {
 }
 
 impl Tree {
-    /// Makes all changes at once: sorts them, and of several with one key the last counts, the others leave the list.
-    /// Removing a key that is not there, or setting it to what it holds, is nothing.
+    /// Makes all changes at once and sorts them. If several have one key, the last one counts and the others are
+    /// removed from the list. Removing an absent key, or setting a key to the value it has, does nothing.
     ///
     /// # Panics
     ///
-    /// At 2^30 keys; they would take 150 GB.
+    /// Panics at 2^30 keys, which would take 150 GB.
     pub fn update(&mut self, changes: &mut Vec<Change>) {
         changes.sort_by_key(|change| change.key);
         changes.dedup_by(|later, kept| {
@@ -86,8 +86,8 @@ impl Tree {
         }
     }
 
-    /// Makes the changes, all of which have the path of `node`. It calls itself 256 deep at most, since by then there
-    /// is one key.
+    /// Makes the changes, all of which have the path of `node`. The recursion is at most 256 deep, since one key
+    /// remains by then.
     fn grow(&mut self, node: Ref, depth: usize, changes: &[Change]) -> Grown {
         if changes.is_empty() {
             return Grown::same(node);
@@ -123,9 +123,9 @@ impl Tree {
         self.join(node, depth, before, [left, right])
     }
 
-    /// Reads what the way down will read if at most [`WALKS`] changes go on below `node`, one step of each in turn, so
-    /// that the waits for memory overlap: 100 keys of 10^6 take 0.7 of the time that they take without, 1,000 take
-    /// 0.85.
+    /// Prefetches the nodes that the descent will read, if at most [`WALKS`] changes go below `node`: takes one step
+    /// of each in turn, so that the waits for memory overlap. With it, 100 of 10^6 keys take 0.7 of the time, and
+    /// 1,000 keys 0.85.
     fn warm(&self, node: Ref, depth: usize, changes: &[Change]) {
         if changes.len() > WALKS {
             return;
@@ -176,7 +176,7 @@ impl Tree {
         }
     }
 
-    /// What `old` becomes, whose children `before` became `now`.
+    /// Returns the node that replaces `old` after its children changed from `before` to `now`.
     fn join(&mut self, old: Ref, depth: usize, before: [Ref; 2], mut now: [Grown; 2]) -> Grown {
         if (0..2).all(|side| now[side].stale.is_none() && now[side].node == before[side]) {
             return Grown::same(old);
@@ -188,7 +188,8 @@ impl Tree {
         if let Some(node) = alone
             && (node.is_empty() || node.is_leaf())
         {
-            // A leaf that moves up is hashed again, 1 of the 20 on its path: nobody has to carry its hash.
+            // A leaf that moves up is hashed again. It is one of the 20 nodes on its path, so its old hash need not
+            // be carried along.
             self.free_inner(old);
             return if node.is_empty() {
                 Grown::same(node)
@@ -198,7 +199,7 @@ impl Tree {
         }
         let old_is_inner = !old.is_empty() && !old.is_leaf();
         for child in &mut now {
-            // Without changes it is as it was, so if it was no child before, it is the leaf that `old` was.
+            // A child without changes that was not a child of `old` before is the leaf that `old` was.
             if child.stale.is_none() && !child.node.is_empty() && !old_is_inner {
                 *child = Grown::leaf(child.node);
             }
@@ -218,8 +219,8 @@ impl Tree {
         }
     }
 
-    /// An inner node with these children: in place of `old` if that is of the same kind, else a new one for it. The
-    /// hashes of children that did not change are kept.
+    /// Returns an inner node with these children. It reuses `old` if that is of the same kind, else replaces it.
+    /// Hashes of children that did not change are kept.
     fn inner(&mut self, old: Ref, children: [Ref; 2]) -> Ref {
         let side = match children {
             [_, Ref::EMPTY] => Some(0),
@@ -245,7 +246,7 @@ impl Tree {
         }
     }
 
-    /// The hashes of an inner node's children; zeros for other nodes.
+    /// Hashes of an inner node's children; zeros for other nodes.
     fn child_hashes(&self, node: Ref) -> [[u8; 32]; 2] {
         let mut hashes = [EMPTY_HASH; 2];
         match node.open() {
@@ -264,7 +265,7 @@ impl Tree {
         }
     }
 
-    /// Hashes what is noted, and leaves nothing noted. The root's new hash.
+    /// Hashes all noted nodes and clears the notes. Returns the new root.
     fn hash(&mut self) -> [u8; 32] {
         let hasher = Hasher::detect();
         let mut work = std::mem::take(&mut self.work);
@@ -295,7 +296,7 @@ impl Tree {
         root
     }
 
-    /// What is hashed for a node, whose children's new hashes are the next of `ready`.
+    /// Message to be hashed for a node; its children's new hashes are the next items of `ready`.
     fn message(&mut self, stale: &Stale, ready: &mut impl Iterator<Item = [u8; 32]>) -> [u8; MESSAGE_BYTES] {
         match stale.node.open() {
             Node::Empty => unreachable!("nothing is hashed for an empty subtree"),

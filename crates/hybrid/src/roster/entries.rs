@@ -1,4 +1,4 @@
-//! A roster from its entries of the authenticated map.
+//! Reconstruction of the membership from its entries of the authenticated map.
 
 use super::{Entry, Grants, Key, Member, Roster, new_key};
 use crate::change::{KeyBytes, NAME_BYTES_MAX, Rights, read_role};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Roster {
-    /// All of them, in the order of their places: members, nodes, the quorum, rules.
+    /// Returns all entries in the order of their places: members, nodes, the quorum, rules.
     pub(crate) fn entries(&self) -> Vec<Entry> {
         let members = self.members.keys().copied().map(Entry::Member);
         let nodes = self.nodes.keys().copied().map(Entry::Node);
@@ -36,12 +36,12 @@ impl Roster {
                 .last_key_value()
                 .is_some_and(|(last, _)| *last >= number)
             {
-                return Err(Malformed("keys that do not rise"));
+                return Err(Malformed("keys that are not in ascending order"));
             }
             found.keys.insert(number, read_key(content)?);
         }
         if member == 0 || found.keys.is_empty() {
-            return Err(Malformed("member 0, or one without a key"));
+            return Err(Malformed("member 0, or a member without a key"));
         }
         self.members.insert(member, Arc::new(found));
         Ok(())
@@ -53,10 +53,10 @@ impl Roster {
             let member = content.u64()?;
             let rights = Rights::from_bits(content.u8()?)?;
             if rights == Rights::default() {
-                return Err(Malformed("a rule that gives nothing"));
+                return Err(Malformed("a rule that grants no right"));
             }
             if grants.last_key_value().is_some_and(|(last, _)| *last >= member) {
-                return Err(Malformed("members that do not rise"));
+                return Err(Malformed("members that are not in ascending order"));
             }
             grants.insert(member, rights);
         }
@@ -69,7 +69,7 @@ impl Roster {
         Ok(())
     }
 
-    /// The last sequence of the node.
+    /// Adds a node. Returns its last sequence.
     pub(crate) fn put_node(&mut self, node: u32, content: &mut Input<'_>) -> Result<u64, Malformed> {
         let key = read_key(content)?;
         self.nodes.insert(node, key);
@@ -82,7 +82,8 @@ impl Roster {
 }
 
 fn read_key(input: &mut Input<'_>) -> Result<Key, Malformed> {
-    let mut key = new_key(KeyBytes::read(input)?).map_err(|_| Malformed("a key that is no point"))?;
+    let mut key =
+        new_key(KeyBytes::read(input)?).map_err(|_| Malformed("a key that is not a point of its curve"))?;
     key.revoked = read_revoked(input)?;
     Ok(key)
 }
@@ -91,6 +92,6 @@ fn read_revoked(input: &mut Input<'_>) -> Result<bool, Malformed> {
     match input.u8()? {
         0 => Ok(false),
         1 => Ok(true),
-        _ => Err(Malformed("neither revoked nor not")),
+        _ => Err(Malformed("a `revoked` flag that is neither 0 nor 1")),
     }
 }

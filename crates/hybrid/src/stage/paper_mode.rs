@@ -1,4 +1,4 @@
-//! The paper's requests on their way through the stage.
+//! The paper's requests in the verify stage.
 
 use super::{Asks, Looked, Worker};
 use crate::answer::Answer;
@@ -12,7 +12,7 @@ use lineside_journal::Disk;
 use lineside_wire::HybridCode as Code;
 
 impl<D: Disk> Worker<D> {
-    /// What can be said before the signature is looked at.
+    /// Checks a request as far as possible before its signature is verified.
     pub(super) fn look_paper<'a>(
         &self,
         roster: &Roster,
@@ -41,13 +41,14 @@ impl<D: Disk> Worker<D> {
         })
     }
 
-    /// The answer to what was ordered before. A refusal of the paper's is not for ever: it is judged anew.
+    /// Returns the answer to a request that was ordered before. A refusal in the paper's mode is not final, so the
+    /// request is judged again.
     pub(super) fn known_of(&self, asks: &Asks<'_>, id: &Hash) -> Option<Answer> {
         let known = self.known(id)?;
         (matches!(asks, Asks::Native(_)) || known.code() == Code::Done).then_some(known)
     }
 
-    /// Answers a read. That it was sent before cannot be seen.
+    /// Answers a read. Replays of reads cannot be detected.
     pub(super) fn read_paper(&self, roster: &Roster, body: &Body<'_>, member: MemberId) -> Answer {
         let key = body.key().as_bytes();
         if !roster.rights(member, key).read {

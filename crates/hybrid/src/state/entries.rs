@@ -1,5 +1,5 @@
-//! The state as what the authenticated map hashes: of each entry its place's and its content's message. Who has all of
-//! them, and the root, has the state.
+//! The state as entries of the authenticated map: for each entry, the bytes hashed for its place and its content. All
+//! entries together with the root reproduce the state.
 
 use super::{LastNonce, LastWrite, State, Votes, value_leaf};
 use crate::answer::Cell;
@@ -12,24 +12,26 @@ use crate::state::SharedKey;
 use lineside_verify::hash::keccak256;
 use lineside_wire::{HYBRID_KEY_BYTES_MAX, HYBRID_VALUE_BYTES_MAX};
 
-/// Leaves that the map learns at once, when a state is put together.
+/// Number of leaves added to the map at once when a state is restored.
 const LEAVES: usize = 1 << 14;
 
-/// Bytes of a place's message, at most: a kind and a key.
+/// Maximum number of bytes of a place: a kind and a key.
 pub(crate) const PLACE_BYTES_MAX: usize = 1 + HYBRID_KEY_BYTES_MAX;
-/// Bytes of a content's message, at most: a version and a value are 256 KiB, a member that had 65,536 keys is 2.4 MB.
+/// Maximum number of bytes of a content: a version and a value have 256 KiB, a member that had 65,536 keys has 2.4
+/// MB.
 pub(crate) const CONTENT_BYTES_MAX: usize = 3 << 20;
 
 impl State {
-    /// How many entries the map has.
+    /// Number of entries of the map.
     pub(crate) fn entries(&self) -> u64 {
         self.tree.len() as u64
     }
 
-    /// Shows place and content of every entry, in the order of places. `value` has the values, whose versions are here.
+    /// Calls `show` with place and content of every entry, in the order of places. `value` returns the values; their
+    /// versions are in the state.
     ///
     /// # Errors
-    /// What `show` says.
+    /// Errors of `show`.
     pub(crate) fn each_entry<'a, E>(
         &self,
         value: impl Fn(&SharedKey) -> Option<&'a Cell>,
@@ -77,18 +79,18 @@ impl State {
     }
 }
 
-/// A state that is put together from its entries.
+/// A state that is being restored from its entries.
 pub(crate) struct Gathering {
     state: State,
     leaves: Vec<Leaf>,
     last_place: Vec<u8>,
 }
 
-/// What an entry was: a value is not kept in the state.
+/// Kind of a restored entry. The state does not keep values.
 pub(crate) enum Gathered {
     /// A value.
     Value(SharedKey, Cell),
-    /// Something else.
+    /// Another entry.
     Other,
 }
 
@@ -104,10 +106,10 @@ impl Gathering {
     /// Takes the next entry.
     ///
     /// # Errors
-    /// [`Malformed`] for what [`State::each_entry`] does not show, or not in this order.
+    /// [`Malformed`] for an entry that [`State::each_entry`] does not show, or not in this order.
     pub fn take(&mut self, place: &[u8], content: &[u8]) -> Result<Gathered, Malformed> {
         if !self.last_place.is_empty() && place <= self.last_place.as_slice() {
-            return Err(Malformed("entries that do not rise"));
+            return Err(Malformed("entries that are not in ascending order"));
         }
         self.last_place.clear();
         self.last_place.extend_from_slice(place);
@@ -122,7 +124,7 @@ impl Gathering {
         self.state.put(Input(place), Input(content))
     }
 
-    /// The state, and its root.
+    /// Returns the state and its root.
     pub fn finish(mut self) -> (State, Hash) {
         self.state.tree.update(&mut self.leaves);
         let root = self.state.tree.root();
@@ -143,7 +145,7 @@ impl State {
                     index: content.u32()?,
                 };
                 if version.block == 0 || content.0.len() > HYBRID_VALUE_BYTES_MAX {
-                    return Err(Malformed("a version of no block, or a value that is too long"));
+                    return Err(Malformed("a version with block 0, or a value that is too long"));
                 }
                 let touched = 0;
                 self.versions.insert(key.clone(), LastWrite { version, touched });
@@ -172,7 +174,7 @@ impl State {
                 }
             }
             b'q' => self.roster.put_quorum(content.u16()?),
-            _ => return Err(Malformed("no such kind of entry")),
+            _ => return Err(Malformed("unknown kind of entry")),
         }
         place.end()?;
         content.end()?;
@@ -195,7 +197,7 @@ impl Votes {
         while !input.0.is_empty() {
             let admin = input.u64()?;
             if votes.admins.last().is_some_and(|last| *last >= admin) {
-                return Err(Malformed("admins that do not rise"));
+                return Err(Malformed("admins that are not in ascending order"));
             }
             votes.admins.insert(admin);
         }

@@ -1,8 +1,8 @@
-//! The root beside that of a map made anew of what there is.
+//! Test of the root: it equals that of a map built from scratch from the same content.
 
 use super::*;
 
-/// A few keys and lanes, so that a block meets each of them several times: written, deleted, written again.
+/// Uses few keys and lanes, so that a block has each of them several times: written, deleted, written again.
 #[test]
 fn the_root_is_that_of_what_there_is_whatever_came_before_in_the_block() {
     let (mut state, mut random) = (State::new(), 1_u64);

@@ -1,7 +1,8 @@
-//! A client: signs requests, asks a node by UDP, again when no answer comes, and believes only the answer to its own.
+//! Client over UDP: signs requests, sends them to a node, repeats them when no answer comes, and accepts only answers
+//! to its own requests.
 //!
-//! A write is sent again as it is: it counts once, and its answer is the same. A read counts once too, so it is signed
-//! anew.
+//! A write is repeated unchanged: it is executed once, and its answer stays the same. A read is valid only once too,
+//! so each repetition is signed again with a new nonce.
 
 use super::codec::{REQUEST_BYTES_MAX, read_answer, write_request};
 use crate::answer::Answered;
@@ -17,61 +18,64 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// First pause before a read is asked again; each is twice the one before.
+/// First pause before a read is repeated; each later pause is twice as long.
 const READ_PAUSE: Duration = Duration::from_millis(100);
-/// The same of a write: its block is made and goes to the disk.
+/// First pause before a write is repeated; it is longer because the write's block goes to the disk.
 const WRITE_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// It cannot be asked.
-    #[error("the request cannot be made: {0}")]
+    /// The request cannot be encoded.
+    #[error("cannot encode the request: {0}")]
     Malformed(#[from] Malformed),
-    /// It does not fit a datagram.
-    #[error("the request has {0} bytes, and by UDP {REQUEST_BYTES_MAX} at most: use gRPC")]
+    /// The request does not fit in a datagram.
+    #[error("the request has {0} bytes, but UDP allows at most {REQUEST_BYTES_MAX}; use gRPC")]
     TooLong(usize),
-    /// Nothing came in time. A write may have been done: the same may be sent again, or asked for by its id.
-    #[error("no answer from {server} within {timeout:?}: does `lineside hybrid serve` listen there by UDP?")]
+    /// No answer arrived in time. A write may have been done: send the same request again, or ask for its outcome by
+    /// its id.
+    #[error(
+        "no answer from {server} within {timeout:?}; does `lineside hybrid serve` listen there with UDP?"
+    )]
     Timeout {
-        /// Who was asked.
+        /// Address of the server.
         server: SocketAddr,
-        /// How long.
+        /// Time that was waited.
         timeout: Duration,
     },
-    /// The server takes it for no request.
+    /// The server does not recognise the request.
     #[error("{server}: {}", status.meaning())]
     Status {
-        /// Who was asked.
+        /// Address of the server.
         server: SocketAddr,
-        /// Its status.
+        /// Status in the server's reply.
         status: Status,
     },
-    /// The answer is not the one encoding of any.
-    #[error("the server's answer cannot be read: {0}")]
+    /// The answer is malformed.
+    #[error("the server's answer is {0}")]
     Answer(Malformed),
-    /// The system's word.
-    #[error("asking {server}: {source}")]
+    /// I/O error.
+    #[error("cannot exchange datagrams with {server}: {source}")]
     Io {
-        /// Who was asked.
+        /// Address of the server.
         server: SocketAddr,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// What is asked.
+/// Question to a node.
 enum Question<'a> {
-    /// Signed anew each time.
+    /// A read, which is signed again for each datagram.
     Read(Body<'a>),
-    /// Signed once.
+    /// A write, which is signed once.
     Write(&'a [u8]),
 }
 
 impl Question<'_> {
-    /// What the answer to the last of so many datagrams says of them all: one may have been done before the node, for
-    /// now or from then on, would not do it.
+    /// Interprets the answer to the last of `sent` datagrams for all of them: one may have been executed before the
+    /// node refused, temporarily or for good.
     fn last_answer(&self, answered: Answered, sent: u32) -> Answered {
         match (self, &answered) {
             (Self::Write(_), Answered::Refused(Code::ReadOnly | Code::Revoked | Code::Expired))
@@ -84,15 +88,15 @@ impl Question<'_> {
     }
 }
 
-/// What is heard of an answer.
+/// Content of a reply.
 enum Heard {
-    /// It is there.
+    /// The answer.
     Answered(Answered),
-    /// Not now: ask again later.
+    /// The node cannot answer now: ask again later.
     Later(Code),
 }
 
-/// Asks one node. One question at a time.
+/// Client of one node. It asks one question at a time.
 pub struct Client {
     server: SocketAddr,
     socket: UdpSocket,
@@ -103,11 +107,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of `server` that waits at most `timeout` for an answer, less than the 30 seconds that a request counts;
-    /// counters begin with the clock: [`counter_now`].
+    /// Creates a client of `server` that waits at most `timeout` for an answer; it must be less than the 30 seconds
+    /// for which a request is valid. Counters start from the clock: [`counter_now`].
     ///
     /// # Errors
-    /// What the system says of a socket to that address.
+    /// Errors of opening a socket to that address.
     pub fn connect(server: SocketAddr, identity: Identity, timeout: Duration) -> Result<Self, AskError> {
         let io = |source| AskError::Io { server, source };
         Ok(Self {
@@ -115,23 +119,23 @@ impl Client {
             socket: open(server).map_err(io)?,
             signing: Signing::new(identity, counter_now(unix_ms())),
             timeout,
-            // Unguessable, so that who does not see the requests cannot forge answers.
+            // Random, so that an attacker who does not see the requests cannot forge answers.
             next_id: getrandom::u64().map_err(|error| io(io::Error::other(error)))?,
             resent: 0,
         })
     }
 
-    /// Signs.
+    /// Returns the signer.
     pub fn signing(&self) -> &Signing {
         &self.signing
     }
 
-    /// How often something was asked again.
+    /// Number of repeated datagrams.
     pub fn resent(&self) -> u64 {
         self.resent
     }
 
-    /// What a read, a proof, the head or an outcome is answered with.
+    /// Asks a read, a proof, the head or an outcome.
     ///
     /// # Errors
     /// [`AskError`].
@@ -139,7 +143,7 @@ impl Client {
         self.ask(&Question::Read(body))
     }
 
-    /// What a signed write or change is answered with.
+    /// Sends a signed write or change.
     ///
     /// # Errors
     /// [`AskError`].
@@ -147,7 +151,7 @@ impl Client {
         self.ask(&Question::Write(request))
     }
 
-    /// Cells of keys, which must rise.
+    /// Reads the cells of keys, which must be in ascending order.
     ///
     /// # Errors
     /// [`AskError`].
@@ -156,7 +160,7 @@ impl Client {
         self.read(Body::Get { sees, keys })
     }
 
-    /// Sets a key that must have the version `read`, or whatever it has.
+    /// Sets a key. With `read`, the key must have this version.
     ///
     /// # Errors
     /// [`AskError`].
@@ -176,7 +180,8 @@ impl Client {
         while Instant::now() < end {
             let datagram = self.datagram(question, first_id)?;
             match self.socket.send(&datagram) {
-                // The answer to an earlier request: nobody listens there. A server may be starting: go on.
+                // This error answers an earlier datagram: no server listens. It may be starting, so the client goes
+                // on.
                 Err(error) if error.kind() != ErrorKind::ConnectionRefused => {
                     return Err(AskError::Io {
                         server,
@@ -195,23 +200,23 @@ impl Client {
         }
         let timeout = self.timeout;
         later
-            // Of a write that was sent more often than it was refused one may have been taken.
+            // If a write was sent more often than it was refused, one datagram may have been executed.
             .filter(|_| matches!(question, Question::Read(_)) || laters == sent)
             .map(Answered::Refused)
             .ok_or(AskError::Timeout { server, timeout })
     }
 
-    /// The next datagram of a question whose first one has this id.
+    /// Builds the next datagram of a question; `first_id` is the id of its first one.
     fn datagram(&mut self, question: &Question<'_>, first_id: u64) -> Result<Vec<u8>, AskError> {
         let signed: Bytes;
         let (id, request, answer_bytes) = match question {
-            // An answer to any of them will do.
+            // An answer to any of the datagrams is accepted.
             Question::Read(body) => {
                 signed = self.signing.sign(body.clone())?;
                 let id = self.next_id;
                 self.next_id = id.wrapping_add(1);
                 let answer_bytes = match body {
-                    // As short as that of a write.
+                    // The answer is as short as that of a write.
                     Body::Outcome { .. } => 0,
                     _ => HYBRID_DATAGRAM_BYTES_MAX,
                 };
@@ -225,7 +230,8 @@ impl Client {
         write_request(id, request, answer_bytes).ok_or(AskError::TooLong(request.len()))
     }
 
-    /// Waits for an answer to one of the datagrams since the first one. Where it is to be asked later, until then.
+    /// Waits until `until` for an answer to one of the datagrams from `first_id` on. A reply that asks to try later
+    /// does not end the wait; it is returned at the end.
     fn hear(&self, first_id: u64, until: Instant) -> Result<Option<Heard>, AskError> {
         let io = |source| AskError::Io {
             server: self.server,
@@ -256,7 +262,7 @@ impl Client {
         Ok(later)
     }
 
-    /// What a datagram says, if it answers one of those since the first one.
+    /// Parses a reply, if it answers one of the datagrams from `first_id` on.
     fn understand(&self, first_id: u64, datagram: &[u8]) -> Result<Option<Heard>, AskError> {
         let is_ours = |id: &u64| id.wrapping_sub(first_id) < self.next_id.wrapping_sub(first_id);
         let Some((_, status, body)) = read_answer(datagram).filter(|(id, ..)| is_ours(id)) else {
@@ -273,7 +279,8 @@ impl Client {
         let answered = Answered::decode(body).map_err(AskError::Answer)?;
         Ok(Some(match answered {
             Answered::Refused(Code::Busy) => Heard::Later(Code::Busy),
-            // Of reads only. A network may double a datagram, and bring the second one's refusal first.
+            // Occurs for reads only: the network may duplicate a datagram and deliver the refusal of the second one
+            // first.
             Answered::Refused(Code::NonceUsed) => Heard::Later(Code::NonceUsed),
             answered => Heard::Answered(answered),
         }))

@@ -1,4 +1,5 @@
-//! Datagrams: a signed request on its way, and the one encoding of each answer. `docs/hybrid-ledger.md` has them.
+//! Datagrams: signed requests in transit, and the unique encoding of each answer. `docs/hybrid-ledger.md` specifies
+//! them.
 
 use crate::answer::{Answered, Cell, Past};
 use crate::block::{HEADER_BYTES, Header, SIGNED_HEAD_BYTES, SignedHead};
@@ -19,11 +20,11 @@ use zerocopy::{FromBytes, IntoBytes};
 const HEADER: usize = size_of::<NativeHeader>();
 /// Bytes of the signed request's length.
 const LENGTH: usize = size_of::<u16>();
-/// Bytes of a signed request that goes by UDP, at most.
+/// Maximum number of bytes of a signed request over UDP.
 pub const REQUEST_BYTES_MAX: usize = DATAGRAM_MAX - HEADER - LENGTH;
 
-/// A datagram with a signed request, as long as its answer may be, at most [`DATAGRAM_MAX`]; `None`: the request is
-/// longer than [`REQUEST_BYTES_MAX`].
+/// Builds a datagram with a signed request, as long as its answer may be, at most [`DATAGRAM_MAX`]. Returns `None` if
+/// the request is longer than [`REQUEST_BYTES_MAX`].
 pub fn write_request(request_id: u64, request: &[u8], answer_bytes: usize) -> Option<Vec<u8>> {
     if request.len() > REQUEST_BYTES_MAX {
         return None;
@@ -37,19 +38,19 @@ pub fn write_request(request_id: u64, request: &[u8], answer_bytes: usize) -> Op
     Some(out)
 }
 
-/// Why a datagram is no request.
+/// Reason why a datagram is not a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRequest {
     /// It is answered with this status.
     Status(Status),
-    /// It is longer than [`DATAGRAM_MAX`], which is answered by a code.
+    /// It is longer than [`DATAGRAM_MAX`], which is answered with a code.
     TooLarge,
 }
 
-/// The header and the signed request of a datagram that carries the native magic and no reply bit.
+/// Parses a datagram that has the native magic and no reply bit. Returns the header and the signed request.
 ///
 /// # Errors
-/// [`NoRequest`]; `bad_request` also for a request too short to be one, and padding that is not zero.
+/// [`NoRequest`]; `bad_request` also for a request that is too short, and for padding that is not zero.
 pub fn read_request(datagram: &[u8]) -> Result<(&NativeHeader, &[u8]), NoRequest> {
     let bad = NoRequest::Status(Status::BadRequest);
     let (header, body) = native::parse_request(datagram).map_err(NoRequest::Status)?;
@@ -65,7 +66,7 @@ pub fn read_request(datagram: &[u8]) -> Result<(&NativeHeader, &[u8]), NoRequest
     is_one.then_some((header, request)).ok_or(bad)
 }
 
-/// Bytes that are written behind one another, up to a limit; beyond it nothing is.
+/// Output up to a limit, beyond which nothing is written.
 struct Bounded {
     bytes: Vec<u8>,
     bytes_max: usize,
@@ -81,7 +82,8 @@ impl Output for Bounded {
     }
 }
 
-/// The datagram that answers a request, of `bytes_max` bytes at most: where the answer has more, it says `too_large`.
+/// Builds the datagram that answers a request, of at most `bytes_max` bytes. A longer answer is replaced by
+/// `too_large`.
 pub fn write_answer(request: &NativeHeader, answered: &Answered, bytes_max: usize) -> Vec<u8> {
     let body_max = bytes_max.min(DATAGRAM_MAX).saturating_sub(HEADER);
     let body = answered.encode(body_max).unwrap_or_else(|| {
@@ -92,7 +94,7 @@ pub fn write_answer(request: &NativeHeader, answered: &Answered, bytes_max: usiz
     [header.as_bytes(), &body].concat()
 }
 
-/// The request's id, the status and the body of a datagram that answers one.
+/// Parses a datagram that answers a request. Returns the request's id, the status and the body.
 pub fn read_answer(datagram: &[u8]) -> Option<(u64, Status, &[u8])> {
     let (header, body) = NativeHeader::ref_from_prefix(datagram).ok()?;
     let is_one = native::is_native(datagram)
@@ -116,7 +118,7 @@ impl Answered {
         }
     }
 
-    /// Its bytes behind the native header; `None`: they are more than `bytes_max`.
+    /// Encodes the part after the native header; `None` if it has more than `bytes_max` bytes.
     pub fn encode(&self, bytes_max: usize) -> Option<Vec<u8>> {
         let mut out = Bounded {
             bytes: Vec::with_capacity(bytes_max.min(DATAGRAM_MAX)),
@@ -172,13 +174,13 @@ impl Answered {
         (!out.is_over).then_some(out.bytes)
     }
 
-    /// From the bytes behind a native header of status ok.
+    /// Decodes the part after a native header with status ok.
     ///
     /// # Errors
-    /// [`Malformed`] for whatever [`Self::encode`] does not write of what a node says.
+    /// [`Malformed`] for anything that [`Self::encode`] does not write for an answer of a node.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut input = Input(bytes);
-        let code = Code::from_code(input.u16()?).ok_or(Malformed("no such code"))?;
+        let code = Code::from_code(input.u16()?).ok_or(Malformed("unknown code"))?;
         let says = input.u8()?;
         let is_of_a_kind = match says {
             HYBRID_ANSWER_REFUSED => code != Code::Done,
@@ -186,7 +188,7 @@ impl Answered {
             _ => code == Code::Done,
         };
         if !is_of_a_kind {
-            return Err(Malformed("a code that does not go with it"));
+            return Err(Malformed("a code that does not match the kind of answer"));
         }
         let answered = match says {
             HYBRID_ANSWER_REFUSED => Self::Refused(code),
@@ -200,14 +202,14 @@ impl Answered {
                 let more = read_flag(&mut input)?;
                 let cells = read_all(&mut input, |input| Ok((read_key(input)?, read_cell(input)?)))?;
                 if !cells.windows(2).all(|pair| pair[0].0 < pair[1].0) {
-                    return Err(Malformed("keys that do not rise"));
+                    return Err(Malformed("keys that are not in ascending order"));
                 }
                 Self::Range { cells, more }
             }
             HYBRID_ANSWER_PROOF => {
                 let proof = input.take(input.0.len())?;
                 if !StateProof::is_written_well(proof) {
-                    return Err(Malformed("no proof"));
+                    return Err(Malformed("the proof is malformed"));
                 }
                 Self::Proof(proof.to_vec())
             }
@@ -215,7 +217,9 @@ impl Answered {
                 let more = read_flag(&mut input)?;
                 let past = read_all(&mut input, read_past)?;
                 if !past.windows(2).all(|pair| pair[0].version > pair[1].version) {
-                    return Err(Malformed("writes that are not the newest first"));
+                    return Err(Malformed(
+                        "writes that are not ordered from the newest to the oldest",
+                    ));
                 }
                 Self::History { past, more }
             }
@@ -228,14 +232,14 @@ impl Answered {
                 let version = read_version(&mut input)?;
                 Self::Placed { code, version }
             }
-            _ => return Err(Malformed("an answer of no kind")),
+            _ => return Err(Malformed("unknown kind of answer")),
         };
         input.end()?;
         Ok(answered)
     }
 }
 
-/// Counts of what a datagram does not hold are beyond its limit in any case.
+/// Writes a count. A count above 16 bits is beyond the limit of a datagram in any case.
 fn write_count(out: &mut Bounded, count: usize) {
     out.is_over |= count > usize::from(u16::MAX);
     out.u16(count as u16);
@@ -251,7 +255,7 @@ fn write_cell(out: &mut Bounded, cell: &Cell) {
     out.long(&cell.value);
 }
 
-/// So many as the count says.
+/// Reads a count, and then this number of items.
 fn read_all<'a, T>(
     input: &mut Input<'a>,
     mut one: impl FnMut(&mut Input<'a>) -> Result<T, Malformed>,
@@ -264,14 +268,14 @@ fn read_flag(input: &mut Input<'_>) -> Result<bool, Malformed> {
     match input.u8()? {
         0 => Ok(false),
         1 => Ok(true),
-        _ => Err(Malformed("neither yes nor no")),
+        _ => Err(Malformed("a flag that is neither 0 nor 1")),
     }
 }
 
-/// Of something that is there: genesis, block 0, writes nothing.
+/// Reads the version of a write. Block 0, genesis, writes nothing.
 fn read_version(input: &mut Input<'_>) -> Result<Version, Malformed> {
     match (input.u64()?, input.u32()?) {
-        (0, _) => Err(Malformed("a version of no block")),
+        (0, _) => Err(Malformed("a version with block 0")),
         (block, index) => Ok(Version { block, index }),
     }
 }

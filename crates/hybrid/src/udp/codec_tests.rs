@@ -116,13 +116,13 @@ fn what_no_node_says_is_refused() {
     assert!(Answered::decode(&past(2, 1)).is_ok());
     for (bytes, what) in [
         (placed(0, 0), "a place in genesis"),
-        (placed(99, 1), "a code that there is not"),
-        (cells(0, 2), "neither yes nor no"),
+        (placed(99, 1), "an unknown code"),
+        (cells(0, 2), "a flag that is neither 0 nor 1"),
         (cells(9, 0), "cells with a refusal"),
-        (vec![0, 0, 0], "a refusal that is none"),
-        (vec![0, 9, 7], "a kind that there is not"),
+        (vec![0, 0, 0], "a refusal with the code done"),
+        (vec![0, 9, 7], "an unknown kind"),
         (vec![0, 0, 3, 0], "no proof"),
-        (range([b"b", b"a"]), "keys that fall"),
+        (range([b"b", b"a"]), "keys in descending order"),
         (range([b"a", b"a"]), "a key twice"),
         (range([b"", b"a"]), "an empty key"),
         (past(1, 2), "the oldest first"),
@@ -155,7 +155,7 @@ fn an_answer_that_does_not_fit_says_so() {
     }
     let many = Answered::Cells(vec![None; 70_000]);
     assert_eq!(many.encode(usize::MAX), None);
-    // Whoever is trusted gets a datagram's worth.
+    // A trusted source gets up to a full datagram.
     let long = write_answer(header, &Answered::Cells(vec![cell(1162)]), usize::MAX);
     assert_eq!(long.len(), DATAGRAM_MAX);
 }

@@ -1,6 +1,6 @@
-//! Requests as UDP datagrams: what `docs/hybrid.md` says of UDP.
+//! Requests as UDP datagrams, as described in `docs/hybrid.md`.
 //!
-//! [`codec`] has the bytes, [`server`] what stands behind a socket datapath, [`client`] signs and asks.
+//! [`codec`] has the encodings, [`server`] connects a socket datapath to a node, and [`client`] signs and asks.
 
 pub mod client;
 pub mod codec;

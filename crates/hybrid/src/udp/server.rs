@@ -1,5 +1,5 @@
-//! A node behind a socket datapath: the fast path looks at a datagram's form, the host hands what came together to the
-//! node.
+//! A node behind a socket datapath: the fast path checks a datagram's form, and the host passes the requests that
+//! arrived together to the node.
 
 use super::codec::{NoRequest, read_request, write_answer};
 use crate::answer::{Answer, Answered};
@@ -15,7 +15,8 @@ use lineside_wire::{
 use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Refuses what is no request. What it says of signatures and the database is nothing: it has neither.
+/// Fast path that drops datagrams that are not requests. It checks neither signatures nor the database, because it
+/// has neither keys nor data.
 pub struct HybridFastPath;
 
 impl FastPath for HybridFastPath {
@@ -42,28 +43,28 @@ impl FastPath for HybridFastPath {
     }
 }
 
-/// Hands datagrams to a node. Requests of one kind that came together are one call, and are answered together: reads,
-/// which wait for no disk; proofs, which wait for what was written before them; writes.
+/// Host that passes datagrams to a node. Requests of one kind that arrived together form one call and are answered
+/// together: reads, which wait for no disk; proofs, which wait for earlier writes; and writes.
 pub struct HybridHost<D: Disk> {
     node: Arc<Node<D>>,
     trusted: Vec<Range>,
 }
 
 impl<D: Disk> HybridHost<D> {
-    /// Whoever asks from one of these addresses may be sent up to 1,200 bytes, however short he asks.
+    /// Creates a host. Sources in the `trusted` ranges may get up to 1,200 bytes, however short their requests are.
     pub fn new(node: Arc<Node<D>>, trusted: Vec<Range>) -> Self {
         Self { node, trusted }
     }
 }
 
-/// Requests that go to the node as one call: where each came from, and what it says.
+/// Requests that go to the node as one call, with the place and header of each.
 #[derive(Default)]
 struct Together {
     places: Vec<(usize, NativeHeader)>,
     requests: Vec<Bytes>,
 }
 
-/// Kinds of requests that wait for the same.
+/// Number of kinds of requests; those of one kind wait for the same events.
 const KINDS: usize = 3;
 
 fn kind(request: &[u8]) -> usize {
@@ -86,7 +87,7 @@ impl<D: Disk> LaterHost for HybridHost<D> {
         let mut kinds: [Together; KINDS] = Default::default();
         for (place, datagram) in asked.into_iter().enumerate() {
             let datagram = Bytes::from(datagram);
-            // The fast path has let nothing else through.
+            // The fast path has refused everything else.
             let Ok((header, request)) = read_request(&datagram) else {
                 continue;
             };
@@ -105,7 +106,7 @@ impl<D: Disk> LaterHost for HybridHost<D> {
                 continue;
             }
             let back = Arc::clone(&back);
-            // It must not hold the node: one of the node's own threads may drop it.
+            // The callback must not keep the node alive, because one of the node's own threads may drop it.
             self.node
                 .submit_helping(requests, move |answers| send(&*back, &places, answers));
         }
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!(refusal(&with(3, HYBRID_OP_ASK + 1)), Status::BadRequest);
         assert_eq!(refusal(&with(5, 1)), Status::BadRequest, "a status");
         assert_eq!(refusal(&good[..217]), Status::BadRequest, "cut short");
-        // Every length but the one, with the rest not zero.
+        // All lengths but the right one, with padding that is not zero.
         for length in (0..=u16::MAX).step_by(7).filter(|length| *length != 200) {
             let mut bytes = good.clone();
             bytes[16..18].copy_from_slice(&length.to_be_bytes());

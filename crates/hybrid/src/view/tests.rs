@@ -1,4 +1,4 @@
-//! Ranges beside what is found by looking at every key.
+//! Tests of ranges against a search over all keys.
 
 use super::*;
 use crate::change::{Change, Rights};
@@ -38,7 +38,8 @@ fn strings(bytes: &[u8], length: usize) -> Vec<Vec<u8>> {
     all
 }
 
-/// Rules within rules, some of which let nobody read; keys at their ends, and behind the last byte's greatest value.
+/// Nested rules, some of which allow no reader; keys at their ends, and keys after the greatest value of the last
+/// byte.
 #[test]
 fn a_range_shows_what_may_be_read_whatever_rules_lie_within_each_other() {
     let (keys, prefixes) = (strings(&[0, 1, 2, 255], 4), strings(&[0, 1, 255], 3));

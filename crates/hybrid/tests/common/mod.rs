@@ -1,4 +1,4 @@
-//! A database for tests: its genesis, its members' keys, and what they sign.
+//! A database for tests: its genesis, its members' keys, and signed requests.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -28,7 +28,7 @@ pub fn small_segments() -> lineside_journal::Options {
     }
 }
 
-/// Members 1 to 3 are admins, of whom two make a quorum; 4 to 8 are users, of whom 4 has a P-256 key.
+/// Members 1 to 3 are admins, of whom two are the quorum; 4 to 8 are users, of whom 4 has a P-256 key.
 pub const ADMINS: u64 = 3;
 pub const MEMBERS: u64 = 8;
 pub const NODES: u32 = 3;
@@ -55,7 +55,8 @@ pub fn rights(read: bool, write: bool) -> Rights {
     Rights { read, write }
 }
 
-/// Everyone reads and writes; below `private/` only member 5, below `shown/` only he writes.
+/// Everyone may read and write, except below `private/`, where only member 5 may, and below `shown/`, where only
+/// member 5 may write.
 pub fn genesis() -> Genesis {
     let rule = |prefix: &[u8], member, rights| FirstRule {
         prefix: prefix.to_vec(),
@@ -99,7 +100,7 @@ impl Client {
         }
     }
 
-    /// Counters go on above those of any client before.
+    /// Creates a client whose counters continue above those of an earlier one.
     pub fn again(from: u64) -> Client {
         let counters = (1..=MEMBERS).map(|member| (member, from)).collect();
         Client {
@@ -179,7 +180,7 @@ pub fn version_of(answer: &Answer) -> Version {
     }
 }
 
-/// What a get of one key shows.
+/// Version and value in the answer to a get of one key.
 pub fn shown(answer: &Answer) -> Option<(Version, String)> {
     match answer {
         Answer::Cells(cells) => cells[0]
@@ -189,14 +190,14 @@ pub fn shown(answer: &Answer) -> Option<(Version, String)> {
     }
 }
 
-/// Holds the verifying thread of a node that has one, by a request that this thread answers itself, until the returned
-/// sender is dropped.
+/// Blocks the verifying thread of a node that has one, until the returned sender is dropped: the thread calls the
+/// callback of a request that it answers itself.
 pub fn hold_verifier<D: Disk>(node: &Node<D>, request: Bytes) -> mpsc::Sender<()> {
     let (holder, held) = mpsc::channel::<()>();
     let (begin, begun) = mpsc::channel();
     node.submit(vec![request], move |_| {
         begin.send(()).unwrap();
-        // Ends with an error when the holder is dropped.
+        // Returns an error when the holder is dropped.
         let _ = held.recv();
     });
     begun.recv().unwrap();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::thread::JoinHandle;
 
-/// A log in memory: message i stands at position i + 1.
+/// A log in memory: message i has the position i + 1.
 #[derive(Clone, Default)]
 pub struct Topic(Arc<Inner>);
 
@@ -17,17 +17,17 @@ pub struct Topic(Arc<Inner>);
 struct Inner {
     messages: Mutex<Vec<Vec<u8>>>,
     changed: Condvar,
-    /// What is appended is given up, and kept here.
+    /// If set, appended messages are given up and kept here.
     lost: Mutex<Option<Vec<Vec<u8>>>>,
     ended: AtomicBool,
-    /// What becomes of messages on their way.
+    /// Modification of messages in transit.
     change: Mutex<Option<Change>>,
 }
 
 pub type Change = Box<dyn Fn(Vec<u8>) -> Vec<u8> + Send>;
 
 impl Topic {
-    /// From now on who keeps the log changes what is written.
+    /// Makes the keeper of the log change all messages that are written from now on.
     pub fn change(&self, change: impl Fn(Vec<u8>) -> Vec<u8> + Send + 'static) {
         *self.0.change.lock().unwrap() = Some(Box::new(change));
     }
@@ -94,7 +94,7 @@ impl Topic {
     }
 }
 
-/// One node's way to it.
+/// One node's access to the log.
 struct View {
     topic: Topic,
     lost: Lost,
@@ -139,7 +139,7 @@ pub fn options(node: u32) -> Options {
     Options {
         node,
         verify_threads: 1,
-        // So that the log mostly ends with something that is no block.
+        // Makes the log usually end with a message that is not a block.
         head_every: 1,
         ..Options::default()
     }
@@ -149,7 +149,7 @@ pub fn start_on(topic: &Topic, disk: SimDisk, options: Options) -> Node<SimDisk>
     start_of(&genesis(), topic, disk, options)
 }
 
-/// Starts a node of the database that has this genesis.
+/// Starts a node of the database with this genesis.
 pub fn start_of(genesis: &Genesis, topic: &Topic, disk: SimDisk, options: Options) -> Node<SimDisk> {
     let genesis = genesis.encode().unwrap();
     let key = Arc::new(node_key(options.node));
@@ -162,7 +162,7 @@ pub fn three(topic: &Topic) -> Vec<Node<SimDisk>> {
         .collect()
 }
 
-/// A read of all that was ordered before.
+/// A linearizable read of one key.
 pub fn read(node: &Node<SimDisk>, client: &mut Client, key: &str) -> Option<String> {
     let keys = vec![key.as_bytes()];
     let request = client.sign(
@@ -175,7 +175,7 @@ pub fn read(node: &Node<SimDisk>, client: &mut Client, key: &str) -> Option<Stri
     shown(&one(node, request)).map(|(_, value)| value)
 }
 
-/// Waits for the thread that finds it out.
+/// Waits until the node refuses writes, and returns the reason.
 pub fn why_read_only(node: &Node<SimDisk>) -> String {
     loop {
         match node.status().read_only {
@@ -185,7 +185,7 @@ pub fn why_read_only(node: &Node<SimDisk>) -> String {
     }
 }
 
-/// After a linearizable read by each, all are the same.
+/// Checks that all nodes have the same state after a linearizable read by each.
 pub fn are_equal(nodes: &[Node<SimDisk>], client: &mut Client) -> Status {
     let statuses: Vec<Status> = nodes
         .iter()

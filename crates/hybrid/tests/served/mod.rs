@@ -1,4 +1,4 @@
-//! A node behind a UDP port, and who asks it.
+//! A node behind a UDP port, and a client that asks it.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -46,7 +46,8 @@ impl Served {
         self.datapath.local_addr()
     }
 
-    /// All that came was answered or dropped, and is counted so, soon after the last answer.
+    /// Waits until all received datagrams are counted as answered or dropped, which happens soon after the last
+    /// answer.
     pub fn settle(&self) {
         let counts = self.datapath.counts();
         let end = Instant::now() + PATIENCE;
@@ -88,7 +89,7 @@ pub fn socket(server: SocketAddr) -> UdpSocket {
     socket
 }
 
-/// What a datagram is answered with.
+/// Sends a datagram and returns the reply.
 pub fn asked(socket: &UdpSocket, datagram: &[u8]) -> Vec<u8> {
     let mut reply = [0; 2000];
     socket.send(datagram).unwrap();

@@ -1,4 +1,4 @@
-//! A broker, and nodes on it.
+//! A broker, and nodes that use it.
 
 #![allow(dead_code, unused_imports, reason = "each test uses a part of it")]
 
@@ -15,7 +15,7 @@ use lineside_kafka_mini::{Broker, Error, Jars};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A broker, or `None` and a line where this machine can have none.
+/// Starts a broker. Returns `None` and prints a line if this machine cannot run one.
 pub fn broker() -> Option<Broker> {
     match Jars::fetch().and_then(|jars| jars.start(&[])) {
         Ok(broker) => Some(broker),
@@ -27,12 +27,12 @@ pub fn broker() -> Option<Broker> {
     }
 }
 
-/// A broker alone is weak, which these nodes take.
+/// A single broker is a weak log, which these nodes accept.
 pub fn log_options(broker: &Broker) -> lineside_log_kafka::Options {
     let address = format!("kafka://{}", broker.address()).parse().unwrap();
     lineside_log_kafka::Options {
         allow_weak_kafka: true,
-        // Others use this machine too.
+        // Other programs use this machine too.
         answer_timeout: Duration::from_secs(60),
         message_timeout: Duration::from_secs(120),
         ..lineside_log_kafka::Options::new(address)
@@ -62,7 +62,7 @@ pub fn join(broker: &Broker, disk: SimDisk, node: u32) -> Node<SimDisk> {
     try_join(disk, node_options(node), log_options(broker)).unwrap()
 }
 
-/// A linearizable read, asked for again while the node says `busy`.
+/// A linearizable read, repeated while the node answers `busy`.
 pub fn read(node: &Node<SimDisk>, client: &mut Client, member: u64, key: &str) -> Option<(Version, String)> {
     loop {
         let keys = vec![key.as_bytes()];
@@ -74,7 +74,7 @@ pub fn read(node: &Node<SimDisk>, client: &mut Client, member: u64, key: &str) -
     }
 }
 
-/// After a linearizable read by each, all are the same.
+/// Checks that all nodes have the same state after a linearizable read by each.
 pub fn are_equal<'a>(nodes: impl IntoIterator<Item = &'a Node<SimDisk>>, client: &mut Client) -> Status {
     let read_all = nodes.into_iter().map(|node| {
         read(node, client, 8, "any");
@@ -89,7 +89,7 @@ pub fn are_equal<'a>(nodes: impl IntoIterator<Item = &'a Node<SimDisk>>, client:
     statuses[0].clone()
 }
 
-/// Waits for the thread that finds it out.
+/// Waits until the node refuses writes, and returns the reason.
 pub fn why_read_only(node: &Node<SimDisk>) -> String {
     loop {
         match node.status().read_only {

@@ -30,7 +30,7 @@ pub(super) struct Entry {
 const _: () = assert!(size_of::<Entry>() == 104);
 
 impl Entry {
-    /// Makes the entry of a header whose chain has so much work.
+    /// Makes the entry of a header whose chain has this work.
     pub(super) fn new(header: &Header, hash: Hash, parent: Id, height: u32, work: u128) -> Entry {
         Entry {
             hash,
@@ -63,7 +63,7 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    /// Begins with the genesis header, which is the chain.
+    /// Starts with the genesis header as the chain.
     pub(super) fn new(genesis: &Header) -> Entries {
         let mut entries = Entries {
             chunks: Vec::new(),
@@ -142,7 +142,7 @@ impl Entries {
         self.active[self.active.len() - 1]
     }
 
-    /// Returns the ancestor of `id` at `height`, which is at most the height of `id`.
+    /// Returns the ancestor of `id` at `height`, which must be at most the height of `id`.
     pub(super) fn ancestor(&self, mut id: Id, height: u32) -> Id {
         while self.get(id).height > height {
             if let Some(found) = self.active(height).filter(|_| self.is_active(id)) {
@@ -167,7 +167,7 @@ impl Entries {
         fork
     }
 
-    /// Returns the bytes that all of this takes in memory.
+    /// Returns the bytes of memory in use.
     pub(super) fn memory_bytes(&self) -> usize {
         let chunks = self.chunks.len() * (CHUNK * size_of::<Entry>() + size_of::<Vec<Entry>>());
         chunks + self.active.capacity() * size_of::<Id>() + self.by_hash.allocation_size()

@@ -1,9 +1,9 @@
-//! Where a chain keeps its headers between two runs.
+//! Stores of a chain's headers between two runs.
 //!
 //! `headers.dat` is a file header of 16 bytes (`LSHEADER`, the format version 1 in 4 bytes, the network's magic in 4
-//! bytes; numbers are little-endian) and then headers of 80 bytes in the order in which they were accepted, so that
-//! each parent is before its children. Headers of side chains are among them. Nothing else is needed: each header shows
-//! by its proof of work and its parent that it is whole.
+//! bytes; numbers are little-endian), followed by headers of 80 bytes in the order in which they were accepted, so
+//! that each parent precedes its children. Headers of side chains are among them. No checksums are needed: the proof
+//! of work and the parent of each header show that it is intact.
 
 use crate::{HEADER_BYTES, Network};
 use std::fs::{File, OpenOptions};
@@ -51,23 +51,23 @@ pub trait HeaderStore {
 /// Reason why headers cannot be kept or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The file is none of ours, has another format version, or holds another network's headers.
+    /// The file is not of this format, has another format version, or holds another network's headers.
     #[error("{} holds {found}, not headers of {expected}: give another directory", path.display())]
     OtherKind {
         /// The file.
         path: PathBuf,
-        /// What its first bytes say.
+        /// Description of the content by the file's first bytes.
         found: String,
         /// Network that was asked for.
         expected: Network,
     },
-    /// An earlier write could not be undone, so that the end of the file is not known.
-    #[error("{} is not written any more after a failed write: start again", path.display())]
+    /// An earlier write could not be undone, so the end of the file is not known.
+    #[error("{} can no longer be written, because a failed write could not be undone; restart", path.display())]
     Broken {
         /// The file.
         path: PathBuf,
     },
-    /// The system refused.
+    /// The system returned an error.
     #[error("{op} {}: {source}", path.display())]
     Io {
         /// Operation that failed.
@@ -103,7 +103,7 @@ impl HeaderStore for MemoryStore {
 
 /// Store in the file `headers.dat` of a directory.
 ///
-/// The file says of which network it is. It has no lock: the caller owns the directory, which it claims with
+/// The file contains its network. It has no lock: the caller owns the directory, and claims it with
 /// `lineside_util::data_dir::DataDir` before it opens the store.
 #[derive(Debug)]
 pub struct FileStore {
@@ -116,7 +116,7 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// Opens `headers.dat` in `directory`, and makes it where it is missing.
+    /// Opens `headers.dat` in `directory`, and creates it if it is missing.
     ///
     /// # Errors
     /// [`StoreError::OtherKind`], [`StoreError::Io`].
@@ -131,7 +131,7 @@ impl FileStore {
     /// Opens the `headers.dat` that is in `directory`.
     ///
     /// # Errors
-    /// [`StoreError::OtherKind`], [`StoreError::Io`] with [`io::ErrorKind::NotFound`] where there is none.
+    /// [`StoreError::OtherKind`], [`StoreError::Io`] with [`io::ErrorKind::NotFound`] if there is none.
     pub fn open(directory: &Path, network: Network) -> Result<FileStore, StoreError> {
         let path = directory.join(FILE_NAME);
         let file = OpenOptions::new().read(true).write(true).open(&path);
@@ -139,7 +139,7 @@ impl FileStore {
         FileStore::begin(file, path, network)
     }
 
-    /// Reads the file header, or writes it where nothing but its beginning is there.
+    /// Reads the file header, or writes it if the file has only a part of it.
     fn begin(mut file: File, path: PathBuf, network: Network) -> Result<FileStore, StoreError> {
         let expected = file_header(network);
         let mut start = Vec::new();
@@ -168,8 +168,8 @@ impl FileStore {
         })
     }
 
-    /// Returns the network of the headers in `directory`; `None` where there are none, or of an unknown network.
-    /// Nothing is changed there.
+    /// Returns the network of the headers in `directory`; `None` if there are none, or of an unknown network. Changes
+    /// nothing.
     pub fn network_in(directory: &Path) -> Option<Network> {
         let mut start = [0; FILE_HEADER_BYTES as usize];
         let mut file = File::open(directory.join(FILE_NAME)).ok()?;
@@ -178,7 +178,7 @@ impl FileStore {
         all.find(|network| file_header(**network) == start).copied()
     }
 
-    /// Returns the network that the file is of.
+    /// Returns the network of the file.
     pub fn network(&self) -> Network {
         self.network
     }
@@ -233,7 +233,7 @@ impl HeaderStore for FileStore {
         let at = SeekFrom::Start(self.end());
         let written = self.file.seek(at).and_then(|_| self.file.write_all(bytes));
         if let Err(error) = written {
-            // A part may be there: without it the file ends where it ended before.
+            // Part of the headers may be written: truncates the file to its previous end.
             self.is_broken = self.file.set_len(self.end()).is_err();
             return Err(failed("writing", &self.path)(error));
         }
@@ -257,7 +257,7 @@ fn file_header(network: Network) -> [u8; FILE_HEADER_BYTES as usize] {
     bytes
 }
 
-/// Says what a file holds whose first bytes are not the expected ones.
+/// Describes a file by its first bytes, which are not the expected ones.
 fn describe(start: &[u8]) -> String {
     let of_network = |network: &Network| file_header(*network) == *start;
     if let Some(network) = Network::ALL.iter().find(|network| of_network(network)) {

@@ -1,4 +1,4 @@
-//! What several tests share: the vectors, hexadecimal text, and mined headers of networks without difficulty.
+//! Common parts of the tests: the vectors, hexadecimal text, and mined headers of networks without difficulty.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -95,7 +95,7 @@ impl ProofVector {
         })
     }
 
-    /// Verifies the proof by TXID, or by the transaction's bytes where the vector has them, or by WTXID.
+    /// Verifies the proof by TXID, by the transaction's bytes if the vector has them, or by WTXID.
     pub fn verify(&self) -> Result<(), ProofError> {
         let (proof, network) = (self.proof()?, self.network());
         match (&self.wtxid, &self.raw, &self.txid) {
@@ -172,7 +172,7 @@ pub struct HeaderVector {
     pub code: i32,
 }
 
-/// Returns the code of a result: 0 where it holds.
+/// Returns the code of a result; 0 for success.
 pub fn code(result: Result<(), ProofError>) -> i32 {
     result.map_or_else(ProofError::code, |()| 0)
 }
@@ -188,7 +188,7 @@ pub fn real_blocks() -> Option<PathBuf> {
         .find(|folder| folder.join("MANIFEST.json").is_file())
 }
 
-/// Mines a header on `parent`: with these bits and this time, and `tag` as its root.
+/// Mines a header on `parent` with these bits, this time, and a Merkle root made from `tag`.
 pub fn mine(parent: &Header, bits: u32, time: u32, tag: u32) -> Header {
     let mut merkle_root = [0; 32];
     merkle_root[..4].copy_from_slice(&tag.to_le_bytes());

@@ -1,13 +1,14 @@
-//! Eight 260-bit integers side by side, in five limbs of 52 bits, and what is the same for every modulus.
+//! Eight 260-bit integers in parallel, in five limbs of 52 bits, and the operations that do not depend on the
+//! modulus.
 //!
-//! The one instruction behind all of it, `vpmadd52{lo,hi}uq`, multiplies the low 52 bits of two words and adds the low
-//! or high 52 bits of the product to a third. It ignores bits 52 and up of its factors: they need no mask, but limbs
-//! that are multiplied must have their carries taken out.
+//! All of it is based on one instruction, `vpmadd52{lo,hi}uq`. It multiplies the low 52 bits of two words and adds
+//! the low or high 52 bits of the product to a third. It ignores bits 52 and up of its factors, so they need no mask,
+//! but the carries of limbs must be propagated before a multiplication.
 //!
-//! The functions here are safe to call by their signature only: on a CPU without AVX-512 they would be undefined
-//! behaviour. What makes them sound is privacy. Nothing outside `avx512ifma` can name them, and all that it lets out
-//! goes through a token `Ifma`, which `Ifma::new` gives only where the CPU has what they need. Who makes one of them
-//! more visible, or calls one without a token at hand, has to make it `unsafe`.
+//! The functions here are safe by their signatures only: on a CPU without AVX-512 they would be undefined behaviour.
+//! Privacy makes them sound. Code outside `avx512ifma` cannot name them, and all access goes through a token `Ifma`,
+//! which `Ifma::new` returns only if the CPU has the required features. If one of them is made more visible, or is
+//! called without a token, it must become `unsafe`.
 
 use std::arch::x86_64::*;
 
@@ -20,10 +21,10 @@ pub(super) type Wide = [Z; 10];
 
 pub(super) const MASK52: u64 = (1 << 52) - 1;
 
-/// Instructions as functions.
+/// Defines functions for instructions.
 ///
-/// SAFETY of every block here: the functions are reached only through the token `Ifma`, of which there is one only
-/// where the CPU has AVX-512 F, IFMA and VBMI2; none of them touches memory.
+/// SAFETY of every block here: the functions are reached only through the token `Ifma`, which exists only if the CPU
+/// has AVX-512 F, IFMA and VBMI2; none of them touches memory.
 macro_rules! instructions {
     ($($(#[$doc:meta])* $name:ident($($argument:ident),*) = $intrinsic:ident;)*) => {
         $($(#[$doc])* #[inline(always)]
@@ -100,7 +101,7 @@ pub(super) fn negative(a: Z) -> u8 {
     unsafe { _mm512_cmplt_epi64_mask(a, zero()) }
 }
 
-/// 64 bits of `high:low`, from bit `shift` of `low` on.
+/// 64 bits of `high:low`, beginning with bit `shift` of `low`.
 #[inline(always)]
 pub(super) fn bits_from(low: Z, high: Z, shift: u32) -> Z {
     // SAFETY: see `instructions`.
@@ -131,13 +132,13 @@ pub(super) fn exchange(a: &Limbs, x: i64) -> Limbs {
     }
 }
 
-/// The same limbs in all lanes.
+/// Copies the same limbs to all lanes.
 #[inline(always)]
 pub(super) fn splat(limbs: &[u64; 5]) -> Limbs {
     limbs.map(set)
 }
 
-/// The words of one lane each.
+/// Words of the eight lanes.
 #[inline(always)]
 pub(super) fn lanes(a: Z) -> [u64; 8] {
     // SAFETY: see `instructions`; both are 64 bytes of plain integers.
@@ -150,7 +151,7 @@ pub(super) fn from_lanes(words: [u64; 8]) -> Z {
     unsafe { std::mem::transmute(words) }
 }
 
-/// The columns of `a·b`, added to `columns`: 50 multiplications. Column sums stay below 10·2^52 more.
+/// Adds the columns of `a·b` to `columns`: 50 multiplications. Each column sum grows by less than 10·2^52.
 #[inline(always)]
 pub(super) fn add_product(columns: &mut Wide, a: &Limbs, b: &Limbs) {
     for i in 0..5 {
@@ -181,7 +182,7 @@ pub(super) fn square(a: &Limbs) -> Wide {
     columns
 }
 
-/// Takes the carries out of limbs 0 to 3; words are signed.
+/// Propagates the carries of limbs 0 to 3 and masks the limbs; words are signed.
 #[inline(always)]
 pub(super) fn carry(mut a: Limbs) -> Limbs {
     let mask = set(MASK52);
@@ -192,7 +193,8 @@ pub(super) fn carry(mut a: Limbs) -> Limbs {
     a
 }
 
-/// The same without taking them out: each limb's low 52 bits are right, which is all that a multiplication looks at.
+/// Propagates the carries without masking: the low 52 bits of each limb are right, and a multiplication uses only
+/// those.
 #[inline(always)]
 pub(super) fn carry_on(mut a: Limbs) -> Limbs {
     for i in 0..4 {
@@ -216,7 +218,7 @@ pub(super) fn blend_limbs(mask: u8, a: &Limbs, b: &Limbs) -> Limbs {
     std::array::from_fn(|i| blend(mask, a[i], b[i]))
 }
 
-/// `a mod m` for `a < 3m` in taken-out limbs.
+/// `a mod m` for `a < 3m` with propagated carries.
 #[inline(always)]
 pub(super) fn reduce_twice(a: &Limbs, m: &Limbs) -> Limbs {
     let mut a = *a;
@@ -233,7 +235,7 @@ pub(super) fn equal_limbs(a: &Limbs, b: &Limbs) -> u8 {
     (0..5).fold(0xff, |mask, i| mask & equal(a[i], b[i]))
 }
 
-/// In debug builds: the last limb, whose carries cannot go on, fits `top_bits`.
+/// Asserts in debug builds that the last limb, whose carry cannot be propagated, fits in `top_bits`.
 #[inline(always)]
 pub(super) fn assert_factor(a: &Limbs, top_bits: u32) {
     if cfg!(debug_assertions) {
@@ -245,7 +247,7 @@ pub(super) fn assert_factor(a: &Limbs, top_bits: u32) {
     }
 }
 
-/// In debug builds: every limb fits 52 bits, and the last one `top_bits`.
+/// Asserts in debug builds that every limb fits in 52 bits, and the last one in `top_bits`.
 #[inline(always)]
 pub(super) fn assert_limbs(a: &Limbs, top_bits: u32) {
     if cfg!(debug_assertions) {

@@ -1,10 +1,10 @@
-//! Words of 64 bits to and from limbs of 52, and eight lines to and from eight lanes.
+//! Conversion between words of 64 bits and limbs of 52 bits, and between eight table lines and eight lanes.
 
 use super::limbs::*;
 use crate::lanes::Line;
 use std::arch::x86_64::*;
 
-/// Limbs of four words each, the upper bits of the last one shifted down.
+/// Splits four words each into limbs; the upper bits of the last word are shifted down.
 #[inline(always)]
 pub(super) fn unpack(words: &[Z; 4]) -> Limbs {
     let mask = set(MASK52);
@@ -17,7 +17,7 @@ pub(super) fn unpack(words: &[Z; 4]) -> Limbs {
     ]
 }
 
-/// Words of a value below 2^256 without carries.
+/// Packs a value below 2^256 with propagated carries into words.
 #[inline(always)]
 pub(super) fn pack(limbs: &Limbs) -> [Z; 4] {
     [
@@ -28,7 +28,7 @@ pub(super) fn pack(limbs: &Limbs) -> [Z; 4] {
     ]
 }
 
-/// Word `i` of line `j` becomes word `j` of vector `i`, and back.
+/// Transposes: word `i` of line `j` becomes word `j` of vector `i`, and back.
 #[inline(always)]
 pub(super) fn transpose(rows: &[Z; 8]) -> [Z; 8] {
     // SAFETY: see `limbs`; no memory is touched.
@@ -59,7 +59,7 @@ pub(super) fn transpose(rows: &[Z; 8]) -> [Z; 8] {
     }
 }
 
-/// Limbs of x and y of eight lines.
+/// Loads the limbs of x and y of eight lines.
 #[inline(always)]
 pub(super) fn load(lines: &[&Line]) -> (Limbs, Limbs) {
     let lines: &[&Line; 8] = lines.try_into().expect("a line for each lane");

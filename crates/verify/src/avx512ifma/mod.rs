@@ -1,4 +1,4 @@
-//! Eight lanes in AVX-512 IFMA (Ice Lake and Zen 4, and newer).
+//! The backend with eight lanes in AVX-512 IFMA (Ice Lake and Zen 4, and newer).
 
 mod limbs;
 mod lines;
@@ -14,11 +14,11 @@ use limbs::*;
 use scalar::Order;
 use std::marker::PhantomData;
 
-/// The back end over one curve; that there is one says that the CPU can.
+/// The backend over one curve. A value is a token that proves that the CPU has the required features.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ifma<C>(PhantomData<C>);
 
-/// Whether this CPU has what the back end needs.
+/// Returns true if this CPU has the features that the backend needs.
 pub(crate) fn is_available() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512dq")
@@ -35,23 +35,23 @@ impl<C> Ifma<C> {
     }
 }
 
-/// The stage, and what is inlined into it, may use what `is_available` found.
+/// Runs a stage. The stage, and all that is inlined into it, may use the features that `is_available` checks.
 ///
 /// # Safety
-/// `is_available`.
+/// `is_available` must return true.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma,avx512vbmi2,bmi2")]
 #[inline(never)]
 unsafe fn run<S: Stage>(stage: S) -> S::Out {
     stage.run()
 }
 
-/// What differs between the curves.
+/// Operations and constants that depend on the curve.
 pub(crate) trait Reduction: Params {
     /// R modulo p where elements are in Montgomery's domain, else 1.
     const R: U256;
-    /// What takes an inverse of a domain's element back to the domain.
+    /// Factor that takes the inverse of a domain's element back to the domain.
     const INVERSE_BY: [u64; 5];
-    /// What takes a plain element into the domain.
+    /// Factor that takes a plain element into the domain.
     const ENTER_BY: [u64; 5];
     fn reduce_product(columns: Wide) -> Limbs;
     fn reduce_square(columns: Wide) -> Limbs;
@@ -100,17 +100,17 @@ impl Reduction for Secp256k1 {
     }
 }
 
-/// What eight lanes are inverted in: the field or the scalars. A trait, not closures: those are not inlined for
-/// certain.
+/// Structure in which eight lanes are inverted: the field or the scalars. It is a trait because inlining of closures
+/// is not guaranteed.
 trait Invertible {
     const MODULUS: U256;
-    /// What takes the inverse of a product of eight back to the domain.
+    /// Factor that takes the inverse of a product of eight back to the domain.
     const BY: [u64; 5];
     fn mul(a: &Limbs, b: &Limbs) -> Limbs;
 }
 
-/// The inverse in each lane by one inversion of their product: three exchanges multiply all lanes together, and what
-/// each lane lacks of the product is what was multiplied to it. A product of zero is passed on as its inverse.
+/// Inverts each lane with one inversion of their product: three exchanges multiply all lanes together, and the
+/// product of the other lanes is the factor that each lane still needs. A product of zero has the inverse zero.
 #[inline(always)]
 fn invert_lanes<M: Invertible>(a: &Limbs) -> Limbs {
     let others = exchange(a, 1);
@@ -212,7 +212,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
         }
     }
 
-    /// Products of the plain domain are wide and must be reduced.
+    /// In the plain domain, products are wide and must be reduced.
     #[inline(always)]
     fn factor(self, a: &Limbs) -> Limbs {
         let factor = if is_one(&C::R) { C::normal(a) } else { carry_on(*a) };
@@ -229,7 +229,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
         }
     }
 
-    /// a - b + 3p, and 3p is above any normal element.
+    /// a - b + 3p; 3p is above any normal element.
     #[inline(always)]
     fn diff(self, a: &Limbs, b: &Limbs) -> Limbs {
         let p3 = splat(&Self::P.map(|limb| 3 * limb));
@@ -259,7 +259,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
         C::reduce_square(square(a))
     }
 
-    /// One reduction for both products. p·2^260 is above any product that is subtracted: the sum stays positive.
+    /// One reduction for both products. p·2^260 is above any product that is subtracted, so the sum stays positive.
     #[inline(always)]
     fn mul_sub_mul(self, a: &Limbs, b: &Limbs, c: &Limbs, d: &Limbs) -> Limbs {
         assert_factor(c, Self::NORMAL_BITS);
@@ -269,7 +269,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
         Self::product_less::<1>(a, b, &minus)
     }
 
-    /// The same, with 4p·2^260 above 8c².
+    /// Like `mul_sub_mul`, with 4p·2^260 above 8c².
     #[inline(always)]
     fn mul_sub_8_squares(self, a: &Limbs, b: &Limbs, c: &Limbs) -> Limbs {
         assert_factor(c, Self::NORMAL_BITS);
@@ -295,7 +295,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
 
     #[inline(always)]
     fn run<S: Stage>(self, stage: S) -> S::Out {
-        // SAFETY: that there is a token says `is_available`.
+        // SAFETY: the token proves `is_available`.
         unsafe { run(stage) }
     }
 
@@ -317,7 +317,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
     #[inline(always)]
     fn invert(self, a: &Limbs) -> Option<Limbs> {
         let inverse = invert_lanes::<Self>(a);
-        // The inverse of a zero product was taken as zero.
+        // The inverse of a zero product is zero.
         (self.zeros(&inverse) == 0).then_some(inverse)
     }
 
@@ -340,7 +340,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
     #[inline(always)]
     fn load_lines(self, points: &[&Line], negate: u8) -> Affine<Limbs> {
         let (x, y) = lines::load(points);
-        // p - y may leave limbs negative; `carry` would be as dear as `normal` is.
+        // p - y may leave negative limbs; `normal` would cost as much as `carry`.
         let minus_y = carry(sub_limbs(&splat(&Self::P), &y));
         Affine {
             x,

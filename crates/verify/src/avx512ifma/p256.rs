@@ -1,20 +1,20 @@
 //! Reduction modulo p = 2^256 - 2^224 + 2^192 + 2^96 - 1, in Montgomery's domain with R = 2^260.
 //!
-//! Bounds, in units of 2^256, of which p is a little less than 1 and R is 16 (`tests::chain` follows them through the
-//! formulas): a·b over R is below ab/16 + 1, and nothing that is multiplied may reach 16, the five limbs' end.
-//! - Normal elements are below 2 (2^257 + 2^230). `mul` gives a normal one while ab is below 16: of a normal element
-//!   and a factor below 8.
-//! - `diff`, a - b + 3p, is above 1, for b is below 2, and below 5.
+//! Bounds, in units of 2^256, where p is a little less than 1 and R is 16 (`tests::chain` checks them through the
+//! formulas): a·b over R is below ab/16 + 1. No operand of a multiplication may reach 16, the range of five limbs.
+//! - Normal elements are below 2 (2^257 + 2^230). `mul` returns a normal element while ab is below 16, for example for
+//!   a normal element and a factor below 8.
+//! - `diff`, a - b + 3p, is above 1, because b is below 2, and it is below 5.
 //! - Batches of affine additions: a running product c is below 5c/16 + 1, so below 1.46; a slope below 1.4.
-//! - Z: twice a product is below z/4 + 2, so below 2.67, and a product with H less than that. z² is below 1.45.
-//! - Doubling: the tangent is three products of x + z², below 3.45, and a `diff`: below 6.24. 4xy² is below 4.63, less
-//!   x and plus 3p below 6.63 (`normal` gives no less than 1). The widest of all that are multiplied are these two.
+//! - Z: twice a product is below z/4 + 2, so below 2.67, and a product with H is smaller. z² is below 1.45.
+//! - Doubling: the tangent is three products of x + z², below 3.45, and a `diff`: below 6.24. 4xy² is below 4.63, and
+//!   minus x plus 3p below 6.63 (`normal` returns at least 1). These two are the widest operands of a multiplication.
 //! - Addition: the chord's h and r, a product plus 3p, are below 4.19, so h² is below 2.1 and h³ below 1.55.
-//! - What is subtracted stays below the multiple of p·2^260, 16 and 64 here, that is added first: y·h³ is below 3.1,
-//!   8y⁴ below 12.6. Raw sums are from -9.3 to 8.3, and might go to 62 either way, where `normal`'s bound would end.
+//! - A subtrahend stays below the multiple of p·2^260, 16 and 64 here, that is added before the subtraction: y·h³ is
+//!   below 3.1, 8y⁴ below 12.6. Raw sums are from -9.3 to 8.3; `normal` permits -62 to 62.
 //!
-//! A sum of four products, and 3p, is below 11 while the products are normal: two wider factors give a product of up to
-//! 121/16 + 1, of which not even two may be summed to a factor. The one such product that is summed is the tangent's.
+//! A sum of four products and 3p is below 11 while the products are normal. Two wider factors have a product of up to
+//! 121/16 + 1; a sum of two of these is too wide for a factor. Only the tangent's formula sums a product of that kind.
 
 use super::limbs::*;
 use crate::curve::{P256, Params};
@@ -22,15 +22,16 @@ use crate::uint::limbs52;
 
 const P: [u64; 5] = limbs52(&P256::P);
 
-/// `columns / R mod p`, raw.
+/// Computes `columns / R mod p`, raw.
 ///
 /// p is -1 modulo 2^52, so the quotient digit that clears column i is the column itself, u: adding u·p turns it into
 /// u·2^52, the carry included. The rest of p is 2^44 in limb 1, nothing in limb 2, 2^36 in limb 3 and 2^48 - 2^16 in
 /// limb 4: six multiplications, of which four shift.
 ///
-/// Bit i of `SHIFT_44` and of `SHIFT_36` says that for digit i the two by that power are 5 or 6 other instructions.
-/// The processor that this was measured on starts one multiplication a cycle, and shifts in other pipes: where
-/// multiplications are all that is waited for, the others take no time. Which digits pay was searched for.
+/// Bit i of `SHIFT_44` and of `SHIFT_36` replaces, for digit i, the two multiplications by that power by 5 or 6 other
+/// instructions. The processor of the measurements starts one multiplication per cycle, and shifts use other pipes.
+/// So if the code waits for multiplications only, the other instructions take no time. The best digits were found by
+/// a search.
 #[inline(always)]
 fn reduce<const SHIFT_44: u8, const SHIFT_36: u8>(mut columns: Wide) -> Limbs {
     clear::<0, SHIFT_44, SHIFT_36>(&mut columns);
@@ -41,8 +42,8 @@ fn reduce<const SHIFT_44: u8, const SHIFT_36: u8>(mut columns: Wide) -> Limbs {
     [columns[5], columns[6], columns[7], columns[8], columns[9]]
 }
 
-/// Clears column `I`. A function for each, because a loop is unrolled too late to be ordered well: a doubling then
-/// takes 606 cycles instead of 570.
+/// Clears column `I`. It is a function and not a loop: a loop is unrolled too late to be ordered well, and a doubling
+/// then takes 606 cycles instead of 570.
 #[inline(always)]
 fn clear<const I: usize, const SHIFT_44: u8, const SHIFT_36: u8>(columns: &mut Wide) {
     let (p1, p3, p4) = (set(P[1] + 1), set(P[3]), set(P[4]));
@@ -79,19 +80,19 @@ pub(super) fn reduce_product(columns: Wide) -> Limbs {
     reduce::<0b11111, 0b00001>(columns)
 }
 
-/// For a square: 56 multiplications instead of 60. It has more other instructions than a product to begin with: alone
-/// it takes 61 cycles either way, but a doubling and an addition are 1 % shorter.
+/// For a square: 56 multiplications instead of 60. A square already has more other instructions than a product. Alone
+/// it takes 61 cycles either way, but a doubling and an addition become 1 % faster.
 #[inline(always)]
 pub(super) fn reduce_square(columns: Wide) -> Limbs {
     reduce::<0b10001, 0>(columns)
 }
 
-/// Any raw sum to a normal element: the multiple of p is subtracted that leaves a value from p - 2^230 up to 2^256
+/// Turns a raw sum into a normal element: subtracts the multiple of p that leaves a value from p - 2^230 up to 2^256
 /// more.
 #[inline(always)]
 pub(super) fn normal(a: &Limbs) -> Limbs {
     let mut a = *a;
-    // The value over 2^256, rounded down (to within one: limbs 0 to 2 are not looked at), less 1.
+    // The value over 2^256, rounded down, less 1. It may be one off, because limbs 0 to 2 are ignored.
     let q = sub(sar::<48>(add(a[4], sar::<52>(a[3]))), set(1));
     a[0] = add(a[0], q);
     a[1] = sub(a[1], shl::<44>(q));

@@ -31,7 +31,7 @@ impl<C: Params> Order<C> {
         carry([columns[5], columns[6], columns[7], columns[8], columns[9]])
     }
 
-    /// Below n.
+    /// Reduces to a value below n.
     #[inline(always)]
     pub(super) fn reduced(a: &Limbs) -> Limbs {
         reduce_twice(a, &splat(&Self::N))

@@ -1,20 +1,21 @@
-//! Reduction modulo p = 2^256 - c with c = 2^32 + 977, in the plain domain: what is above 2^256 comes back times c.
+//! Reduction modulo p = 2^256 - c with c = 2^32 + 977, in the plain domain: the part above 2^256 is multiplied by c
+//! and added.
 //!
 //! Bounds, in units of 2^256 (see `p256` and `tests::chain`): normal elements are below 2 (2^257 + 2^166), and so is
-//! what any product, square or sum comes to, because a raw product is as wide as 32 and must be reduced before it is
-//! multiplied. `diff`, a - b + 3p, is below 5. The columns of a product come to 25 at most, with 4p·2^260 in them to
-//! 89: column 9, times 2^468, stays below 2^51, and must not be negative, which p·2^260 over c·d below 4 and 4p·2^260
-//! over 8·4 see to.
+//! the result of every product, square or sum, because a raw product may reach 32 and must be reduced before it is
+//! multiplied. `diff`, a - b + 3p, is below 5. The columns of a product are at most 25, and at most 89 with 4p·2^260
+//! added. Column 9, of weight 2^468, stays below 2^51. It must not be negative: p·2^260 is added where a product c·d
+//! below 4 is subtracted, and 4p·2^260 where 8c², below 8·4, is subtracted.
 
 use super::limbs::*;
 
 const C: u64 = (1 << 32) + 977;
 
-/// `columns mod p`, raw and below 2^262: columns 5 to 9 have weight 2^260 and up, and 2^260 is 16c.
+/// Computes `columns mod p`, raw and below 2^262: columns 5 to 9 have weight 2^260 and up, and 2^260 is 16c modulo p.
 #[inline(always)]
 pub(super) fn reduce(mut columns: Wide) -> Limbs {
     let (mask, c16) = (set(MASK52), set(16 * C));
-    // Factors must have no carries in them; the multiplication drops those that have gone on.
+    // Factors must have their carries propagated; the multiplication ignores the bits that were carried.
     columns[5] = add(columns[5], sar::<52>(columns[4]));
     columns[4] = and(columns[4], mask);
     for i in 5..9 {
@@ -33,12 +34,12 @@ pub(super) fn reduce(mut columns: Wide) -> Limbs {
     a
 }
 
-/// Any raw sum to a normal element: the multiple of p is subtracted that leaves a value from p up to 2^256 more.
+/// Turns a raw sum into a normal element: subtracts the multiple of p that leaves a value from p up to 2^256 more.
 #[inline(always)]
 pub(super) fn normal(a: &Limbs) -> Limbs {
     let mut a = *a;
     let q = sub(sar::<48>(add(a[4], sar::<52>(a[3]))), set(1));
-    // q·c, of which q·977 by 512 + 256 + 128 + 64 + 16 + 1 would be longer than one signed multiplication.
+    // q·c. The part q·977 as shifts by 512 + 256 + 128 + 64 + 16 + 1 would be longer than one signed multiplication.
     a[0] = add(a[0], add(shl::<32>(q), mul32(q, set(977))));
     a[4] = sub(a[4], shl::<48>(q));
     carry(a)

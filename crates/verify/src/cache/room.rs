@@ -1,21 +1,21 @@
-//! Who makes room for whom: the two segments' lists, and what leaves them.
+//! Room in the cache: the lists of the two segments, and which entries are evicted from them.
 
 use super::Segment::{Probation, Protected};
 use super::{Cache, HOT, IDLE, LADDER, List, MUCH, NONE, Segment};
 
-/// How many of the least recently used are searched for one that makes room.
+/// Number of the least recently used entries that are searched for one that makes room.
 const SEARCH: usize = 64;
 
-/// Who makes room among the protected.
+/// Entry that makes room among the protected.
 enum Victim {
-    /// Leaves, to probation.
+    /// The entry moves to probation.
     Leaves(u32),
-    /// Has more than its share. It stays, and gets a table of its share when it is used next.
+    /// The entry has more than its share. It stays, and gets a table of its share when it is used next.
     Greedy(u32),
 }
 
 impl<V: Clone> Cache<V> {
-    /// Makes an entry the most recently used of its segment, or of the protected one when it becomes hot.
+    /// Makes an entry the most recently used one of its segment, or of the protected segment if it becomes hot.
     pub(super) fn use_place(&mut self, slot: u32) {
         let Some(segment) = self.entries[slot as usize].segment else {
             return;
@@ -85,8 +85,8 @@ impl<V: Clone> Cache<V> {
         true
     }
 
-    /// Among the least recently used of the protected, the first that makes room for an entry; if there is none, among
-    /// some others, so that with some more calls all are asked.
+    /// Returns the first of the least recently used protected entries that makes room for an entry. If there is none,
+    /// it tries some others, so that repeated calls try all of them.
     fn victim(&mut self, slot: u32) -> Option<Victim> {
         let own = &self.entries[slot as usize];
         let newcomer = own.segment != Some(Protected);
@@ -112,7 +112,7 @@ impl<V: Clone> Cache<V> {
         greedy.or(equal).or_else(|| self.sweep(slot))
     }
 
-    /// Whether a protected entry is much colder than another, or has more than its share.
+    /// Checks whether a protected entry is much colder than another, or has more than its share.
     fn makes_room(&self, at: u32, slot: u32) -> Option<Victim> {
         let entry = &self.entries[at as usize];
         if at == slot {
@@ -121,7 +121,7 @@ impl<V: Clone> Cache<V> {
         if entry.level() + MUCH < self.entries[slot as usize].level() {
             return Some(Victim::Leaves(at));
         }
-        // Those who have the smallest do not take it from each other.
+        // Entries with the smallest table do not take it from each other.
         let bytes = self.bytes(at);
         let smallest = (self.bytes_of)(LADDER[0].width);
         (bytes > smallest && bytes > self.share(at)).then_some(Victim::Greedy(at))
@@ -140,7 +140,7 @@ impl<V: Clone> Cache<V> {
         None
     }
 
-    /// From the protected to the most recently used on probation.
+    /// Moves an entry from the protected segment to the most recently used end of probation.
     fn demote(&mut self, slot: u32) {
         let bytes = self.bytes(slot);
         self.unlink(slot);
@@ -164,7 +164,7 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// Holds probation to its limit after something was moved there.
+    /// Reduces probation to its limit after an entry was moved there.
     pub(super) fn trim(&mut self) {
         while self.probation.bytes > self.probation.limit && self.probation.oldest != NONE {
             self.evict_from_probation(self.probation.oldest);
@@ -179,7 +179,7 @@ impl<V: Clone> Cache<V> {
         self.drop_if_bare(slot);
     }
 
-    /// Parts an entry from its table, if it has one.
+    /// Removes the table of an entry, if it has one.
     pub(super) fn take_table(&mut self, slot: u32) {
         let bytes = self.bytes(slot);
         let entry = &mut self.entries[slot as usize];
@@ -196,7 +196,7 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// Makes an entry the most recently used of a segment.
+    /// Makes an entry the most recently used one of a segment.
     pub(super) fn link(&mut self, slot: u32, segment: Segment) {
         if segment == Protected {
             self.hot[self.entries[slot as usize].level()] += 1;
@@ -213,7 +213,7 @@ impl<V: Clone> Cache<V> {
         (entry.segment, entry.older, entry.newer) = (Some(segment), second, NONE);
     }
 
-    /// Takes an entry out of its segment's list; it must be linked again, or forget its segment.
+    /// Removes an entry from its segment's list; the caller must link it again or clear its segment.
     fn unlink(&mut self, slot: u32) {
         let entry = &self.entries[slot as usize];
         let (newer, older) = (entry.newer, entry.older);

@@ -1,4 +1,4 @@
-//! The cache's decisions, with numbers for tables.
+//! Tests of the cache's decisions, with numbers in place of tables.
 
 use super::*;
 use crate::curve::Curve;
@@ -6,7 +6,7 @@ use crate::table::Table;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// The keys of secp256k1's points G, 2G, 3G … are many enough; only that they differ matters here, so these are none.
+/// Returns a distinct key. The tests only tell keys apart, so these are not points of a curve.
 fn key(n: u64) -> PublicKey {
     PublicKey::unchecked(Curve::P256, [n, 1, 2, 3], [n, 0, 0, 0])
 }
@@ -20,7 +20,7 @@ fn hash(n: u64) -> u64 {
 
 const FIRST_USES: u64 = 3;
 
-/// A cache whose values are the key's number and the width.
+/// A cache whose values are the key's number and the table's width.
 struct Model {
     cache: Cache<(u64, u32)>,
     limit: usize,
@@ -62,12 +62,12 @@ impl Model {
         self.check();
     }
 
-    /// Valid signatures with inline builds: the width used.
+    /// Uses a key with valid signatures and inline builds. Returns the width of the table used.
     fn use_inline(&mut self, n: u64, uses: u64) -> Option<u32> {
         self.verify_inline(n, uses, uses)
     }
 
-    /// Signatures, of which some are valid.
+    /// Verifies signatures, of which `valid` are valid. Returns the width of the table used.
     fn verify_inline(&mut self, n: u64, uses: u64, valid: u64) -> Option<u32> {
         let found = self.see(n, uses);
         if found.pending {
@@ -94,14 +94,14 @@ impl Model {
         assert!(counts.queued <= QUEUE);
     }
 
-    /// Adds everything up again.
+    /// Recomputes and compares all sums.
     fn check_all(&self) {
         let cache = &self.cache;
         let of = |segment| (0..cache.entries.len() as u32).filter(move |&slot| self.is_in(slot, segment));
         for (segment, list) in [(Probation, &cache.probation), (Protected, &cache.protected)] {
             assert_eq!(of(segment).count(), list.entries);
             let bytes: usize = of(segment).map(|slot| cache.bytes(slot)).sum();
-            assert!(bytes <= list.bytes, "those being built come on top");
+            assert!(bytes <= list.bytes, "builds in progress are added");
             let mut walked = 0;
             let mut at = list.newest;
             while at != NONE {
@@ -160,7 +160,7 @@ fn many_uses_at_once_are_believed_when_they_were_valid() {
     assert_eq!(model.use_inline(2, 1), Some(8));
     assert_eq!(model.use_inline(3, 20_000), Some(5));
     assert_eq!(model.use_inline(3, 1), Some(13));
-    // Seen, not built: straight to its rung.
+    // A key that was seen without a build goes straight to its width.
     assert_eq!(model.use_inline(4, 2), None);
     let place = model.see(5, 1).place;
     model.settle(5, place, 1, 20_000);
@@ -201,7 +201,7 @@ fn more_hot_keys_make_tables_smaller() {
         }
     }
     for n in 0..500 {
-        // Some larger ones may be left, as long as nobody wants their room.
+        // Some larger ones may be left, as long as their room is not needed.
         assert!(model.use_inline(n, 1) >= Some(8), "{n}");
     }
     assert!(model.cache.counts().evictions > 10);
@@ -224,7 +224,10 @@ fn endless_keys_cannot_touch_a_hot_one() {
             }
         }
     }
-    assert!(model.cache.entries.len() < 1_000, "they cost no memory");
+    assert!(
+        model.cache.entries.len() < 1_000,
+        "keys that are seen once cost no memory"
+    );
     assert_eq!(model.cache.counts().protected, 1);
     model.check_all();
 }
@@ -257,7 +260,7 @@ fn what_is_no_longer_used_ages_out() {
     assert_eq!(
         model.cache.counts().tables,
         2,
-        "it has its table while nobody wants the room"
+        "the key keeps its table while the room is not needed"
     );
     for n in 2..1_000 {
         model.use_inline(n, 5);
@@ -303,18 +306,22 @@ fn without_room_there_are_no_tables() {
     assert_eq!(none_protected.use_inline(1, 100_000), Some(5));
 }
 
-/// Who knows no private key has no valid signature: as often as he sends them, they count for nothing.
+/// A party that knows no private key has no valid signatures: invalid ones never count.
 #[test]
 fn invalid_signatures_earn_nothing() {
     let mut model = Model::new(192 << 20, 75);
     assert_eq!(model.verify_inline(0, 2, 0), None);
-    assert_eq!(model.verify_inline(0, 2, 0), None, "those before do not count");
+    assert_eq!(
+        model.verify_inline(0, 2, 0),
+        None,
+        "earlier invalid signatures do not count"
+    );
     for _ in 0..100 {
-        // So many at once could be valid, and have a table first.
+        // This many signatures at once could be valid, so the key gets a table first.
         assert_eq!(model.verify_inline(1, 100_000, 0), Some(5));
     }
     assert_eq!(model.cache.counts().protected, 0);
-    // What holds a place on probation by them goes when somebody comes with a valid one.
+    // Entries that hold a place on probation through invalid signatures give way to a key with a valid one.
     let fit = (192 << 20) / 4 / Table::bytes(5) as u64;
     for n in 2..2 + fit {
         assert_eq!(model.verify_inline(n, 1_000, 0), Some(5));
@@ -328,7 +335,7 @@ fn invalid_signatures_earn_nothing() {
     model.check_all();
 }
 
-/// Endless keys, each as often as an attacker likes and never again; honest keys among them, an earlier and a later.
+/// Endless keys, each used as often as an attacker likes and then never again, with honest keys before and after.
 #[test]
 fn endless_keys_take_no_share() {
     for times in [3, 64, 100, 300] {
@@ -337,7 +344,7 @@ fn endless_keys_take_no_share() {
             model.use_inline(0, 20_000);
             assert_eq!(model.use_inline(0, 1), Some(13));
             for n in 0..20_000 {
-                // In batches of a few, as they may come.
+                // In small batches, as they may arrive.
                 let mut left = [times, valid];
                 while left[0] > 0 {
                     let now = left.map(|left| left.min(32));
@@ -359,7 +366,7 @@ fn endless_keys_take_no_share() {
     }
 }
 
-/// As many keys as there is room for, each kept protected by some uses again and again; honest keys that come later.
+/// All the keys that fit, each kept protected by a few uses again and again, with honest keys that come later.
 #[test]
 fn many_keys_used_a_little_take_no_share() {
     for (keys, times) in [(2_700, 64), (5_000, 64), (2_700, 100), (1_000, 100)] {
@@ -374,7 +381,7 @@ fn many_keys_used_a_little_take_no_share() {
         }
         for round in 0..40 {
             for n in 0..16 {
-                // A quarter of the attacker's traffic, all together.
+                // Together they have a quarter of the attacker's traffic.
                 model.use_inline(n, keys.max(2_000) * times / 64);
             }
             attack(&mut model);
@@ -390,18 +397,18 @@ fn many_keys_used_a_little_take_no_share() {
     }
 }
 
-/// Keys that are as hot share alike whenever they come, and one that cools down makes room.
+/// Equally hot keys share equally, in whatever order they come, and one that cools down makes room.
 #[test]
 fn shares_follow_use() {
     let mut model = Model::new(64 << 20, 75);
-    // Room for nine of the largest.
+    // Room for nine of the largest tables.
     for _ in 0..40 {
         for n in 0..9 {
             model.use_inline(n, 1_000);
         }
     }
     assert!((0..9).all(|n| model.use_inline(n, 1) == Some(13)));
-    // Nine others take over. The first are used a little still, and not idle.
+    // Nine others take over. The first nine are still used a little, so they are not idle.
     for _ in 0..4_000 {
         for n in 0..9 {
             model.use_inline(n, 1);
@@ -418,7 +425,7 @@ fn shares_follow_use() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Key, signatures, and percent that are valid; above 100: still under way.
+    /// Key, number of signatures, and percent that are valid; above 100: the verdicts are still pending.
     See(u64, u64, u64),
     Start,
     Finish,
@@ -479,6 +486,6 @@ proptest! {
         model.check();
         model.check_all();
         let held: usize = (0..model.cache.entries.len() as u32).map(|slot| model.cache.bytes(slot)).sum();
-        prop_assert_eq!(held, model.cache.counts().bytes, "nothing is set aside for ever");
+        prop_assert_eq!(held, model.cache.counts().bytes, "no bytes stay reserved for ever");
     }
 }

@@ -4,10 +4,10 @@
 
 use super::{Signature, SignatureError};
 
-/// How many bytes a compact signature has.
+/// Number of bytes of a compact signature.
 pub const BYTES: usize = 64;
 
-/// Takes `r || s`. [`SignatureError::CompactLength`] unless there are 64 bytes; any 64 bytes will do.
+/// Parses `r || s`. Returns [`SignatureError::CompactLength`] unless there are 64 bytes; any 64 bytes are accepted.
 pub fn parse(bytes: &[u8]) -> Result<Signature, SignatureError> {
     let error = SignatureError::CompactLength { bytes: bytes.len() };
     let (r, s) = bytes.split_first_chunk::<32>().ok_or(error)?;
@@ -15,7 +15,7 @@ pub fn parse(bytes: &[u8]) -> Result<Signature, SignatureError> {
     Ok(Signature { r: *r, s })
 }
 
-/// Gives `r || s`.
+/// Encodes `r || s`.
 pub fn write(signature: &Signature) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     let (r, s) = bytes.split_at_mut(32);

@@ -1,27 +1,28 @@
 //! `SEQUENCE { r INTEGER, s INTEGER }` (RFC 3279 section 2.2.3) in DER (X.690), strict or as Go parses it.
 //!
-//! [`parse_strict`] takes one encoding of a pair (r, s), the one that [`write()`] gives. That is what BIP 66 wants of a
-//! signature without its hash type byte, for numbers up to 32 bytes.
+//! [`parse_strict`] accepts exactly one encoding of a pair (r, s), the one that [`write()`] returns. That is what BIP
+//! 66 requires of a signature without its hash type byte, for numbers up to 32 bytes.
 //!
-//! [`parse_go`] takes what Go's `encoding/asn1.Unmarshal` takes for `struct { R, S *big.Int }` when the rest is not
-//! looked at, less what cannot be a signature. So Hyperledger Fabric's peers read signatures: `UnmarshalECDSASignature`
-//! in fabric-lib-go, `bccsp/utils/ecdsa.go`. A validator must accept what they accept, or it parts from them.
+//! [`parse_go`] accepts what Go's `encoding/asn1.Unmarshal` accepts for `struct { R, S *big.Int }` if the rest is
+//! ignored, except for values that cannot be a signature. Hyperledger Fabric's peers read signatures in this way:
+//! `UnmarshalECDSASignature` in fabric-lib-go, `bccsp/utils/ecdsa.go`. A validator must accept what they accept, or
+//! it diverges from them.
 //!
 //! # Where the two differ
 //!
-//! In what may follow, nowhere else:
+//! Only in what may follow the two numbers:
 //!
 //! | | strict | go | why go takes it |
 //! |---|---|---|---|
 //! | bytes after the SEQUENCE | `TrailingAfter` | taken | `Unmarshal` returns them as the rest, Fabric drops it |
 //! | elements after s in the SEQUENCE | `TrailingInside` | taken | `parseField` on a struct allows a longer SEQUENCE |
 //! | bytes after s that are no element | `TrailingInside` | taken | it does not look at them |
-//! | so many that the SEQUENCE has 128 bytes or more | `TrailingInside` | taken | a long form is minimal then |
+//! | enough of these for 128 bytes in the SEQUENCE | `TrailingInside` | taken | a long form is minimal then |
 //! | both of them | `TrailingInside` | taken | |
 //!
 //! # Where they agree
 //!
-//! Go is no BER parser. Both refuse, for the same reason:
+//! Go's parser is not a BER parser. Both reject, for the same reason:
 //!
 //! | | X.690 | encoding/asn1 |
 //! |---|---|---|
@@ -36,17 +37,18 @@
 //! | negative INTEGERs | 8.3.3 | taken by `parseBigInt`, refused by Fabric (`Sign() != 1`) |
 //! | 2^256 and more | | taken by `parseBigInt`, never valid: `crypto/ecdsa.Verify` wants less than n |
 //!
-//! Zero passes here in both modes. Fabric refuses it with the negative ones; the engine says that it is invalid.
+//! Zero passes here in both modes. Fabric rejects it together with the negative numbers; the engine reports it as
+//! invalid.
 
 use super::{Part, Signature, SignatureError};
 
 const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;
 
-/// The most bytes that [`write()`] gives: two INTEGERs of 33 bytes, and three headers of two.
+/// Maximum number of bytes that [`write()`] returns: two INTEGERs of 33 bytes, and three headers of two.
 pub const BYTES_MAX: usize = 72;
 
-/// Takes the one DER encoding of two numbers in `[0, 2^256)`. The reasons are listed at [`SignatureError`].
+/// Parses the only DER encoding of two numbers in `[0, 2^256)`. [`SignatureError`] lists the errors.
 pub fn parse_strict(bytes: &[u8]) -> Result<Signature, SignatureError> {
     let (signature, inside, after) = parse(bytes)?;
     if !inside.is_empty() {
@@ -58,12 +60,12 @@ pub fn parse_strict(bytes: &[u8]) -> Result<Signature, SignatureError> {
     Ok(signature)
 }
 
-/// Takes what a Fabric peer takes, zero too: [`parse_strict`] but for the two reasons that say `Trailing`.
+/// Parses what a Fabric peer accepts, and zero: like [`parse_strict`], but without the two errors named `Trailing`.
 pub fn parse_go(bytes: &[u8]) -> Result<Signature, SignatureError> {
     parse(bytes).map(|(signature, _, _)| signature)
 }
 
-/// The signature, the bytes after s inside the SEQUENCE, the bytes after the SEQUENCE.
+/// Returns the signature, the bytes after s inside the SEQUENCE, and the bytes after the SEQUENCE.
 #[inline]
 fn parse(bytes: &[u8]) -> Result<(Signature, &[u8], &[u8]), SignatureError> {
     if bytes.is_empty() {
@@ -79,7 +81,7 @@ fn parse(bytes: &[u8]) -> Result<(Signature, &[u8], &[u8]), SignatureError> {
     Ok((signature, inside, after))
 }
 
-/// Splits the content of the element in front from what follows it.
+/// Splits off the content of the first element. Returns it with the bytes after the element.
 #[inline]
 fn element(bytes: &[u8], tag: u8, part: Part) -> Result<(&[u8], &[u8]), SignatureError> {
     let (&found, bytes) = bytes.split_first().ok_or(SignatureError::Missing(part))?;
@@ -96,7 +98,8 @@ fn element(bytes: &[u8], tag: u8, part: Part) -> Result<(&[u8], &[u8]), Signatur
         .ok_or(SignatureError::Truncated(part))
 }
 
-/// Reads a length in `octets` octets (X.690 section 8.1.3.5), minimal as section 10.1 wants it, and gives what follows.
+/// Reads a length in `octets` octets (X.690 section 8.1.3.5), which must be minimal (section 10.1). Returns it with
+/// the rest.
 #[cold]
 fn long_length(octets: u8, bytes: &[u8], part: Part) -> Result<(usize, &[u8]), SignatureError> {
     if octets == 0 {
@@ -107,7 +110,7 @@ fn long_length(octets: u8, bytes: &[u8], part: Part) -> Result<(usize, &[u8]), S
     if length.first() == Some(&0) {
         return Err(SignatureError::LengthNotMinimal(part));
     }
-    // Go's bound, on every machine: `parseTagAndLength` keeps a length in 31 bits.
+    // Go's limit on every machine: `parseTagAndLength` keeps a length in 31 bits.
     if length.len() > 4 {
         return Err(SignatureError::LengthTooLarge(part));
     }
@@ -119,7 +122,7 @@ fn long_length(octets: u8, bytes: &[u8], part: Part) -> Result<(usize, &[u8]), S
     }
 }
 
-/// Splits the content of the INTEGER in front, minimal in form, from what follows it.
+/// Splits off the content of the first INTEGER, which must be minimal in form. Returns it with the bytes after it.
 #[inline]
 fn integer(bytes: &[u8], part: Part) -> Result<(&[u8], &[u8]), SignatureError> {
     let (content, rest) = element(bytes, INTEGER, part)?;
@@ -130,7 +133,7 @@ fn integer(bytes: &[u8], part: Part) -> Result<(&[u8], &[u8]), SignatureError> {
     }
 }
 
-/// An INTEGER's value from its content, minimal in form.
+/// Value of an INTEGER from its content, which is minimal in form.
 #[inline]
 fn value(content: &[u8], part: Part) -> Result<[u8; 32], SignatureError> {
     let magnitude = match content {
@@ -149,7 +152,7 @@ fn value(content: &[u8], part: Part) -> Result<[u8; 32], SignatureError> {
     Ok(value)
 }
 
-/// A signature in DER, where no allocation is wanted: [`as_bytes`](Self::as_bytes) has it.
+/// A signature in DER without an allocation; [`as_bytes`](Self::as_bytes) returns the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Der {
     bytes: [u8; BYTES_MAX],
@@ -177,7 +180,7 @@ impl AsRef<[u8]> for Der {
     }
 }
 
-/// Gives the DER encoding, the one that [`parse_strict`] takes back.
+/// Encodes a signature in DER, the only encoding that [`parse_strict`] accepts.
 pub fn write(signature: &Signature) -> Der {
     let (r, s) = (significant(&signature.r), significant(&signature.s));
     let mut der = Der {
@@ -196,18 +199,18 @@ pub fn write(signature: &Signature) -> Der {
     der
 }
 
-/// Without the zeros in front.
+/// Number without its leading zeros.
 fn significant(number: &[u8; 32]) -> &[u8] {
     let zeros = number.iter().take_while(|&&byte| byte == 0).count();
     number.get(zeros..).unwrap_or_default()
 }
 
-/// Whether a zero stands in front: where the sign bit would be set, or nothing is left.
+/// Returns true if the encoding needs a leading zero: the sign bit would be set, or there is no other byte.
 fn wants_zero(significant: &[u8]) -> bool {
     significant.first().is_none_or(|&first| first >= 0x80)
 }
 
-/// How many bytes an INTEGER's content has, 1 to 33.
+/// Number of bytes of an INTEGER's content, 1 to 33.
 fn integer_length(significant: &[u8]) -> u8 {
     significant.len() as u8 + u8::from(wants_zero(significant))
 }

@@ -1,7 +1,7 @@
-//! What signatures and public keys look like as bytes.
+//! Encodings of signatures and public keys.
 //!
-//! A parser refuses what is malformed and says why. What it lets pass is bytes in their places, no more: that r and s
-//! lie in `[1, n-1]`, that coordinates are below p and a point lies on its curve, is for the engine to find.
+//! A parser rejects malformed bytes and returns the reason. It checks the form only: the engine checks that r and s
+//! lie in `[1, n-1]`, that coordinates are below p, and that a point lies on its curve.
 //!
 //! | module | is | source |
 //! |---|---|---|
@@ -9,8 +9,8 @@
 //! | [`der`] | `SEQUENCE { r INTEGER, s INTEGER }`, strict or as Go parses it | RFC 3279 section 2.2.3, X.690 |
 //! | [`sec1`] | points, 33 or 65 bytes | SEC 1 section 2.3.4 |
 //!
-//! Low-S is no matter of encoding: `s` and `n - s` are written alike. Who wants only the lower one has a policy, and
-//! compares after parsing.
+//! The rule of low s does not concern the encoding: `s` and `n - s` are encoded alike. A caller that accepts only the
+//! lower one has a policy, and compares after parsing.
 
 pub mod compact;
 pub mod der;
@@ -48,10 +48,11 @@ impl std::fmt::Display for Part {
     }
 }
 
-/// Why bytes are no signature: the first defect met.
+/// Reason why bytes are not a signature: the first defect found.
 ///
-/// The order is that of the bytes, except that a number's value ([`Negative`](Self::IntegerNegative),
-/// [`TooLarge`](Self::IntegerTooLarge)) is looked at after both numbers' forms, and trailing bytes last.
+/// Defects are found in the order of the bytes, with two exceptions: a number's value
+/// ([`Negative`](Self::IntegerNegative), [`TooLarge`](Self::IntegerTooLarge)) is checked after the forms of both
+/// numbers, and trailing bytes last.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
 #[non_exhaustive]
 pub enum SignatureError {
@@ -61,7 +62,7 @@ pub enum SignatureError {
     /// The SEQUENCE ends where this INTEGER should begin.
     #[error("{0} is missing: the SEQUENCE ends before it")]
     Missing(Part),
-    /// The length or the content goes on beyond the bytes, or beyond the SEQUENCE.
+    /// The length or the content extends past the bytes, or past the SEQUENCE.
     #[error("{0} is cut short")]
     Truncated(Part),
     /// Another identifier octet than 0x30 (SEQUENCE) or 0x02 (INTEGER); X.690 sections 8.1.2, 8.3.1, 8.9.1.
@@ -76,24 +77,24 @@ pub enum SignatureError {
     #[error("{0} has an indefinite length")]
     LengthIndefinite(Part),
     /// More length octets than the length needs (X.690 section 10.1).
-    #[error("{0} has a length in more octets than it needs")]
+    #[error("{0} has a length encoded in more octets than needed")]
     LengthNotMinimal(Part),
-    /// A length of 2^31 bytes or more, whatever follows.
+    /// A length of 2^31 bytes or more, without regard to the bytes that follow.
     #[error("{0} has a length of 2^31 bytes or more")]
     LengthTooLarge(Part),
-    /// An INTEGER of no bytes (X.690 section 8.3.1 wants one at least).
+    /// An INTEGER without bytes (X.690 section 8.3.1 requires at least one).
     #[error("{0} is empty")]
     IntegerEmpty(Part),
-    /// The first nine bits all alike (X.690 section 8.3.2).
-    #[error("{0} has a leading byte that it does not need")]
+    /// The first nine bits are equal (X.690 section 8.3.2).
+    #[error("{0} has an unnecessary leading byte")]
     IntegerNotMinimal(Part),
     /// Below zero (X.690 section 8.3.3: two's complement).
     #[error("{0} is negative")]
     IntegerNegative(Part),
     /// 2^256 or more.
-    #[error("{0} does not fit 32 bytes")]
+    #[error("{0} does not fit in 32 bytes")]
     IntegerTooLarge(Part),
-    /// Bytes inside the SEQUENCE after s, a further element or not.
+    /// Bytes inside the SEQUENCE after s, whether an element or not.
     #[error("bytes inside the SEQUENCE after s")]
     TrailingInside,
     /// Bytes after the SEQUENCE.
@@ -102,12 +103,12 @@ pub enum SignatureError {
     /// Not the 64 bytes of [`compact`].
     #[error("{bytes} bytes, a compact signature has 64")]
     CompactLength {
-        /// How many there are.
+        /// Number of bytes given.
         bytes: usize,
     },
 }
 
-/// Why bytes are no point.
+/// Reason why bytes are not the encoding of a point.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
 #[non_exhaustive]
 pub enum PointError {
@@ -118,20 +119,20 @@ pub enum PointError {
     #[error("the point at infinity")]
     Infinity,
     /// 0x06 or 0x07: the hybrid form of X9.62, which SEC 1 does not have.
-    #[error("the hybrid form, which is not taken")]
+    #[error("the hybrid form of a point, which is not supported")]
     Hybrid,
     /// A first byte that no form has.
-    #[error("begins with 0x{found:02x}, which no form of a point does")]
+    #[error("the first byte is 0x{found:02x}, which is not the form of a point")]
     UnknownForm {
         /// The first byte.
         found: u8,
     },
-    /// Not as many bytes as the first one promises.
+    /// The number of bytes does not match the first byte.
     #[error("{bytes} bytes, a point that begins like this has {expected}")]
     WrongLength {
-        /// How many there are.
+        /// Number of bytes given.
         bytes: usize,
-        /// How many there should be, the first included.
+        /// Number of bytes required, the first included.
         expected: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Points as SEC 1 (version 2.0) section 2.3.4 reads them, for fields of 256 bits.
+//! Encoding of points by SEC 1 (version 2.0) section 2.3.4, for fields of 256 bits.
 //!
 //! | first byte | then | is |
 //! |---|---|---|
@@ -7,17 +7,17 @@
 //! | 0x04 | x, y | a point |
 //! | 0x06, 0x07 | x, y | X9.62's hybrid form: refused, though some libraries take it |
 //!
-//! Coordinates are 32 bytes, big-endian. A point has two encodings here, so bytes are no name for a key: whoever looks
-//! keys up by their bytes sees the same key twice.
+//! Coordinates are 32 bytes, big-endian. A point has two encodings, so the bytes do not identify a key: a lookup by
+//! bytes sees the same key twice.
 
 use super::PointError;
 
-/// How many bytes a compressed point has.
+/// Number of bytes of a compressed point.
 pub const COMPRESSED_BYTES: usize = 33;
-/// How many bytes an uncompressed point has.
+/// Number of bytes of an uncompressed point.
 pub const UNCOMPRESSED_BYTES: usize = 65;
 
-/// A point as its encoding gives it. Neither that x and y are below p nor that the point is on the curve is known.
+/// A point as encoded. It is not checked that x and y are below p, or that the point is on the curve.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Encoded {
     /// 0x04: both coordinates.
@@ -27,7 +27,7 @@ pub enum Encoded {
         /// y, 32 bytes, big-endian.
         y: [u8; 32],
     },
-    /// 0x02, 0x03: one coordinate, and which of the two points with it.
+    /// 0x02, 0x03: one coordinate, and the choice between the two points with it.
     Compressed {
         /// x, 32 bytes, big-endian.
         x: [u8; 32],
@@ -36,7 +36,7 @@ pub enum Encoded {
     },
 }
 
-/// Takes a point of 33 or 65 bytes.
+/// Parses a point of 33 or 65 bytes.
 pub fn parse(bytes: &[u8]) -> Result<Encoded, PointError> {
     let (&form, coordinates) = bytes.split_first().ok_or(PointError::Empty)?;
     let expected = match form {

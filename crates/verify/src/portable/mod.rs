@@ -1,4 +1,4 @@
-//! One lane in plain Rust: 64-bit words and 128-bit products.
+//! The portable backend: one lane in plain Rust, with 64-bit words and 128-bit products.
 
 mod p256;
 mod scalar;
@@ -11,7 +11,7 @@ use crate::uint::{U256, add, is_zero, power_of_two, sub};
 use scalar::Order;
 use std::marker::PhantomData;
 
-/// The back end over one curve. Elements are below p, in Montgomery's domain or the plain one.
+/// The backend over one curve. Elements are below p, in Montgomery's domain or the plain one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Portable<C>(PhantomData<C>);
 
@@ -21,13 +21,13 @@ impl<C> Portable<C> {
     }
 }
 
-/// What differs between the curves.
+/// Operations and constants that depend on the curve.
 pub(crate) trait Reduction: Params {
-    /// Takes a plain element into the domain.
+    /// Factor that takes a plain element into the domain.
     const ENTER_BY: U256;
-    /// Takes the inverse of a domain's element back to the domain.
+    /// Factor that takes the inverse of a domain's element back to the domain.
     const INVERSE_BY: U256;
-    /// A product of two elements, reduced.
+    /// Reduces the product of two elements.
     fn reduce(wide: [u64; 8]) -> U256;
 }
 
@@ -51,14 +51,14 @@ impl Reduction for Secp256k1 {
     }
 }
 
-/// `m` where `whether`, else 0; without a branch, because which it is cannot be foretold.
+/// Returns `m` if `whether` is true, else 0, without a branch, because the condition cannot be predicted.
 #[inline(always)]
 fn masked(m: &U256, whether: bool) -> U256 {
     let mask = u64::from(whether).wrapping_neg();
     m.map(|word| word & mask)
 }
 
-/// `a`, and 2^256 where there is a carry, less `m` where that is not negative.
+/// Returns `a`, plus 2^256 if there is a carry, minus `m` if the result is not negative.
 #[inline(always)]
 fn subtract_where_above(a: &U256, carry: bool, m: &U256) -> U256 {
     let (reduced, negative) = sub(a, m);

@@ -5,10 +5,10 @@ use super::wide::{add_carry, multiply_add};
 use crate::curve::{P256, Params};
 use crate::uint::U256;
 
-/// `wide / R mod p`, for a product of two numbers below p.
+/// Computes `wide / R mod p` for the product of two numbers below p.
 ///
-/// p is -1 modulo 2^64, so the quotient digit is the lowest word u itself. u·p is u·2^96 - u, of which the second
-/// clears the word and the first is two shifts, and u·(2^64 - 2^32 + 1) at word 3. After four words what is left of the
+/// p is -1 modulo 2^64, so the quotient digit is the lowest word u itself. u·p is u·2^96 - u, where the second term
+/// clears the word and the first is two shifts, and u·(2^64 - 2^32 + 1) at word 3. After four words the rest of the
 /// lower half is at most p, and the upper half is below p.
 #[inline(always)]
 pub(super) fn reduce(wide: [u64; 8]) -> U256 {

@@ -1,4 +1,4 @@
-//! Arithmetic modulo a group's order n: Montgomery reduction with R = 2^256. Values are below n, except what comes in.
+//! Arithmetic modulo a group's order n: Montgomery reduction with R = 2^256. Values are below n, except for inputs.
 
 use super::subtract_where_above;
 use super::wide::{add_carry, multiply_add};
@@ -12,11 +12,11 @@ impl<C: Params> Order<C> {
     const K: u64 = negated_inverse(C::N[0]);
     const R2: U256 = power_of_two(2 * 256, &C::N);
 
-    /// `a·b/R mod n` for any a and a b below n, or the other way round.
+    /// Computes `a·b/R mod n`; one of a and b must be below n, the other is arbitrary.
     #[inline(always)]
     pub(super) fn mul(a: &U256, b: &U256) -> U256 {
         let mut r = [0; 4];
-        // At most one: the sum stays below 2n.
+        // Carry of at most one, because the sum stays below 2n.
         let mut over = false;
         for &digit in a {
             let mut carry = 0;

@@ -5,7 +5,7 @@ use crate::uint::U256;
 
 const C: u64 = (1 << 32) + 977;
 
-/// The upper half comes back times c, and so does what is then above 2^256.
+/// Reduces: the upper half is multiplied by c and added, and so is the part that then exceeds 2^256.
 #[inline(always)]
 pub(super) fn reduce(wide: [u64; 8]) -> U256 {
     let mut r = [0; 4];
@@ -13,10 +13,10 @@ pub(super) fn reduce(wide: [u64; 8]) -> U256 {
     for i in 0..4 {
         (r[i], carry) = multiply_add(wide[4 + i], C, wide[i], carry);
     }
-    // Below 2^34, so that times c it fits two words.
+    // Below 2^34, so that its product with c fits in two words.
     let (low, high) = multiply_add(carry, C, 0, 0);
     let (r, over) = add_words(&r, low, high);
-    // r - p is r + c less 2^256: r is at least p where that carries.
+    // r - p is r + c - 2^256, so r is at least p if the addition carries.
     let (reduced, reaches) = add_words(&r, C, 0);
     let keep = u64::from(!(over | reaches)).wrapping_neg();
     std::array::from_fn(|i| (r[i] & keep) | (reduced[i] & !keep))

@@ -1,15 +1,15 @@
-//! Whole products of 256-bit integers, and words with carries.
+//! Full products of 256-bit integers, and arithmetic on words with carries.
 
 use crate::uint::U256;
 
-/// `a·b + c + d`, which fits: low and high word.
+/// Returns `a·b + c + d` as low and high word; it always fits.
 #[inline(always)]
 pub(super) fn multiply_add(a: u64, b: u64, c: u64, d: u64) -> (u64, u64) {
     let t = u128::from(a) * u128::from(b) + u128::from(c) + u128::from(d);
     (t as u64, (t >> 64) as u64)
 }
 
-/// `a + b + carry`: sum and carry.
+/// Returns the sum and carry of `a + b + carry`.
 #[inline(always)]
 pub(super) fn add_carry(a: u64, b: u64, carry: bool) -> (u64, bool) {
     let (sum, over) = a.overflowing_add(b);
@@ -30,7 +30,7 @@ pub(super) fn product(a: &U256, b: &U256) -> [u64; 8] {
     wide
 }
 
-/// `a²`: the six products of different words once, doubled, and the four squares.
+/// `a²`: the six products of different words are computed once and doubled, and the four squares added.
 #[inline(always)]
 pub(super) fn square(a: &U256) -> [u64; 8] {
     let mut wide = [0; 8];

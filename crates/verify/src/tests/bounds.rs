@@ -1,6 +1,6 @@
-//! AVX-512 IFMA at the bounds of its redundant form: operands as wide as `avx512ifma` says they may get, which no
-//! sequence of honest operations is sure to reach. Results must be right modulo p, and within the bounds themselves,
-//! or the next operation would be on its own.
+//! Tests of AVX-512 IFMA at the bounds of its redundant form, with operands as wide as `avx512ifma` allows, which
+//! honest operations may never reach. Results must be correct modulo p, and within the bounds themselves, because the
+//! next operation relies on them.
 
 mod factors;
 
@@ -51,12 +51,12 @@ fn power(exponent: u32) -> BigUint {
     BigUint::from(1u32) << exponent
 }
 
-/// Normal elements are below.
+/// Bound of normal elements, exclusive.
 fn normal_bound() -> BigUint {
     power(257) + power(230)
 }
 
-/// What `diff` returns is below, 2^258.4.
+/// Bound of the results of `diff`, exclusive: 2^258.4.
 fn diff_bound(p: &BigUint) -> BigUint {
     normal_bound() + p * 3u32
 }
@@ -73,7 +73,7 @@ fn limbs(numbers: &Numbers) -> Limbs {
     })
 }
 
-/// The numbers in the lanes, which must have no carries left.
+/// The numbers in the lanes, whose carries must be propagated.
 fn numbers(limbs: &Limbs) -> Numbers {
     // SAFETY: both are 64 bytes of plain integers.
     let limbs = limbs.map(|limb| unsafe { std::mem::transmute::<__m512i, [u64; 8]>(limb) });
@@ -87,7 +87,7 @@ fn numbers(limbs: &Limbs) -> Numbers {
     })
 }
 
-/// Numbers below `bound`: at it, at multiples of p, with limbs of all ones, and any.
+/// Numbers below `bound`: at the bound, at multiples of p, with limbs of all ones, and random ones.
 fn wide(random: &mut Random, bound: &BigUint, p: &BigUint) -> Numbers {
     std::array::from_fn(|_| {
         let top = bound - 1u32;
@@ -106,7 +106,7 @@ fn wide(random: &mut Random, bound: &BigUint, p: &BigUint) -> Numbers {
     })
 }
 
-/// `expected`, of the plain values in each lane, is what `got` is times `divisor`, modulo p.
+/// Checks that `got` times `divisor` equals `expected` modulo p in each lane, where `expected` has the plain values.
 fn check(
     what: &str,
     got: &Limbs,
@@ -184,7 +184,7 @@ fn sums_of_sixteen_of_the_widest_terms<C: Reduction>(l: Ifma<C>) {
     for round in 0..2000 {
         let count = [16, 1 + random.index(16)][round % 2];
         let signs = [0, u64::MAX, random.next()][round % 3];
-        // Elements only, products only, squares only, all.
+        // Elements only, products only, squares only, all kinds.
         let kinds: Vec<usize> = (0..count)
             .map(|_| [0, 1, 2, random.index(3)][round / 6 % 4])
             .collect();
@@ -228,7 +228,8 @@ fn sums_of_sixteen_of_the_widest_terms<C: Reduction>(l: Ifma<C>) {
     }
 }
 
-/// Where the multiple of p that `normal` takes away is decided, with limbs that do not show where the sum stands.
+/// Sums at the multiples of 2^256 at which `normal` switches between two multiples of p, with limbs that do not
+/// reveal the sum's size.
 fn sums_next_to_multiples_of_two_to_the_256<C: Reduction>(l: Ifma<C>) {
     let (p, one, normal) = (&big(&C::P), &power(0), &normal_bound());
     let mut random = Random(13);

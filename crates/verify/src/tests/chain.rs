@@ -1,7 +1,8 @@
-//! The bounds of every element on every path of the formulas, not of some numbers: a back end whose elements are
-//! intervals, in units of 2^256, each as wide as AVX-512 IFMA may make it. R is 16 units of 2^256.
+//! Tests of the bounds of every element on every path of the formulas, for all inputs: a backend whose elements are
+//! intervals in units of 2^256, each as wide as AVX-512 IFMA may make it. R is 16 units of 2^256.
 //!
-//! Bounds are floating-point numbers rounded away by far more than they can be off by, and far less than is to spare.
+//! Bounds are floating-point numbers rounded outwards by far more than their error, and by far less than the
+//! available margin.
 
 use super::tiny::{MinusThree, Zero};
 use crate::affine::{Pair, add_pairs, double_all};
@@ -11,7 +12,8 @@ use crate::uint::{ONE, U256};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// More than all that rounding, 2^230 beside 2^257, and p that is not quite 2^256 make of a bound.
+/// Upper limit of the relative error from rounding, from 2^230 next to 2^257, and from p being slightly less than
+/// 2^256.
 const SLACK: f64 = 1e-6;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,11 +55,12 @@ struct Element {
 #[derive(Clone, Copy, Debug)]
 struct Sum {
     value: Interval,
-    /// No limb, of either sign, is larger: in units of 2^52.
+    /// Largest absolute value of a limb, in units of 2^52.
     limb: f64,
 }
 
-/// P-256's bounds for `MinusThree`, whose products over R are small, secp256k1's for `Zero`, whose are all wide.
+/// Bounds of P-256 for `MinusThree`, whose products over R are small, and of secp256k1 for `Zero`, whose products are
+/// all wide.
 #[derive(Clone, Copy, Debug)]
 struct Bounds<C>(PhantomData<C>);
 
@@ -89,14 +92,15 @@ fn factor(value: Interval) -> Element {
 impl<C: crate::curve::Params> Bounds<C> {
     const IS_MONTGOMERYS: bool = C::A_IS_MINUS_3;
 
-    /// Of the columns' value over 2^512.
+    /// Reduces columns, given their value over 2^512.
     fn reduced(columns: Interval, column: f64) -> Sum {
-        // Signed columns, with what the reduction adds to them, in 63 bits.
+        // Signed columns, with what the reduction adds to them, fit in 63 bits.
         assert!(column + 20.0 < 2048.0 / 2.0);
         let value = if Self::IS_MONTGOMERYS {
             Interval::new(columns.low / 16.0, columns.high / 16.0 + 1.0)
         } else {
-            // The upper half is multiplied as it stands: it must not be negative, and its last column fits 52 bits.
+            // The upper half is multiplied without a carry: it must not be negative, and its last column fits in 52
+            // bits.
             assert!(columns.low > -0.01 && columns.high < 256.0, "{columns:?}");
             Interval::new(0.0, 32.0)
         };
@@ -137,7 +141,7 @@ impl<C: crate::curve::Params> Lanes for Bounds<C> {
     fn splat(self, _: &U256) -> Element {
         self.load(&[])
     }
-    /// Of any 256 bits and a constant below p.
+    /// A product of any 256 bits and a constant below p.
     fn load(self, _: &[U256]) -> Element {
         let any = factor(Interval::new(0.0, 1.0));
         self.mul(&any, &any)
@@ -189,7 +193,7 @@ impl<C: crate::curve::Params> Lanes for Bounds<C> {
         }
     }
     fn raw(self, a: &Element) -> Sum {
-        assert!(a.is_normal, "a factor where only normal elements may be");
+        assert!(a.is_normal, "a factor where only normal elements are allowed");
         let value = a.value;
         Sum { value, limb: 1.0 }
     }
@@ -221,7 +225,7 @@ impl<C: crate::curve::Params> Lanes for Bounds<C> {
         let value = a.value.minus(&b.value);
         Sum { value, limb }
     }
-    /// The quotient is small enough for what it is multiplied by: q·2^224 below 2^230, or q·977 in 32 bits.
+    /// The quotient is small enough for its multiplications: q·2^224 below 2^230, or q·977 in 32 bits.
     fn normal(self, a: &Sum) -> Element {
         let most = if Self::IS_MONTGOMERYS { 62.0 } else { 1e6 };
         assert!(a.value.high.max(-a.value.low) < most, "{a:?}");
@@ -237,7 +241,7 @@ impl<C: crate::curve::Params> Lanes for Bounds<C> {
         if HAS_ZEROS.take() {
             return None;
         }
-        // As avx512ifma multiplies its lanes together.
+        // Like the multiplication of all lanes in avx512ifma.
         let pairs = self.mul(a, a);
         let quads = self.mul(&pairs, &pairs);
         self.raw(&self.mul(&quads, &quads));
@@ -256,7 +260,7 @@ impl<C: crate::curve::Params> Lanes for Bounds<C> {
     }
     fn prefetch(self, _: &Line) {}
     fn load_lines(self, _: &[&Line], _: u8) -> Affine<Element> {
-        unreachable!("the formulas know no lines");
+        unreachable!("the formulas do not use lines");
     }
     fn store_lines(self, _: &Affine<Element>, _: &mut [Line]) {}
     fn scalars(self, _: &[U256]) {}
@@ -276,7 +280,7 @@ fn any() -> Element {
 fn formulas<C: crate::curve::Params>() {
     let l = Bounds::<C>(PhantomData);
     let point = Affine { x: any(), y: any() };
-    // Doublings and additions in any order, until Z grows no more: each round takes in what the last one can give.
+    // Doublings and additions in any order, until Z stops growing: each round takes all results of the previous one.
     let mut any_sum = jacobian::from_affine(l, &point);
     any_sum = jacobian::select(l, 1, &any_sum, &jacobian::infinity(l));
     for round in 0.. {
@@ -291,7 +295,7 @@ fn formulas<C: crate::curve::Params>() {
         let Jacobian { x, y, z } = next;
         l.raw(&x);
         l.raw(&y);
-        // What tables and the check of r do with Z.
+        // The operations on Z in tables and in the check of r.
         l.sqr(&z);
         l.mul(&any(), &z);
         if next.z.value == any_sum.z.value {
@@ -302,7 +306,7 @@ fn formulas<C: crate::curve::Params>() {
         any_sum = next;
     }
     println!("{:?}: factor, narrow, product: {:?}", C::CURVE, WIDEST.take());
-    // All chains, as long as they get: products settle after a few.
+    // All chains at their longest: products settle after a few steps.
     for has_zeros in [false, true] {
         HAS_ZEROS.set(has_zeros);
         let pairs: Vec<Pair> = (0..300)

@@ -1,4 +1,4 @@
-//! Exceptional cases: never wrong, only slower, and nobody else's signature is any the worse for them.
+//! Tests of exceptional cases: they are slower but never wrong, and do not affect other signatures of the batch.
 
 use super::hostile::{
     Entry, Signature, chain_meetings, check, check_with, key_for, loop_meetings, tree_meetings,
@@ -31,7 +31,7 @@ every_back_end! {
 
 const GENERATOR_WIDTH: u32 = 5;
 
-/// What the tests of a back end share.
+/// State shared by the tests of a backend.
 struct Setting<L> {
     l: L,
     random: Random,
@@ -40,7 +40,7 @@ struct Setting<L> {
 }
 
 impl<L: Lanes<Curve: Reference + Reduction>> Setting<L> {
-    /// Honest signatures by keys with tables of three widths, and every fifth one without.
+    /// Honest signatures by keys with tables of three widths, and every fifth one without a table.
     fn new(l: L, seed: u64) -> Self {
         let mut random = Random(seed);
         let generator = Table::build(l, &L::Curve::G, GENERATOR_WIDTH);
@@ -80,13 +80,14 @@ impl<L: Lanes<Curve: Reference + Reduction>> Setting<L> {
         Arc::new(Table::build(self.l, key, width))
     }
 
-    /// A signature with a table of this width, or with none.
+    /// A signature with a table of this width, or without one.
     fn entry(&self, signature: Signature, width: Option<u32>) -> Entry {
         let table = width.map(|width| self.table(&signature.key, width));
         Entry::new::<L>(signature, table, &self.generator)
     }
 
-    /// The signature, and wrong ones that take the same way: with another r, and with one that r + n might be meant by.
+    /// The signature, and wrong ones that take the same path: with another r, and with an r for which r + n may be
+    /// the x.
     fn with_wrong_ones(&self, d: &U256, u1: &U256, u2: &U256, width: Option<u32>) -> Vec<Entry> {
         let right = Signature::of::<L::Curve>(d, u1, u2);
         let n = big(&L::Curve::N);
@@ -102,7 +103,7 @@ impl<L: Lanes<Curve: Reference + Reduction>> Setting<L> {
         entries
     }
 
-    /// Each entry among honest ones at a random place, then all of them together.
+    /// Checks each entry among honest ones at a random place, and then all entries together.
     fn check(&mut self, entries: &[Entry]) {
         for (k, entry) in entries.iter().enumerate() {
             let size = [1, 7, 8, 9, 2, 17, 64, 33][k % 8];
@@ -113,7 +114,7 @@ impl<L: Lanes<Curve: Reference + Reduction>> Setting<L> {
         }
     }
 
-    /// `entries` at random places of a batch of `size`.
+    /// Checks `entries` at random places of a batch of `size`.
     fn check_among_honest(&mut self, entries: &[Entry], size: usize) {
         let mut batch = entries.to_vec();
         while batch.len() < size {
@@ -141,11 +142,11 @@ fn every_two_points_that_meet_in_the_tree<L: Lanes<Curve: Reference + Reduction>
         let mut entries = Vec::new();
         for (k, meeting) in meetings.iter().enumerate() {
             for opposite in [false, true] {
-                // Two points of the generator's meet the same way whoever's key it is.
+                // Two points of the generator meet in the same way for every key.
                 let Some(d) = key_for(meeting, opposite, &n) else {
                     continue;
                 };
-                // All of the last levels, a third of the others.
+                // All of the last levels, and a third of the others.
                 if k % 3 == 0 || k + 8 > meetings.len() {
                     entries.extend(setting.with_wrong_ones(&d, &u1, &u2, Some(width)));
                 } else {
@@ -159,7 +160,7 @@ fn every_two_points_that_meet_in_the_tree<L: Lanes<Curve: Reference + Reduction>
     }
 }
 
-/// Few enough that their points are added one after the other.
+/// Few enough signatures that their points are added one after the other.
 fn every_two_points_that_meet_among_few<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 59);
     let n = big(&L::Curve::N);
@@ -190,8 +191,8 @@ fn every_two_points_that_meet_among_few<L: Lanes<Curve: Reference + Reduction>>(
     setting.check(&entries);
 }
 
-/// The same point twice in the last addition, and an r that is not right: (r + x₁ + x₂)(x₂ - x₁)² = (y₂ - y₁)² then
-/// says 0 = 0 for any r. Only that x₁ = x₂ is looked at keeps a forger out who knows nobody's key but his own.
+/// One point twice in the last addition, with a wrong r: (r + x₁ + x₂)(x₂ - x₁)² = (y₂ - y₁)² is then 0 = 0 for
+/// any r. Only the check of x₁ = x₂ stops a forger, who needs no key but his own.
 fn the_last_two_points_of_the_tree<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 60);
     let n = big(&L::Curve::N);
@@ -202,7 +203,7 @@ fn the_last_two_points_of_the_tree<L: Lanes<Curve: Reference + Reduction>>(l: L)
         let d = key_for(last, false, &n).expect("their multiples of Q differ");
         let table = setting.table(&Signature::of::<L::Curve>(&d, &u1, &u2).key, width);
         let mut batch = Vec::new();
-        // The key comes again and again, each time with another r; enough for the tree.
+        // The key recurs, each time with another r, often enough for the tree.
         for k in 0..(few::VECTORS + 2) * L::LANES {
             let r = big(&setting.number());
             let signature = match k % 7 {
@@ -236,7 +237,7 @@ fn every_two_points_that_meet_in_the_loop<L: Lanes<Curve: Reference + Reduction>
     setting.check(&entries);
 }
 
-/// u₂ close to 0 and n, and close to multiples of λ by little numbers: all that the loop adds up is little then.
+/// u₂ close to 0 and n, and close to small multiples of λ: all partial sums of the loop are then small multiples.
 fn multipliers_that_bring_meetings_about_for_any_key<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 54);
     let n = big(&L::Curve::N);
@@ -258,14 +259,14 @@ fn multipliers_that_bring_meetings_about_for_any_key<L: Lanes<Curve: Reference +
         let width = [None, Some(4), None][k % 3];
         entries.push(setting.entry(Signature::of::<L::Curve>(&d, &u1, &words(u2)), width));
     }
-    // On secp256k1 -58·λ does, because its halves are a short vector of the lattice and (0, -58), of which the lowest
-    // digit is -29; on P-256, with windows of this width, no multiplier does.
+    // On secp256k1, -58·λ meets an exceptional case, because its halves are a short vector of the lattice and (0,
+    // -58), whose lowest digit is -29. On P-256, with windows of this width, no multiplier does.
     let met = entries.iter().filter(|entry| entry.exceptional > 0).count();
     assert_eq!(met > 0, L::Curve::HAS_ENDOMORPHISM, "{met}");
     setting.check(&entries);
 }
 
-/// Q = ±G and other little multiples: digits that are the same stand for the same points.
+/// Q = ±G and other small multiples: equal digits then mean equal points.
 fn known_multiples_of_the_generator_as_keys<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 55);
     let n = big(&L::Curve::N);
@@ -275,7 +276,7 @@ fn known_multiples_of_the_generator_as_keys<L: Lanes<Curve: Reference + Reductio
             let u = big(&setting.number());
             let over_d = &u * d.modinv(&n).expect("not zero") % &n;
             let minus = &n - &over_d;
-            // The same digits, opposite ones; u1·G = u2·Q, u1·G = -u2·Q, the last of which has no r.
+            // Equal digits, and opposite ones; u₁·G = u₂·Q, and u₁·G = -u₂·Q, which has no r.
             let little = [1u32, 2, 31].map(BigUint::from);
             let mut others = vec![u.clone(), &n - &u, over_d, minus];
             others.extend(little.iter().flat_map(|k| [k.clone(), &n - k]));
@@ -292,7 +293,7 @@ fn known_multiples_of_the_generator_as_keys<L: Lanes<Curve: Reference + Reductio
     setting.check(&entries);
 }
 
-/// u₁ = 0 has no digits: z = 0 and z = n. And digests above n, up to all ones.
+/// u₁ = 0 has no digits: z = 0 and z = n. Also digests above n, up to all ones.
 fn digests_of_zero_and_above_the_order<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 56);
     let n = big(&L::Curve::N);
@@ -308,7 +309,7 @@ fn digests_of_zero_and_above_the_order<L: Lanes<Curve: Reference + Reduction>>(l
             for z in [ZERO, L::Curve::N, ONE, [u64::MAX; 4]] {
                 entries.push(setting.entry(Signature { z, ..zero.clone() }, width));
             }
-            // A digest that is z + n is the same digest: s = z/u1 for z = 1 and little more.
+            // A digest z + n is the same digest: s = z/u₁ for small z.
             for z in [1u32, 2, 77] {
                 let s = big(&setting.number());
                 let point = L::Curve::multiply(&words(&s), &L::Curve::G).expect("not zero");
@@ -334,8 +335,7 @@ fn digests_of_zero_and_above_the_order<L: Lanes<Curve: Reference + Reduction>>(l
     setting.check(&entries);
 }
 
-/// As honest and hostile signatures do that are alone, and the same verdicts come of it. All other tests here keep to
-/// the back end's own way.
+/// Single honest and hostile signatures, with the same verdicts. All other tests here stay in the backend.
 fn one_without_a_table_goes_the_portable_way<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 61);
     let n = big(&L::Curve::N);
@@ -351,7 +351,7 @@ fn one_without_a_table_goes_the_portable_way<L: Lanes<Curve: Reference + Reducti
             entries.extend(setting.with_wrong_ones(&d, &u1, &u2, None));
         }
     }
-    // Undecided by its table, and alone in that.
+    // Undecided by its table, and the only such signature.
     for meeting in &tree_meetings::<L::Curve>(&u1, &u2, [GENERATOR_WIDTH, 4]) {
         let d = key_for(meeting, false, &n).unwrap_or_else(|| setting.number());
         entries.push(setting.entry(Signature::of::<L::Curve>(&d, &u1, &u2), Some(4)));
@@ -367,7 +367,7 @@ fn one_without_a_table_goes_the_portable_way<L: Lanes<Curve: Reference + Reducti
             asked += 1;
             Some(Arc::clone(&portable))
         });
-        // Two are not so few.
+        // Two signatures do not take this path.
         let twice = [entry.clone(), entry.clone()];
         check_with(l, &setting.generator, &twice, &mut || {
             unreachable!("there are two")
@@ -376,8 +376,8 @@ fn one_without_a_table_goes_the_portable_way<L: Lanes<Curve: Reference + Reducti
     assert_eq!(asked > 100, L::LANES > 1, "{asked}");
 }
 
-/// R with x = r + n below p, and with x = r that is as little. Nobody knows such a nonce; but for any R, s and z there
-/// is a key, Q = (s·R - z·G)/r.
+/// R with x = r + n below p, and with an equally small x = r. Such a nonce is not known for any point, but for any R,
+/// s and z there is a key, Q = (s·R - z·G)/r.
 fn x_above_the_order<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 57);
     let n = big(&L::Curve::N);
@@ -422,7 +422,7 @@ fn x_above_the_order<L: Lanes<Curve: Reference + Reduction>>(l: L) {
             }
         }
     }
-    // The first r that has no second x, and the last that has one.
+    // The last r with a second x, and the first without.
     let gap = big(&L::Curve::P) - &n;
     for r in [&gap - 1u32, gap.clone(), &gap + 1u32] {
         let [d, u1, u2] = std::array::from_fn(|_| setting.number());
@@ -434,14 +434,14 @@ fn x_above_the_order<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     setting.check(&entries);
 }
 
-/// Nothing but hostile signatures, in every number of lanes.
+/// Batches of hostile signatures only, in every number of lanes.
 fn batches_full_of_exceptional_cases<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 58);
     let n = big(&L::Curve::N);
     let mut entries = Vec::new();
     for k in 0..48 {
         let (u1, u2) = (setting.number(), setting.number());
-        // Exceptional on the tables and, where it can be, in the loop that decides it afterwards.
+        // Exceptional on the tables and, if possible, in the loop that decides the signature afterwards.
         let tree = tree_meetings::<L::Curve>(&u1, &u2, [GENERATOR_WIDTH, 4]);
         let generator = loop_meetings::<L::Curve>(&u1, &u2, GENERATOR_WIDTH);
         let meeting = [
@@ -459,7 +459,7 @@ fn batches_full_of_exceptional_cases<L: Lanes<Curve: Reference + Reduction>>(l: 
         check(l, &setting.generator, &entries[entries.len() - size..]);
     }
     let many: Vec<Entry> = (0..300).map(|k| entries[k % entries.len()].clone()).collect();
-    // Some of them meet exceptional cases on both ways.
+    // Some of them meet exceptional cases on both paths.
     let tally = check(l, &setting.generator, &many);
     assert_eq!(tally.exceptional, 300, "each is counted once");
 }

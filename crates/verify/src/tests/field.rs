@@ -1,4 +1,4 @@
-//! Every field operation against big integers, on edge values and random ones, different ones in each lane.
+//! Tests of every field operation against big integers, on edge values and random ones, different in each lane.
 
 use super::{Draw, Random, Work, big, edges, every_back_end, words};
 use crate::curve::Params;
@@ -16,7 +16,7 @@ every_back_end! {
     lines_keep_points_and_negate_them,
 }
 
-/// All operations on one vector of each operand.
+/// Results of all operations on one vector of each operand.
 struct Operations<'a, L> {
     l: L,
     operands: [&'a [U256]; 4],
@@ -24,7 +24,7 @@ struct Operations<'a, L> {
 
 type Expected = fn(&[BigInt; 4]) -> BigInt;
 
-/// What `Operations` gives, in its order.
+/// The expected results of `Operations`, in the same order.
 const EXPECTED: &[(&str, Expected)] = &[
     ("load", |[a, ..]| a.clone()),
     ("mul", |[a, b, ..]| a * b),
@@ -79,7 +79,7 @@ impl<L: Lanes> Stage for Operations<'_, L> {
         let product = l.mul_raw(a, b);
         let twice = l.raw_add(&product, &product);
         let four = l.raw_add(&l.raw_add(&product, &l.sqr_raw(c)), &l.raw_add(raw_c, raw_a));
-        // What a factor is shows only in a product.
+        // The value of a factor is visible only in a product.
         let one = &l.splat(&ONE);
         vec![
             *a,
@@ -178,7 +178,8 @@ fn check_operations<L: Lanes>(l: L, rows: &[[U256; 4]]) {
 
 fn every_operation_on_every_pair_of_edges<L: Lanes>(l: L) {
     let edges = edges(&L::Curve::P);
-    // Pairs of all with all would take long for nothing new: each with as many others, never the same ones.
+    // Testing all pairs would take long without benefit: each value meets the same number of others, never the same
+    // ones.
     let stride = edges.len() / 24 + 1;
     let mut rows = Vec::new();
     for (i, a) in edges.iter().enumerate() {
@@ -212,7 +213,7 @@ fn every_operation_on_random_numbers<L: Lanes>(l: L) {
     check_operations(l, &rows);
 }
 
-/// Sums of 16 terms, the most there may be: elements, products and squares, of every pattern of signs that matters.
+/// Sums of 16 terms, the maximum: elements, products and squares, with every relevant pattern of signs.
 fn sixteen_terms_of_either_sign<L: Lanes>(l: L) {
     let (mut random, p, edges) = (Random(2), modulus::<L>(), edges(&L::Curve::P));
     for round in 0..600 {
@@ -290,7 +291,7 @@ fn all_lanes_are_inverted_or_none<L: Lanes>(l: L) {
     }
 }
 
-/// Zero as it comes out of each operation that can make it.
+/// Zero in the form in which each operation returns it.
 fn zero_is_seen_in_every_form<L: Lanes>(l: L) {
     let mut random = Random(4);
     let edges = edges(&L::Curve::P);
@@ -362,7 +363,7 @@ fn lines_keep_points_and_negate_them<L: Lanes>(l: L) {
         let negate = random.next() as u8;
         let mut lines = [Line([0; 8]); MAX_LANES];
         let point = l.run(Work(|| {
-            // As wide as normal elements get: lines take what formulas give.
+            // The widest normal elements: lines store the results of formulas.
             let zero = l.splat(&[0; 4]);
             let wide = |plain: &[U256]| l.normal(&l.raw_add(&l.raw(&l.load(plain)), &l.raw(&zero)));
             let point = crate::lanes::Affine {

@@ -1,4 +1,4 @@
-//! The group's formulas on every pair of points of two tiny curves, one lane and several.
+//! Tests of the group's formulas on every pair of points of two tiny curves, in one lane and in several.
 
 use super::tiny::{Group, MinusThree, Tiny, Zero};
 use crate::affine::{Pair, add_pairs, double_all};
@@ -42,7 +42,7 @@ fn wide(value: u64) -> U256 {
     [value, 0, 0, 0]
 }
 
-/// One of the triples that stand for a point. Infinity has zeros, as `add_complete` wants it.
+/// One of the triples that represent a point. Infinity has zeros, as `add_complete` requires.
 fn scaled(group: &Group, point: Point, z: u64, p: u64) -> Coordinates {
     assert!(group.points.contains(&point));
     match point {
@@ -51,7 +51,7 @@ fn scaled(group: &Group, point: Point, z: u64, p: u64) -> Coordinates {
     }
 }
 
-/// The point that a triple stands for.
+/// The point that a triple represents.
 fn unscaled(group: &Group, [x, y, z]: Coordinates, p: u64) -> Point {
     (z != 0).then(|| {
         let over_z = group.inverse(z);
@@ -91,12 +91,13 @@ fn stored_jacobian<L: Lanes>(l: L, point: &Jacobian<L::Fe>) -> Vec<Coordinates> 
     (0..L::LANES).map(|lane| [x[lane], y[lane], z[lane]]).collect()
 }
 
-/// A few Z, with those in which a formula might forget a factor.
+/// Some values of Z, among them those at which a missing factor would be visible.
 fn some_z(p: u64) -> [u64; 6] {
     [1, 2, p - 1, p / 2 + 1, 5, 44]
 }
 
-/// Calls `run` on `LANES` cases at a time and compares what it gives with the last of each case, where `None` is Z = 0.
+/// Calls `run` on `LANES` cases at a time and compares the results with the last part of each case, where `None`
+/// means Z = 0.
 fn check<L: Lanes, T>(
     group: &Group,
     cases: &[(Coordinates, T, Point)],
@@ -131,7 +132,8 @@ fn doubling_every_point_of_every_z<L: Lanes>(l: L) {
     });
 }
 
-/// All pairs whose second point is finite, with some Z for the first; `sum` says what is expected of multiples i and j.
+/// All pairs whose second point is finite, with some Z for the first. `sum` returns the expected sum of multiples i
+/// and j.
 fn pairs<C: Params>(group: &Group, sum: impl Fn(usize, usize) -> Point) -> Vec<(Coordinates, Point, Point)> {
     let p = C::P[0];
     let order = group.points.len();
@@ -150,7 +152,7 @@ fn adding_every_pair<L: Lanes>(l: L) {
     let group = Group::of::<L::Curve>();
     let order = group.points.len();
     let cases = pairs::<L::Curve>(&group, |i, j| {
-        // Infinity, the same point and the opposite one are what it cannot do.
+        // It cannot handle infinity, equal and opposite points.
         let possible = i != 0 && i != j && i + j != order;
         if possible {
             group.points[(i + j) % order]
@@ -173,7 +175,7 @@ fn adding_every_pair_completely<L: Lanes>(l: L) {
         let a = load_jacobian(l, |lane| cases[case(lane)].0);
         let b = load_affine(l, |lane| cases[case(lane)].1);
         let sum = stored_jacobian(l, &jacobian::add_complete(l, &a, &b));
-        // Infinity must come out as the next addition wants it.
+        // Infinity must have the form that the next addition requires.
         assert!(sum.iter().all(|&[x, y, z]| z != 0 || (x, y) == (0, 0)));
         sum
     });
@@ -199,12 +201,12 @@ fn zero_z_stays_zero<L: Lanes>(l: L) {
     });
 }
 
-/// Adds `i·G + j·G` for all (i, j), `LANES` to a pair. Returns the sums and which are marked.
+/// Adds `i·G + j·G` for all (i, j), `LANES` in a pair. Returns the sums, and true for those that are marked.
 fn add_in_batch<L: Lanes>(l: L, group: &Group, multiples: &[(usize, usize)]) -> Vec<(Point, bool)> {
     let at = |pair: usize, lane: usize| multiples[(pair * L::LANES + lane).min(multiples.len() - 1)];
     let count = multiples.len().div_ceil(L::LANES);
     let (mut points, mut pairs) = (Vec::new(), Vec::new());
-    // Not in the order of the pairs, which may be any.
+    // The points are not in the order of the pairs, which is arbitrary.
     for pair in (0..count).rev() {
         pairs.push(Pair {
             to: points.len() as u32,
@@ -248,7 +250,7 @@ fn adding_every_pair_in_batches<L: Lanes>(l: L) {
         let multiples: Vec<_> = (1..order).map(|j| (i, j)).collect();
         check_batch(l, &group, &multiples);
     }
-    // One exceptional case alone, at each place of a batch of each length: chains begin and end everywhere.
+    // One exceptional case at each place of a batch of each length, because chains begin and end everywhere.
     for length in 1..4 * L::LANES + 2 {
         for place in 0..length {
             for exceptional in [(7, 7), (7, order - 7)] {

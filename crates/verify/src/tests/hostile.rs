@@ -1,8 +1,8 @@
-//! Signatures made to meet exceptional cases, by someone who knows the private key.
+//! Signatures that meet exceptional cases, made by an attacker who knows the private key.
 //!
-//! Every point on the engine's way is a·G + b·Q with a and b known from the digits of u₁ and u₂, so with Q = d·G it is
-//! a number, a + b·d modulo n. The engine's additions, simulated on such pairs (a, b), say which points meet; and for
-//! any two of them there is a key d for which they are the same, and one for which they are opposite.
+//! Every point in the engine is a·G + b·Q, with a and b known from the digits of u₁ and u₂. With Q = d·G it is a
+//! number, a + b·d modulo n. A simulation of the engine's additions on these pairs (a, b) shows which points meet.
+//! For any two of them there is one key d for which they are equal, and one for which they are opposite.
 
 use super::recode::LAMBDA;
 use super::reference::Reference;
@@ -19,10 +19,10 @@ use crate::uint::{U256, is_zero};
 use num_bigint::BigUint;
 use std::sync::Arc;
 
-/// The window of the loop for keys without a table.
+/// Window of the loop for keys without a table.
 const LOOP_WIDTH: u32 = 5;
 
-/// a·G + b·Q.
+/// The point a·G + b·Q.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sum {
     a: BigUint,
@@ -37,7 +37,7 @@ impl Sum {
         }
     }
 
-    /// The number that it is for a key d.
+    /// The number of the point for a key d.
     fn at(&self, d: &BigUint, n: &BigUint) -> BigUint {
         (&self.a + &self.b * d) % n
     }
@@ -46,13 +46,13 @@ impl Sum {
 /// Two points that are added.
 pub(super) type Meeting = (Sum, Sum);
 
-/// Whether the points are the same, opposite, or one of them infinity.
+/// Returns true if the points are equal, opposite, or one of them is infinity.
 fn is_exceptional((x, y): &Meeting, d: &BigUint, n: &BigUint) -> bool {
     let (x, y) = (x.at(d, n), y.at(d, n));
     x == y || (&x + &y) % n == BigUint::ZERO || x == BigUint::ZERO || y == BigUint::ZERO
 }
 
-/// The key for which the two points are the same, or opposite.
+/// Returns the key for which the two points are equal, or opposite.
 pub(super) fn key_for((x, y): &Meeting, opposite: bool, n: &BigUint) -> Option<U256> {
     let y = if opposite {
         Sum {
@@ -68,7 +68,7 @@ pub(super) fn key_for((x, y): &Meeting, opposite: bool, n: &BigUint) -> Option<U
     (d != BigUint::ZERO).then(|| words(&d))
 }
 
-/// The numbers that the digits of a scalar stand for, lowest window first.
+/// Numbers that the digits of a scalar represent, lowest window first.
 fn digits(odd: &Odd, width: u32, windows: usize, n: &BigUint, shift: bool) -> Vec<BigUint> {
     (0..windows)
         .map(|window| {
@@ -88,7 +88,7 @@ fn of_q(b: BigUint) -> Sum {
     Sum { a: BigUint::ZERO, b }
 }
 
-/// The points that are added where both have tables: the generator's, then the key's.
+/// The points that are added if both have tables: the generator's, then the key's.
 fn table_points<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) -> Vec<Sum> {
     let n = &big(&C::N);
     let all_digits = |scalar: &U256, width: u32| {
@@ -106,7 +106,7 @@ fn table_points<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) -> Vec<Sum> {
     points
 }
 
-/// What meets where few have tables: one point after the other is added.
+/// Pairs of points that are added if few signatures have tables: one point after the other.
 pub(super) fn chain_meetings<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) -> Vec<Meeting> {
     let n = &big(&C::N);
     let points = table_points::<C>(u1, u2, widths);
@@ -118,7 +118,8 @@ pub(super) fn chain_meetings<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) 
     meetings
 }
 
-/// What meets where both have tables: a tree whose upper half is added to the lower one, level by level.
+/// Pairs of points that are added if both have tables: a tree whose upper half is added to the lower one, level by
+/// level.
 pub(super) fn tree_meetings<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) -> Vec<Meeting> {
     let n = &big(&C::N);
     let mut points = table_points::<C>(u1, u2, widths);
@@ -135,7 +136,8 @@ pub(super) fn tree_meetings<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) -
     meetings
 }
 
-/// What meets where only the generator has a table: doublings and additions, then the generator's points.
+/// Pairs of points that are added if only the generator has a table: doublings and additions, then the generator's
+/// points.
 pub(super) fn loop_meetings<C: Params>(u1: &U256, u2: &U256, generator_width: u32) -> Vec<Meeting> {
     let (n, width) = (&big(&C::N), LOOP_WIDTH);
     let parts: Vec<Vec<BigUint>> = if C::HAS_ENDOMORPHISM {
@@ -179,18 +181,18 @@ pub(super) fn loop_meetings<C: Params>(u1: &U256, u2: &U256, generator_width: u3
     meetings
 }
 
-/// A signature, and what the engine must make of it.
+/// A signature to verify.
 #[derive(Clone, Debug)]
 pub(super) struct Signature {
     pub(super) r: U256,
     pub(super) s: U256,
     pub(super) z: U256,
     pub(super) key: (U256, U256),
-    /// The private key, where it is known.
+    /// The private key, if it is known.
     pub(super) d: Option<U256>,
 }
 
-/// The second implementation's word on a signature.
+/// Verdict of the second implementation on a signature.
 #[derive(Clone, Debug)]
 pub(super) struct Verdict {
     pub(super) u1: U256,
@@ -200,7 +202,8 @@ pub(super) struct Verdict {
 }
 
 impl Signature {
-    /// With these u₁ and u₂ for the key d·G: valid, unless their sum is infinity and there is no r.
+    /// Creates a signature with these u₁ and u₂ for the key d·G. It is valid, unless their sum is infinity, which has
+    /// no r.
     pub(super) fn of<C: Reference>(d: &U256, u1: &U256, u2: &U256) -> Self {
         let n = big(&C::N);
         let sum = words(&((big(u1) + big(u2) * big(d)) % &n));
@@ -208,7 +211,7 @@ impl Signature {
         Self::with_r::<C>(d, u1, u2, &r)
     }
 
-    /// The same way through the engine, to compare with any r.
+    /// Creates a signature that takes the same path through the engine, with any r.
     pub(super) fn with_r<C: Reference>(d: &U256, u1: &U256, u2: &U256, r: &BigUint) -> Self {
         let n = big(&C::N);
         let s = r * big(u2).modinv(&n).expect("u2 is not zero") % &n;
@@ -239,9 +242,9 @@ pub(super) struct Entry {
     pub(super) signature: Signature,
     pub(super) table: Option<Arc<Table>>,
     pub(super) verdict: Verdict,
-    /// How often it must be counted as exceptional: once at most.
+    /// Expected number of times it is counted as exceptional: at most once.
     pub(super) exceptional: usize,
-    /// The same where there are few.
+    /// Expected number in a small batch.
     pub(super) exceptional_among_few: usize,
 }
 
@@ -266,7 +269,7 @@ impl Entry {
     }
 }
 
-/// Once where the tables leave it undecided or the fast formulas fail; no more where both are so.
+/// Returns 1 if the tables leave the signature undecided or the fast formulas fail, and not 2 if both happen.
 fn exceptional<C: Params>(
     signature: &Signature,
     verdict: &Verdict,
@@ -278,10 +281,10 @@ fn exceptional<C: Params>(
     let Verdict { u1, u2, x, .. } = verdict;
     let met = |meetings: &[Meeting]| {
         let d = signature.d.map(|d| big(&d));
-        // Who does not know d cannot bring a meeting about.
+        // Without d, a meeting cannot be constructed.
         d.is_some_and(|d| meetings.iter().any(|meeting| is_exceptional(meeting, &d, &n)))
     };
-    // Without digits of u₁ the tables are of no use.
+    // Without digits of u₁ the tables are not used.
     let table = table.filter(|_| !is_zero(u1));
     let undecided = table.is_some_and(|table| {
         let may_be_above = big(&signature.r) + &n < p && *x != Some(signature.r);
@@ -291,7 +294,7 @@ fn exceptional<C: Params>(
     usize::from(undecided || by_loop())
 }
 
-/// Verifies a batch, and holds every verdict and the tally against what they must be.
+/// Verifies a batch, and compares every verdict and the tally with the expected ones.
 pub(super) fn check<L: Lanes<Curve: Reference + Reduction>>(
     l: L,
     generator: &Table,
@@ -300,7 +303,7 @@ pub(super) fn check<L: Lanes<Curve: Reference + Reduction>>(
     check_with(l, generator, batch, &mut || None)
 }
 
-/// The same; one signature alone without a table may go the portable way.
+/// Like `check`; a single signature without a table may use the portable backend.
 pub(super) fn check_with<L: Lanes<Curve: Reference + Reduction>>(
     l: L,
     generator: &Table,

@@ -1,7 +1,7 @@
-//! The engine against slow and obvious arithmetic.
+//! Tests of the engine against slow and obvious arithmetic.
 //!
-//! A test is a function over `Lanes`, and `every_back_end` makes one of it for each back end and curve: what one of
-//! them must do, all of them must do.
+//! A test is a function over `Lanes`. `every_back_end` makes one test of it for each backend and curve, so all of
+//! them have the same tests.
 
 #[cfg(all(target_arch = "x86_64", feature = "simd"))]
 mod bounds;
@@ -22,7 +22,7 @@ use crate::uint::{U256, from_be_bytes};
 use lineside_testkit::Random;
 use num_bigint::BigUint;
 
-/// Runs each test for each back end that this CPU has. A test takes the back end's token.
+/// Runs each test for each backend that this CPU supports. A test takes the backend's token.
 macro_rules! every_back_end {
     ($($test:ident),+ $(,)?) => {
         mod portable_p256 {
@@ -61,13 +61,13 @@ macro_rules! every_back_end {
 }
 use every_back_end;
 
-/// Numbers of 256 bits, as the tests need them.
+/// Random 256-bit numbers for the tests.
 trait Draw {
     /// Any 256 bits.
     fn bits(&mut self) -> U256;
-    /// In [1, modulus), near enough to uniform.
+    /// In [1, modulus), nearly uniform.
     fn number(&mut self, modulus: &U256) -> U256;
-    /// 256 bits in long runs of zeros and ones, which uniform ones never have.
+    /// 256 bits in long runs of zeros and ones, which uniform numbers never have.
     fn runs(&mut self) -> U256;
 }
 
@@ -106,7 +106,7 @@ fn words(number: &BigUint) -> U256 {
     from_be_bytes(&padded)
 }
 
-/// Numbers below `modulus` where carries and borrows go furthest.
+/// Numbers below `modulus` at which carries and borrows propagate furthest.
 fn edges(modulus: &U256) -> Vec<U256> {
     let m = big(modulus);
     let one = BigUint::from(1u32);
@@ -119,7 +119,7 @@ fn edges(modulus: &U256) -> Vec<U256> {
         let power: BigUint = &one << k;
         numbers.extend([&power - 1u32, power.clone(), &power + 1u32, &m - &power]);
     }
-    // All ones in some limbs, of both sizes of limb.
+    // All ones in some limbs, for both limb sizes.
     for set in 1u32..32 {
         for (limb, limbs) in [(52, 5), (64, 4)] {
             let ones = (0..limbs).filter(|i| set >> i & 1 == 1);
@@ -132,7 +132,7 @@ fn edges(modulus: &U256) -> Vec<U256> {
     numbers
 }
 
-/// A closure as a stage. It may or may not be inlined: results are the same, only the time is not.
+/// A closure as a stage. It may or may not be inlined; that affects the time, not the results.
 struct Work<F>(F);
 
 impl<T, F: FnOnce() -> T> Stage for Work<F> {

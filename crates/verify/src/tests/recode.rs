@@ -1,4 +1,4 @@
-//! Digits add up to their scalar, and so do the halves of secp256k1's.
+//! Tests that digits add up to their scalar, and that the halves of secp256k1's scalars do.
 
 use super::reference::Reference;
 use super::{Draw, Random, big, edges, words};
@@ -10,7 +10,7 @@ use num_bigint::{BigInt, BigUint};
 
 pub(super) const LAMBDA: U256 = hex("5363ad4cc05c30e0a5261c028812645a122e22ea20816678df02967c1b23bd72");
 
-/// What the digits of all windows add up to.
+/// Sum of the digits of all windows.
 fn digits(odd: &Odd, width: u32, windows: usize) -> BigInt {
     let mut sum = BigInt::ZERO;
     for window in 0..windows {
@@ -43,7 +43,7 @@ fn digits_add_up_on<C: Params>() {
     let n = BigInt::from(big(&C::N));
     for scalar in scalars::<C>(&mut random, 250) {
         let k = BigInt::from(big(&scalar));
-        // An even scalar is cut as the negative of its negative, n - k.
+        // An even scalar is represented by the negative of n - k.
         let expected = if scalar[0] & 1 == 1 { k } else { k - &n };
         for width in 2..=16 {
             let windows = windows(256, width);
@@ -95,7 +95,7 @@ fn signed(half: &Half) -> BigInt {
     if half.negative { -magnitude } else { magnitude }
 }
 
-/// Scalars where the nearest point of the lattice changes: (j + 1/2)·n/b, near the middle between two multiples.
+/// Scalars at which the nearest lattice point changes: (j + 1/2)·n/b, near the middle between two multiples.
 fn between_lattice_points(random: &mut Random) -> Vec<BigUint> {
     let n = big(&Secp256k1::N);
     let short = [
@@ -137,7 +137,7 @@ fn halves_add_up_and_are_short() {
     ]);
     all.extend(between_lattice_points(&mut random));
     for j in 0u32..200 {
-        // Both halves short to begin with.
+        // Both halves are short from the beginning.
         all.push((&lambda * j + j / 7) % &n);
         all.push((&n - &lambda * j % &n + j) % &n);
     }

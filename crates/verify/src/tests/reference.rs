@@ -1,11 +1,11 @@
-//! Points by RustCrypto's p256 and k256: somebody else's formulas.
+//! A second implementation of points: RustCrypto's p256 and k256.
 
 use super::words;
 use crate::curve::{P256, Params, Secp256k1};
 use crate::uint::{self, U256};
 use num_bigint::BigUint;
 
-/// A curve that a second implementation knows.
+/// A curve that the second implementation supports.
 pub(super) trait Reference: Params {
     /// `a·P + b·Q` for any scalars below n, or `None` for infinity. Panics unless the points are of the curve.
     fn combine(a: &U256, p: &(U256, U256), b: &U256, q: &(U256, U256)) -> Option<(U256, U256)>;

@@ -1,4 +1,4 @@
-//! Scalars, inversion modulo all four primes, and 256-bit integers, against big integers.
+//! Tests of scalars, inversion modulo all four primes, and 256-bit integers, against big integers.
 
 use super::{Draw, Random, Work, big, edges, every_back_end, words};
 use crate::curve::{P256, Params, Secp256k1};
@@ -15,7 +15,7 @@ every_back_end! {
 
 const MODULI: [U256; 4] = [P256::P, P256::N, Secp256k1::P, Secp256k1::N];
 
-/// Edges and random numbers up to 2^256 - 1: a digest is not reduced before.
+/// Edge values and random numbers up to 2^256 - 1: a digest is not reduced first.
 fn any_256_bits<C: Params>(random: &mut Random) -> Vec<U256> {
     let mut numbers = edges(&C::N);
     let n = big(&C::N);
@@ -31,7 +31,7 @@ fn below_n<C: Params>(numbers: &[U256]) -> Vec<U256> {
     numbers.iter().map(|number| words(&(big(number) % &n))).collect()
 }
 
-/// `f` on all lanes' scalars, `LANES` of each list at a time.
+/// Applies `f` to the scalars of all lanes, `LANES` of each list at a time.
 fn in_lanes<L: Lanes>(l: L, a: &[U256], b: &[U256], f: impl Fn(&L::Sc, &L::Sc) -> L::Sc) -> Vec<U256> {
     let mut out = Vec::new();
     for (a, b) in a.chunks_exact(L::LANES).zip(b.chunks_exact(L::LANES)) {
@@ -44,7 +44,7 @@ fn in_lanes<L: Lanes>(l: L, a: &[U256], b: &[U256], f: impl Fn(&L::Sc, &L::Sc) -
     out
 }
 
-/// The R of Montgomery's product, as the back end itself has it: 1·1 is 1/R.
+/// 1/R for the R of the backend's Montgomery product: the product 1·1.
 fn over_r<L: Lanes>(l: L) -> BigUint {
     let ones = vec![uint::ONE; L::LANES];
     big(&in_lanes(l, &ones, &ones, |a, b| l.scalar_mul(a, b))[0])
@@ -63,7 +63,7 @@ fn scalars_are_multiplied<L: Lanes>(l: L) {
     for (number, stored) in all.iter().zip(&stored) {
         assert_eq!(big(stored), big(number) % &n, "{number:x?}");
     }
-    // Any number times one below n; and by itself, which reaches both edges.
+    // Any number times one below n, and times itself, which reaches both edges.
     for shift in [0, 1, 7, 100, 333] {
         let mut others = below_n::<L::Curve>(&all);
         others.rotate_left(shift);
@@ -91,7 +91,7 @@ fn scalars_are_inverted<L: Lanes>(l: L) {
     }
 }
 
-/// What the engine does with digest, r and s.
+/// The engine's computation with digest, r and s.
 fn a_scalar_over_another<L: Lanes>(l: L) {
     let (mut random, n) = (Random(23), big(&L::Curve::N));
     let dividends = any_256_bits::<L::Curve>(&mut random);
@@ -117,7 +117,7 @@ fn inverses_modulo_every_prime() {
                 .map(|_| words(&(big(&random.runs()) % &m)))
                 .filter(|x| !uint::is_zero(x)),
         );
-        // Short ones take the fewest steps.
+        // Short numbers take the fewest steps.
         numbers.extend((0..500).map(|k| [random.next() >> (k % 64) | 1, 0, 0, 0]));
         for number in &numbers {
             let expected = big(number).modinv(&m).expect("the modulus is prime");

@@ -1,4 +1,4 @@
-//! Tables hold what they say: every line against a second implementation's multiple.
+//! Tests of tables: every line is compared with a second implementation's multiple.
 
 use super::reference::Reference;
 use super::{Draw, Random, Work, big, every_back_end, words};
@@ -57,7 +57,7 @@ fn check_lines<L: Lanes<Curve: Reference>>(
     }
 }
 
-/// Keys share the lanes when their doublings are made: every number of them, and more than there are lanes.
+/// Keys share the lanes for their doublings: tests every number of keys up to more than there are lanes.
 fn several_tables_at_once<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut random = Random(43);
     let keys: Vec<_> = (0..9)
@@ -82,12 +82,12 @@ fn every_line_of_small_tables<L: Lanes<Curve: Reference + Reduction>>(l: L) {
 fn lines_of_larger_tables<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut random = Random(42);
     let key = L::Curve::multiply(&random.number(&L::Curve::N), &L::Curve::G).expect("not zero");
-    // Steps that share no factor with the size of a window, so that all indices come up.
+    // Steps that are coprime with the size of a window, so that all indices occur.
     check(l, &key, 5, 7);
     check(l, &key, 8, 37);
     check(l, &L::Curve::G, 8, 41);
     check(l, &L::Curve::G, 10, 211);
-    // -G, whose multiples are the generator's own, negated.
+    // -G, whose multiples are the generator's, negated.
     let minus_one = words(&(big(&L::Curve::N) - big(&ONE)));
     let opposite = L::Curve::multiply(&minus_one, &L::Curve::G).expect("not zero");
     check(l, &opposite, 5, 29);

@@ -1,7 +1,7 @@
-//! A back end over a field of a few hundred elements, small enough to try a whole group (as libsecp256k1 does).
+//! A backend over a field of a few hundred elements, small enough to try a whole group (as libsecp256k1 does).
 //!
-//! It also keeps the books that the real ones cannot keep: which elements are factors, and of how many terms a raw sum
-//! is. So it finds formulas that break the rules of `Lanes` even where the numbers at hand forgive it.
+//! It also tracks what the real backends cannot: which elements are factors, and how many terms a raw sum has. So it
+//! finds formulas that break the rules of `Lanes` even if the numbers at hand happen to be correct.
 
 use crate::curve::{Curve, Params};
 use crate::lanes::{Affine, Lanes, Line, Stage};
@@ -52,7 +52,7 @@ pub(super) struct Element<const WIDTH: usize> {
     kind: Kind,
 }
 
-/// What may be done with an element; see `Lanes`.
+/// Kind of an element, which limits the allowed operations; see `Lanes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Normal,
@@ -80,7 +80,7 @@ impl<C: Params, const WIDTH: usize> Tiny<C, WIDTH> {
         }
     }
 
-    /// The product as an element, for which only one of the two may be wider.
+    /// The product as an element; at most one of the two may be of the wider kind.
     fn narrow_product(a: &Element<WIDTH>, b: &Element<WIDTH>, kind: Kind) -> Element<WIDTH> {
         assert!(a.kind.min(b.kind) < Kind::WiderFactor, "both are wider factors");
         Element {
@@ -111,7 +111,7 @@ impl<C: Params, const WIDTH: usize> Tiny<C, WIDTH> {
     fn must_be_normal(elements: &[&Element<WIDTH>]) {
         assert!(
             elements.iter().all(|element| element.kind == Kind::Normal),
-            "a factor where only normal elements may be"
+            "a factor where only normal elements are allowed"
         );
     }
 }
@@ -166,7 +166,7 @@ impl<C: Params, const WIDTH: usize> Lanes for Tiny<C, WIDTH> {
         Self::narrow_product(a, b, Kind::Factor)
     }
 
-    /// The bounds have room for the square of a wider one here.
+    /// The bounds have room for the square of a wider factor here.
     fn square(self, a: &Self::Fe) -> Self::Fe {
         Element {
             values: Self::product(a, a),
@@ -296,7 +296,7 @@ impl<C: Params, const WIDTH: usize> Lanes for Tiny<C, WIDTH> {
     fn scalars(self, _: &[U256]) -> Self::Sc {}
 
     fn store_scalars(self, _: &Self::Sc, _: &mut [U256]) {
-        unreachable!("the formulas know no scalars");
+        unreachable!("the formulas do not use scalars");
     }
 
     fn scalar_mul(self, _: &Self::Sc, _: &Self::Sc) -> Self::Sc {}
@@ -304,7 +304,7 @@ impl<C: Params, const WIDTH: usize> Lanes for Tiny<C, WIDTH> {
     fn scalar_invert(self, _: &Self::Sc) -> Self::Sc {}
 }
 
-/// All of a group: the multiples of its generator, infinity first, by the chord and tangent law as the books have it.
+/// All points of a group: the multiples of its generator, infinity first, by the textbook chord and tangent law.
 pub(super) struct Group {
     pub(super) points: Vec<Option<(u64, u64)>>,
     p: u64,
@@ -329,7 +329,7 @@ impl Group {
         group
     }
 
-    /// The group is the whole curve, and its order is prime.
+    /// Checks that the group is the whole curve, and that its order is prime.
     fn check<C: Params>(&self) {
         let order = self.points.len() as u64;
         assert_eq!(order, C::N[0]);

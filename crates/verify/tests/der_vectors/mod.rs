@@ -1,4 +1,4 @@
-//! Signatures in DER, one for each rule, with what each mode makes of them.
+//! DER signatures, one for each rule, with the expected result of each mode.
 
 use lineside_verify::encoding::Part::{R, S, Sequence};
 use lineside_verify::encoding::SignatureError::*;
@@ -6,9 +6,9 @@ use lineside_verify::encoding::{Signature, SignatureError};
 
 pub struct Vector {
     pub what: &'static str,
-    /// In hex, as far as it is written out.
+    /// The bytes in hex, except for the filling.
     hex: String,
-    /// How many bytes 0x5a follow; long contents are all of them.
+    /// Number of bytes 0x5a that follow, for long contents.
     fill: usize,
     pub strict: Result<Signature, SignatureError>,
     pub go: Result<Signature, SignatureError>,
@@ -49,7 +49,7 @@ pub fn vectors() -> Vec<Vector> {
     all
 }
 
-/// Both modes take these.
+/// Signatures that both modes accept.
 #[rustfmt::skip]
 fn taken() -> Vec<Vector> {
     let full = Signature {
@@ -79,7 +79,7 @@ fn taken() -> Vec<Vector> {
     .into()
 }
 
-/// Both modes refuse these, for the same reason.
+/// Signatures that both modes reject, for the same reason.
 #[rustfmt::skip]
 fn refused() -> Vec<Vector> {
     let wrong = |part, found| WrongTag { part, found };
@@ -102,7 +102,7 @@ fn refused() -> Vec<Vector> {
         ("r a NULL", "3005 0500 020101", 0, wrong(R, 0x05)),
         ("s an ENUMERATED", "3006 020101 0a0101", 0, wrong(S, 0x0a)),
         ("an end mark for s", "3005 020101 0000", 0, wrong(S, 0x00)),
-        // Elements that are not all there
+        // Incomplete elements
         ("an empty SEQUENCE", "3000", 0, Missing(R)),
         ("an empty SEQUENCE, both numbers after it", "3000 020101 020101", 0, Missing(R)),
         ("r alone", "3003 020101", 0, Missing(S)),
@@ -150,7 +150,7 @@ fn refused() -> Vec<Vector> {
         ("s has 33 bytes, none of them zero", "3026 020101 022101", 32, IntegerTooLarge(S)),
         ("s has 34 bytes and a zero", "3028 020101 02230080", 33, IntegerTooLarge(S)),
         ("s has 128 bytes, a long form", "308186 020101 028180", 128, IntegerTooLarge(S)),
-        // Trailing bytes are looked at last
+        // Trailing bytes are checked last
         ("r is negative, bytes follow inside", "3007 0201ff 020101 00", 0, IntegerNegative(R)),
         ("s is negative, bytes follow after", "3006 020101 0201ff 00", 0, IntegerNegative(S)),
     ];
@@ -165,7 +165,7 @@ fn refused() -> Vec<Vector> {
         .collect()
 }
 
-/// Every kind of signature that only go mode takes; r and s are 1.
+/// Every kind of signature that only the Go mode accepts; r and s are 1.
 #[rustfmt::skip]
 fn different() -> Vec<Vector> {
     let rows: &[(&str, &str, usize, SignatureError)] = &[

@@ -1,4 +1,4 @@
-//! Signatures whose maker knows the secret key, so that u₁ and u₂ are free to choose; and what RustCrypto says of them.
+//! Signatures made with a known secret key, so that u₁ and u₂ are free to choose, with RustCrypto's verdict on each.
 
 use lineside_testkit::Random;
 use lineside_verify::{Curve, PublicKey};
@@ -6,10 +6,10 @@ use num_bigint::BigUint;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// What names a sample: curve and key, u₁, u₂, the mutation and its parameter, a seed for what is random.
+/// Identifies a sample: curve and key, u₁, u₂, the mutation and its parameter, a seed for random parts.
 pub type Spec = [u8; 6];
 
-/// A signature, and whether RustCrypto takes it. A high s is not held against it.
+/// A signature, and whether RustCrypto accepts it without regard to a high s.
 pub struct Sample {
     pub key: PublicKey,
     pub digest: [u8; 32],
@@ -19,7 +19,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Whether s is above n/2, and both numbers are in [1, n-1].
+    /// Returns true if s is above n/2 and both numbers are in [1, n-1].
     pub fn is_high(&self) -> bool {
         let n = order(self.key.curve());
         let [r, s] = [self.r, self.s].map(|bytes| BigUint::from_bytes_be(&bytes));
@@ -44,7 +44,7 @@ fn prime(curve: Curve) -> BigUint {
     })
 }
 
-/// λ of secp256k1's endomorphism; over P-256 a number like others.
+/// λ of secp256k1's endomorphism; for P-256 an arbitrary number.
 fn lambda() -> BigUint {
     number("5363ad4cc05c30e0a5261c028812645a122e22ea20816678df02967c1b23bd72")
 }
@@ -53,7 +53,7 @@ fn number(hex: &str) -> BigUint {
     BigUint::parse_bytes(hex.as_bytes(), 16).unwrap_or_default()
 }
 
-/// Modulo 2^256.
+/// The number modulo 2^256, big-endian.
 fn bytes(number: &BigUint) -> [u8; 32] {
     let all = number.to_bytes_be();
     let mut bytes = [0; 32];
@@ -62,14 +62,14 @@ fn bytes(number: &BigUint) -> [u8; 32] {
     bytes
 }
 
-/// Bytes that a seed gives.
+/// Bytes derived from a seed.
 pub fn random(seed: u64) -> [u8; 32] {
     let mut bytes = [0; 32];
     Random(seed).fill(&mut bytes);
     bytes
 }
 
-/// RustCrypto over one curve; `$lower` makes an s what it takes.
+/// RustCrypto for one curve; `$lower` turns s into one that it accepts.
 macro_rules! rust_crypto {
     ($name:ident, $library:ident, $lower:expr) => {
         mod $name {
@@ -79,7 +79,7 @@ macro_rules! rust_crypto {
             use $library::elliptic_curve::sec1::{FromEncodedPoint, ToEncodedPoint};
             use $library::{AffinePoint, EncodedPoint, ProjectivePoint, Scalar};
 
-            /// `a·G + b·R` for the point R with this x and an even y; none where it is infinity, or R is no point.
+            /// `a·G + b·R` for the point R with this x and an even y; `None` if it is infinity, or R is not a point.
             pub fn combine(a: [u8; 32], b: [u8; 32], x: [u8; 32]) -> Option<[u8; 65]> {
                 let compressed = [&[2][..], &x].concat();
                 let point = EncodedPoint::from_bytes(&compressed).ok()?;
@@ -135,7 +135,7 @@ type Triple = [BigUint; 3];
 
 enum Owner {
     Secret(BigUint),
-    /// Nobody knows the secret: the key was made to fit this one signature.
+    /// The secret is not known: the key was constructed for this one signature.
     Fitted(Triple),
 }
 
@@ -167,8 +167,8 @@ fn parse(curve: Curve, point: &[u8; 65]) -> PublicKey {
     PublicKey::from_sec1(curve, point).expect("RustCrypto gives points of the curve")
 }
 
-/// A key with a signature whose R has an x of n or more, which nobody finds by signing; or one so small that x + n is
-/// below p, too.
+/// A key with a signature whose R has an x of n or more, which does not occur in signing, or an x so small that x + n
+/// is below p too.
 fn fitted(curve: Curve, which: usize) -> (PublicKey, Owner) {
     let n = order(curve);
     let base = if which < 2 { n.clone() } else { BigUint::ZERO };
@@ -189,7 +189,7 @@ fn fitted(curve: Curve, which: usize) -> (PublicKey, Owner) {
     unreachable!("half of all x have a point")
 }
 
-/// The sample of that name; always the same one.
+/// Returns the sample of a specification; always the same one.
 pub fn sample(spec: Spec) -> Arc<Sample> {
     static SAMPLES: LazyLock<Mutex<HashMap<Spec, Arc<Sample>>>> = LazyLock::new(Mutex::default);
     const MOST: usize = 1 << 16;
@@ -247,7 +247,7 @@ fn sign(curve: Curve, secret: &BigUint, u1: u8, u2: u8, seed: u8) -> Triple {
         6..=15 => (&one << seed) - u8::from(u2 & 1 == 1 && seed > 0),
         _ => noise(1000 + u64::from(u2)),
     } % &n;
-    // The two halves of the sum are u₁·G and this times G.
+    // The two halves of the sum are u₁·G and this multiple of G.
     let half = &u2 * secret % &n;
     let u1 = match u1 {
         0 => BigUint::ZERO,
@@ -258,20 +258,20 @@ fn sign(curve: Curve, secret: &BigUint, u1: u8, u2: u8, seed: u8) -> Triple {
         5 => &half + (seed & 7),
         6 => &n - &half + (seed & 7),
         7..=15 => (&one << seed) - u8::from(u1 & 1 == 1),
-        // A nonce of few, so that it comes again with other messages and keys.
+        // One of few nonces, so that it recurs with other messages and keys.
         16..=23 => &n - &half + BigUint::from_bytes_be(&random(u64::from(u1))) % &n,
         _ => noise(2000 + u64::from(u1)),
     } % &n;
     let r = match times_g(curve, &((&u1 + &half) % &n)) {
         Some(point) => x_of(&point) % &n,
-        // Infinity has no x, so nothing here may be taken for it.
+        // Infinity has no x, so no r may be accepted for it.
         None => BigUint::from(1 + u16::from(seed)),
     };
     let s = &r * u2.modinv(&n).expect("n is prime") % &n;
     [&u1 * &s % &n, r, s]
 }
 
-/// Digest, r and s, one of them changed, or none.
+/// Returns digest, r and s, with at most one of them changed.
 fn mutate(curve: Curve, [z, r, s]: Triple, mutation: u8, parameter: u8) -> [[u8; 32]; 3] {
     let n = order(curve);
     let flip = |number: &BigUint| {
@@ -300,7 +300,7 @@ fn mutate(curve: Curve, [z, r, s]: Triple, mutation: u8, parameter: u8) -> [[u8;
     }
 }
 
-/// Numbers at the edges.
+/// Numbers at the edges of the ranges.
 fn special(curve: Curve, which: u8) -> BigUint {
     let (n, p) = (order(curve), prime(curve));
     match which % 16 {

@@ -1,10 +1,9 @@
-//! Batches of signatures, on every back end, against what RustCrypto says of each.
+//! Verification of batches on every backend, compared with RustCrypto's verdict on each signature.
 //!
-//! This is the driver of the test `differential` and, by its path, of the fuzz target `ecdsa`, whose crate stands above
-//! this one.
+//! This is the driver of the test `differential` and, included by path, of the fuzz target `ecdsa`, whose crate
+//! depends on this one.
 //!
-//! With lineside-verify's feature `library`, aws-lc-rs and libsecp256k1 are a back end like the others, and have to
-//! agree, too.
+//! With lineside-verify's feature `library`, aws-lc-rs and libsecp256k1 are another backend that must agree.
 
 pub mod forge;
 
@@ -13,21 +12,21 @@ use lineside_verify::encoding::{Signature, SignatureError, compact, der};
 use lineside_verify::{Backend, Builds, Item, Options, SignatureBytes, Stats, Verdict, Verifier};
 use std::sync::{Arc, LazyLock};
 
-/// Around the lanes, the chunks and their multiples.
+/// Batch sizes around the numbers of lanes and chunks, and their multiples.
 pub const SIZES: [usize; 18] = [
     1, 2, 7, 8, 9, 15, 16, 17, 63, 64, 65, 255, 256, 257, 511, 512, 513, 1000,
 ];
 
-/// Bytes of tables: none for keys, room for a few, for all.
+/// Bytes of tables: none for keys, room for a few, room for all.
 pub const BUDGETS: [usize; 5] = [0, 300 << 10, 1 << 20, 4 << 20, 64 << 20];
 
-/// Tables of the generators are not less than this.
+/// Minimum size of the generators' tables in bytes.
 const LEAST_TABLES: usize = 104 << 10;
 
-/// Items of one input, at most.
+/// Maximum number of items of one input.
 const ITEMS_MAX: usize = 4096;
 
-/// The bytes not yet taken. What runs out becomes zeros, so that every input means something.
+/// The unread bytes. At the end they continue as zeros, so that every input is a valid program.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -44,7 +43,7 @@ impl Input<'_> {
     }
 }
 
-/// What became of an input's items, the same on every back end; and each one's counts.
+/// Outcomes of an input's items, equal on all backends, and the counts of each backend.
 #[derive(Debug, Default)]
 pub struct Report {
     pub items: usize,
@@ -55,7 +54,7 @@ pub struct Report {
     pub stats: Vec<(Backend, Stats)>,
 }
 
-/// An item with what it borrows, and the verdict that is due.
+/// An item with the data it borrows, and its expected verdict.
 struct Prepared {
     sample: Arc<Sample>,
     form: u8,
@@ -120,13 +119,14 @@ impl Prepared {
     }
 }
 
-/// A batch, and how many tables to build after it.
+/// A batch, and the number of tables to build after it.
 struct Batch {
     items: Vec<Prepared>,
     builds: usize,
 }
 
-/// An input as a program: four bytes of options, then steps, each of which adds an item, adds many, or ends the batch.
+/// Reads an input as a program: four bytes of options, then steps, each of which adds an item, adds many, or ends the
+/// batch.
 fn batches(bytes: &[u8]) -> (Options, Vec<Batch>) {
     let mut input = Input(bytes);
     let [flags, budget, seed, variety] = input.array();
@@ -168,19 +168,19 @@ fn batches(bytes: &[u8]) -> (Options, Vec<Batch>) {
     (options, batches)
 }
 
-/// One of 16 (2 ^ `variety`) samples, of no more than 4,096.
+/// One of 16 (2 ^ `variety`) samples, at most 4,096.
 fn varied(seed: u8, number: u16, variety: u8) -> Spec {
     let number = u64::from(number) % (16 << (variety % 9));
     let [which, u1, u2, mutation, parameter, noise, ..] = random(u64::from(seed % 4) << 16 | number);
-    // Keys come as often as a square law has it, so that some get tables at once, and others hardly.
+    // The frequencies of keys follow a square law, so that some get tables at once and others hardly.
     let key = (u16::from(which) * u16::from(which) / 1024) as u8;
-    // A quarter is at the edges, half is changed.
+    // A quarter of the samples is at the edges, half is changed.
     let u1 = if noise & 3 == 0 { u1 % 24 } else { u1 };
     let u2 = if noise & 12 == 0 { u2 % 16 } else { u2 };
     [key, u1, u2, mutation % 36, parameter, noise]
 }
 
-/// Verifiers that keep the generators' tables, which all others share.
+/// Verifiers that keep the generators' tables alive, which all others share.
 static ANCHORS: LazyLock<Vec<Verifier>> = LazyLock::new(|| {
     let any = [0, 1].map(|curve| Prepared::new([curve, 99, 99, 99, 0, 0], 0, false));
     let options = BUDGETS.map(|table_bytes| Options {
@@ -193,7 +193,7 @@ static ANCHORS: LazyLock<Vec<Verifier>> = LazyLock::new(|| {
         .collect()
 });
 
-/// One on each back end that runs here.
+/// A verifier on each backend that is available here.
 fn verifiers(options: &Options) -> Vec<Verifier> {
     let with = |backend: &Backend| {
         let backend = Some(*backend);
@@ -209,7 +209,7 @@ fn verifiers(options: &Options) -> Vec<Verifier> {
     verifiers
 }
 
-/// Runs an input on every back end; each verdict has to be RustCrypto's.
+/// Runs an input on every backend; each verdict must equal RustCrypto's.
 pub fn check(bytes: &[u8]) -> Report {
     LazyLock::force(&ANCHORS);
     let (options, batches) = batches(bytes);
@@ -257,7 +257,7 @@ fn run(verifier: &Verifier, batch: &Batch, options: &Options, verdicts: &mut Vec
     );
 }
 
-/// Programs of a few items each; mutations make the rest.
+/// Programs of a few items each, as seeds for mutation.
 pub fn ecdsa_seeds() -> Vec<Vec<u8>> {
     let single = |key: u8, u1: u8, u2: u8, mutation: u8| [0, key, u1, u2, mutation, key, 7];
     let edges = (0..24).map(|u| single(u, u, u % 16, 99));
@@ -267,7 +267,7 @@ pub fn ecdsa_seeds() -> Vec<Vec<u8>> {
         .iter()
         .map(|steps| [&[0, 2, 0, 0][..], &steps.concat()].concat())
         .collect();
-    // The same key four times over, so that it has a table for the rest; at once, and when it is built.
+    // One key four times, so that it has a table for the rest; built at once, and deferred.
     let repeated = [single(33, 3, 99, 99); 4].concat();
     seeds.push([&[0, 2, 0, 0][..], &repeated, &[7], &repeated].concat());
     seeds.push([&[2, 2, 0, 0][..], &repeated, &[15], &repeated].concat());

@@ -1,7 +1,7 @@
-// What Go's encoding/asn1 makes of a signature, as hyperledger/fabric-lib-go calls it (bccsp/utils/ecdsa.go,
-// UnmarshalECDSASignature): the rest is not looked at. Fabric's checks of the signs come after this.
+// Parses signatures with Go's encoding/asn1, as hyperledger/fabric-lib-go calls it (bccsp/utils/ecdsa.go,
+// UnmarshalECDSASignature): the rest is ignored. Fabric's checks of the signs come later and are not included.
 //
-// Reads a signature in hex per line; writes "ok R S", both in hex, with a sign where negative, or "no".
+// Reads one signature in hex per line. Writes "ok R S", both in hex, with a sign if negative, or "no".
 package main
 
 import (

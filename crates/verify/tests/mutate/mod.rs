@@ -1,13 +1,13 @@
-//! Signatures in DER, most of them with something wrong, from a seed.
+//! Signatures in DER, most of them with a defect, made from a seed.
 
 use lineside_testkit::Random;
 
-/// How a length is written.
+/// Number of ways in which a length is written.
 const LENGTH_STYLES: u64 = 9;
-/// What a number's content is.
+/// Number of kinds of a number's content.
 const NUMBER_KINDS: u64 = 8;
 
-/// Gives the same byte strings for the same seed.
+/// Generates the same byte strings for the same seed.
 pub struct Mutator {
     random: Random,
 }
@@ -17,7 +17,7 @@ impl Mutator {
         Mutator { random: Random(seed) }
     }
 
-    /// A signature with none, one or several defects, in its structure or in its bytes.
+    /// Returns a signature with no, one or several defects in its structure or its bytes.
     pub fn signature(&mut self) -> Vec<u8> {
         let mut content = Vec::new();
         for _ in 0..*self
@@ -47,7 +47,7 @@ impl Mutator {
         (0..count).map(|_| self.random.next() as u8).collect()
     }
 
-    /// An INTEGER's content: mostly positive and minimal, of any length up to 40 bytes, mostly 32.
+    /// Content of an INTEGER: mostly positive and minimal, of any length up to 40 bytes, mostly 32.
     fn number(&mut self) -> Vec<u8> {
         let length = match self.random.index(8) {
             0 => 1 + self.random.index(40),
@@ -141,7 +141,7 @@ impl Mutator {
         }
     }
 
-    /// What follows where nothing should: an element, several, one that is cut, or any bytes.
+    /// Bytes where none should follow: an element, several, a truncated one, or any bytes.
     fn extra(&mut self) -> Vec<u8> {
         let length = *self.random.pick(&[0, 1, 3, 40, 90, 200]);
         let content = self.bytes(length);
@@ -163,7 +163,7 @@ impl Mutator {
     }
 
     fn damage(&mut self, bytes: &mut Vec<u8>) {
-        // Half of the damage falls on the headers in front, where it is felt most.
+        // Half of the damage hits the headers at the beginning, where it has the most effect.
         let reach = if self.random.one_in(2) {
             bytes.len().min(6)
         } else {

@@ -1,19 +1,19 @@
-//! Factors: as wide as they get, and with what only a multiplication does not see.
+//! Tests of factors at their widest, and with bits that only a multiplication ignores.
 
 use super::*;
 use lineside_testkit::Random;
 
-/// What `factor_less` returns, and so any factor, is below: 2^259.5.
+/// Bound of the results of `factor_less`, and so of any factor: 2^259.5.
 fn factor_bound(p: &BigUint) -> BigUint {
     normal_bound() * 4u32 + p * 3u32
 }
 
-/// What `product` and `square` return is below where they are given no more than `diff` returns: 2^257.4.
+/// Bound of the results of `product` and `square` for operands no wider than those of `diff`: 2^257.4.
 fn narrow_bound(p: &BigUint) -> BigUint {
     (diff_bound(p).pow(2) >> 260u32) + p
 }
 
-/// The numbers that a multiplication sees in a factor, whose carries may have gone on without being taken out.
+/// The numbers that a multiplication sees in a factor, whose carries may have been propagated without masking.
 pub(super) fn factors(limbs: &Limbs) -> Numbers {
     // SAFETY: both are 64 bytes of plain integers.
     let limbs = limbs.map(|limb| unsafe { std::mem::transmute::<__m512i, [u64; 8]>(limb) });
@@ -25,7 +25,7 @@ pub(super) fn factors(limbs: &Limbs) -> Numbers {
     })
 }
 
-/// As limbs with what a factor may have where no multiplication looks.
+/// Limbs with arbitrary bits where a multiplication ignores them.
 fn carried_on(random: &mut Random, numbers: &Numbers) -> Limbs {
     let limbs = limbs(numbers);
     std::array::from_fn(|i| {
@@ -37,7 +37,7 @@ fn carried_on(random: &mut Random, numbers: &Numbers) -> Limbs {
     })
 }
 
-/// Of both operands wider, and of narrow ones that are subtracted, with carries that have gone on.
+/// Products of wide operands, with narrow ones that are subtracted, and with unmasked carries.
 pub(super) fn products_of_the_widest_factors<C: Reduction>(l: Ifma<C>) {
     let (p, r) = (&big(&C::P), &big(&C::R));
     let (normal, diff, any, narrow) = (
@@ -80,7 +80,8 @@ pub(super) fn products_of_the_widest_factors<C: Reduction>(l: Ifma<C>) {
     }
 }
 
-/// Sums of one to four normal elements, or products of no more than `diff` and a normal element.
+/// Sums of one to four normal elements, or products of a normal element and an operand no wider than the result of
+/// `diff`.
 pub(super) fn factors_of_the_widest_sums<C: Reduction>(l: Ifma<C>) {
     let (p, r, one) = (&big(&C::P), &big(&C::R), &power(0));
     let (normal, diff, any) = (&normal_bound(), &diff_bound(p), &factor_bound(p));

@@ -15,17 +15,17 @@ import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
 import org.apache.hadoop.hbase.util.Bytes;
 
 /**
- * What a test may have done to the tables that a client's own protocol does not do. Words are separated by blanks:
+ * Commands with which a test changes tables in ways that the client under test cannot. Words are separated by spaces:
  *
  * <ul>
  *   <li>{@code create TABLE FAMILY [SPLIT_KEY ...]}
- *   <li>{@code split TABLE KEY}, and waits until there is a region that begins with it
- *   <li>{@code merge TABLE}: its first two regions
- *   <li>{@code move TABLE KEY}: the region with it, to another server
+ *   <li>{@code split TABLE KEY}: returns when a region begins with the key
+ *   <li>{@code merge TABLE}: merges its first two regions
+ *   <li>{@code move TABLE KEY}: moves the region that contains the key to another server
  *   <li>{@code flush TABLE}, {@code compact TABLE}
  *   <li>{@code truncate TABLE}, {@code drop TABLE}
- *   <li>{@code regions TABLE}: how many
- *   <li>what {@link Events} has
+ *   <li>{@code regions TABLE}: returns the number of regions
+ *   <li>the commands of {@link Events}
  * </ul>
  */
 final class Commands {
@@ -47,7 +47,7 @@ final class Commands {
 
   private String run(Admin admin, String[] words) throws Exception {
     if (words.length < 2) {
-      throw new IllegalArgumentException("a command and a table");
+      throw new IllegalArgumentException("expected a command and a table name");
     }
     TableName table = TableName.valueOf(words[1]);
     switch (words[0]) {
@@ -102,7 +102,7 @@ final class Commands {
     long began = System.nanoTime();
     while (!begins(admin.getRegions(table), key)) {
       if (System.nanoTime() - began > PATIENCE_MS * 1_000_000L) {
-        throw new IllegalStateException("not split in " + PATIENCE_MS + " ms");
+        throw new IllegalStateException("the region was not split within " + PATIENCE_MS + " ms");
       }
       Thread.sleep(20);
     }
@@ -125,7 +125,7 @@ final class Commands {
         return;
       }
     }
-    throw new IllegalStateException("there is no other server");
+    throw new IllegalStateException("cannot move the region: there is no other region server");
   }
 
   private static boolean begins(List<RegionInfo> regions, byte[] key) {

@@ -31,18 +31,18 @@ import org.apache.hadoop.hbase.tool.BulkLoadHFiles;
 import org.apache.hadoop.hbase.util.Bytes;
 
 /**
- * Every way in which a table's rows change, of the column {@code entry:foo}:
+ * Commands for all the ways in which rows of a table change. They use the column {@code entry:foo}:
  *
  * <ul>
- *   <li>{@code put TABLE VALUE ROW ...} in one batch, {@code old-put}, {@code skip-wal}, {@code append} and {@code
- *       mutate-row TABLE VALUE ROW}
+ *   <li>{@code put TABLE VALUE ROW ...} in one batch; {@code old-put}, {@code skip-wal}, {@code append} and
+ *       {@code mutate-row TABLE VALUE ROW}
  *   <li>{@code ttl-put TABLE VALUE ROW MILLISECONDS}
  *   <li>{@code delete-row}, {@code delete-column}, {@code increment TABLE ROW}
  *   <li>{@code check TABLE EXPECTED VALUE ROW}
  *   <li>{@code bulk-load TABLE VALUE ROW FOLDER}
- *   <li>{@code merge TABLE}: its first two regions
- *   <li>{@code ttl TABLE SECONDS}: of the family
- *   <li>{@code load TABLE JAR SUBSCRIBERS}: the coprocessor
+ *   <li>{@code merge TABLE}: merges its first two regions
+ *   <li>{@code ttl TABLE SECONDS}: sets the time to live of the family
+ *   <li>{@code load TABLE JAR SUBSCRIBERS}: loads the coprocessor
  * </ul>
  */
 final class Events {
@@ -138,7 +138,7 @@ final class Events {
                 .build());
         break;
       default:
-        throw new IllegalArgumentException("no command " + words[0]);
+        throw new IllegalArgumentException("unknown command " + words[0]);
     }
   }
 

@@ -20,15 +20,15 @@ import org.apache.hadoop.hbase.zookeeper.MiniZooKeeperCluster;
 import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
 
 /**
- * A whole HBase in one JVM: ZooKeeper, a master, region servers and the Thrift 2 gateway, on free ports of the loopback
- * address, with its data in a folder.
+ * A complete HBase in one JVM: ZooKeeper, a master, region servers and the Thrift 2 gateway, on free ports of the
+ * loopback address, with its data in a folder.
  *
- * <p>{@code MiniHBase FOLDER REGION_SERVERS}. Every system property that begins with {@code hbase.} or
- * {@code lineside.} is a setting. It
- * says {@code READY zookeeper=P master=P regionserver=P thrift=P} (the first region server's port, 0 where there are
- * none), then does what comes on its standard input, a command a line ({@link Commands}), answers each with a line that
- * begins with {@code OK} or {@code ERROR}, and ends with its input. The local file system does not sync the log: a
- * table survives a killed region server only if the kernel lives.
+ * <p>{@code MiniHBase FOLDER REGION_SERVERS}. Every system property that begins with {@code hbase.} or {@code
+ * lineside.} is a setting. The program prints {@code READY zookeeper=P master=P regionserver=P thrift=P} (the port of
+ * the first region server, or 0 without region servers). Then it executes the commands on its standard input, one per
+ * line ({@link Commands}), and answers each with a line that begins with {@code OK} or {@code ERROR}. It ends at the
+ * end of its input. The local file system does not sync the log: a table survives a killed region server only while
+ * the kernel runs.
  */
 public final class MiniHBase {
   private static final int PATIENCE_MS = 60_000;
@@ -36,10 +36,10 @@ public final class MiniHBase {
   private MiniHBase() {}
 
   public static void main(String[] args) throws Exception {
-    // What anything else prints, its log for one, is not an answer.
+    // Standard output is for answers only: other output, such as the log, goes to standard error.
     PrintStream answers = System.out;
     System.setOut(System.err);
-    // Region servers side by side would count under one name, which is refused.
+    // Several region servers in one JVM would register metrics under one name, which is refused.
     DefaultMetricsSystem.setMiniClusterMode(true);
     File folder = new File(args[0]);
     int regionServers = Integer.parseInt(args[1]);
@@ -52,7 +52,7 @@ public final class MiniHBase {
     int thriftPort = freePort();
     startThrift(settings, thriftPort);
     await(() -> cluster.getActiveMaster() != null);
-    // Without region servers it is never more than that.
+    // Without region servers the master does not become initialised.
     if (regionServers > 0) {
       await(() -> cluster.getActiveMaster().isInitialized());
     }
@@ -74,7 +74,7 @@ public final class MiniHBase {
         answers.println(commands.run(line));
       }
     }
-    // Nothing is kept: whoever started this removes the folder.
+    // No data is kept: the process that started this one removes the folder.
     Runtime.getRuntime().halt(0);
   }
 
@@ -93,7 +93,7 @@ public final class MiniHBase {
     }
     settings.setInt("hbase.thrift.info.port", -1);
     settings.set("hbase.regionserver.thrift.ipaddress", "127.0.0.1");
-    // Starts in seconds.
+    // Settings for a start within seconds.
     settings.setInt("hbase.regionserver.msginterval", 200);
     settings.setInt("hbase.master.wait.on.regionservers.mintostart", 1);
     settings.setInt("hbase.master.wait.on.regionservers.timeout", 500);
@@ -106,7 +106,7 @@ public final class MiniHBase {
     return settings;
   }
 
-  /** It waits for the master, which waits for region servers: those of other JVMs come later. */
+  /** Starts the cluster. The master waits for region servers, which other JVMs may start later. */
   private static void start(LocalHBaseCluster cluster, int regionServers) throws IOException {
     if (regionServers > 0) {
       cluster.startup();
@@ -165,7 +165,7 @@ public final class MiniHBase {
     long began = System.nanoTime();
     while (!condition.holds()) {
       if (System.nanoTime() - began > PATIENCE_MS * 1_000_000L) {
-        throw new IllegalStateException("HBase did not start in " + PATIENCE_MS + " ms");
+        throw new IllegalStateException("HBase did not start within " + PATIENCE_MS + " ms");
       }
       Thread.sleep(20);
     }

@@ -5,24 +5,24 @@ import java.util.ArrayDeque;
 import java.util.TreeMap;
 
 /**
- * What one subscriber must be told of one table: numbered changes, which of them are under way, and until when the
- * subscriber may answer from what it read.
+ * Notices of one table to one subscriber: numbers the changes, tracks which of them are in progress, and knows until
+ * when the subscriber may answer from the rows it has read.
  */
 final class Line {
   final InetSocketAddress subscriber;
   final byte[] table;
   final long epoch;
   private final TreeMap<Long, Notice> open = new TreeMap<>();
-  /** Not sent yet, in the order of their numbers. */
+  /** Notices that are not sent yet, ordered by number. */
   private final ArrayDeque<Notice> unsent = new ArrayDeque<>();
-  /** Sent last, and when. */
+  /** The last notice sent; {@code sentNs} is the time. */
   private Notice sent;
   private long sentNs;
   private long next = 1;
   private long leasedUntilNs;
   private int waiting;
 
-  /** An earlier process may have granted a lease just before it ended: its end is waited for. */
+  /** Assumes that a lease is running: an earlier process may have granted one just before it ended. */
   Line(InetSocketAddress subscriber, byte[] table, long epoch, long leaseNs) {
     this.subscriber = subscriber;
     this.table = table;
@@ -30,7 +30,7 @@ final class Line {
     this.leasedUntilNs = System.nanoTime() + leaseNs;
   }
 
-  /** Begins a change: with those that are not sent yet, where it can join them, else as the next number. */
+  /** Begins a change: joins it to the last unsent notice if possible, else gives it the next number. */
   synchronized Notice begin(Notice change) {
     Notice last = unsent.peekLast();
     if (last == null || !last.join(change)) {
@@ -43,13 +43,19 @@ final class Line {
     return last;
   }
 
-  /** What is to be sent now, if nothing is on its way: what begins meanwhile is told together. Else {@code null}. */
+  /**
+   * Returns the notice to send now; {@code null} while another one is not acknowledged, so that changes that begin
+   * meanwhile share a notice.
+   */
   synchronized Notice take(long patienceNs) {
     boolean isBusy = sent != null && !sent.isAcknowledged && System.nanoTime() - sentNs < patienceNs;
     return isBusy || unsent.isEmpty() ? null : take(unsent.peek(), false);
   }
 
-  /** This one, which nothing joins any more; {@code null}: it was sent, and not {@code again}. */
+  /**
+   * Marks this notice as sent, so that no further change joins it. Returns {@code null} if it was sent before and
+   * {@code again} is false.
+   */
   synchronized Notice take(Notice notice, boolean again) {
     if (!unsent.remove(notice) && !again) {
       return null;
@@ -60,7 +66,10 @@ final class Line {
     return notice;
   }
 
-  /** Ends one of a notice's changes; whether to say so, because nothing is under way whose end says it too. */
+  /**
+   * Ends one of the changes of a notice. Returns whether the subscriber must be notified of the end, because no
+   * notice in progress reports it too.
+   */
   synchronized boolean end(Notice notice) {
     if (--notice.changes > 0) {
       return false;
@@ -78,7 +87,10 @@ final class Line {
     return open.isEmpty() ? next : open.firstKey();
   }
 
-  /** The next number, or 0: no lease is granted while a change waits for the last one's end. */
+  /**
+   * Grants a lease and returns the next number; 0: no lease is granted while a change waits for the last one to
+   * expire.
+   */
   synchronized long grant(long leaseNs) {
     if (waiting > 0) {
       return 0;
@@ -87,13 +99,15 @@ final class Line {
     return next;
   }
 
-  /** Somebody else may have granted a lease until now: its end is waited for as if it were ours. */
+  /**
+   * Extends the lease: another process may have granted one until now, so its expiry is awaited like that of our own.
+   */
   synchronized Line assume(long leaseNs) {
     leasedUntilNs = Math.max(leasedUntilNs, System.nanoTime() + leaseNs);
     return this;
   }
 
-  /** Whether the subscriber may be answering. */
+  /** Returns whether the subscriber may be answering from its table. */
   synchronized boolean isLeased() {
     return System.nanoTime() - leasedUntilNs <= 0;
   }

@@ -8,8 +8,9 @@ import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
 /**
- * One datagram between a server and Lineside: {@code column_notice} of {@code spec/column.toml}. A PRE is told of
- * changes, from before the first of them can be seen until all are; more join until it is sent.
+ * One datagram between a region server and Lineside: {@code column_notice} of {@code spec/column.toml}. A PRE
+ * announces changes. It is open from before the first of them can become visible until all have ended; further
+ * changes join it until it is sent.
  */
 final class Notice {
   static final int PRE = 1;
@@ -25,7 +26,10 @@ final class Notice {
   private static final int MAGIC = 0x4c53434e;
   private static final int HEAD_BYTES = 64;
   private static final int TAG_BYTES = 16;
-  /** The fast path's keys are shorter: what of a row's key is longer makes no difference there. */
+  /**
+   * Longest prefix of a row key that is sent, in bytes. The fast path's keys are shorter, so longer prefixes make no
+   * difference.
+   */
   private static final int KEY_BYTES_MAX = 255;
 
   int kind;
@@ -39,7 +43,7 @@ final class Notice {
   long expiresMs;
   int leaseMs;
   byte[] table;
-  /** What is sent: to whom; and of how many changes that have not ended. */
+  /** The subscriber and table to send to, and the number of the notice's changes that have not ended. */
   Line line;
   int changes;
   volatile boolean isAcknowledged;
@@ -49,7 +53,7 @@ final class Notice {
     notifyAll();
   }
 
-  /** Waits for so long at most; whether it is acknowledged. */
+  /** Waits for at most {@code ms}. Returns whether the notice is acknowledged. */
   synchronized boolean await(long ms) throws InterruptedException {
     if (!isAcknowledged) {
       wait(ms);
@@ -57,7 +61,7 @@ final class Notice {
     return isAcknowledged;
   }
 
-  /** What a datagram is signed with, for one thread at a time. */
+  /** Returns the MAC that signs datagrams. Only one thread may use it at a time. */
   static Mac mac(byte[] key) {
     try {
       Mac mac = Mac.getInstance("HmacSHA256");
@@ -68,7 +72,7 @@ final class Notice {
     }
   }
 
-  /** Whether so many keys fit one datagram. */
+  /** Returns whether these keys fit in one datagram. */
   static boolean fits(byte[] table, byte[][] keys) {
     return bytes(table, keys) <= BYTES_MAX;
   }
@@ -81,7 +85,10 @@ final class Notice {
     return bytes;
   }
 
-  /** Says what {@code other} says besides; {@code false}: one of them is no list of rows, or they do not fit. */
+  /**
+   * Adds the keys of {@code other}. Returns {@code false} if one of the two is not a list of rows, or they do not fit
+   * in one datagram.
+   */
   boolean join(Notice other) {
     byte[][] both = Arrays.copyOf(keys, keys.length + other.keys.length);
     System.arraycopy(other.keys, 0, both, keys.length, other.keys.length);
@@ -93,7 +100,7 @@ final class Notice {
     return true;
   }
 
-  /** The earlier of two ends; 0 is none. */
+  /** Returns the earlier of two expiry times; 0: none. */
   static long earlier(long one, long other) {
     return one == 0 || (other != 0 && other < one) ? other : one;
   }
@@ -113,7 +120,10 @@ final class Notice {
     return out.array();
   }
 
-  /** A question or an acknowledgement; {@code null}: it is neither, or nobody's who has the key. */
+  /**
+   * Parses a question or an acknowledgement. Returns {@code null} for other datagrams, and for those not signed with
+   * the key.
+   */
   static Notice parse(byte[] bytes, int length, Mac mac) {
     int end = length - TAG_BYTES;
     if (end < HEAD_BYTES) {

@@ -26,18 +26,19 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The one of its JVM that speaks to Lineside: numbers changes, waits for acknowledgements, grants leases.
+ * Connection of this JVM to Lineside: numbers changes, waits for acknowledgements, grants leases. There is one per
+ * JVM.
  *
- * <p>Each table may load the jar anew, with classes of its own; leases and numbers must be the same for all. So it is
- * kept where every class loader finds it, and called by a type that all of them share: {@link #apply} takes the name of
- * what is to be done and its arguments.
+ * <p>Each table may load the jar separately, with its own classes, while leases and numbers must be common to all. So
+ * the notifier is stored where every class loader finds it, and called through a type that all of them share: {@link
+ * #apply} takes the name of an operation and its arguments.
  */
 final class Notifier implements Function<Object[], Object> {
   private static final Logger LOG = LoggerFactory.getLogger(Notifier.class);
   private static final String PLACE = "lineside.notifier";
-  /** A notice that is not acknowledged is sent again after so long. */
+  /** Time after which a notice without acknowledgement is sent again. */
   private static final long AGAIN_MS = 10;
-  /** After so long no lease is granted until the last one is over. */
+  /** Time without acknowledgement after which no lease is granted until the last one has expired. */
   private static final long PATIENCE_MS = 50;
 
   private final DatagramSocket socket;
@@ -63,7 +64,10 @@ final class Notifier implements Function<Object[], Object> {
     this.server = hash;
   }
 
-  /** The JVM's, started by whoever comes first; {@code null}: it cannot be, and the log says why. */
+  /**
+   * Returns the notifier of this JVM and starts it if necessary. Returns {@code null} if it cannot be started; the
+   * log has the reason.
+   */
   @SuppressWarnings("unchecked")
   static Function<Object[], Object> get(Configuration settings, String name) {
     Properties shared = System.getProperties();
@@ -80,7 +84,10 @@ final class Notifier implements Function<Object[], Object> {
         shared.put(PLACE, notifier);
         return notifier;
       } catch (IOException | RuntimeException error) {
-        LOG.error("Lineside is told of nothing of this server", error);
+        LOG.error(
+            "Lineside is not notified of this server's changes, because the notifier cannot start;"
+                + " check lineside.key.file and lineside.listen",
+            error);
         return null;
       }
     }
@@ -94,18 +101,25 @@ final class Notifier implements Function<Object[], Object> {
       key[at] = (byte) Integer.parseInt(text.substring(2 * at, 2 * at + 2), 16);
     }
     if (key.length < Notice.KEY_BYTES_MIN) {
-      throw new IOException(path + ": a key has " + Notice.KEY_BYTES_MIN + " bytes at least, in hex digits");
+      throw new IOException(
+          path + ": the key is too short; it needs at least " + Notice.KEY_BYTES_MIN + " bytes, as hex digits");
     }
     return key;
   }
 
-  /** Where its port is taken, Lineside must hear of it as of a stranger: it then keeps nothing. */
+  /**
+   * Opens the socket of the notifier. If the port is in use, any free one is taken: Lineside then sees notices of an
+   * unknown server and caches nothing.
+   */
   private static DatagramSocket socket(Configuration settings) throws SocketException {
     InetSocketAddress listen = address(settings.getTrimmed("lineside.listen", "0.0.0.0:" + Notice.PORT));
     try {
       return new DatagramSocket(listen);
     } catch (SocketException error) {
-      LOG.error("Lineside cannot ask at {}", listen, error);
+      LOG.error(
+          "Cannot listen at {}, so Lineside cannot ask for leases; set lineside.listen to a free address",
+          listen,
+          error);
       return new DatagramSocket(new InetSocketAddress(listen.getAddress(), 0));
     }
   }
@@ -148,7 +162,7 @@ final class Notifier implements Function<Object[], Object> {
     }
     Set<Line> of = ConcurrentHashMap.newKeySet();
     for (String address : addresses) {
-      // Whoever had the region before may have granted a lease and fallen.
+      // The previous server of the region may have granted a lease and then crashed.
       of.add(line(address(address), table).assume(leaseNs));
     }
     told.put(region, of);
@@ -175,13 +189,16 @@ final class Notifier implements Function<Object[], Object> {
     try {
       return begin(of, flags, keys, expiresMs);
     } catch (Throwable error) {
-      LOG.error("a change cannot be told", error);
+      LOG.error("A change cannot be sent to Lineside; it waits until the leases have expired", error);
       giveUp(of);
       return null;
     }
   }
 
-  /** What is not told may be seen when nobody answers any more what was before. */
+  /**
+   * Blocks until the leases of these lines have expired, and grants none again: a change that was not announced may
+   * become visible only when no subscriber answers with the old rows.
+   */
   private static void giveUp(Set<Line> of) {
     for (Line line : of) {
       line.refuseLeases(true);
@@ -207,7 +224,7 @@ final class Notifier implements Function<Object[], Object> {
     return changes;
   }
 
-  /** Waits until the subscriber acknowledges, or may not answer any more. */
+  /** Waits until the subscriber acknowledges the change or its lease has expired. */
   private void await(Notice change) {
     Line line = change.line;
     boolean isInterrupted = false;
@@ -215,7 +232,7 @@ final class Notifier implements Function<Object[], Object> {
     boolean again = false;
     long began = System.nanoTime();
     while (line.isLeased()) {
-      // Who comes here first sends what has gathered while the log was written.
+      // The first thread here sends the changes that were collected while the log was written.
       send(line.take(change, again));
       again = true;
       try {
@@ -267,7 +284,7 @@ final class Notifier implements Function<Object[], Object> {
     try {
       socket.send(new DatagramPacket(bytes, bytes.length, notice.line.subscriber));
     } catch (IOException | RuntimeException lost) {
-      // What is not acknowledged waits for the lease's end.
+      // A notice that is not acknowledged waits until the lease expires.
     }
   }
 
@@ -282,7 +299,7 @@ final class Notifier implements Function<Object[], Object> {
           hear((InetSocketAddress) packet.getSocketAddress(), notice);
         }
       } catch (Throwable error) {
-        LOG.warn("a notice is left out", error);
+        LOG.warn("A datagram from Lineside was ignored", error);
       }
     }
   }
@@ -325,7 +342,10 @@ final class Notifier implements Function<Object[], Object> {
     }
   }
 
-  /** A region that was opened without the coprocessor, or for other subscribers, changes unheard. */
+  /**
+   * Returns whether all online regions of the table notify this subscriber. A region that was opened without the
+   * coprocessor, or for other subscribers, changes without notice.
+   */
   private boolean isToldOfAll(Line line) throws IOException {
     TableName table = TableName.valueOf(line.table);
     for (OnlineRegions online : servers) {

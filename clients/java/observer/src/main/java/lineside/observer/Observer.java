@@ -25,20 +25,20 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Tells Lineside of every change of a table: before it can be seen, and once it is.
+ * Coprocessor that notifies Lineside of every change of a table: before the change becomes visible, and after.
  *
- * <p>One of each region. {@code preBatchMutate} comes when a batch has its rows locked and nothing of it is in the log:
- * it is told then, so that the way to Lineside and back passes while the log is written. {@code postBatchMutate} comes
- * when it is written and not yet visible: it waits there. {@code postBatchMutateIndispensably} when it is visible or has
- * failed, before its client is answered. Nothing is thrown into HBase: what cannot be told is made good by leases that
- * end.
+ * <p>Each region has one. HBase calls {@code preBatchMutate} when the rows of a batch are locked and nothing of it is
+ * in the log. The notice is sent then, so that the round trip to Lineside overlaps with writing the log. {@code
+ * postBatchMutate} runs when the log is written and the batch is not visible yet; it waits for the acknowledgement.
+ * {@code postBatchMutateIndispensably} runs when the batch is visible or has failed, before its client is answered.
+ * No exception reaches HBase: if a notice cannot be sent, the change waits until the leases have expired.
  */
 public final class Observer implements RegionCoprocessor, RegionServerCoprocessor, RegionObserver {
   private static final Logger LOG = LoggerFactory.getLogger(Observer.class);
   private static final byte[] NOTHING = new byte[0];
 
   private final ThreadLocal<Object> batch = new ThreadLocal<>();
-  /** What other coprocessors add to a batch; or a bulk load. */
+  /** Changes that other coprocessors add to a batch, or a bulk load. */
   private final ThreadLocal<Object> more = new ThreadLocal<>();
   private Object closing;
   private Function<Object[], Object> notifier;
@@ -56,7 +56,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
         () -> {
           Configuration settings = environment.getConfiguration();
           if (environment instanceof RegionServerCoprocessorEnvironment) {
-            // So that leases can be had of a server that has no region of the table yet.
+            // Lets Lineside obtain leases from a server that has no region of the table yet.
             Notifier.get(
                 settings, ((RegionServerCoprocessorEnvironment) environment).getServerName().toString());
           } else if (environment instanceof RegionCoprocessorEnvironment) {
@@ -76,7 +76,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
       ObserverContext<RegionCoprocessorEnvironment> context, MiniBatchOperationInProgress<Mutation> mutations) {
     quietly(
         () -> {
-          // Of what had an end that nobody told.
+          // Ends an earlier batch whose end was not reported.
           end(batch);
           List<Mutation> all = new ArrayList<>(mutations.size());
           for (int at = 0; at < mutations.size(); at++) {
@@ -135,7 +135,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
     return tell(flags, keys, expiresMs);
   }
 
-  /** When the first of a mutation's cells ends by itself; 0: by its family's life alone. */
+  /** Returns when the first of a mutation's cells expires by itself; 0: only the family's time to live applies. */
   private static long end(Mutation mutation) {
     long ttlMs = mutation.getTTL();
     if (ttlMs == Long.MAX_VALUE || ttlMs < 0) {
@@ -150,7 +150,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
     return Math.max(1, Math.min(firstMs, System.currentTimeMillis()) + ttlMs);
   }
 
-  /** From the first of the keys to behind the last one. */
+  /** Returns the range from the first of the keys to just after the last one. */
   private static byte[][] range(byte[][] keys) {
     byte[] low = keys[0];
     byte[] high = keys[0];
@@ -161,7 +161,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
     return bounds(low, Bytes.add(high, new byte[1]));
   }
 
-  /** A bound that the fast path cannot say lies further out. */
+  /** Returns the bounds of a range. A bound that is too long for the fast path becomes the end of the table. */
   private static byte[][] bounds(byte[] low, byte[] high) {
     return new byte[][] {low, high.length > 64 ? NOTHING : high};
   }
@@ -186,7 +186,10 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
     quietly(() -> end(more));
   }
 
-  /** Before a client can ask the region: what a server that fell told nobody of is forgotten. */
+  /**
+   * Runs before a client can reach the region. Invalidates its rows at the subscribers: a server that crashed may not
+   * have announced its last changes.
+   */
   @Override
   public void postOpen(ObserverContext<RegionCoprocessorEnvironment> context) {
     quietly(
@@ -241,7 +244,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
         : notifier.apply(new Object[] {"begin", region.getEncodedName(), flags, keys, expiresMs});
   }
 
-  /** Returns when no subscriber answers any more what the change touches. */
+  /** Returns when no subscriber answers with rows that the change touches. */
   private void await(Object change) {
     if (change != null) {
       notifier.apply(new Object[] {"await", change});
@@ -264,7 +267,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
     try {
       told.run();
     } catch (Throwable error) {
-      LOG.error("Lineside is not told of a change, and is granted no leases any more", error);
+      LOG.error("Lineside is not notified of a change; it gets no more leases for this table", error);
       giveUp();
     }
   }
@@ -275,7 +278,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
         notifier.apply(new Object[] {"untold", region.getEncodedName()});
       }
     } catch (Throwable error) {
-      LOG.error("leases cannot be ended", error);
+      LOG.error("Cannot end Lineside's leases", error);
     }
   }
 }

@@ -12,11 +12,12 @@ import site.ycsb.DBException;
 import site.ycsb.Status;
 
 /**
- * What both bindings share: rows of one cell with all fields one behind the other, and the count of stale reads over all threads. The last thread to end
- * says {@code LINESIDE reads=N fastpath=N host=N stale=N missing=N errors=N} on standard output.
+ * Common part of the bindings: rows of one cell that holds all fields in order, and the count of stale reads over all
+ * threads. The last thread to end prints {@code LINESIDE reads=N fastpath=N host=N stale=N missing=N errors=N} on
+ * standard output.
  */
 abstract class Checked extends DB {
-  /** The column that has all of a row's fields. */
+  /** The column that holds all fields of a row. */
   static final String FIELD = "field0";
   /** The column family. */
   static final String FAMILY = "entry";
@@ -30,25 +31,25 @@ abstract class Checked extends DB {
   private static final AtomicLong MISSING = new AtomicLong();
   private static final AtomicLong ERRORS = new AtomicLong();
 
-  /** Fields of a row, and bytes of each. */
+  /** Number of fields of a row; {@code fieldBytes} is the size of each. */
   private int fields;
   private int fieldBytes;
 
-  /** Where an answer came from. */
+  /** Part of the system that answered. */
   enum Source {
     FASTPATH,
     HOST,
     TABLE
   }
 
-  /** Takes the rows of an answer. */
+  /** Receives the rows of an answer. */
   interface Rows {
     void row(String key, byte[] value);
   }
 
   abstract void connect() throws Exception;
 
-  /** Bytes of a row's cell. */
+  /** Size of a row's cell in bytes. */
   int valueBytes() {
     return fields * fieldBytes;
   }
@@ -60,7 +61,7 @@ abstract class Checked extends DB {
     }
   }
 
-  /** All fields are written at once ({@code writeallfields}). */
+  /** Joins the fields in order. YCSB writes all fields at once ({@code writeallfields}). */
   private byte[] join(Map<String, ByteIterator> values) {
     byte[] value = new byte[valueBytes()];
     for (int field = 0; field < fields; field++) {
@@ -69,7 +70,7 @@ abstract class Checked extends DB {
     return value;
   }
 
-  /** Up to {@code count} rows from {@code key} on; {@code exact}: that row only. */
+  /** Reads up to {@code count} rows from {@code key} on; with {@code exact}, that row only. */
   abstract Source ask(String key, int count, boolean exact, Rows rows) throws Exception;
 
   abstract void put(String key, byte[] value) throws Exception;

@@ -15,8 +15,8 @@ import org.apache.hadoop.hbase.client.Scan;
 import org.apache.hadoop.hbase.client.Table;
 
 /**
- * HBase by its own client: one connection for all threads, as its documentation has it. Properties {@code zookeeper}
- * (a port on this host) and {@code table}.
+ * Binding for HBase's own client: one connection for all threads, as its documentation recommends. Properties {@code
+ * zookeeper} (a port on this host) and {@code table}.
  */
 public final class HBase extends Checked {
   private static final byte[] FAMILY_BYTES = FAMILY.getBytes(StandardCharsets.UTF_8);

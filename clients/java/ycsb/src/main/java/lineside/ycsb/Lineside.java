@@ -11,8 +11,9 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
 /**
- * Lineside in its native format (docs/wire-formats.md, column), a socket for each thread and one request in flight; it
- * must be one of the server's trusted sources. Property {@code lineside}: {@code address:port}.
+ * Binding for Lineside's native format (docs/wire-formats.md, column): one socket per thread and one request in
+ * flight. The client must be in the server's list of trusted sources. Property {@code lineside}: {@code
+ * address:port}.
  */
 public final class Lineside extends Checked {
   private static final short MAGIC = 0x4c53;
@@ -30,13 +31,13 @@ public final class Lineside extends Checked {
   private static final int HEAD_BYTES = 32;
   private static final int NAME_BYTES = 32;
   private static final int REPLY_HEAD_BYTES = HEADER_BYTES + 24;
-  /** A row's head and the longest of YCSB's keys. */
+  /** Bytes of a row's head and YCSB's longest key. */
   private static final int ROW_HEAD_BYTES = 4 + 24;
   private static final byte START_EXCLUSIVE = 4;
   private static final int MORE = 2;
   private static final int PACKET_BYTES = 1452;
   private static final int PATIENCE_MS = 10_000;
-  /** A read that is not answered for so long is sent again. */
+  /** Time after which a read without an answer is sent again. */
   private static final int AGAIN_MS = 500;
   private static final byte[] NAME = Arrays.copyOf((FAMILY + ":" + FIELD).getBytes(StandardCharsets.UTF_8), NAME_BYTES);
 
@@ -56,7 +57,7 @@ public final class Lineside extends Checked {
     channel.register(selector, SelectionKey.OP_READ);
   }
 
-  /** A scan whose rows do not fit one reply goes on behind the last row of each. */
+  /** Continues a scan whose rows do not fit in one reply after the last row of each reply. */
   @Override
   Source ask(String key, int count, boolean exact, Rows rows) throws IOException {
     int rowBytes = padded(ROW_HEAD_BYTES + valueBytes());
@@ -102,7 +103,7 @@ public final class Lineside extends Checked {
     exchange(false);
   }
 
-  /** A request, as long as the reply that it wants. */
+  /** Writes a request, padded to the length of the reply that it asks for. */
   private void write(byte op, byte flags, String key, int limit, byte[] value, int replyBytes) {
     byte[] start = key.getBytes(StandardCharsets.UTF_8);
     int bytes = HEADER_BYTES + HEAD_BYTES + NAME_BYTES + padded(start.length) + padded(value.length);
@@ -124,7 +125,9 @@ public final class Lineside extends Checked {
     return (bytes + 7) & ~7;
   }
 
-  /** Sends the request and waits for its own reply; a write is sent only once, since repeated it might undo another. */
+  /**
+   * Sends the request and waits for its reply. A write is sent only once: a repeated one might undo a later write.
+   */
   private ByteBuffer exchange(boolean isRead) throws IOException {
     int op = (out.get(3) & 0xff) | REPLY_BIT;
     long id = out.getLong(8);
@@ -151,7 +154,7 @@ public final class Lineside extends Checked {
       }
       throw new IOException("status " + status);
     }
-    throw new IOException("no answer in " + PATIENCE_MS + " ms");
+    throw new IOException("no answer from Lineside within " + PATIENCE_MS + " ms");
   }
 
   private void send() throws IOException {
@@ -159,7 +162,10 @@ public final class Lineside extends Checked {
     channel.write(out);
   }
 
-  /** The next datagram; null: none came in time. One that is answered at the line is there already. */
+  /**
+   * Returns the next datagram, or null if none arrives in time. A reply from the fast path is usually there at the
+   * first read.
+   */
   private ByteBuffer receive(int patienceMs) throws IOException {
     ByteBuffer reply = ByteBuffer.wrap(in);
     if (channel.read(reply) == 0) {

@@ -15,9 +15,10 @@ import site.ycsb.DBException;
 import site.ycsb.Status;
 
 /**
- * No database: writes down what YCSB would do, so that it can be signed before a clock starts. For one thread and rows of
- * one field. Property {@code trace}: the file, of records {@code op (1 byte: 0 read, 1 write), bytes of the key (2),
- * bytes of the value (4), key, value}, numbers big-endian; a read has no value.
+ * Binding without a database: records the operations of YCSB in a file, so that they can be signed before the
+ * measurement starts. It supports one thread and rows of one field. Property {@code trace}: the file. Its records are
+ * {@code op (1 byte: 0 read, 1 write), bytes of the key (2), bytes of the value (4), key, value}, numbers big-endian;
+ * a read has no value.
  */
 public final class Trace extends DB {
   private static final int READ = 0;

@@ -7,12 +7,13 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 
 /**
- * What this client has written, so that a read can be told to be stale: it is, if it holds a value whose write had been
- * answered before another one of the same row began, which had itself been answered before the read was sent. Values
- * are random, so no two are the same. What others wrote, before this client began, counts as answered at the beginning.
+ * Log of this client's writes, which finds stale reads. A read is stale if its value was replaced before the read was
+ * sent: the write of that value was answered before another write of the row began, and that write was answered
+ * before the read was sent. Values are random, so no two are equal. Values from before this client began count as
+ * answered at its start.
  */
 final class Writes {
-  /** Newest writes of a row that are remembered: more than there are threads. */
+  /** Number of the newest writes of a row that are remembered. It exceeds the number of threads. */
   private static final int KEPT = 64;
 
   private final ConcurrentMap<String, Deque<Write>> rows = new ConcurrentHashMap<>();
@@ -29,7 +30,7 @@ final class Writes {
     }
   }
 
-  /** A write begins. */
+  /** Begins a write. */
   Write begin(String key, byte[] value) {
     Write write = new Write(value, System.nanoTime());
     Deque<Write> writes = rows.computeIfAbsent(key, unused -> new ArrayDeque<>());
@@ -42,7 +43,7 @@ final class Writes {
     return write;
   }
 
-  /** It was answered: from now on nobody may read what was there before. */
+  /** Ends a write: reads that are sent from now on must not return an older value. */
   void answered(String key, Write write) {
     Deque<Write> writes = rows.get(key);
     synchronized (writes) {
@@ -50,14 +51,14 @@ final class Writes {
     }
   }
 
-  /** Whether {@code value}, read by a request that left at {@code sentNs}, had been replaced by then. */
+  /** Returns whether {@code value}, read by a request sent at {@code sentNs}, had been replaced by then. */
   boolean isStale(String key, byte[] value, long sentNs) {
     Deque<Write> writes = rows.get(key);
     if (writes == null) {
       return false;
     }
     synchronized (writes) {
-      // What is not remembered was answered before everything that is.
+      // A value that is not remembered was answered before all remembered ones.
       long answeredNs = Long.MIN_VALUE;
       for (Write write : writes) {
         if (Arrays.equals(write.value, value)) {
