@@ -8,7 +8,7 @@
 //!
 //! [`replica::committed`] is the source of a ledger that is being written.
 //!
-//! `docs/fabric.md` says what is served, and where it differs from a peer.
+//! `docs/fabric-serving.md` says what is served, and where it differs from a peer.
 
 pub mod client;
 mod deliver;

@@ -7,7 +7,7 @@
 //!
 //! [`Sender`] and [`Receiver`] do no I/O and have no clock: datagrams and times go in, datagrams and blocks come out.
 //! [`driver`] connects them with sockets. [`paper`] understands the papers' packets. The form of datagrams is in
-//! `docs/wire-formats.md`, the rules are in `docs/fabric.md`.
+//! `docs/wire-formats.md`, the rules are in `docs/fabric-udp.md`.
 
 mod assembly;
 mod batch;
