@@ -35,14 +35,18 @@ fn verbs(page: &mut String, command: &Command, level: usize) {
         let name = verb.get_bin_name().unwrap_or(verb.get_name());
         let _ = writeln!(page, "\n{} `{name}`\n", "#".repeat(level));
         let about = verb.get_long_about().or(verb.get_about());
-        paragraphs(page, &about.map(ToString::to_string).unwrap_or_default(), "", "");
+        let about = about.map(ToString::to_string).unwrap_or_default();
+        paragraphs(page, &sentence(&about), "", "");
         let usage = verb.clone().render_usage().to_string();
         let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
         page.push('\n');
         for line in usage.lines() {
             let _ = writeln!(page, "    {}", line.trim());
         }
-        let arguments: Vec<&Arg> = verb.get_arguments().filter(|argument| is_shown(argument)).collect();
+        let arguments: Vec<&Arg> = verb
+            .get_arguments()
+            .filter(|argument| is_shown(argument))
+            .collect();
         if !arguments.is_empty() {
             page.push('\n');
         }
@@ -53,7 +57,7 @@ fn verbs(page: &mut String, command: &Command, level: usize) {
     }
 }
 
-/// Whether an argument belongs to its verb: not hidden, and not one that every verb has.
+/// Returns true for an argument of the verb itself: not hidden, and not one that every verb has.
 fn is_shown(argument: &Arg) -> bool {
     !argument.is_hide_set() && !matches!(argument.get_id().as_str(), "help" | "version" | "json")
 }
@@ -63,7 +67,8 @@ fn describe(page: &mut String, argument: &Arg) {
     let takes_values = matches!(argument.get_action(), ArgAction::Set | ArgAction::Append);
     let form = argument.to_string();
     let help = argument.get_long_help().or(argument.get_help());
-    let mut text = format!("`{form}`: {}", help.map(ToString::to_string).unwrap_or_default());
+    let help = help.map(ToString::to_string).unwrap_or_default();
+    let mut text = format!("`{form}`: {}", sentence(&help));
     let values = argument.get_possible_values();
     if takes_values && !values.is_empty() && !argument.is_hide_possible_values_set() {
         let named: Vec<String> = values
@@ -76,13 +81,25 @@ fn describe(page: &mut String, argument: &Arg) {
             .collect();
         let _ = write!(text, " Values: {}.", named.join(", "));
     }
-    let defaults: Vec<_> = argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let defaults: Vec<_> = argument
+        .get_default_values()
+        .iter()
+        .map(|value| value.to_string_lossy())
+        .collect();
     if takes_values && !defaults.is_empty() && !argument.is_hide_default_value_set() {
         let _ = write!(text, " Default: `{}`.", defaults.join(" "));
     }
-    // A sentence that clap shows without its full stop gets one before what follows.
-    let text = text.replace("  ", " ");
     paragraphs(page, &text, "- ", "  ");
+}
+
+/// Returns a text with a full stop at its end, which clap takes away from short helps.
+fn sentence(text: &str) -> String {
+    let text = text.trim_end();
+    if text.is_empty() || text.ends_with(['.', '?', ':']) {
+        text.to_owned()
+    } else {
+        format!("{text}.")
+    }
 }
 
 /// Writes text as paragraphs of lines of at most [`COLUMNS`], the first one after `first`, the others after `rest`.
@@ -133,7 +150,10 @@ fn the_page_of_commands_is_what_the_help_says() {
         .lines()
         .zip(found.lines())
         .position(|(expected, found)| expected != found);
-    assert!(found == expected, "docs/cli.md is not fresh from line {differing:?} on: run `make cli`");
+    assert!(
+        found == expected,
+        "docs/cli.md is not fresh from line {differing:?} on: run `make cli`"
+    );
 }
 
 #[test]
@@ -141,10 +161,21 @@ fn a_command_is_described() {
     let verb = Command::new("get")
         .about("Ask for a key")
         .arg(Arg::new("key").required(true).help("The <key>"))
-        .arg(Arg::new("wait").long("wait").action(ArgAction::SetTrue).help("Wait for `<it>`"))
-        .arg(Arg::new("from").long("from").value_name("DIR").default_value("here").help("Where it is."));
+        .arg(
+            Arg::new("wait")
+                .long("wait")
+                .action(ArgAction::SetTrue)
+                .help("Wait for `<it>`"),
+        )
+        .arg(
+            Arg::new("from")
+                .long("from")
+                .value_name("DIR")
+                .default_value("here")
+                .help("Where it is."),
+        );
     let page = reference(Command::new("tool").subcommand(verb));
-    let expected = "\n## `tool get`\n\nAsk for a key\n\n    tool get [OPTIONS] <key>\n\n- `<key>`: The \\<key>\n\
-                    - `--wait`: Wait for `<it>`\n- `--from <DIR>`: Where it is. Default: `here`.\n";
+    let expected = "\n## `tool get`\n\nAsk for a key.\n\n    tool get [OPTIONS] <key>\n\n- `<key>`: The \\<key>.\n\
+                    - `--wait`: Wait for `<it>`.\n- `--from <DIR>`: Where it is. Default: `here`.\n";
     assert_eq!(page.strip_prefix(HEAD), Some(expected));
 }

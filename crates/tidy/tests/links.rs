@@ -119,7 +119,9 @@ fn broken(pages: &BTreeMap<String, String>, exists: impl Fn(&Path) -> bool) -> V
             {
                 continue;
             }
-            let (file, wanted) = target.split_once('#').map_or((&*target, None), |(f, a)| (f, Some(a)));
+            let (file, wanted) = target
+                .split_once('#')
+                .map_or((&*target, None), |(f, a)| (f, Some(a)));
             let path = if file.is_empty() {
                 Some(PathBuf::from(page))
             } else {
@@ -154,7 +156,14 @@ fn not_in_the_book(pages: &BTreeMap<String, String>) -> Vec<String> {
 /// Returns every Markdown file that git tracks or would track, by its path; empty without git.
 fn pages() -> BTreeMap<String, String> {
     let listing = Command::new("git")
-        .args(["-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard", "*.md"])
+        .args([
+            "-c",
+            "safe.directory=*",
+            "ls-files",
+            "-co",
+            "--exclude-standard",
+            "*.md",
+        ])
         .current_dir(root())
         .output();
     let Ok(listing) = listing else {
@@ -172,7 +181,11 @@ fn every_link_leads_to_a_file_and_a_heading() {
         println!("skipped: git lists no Markdown files here");
         return;
     }
-    assert!(pages.contains_key("README.md") && pages.contains_key(SUMMARY), "{:?}", pages.keys());
+    assert!(
+        pages.contains_key("README.md") && pages.contains_key(SUMMARY),
+        "{:?}",
+        pages.keys()
+    );
     let found = broken(&pages, |path| root().join(path).exists());
     assert!(found.is_empty(), "{found:#?}");
 }
@@ -198,13 +211,26 @@ fn broken_links_are_found() {
         BTreeMap::from([("docs/a.md", page), ("docs/b.md", other), ("docs/x.md", "")].map(named))
     };
     let files = ["docs/a.md", "docs/b.md", "docs/x.md", "README.md"];
-    let found = |page: &str| broken(&pages(page), |path| files.iter().any(|file| Path::new(file) == path));
+    let found = |page: &str| {
+        broken(&pages(page), |path| {
+            files.iter().any(|file| Path::new(file) == path)
+        })
+    };
     assert_eq!(found(page), Vec::<String>::new());
-    assert_eq!(found("[a](b.md#two-1) [b](b.md#three-more)\n"), Vec::<String>::new());
+    assert_eq!(
+        found("[a](b.md#two-1) [b](b.md#three-more)\n"),
+        Vec::<String>::new()
+    );
     for (line, what) in [
         ("[a](c.md)", "docs/a.md:1: there is no file for `c.md`"),
-        ("[a](../../README.md)", "docs/a.md:1: there is no file for `../../README.md`"),
-        ("[a](b.md#three)", "docs/a.md:1: there is no heading for `b.md#three`"),
+        (
+            "[a](../../README.md)",
+            "docs/a.md:1: there is no file for `../../README.md`",
+        ),
+        (
+            "[a](b.md#three)",
+            "docs/a.md:1: there is no heading for `b.md#three`",
+        ),
         ("[a](#two)", "docs/a.md:1: there is no heading for `#two`"),
         ("[a\nb](c.md)", "docs/a.md:2: there is no file for `c.md`"),
     ] {
@@ -219,5 +245,8 @@ fn a_page_that_the_book_lacks_is_found() {
         BTreeMap::from([(SUMMARY, summary), ("docs/a/b.md", ""), ("README.md", "")].map(named))
     };
     assert_eq!(not_in_the_book(&pages("- [b](a/b.md)\n")), Vec::<String>::new());
-    assert_eq!(not_in_the_book(&pages("- [b](b.md)\n")), ["docs/SUMMARY.md: `a/b.md` is missing"]);
+    assert_eq!(
+        not_in_the_book(&pages("- [b](b.md)\n")),
+        ["docs/SUMMARY.md: `a/b.md` is missing"]
+    );
 }
