@@ -4,9 +4,6 @@
 //! Anchors are those that GitHub and mdBook give a heading: lower case, without punctuation, spaces as hyphens, and a
 //! number where a page has the same heading again. Code is not searched for links.
 
-mod common;
-
-use common::root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
@@ -16,6 +13,10 @@ const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// A link of a page: its line, from 1, and its target.
 type Link = (usize, String);
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
 
 /// Lines of a page outside fenced and indented code, with their numbers from 1.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
