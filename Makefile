@@ -4,7 +4,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := build
-.PHONY: setup build run test test-fresh test-kernels bench papers fuzz soak hbase spec lint deny fmt
+.PHONY: setup build run test test-fresh test-kernels bench papers fuzz soak hbase spec cli docs lint deny fmt
 
 setup:
 	@bash scripts/setup.sh
@@ -70,6 +70,15 @@ hbase:
 
 spec:
 	cargo run --locked -p lineside-spec
+
+# docs/cli.md, the reference of commands, from the program's own help.
+cli:
+	LINESIDE_WRITE_CLI=1 cargo test --quiet --locked -p lineside --lib reference
+
+# The documentation as a book in target/book; every link and anchor of it is checked first.
+docs:
+	cargo test --quiet --locked -p lineside-tidy --test links
+	@bash scripts/docs.sh
 
 lint:
 	cargo fmt --all --check

@@ -7,7 +7,7 @@
 //!
 //! [`replica::committed`] makes the source of a ledger that is being written.
 //!
-//! `docs/fabric.md` describes the services, and the differences from a peer.
+//! `docs/fabric-serving.md` describes the services, and the differences from a peer.
 
 pub mod client;
 mod deliver;

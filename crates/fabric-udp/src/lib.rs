@@ -7,7 +7,7 @@
 //!
 //! [`Sender`] and [`Receiver`] do no I/O and have no clock: datagrams and times are inputs, datagrams and blocks are
 //! outputs. [`driver`] connects them with sockets. [`paper`] supports the papers' packets. `docs/wire-formats.md` has
-//! the form of datagrams, and `docs/fabric.md` the rules.
+//! the form of datagrams, and `docs/fabric-udp.md` the rules.
 
 mod assembly;
 mod batch;

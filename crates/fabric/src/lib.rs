@@ -22,7 +22,7 @@
 //! be sure of the peer's decision it returns [`Stop`] instead of a code. [`ledger`] keeps blocks and restores them
 //! after a restart.
 //!
-//! `docs/fabric.md` lists what is checked, and what is refused.
+//! `docs/fabric-validation.md` lists what is checked, and what is refused.
 
 pub mod access;
 mod ahead;

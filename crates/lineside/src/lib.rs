@@ -19,6 +19,8 @@ pub mod notify;
 mod privileges;
 pub mod process;
 pub mod progress;
+#[cfg(test)]
+mod reference;
 pub mod run;
 mod sandbox;
 pub mod services;

@@ -4,7 +4,7 @@
 //! a ledger that another process may have open; [`verify_ledger`] validates all of it again. [`results`] tells other
 //! processes of each block.
 //!
-//! `docs/fabric.md` has the records, and what is promised.
+//! `docs/fabric-ledger.md` has the records, and what is promised.
 
 mod base;
 mod checkpoint;

@@ -1,4 +1,4 @@
-//! The records of a ledger. `docs/fabric.md` has the tables.
+//! The records of a ledger. `docs/fabric-ledger.md` has the tables.
 
 use super::error::LedgerError;
 use super::splice::Encoded;
