@@ -3,8 +3,9 @@
 //! A rule is a function from files to findings (`file:line: what`). It has one test over the repository, and the last
 //! test shows each rule a bad example, so that no rule can pass because it looks at nothing.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+mod files;
+
+use files::{File, TEXT, repository};
 
 /// Floors of the crates in `crates/`. A crate depends only on crates of lower floors; the laboratory in `lab/` is above
 /// all of them, and no crate depends on it.
@@ -39,7 +40,6 @@ const FLOORS: &[(&str, u8)] = &[
     ("lineside", 7),
 ];
 
-const TEXT: &[&str] = &["rs", "c", "h", "toml", "sh", "md", "py", "sv", "v", "html"];
 const MAX_COLUMNS: usize = 120;
 const MAX_LINES: usize = 800;
 const PACKET_PATHS: &[&str] = &[
@@ -48,28 +48,6 @@ const PACKET_PATHS: &[&str] = &[
     "crates/net/src/",
     "crates/xdp/src/",
 ];
-
-/// A file of the repository: its path from the root, with `/`, and its text.
-struct File {
-    path: String,
-    text: String,
-}
-
-impl File {
-    fn has_extension(&self, extensions: &[&str]) -> bool {
-        let extension = self
-            .path
-            .rsplit('/')
-            .next()
-            .and_then(|name| name.rsplit_once('.'));
-        extension.is_some_and(|(_, e)| extensions.contains(&e))
-    }
-
-    /// The lines with their numbers, from 1.
-    fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.text.lines().enumerate().map(|(i, line)| (i + 1, line))
-    }
-}
 
 // ---- the rules ----
 
@@ -252,80 +230,6 @@ fn picture(files: &[File]) -> Vec<String> {
         }
     }
     found
-}
-
-// ---- the repository ----
-
-fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors()
-        .nth(2)
-        .expect("the crate stands in crates/tidy")
-        .to_path_buf()
-}
-
-/// What git tracks or would track; without git or its folder (a source archive), what lies there, build output aside.
-fn repository() -> Vec<File> {
-    let root = root();
-    let paths = git_files(&root).unwrap_or_else(|| {
-        let mut paths = Vec::new();
-        walk(&root, "", &mut paths);
-        paths
-    });
-    assert!(
-        paths.iter().any(|p| p == "crates/tidy/tests/tidy.rs"),
-        "the list of files lacks this very file"
-    );
-    let read = |path: String| {
-        let bytes = std::fs::read(root.join(&path)).ok()?; // deleted but still listed, or a link to nowhere
-        Some(File {
-            path,
-            text: String::from_utf8_lossy(&bytes).into_owned(),
-        })
-    };
-    let is_text = |path: &String| path.rsplit_once('.').is_some_and(|(_, e)| TEXT.contains(&e));
-    paths.into_iter().filter(is_text).filter_map(read).collect()
-}
-
-fn git_files(root: &Path) -> Option<Vec<String>> {
-    let listing = Command::new("git")
-        .args([
-            "-c",
-            "safe.directory=*",
-            "ls-files",
-            "-z",
-            "-co",
-            "--exclude-standard",
-        ])
-        .current_dir(root)
-        .output()
-        .ok()?;
-    let text = String::from_utf8_lossy(&listing.stdout).into_owned();
-    let paths: Vec<String> = text
-        .split('\0')
-        .filter(|p| !p.is_empty())
-        .map(String::from)
-        .collect();
-    (listing.status.success() && !paths.is_empty()).then_some(paths)
-}
-
-fn walk(root: &Path, folder: &str, paths: &mut Vec<String>) {
-    let Ok(entries) = std::fs::read_dir(root.join(folder)) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let path = if folder.is_empty() {
-            name.clone()
-        } else {
-            format!("{folder}/{name}")
-        };
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() && name != "target" && name != ".git" => walk(root, &path, paths),
-            Ok(kind) if kind.is_file() => paths.push(path),
-            _ => {}
-        }
-    }
 }
 
 fn hold(rule: fn(&[File]) -> Vec<String>) {
