@@ -1,8 +1,6 @@
-/*
- * The rewriting that a per-packet figure of `column` needs. Twin of src/column/per_packet.rs, which writes `cb_send`
- * and reads it back: request i asks for row i * CB_ODD modulo the number of rows, whose key ends with that number times
- * the step, as eight bytes.
- */
+/* Writes the frames of a per-packet figure of `column`. Twin of src/column/per_packet.rs, which writes `cb_send` and
+ * reads it back. Request i asks for row i * CB_ODD modulo the number of rows; the row's key ends with that number
+ * times the step, as eight bytes. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
@@ -41,7 +39,7 @@ struct {
 
 char _license[] SEC("license") = "GPL";
 
-/* Each field is written as one piece, so that whoever reads it next finds it in one store. */
+/* Writes each field as one piece, so that the next reader finds it in one store. */
 static __always_inline int cb_put(void *data, void *end, const struct cb_send *send, __u64 number)
 {
 	const void *head = send->head;
@@ -67,7 +65,7 @@ static __always_inline int cb_put(void *data, void *end, const struct cb_send *s
 	return 0;
 }
 
-/* Writes the whole frame, then goes to the program being measured. */
+/* Writes the whole frame, then calls the program being measured. */
 SEC("xdp")
 int cb_rewrite(struct xdp_md *ctx)
 {
@@ -91,7 +89,7 @@ int cb_rewrite(struct xdp_md *ctx)
 	return XDP_ABORTED;
 }
 
-/* The least that can stand behind cb_rewrite: what is subtracted. */
+/* Smallest program that cb_rewrite can call; its cost is subtracted. */
 SEC("xdp")
 int cb_tx(struct xdp_md *ctx)
 {
