@@ -2,6 +2,7 @@
 
 use memmap2::{Advice, MmapMut};
 use serde::Serialize;
+use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::time::Instant;
 
@@ -27,6 +28,19 @@ pub struct Machine {
     /// Time of one load from 256 MiB in pages of 4 KiB, if each address depends on the load before, in ns. It is the
     /// lower bound for a random hit in 4 M lines.
     pub random_load_ns: f64,
+}
+
+impl Display for Machine {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Self {
+            cpu,
+            cores,
+            kernel,
+            load_before,
+            ..
+        } = self;
+        write!(out, "{cores} x {cpu}, Linux {kernel}, load {load_before} before")
+    }
 }
 
 impl Machine {

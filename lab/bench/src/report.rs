@@ -154,19 +154,11 @@ impl Report {
 
 impl Display for Report {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Machine {
-            cpu,
-            cores,
-            kernel,
-            load_before,
-            random_load_ns,
-            ..
-        } = &self.machine;
-        let (scenario, seed) = (self.scenario, self.seed);
+        let (scenario, seed, machine) = (self.scenario, self.seed, &self.machine);
         writeln!(
             out,
-            "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before, \
-             {random_load_ns:.0} ns a random load"
+            "{scenario}, seed {seed}, on {machine}, {:.0} ns a random load",
+            machine.random_load_ns
         )?;
         let head = [
             "replies/s",

@@ -321,18 +321,7 @@ impl Summary {
 
 impl Display for Summary {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Machine {
-            cpu,
-            cores,
-            kernel,
-            load_before,
-            ..
-        } = &self.machine;
-        writeln!(
-            out,
-            "papers fabric, seed {}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before\n",
-            self.seed
-        )?;
+        writeln!(out, "papers fabric, seed {}, on {}\n", self.seed, self.machine)?;
         writeln!(
             out,
             "endorsements  block  bytes/tx  packet (paper)  saved  sender tps  receiver tps (paper)    Gb/s (paper)"

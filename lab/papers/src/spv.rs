@@ -187,18 +187,7 @@ impl Summary {
 
 impl Display for Summary {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Machine {
-            cpu,
-            cores,
-            kernel,
-            load_before,
-            ..
-        } = &self.machine;
-        writeln!(
-            out,
-            "papers spv, seed {}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before\n",
-            self.seed
-        )?;
+        writeln!(out, "papers spv, seed {}, on {}\n", self.seed, self.machine)?;
         writeln!(
             out,
             "{:<8}{:<62}{:>18}{:>14}",

@@ -369,12 +369,7 @@ impl Report {
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let machine = &self.machine;
-        writeln!(
-            f,
-            "column, seed {}, on {} x {}, Linux {}, load {:.2} before",
-            self.seed, machine.cores, machine.cpu, machine.kernel, machine.load_before
-        )?;
+        writeln!(f, "column, seed {}, on {}", self.seed, self.machine)?;
         match &self.ycsb {
             Some(ycsb) => write_ycsb(f, ycsb)?,
             None => write_contestants(f, &self.contestants)?,

@@ -202,18 +202,8 @@ fn notes(options: &Options, machine: &Machine) -> Vec<String> {
 
 impl Display for Report {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Machine {
-            cpu,
-            cores,
-            kernel,
-            load_before,
-            ..
-        } = &self.machine;
-        let (scenario, seed) = (self.scenario, self.seed);
-        writeln!(
-            out,
-            "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before"
-        )?;
+        let (scenario, seed, machine) = (self.scenario, self.seed, &self.machine);
+        writeln!(out, "{scenario}, seed {seed}, on {machine}")?;
         let head = [
             "replies/s",
             "per core",

@@ -392,18 +392,8 @@ fn notes(machine: &Machine, sustained: &Sustained, others_cores: Option<f64>) ->
 
 impl Display for Report {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Machine {
-            cpu,
-            cores,
-            kernel,
-            load_before,
-            ..
-        } = &self.machine;
-        let (scenario, seed) = (self.scenario, self.seed);
-        writeln!(
-            out,
-            "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before"
-        )?;
+        let (scenario, seed, machine) = (self.scenario, self.seed, &self.machine);
+        writeln!(out, "{scenario}, seed {seed}, on {machine}")?;
         let Disk {
             file_system,
             fdatasync_us,

@@ -251,18 +251,8 @@ impl Report {
 
 impl Display for Report {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Machine {
-            cpu,
-            cores,
-            kernel,
-            load_before,
-            ..
-        } = &self.machine;
-        let seed = self.seed;
-        writeln!(
-            out,
-            "hybrid, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before"
-        )?;
+        let (seed, machine) = (self.seed, &self.machine);
+        writeln!(out, "hybrid, seed {seed}, on {machine}")?;
         let Disk {
             file_system,
             fdatasync_us,

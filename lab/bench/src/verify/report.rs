@@ -179,18 +179,8 @@ fn notes(machine: &Machine) -> Vec<String> {
 
 impl Display for Report {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Machine {
-            cpu,
-            cores,
-            kernel,
-            load_before,
-            ..
-        } = &self.machine;
-        let (scenario, seed) = (self.scenario, self.seed);
-        writeln!(
-            out,
-            "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before"
-        )?;
+        let (scenario, seed, machine) = (self.scenario, self.seed, &self.machine);
+        writeln!(out, "{scenario}, seed {seed}, on {machine}")?;
         for (primitive, title) in [
             ("p256", "P-256, a signature"),
             ("secp256k1", "secp256k1, a signature"),
