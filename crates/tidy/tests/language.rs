@@ -28,10 +28,7 @@ const PHRASES: &[(&str, &[&str])] = &[
     ("tell, told", &["tell", "tells", "told", "telling"]),
     ("behind", &["behind"]),
     ("stand", &["stand", "stands", "stood", "standing"]),
-    (
-        "is none, none of",
-        &["is none", "are none", "was none", "none of"],
-    ),
+    ("none of", &["none of"]),
     ("nobody", &["nobody"]),
     ("beside", &["beside"]),
     ("so many, so long", &["so many", "so long", "so often", "so much"]),
@@ -44,8 +41,8 @@ const PHRASES: &[(&str, &[&str])] = &[
     ("how it is", &["how it is"]),
 ];
 
-/// Name of the rule that counts "is no", "are no" and "was no", except after "there" and in "is no longer".
-const IS_NO: &str = "is no";
+/// Name of the rule that counts "no" and "none" after "is", "are" and "was", but not "there is no" and "is no longer".
+const IS_NO: &str = "is no, is none";
 
 /// Name of the rule that counts "near" as a noun without an article.
 const NEAR: &str = "near";
@@ -340,7 +337,7 @@ fn constructions(piece: &Piece) -> Vec<(String, usize)> {
         let matches = |phrase: &&str| phrase.split(' ').enumerate().all(|(i, w)| word(at + i) == w);
         let rows = PHRASES.iter().filter(|(_, phrases)| phrases.iter().any(matches));
         found.extend(rows.map(|(name, _)| ((*name).into(), piece.line + line)));
-        let is_no = ["is", "are", "was"].contains(&word(at)) && word(at + 1) == "no";
+        let is_no = ["is", "are", "was"].contains(&word(at)) && ["no", "none"].contains(&word(at + 1));
         if is_no && before != "there" && !["longer", "more", "less"].contains(&word(at + 2)) {
             found.push((IS_NO.into(), piece.line + line));
         }
@@ -499,8 +496,8 @@ fn every_rule_finds_its_bad_example() {
     );
     check(
         "a.rs",
-        "// It is no\n// request. There is no request; it is no longer read.\n",
-        &[(IS_NO, 1)],
+        "// It is no\n// request. There is no request; it is no longer read. It is none.\n",
+        &[(IS_NO, 1), (IS_NO, 2)],
     );
     check(
         "a.rs",
