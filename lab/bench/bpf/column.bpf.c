@@ -10,16 +10,16 @@
 #define CB_WORDS 176
 
 struct cb_send {
-	__u64 head[6];           /* CB_HEAD_BYTES of template */
-	__u64 payload[CB_WORDS]; /* the request, less the key's end */
+	__u64 head[6];           /* CB_HEAD_BYTES of the template */
+	__u64 payload[CB_WORDS]; /* request without the end of the key */
 	__u64 next;              /* number of the next request */
-	__u64 last;              /* calls, less 1 */
-	__u64 first_ns;          /* when call 0 began */
-	__u64 last_ns;           /* when call `last` began */
-	__u64 step;              /* between the numbers in two rows' keys */
-	__u32 words;             /* of the payload */
-	__u32 key_word;          /* which of them is the key's end */
-	__u32 mask;              /* rows - 1; 0: always the same */
+	__u64 last;              /* number of calls minus 1 */
+	__u64 first_ns;          /* time at which call 0 began */
+	__u64 last_ns;           /* time at which call `last` began */
+	__u64 step;              /* difference of the numbers in the keys of neighbouring rows */
+	__u32 words;             /* number of words of the payload */
+	__u32 key_word;          /* index of the payload word with the end of the key */
+	__u32 mask;              /* number of rows - 1; 0: always the same row */
 	__u32 reserved;
 };
 

@@ -19,26 +19,26 @@
 #define LANES 2
 #define LANE_PORTS (PORTS / LANES)
 #define BUCKETS 1024
-#define SAMPLE 15 /* rows whose number has none of these bits are timed */
+#define SAMPLE 15 /* requests are timed if their row number has none of these bits */
 
 /* Requests to send, and requests that were sent. Only the lane's CPU writes it. */
 struct cl_send {
-	__u64 head[6];    /* HEAD_BYTES of template; the port is set for each request */
-	__u64 payload[3]; /* op, key, name, stop row: the keys are 0 here */
+	__u64 head[6];    /* HEAD_BYTES of the template; the port is set for each request */
+	__u64 payload[3]; /* op, key, name, stop row; the keys are 0 here */
 	__u64 next;       /* number of the next request */
-	__u64 first_ns;   /* when the first left */
-	__u32 words;      /* of the payload; from the fourth on they are 0 */
-	__u32 span;       /* rows that a request may begin with */
-	__u32 first_key;  /* of row 0; each row's key is 2 above the one before */
-	__u32 rows;       /* of a scan; 0: a get */
+	__u64 first_ns;   /* time at which the first request left */
+	__u32 words;      /* words of the payload; those from the fourth on are 0 */
+	__u32 span;       /* number of rows with which a request may begin */
+	__u32 first_key;  /* key of row 0; each row's key is 2 above the previous one */
+	__u32 rows;       /* number of rows of a scan; 0: a get */
 };
 
 /* Replies that arrived. */
 struct cl_seen {
 	__u64 right, wrong, other;
-	__u64 last_ns;          /* of the timed ones */
-	__u64 value[2];         /* what every row holds behind its key: 14 bytes */
-	__u64 buckets[BUCKETS]; /* latency in ns: 16 a power of two */
+	__u64 last_ns;          /* arrival of the last timed reply */
+	__u64 value[2];         /* content of every row after its key: 14 bytes */
+	__u64 buckets[BUCKETS]; /* latency in ns: 16 buckets for each power of two */
 };
 
 #define OF_LANES(name, type_)                         \

@@ -20,7 +20,7 @@
 #define HEAD_BYTES 42 /* Ethernet, IPv4, UDP */
 #define KEY_BYTES 32
 #define PROOF_HEAD_BYTES 16 /* the native header */
-#define PROOF_TAIL_BYTES 136 /* the reply's fields before its path */
+#define PROOF_TAIL_BYTES 136 /* fields of the reply before its path */
 #define PROOF_DEPTH 11
 #define PROOF_PATH_AT (HEAD_BYTES + PROOF_HEAD_BYTES + PROOF_TAIL_BYTES)
 #define PROOF_BYTES (PROOF_PATH_AT + PROOF_DEPTH * KEY_BYTES)
@@ -35,11 +35,11 @@
 
 /* Requests to send, and requests that were sent. Only one CPU writes it. */
 struct bench_send {
-	__u64 head[6];     /* HEAD_BYTES of template; the source port is set for each request */
-	__u64 mc_head[2];  /* MC_HEAD_BYTES; of proofs: PROOF_HEAD_BYTES, where the entry replaces the request id */
+	__u64 head[6];     /* HEAD_BYTES of the template; the source port is set for each request */
+	__u64 mc_head[2];  /* MC_HEAD_BYTES; for proofs PROOF_HEAD_BYTES, with the entry as request id */
 	__u64 next;        /* number of the next request */
-	__u64 first_ns;    /* when the first left */
-	__u64 last_ns;     /* bench_rewrite: when call number `last` began */
+	__u64 first_ns;    /* time at which the first request left */
+	__u64 last_ns;     /* bench_rewrite: time at which call number `last` began */
 	__u64 last;
 	__u32 base, mask;  /* entry of the stream: base + (number & mask) */
 	/* bench_live_1: time at which the request in flight left (0: none), replies seen by then, and requests given up. */
@@ -49,10 +49,10 @@ struct bench_send {
 /* Replies that arrived. */
 struct bench_seen {
 	__u64 right, wrong, unknown, other;
-	__u64 last_ns;       /* of the timed ones */
+	__u64 last_ns;       /* arrival of the last timed reply */
 	__u32 server_port;   /* network byte order */
 	__u32 is_echo;
-	__u64 buckets[BUCKETS]; /* latency in ns: 16 a power of two */
+	__u64 buckets[BUCKETS]; /* latency in ns: 16 buckets for each power of two */
 };
 
 struct bench_key {

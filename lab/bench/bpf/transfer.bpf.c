@@ -29,32 +29,32 @@ enum { CREATE = 1, ISSUE, TRANSFER, REFER, MIX };
 
 /* Requests to send, and requests that were sent. Only one CPU writes it. */
 struct tb_send {
-	__u64 head[6];  /* HEAD_BYTES of template; port and checksum are set for each request */
-	__u64 body[16]; /* native: the payload, less what differs */
+	__u64 head[6];  /* HEAD_BYTES of the template; port and checksum are set for each request */
+	__u64 body[16]; /* native: constant part of the payload */
 	__u64 next;     /* number of the next request */
-	__u64 limit;    /* requests with this number and above do not leave */
-	__u64 first_ns; /* when the first left */
-	__u64 last_ns;  /* tb_rewrite: when call number `last` began */
+	__u64 limit;    /* requests with this number or a higher one are not sent */
+	__u64 first_ns; /* time at which the first request left */
+	__u64 last_ns;  /* tb_rewrite: time at which call number `last` began */
 	__u64 last;
-	__u64 begun;    /* `next` when the run began */
-	__u64 sequence; /* native: of request 0 */
+	__u64 begun;    /* value of `next` at the start of the run */
+	__u64 sequence; /* native: sequence number of request 0 */
 	/* tb_live_1: time at which the request in flight left (0: none), replies seen by then, and requests given up. */
 	__u64 sent_ns, answered, lost;
-	__u32 bits;     /* log2 of the accounts */
+	__u32 bits;     /* log2 of the number of accounts */
 	__u32 command;
-	__u32 numbered; /* with transaction ids */
-	__u32 sum;      /* of pseudo-header, UDP header and what of the payload is always the same */
-	__u32 sample;   /* requests whose number has none of these bits are timed */
-	__u32 balance;  /* what each account holds at first */
+	__u32 numbered; /* requests have transaction ids */
+	__u32 sum;      /* sum of pseudo-header, UDP header and constant part of the payload */
+	__u32 sample;   /* requests are timed if their number has none of these bits */
+	__u32 balance;  /* initial balance of each account */
 };
 
 /* Replies that arrived. */
 struct tb_seen {
 	__u64 right, wrong, busy, refused, other;
-	__u64 last_ns;       /* of the timed ones */
+	__u64 last_ns;       /* arrival of the last timed reply */
 	__u32 server_port;   /* network byte order */
-	__u32 slack;         /* by so much a balance may differ, where requests are lost on the way */
-	__u64 buckets[BUCKETS]; /* latency in ns: 16 a power of two */
+	__u32 slack;         /* allowed difference of a balance if requests are lost */
+	__u64 buckets[BUCKETS]; /* latency in ns: 16 buckets for each power of two */
 };
 
 struct tb_paper {
@@ -83,8 +83,8 @@ struct {
 
 char _license[] SEC("license") = "GPL";
 
-_Static_assert(TB_ODD * TB_INVERSE == 1, "an id tells its account");
-_Static_assert(sizeof(struct tb_send) == 48 + 128 + 80 + 24, "as src/transfer/bpf.rs writes it");
+_Static_assert(TB_ODD * TB_INVERSE == 1, "an id determines its account");
+_Static_assert(sizeof(struct tb_send) == 48 + 128 + 80 + 24, "the layout is that of src/transfer/bpf.rs");
 
 #define DATA(ctx) ((void *)(long)(ctx)->data)
 #define END(ctx) ((void *)(long)(ctx)->data_end)

@@ -110,7 +110,7 @@ impl Table for Truth {
     ) -> Result<Changed, TableError> {
         match self.how {
             How::Ended => Err(TableError::Ended("the disk failed".into())),
-            How::Silent => Err(TableError::Unknown("nobody said".into())),
+            How::Silent => Err(TableError::Unknown("the table did not report the outcome".into())),
             _ => self.read(|| self.rows.change(key, column, change, nonce)),
         }
     }

@@ -23,9 +23,8 @@ impl OdometerHost {
 
     /// Adds to the number and returns the sum, or `None` if the sum overflows.
     ///
-    /// The table holds the new number before this function returns, so a `read` that is sent after the answer to `add`
-    /// never sees the old number. One atomic store is enough here; `spv` and `column` change several words and guard
-    /// them with sequence numbers.
+    /// The table holds the new number before this returns, so no `read` that follows the answer to `add` sees the old
+    /// one. One atomic store is enough; `spv` and `column` change several words, guarded by sequence numbers.
     pub fn add(&self, added: u64) -> Option<u64> {
         let mut number = self.number.lock().unwrap_or_else(PoisonError::into_inner);
         *number = number.checked_add(added)?;

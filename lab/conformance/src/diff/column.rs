@@ -83,7 +83,7 @@ pub fn cases() -> Vec<Case> {
         case("paper refused", &with(&|geometry| geometry.paper_format = false)),
         case("may be stale", &with(&|geometry| geometry.may_be_stale = true)),
         case(
-            "nobody trusted",
+            "no trusted address",
             &with(&|geometry| geometry.trusted_sources.clear()),
         ),
         Case {
