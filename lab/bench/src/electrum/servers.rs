@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 const START_MAX: Duration = Duration::from_secs(120);
 
 /// Error message with instructions to install ElectrumX.
-const NOT_INSTALLED: &str = "ElectrumX is not installed: `pip install e-x==2.0.0 plyvel`, then set LINESIDE_ELECTRUMX or add it to PATH";
+const NOT_INSTALLED: &str = "ElectrumX is not installed: `pip install e-x==2.0.0 plyvel`, \
+                             then set LINESIDE_ELECTRUMX or add it to PATH";
 
 /// Process with a folder of its own.
 struct Process {
