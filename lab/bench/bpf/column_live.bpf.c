@@ -19,7 +19,7 @@
 #define LANES 2
 #define LANE_PORTS (PORTS / LANES)
 #define BUCKETS 1024
-#define SAMPLE 15 /* requests are timed if their row number has none of these bits */
+#define SAMPLE 15 /* a request is timed if all of these bits of its row number are 0 */
 
 /* Requests to send, and requests that were sent. Only the lane's CPU writes it. */
 struct cl_send {

@@ -44,7 +44,7 @@ struct tb_send {
 	__u32 command;
 	__u32 numbered; /* requests have transaction ids */
 	__u32 sum;      /* sum of pseudo-header, UDP header and constant part of the payload */
-	__u32 sample;   /* requests are timed if their number has none of these bits */
+	__u32 sample;   /* a request is timed if all of these bits of its number are 0 */
 	__u32 balance;  /* initial balance of each account */
 };
 

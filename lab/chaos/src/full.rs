@@ -17,7 +17,7 @@ const DISK_BYTES: u64 = 256 << 20;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Number of changes before the disk is filled, so that the service has made its preallocations.
 const BEFORE_FULL: u64 = 20;
-/// Maximum number of changes; a service that refuses none of them is wrong.
+/// Maximum number of changes; a service that accepts all of them is wrong.
 const CHANGES_MAX: u64 = 200_000;
 /// Account that receives, and number of operations in a packet.
 const PAID: u128 = 2;

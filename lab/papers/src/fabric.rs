@@ -246,7 +246,7 @@ fn send(made: &[(u64, Vec<u8>)]) -> Result<(Vec<Packets>, PaperSent, f64)> {
     }
     match all.is_empty() {
         true => Err(PapersError::NotMade(
-            "none of the blocks can be sent in the paper's packets".to_owned(),
+            "no block can be sent in the paper's packets".to_owned(),
         )),
         false => Ok((all, sender.sent(), seconds)),
     }

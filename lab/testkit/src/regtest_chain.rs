@@ -1,6 +1,6 @@
 //! Regtest chain above Bitcoin's own first block in which every input spends an output of the chain, so that servers
-//! that index outputs (ElectrumX) accept it too. Signatures are missing, since none of the programs that read the chain
-//! checks them.
+//! that index outputs (ElectrumX) accept it too. Signatures are missing, since the programs that read the chain do not
+//! check them.
 
 use crate::{DemoBlock, DemoChain};
 use bitcoin::absolute::LockTime;

@@ -22,7 +22,7 @@ const QUIET_LOAD_MAX: f64 = 0.3;
 const WRITE: &str = "write lineside/thrift2";
 const TOLD: &str = "puts told/untold";
 const VERIFIED: &str = "verified instructions";
-const ROW_OVERHEAD: &str = "bytes of a row beside key and value";
+const ROW_OVERHEAD: &str = "bytes of a row besides key and value";
 /// Pass criteria: key of a ratio, or a figure with its unit; bound, gate, stretch goal.
 const GATES: [(&str, Bound, f64, Option<f64>); 12] = [
     ("get xdp_max/thrift2", AtLeast, 600.0, Some(1_000.0)),
@@ -251,7 +251,7 @@ fn notes(machine: &Machine) -> Vec<String> {
     let mut notes = vec![
         format!(
             "contestants hold {} rows of the paper's shape; all are asked in the paper's format, which has {} bytes of \
-             a row beside key and value; what sweeps ask, and puts, is native",
+             a row besides key and value; requests of sweeps, and puts, are native",
             rows::ROWS,
             Ask::paper_overhead()
         ),

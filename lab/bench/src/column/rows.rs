@@ -21,7 +21,7 @@ pub const FIRST_KEY: u32 = 0x4000_0001;
 pub const FIRST_VERSION: u64 = 1;
 /// Bytes of a native get or put, with room for the reply.
 pub const NATIVE_BYTES: usize = 128;
-/// Last bytes of a value. None of them is zero, because zeros at the end are padding.
+/// Last bytes of a value. They are not zero, because zeros at the end are padding.
 const TAIL: [u8; 6] = *b"value!";
 
 /// Returns the name of the column.

@@ -19,7 +19,7 @@ pub const OFFERED: [u32; 7] = [10_000, 20_000, 50_000, 100_000, 200_000, 400_000
 /// Offered load at which the server's processor time is measured, in requests per second.
 pub const LOAD: u32 = 50_000;
 
-/// Contestant, how it is driven, and its name in the paper.
+/// Contestant: server or datapath, with its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contestant {
     /// Name in our tables.
