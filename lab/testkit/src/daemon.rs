@@ -10,7 +10,7 @@ const STARTED: &str = "Ctrl-C ends it";
 pub struct Daemon {
     /// The process.
     pub child: Child,
-    /// Lines of standard output up to and including the line that contains [`STARTED`].
+    /// Lines of standard output up to and including the one that says how to end the server.
     pub said: Vec<String>,
     errors: ChildStderr,
 }
