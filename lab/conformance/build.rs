@@ -1,4 +1,4 @@
-//! Compiles the XDP programs natively, as a library for machines that may not load BPF, and the second service that the
+//! Compiles the XDP programs natively, as a library for machines that may not load BPF, and the second service, which
 //! tests of several services at one interface load.
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ fn main() {
     let xdp = lineside_bpf_build::xdp_directory();
     let mut native = cc::Build::new();
     if env::var_os("CARGO_CFG_FUZZING").is_some() {
-        // A fuzzer then sees which branches of the C it takes.
+        // A fuzzer then measures the covered branches of the C code.
         native
             .compiler(lineside_bpf_build::compiler())
             .flag("-fsanitize-coverage=inline-8bit-counters,pc-table,trace-cmp");
@@ -25,7 +25,7 @@ fn main() {
         .compile("lineside_xdp_native");
 }
 
-/// Writes `services.h` for `xdp/native/native.c`, and returns its folder. Every `<service>.bpf.c` of `xdp` is a
+/// Writes `services.h` for `xdp/native/native.c`, and returns its folder. Every file `<service>.bpf.c` in `xdp` is a
 /// service.
 fn list_services(xdp: &Path) -> PathBuf {
     let entries = fs::read_dir(xdp).expect("xdp/ is there");

@@ -1,4 +1,4 @@
-//! `xdp/generated.h`
+//! Writes `xdp/generated.h`.
 
 use crate::model::{Common, Spec, Struct};
 use std::fmt::Write;
@@ -76,7 +76,7 @@ pub fn emit(spec: &Spec) -> String {
             let codes = service.code.iter().map(|code| (&code.name, code.code as usize));
             enumeration(w, &format!("ls_{name}_code"), codes);
         }
-        // Without the fast path there is nothing for C to read.
+        // Without a fast path, the C code needs no definitions of the service.
         if service.counter.is_empty() {
             continue;
         }
@@ -101,7 +101,8 @@ pub fn emit(spec: &Spec) -> String {
     out
 }
 
-/// A C expression that is true where X is a service's port: one comparison with each end of each range of them.
+/// Returns a C expression that is true if X is the port of a service: a comparison with both ends of each range of
+/// ports.
 fn port_ranges(common: &Common) -> String {
     let mut ports: Vec<u16> = common.daemon_services().map(|service| service.port).collect();
     ports.sort_unstable();

@@ -1,4 +1,4 @@
-//! `docs/wire-formats.md`
+//! Writes `docs/wire-formats.md` and `docs/metrics.md`.
 
 use crate::model::{Field, MetricKind, Spec};
 use std::fmt::Write;
@@ -31,9 +31,9 @@ pub fn emit(spec: &Spec) -> String {
     }
     w.push_str(
         "\n## Time to live\n\n\
-         A native reply leaves with 64 hops. A reply in a paper's format leaves with one hop less than its request\n\
-         came with, at most 64: two servers that are made to answer each other stop. A request in a paper's format\n\
-         whose reply would have no hop left is dropped (`hop_limit`).\n",
+         A native reply is sent with a hop limit of 64. A reply in a paper's format is sent with one hop less than\n\
+         its request arrived with, at most 64, so that two servers that are made to answer each other stop. A\n\
+         request in a paper's format whose reply would have no hop left is dropped (`hop_limit`).\n",
     );
     w.push_str("\n## Drops\n\nCounted, never answered.\n\n| reason | when |\n|---|---|\n");
     for drop in &common.drop {
@@ -53,7 +53,7 @@ pub fn emit(spec: &Spec) -> String {
             );
         }
         if !service.code.is_empty() {
-            w.push_str("\n| code | name | what became of an operation |\n|---|---|---|\n");
+            w.push_str("\n| code | name | outcome of an operation |\n|---|---|---|\n");
             for code in &service.code {
                 let _ = writeln!(w, "| {} | `{}` | {} |", code.code, code.name, code.doc);
             }
@@ -72,10 +72,10 @@ pub fn emit(spec: &Spec) -> String {
     out
 }
 
-/// `docs/metrics.md`
+/// Returns the text of `docs/metrics.md`.
 pub fn emit_metrics(spec: &Spec) -> String {
     let mut out = String::from(
-        "# Metrics\n\nGenerated from `spec/*.toml` by `cargo run -p lineside-spec`. The console gives them at \
+        "# Metrics\n\nGenerated from `spec/*.toml` by `cargo run -p lineside-spec`. The console serves them at \
          `/metrics` in the OpenMetrics text format; see [operations.md](operations.md).\n",
     );
     let mut section = None;

@@ -1,4 +1,4 @@
-//! `crates/wire/src/generated.rs`
+//! Writes `crates/wire/src/generated.rs` and the `layout.rs` of the services.
 
 use crate::model::{Code, Field, MetricKind, Named, Spec, Struct, camel};
 use std::fmt::Write;
@@ -73,7 +73,12 @@ pub fn emit(spec: &Spec) -> String {
         },
     );
     codes(w, "Status", "Status codes of native replies.", &common.status);
-    list_of(w, "DropReason", "Why a fast path drops a packet.", &common.drop);
+    list_of(
+        w,
+        "DropReason",
+        "Reason for which a fast path drops a packet.",
+        &common.drop,
+    );
     for (name, service) in &spec.services {
         let upper = name.to_uppercase();
         for item in &service.constant {
@@ -91,7 +96,7 @@ pub fn emit(spec: &Spec) -> String {
             );
         }
         if !service.code.is_empty() {
-            let doc = format!("What became of one operation of `{name}`.");
+            let doc = format!("Outcome of one operation of `{name}`.");
             codes(w, &format!("{}Code", camel(name)), &doc, &service.code);
         }
         service.message.iter().for_each(|layout| message(w, layout));
@@ -259,7 +264,7 @@ fn codes(w: &mut String, name: &str, doc: &str, codes: &[Code]) {
     }
     let _ = writeln!(
         w,
-        "}}\n\nimpl {name} {{\n    /// The one of a code, if there is one.\n    \
+        "}}\n\nimpl {name} {{\n    /// Returns the value of a code, if it is known.\n    \
          pub const fn from_code(code: u16) -> Option<Self> {{\n        match code {{"
     );
     for code in codes {
@@ -271,7 +276,7 @@ fn codes(w: &mut String, name: &str, doc: &str, codes: &[Code]) {
         );
     }
     w.push_str(
-        "            _ => None,\n        }\n    }\n\n    /// What it means.\n    \
+        "            _ => None,\n        }\n    }\n\n    /// Returns the meaning in words.\n    \
          pub const fn meaning(self) -> &'static str {\n        match self {\n",
     );
     for code in codes {
@@ -297,7 +302,7 @@ fn list_of(w: &mut String, name: &str, doc: &str, items: &[Named]) {
         let _ = writeln!(w, "        Self::{},", camel(&item.name));
     }
     w.push_str(
-        "    ];\n\n    /// The name in metrics and logs.\n    \
+        "    ];\n\n    /// Returns the name in metrics and logs.\n    \
          pub const fn name(self) -> &'static str {\n        match self {\n",
     );
     for item in items {

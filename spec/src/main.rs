@@ -1,5 +1,5 @@
-//! Reads `spec/*.toml` and writes what is generated from them: Rust types and constants, the C header of the XDP
-//! programs, and the tables of the documentation. `lineside-spec --check` writes nothing and fails when one is stale.
+//! Reads `spec/*.toml` and generates Rust types and constants, the C header of the XDP programs, and the tables of the
+//! documentation. `lineside-spec --check` writes nothing, and fails if a generated file is stale.
 
 mod emit_c;
 mod emit_docs;

@@ -1,4 +1,4 @@
-//! The shape of `spec/*.toml`.
+//! Data model of `spec/*.toml`.
 
 use serde::Deserialize;
 use std::{fs, path::Path};
@@ -34,8 +34,8 @@ pub struct ServicePort {
     pub name: String,
     pub port: u16,
     pub slot: u32,
-    /// Whether it is an example of `lab/`, which the daemon does not have: then its port is no service's port, it may
-    /// take the slot of a service without an XDP program, and its counters are no metrics.
+    /// True: an example of `lab/`, which the daemon does not have. Its port is not a service port, it may take the slot
+    /// of a service without an XDP program, and its counters are not metrics.
     #[serde(default)]
     pub example: bool,
 }
@@ -58,14 +58,14 @@ pub struct Named {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
-    /// Directory of the service's crate, where that is not `crates/<name>`.
+    /// Directory of the service's crate, if it is not `crates/<name>`.
     pub directory: Option<String>,
-    /// The paper's packet, in words; empty where no paper has one.
+    /// Description of the paper's packet; empty if no paper has one.
     #[serde(default)]
     pub paper: String,
     #[serde(default)]
     pub constant: Vec<Constant>,
-    /// Codes of single operations within a packet, where the service has them.
+    /// Codes of single operations in a packet, if the service has them.
     #[serde(default)]
     pub code: Vec<Code>,
     pub op: Vec<Op>,
@@ -80,10 +80,10 @@ pub struct Service {
 #[serde(deny_unknown_fields)]
 pub struct Constant {
     pub name: String,
-    /// Rust's type.
+    /// Type in Rust.
     #[serde(rename = "type")]
     pub kind: String,
-    /// As it is to be written, in Rust and in C.
+    /// Value as written in Rust and in C.
     pub value: String,
     pub doc: String,
 }
@@ -108,7 +108,7 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// `lineside_spv_fills_total`
+    /// Returns the full name, such as `lineside_spv_fills_total`.
     pub fn full_name(&self, service: Option<&str>) -> String {
         let mut name = String::from("lineside_");
         for part in service.iter().copied().chain([self.name.as_str()]) {
@@ -137,7 +137,7 @@ pub struct Op {
 pub struct Struct {
     pub name: String,
     pub doc: String,
-    /// Bytes, where the layout must have exactly so many.
+    /// Size in bytes, if the layout must have a certain size.
     pub size: Option<usize>,
     pub field: Vec<Field>,
 }
@@ -152,8 +152,8 @@ pub struct Field {
 }
 
 impl Field {
-    /// Bytes of one field, by its type's name: `u8`, `be16`, `u32`, `b16`, `b32` and `b80` (bytes), `u64x4` (four
-    /// words), `u32x8`.
+    /// Returns the bytes of one field, by the name of its type: `u8`, `be16`, `u32`, `b16`, `b32` and `b80` (bytes),
+    /// `u64x4` (four words), `u32x8`.
     pub fn bytes(&self) -> usize {
         match self.kind.as_str() {
             "u8" => 1,
@@ -170,7 +170,7 @@ impl Field {
         }
     }
 
-    /// Bits of one word and number of words of a type such as `u64x4`.
+    /// Returns the bits of a word, and the number of words, of a type such as `u64x4`.
     pub fn array(&self) -> Option<(usize, usize)> {
         let (bits, count) = self.kind.strip_prefix('u')?.split_once('x')?;
         let bits = bits.parse().ok().filter(|bits| [32, 64].contains(bits))?;
@@ -189,7 +189,7 @@ impl Struct {
 }
 
 impl Common {
-    /// The services that the daemon can have.
+    /// Returns the services that the daemon can have.
     pub fn daemon_services(&self) -> impl Iterator<Item = &ServicePort> {
         self.service.iter().filter(|service| !service.example)
     }
@@ -213,7 +213,8 @@ impl Spec {
         Self { common, services }
     }
 
-    /// All metrics with the service that alone has them: those of the process, then each service's counters and others.
+    /// Returns all metrics, each with its service, if it belongs to one: those of the process, then each service's
+    /// counters and other metrics.
     pub fn metrics(&self) -> Vec<(Option<&str>, Metric)> {
         let mut all: Vec<_> = self
             .common
@@ -242,7 +243,7 @@ impl Spec {
     }
 }
 
-/// `root_reply` -> `RootReply`
+/// Converts a name such as `root_reply` to `RootReply`.
 pub fn camel(name: &str) -> String {
     name.split('_')
         .map(|part| {

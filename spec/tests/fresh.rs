@@ -1,4 +1,4 @@
-//! Generated files are what `spec/*.toml` says.
+//! Generated files match `spec/*.toml`.
 
 use std::process::Command;
 

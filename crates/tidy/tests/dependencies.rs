@@ -1,6 +1,7 @@
-//! Packages of the daemon: no laboratory crate, no bench switch, and no library that only tests and benches need.
+//! Rules for the dependencies of the daemon: no laboratory crate, no feature for benchmarks, and no library that only
+//! tests and benchmarks need.
 //!
-//! Each rule is a function from the output of cargo to findings. The last tests show each rule a bad example.
+//! Each rule is a function from the output of cargo to findings. The last tests give each rule a bad example.
 
 mod common;
 
@@ -19,7 +20,7 @@ const REFUSED: &[&str] = &[
     "rcgen",
 ];
 
-/// Refused packages that another project's package cannot be built without: the package, and the one that needs it.
+/// Refused packages that a package of another project requires: the refused package, and the package that requires it.
 const UNAVOIDABLE: &[(&str, &str)] = &[
     ("secp256k1", "bitcoin"),
     ("secp256k1-sys", "secp256k1"),
@@ -31,7 +32,8 @@ const UNAVOIDABLE: &[(&str, &str)] = &[
 /// Features of our crates that only crates of `lab/` and tests switch on.
 const LABORATORY_FEATURES: &[&str] = &["laboratory", "library"];
 
-/// Line of `cargo tree --prefix depth`: the name of a package, where it is if it is ours, and its features.
+/// Line of `cargo tree --prefix depth`: name of a package, its folder if it is a package of this repository, and its
+/// features.
 struct Node<'a> {
     depth: usize,
     name: &'a str,
@@ -56,7 +58,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Findings in the packages that the daemon is built from.
+/// Returns the findings in the packages that the daemon is built from.
 fn refused_packages(root: &Path, tree: &str) -> BTreeSet<String> {
     let lab = format!("{}/lab/", root.display());
     let mut found = BTreeSet::new();
@@ -90,7 +92,7 @@ fn refused_packages(root: &Path, tree: &str) -> BTreeSet<String> {
     found
 }
 
-/// Findings in the manifests of `crates/`: laboratory crates that more than tests depend on.
+/// Returns the findings in the manifests of `crates/`: laboratory crates outside `[dev-dependencies]`.
 fn laboratory_dependencies(root: &Path, metadata: &str) -> Vec<String> {
     let metadata: Value = serde_json::from_str(metadata).expect("cargo metadata writes JSON");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -155,7 +157,10 @@ fn every_exception_is_still_needed() {
         parents.push(node.name);
     }
     for exception in UNAVOIDABLE {
-        assert!(edges.contains(exception), "{exception:?} can go from UNAVOIDABLE");
+        assert!(
+            edges.contains(exception),
+            "no package needs {exception:?} any more; remove it from UNAVOIDABLE"
+        );
     }
 }
 

@@ -1,5 +1,5 @@
-//! Licences: the list of third-party packages is as Cargo.lock has it, and every file of the BPF programs names its
-//! licences.
+//! Rules for licences: the list of third-party packages matches Cargo.lock, and every file of the BPF programs names
+//! its licences.
 //!
 //! `scripts/notices.sh` writes the list.
 
@@ -9,7 +9,7 @@ use common::{cargo, root};
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// Name of the list.
+/// Path of the list.
 const NOTICES: &str = "THIRD-PARTY-NOTICES";
 /// First line of each file in `xdp/`.
 const SPDX: &str = "// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only";
@@ -30,19 +30,20 @@ are not part of the binary.
 name | version | licence | source
 ";
 
-/// Lists the daemon's packages, a line each: `name vVERSION|LICENCE|REPOSITORY`, and ` (*)` where it came before.
+/// Lists the daemon's packages, one on each line: `name vVERSION|LICENCE|REPOSITORY`, followed by ` (*)` if cargo
+/// listed the package before.
 fn tree() -> String {
     let arguments = "tree -p lineside --all-features --target x86_64-unknown-linux-gnu \
                      --edges normal,no-proc-macro --prefix none --format {p}|{l}|{r}";
     cargo(&arguments.split(' ').collect::<Vec<_>>())
 }
 
-/// Returns the list that belongs to a tree of packages.
+/// Returns the list of licences for a tree of packages.
 fn notices(tree: &str) -> String {
     let row = |line: &str| {
         let mut parts = line.trim_end_matches(" (*)").split('|');
         let (name, version) = parts.next()?.split_once(" v")?;
-        // For a crate of this repository cargo prints its folder after the version.
+        // For a crate of this repository, cargo prints the crate's folder after the version.
         if version.contains(" (/") {
             return None;
         }
@@ -89,7 +90,7 @@ fn packages_of_others_are_listed_once_with_licence_and_source() {
     assert_eq!(notices(tree).strip_prefix(HEAD), Some(expected));
 }
 
-/// Returns the files of the BPF programs which do not begin with the line that names their licences.
+/// Returns the files of the BPF programs whose first line does not name their licences.
 fn without_licence(files: &[(String, String)]) -> Vec<&str> {
     let lacking = files.iter().filter(|(_, text)| text.lines().next() != Some(SPDX));
     lacking.map(|(path, _)| path.as_str()).collect()

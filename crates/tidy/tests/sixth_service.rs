@@ -1,4 +1,4 @@
-//! What a sixth service costs: the example in `lab/example-service` is small, and few existing files know it.
+//! Bounds the cost of adding a service: the example in `lab/example-service` is small, and few existing files name it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,8 +6,8 @@ use std::process::Command;
 const NAME: &str = "odometer";
 const CRATE: &str = "lab/example-service/";
 
-/// Files that a service of the daemon edits besides, and that the example does not: the daemon's manifest and list of
-/// services, the shown configuration, and the floors of the crates.
+/// Files that a service of the daemon edits in addition, and that the example does not edit: the daemon's manifest and
+/// list of services, the sample configuration, and the floors of the crates.
 const ONLY_OF_THE_DAEMON: [&str; 4] = [
     "crates/lineside/Cargo.toml",
     "crates/lineside/src/services.rs",
@@ -33,7 +33,7 @@ fn files() -> Option<Vec<String>> {
     (listing.status.success() && !files.is_empty()).then_some(files)
 }
 
-/// Returns the text of a file; empty where it is not text.
+/// Returns the text of a file, or an empty string if the file is not UTF-8.
 fn text(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_default()
 }
@@ -42,7 +42,8 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Returns whether a file is the service's own: in its crate, or with its name in its path.
+/// Returns whether a file belongs to the service: it is in the service's crate, or its path contains the service's
+/// name.
 fn is_own(path: &str) -> bool {
     path.starts_with(CRATE) || path.contains(NAME)
 }
@@ -52,7 +53,7 @@ fn is_generated_or_documentation(path: &str) -> bool {
     name.starts_with("generated.") || name == "Cargo.lock" || name.ends_with(".md")
 }
 
-/// Returns whether a text names the service or its crate, in whatever case.
+/// Returns whether a text names the service or its crate, in any case.
 fn names_it(text: &str) -> bool {
     let text = text.to_lowercase();
     text.contains(NAME) || text.contains("example-service")
@@ -126,7 +127,8 @@ fn the_example_has_at_most_400_lines() {
     }
 }
 
-/// The excerpts of the guide stand in the files that they are from: after `<!-- from PATH -->`, a code block.
+/// The excerpts in the guide, which are the code blocks after `<!-- from PATH -->`, are parts of the files that they
+/// name.
 #[test]
 fn the_excerpts_of_the_guide_are_true() {
     let guide = text("docs/adding-a-service.md");

@@ -1,12 +1,14 @@
-//! The cheap rules: floors, line and file length, left-over marks, no `.unwrap()` where packets pass.
+//! Cheap rules: layering of crates by floors, line and file length, left-over marks, no `.unwrap()` in code that
+//! handles packets.
 //!
-//! A rule is a function from files to findings (`file:line: what`). It has one test over the repository, and the last
-//! test shows each rule a bad example, so that no rule can pass because it looks at nothing.
+//! A rule is a function from files to findings (`file:line: finding`). One test applies it to the repository, and the
+//! last test gives each rule a bad example, so that a rule that inspects nothing does not pass.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+mod files;
 
-/// Floors of the crates in `crates/`. A crate depends only on crates of lower floors; the laboratory in `lab/` is above
+use files::{File, TEXT, repository};
+
+/// Floors of the crates in `crates/`. A crate depends only on crates of lower floors. The laboratory in `lab/` is above
 /// all of them, and no crate depends on it.
 const FLOORS: &[(&str, u8)] = &[
     ("bpf-build", 0),
@@ -39,7 +41,6 @@ const FLOORS: &[(&str, u8)] = &[
     ("lineside", 7),
 ];
 
-const TEXT: &[&str] = &["rs", "c", "h", "toml", "sh", "md", "py", "sv", "v", "html"];
 const MAX_COLUMNS: usize = 120;
 const MAX_LINES: usize = 800;
 const PACKET_PATHS: &[&str] = &[
@@ -48,28 +49,6 @@ const PACKET_PATHS: &[&str] = &[
     "crates/net/src/",
     "crates/xdp/src/",
 ];
-
-/// A file of the repository: its path from the root, with `/`, and its text.
-struct File {
-    path: String,
-    text: String,
-}
-
-impl File {
-    fn has_extension(&self, extensions: &[&str]) -> bool {
-        let extension = self
-            .path
-            .rsplit('/')
-            .next()
-            .and_then(|name| name.rsplit_once('.'));
-        extension.is_some_and(|(_, e)| extensions.contains(&e))
-    }
-
-    /// The lines with their numbers, from 1.
-    fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.text.lines().enumerate().map(|(i, line)| (i + 1, line))
-    }
-}
 
 // ---- the rules ----
 
@@ -102,8 +81,8 @@ fn floor_of(name: &str) -> Option<u8> {
     FLOORS.iter().find(|(n, _)| *n == name).map(|(_, floor)| *floor)
 }
 
-/// The `lineside-*` entries of `[dependencies]`, `[dependencies.X]` and `[target.'…'.dependencies]`, prefix taken off.
-/// What only tests or build scripts use is no arrow of the house.
+/// Returns the `lineside-*` entries of `[dependencies]`, `[dependencies.X]` and `[target.'…'.dependencies]`, without
+/// the prefix, each with its line. Dependencies of tests and build scripts are not counted.
 fn lineside_dependencies(file: &File) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut inside = false;
@@ -173,7 +152,8 @@ fn file_length(files: &[File]) -> Vec<String> {
     found
 }
 
-/// Put together at run time, so that this file does not find itself.
+/// Returns words and pieces of code that mark unfinished work. They are assembled at run time, so that the rule does
+/// not find this file.
 fn marks() -> (Vec<String>, Vec<String>) {
     let words = [["TO", "DO"], ["FIX", "ME"], ["XX", "X"], ["HA", "CK"]];
     let codes = [["todo", "!("], ["unimplemented", "!("], ["#[", "ignore"]];
@@ -199,26 +179,31 @@ fn left_over_marks(files: &[File]) -> Vec<String> {
     found
 }
 
-/// A line `#[cfg(test)]` makes the rest of its file test code. Comments, examples in them included, do not count.
+/// Finds `.unwrap()` in code that handles packets. The code after a line `#[cfg(test)]` is test code and is not
+/// searched. Comments, and the examples in them, are not searched either.
 fn unwrap_on_packet_path(files: &[File]) -> Vec<String> {
     let mut found = Vec::new();
     let on_path = |f: &&File| f.has_extension(&["rs"]) && PACKET_PATHS.iter().any(|p| f.path.starts_with(p));
     for file in files.iter().filter(on_path) {
         for (number, line) in file.lines().take_while(|(_, line)| line.trim() != "#[cfg(test)]") {
             if line.contains(".unwrap()") && !line.trim_start().starts_with("//") {
-                found.push(format!("{}:{number}: `.unwrap()` where packets pass", file.path));
+                found.push(format!(
+                    "{}:{number}: `.unwrap()` in code that handles packets",
+                    file.path
+                ));
             }
         }
     }
     found
 }
 
-/// Every crate in `crates/` and `lab/` is in the picture of ARCHITECTURE.md, those in `crates/` with their floor.
+/// Every crate in `crates/` and `lab/` is in the diagram of ARCHITECTURE.md, and the crates in `crates/` are at their
+/// floor.
 fn picture(files: &[File]) -> Vec<String> {
     let Some(page) = files.iter().find(|file| file.path == "ARCHITECTURE.md") else {
         return vec!["ARCHITECTURE.md:1: the page is missing".into()];
     };
-    // Crates of the picture: rows `| name …` between rules, the first row of a floor with its number before it.
+    // Rows of the diagram have the form `| name …`. The number of a floor is in front of the first row of that floor.
     let (mut floor, mut drawn) = (None, Vec::new());
     for line in page.text.lines() {
         if line.trim_start().starts_with("crates/") || line.trim_start().starts_with("lab/") {
@@ -252,80 +237,6 @@ fn picture(files: &[File]) -> Vec<String> {
         }
     }
     found
-}
-
-// ---- the repository ----
-
-fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors()
-        .nth(2)
-        .expect("the crate stands in crates/tidy")
-        .to_path_buf()
-}
-
-/// What git tracks or would track; without git or its folder (a source archive), what lies there, build output aside.
-fn repository() -> Vec<File> {
-    let root = root();
-    let paths = git_files(&root).unwrap_or_else(|| {
-        let mut paths = Vec::new();
-        walk(&root, "", &mut paths);
-        paths
-    });
-    assert!(
-        paths.iter().any(|p| p == "crates/tidy/tests/tidy.rs"),
-        "the list of files lacks this very file"
-    );
-    let read = |path: String| {
-        let bytes = std::fs::read(root.join(&path)).ok()?; // deleted but still listed, or a link to nowhere
-        Some(File {
-            path,
-            text: String::from_utf8_lossy(&bytes).into_owned(),
-        })
-    };
-    let is_text = |path: &String| path.rsplit_once('.').is_some_and(|(_, e)| TEXT.contains(&e));
-    paths.into_iter().filter(is_text).filter_map(read).collect()
-}
-
-fn git_files(root: &Path) -> Option<Vec<String>> {
-    let listing = Command::new("git")
-        .args([
-            "-c",
-            "safe.directory=*",
-            "ls-files",
-            "-z",
-            "-co",
-            "--exclude-standard",
-        ])
-        .current_dir(root)
-        .output()
-        .ok()?;
-    let text = String::from_utf8_lossy(&listing.stdout).into_owned();
-    let paths: Vec<String> = text
-        .split('\0')
-        .filter(|p| !p.is_empty())
-        .map(String::from)
-        .collect();
-    (listing.status.success() && !paths.is_empty()).then_some(paths)
-}
-
-fn walk(root: &Path, folder: &str, paths: &mut Vec<String>) {
-    let Ok(entries) = std::fs::read_dir(root.join(folder)) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let path = if folder.is_empty() {
-            name.clone()
-        } else {
-            format!("{folder}/{name}")
-        };
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() && name != "target" && name != ".git" => walk(root, &path, paths),
-            Ok(kind) if kind.is_file() => paths.push(path),
-            _ => {}
-        }
-    }
 }
 
 fn hold(rule: fn(&[File]) -> Vec<String>) {

@@ -1,8 +1,6 @@
-/*
- * The rewriting that a per-packet figure of `column` needs. Twin of src/column/per_packet.rs, which writes `cb_send`
- * and reads it back: request i asks for row i * CB_ODD modulo the number of rows, whose key ends with that number times
- * the step, as eight bytes.
- */
+/* Writes the frames of a per-packet figure of `column`. Twin of src/column/per_packet.rs, which writes `cb_send` and
+ * reads it back. Request i asks for row i * CB_ODD modulo the number of rows; the row's key ends with that number
+ * times the step, as eight bytes. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
@@ -12,16 +10,16 @@
 #define CB_WORDS 176
 
 struct cb_send {
-	__u64 head[6];           /* CB_HEAD_BYTES of template */
-	__u64 payload[CB_WORDS]; /* the request, less the key's end */
+	__u64 head[6];           /* CB_HEAD_BYTES of the template */
+	__u64 payload[CB_WORDS]; /* request without the end of the key */
 	__u64 next;              /* number of the next request */
-	__u64 last;              /* calls, less 1 */
-	__u64 first_ns;          /* when call 0 began */
-	__u64 last_ns;           /* when call `last` began */
-	__u64 step;              /* between the numbers in two rows' keys */
-	__u32 words;             /* of the payload */
-	__u32 key_word;          /* which of them is the key's end */
-	__u32 mask;              /* rows - 1; 0: always the same */
+	__u64 last;              /* number of calls minus 1 */
+	__u64 first_ns;          /* time at which call 0 began */
+	__u64 last_ns;           /* time at which call `last` began */
+	__u64 step;              /* difference of the numbers in the keys of neighbouring rows */
+	__u32 words;             /* number of words of the payload */
+	__u32 key_word;          /* index of the payload word with the end of the key */
+	__u32 mask;              /* number of rows - 1; 0: always the same row */
 	__u32 reserved;
 };
 
@@ -41,7 +39,7 @@ struct {
 
 char _license[] SEC("license") = "GPL";
 
-/* Each field is written as one piece, so that whoever reads it next finds it in one store. */
+/* Writes each field as one piece, so that the next reader finds it in one store. */
 static __always_inline int cb_put(void *data, void *end, const struct cb_send *send, __u64 number)
 {
 	const void *head = send->head;
@@ -67,7 +65,7 @@ static __always_inline int cb_put(void *data, void *end, const struct cb_send *s
 	return 0;
 }
 
-/* Writes the whole frame, then goes to the program being measured. */
+/* Writes the whole frame, then calls the program being measured. */
 SEC("xdp")
 int cb_rewrite(struct xdp_md *ctx)
 {
@@ -91,7 +89,7 @@ int cb_rewrite(struct xdp_md *ctx)
 	return XDP_ABORTED;
 }
 
-/* The least that can stand behind cb_rewrite: what is subtracted. */
+/* Smallest program that cb_rewrite can call; its cost is subtracted. */
 SEC("xdp")
 int cb_tx(struct xdp_md *ctx)
 {

@@ -1,9 +1,8 @@
-/*
- * The live-frames generator of `lineside-lab bench column`, and the program that checks its replies. Twin of
- * src/column/live.rs, which writes `cl_send` and reads both structs back, and of src/column/rows.rs, which says what
- * row i holds. Requests are the paper's, which have no number: each leaves from the port that tells its row and its
- * lane, which is a CPU that sends, with what it sent and what came back: neighbouring CPUs have different ones.
- */
+/* Live-frames generator of `lineside-lab bench column`, and the program that checks its replies. Twin of
+ * src/column/live.rs, which writes `cl_send` and reads both structs back, and of src/column/rows.rs, which defines
+ * the content of row i. Requests are in the paper's format, which has no request number. The source port of a
+ * request therefore encodes its row and its lane. A lane is a sending CPU with its state of requests and replies;
+ * neighbouring CPUs have different lanes. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
@@ -20,26 +19,26 @@
 #define LANES 2
 #define LANE_PORTS (PORTS / LANES)
 #define BUCKETS 1024
-#define SAMPLE 15 /* rows whose number has none of these bits are timed */
+#define SAMPLE 15 /* a request is timed if all of these bits of its row number are 0 */
 
-/* What to send, and what was sent. The lane's CPU writes it. */
+/* Requests to send, and requests that were sent. Only the lane's CPU writes it. */
 struct cl_send {
-	__u64 head[6];    /* HEAD_BYTES of template; the port is set for each request */
-	__u64 payload[3]; /* op, key, name, stop row: the keys are 0 here */
+	__u64 head[6];    /* HEAD_BYTES of the template; the port is set for each request */
+	__u64 payload[3]; /* op, key, name, stop row; the keys are 0 here */
 	__u64 next;       /* number of the next request */
-	__u64 first_ns;   /* when the first left */
-	__u32 words;      /* of the payload; from the fourth on they are 0 */
-	__u32 span;       /* rows that a request may begin with */
-	__u32 first_key;  /* of row 0; each row's key is 2 above the one before */
-	__u32 rows;       /* of a scan; 0: a get */
+	__u64 first_ns;   /* time at which the first request left */
+	__u32 words;      /* words of the payload; those from the fourth on are 0 */
+	__u32 span;       /* number of rows with which a request may begin */
+	__u32 first_key;  /* key of row 0; each row's key is 2 above the previous one */
+	__u32 rows;       /* number of rows of a scan; 0: a get */
 };
 
-/* What came back. */
+/* Replies that arrived. */
 struct cl_seen {
 	__u64 right, wrong, other;
-	__u64 last_ns;          /* of the timed ones */
-	__u64 value[2];         /* what every row holds behind its key: 14 bytes */
-	__u64 buckets[BUCKETS]; /* latency in ns: 16 a power of two */
+	__u64 last_ns;          /* arrival of the last timed reply */
+	__u64 value[2];         /* content of every row after its key: 14 bytes */
+	__u64 buckets[BUCKETS]; /* latency in ns: 16 buckets for each power of two */
 };
 
 #define OF_LANES(name, type_)                         \
@@ -70,7 +69,8 @@ static __always_inline __be32 key_of(const struct cl_send *send, __u32 row)
 	return bpf_htonl(send->first_key + 2 * row);
 }
 
-/* 0, or -1 when the frame is too short. Whole words, so that whoever reads a field next finds it in one store. */
+/* Writes a request. Returns 0, or -1 when the frame is too short. Writes whole words, so that the next reader finds
+ * each field in one store. */
 static __always_inline int put(void *data, void *end, const struct cl_send *send, __u32 lane, __u32 row)
 {
 	const void *head = send->head;
@@ -130,7 +130,7 @@ int cl_live(struct xdp_md *ctx)
 
 	if (!send)
 		return XDP_DROP;
-	/* Multiples of the golden ratio are far from one another: no row is asked for again while it is in flight. */
+	/* Multiples of the golden ratio are far from one another: no row is queried again while its request is in flight. */
 	row = (__u64)((__u32)send->next * CL_ODD) * send->span >> 32;
 	if (put(DATA(ctx), END(ctx), send, lane, row))
 		return XDP_DROP;
@@ -171,7 +171,7 @@ static __always_inline void time_reply(struct cl_seen *seen, __u32 lane, __u32 r
 		seen->buckets[bucket]++;
 }
 
-/* Whether the 18 bytes at `value` are what the row with this key holds. */
+/* Returns whether the 18 bytes at `value` are the content of the row with this key. */
 static __always_inline int is_value(const struct cl_seen *seen, const void *value, __be32 key)
 {
 	return *(__u32 *)value == key && *(__u64 *)(value + 4) == seen->value[0] &&

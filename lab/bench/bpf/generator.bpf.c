@@ -1,11 +1,9 @@
-/*
- * The live-frames generator, the program that checks its replies, and the rewriting that a per-packet figure needs.
- * Twin of src/live.rs and src/per_packet.rs, which write `bench_send` and read both structs back.
+/* Live-frames generator, the program that checks its replies, and the programs that write the frames of a per-packet
+ * figure. Twin of src/live.rs and src/per_packet.rs, which write `bench_send` and read both structs back.
  *
- * Request i asks for entry i of the stream and leaves UDP port 32768 + i mod 32768. Entry i belongs to block i mod 512,
- * so a reply's port says which root it must carry. Frames are recycled with the reply's bytes in them, so every byte is
- * written anew each time.
- */
+ * Request i asks for entry i of the stream and leaves UDP port 32768 + i mod 32768. Entry i belongs to block i mod
+ * 512, so the port of a reply determines the expected root. Frames are recycled with the reply's bytes in them, so
+ * every byte is written again for each request. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
@@ -22,46 +20,46 @@
 #define HEAD_BYTES 42 /* Ethernet, IPv4, UDP */
 #define KEY_BYTES 32
 #define PROOF_HEAD_BYTES 16 /* the native header */
-#define PROOF_TAIL_BYTES 136 /* the reply's fields before its path */
+#define PROOF_TAIL_BYTES 136 /* fields of the reply before its path */
 #define PROOF_DEPTH 11
 #define PROOF_PATH_AT (HEAD_BYTES + PROOF_HEAD_BYTES + PROOF_TAIL_BYTES)
 #define PROOF_BYTES (PROOF_PATH_AT + PROOF_DEPTH * KEY_BYTES)
 #define PROVEN (64 * 2048)
 #define SPV_BYTES (HEAD_BYTES + KEY_BYTES)
-/* memcached: 8 bytes of UDP frame header, "get ", key, "\r\n" */
+/* memcached request: 8 bytes of UDP frame header, "get ", key, "\r\n" */
 #define MC_HEAD_BYTES 12
 #define MC_BYTES (HEAD_BYTES + MC_HEAD_BYTES + KEY_BYTES + 2)
-/* memcached's reply: frame header, "VALUE ", key, " 0 32\r\n", value, "\r\nEND\r\n" */
+/* memcached reply: frame header, "VALUE ", key, " 0 32\r\n", value, "\r\nEND\r\n" */
 #define MC_VALUE_AT (HEAD_BYTES + 8 + 6 + KEY_BYTES + 7)
 #define MC_REPLY_BYTES (MC_VALUE_AT + KEY_BYTES + 7)
 
-/* What to send, and what was sent. One CPU writes it. */
+/* Requests to send, and requests that were sent. Only one CPU writes it. */
 struct bench_send {
-	__u64 head[6];     /* HEAD_BYTES of template; the source port is set for each request */
-	__u64 mc_head[2];  /* MC_HEAD_BYTES; of proofs: PROOF_HEAD_BYTES, where the entry replaces the request id */
+	__u64 head[6];     /* HEAD_BYTES of the template; the source port is set for each request */
+	__u64 mc_head[2];  /* MC_HEAD_BYTES; for proofs PROOF_HEAD_BYTES, with the entry as request id */
 	__u64 next;        /* number of the next request */
-	__u64 first_ns;    /* when the first left */
-	__u64 last_ns;     /* bench_rewrite: when call number `last` began */
+	__u64 first_ns;    /* time at which the first request left */
+	__u64 last_ns;     /* bench_rewrite: time at which call number `last` began */
 	__u64 last;
 	__u32 base, mask;  /* entry of the stream: base + (number & mask) */
-	/* bench_live_1: when the request in flight left (0: none), replies seen by then, and requests given up. */
+	/* bench_live_1: time at which the request in flight left (0: none), replies seen by then, and requests given up. */
 	__u64 sent_ns, answered, lost;
 };
 
-/* What came back. */
+/* Replies that arrived. */
 struct bench_seen {
 	__u64 right, wrong, unknown, other;
-	__u64 last_ns;       /* of the timed ones */
+	__u64 last_ns;       /* arrival of the last timed reply */
 	__u32 server_port;   /* network byte order */
 	__u32 is_echo;
-	__u64 buckets[BUCKETS]; /* latency in ns: 16 a power of two */
+	__u64 buckets[BUCKETS]; /* latency in ns: 16 buckets for each power of two */
 };
 
 struct bench_key {
 	__u64 word[4];
 };
 
-/* Ends of the path that a reply must have: the transaction's sibling, and the root's child. */
+/* Ends of the path that a reply must contain: the transaction's sibling, and the root's child. */
 struct bench_path {
 	struct bench_key first, last;
 };
@@ -111,10 +109,8 @@ struct {
 
 char _license[] SEC("license") = "GPL";
 
-/*
- * Each field is written as one piece, so that whoever reads it next finds it in one store: a load that spans two
- * stores waits for both, which no frame from a network card makes it do.
- */
+/* Writes each field as one piece, so that the next reader finds it in one store. A load that spans two stores waits
+ * for both, which does not happen with a frame from a network card. */
 static __always_inline void put_head(void *data, const struct bench_send *send, __u32 number)
 {
 	const void *head = send->head;
@@ -136,7 +132,7 @@ static __always_inline void put_key(__u64 *to, const struct bench_key *key)
 		to[i] = key->word[i];
 }
 
-/* 0, or -1 when the frame is too short or the stream ends before `send->mask` says. */
+/* Writes a request. Returns 0, or -1 when the frame is too short or the stream ends before `send->mask`. */
 static __always_inline int put_request(void *data, void *end, struct bench_send *send, __u64 number)
 {
 	__u32 at = send->base + ((__u32)number & send->mask);
@@ -164,10 +160,8 @@ static __always_inline int put_mc_request(void *data, void *end, struct bench_se
 	return 0;
 }
 
-/*
- * A native request for a proof: its header, whose request id is the entry, and the TXID. What follows is what the last
- * reply left there; the server does not read it.
- */
+/* Writes a native request for a proof: its header, with the entry as request id, and the TXID. The bytes after that
+ * are those of the last reply; the server does not read them. */
 static __always_inline int put_proof_request(void *data, void *end, struct bench_send *send, __u64 number)
 {
 	__u32 at = send->base + ((__u32)number & send->mask);
@@ -199,7 +193,7 @@ static __always_inline void stamp(struct bench_send *send, __u64 number)
 	stamps->sent_ns[(number & (PORTS - 1)) / SAMPLE] = now_ns;
 }
 
-/* The request is written: notes that it leaves. */
+/* Records that a request was written and leaves. */
 static __always_inline int sent(struct bench_send *send, __u64 number)
 {
 	stamp(send, number);
@@ -240,10 +234,8 @@ int bench_live_proof(struct xdp_md *ctx)
 	return sent(send, number);
 }
 
-/*
- * One request in flight: says XDP_DROP until the reply has been seen, then sends the next. Only requests that are timed
- * are sent.
- */
+/* Generator with one request in flight: returns XDP_DROP until the reply has arrived, then sends the next request.
+ * Only requests whose latency is measured are sent. */
 SEC("xdp")
 int bench_live_1(struct xdp_md *ctx)
 {
@@ -278,7 +270,7 @@ int bench_live_mc(struct xdp_md *ctx)
 	struct bench_send *send = bpf_map_lookup_elem(&bench_sends, &zero);
 	__u64 number;
 
-	/* A recycled frame is as long as the reply was. */
+	/* A recycled frame has the length of the reply. */
 	if (!send || (missing && bpf_xdp_adjust_tail(ctx, missing)))
 		return XDP_DROP;
 	number = send->next;
@@ -323,7 +315,7 @@ static __always_inline void time_reply(struct bench_seen *seen, __u16 port)
 		seen->buckets[bucket]++;
 }
 
-/* The client port of a datagram of the server's, or 0. */
+/* Returns the client's port of a datagram from the server, or 0. */
 static __always_inline __u16 reply_port(void *data, const struct bench_seen *seen)
 {
 	if (*(__be16 *)(data + 12) != bpf_htons(ETH_P_IP) || *(__u8 *)(data + 23) != IPPROTO_UDP)
@@ -341,7 +333,7 @@ static __always_inline void check(struct bench_seen *seen, const __u64 *payload,
 	int right;
 
 	if (seen->is_echo) {
-		/* The last two bytes of a TXID are its number's low 15 bits. */
+		/* The last two bytes of a TXID are the low 15 bits of its number. */
 		right = payload[3] >> 48 == (port & (PORTS - 1));
 	} else {
 		struct bench_key *root;
@@ -363,7 +355,8 @@ static __always_inline void check(struct bench_seen *seen, const __u64 *payload,
 	}
 }
 
-/* A reply is `reply_bytes` long and carries its 32 bytes at `value_at`; a shorter one that says so: unknown. */
+/* Checks a reply, which is `reply_bytes` long and has its 32 bytes at `value_at`. A shorter reply with the status
+ * "unknown" is counted as unknown. */
 static __always_inline int check_reply(struct xdp_md *ctx, __u32 value_at, __u32 reply_bytes)
 {
 	void *data = DATA(ctx), *end = END(ctx);
@@ -392,7 +385,8 @@ static __always_inline __u64 differ(const __u64 *hash, const struct bench_key *k
 	return (hash[0] ^ key->word[0]) | (hash[1] ^ key->word[1]) | (hash[2] ^ key->word[2]) | (hash[3] ^ key->word[3]);
 }
 
-/* A right reply to a request for a proof has the status "ok", the depth, and both ends of the entry's path. */
+/* Checks a reply to a request for a proof. A right reply has the status "ok", the depth, and both ends of the
+ * entry's path. */
 static __always_inline void check_proof(struct bench_seen *seen, void *data, __u16 port)
 {
 	__u32 at = (__u32)bpf_be64_to_cpu(*(__be64 *)(data + HEAD_BYTES + 8));
@@ -438,7 +432,7 @@ int bench_check(struct xdp_md *ctx)
 	return check_reply(ctx, HEAD_BYTES, SPV_BYTES);
 }
 
-/* memcached says only "END\r\n" when it does not have the key. */
+/* memcached replies only "END\r\n" when it does not have the key. */
 SEC("xdp")
 int bench_check_mc(struct xdp_md *ctx)
 {
@@ -451,14 +445,14 @@ int bench_pass(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
-/* Hands the server's datagrams to the AF_XDP client. */
+/* Passes the server's datagrams to the AF_XDP client. */
 SEC("xdp")
 int bench_xsk(struct xdp_md *ctx)
 {
 	return bpf_redirect_map(&bench_xsks, ctx->rx_queue_index, XDP_PASS);
 }
 
-/* Writes the whole frame, then goes to the program being measured. */
+/* Writes the whole frame, then calls the program being measured. */
 SEC("xdp")
 int bench_rewrite(struct xdp_md *ctx)
 {
@@ -480,7 +474,7 @@ int bench_rewrite(struct xdp_md *ctx)
 	return XDP_ABORTED;
 }
 
-/* As bench_rewrite, with a native request for a proof. */
+/* Like bench_rewrite, with a native request for a proof. */
 SEC("xdp")
 int bench_rewrite_proof(struct xdp_md *ctx)
 {
@@ -502,7 +496,7 @@ int bench_rewrite_proof(struct xdp_md *ctx)
 	return XDP_ABORTED;
 }
 
-/* The least that can stand behind bench_rewrite: what is subtracted. */
+/* Smallest program that bench_rewrite can call; its cost is subtracted. */
 SEC("xdp")
 int bench_tx(struct xdp_md *ctx)
 {

@@ -1,11 +1,10 @@
-/*
- * The generators of `lineside-lab bench transfer`, the program that checks their replies, and the rewriting that a
- * per-packet figure needs. Twin of src/transfer/bpf.rs, which writes `tb_send` and reads both structs back, and of
- * src/transfer/plan.rs, which says what request number i is and what it must be answered.
+/* Generators of `lineside-lab bench transfer`, the program that checks their replies, and the programs that write
+ * the frames of a per-packet figure. Twin of src/transfer/bpf.rs, which writes `tb_send` and reads both structs
+ * back, and of src/transfer/plan.rs, which defines each request and its reply by the request's number.
  *
- * Request i is about account k = i mod 2^bits, whose id is (k + 1) * TB_ODD: an id tells its k, a reply its request. In
- * each pass over the accounts each of them gives 1 and gets 1, so that what it holds is known without a model.
- */
+ * Request i is about account k = i mod 2^bits, whose id is (k + 1) * TB_ODD. The id in a reply therefore determines
+ * k and so the request. In each pass over the accounts, each account sends 1 and receives 1, so that its balance is
+ * known without a model. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
@@ -28,34 +27,34 @@ enum { CREATE = 1, ISSUE, TRANSFER, REFER, MIX };
 #define REFUSED 0x80000000u
 #define BUSY 8
 
-/* What to send, and what was sent. One CPU writes it. */
+/* Requests to send, and requests that were sent. Only one CPU writes it. */
 struct tb_send {
-	__u64 head[6];  /* HEAD_BYTES of template; port and checksum are set for each request */
-	__u64 body[16]; /* native: the payload, less what differs */
+	__u64 head[6];  /* HEAD_BYTES of the template; port and checksum are set for each request */
+	__u64 body[16]; /* native: constant part of the payload */
 	__u64 next;     /* number of the next request */
-	__u64 limit;    /* requests with this number and above do not leave */
-	__u64 first_ns; /* when the first left */
-	__u64 last_ns;  /* tb_rewrite: when call number `last` began */
+	__u64 limit;    /* requests with this number or a higher one are not sent */
+	__u64 first_ns; /* time at which the first request left */
+	__u64 last_ns;  /* tb_rewrite: time at which call number `last` began */
 	__u64 last;
-	__u64 begun;    /* `next` when the run began */
-	__u64 sequence; /* native: of request 0 */
-	/* tb_live_1: when the request in flight left (0: none), replies seen by then, and requests given up. */
+	__u64 begun;    /* value of `next` at the start of the run */
+	__u64 sequence; /* native: sequence number of request 0 */
+	/* tb_live_1: time at which the request in flight left (0: none), replies seen by then, and requests given up. */
 	__u64 sent_ns, answered, lost;
-	__u32 bits;     /* log2 of the accounts */
+	__u32 bits;     /* log2 of the number of accounts */
 	__u32 command;
-	__u32 numbered; /* with transaction ids */
-	__u32 sum;      /* of pseudo-header, UDP header and what of the payload is always the same */
-	__u32 sample;   /* requests whose number has none of these bits are timed */
-	__u32 balance;  /* what each account holds at first */
+	__u32 numbered; /* requests have transaction ids */
+	__u32 sum;      /* sum of pseudo-header, UDP header and constant part of the payload */
+	__u32 sample;   /* a request is timed if all of these bits of its number are 0 */
+	__u32 balance;  /* initial balance of each account */
 };
 
-/* What came back. */
+/* Replies that arrived. */
 struct tb_seen {
 	__u64 right, wrong, busy, refused, other;
-	__u64 last_ns;       /* of the timed ones */
+	__u64 last_ns;       /* arrival of the last timed reply */
 	__u32 server_port;   /* network byte order */
-	__u32 slack;         /* by so much a balance may differ, where requests are lost on the way */
-	__u64 buckets[BUCKETS]; /* latency in ns: 16 a power of two */
+	__u32 slack;         /* allowed difference of a balance if requests are lost */
+	__u64 buckets[BUCKETS]; /* latency in ns: 16 buckets for each power of two */
 };
 
 struct tb_paper {
@@ -84,8 +83,8 @@ struct {
 
 char _license[] SEC("license") = "GPL";
 
-_Static_assert(TB_ODD * TB_INVERSE == 1, "an id tells its account");
-_Static_assert(sizeof(struct tb_send) == 48 + 128 + 80 + 24, "as src/transfer/bpf.rs writes it");
+_Static_assert(TB_ODD * TB_INVERSE == 1, "an id determines its account");
+_Static_assert(sizeof(struct tb_send) == 48 + 128 + 80 + 24, "the layout is that of src/transfer/bpf.rs");
 
 #define DATA(ctx) ((void *)(long)(ctx)->data)
 #define END(ctx) ((void *)(long)(ctx)->data_end)
@@ -100,7 +99,7 @@ static __always_inline __u32 id_of(__u32 account)
 	return (account + 1) * TB_ODD;
 }
 
-/* Who gets what `account` gives. */
+/* Returns the account that receives from `account`. */
 static __always_inline __u32 partner_of(const struct tb_send *send, __u32 account)
 {
 	__u32 mask = mask_of(send);
@@ -120,14 +119,14 @@ static __always_inline __u32 amount_of(const struct tb_send *send, __u32 command
 	return command == CREATE ? send->balance : command == REFER ? 0 : 1;
 }
 
-/* What the source holds after request `number`. */
+/* Returns the balance of the source after request `number`. */
 static __always_inline __u32 balance_after(const struct tb_send *send, __u32 command, __u64 number)
 {
 	__u32 account = (__u32)number & mask_of(send);
 
 	if (command == ISSUE)
 		return send->balance + (__u32)(number >> (send->bits & 31)) + 1;
-	/* The lower half gives before it gets. */
+	/* Accounts of the lower half send before they receive. */
 	if (command == TRANSFER)
 		return send->balance - (account <= mask_of(send) / 2);
 	return send->balance;
@@ -138,7 +137,7 @@ static __always_inline __u32 transaction_of(const struct tb_send *send, __u32 co
 	return send->numbered && command != REFER ? (__u32)(number >> (send->bits & 31)) + 1 : 0;
 }
 
-/* A UDP checksum, never 0, which would mean that there is none. */
+/* Folds a sum into a UDP checksum, which is never 0, since 0 would mean that there is no checksum. */
 static __always_inline __u16 checksum(__u64 sum)
 {
 	__u16 check;
@@ -150,10 +149,9 @@ static __always_inline __u16 checksum(__u64 sum)
 	return check ? check : 0xffff;
 }
 
-/*
- * Each field is written as one piece, so that whoever reads it next finds it in one store: a load that spans two
- * stores waits for both, which no frame from a network card makes it do. `sum` is of what differs from the template.
- */
+/* Writes each field as one piece, so that the next reader finds it in one store. A load that spans two stores waits
+ * for both, which does not happen with a frame from a network card. `sum` is the checksum of the bytes that differ
+ * from the template. */
 static __always_inline void put_head(void *data, const struct tb_send *send, __u32 number, __u64 sum)
 {
 	const void *head = send->head;
@@ -171,7 +169,7 @@ static __always_inline void put_head(void *data, const struct tb_send *send, __u
 	*(__u16 *)(data + CHECK_AT) = checksum(sum + send->sum + port);
 }
 
-/* 0, or -1 when the frame is too short. */
+/* Writes a request in the paper's format. Returns 0, or -1 when the frame is too short. */
 static __always_inline int put_paper(void *data, void *end, const struct tb_send *send, __u64 number)
 {
 	__u32 account = (__u32)number & mask_of(send), command = command_of(send, account);
@@ -197,7 +195,7 @@ static __always_inline int put_paper(void *data, void *end, const struct tb_send
 	return 0;
 }
 
-/* A session's next packet: one TRANSFER. Request id, sequence and accounts differ from the template's. */
+/* Writes the next packet of a session: one TRANSFER. Request id, sequence and accounts differ from the template's. */
 static __always_inline int put_native(void *data, void *end, const struct tb_send *send, __u64 number)
 {
 	__u32 account = (__u32)number & mask_of(send);
@@ -212,7 +210,7 @@ static __always_inline int put_native(void *data, void *end, const struct tb_sen
 	for (int i = 0; i < 16; i++)
 		body[i] = send->body[i];
 	body[3] = sequence;
-	/* The ids' last words: behind header (2), execute_head (3) and the operation's first word. */
+	/* Last words of the ids: after the header (2), execute_head (3) and the first word of the operation. */
 	body[7] = (__u64)source << 32;
 	body[9] = (__u64)destination << 32;
 	return 0;
@@ -251,7 +249,7 @@ int tb_live(struct xdp_md *ctx)
 	return XDP_TX;
 }
 
-/* One request in flight: says XDP_DROP until the reply has been seen, then sends the next. */
+/* Generator with one request in flight: returns XDP_DROP until the reply has arrived, then sends the next request. */
 SEC("xdp")
 int tb_live_1(struct xdp_md *ctx)
 {
@@ -323,10 +321,10 @@ static __always_inline void check(struct tb_seen *seen, const struct tb_send *se
 		seen->wrong++;
 		return;
 	}
-	/* The newest request about this account: there are fewer in flight than accounts. */
+	/* Newest request about this account. There are fewer requests in flight than accounts. */
 	number = (send->next - 1 - account) & ~(__u64)mask;
 	number |= account;
-	/* What was answered `busy` was not done, and from then on balances are known only within the passes. */
+	/* A request that was answered with `busy` was not executed; from then on, balances are known only within a pass. */
 	if (seen->busy)
 		slack = (__u32)(number >> (send->bits & 31)) + 1;
 	command = command_of(send, account);
@@ -377,7 +375,7 @@ int tb_pass(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
-/* Writes the whole frame, then goes to the program being measured. */
+/* Writes the whole frame, then calls the program being measured. */
 static __always_inline int rewrite(struct xdp_md *ctx, int native)
 {
 	__u32 zero = 0;
@@ -412,7 +410,7 @@ int tb_rewrite_native(struct xdp_md *ctx)
 	return rewrite(ctx, 1);
 }
 
-/* The least that can stand behind tb_rewrite: what is subtracted. */
+/* Smallest program that tb_rewrite can call; its cost is subtracted. */
 SEC("xdp")
 int tb_tx(struct xdp_md *ctx)
 {

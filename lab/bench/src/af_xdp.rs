@@ -1,5 +1,5 @@
-//! The AF_XDP client: frames written by ourselves, past the socket stack, in copy mode (veth has no other). One of
-//! the two places with `unsafe` in this crate.
+//! AF_XDP client: it writes whole frames and bypasses the socket stack, in copy mode (the only mode of veth). One of
+//! the two modules with `unsafe` in this crate.
 
 use crate::bpf::{Generator, Plan, SPV_FRAME_BYTES, template};
 use crate::client::{ClosedLoop, Flight, Tally};
@@ -16,16 +16,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 const FRAME_BYTES: usize = 2048;
-/// Frames of each direction, and entries of each ring.
+/// Number of frames of each direction, and of entries of each ring.
 const FRAMES: u32 = 1024;
 const PAYLOAD_AT: usize = SPV_FRAME_BYTES - 32;
 const BURST: usize = 64;
-/// Time in which a queue must become free.
+/// Maximum time to wait for a queue to become free.
 const BIND_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause between two attempts to bind.
 const BIND_PAUSE: Duration = Duration::from_millis(20);
 
-/// Asks through an AF_XDP socket. The calling thread stands in the client's namespace; `interface` is its end's index.
+/// Sends the workload through an AF_XDP socket. The calling thread is in the client's namespace; `interface` is the
+/// index of the client's interface.
 pub fn run(generator: &Generator, interface: u32, workload: &Workload, plan: ClosedLoop) -> Result<Tally> {
     let program = generator.program("bench_xsk")?;
     let _attached = sys::attach_native(program.as_fd(), interface).map_err(io("attaching bench_xsk"))?;
@@ -37,7 +38,7 @@ pub fn run(generator: &Generator, interface: u32, workload: &Workload, plan: Clo
         last: 0,
         echo: false,
     });
-    let mut socket = Socket::new(interface, &frame).map_err(io("making an AF_XDP socket"))?;
+    let mut socket = Socket::new(interface, &frame).map_err(io("creating an AF_XDP socket"))?;
     let (queue, fd) = (0u32.to_ne_bytes(), socket.fd.as_raw_fd().to_ne_bytes());
     let sockets = generator.sockets()?;
     sockets
@@ -71,14 +72,14 @@ pub fn run(generator: &Generator, interface: u32, workload: &Workload, plan: Clo
     }
 }
 
-/// Memory mapped for as long as this lives.
+/// Memory that stays mapped while this value exists.
 struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
 }
 
 impl Mapping {
-    /// `bytes` of memory: anonymous, or the ring of `fd` at `offset`.
+    /// Maps `bytes` of memory: anonymous, or the ring of `fd` at `offset`.
     fn new(bytes: usize, ring: Option<(&OwnedFd, libc::off_t)>) -> std::io::Result<Self> {
         let (fd, offset, flags) = match ring {
             Some((fd, offset)) => (fd.as_raw_fd(), offset, libc::MAP_SHARED | libc::MAP_POPULATE),
@@ -89,7 +90,7 @@ impl Mapping {
             ),
         };
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh mapping at a place of the kernel's choice.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, fd, offset) };
         match NonNull::new(start.cast::<u8>()) {
             Some(start) if start.as_ptr() != libc::MAP_FAILED.cast() => Ok(Self { start, bytes }),
@@ -100,12 +101,12 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly what was mapped, and nobody has a reference into it any more.
+        // SAFETY: unmaps exactly the mapped range, and no reference into it exists any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// One of a socket's rings of `T`; one side is ours, the other the kernel's.
+/// Ring of a socket with entries `T`; this process owns one side and the kernel the other.
 struct Ring<T> {
     memory: Mapping,
     offsets: libc::xdp_ring_offset,
@@ -124,7 +125,7 @@ impl<T: Copy> Ring<T> {
 
     fn word(&self, offset: u64) -> &AtomicU32 {
         debug_assert!(offset as usize + 4 <= self.memory.bytes);
-        // SAFETY: the kernel says that an aligned u32 lies there; it is only ever accessed atomically.
+        // SAFETY: the kernel places an aligned u32 at this offset; it is only ever accessed atomically.
         unsafe { AtomicU32::from_ptr(self.memory.start.as_ptr().add(offset as usize).cast()) }
     }
 
@@ -142,13 +143,13 @@ impl<T: Copy> Ring<T> {
 
     fn place(&self, index: u32) -> *mut T {
         let at = self.offsets.desc as usize + (index & (FRAMES - 1)) as usize * size_of::<T>();
-        // SAFETY: the mask keeps it within the ring's FRAMES entries, all of which are mapped.
+        // SAFETY: the mask keeps the index within the ring's FRAMES entries, all of which are mapped.
         unsafe { self.memory.start.as_ptr().add(at).cast() }
     }
 
-    /// Adds one entry; the caller knows that there is room, and calls [`Ring::publish`] afterwards.
+    /// Writes one entry. The caller ensures that there is room, and calls [`Ring::publish`] afterwards.
     fn write(&self, index: u32, entry: T) {
-        // SAFETY: an entry between producer and consumer + FRAMES is ours to write.
+        // SAFETY: this process owns the entries between producer and consumer + FRAMES.
         unsafe { self.place(index).write(entry) };
     }
 
@@ -156,21 +157,22 @@ impl<T: Copy> Ring<T> {
         self.producer().store(producer, Ordering::Release);
     }
 
-    /// Takes everything the kernel has put in.
+    /// Takes all entries that the kernel has published.
     fn drain(&self, mut take: impl FnMut(T)) {
         let (from, to) = (
             self.consumer().load(Ordering::Relaxed),
             self.producer().load(Ordering::Acquire),
         );
         for index in 0..to.wrapping_sub(from) {
-            // SAFETY: an entry between consumer and producer is ours to read.
+            // SAFETY: this process owns the entries between consumer and producer.
             take(unsafe { self.place(from.wrapping_add(index)).read() });
         }
         self.consumer().store(to, Ordering::Release);
     }
 }
 
-/// An AF_XDP socket on queue 0: the first half of its frames to receive into, the second, written once, to send.
+/// AF_XDP socket on queue 0. The first half of its frames is for receiving; the second half, written once, is for
+/// sending.
 struct Socket {
     fd: OwnedFd,
     area: Mapping,
@@ -184,12 +186,12 @@ struct Socket {
 
 impl Socket {
     fn new(interface: u32, template: &[u8]) -> std::io::Result<Self> {
-        // SAFETY: takes no pointers.
+        // SAFETY: the call takes no pointers.
         let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         if fd < 0 {
             return Err(Error::last_os_error());
         }
-        // SAFETY: the kernel has just given us this descriptor.
+        // SAFETY: the kernel returned this new descriptor.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let area = Mapping::new(2 * FRAMES as usize * FRAME_BYTES, None)?;
         // SAFETY: xdp_umem_reg is a plain C struct; all zeros is a valid one.
@@ -233,8 +235,8 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Binds the socket to queue 0. The queue is busy until the kernel has let go of the socket of the last contestant,
-    /// which it does some time after that was closed.
+    /// Binds the socket to queue 0. The queue stays busy for a while after the socket of the last contestant was
+    /// closed, until the kernel has released it.
     fn bind(&self, interface: u32) -> std::io::Result<()> {
         let deadline = Instant::now() + BIND_TIMEOUT;
         loop {
@@ -263,14 +265,14 @@ impl Socket {
         }
     }
 
-    /// Writes into a frame that is ours.
+    /// Writes into a frame that this process owns.
     fn write(&self, frame: u64, at: usize, bytes: &[u8]) {
         let from = frame as usize + at;
         assert!(
             from + bytes.len() <= self.area.bytes,
-            "a frame outside of the area"
+            "the write is outside of the frame area"
         );
-        // SAFETY: within the area (checked), and no reference into it exists while we write.
+        // SAFETY: the range is within the area (checked), and no reference into it exists during the write.
         unsafe {
             self.area
                 .start
@@ -280,14 +282,14 @@ impl Socket {
         };
     }
 
-    /// Takes back the frames that have been sent; how many may be sent now.
+    /// Takes back the frames that have been sent. Returns the number of requests that may be sent now.
     fn begin_sending(&mut self) -> usize {
         let free = &mut self.free;
         self.completion.drain(|frame| free.push(frame));
         self.free.len()
     }
 
-    /// Queues a request; there is a free frame.
+    /// Queues a request. The caller ensures that there is a free frame.
     fn put(&mut self, request: &[u8; 32]) {
         let Some(frame) = self.free.pop() else { return };
         self.write(frame, PAYLOAD_AT, request);
@@ -300,7 +302,7 @@ impl Socket {
         self.tx_at = self.tx_at.wrapping_add(1);
     }
 
-    /// Lets the kernel send what is queued. In copy mode it sends within the call, a batch at a time.
+    /// Lets the kernel send the queued requests. In copy mode the kernel sends within the call, one batch at a time.
     fn send(&self, is_new: bool) {
         if is_new {
             self.tx.publish(self.tx_at);
@@ -314,13 +316,13 @@ impl Socket {
         }
     }
 
-    /// Shows every frame that came in, then gives it back to the kernel.
+    /// Passes every received frame to `show`, then returns the frame to the kernel.
     fn receive(&mut self, mut show: impl FnMut(&[u8])) {
         let mut producer = self.fill.producer().load(Ordering::Relaxed);
         self.rx.drain(|entry| {
             let (from, len) = (entry.addr as usize, entry.len as usize);
             if from + len <= self.area.bytes {
-                // SAFETY: within the area (checked), and the kernel has left this frame to us.
+                // SAFETY: the range is within the area (checked), and the kernel does not use this frame any more.
                 show(unsafe { std::slice::from_raw_parts(self.area.start.as_ptr().add(from), len) });
             }
             self.fill.write(producer, entry.addr & !(FRAME_BYTES as u64 - 1));
@@ -368,7 +370,7 @@ fn offsets(fd: &OwnedFd) -> std::io::Result<libc::xdp_mmap_offsets> {
         0 if bytes as usize == size_of::<libc::xdp_mmap_offsets>() => Ok(offsets),
         0 => Err(Error::new(
             ErrorKind::Unsupported,
-            "this kernel has other AF_XDP rings (before 5.4)",
+            "the kernel has another layout of AF_XDP rings; Linux 5.4 or later is needed",
         )),
         _ => Err(Error::last_os_error()),
     }

@@ -1,4 +1,4 @@
-//! The generators' BPF object, and its state as bytes: the twin of the structs in `bpf/generator.bpf.c`.
+//! BPF object of the generators, and its state as bytes: the twin of the structs in `bpf/generator.bpf.c`.
 
 use crate::error::{BenchError, Result, bpf};
 use crate::netns::{CLIENT_ADDRESS, CLIENT_MAC, SERVER_ADDRESS, SERVER_MAC};
@@ -16,26 +16,26 @@ use zerocopy::IntoBytes;
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/generator.bpf.o"));
 
 const HEAD_BYTES: usize = 42;
-/// A frame with a paper request.
+/// Bytes of a frame with a request in the paper's format.
 pub const SPV_FRAME_BYTES: usize = HEAD_BYTES + 32;
 /// memcached's UDP frame header (request 1, datagram 0 of 1), and the command.
 pub const MC_HEAD: [u8; 12] = *b"\x00\x01\x00\x00\x00\x01\x00\x00get ";
-/// A frame with a memcached `get` of a 32-byte key.
+/// Bytes of a frame with a memcached `get` of a 32-byte key.
 pub const MC_FRAME_BYTES: usize = HEAD_BYTES + MC_HEAD.len() + 32 + 2;
-/// A frame with a native request for the proof of a transaction in a block of 2,048.
+/// Bytes of a frame with a native request for the proof of a transaction in a block of 2,048.
 const PROOF_FRAME_BYTES: usize = HEAD_BYTES + size_of::<NativeHeader>() + PROOF_BODY_BYTES;
 const PROOF_BODY_BYTES: usize = size_of::<ProofReply>() + 11 * 32;
 const SEND_BYTES: usize = 128;
 const BUCKETS: usize = 1024;
 const SEEN_BYTES: usize = 48 + 8 * BUCKETS;
-/// One request in so many is timed.
+/// Sampling interval of latencies: one request in this many is timed.
 pub const SAMPLE: u64 = 16;
 const STAMPS: usize = 32_768 / SAMPLE as usize;
-/// Entries written to the stream by one system call.
+/// Number of entries that one system call writes to the stream.
 const STREAM_BATCH: usize = 1 << 16;
 const ZERO: [u8; 4] = 0u32.to_ne_bytes();
 
-/// The loaded programs and maps.
+/// Loaded programs and maps of the generators.
 pub struct Generator {
     object: Object,
     sends: MapHandle,
@@ -44,7 +44,7 @@ pub struct Generator {
     next: MapHandle,
 }
 
-/// The ends of a path of hashes from a transaction to the root: the twin of `struct bench_path`.
+/// Ends of a path of hashes from a transaction to the root: the twin of `struct bench_path`.
 #[derive(Clone, Copy, Debug)]
 pub struct PathEnds {
     /// The transaction's sibling.
@@ -53,46 +53,46 @@ pub struct PathEnds {
     pub last: Hash,
 }
 
-/// What `struct bench_send` shall say before a run.
+/// Content of `struct bench_send` before a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Server's port.
+    /// UDP port of the server.
     pub port: u16,
-    /// The requests are memcached's.
+    /// Requests are in memcached's protocol.
     pub memcached: bool,
-    /// The requests are native ones for proofs, by `bench_rewrite_proof` and `bench_live_proof`.
+    /// Requests are native requests for proofs, sent by `bench_rewrite_proof` and `bench_live_proof`.
     pub proof: bool,
-    /// log2 of how many entries are asked for before the first one again; 0: always the same.
+    /// log2 of the number of distinct entries that are queried in turn; 0: always the same entry.
     pub entry_bits: u32,
-    /// Number of the call that [`Sent::last_ns`] is of.
+    /// Number of the call whose start is recorded in [`Sent::last_ns`].
     pub last: u64,
-    /// Replies must be the request itself.
+    /// Replies must equal the request.
     pub echo: bool,
 }
 
-/// What `struct bench_send` says after a run.
+/// Content of `struct bench_send` after a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// Requests that left.
+    /// Number of requests that left.
     pub requests: u64,
-    /// When the first did, CLOCK_MONOTONIC.
+    /// Time at which the first request left, by CLOCK_MONOTONIC.
     pub first_ns: u64,
-    /// When call number [`Plan::last`] began.
+    /// Time at which call number [`Plan::last`] began.
     pub last_ns: u64,
 }
 
-/// What `struct bench_seen` says after a run.
+/// Content of `struct bench_seen` after a run.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// Replies with the right root.
     pub right: u64,
-    /// Replies with another root, or of another length.
+    /// Replies with another root or of another length.
     pub wrong: u64,
-    /// Replies that say that the TXID is not known.
+    /// Replies that report an unknown TXID.
     pub unknown: u64,
-    /// When the last of the timed replies came, CLOCK_MONOTONIC.
+    /// Arrival of the last timed reply, by CLOCK_MONOTONIC.
     pub last_ns: u64,
-    /// Latency of one reply in 16, in ns.
+    /// Latencies of one reply in 16, in ns.
     pub latency: Histogram<u64>,
 }
 
@@ -122,7 +122,7 @@ impl Generator {
         })
     }
 
-    /// Writes what the replies to requests for proofs must have, in the order of the stream.
+    /// Writes the expected paths of the replies to requests for proofs, in the order of the stream.
     pub fn write_paths(&self, paths: impl Iterator<Item = PathEnds>) -> Result<()> {
         let paths: Vec<u8> = paths.flat_map(|path| [path.first, path.last].concat()).collect();
         let count = paths.len() / size_of::<PathEnds>();
@@ -132,7 +132,7 @@ impl Generator {
             .map_err(bpf("writing paths"))
     }
 
-    /// A program of the object.
+    /// Returns a program of the object.
     pub fn program(&self, name: &str) -> Result<OwnedFd> {
         let mut programs = self.object.progs();
         let found = programs.find(|program| program.name() == OsStr::new(name));
@@ -148,12 +148,12 @@ impl Generator {
         sys::attach_native(pass.as_fd(), interface).map_err(crate::error::io("attaching bench_pass"))
     }
 
-    /// The map that AF_XDP sockets stand in.
+    /// Returns the map of the AF_XDP sockets.
     pub fn sockets(&self) -> Result<MapHandle> {
         map(&self.object, "bench_xsks")
     }
 
-    /// Puts `program` behind `bench_rewrite`.
+    /// Sets `program` as the program that `bench_rewrite` calls.
     pub fn set_next(&self, program: BorrowedFd<'_>) -> Result<()> {
         let fd = program.as_raw_fd().to_ne_bytes();
         self.next
@@ -161,7 +161,7 @@ impl Generator {
             .map_err(bpf("choosing the program to measure"))
     }
 
-    /// Forgets what was sent and seen, and writes the plan.
+    /// Resets the counters and writes the plan.
     pub fn begin(&self, plan: &Plan) -> Result<()> {
         let mut send = [0; SEND_BYTES];
         let frame = template(plan);
@@ -189,7 +189,7 @@ impl Generator {
             .map_err(bpf("preparing a run"))
     }
 
-    /// What was sent since [`Generator::begin`].
+    /// Returns the requests sent since [`Generator::begin`].
     pub fn sent(&self) -> Result<Sent> {
         let bytes = read(&self.sends, SEND_BYTES)?;
         Ok(Sent {
@@ -199,7 +199,7 @@ impl Generator {
         })
     }
 
-    /// What was seen since [`Generator::begin`].
+    /// Returns the replies received since [`Generator::begin`].
     pub fn seen(&self) -> Result<Seen> {
         let bytes = read(&self.seens, SEEN_BYTES)?;
         let mut latency = crate::client::histogram();
@@ -216,7 +216,7 @@ impl Generator {
     }
 }
 
-/// The frame whose head every request has; UDP checksum 0: none.
+/// Returns a frame with the header of every request; UDP checksum 0 means none.
 pub fn template(plan: &Plan) -> Vec<u8> {
     let bytes = match plan {
         Plan { memcached: true, .. } => MC_FRAME_BYTES,
@@ -240,12 +240,12 @@ pub fn template(plan: &Plan) -> Vec<u8> {
     frame
 }
 
-/// 32 printable bytes for a TXID: six of each byte's bits.
+/// Returns 32 printable bytes for a TXID: six bits of each byte.
 pub fn memcached_key(txid: &Hash) -> Hash {
     txid.map(|byte| b'0' + (byte & 63))
 }
 
-/// The middle of a bucket of `struct bench_seen`.
+/// Returns the middle of a bucket of `struct bench_seen`.
 pub fn bucket_ns(bucket: usize) -> u64 {
     let (octave, part) = (bucket as u64 / 16, bucket as u64 % 16);
     match octave {
@@ -290,7 +290,9 @@ fn read(map: &MapHandle, bytes: usize) -> Result<Vec<u8>> {
         .lookup(&ZERO, MapFlags::ANY)
         .map_err(bpf("reading what a run did"))?;
     let value = value.filter(|value| value.len() >= bytes);
-    value.ok_or_else(|| BenchError::Void("the generators and this binary do not belong together".into()))
+    value.ok_or_else(|| {
+        BenchError::Void("the BPF generators and this binary are not of the same build".into())
+    })
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {

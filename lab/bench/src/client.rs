@@ -1,4 +1,4 @@
-//! The software clients: what is asked, what is outstanding, what was right; and the socket client.
+//! Software clients: the requests, those in flight, and the check of replies; and the socket client.
 
 use crate::error::{Result, io};
 use crate::netns::SERVER_ADDRESS;
@@ -9,47 +9,48 @@ use lineside_wire::SPV_PORT;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-/// A request without a reply for so long is lost: the other work of a shared machine has held a server for 440 ms.
+/// Time in nanoseconds after which a request without a reply is lost. Other work of a shared machine has delayed a
+/// server by 440 ms.
 pub const LOST_AFTER_NS: u64 = 2_000_000_000;
-/// Requests in flight at most: their blocks' numbers tell them apart.
+/// Maximum number of requests in flight; replies are matched by the numbers of their blocks.
 pub const WINDOW_MAX: usize = BLOCKS / 2;
 
-/// A request of the paper's.
+/// Bytes of a request in the paper's format.
 const REQUEST_BYTES: u16 = 32;
-/// Longer latencies count as this.
+/// Maximum latency of the histograms in nanoseconds; longer latencies count as this.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
-/// An empty histogram of ns, to 1 %.
+/// Returns an empty histogram of nanoseconds, with a precision of 1 %.
 pub fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_NS_MAX, 2).expect("these bounds are always taken")
+    Histogram::new_with_bounds(1, LATENCY_NS_MAX, 2).expect("the bounds are valid")
 }
 
-/// What a run did.
+/// Counts of a run.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Requests that left.
+    /// Number of requests that left.
     pub sent: u64,
     /// Right replies.
     pub right: u64,
-    /// Replies with other bytes than they should have.
+    /// Replies with other bytes than expected.
     pub wrong: u64,
-    /// Requests that nobody answered in time.
+    /// Requests without a reply in time.
     pub lost: u64,
-    /// Time that all this took.
+    /// Duration in nanoseconds.
     pub took_ns: u64,
     /// Latency of right replies, in ns.
     pub latency: Histogram<u64>,
 }
 
 impl Tally {
-    /// Right replies a second.
+    /// Returns the right replies per second.
     pub fn rps(&self) -> f64 {
         self.right as f64 * 1e9 / self.took_ns.max(1) as f64
     }
 }
 
-/// The wait for replies. Who was not run for long has lost nothing yet, since replies may lie in his socket: a wait is
-/// in vain only when he has looked again after its time was over.
+/// Detector of a wait without replies. A thread that was not scheduled for long has lost nothing yet, since replies may
+/// be in its socket. A wait has failed only if the thread has polled again after the time-out.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
     since_ns: u64,
@@ -57,7 +58,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// From now on.
+    /// Starts a wait at `now_ns`.
     pub const fn new(now_ns: u64) -> Self {
         Self {
             since_ns: now_ns,
@@ -65,7 +66,8 @@ impl Wait {
         }
     }
 
-    /// Whether nothing came for `patience_ns`, nor in the look after them. To be asked between any two looks.
+    /// Returns whether no reply arrived for `patience_ns`, nor in the poll after that. The caller calls this between
+    /// any two polls.
     pub fn is_in_vain(&mut self, now_ns: u64, patience_ns: u64) -> bool {
         let was_over = self.is_over;
         self.is_over = now_ns.saturating_sub(self.since_ns) > patience_ns;
@@ -73,16 +75,16 @@ impl Wait {
     }
 }
 
-/// A closed loop: at most `window` requests without a reply.
+/// Closed loop: at most `window` requests are in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct ClosedLoop {
     /// Requests in flight.
     pub window: usize,
-    /// What replies must carry.
+    /// Expected content of replies.
     pub expect: Expect,
-    /// Time to run before counting begins.
+    /// Time to run before replies are counted.
     pub warm_up: Duration,
-    /// Time to count.
+    /// Time for which replies are counted.
     pub duration: Duration,
 }
 
@@ -92,7 +94,7 @@ struct Asked {
     sent_ns: u64,
 }
 
-/// The requests in flight, at the place of their block's number.
+/// Requests in flight, indexed by the numbers of their blocks.
 pub struct Flight<'a> {
     workload: &'a Workload,
     plan: ClosedLoop,
@@ -107,7 +109,7 @@ pub struct Flight<'a> {
 }
 
 impl<'a> Flight<'a> {
-    /// Nothing asked yet.
+    /// Returns a run without requests.
     pub fn new(workload: &'a Workload, plan: ClosedLoop) -> Self {
         let now_ns = sys::now_ns();
         let counts_from_ns = now_ns + plan.warm_up.as_nanos() as u64;
@@ -133,13 +135,13 @@ impl<'a> Flight<'a> {
         }
     }
 
-    /// How many requests may leave now; `None`: the run is over.
+    /// Returns the number of requests that may leave now; `None`: the run is over.
     pub fn room(&mut self, now_ns: u64) -> Option<usize> {
         if !self.is_warm && now_ns >= self.counts_from_ns {
             self.is_warm = true;
             self.counts_from_ns = now_ns;
             self.ends_ns = now_ns + self.plan.duration.as_nanos() as u64;
-            // Losses and wrong replies count whenever they happen.
+            // Losses and wrong replies count at any time.
             (self.tally.right, self.tally.sent) = (0, self.in_flight as u64);
             self.tally.latency.reset();
         }
@@ -149,15 +151,16 @@ impl<'a> Flight<'a> {
             self.in_flight = 0;
             self.wait = Wait::new(now_ns);
         }
-        // However late this thread runs, something is asked.
+        // At least one request is sent, even if this thread runs very late.
         if now_ns < self.ends_ns || !self.is_warm || self.tally.sent == 0 {
             return Some(self.plan.window - self.in_flight);
         }
-        // At the end the last replies are waited for: every request is right, wrong or lost.
+        // At the end the client waits for the last replies, so that every request is right, wrong or lost.
         (self.in_flight > 0).then_some(0)
     }
 
-    /// The next request; it counts as sent at `now_ns`. `None`: one of the same block is still in flight.
+    /// Returns the next request and counts it as sent at `now_ns`. `None`: a request of the same block is still in
+    /// flight.
     pub fn ask(&mut self, now_ns: u64) -> Option<&'a [u8; 32]> {
         let place = &mut self.asked[self.next as usize % self.workload.places()];
         if place.is_some() {
@@ -177,7 +180,7 @@ impl<'a> Flight<'a> {
         Some(request)
     }
 
-    /// Takes back the newest `count` requests, which did not leave.
+    /// Takes back the newest `count` requests, which were not sent.
     pub fn take_back(&mut self, count: usize) {
         for _ in 0..count {
             self.next -= 1;
@@ -187,7 +190,7 @@ impl<'a> Flight<'a> {
         }
     }
 
-    /// Takes a reply.
+    /// Checks and counts a reply.
     pub fn reply(&mut self, now_ns: u64, payload: &[u8]) {
         self.wait = Wait::new(now_ns);
         let mark = payload
@@ -202,22 +205,22 @@ impl<'a> Flight<'a> {
                 self.tally.right += 1;
                 self.tally.latency.saturating_record(now_ns - asked.sent_ns);
             }
-            // Given up already: late, and counted as lost.
+            // The request was given up and counted as lost; the reply is late.
             None if self.tally.lost > 0 => (),
             _ => self.tally.wrong += 1,
         }
     }
 
-    /// What came of it.
+    /// Returns the counts of the run.
     pub fn end(mut self, now_ns: u64) -> Tally {
         self.tally.took_ns = now_ns - self.counts_from_ns;
         self.tally
     }
 }
 
-/// Asks from one socket, never waiting: what may leave leaves by one call (UDP_SEGMENT, which costs the client less
-/// than sendmmsg and sends the same datagrams), what has come is taken by recvmmsg. The calling thread stands in the
-/// client's namespace.
+/// Runs a closed loop over one socket without blocking. All requests that may leave are sent by one call (UDP_SEGMENT,
+/// which costs the client less than sendmmsg and sends the same datagrams), and replies are received by recvmmsg. The
+/// calling thread is in the client's namespace.
 pub fn socket(workload: &Workload, plan: ClosedLoop) -> Result<Tally> {
     let socket = UdpSocket::bind("0.0.0.0:0").map_err(io("binding the client's socket"))?;
     socket
@@ -255,7 +258,7 @@ pub fn socket(workload: &Workload, plan: ClosedLoop) -> Result<Tally> {
     }
 }
 
-/// The same with one request in flight: send and recv.
+/// Runs a closed loop with one request in flight, by send and recv.
 fn one_by_one(socket: &UdpSocket, mut flight: Flight<'_>) -> Result<Tally> {
     socket
         .set_nonblocking(true)
@@ -286,7 +289,10 @@ mod tests {
     fn who_was_not_run_looks_once_more_before_he_gives_up() {
         let mut wait = Wait::new(100);
         assert!(!wait.is_in_vain(110, 10));
-        assert!(!wait.is_in_vain(5_000, 10), "he could not look");
+        assert!(
+            !wait.is_in_vain(5_000, 10),
+            "the thread was not scheduled in between"
+        );
         assert!(wait.is_in_vain(5_001, 10), "he looked");
         let mut wait = Wait::new(100);
         assert!(!wait.is_in_vain(5_000, 10));

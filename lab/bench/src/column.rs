@@ -1,5 +1,5 @@
-//! `lineside-lab bench column`: what a packet costs the fast path, by request, keys and rows held; rows and ranges
-//! asked of HBase, of our socket datapath and of our XDP datapath; what becomes of that with fewer hits and with
+//! `lineside-lab bench column`: the cost of a packet in the fast path by request, keys and rows held; rows and ranges
+//! read from HBase, from the socket datapath and from the XDP datapath; and the effect of lower hit rates and of
 //! writes.
 
 mod client;
@@ -30,37 +30,37 @@ use per_packet::{CASES, PerPacket};
 use report::Measured;
 use std::time::Duration;
 
-/// A part that can be measured alone.
+/// Part of the scenario that can be measured alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// What a packet costs in the XDP program.
+    /// Cost of a packet in the XDP program.
     Packets,
-    /// What the coprocessor costs HBase's puts.
+    /// Cost of the coprocessor for HBase's puts.
     Told,
 }
 
-/// How to measure.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Seed of the rows that are drawn; contestants are asked for the same rows for every seed.
+    /// Seed of the rows that are drawn; for each seed, all contestants are asked for the same rows.
     pub seed: u64,
-    /// Rounds of a packet's cost; its figures are their least and their median.
+    /// Rounds of the cost of a packet, which is reported as minimum and median.
     pub rounds: usize,
-    /// Calls a round.
+    /// Calls in each round.
     pub calls: u32,
     /// Rounds of the contestants; figures are their medians.
     pub contest_rounds: usize,
-    /// Time that each contestant is driven in a round, each way.
+    /// Duration of each run of a contestant in a round.
     pub duration: Duration,
-    /// Time that HBase is asked of each kind before anything counts.
+    /// Time for which HBase is warmed up with each kind of request.
     pub warm_up: Duration,
-    /// Time that each point of a sweep runs before it counts, and then counts.
+    /// Duration of the warm-up, and then of the measurement, of each point of a sweep.
     pub point: Duration,
-    /// Puts of a round, each way.
+    /// Puts of each kind in a round.
     pub puts: u32,
-    /// This instead of everything.
+    /// Part that is measured alone; `None`: everything.
     pub only: Option<Part>,
-    /// YCSB instead of everything.
+    /// Plan of YCSB, which is run instead of everything else.
     pub ycsb: Option<ycsb::Plan>,
 }
 
@@ -82,7 +82,8 @@ impl Default for Options {
 }
 
 impl ycsb::Plan {
-    /// All workloads in half an hour, or in five minutes: a client in Java is cold for its first seconds.
+    /// Returns the plan of the workloads, which takes half an hour, or five minutes if `quick`. A client in Java is
+    /// slow in its first seconds.
     pub fn of(workloads: String, quick: bool) -> Self {
         let (rounds, seconds) = if quick { (1, 6) } else { (3, 30) };
         Self {
@@ -94,7 +95,7 @@ impl ycsb::Plan {
 }
 
 impl Options {
-    /// In under 40 s.
+    /// Returns the options of a run of less than 40 s.
     pub fn quick() -> Self {
         Self {
             rounds: 3,
@@ -109,10 +110,10 @@ impl Options {
     }
 }
 
-/// Measures everything, telling `progress` before each step.
+/// Measures everything, and calls `progress` before each step.
 ///
 /// # Errors
-/// Without root, without BPF; [`Void`](crate::error::BenchError::Void) where a reply was missing.
+/// The process has no root rights or no BPF; [`Void`](crate::error::BenchError::Void) if a reply is missing.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let machine = Machine::read();
     if machine.cores < 2 {
@@ -133,7 +134,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         progress(Progress { doing, done, of });
         done += 1;
     };
-    // Before there is a JVM: a packet's cost needs a quiet core.
+    // The cost of a packet needs an idle core, so it is measured before a JVM runs.
     let mut per_packet: Vec<PerPacket> = Vec::with_capacity(CASES.len());
     for case in &CASES {
         tell("a packet's cost");
@@ -152,7 +153,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     let mut samples = Samples::new();
     for round in 0..contest_rounds {
         for place in 0..runs.len() {
-            // Each round begins elsewhere, so that nobody always stands behind the same neighbour.
+            // Each round begins at another run, so that no contestant always follows the same one.
             let run = runs[(place + round * 5) % runs.len()];
             tell("contestants");
             let tally = field.run(run, options.duration)?;
@@ -169,7 +170,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         .as_ref()
         .map(|peer| writes::measure(peer, contest_rounds, options.puts))
         .transpose()?;
-    tell("puts that are told");
+    tell("puts with change notifications");
     let told_cost = peer
         .as_mut()
         .map(|peer| told::measure(peer, contest_rounds, options.duration))
@@ -207,7 +208,7 @@ fn run_told(options: &Options, machine: Machine, progress: &mut dyn FnMut(Progre
     let mut tell = |doing, done| progress(Progress { doing, done, of: 2 });
     tell("starting HBase", 0);
     let mut peer = start_peer()?;
-    tell("puts that are told", 1);
+    tell("puts with change notifications", 1);
     let cost = told::measure(&mut peer, options.contest_rounds, 2 * options.duration)?;
     let measured = Measured {
         told_cost: Some(cost),

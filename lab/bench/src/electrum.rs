@@ -1,5 +1,5 @@
-//! `lineside-lab bench electrum`: Merkle proofs by the Electrum protocol over TCP, ours and ElectrumX's over one chain;
-//! and the time from a node's announcement of a block to its first answer on the fast path.
+//! `lineside-lab bench electrum`: Merkle proofs by the Electrum protocol over TCP, from Lineside and from ElectrumX
+//! over the same chain; and the time from a node's announcement of a block to the first answer of the fast path.
 //!
 //! ```text
 //!   core 0: this process                                  core 1: the servers, one driven at a time
@@ -26,35 +26,35 @@ use servers::{ElectrumX, Lineside};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Transactions of each block, as in the paper.
+/// Number of transactions in each block, as in the paper.
 const TRANSACTIONS: u32 = 2048;
-/// Core of the client and of the node; the servers have the other one.
+/// Core of the client and of the node; the servers run on the other one.
 const CLIENT_CORE: usize = 0;
 const SERVER_CORE: usize = 1;
 
-/// How to measure.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Seed of the chain and of the order of requests.
     pub seed: u64,
-    /// The program `lineside`.
+    /// Path of the program `lineside`.
     pub program: PathBuf,
-    /// The program `electrumx_server`; `None`: it is looked for (`LINESIDE_ELECTRUMX`, or on the path).
+    /// Path of the program `electrumx_server`; `None`: from `LINESIDE_ELECTRUMX` or the search path.
     pub electrumx: Option<PathBuf>,
-    /// Folder for the servers' data, which is removed.
+    /// Folder for the servers' data, which is removed at the end.
     pub folder: PathBuf,
-    /// Blocks of the chain that is asked about.
+    /// Number of blocks of the chain.
     pub blocks: u32,
     /// Rounds; figures are their medians.
     pub rounds: usize,
-    /// Time that each contestant is driven in a round, and before anything counts.
+    /// Time of the warm-up, and of each contestant in a round.
     pub duration: Duration,
-    /// Blocks that are announced.
+    /// Number of blocks that are announced.
     pub announcements: usize,
 }
 
 impl Options {
-    /// The measurement in about two minutes.
+    /// Returns the options of a run of about two minutes.
     pub fn new(program: PathBuf) -> Self {
         Self {
             seed: 1,
@@ -68,7 +68,7 @@ impl Options {
         }
     }
 
-    /// In under 40 s.
+    /// Returns the options of a run of less than 40 s.
     pub fn quick(program: PathBuf) -> Self {
         Self {
             blocks: 8,
@@ -80,22 +80,22 @@ impl Options {
     }
 }
 
-/// Rounds of all contestants; one that is not there has the reason.
+/// Rounds of all contestants; a contestant that is not available has the reason instead.
 pub(crate) struct Rounds {
     pub lineside: Vec<Round>,
     pub electrumx: std::result::Result<Vec<Round>, String>,
 }
 
-/// Measures everything, telling `progress` before each step.
+/// Measures everything, and calls `progress` before each step.
 ///
 /// # Errors
-/// Where the program `lineside` is not there, or a server does not start.
+/// The program `lineside` does not exist, or a server does not start.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     run_with(options, progress, &mut |_, _| Ok(()))
 }
 
-/// The same with other contestants: each round ends with `others`, which gets the blocks that are asked about, each of
-/// 2,048 transactions, and the number of the round.
+/// Measures everything together with other contestants. Each round ends with a call of `others` with the blocks of the
+/// chain, each of 2,048 transactions, and the number of the round.
 pub(crate) fn run_with(
     options: &Options,
     progress: &mut dyn FnMut(Progress),
@@ -118,7 +118,7 @@ pub(crate) fn run_with(
     let asked_about = blocks[2..].to_vec();
     let questions = Questions::new(&asked_about, 2);
     sys::pin(CLIENT_CORE).map_err(io("pinning the client"))?;
-    let node = CoreMini::start(blocks).map_err(io("starting the node"))?;
+    let node = CoreMini::start(blocks).map_err(io("starting the in-memory node"))?;
     tell("starting the servers");
     let lineside = Lineside::start(options, &node)?;
     let electrumx = match ElectrumX::start(options, &node) {
@@ -139,7 +139,7 @@ pub(crate) fn run_with(
     };
     for round in 0..options.rounds {
         let seed = options.seed + 1 + round as u64;
-        // Each round begins with the other contestant.
+        // The contestants take turns to begin a round.
         for place in 0..2 {
             tell("get_merkle");
             if (place + round) % 2 == 0 {

@@ -1,37 +1,37 @@
-//! What can go wrong in a bench.
+//! Errors of the benchmarks.
 
 use lineside_xdp::XdpError;
 use std::io;
 
-/// What went wrong, and where.
+/// Reason for which a benchmark stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// Namespaces and native XDP need root.
-    #[error("this bench makes network namespaces and attaches XDP programs: run it as root ({0})")]
+    /// The process is not root, which namespaces and native XDP need.
+    #[error("this benchmark creates network namespaces and attaches XDP programs: run it as root ({0})")]
     NotAllowed(io::Error),
     /// A system call failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done.
+        /// Action that failed.
         what: &'static str,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The kernel refused something of the generators' BPF.
+    /// The kernel refused a BPF operation of the generators.
     #[error("{what}: {source}")]
     Bpf {
-        /// What was being done.
+        /// Action that failed.
         what: &'static str,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: libbpf_rs::Error,
     },
     /// The XDP datapath failed.
     #[error(transparent)]
     Xdp(#[from] XdpError),
-    /// Client and server each need a core.
-    #[error("this bench needs two cores: one for the client, one for the server")]
+    /// The machine has one core, but client and server each need one.
+    #[error("this benchmark needs two cores: one for the client, one for the server")]
     TooFewCores,
-    /// A tool said no.
+    /// A command failed.
     #[error("`{command}` failed: {said}")]
     Command {
         /// The command line.
@@ -42,20 +42,20 @@ pub enum BenchError {
     /// The chain store failed.
     #[error("importing: {0}")]
     Chain(String),
-    /// A block was not taken, or the ledger failed.
+    /// A block was not accepted, or the ledger failed.
     #[error("fabric: {0}")]
     Fabric(#[from] lineside_fabric::ledger::LedgerError),
-    /// A figure that cannot be had here.
+    /// A figure cannot be measured on this machine.
     #[error("not measured: {0}")]
     NotMeasured(String),
-    /// A figure that would not mean what it says.
+    /// A figure would be meaningless.
     #[error("void: {0}")]
     Void(String),
 }
 
 impl BenchError {
-    /// True if this machine or this user cannot run the bench at all: no root, no BPF, one core, a peer that is not
-    /// installed.
+    /// Returns true if this machine or this user cannot run the benchmark at all: no root, no BPF, one core, or a
+    /// comparison system that is not installed.
     pub const fn is_of_the_machine(&self) -> bool {
         matches!(
             self,
@@ -67,10 +67,10 @@ impl BenchError {
     }
 }
 
-/// What every step of a bench gives.
+/// Result of the steps of a benchmark.
 pub type Result<T> = std::result::Result<T, BenchError>;
 
-/// For `map_err`: an I/O error with what was being done.
+/// Returns a function for `map_err` that adds the action to an I/O error.
 pub fn io(what: &'static str) -> impl FnOnce(io::Error) -> BenchError {
     move |source| match source.kind() {
         io::ErrorKind::PermissionDenied => BenchError::NotAllowed(source),
@@ -78,12 +78,13 @@ pub fn io(what: &'static str) -> impl FnOnce(io::Error) -> BenchError {
     }
 }
 
-/// For `map_err`: whatever it was, the figures mean nothing.
+/// Converts an error, after which the figures are meaningless; for `map_err`.
 pub fn void(error: impl std::fmt::Display) -> BenchError {
     BenchError::Void(error.to_string())
 }
 
-/// For `map_err`: what HBase, or what is built beside it in Java, says. That it is not here is no fault.
+/// Converts an error of HBase or of the other Java programs, for `map_err`. A missing installation becomes
+/// [`BenchError::NotMeasured`].
 pub fn java(error: lineside_hbase_mini::Error) -> BenchError {
     use lineside_hbase_mini::Error;
     match error {
@@ -95,7 +96,7 @@ pub fn java(error: lineside_hbase_mini::Error) -> BenchError {
     }
 }
 
-/// For `map_err`: a BPF error with what was being done.
+/// Returns a function for `map_err` that adds the action to a BPF error.
 pub fn bpf(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> BenchError {
     move |source| BenchError::Bpf { what, source }
 }

@@ -1,4 +1,4 @@
-//! The XDP datapath as a contestant. All that the bench needs of `lineside_xdp` is here.
+//! XDP datapath as a contestant. Only this module of the benchmark uses `lineside_xdp`.
 
 use crate::error::{BenchError, Result, io, void};
 use crate::netns::{Pair, SERVER_ADDRESS, SERVER_INTERFACE, SERVER_MAC};
@@ -19,24 +19,24 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Blocks of the measurement of proofs, of 2,048 transactions each.
+/// Number of blocks in the measurement of proofs, of 2,048 transactions each.
 const PROVEN_BLOCKS: usize = 64;
-/// An odd number with its bits well spread.
+/// Odd number with well spread bits.
 const SCATTER: usize = 0x9e37_79b1;
-/// Longer than any bench runs.
+/// Lease in nanoseconds, longer than any benchmark runs.
 const LEASE_NS: u64 = 1 << 42;
 
-/// The loaded XDP programs on a store of 2^22 lines that holds every TXID of the workload, or a part of them.
+/// Loaded XDP programs on a store of 2^22 lines that holds all TXIDs of the workload, or a part of them.
 pub struct XdpFastPath {
     datapath: XdpDatapath,
     root: OwnedFd,
     writer: StoreWriter,
-    /// Of the workload's blocks.
+    /// Tickets of the workload's blocks.
     tickets: Vec<Ticket>,
 }
 
 impl XdpFastPath {
-    /// Loads the programs, then draws a workload whose every TXID found an empty line.
+    /// Loads the programs, then draws a workload all of whose TXIDs found an empty line.
     pub fn load(seed: u64, shape: Shape) -> Result<(Self, Workload)> {
         let (datapath, root, store) = Self::load_empty()?;
         let (writer, tickets, workload) = fill(store, seed, shape);
@@ -49,7 +49,7 @@ impl XdpFastPath {
         Ok((fastpath, workload))
     }
 
-    /// Loads the programs over a table that has every transaction of `blocks` and their trees.
+    /// Loads the programs over a table with every transaction of `blocks` and their trees.
     pub fn load_blocks(blocks: &[DemoBlock]) -> Result<Self> {
         let (datapath, root, store) = Self::load_empty()?;
         let (writer, tickets) = fill_blocks(store, blocks)?;
@@ -75,7 +75,7 @@ impl XdpFastPath {
         Ok((datapath, root, Arc::new(store)))
     }
 
-    /// Keeps in the table those TXIDs of its workload whose number `keeps` takes, and no others.
+    /// Keeps in the table only those TXIDs of the workload for whose number `keeps` returns true.
     pub fn keep(&mut self, workload: &Workload, keeps: impl Fn(u64) -> bool) {
         for (number, txid) in workload.txids.iter().enumerate() {
             if keeps(number as u64) {
@@ -87,7 +87,8 @@ impl XdpFastPath {
         }
     }
 
-    /// Puts the first [`PROVEN_TXIDS`] of the workload into 64 blocks with trees, scattered, while `measure` runs.
+    /// Puts the first [`PROVEN_TXIDS`] TXIDs of the workload into 64 blocks with trees, scattered, while `measure`
+    /// runs.
     pub fn with_proofs<T>(&mut self, workload: &Workload, measure: impl FnOnce(&mut Self) -> T) -> T {
         let txids = &workload.txids[..PROVEN_TXIDS];
         for block in 0..PROVEN_BLOCKS {
@@ -96,7 +97,7 @@ impl XdpFastPath {
                 root: [0xb2; 32],
                 height: block as u32,
             });
-            // Which of the numbers belong to this block, in an order of no pattern that caches could follow.
+            // Numbers of this block's TXIDs, in an order without a pattern that caches could follow.
             let number = |index: usize| (index * PROVEN_BLOCKS + block).wrapping_mul(SCATTER) % PROVEN_TXIDS;
             let own: Vec<Hash> = (0..PROVEN_TXIDS / PROVEN_BLOCKS)
                 .map(|index| txids[number(index)])
@@ -116,8 +117,8 @@ impl XdpFastPath {
         measured
     }
 
-    /// Loads the programs anew and puts them in the place of the running ones `count` times, while `load` runs; the
-    /// calling thread stands in the server's namespace. `load` is told to end by its argument.
+    /// Loads the programs `count` times and replaces the running ones, while `load` runs. The argument of `load`
+    /// becomes true when it must end. The calling thread is in the server's namespace.
     pub fn replace_under<T: Send>(
         &mut self,
         count: usize,
@@ -140,25 +141,25 @@ impl XdpFastPath {
         }
     }
 
-    /// Attaches natively to the server's end; off when the result is dropped. The calling thread stands in the server's
-    /// namespace.
+    /// Attaches the programs natively to the server's interface; dropping the result detaches them. The calling thread
+    /// is in the server's namespace.
     pub fn attach(&self, pair: &Pair) -> Result<OwnedFd> {
         debug_assert!(sys::interface_index(SERVER_INTERFACE).is_ok());
         sys::attach_native(self.root.as_fd(), pair.server_index).map_err(io("attaching ls_root"))
     }
 
-    /// The program that a frame meets first.
+    /// Returns the program that receives frames first.
     pub fn root(&self) -> &OwnedFd {
         &self.root
     }
 
-    /// Replies so far.
+    /// Returns the number of replies since the load.
     pub fn hits(&mut self) -> Result<u64> {
         let counts: [u64; SpvCounter::ALL.len()] = self.datapath.counts("spv_counts")?;
         Ok(counts[SpvCounter::Hits as usize])
     }
 
-    /// What the verifier walked through, by program.
+    /// Returns the number of instructions that the verifier processed, by program.
     pub fn verified_instructions(&mut self) -> Result<BTreeMap<String, u32>> {
         Ok(self.datapath.verified_instructions()?.into_iter().collect())
     }
@@ -168,7 +169,7 @@ fn image() -> ProgramSpec {
     spv::program(&Geometry::default(), SPV_PORT)
 }
 
-/// Admits the workload's blocks to an empty store.
+/// Adds the workload's blocks to an empty store.
 fn admit(writer: &mut StoreWriter, roots: &[Hash]) -> Vec<Ticket> {
     let blocks = roots.iter().enumerate().map(|(block, root)| BlockRef {
         hash: Workload::block_hash(block),
@@ -188,7 +189,7 @@ fn open(store: &Store, writer: &mut StoreWriter) {
     writer.commit(&tip, 0);
 }
 
-/// Draws the workload into the store.
+/// Draws the workload and writes it into the store.
 fn fill(store: Arc<Store>, seed: u64, shape: Shape) -> (StoreWriter, Vec<Ticket>, Workload) {
     let mut writer = StoreWriter::new(Arc::clone(&store));
     let roots = Workload::roots(seed, shape);
@@ -218,7 +219,7 @@ fn fill_blocks(store: Arc<Store>, blocks: &[DemoBlock]) -> Result<(StoreWriter, 
             .all(|(index, txid)| writer.fill(txid, ticket, index));
         if !filled || !header.is_some_and(|header| writer.fill_tree(ticket, header, &tree)) {
             return Err(BenchError::Void(
-                "the fast-path table has no room for the blocks".into(),
+                "the fast-path table is too small for the blocks".into(),
             ));
         }
         tickets.push(ticket);
@@ -227,7 +228,7 @@ fn fill_blocks(store: Arc<Store>, blocks: &[DemoBlock]) -> Result<(StoreWriter, 
     Ok((writer, tickets))
 }
 
-/// Returns a store of this process alone with the transactions of `blocks` and their trees, for the socket datapath.
+/// Returns a store in this process's memory with the transactions of `blocks` and their trees, for the socket datapath.
 pub fn software_store_of(blocks: &[DemoBlock]) -> Result<Arc<Store>> {
     let store = Store::anonymous(&Geometry::default()).map_err(io("making a fast-path table"))?;
     let store = Arc::new(store);
@@ -235,8 +236,8 @@ pub fn software_store_of(blocks: &[DemoBlock]) -> Result<Arc<Store>> {
     Ok(store)
 }
 
-/// A store of this process alone with the workload in it, for the caches of the software contestants. Where more than
-/// four TXIDs meet in a set, the last ones stay.
+/// Returns a store in this process's memory with the workload in it, for the caches of the software contestants. If
+/// more than four TXIDs fall into one set, the last ones stay.
 pub fn software_store(workload: &Workload) -> Result<Arc<Store>> {
     let store = Store::anonymous(&Geometry::default()).map_err(io("making a fast-path table"))?;
     let store = Arc::new(store);

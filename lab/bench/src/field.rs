@@ -1,4 +1,4 @@
-//! The contestants of `spv` on two namespaces, and the ways in which they are driven.
+//! Contestants of `spv` on two namespaces, and the clients that drive them.
 
 use crate::bpf::Generator;
 use crate::client::{self, ClosedLoop, Tally};
@@ -16,59 +16,59 @@ use std::time::Duration;
 /// Core of the client and of the generators.
 pub const CLIENT_CORE: usize = 0;
 
-/// A contestant.
+/// Contestant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
-    /// A server on a socket.
+    /// Server on a socket.
     Software(Software),
-    /// memcached, where it is installed.
+    /// memcached, if it is installed.
     Memcached,
-    /// Our XDP datapath with every TXID in its table and no server after it.
+    /// Lineside's XDP datapath with all TXIDs in its table and no server.
     Xdp,
-    /// Our XDP datapath and, for what is not in its table, the paper's software.
+    /// Lineside's XDP datapath, with the paper's software for TXIDs that are not in its table.
     XdpThenSw,
 }
 
-/// By what a contestant is driven.
+/// Client that drives a contestant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
-    /// The socket client, 64 requests in flight.
+    /// Socket client with 64 requests in flight.
     Window64,
-    /// The socket client, one request in flight.
+    /// Socket client with one request in flight.
     Window1,
-    /// The AF_XDP client, 64 requests in flight.
+    /// AF_XDP client with 64 requests in flight.
     AfXdp,
-    /// The AF_XDP client, one request in flight.
+    /// AF_XDP client with one request in flight.
     AfXdpWindow1,
-    /// The generator of live frames, an open loop.
+    /// Generator of live frames as an open loop.
     Live,
-    /// The generator of live frames, one request in flight.
+    /// Generator of live frames with one request in flight.
     LiveWindow1,
-    /// The socket client at this number of requests a second.
+    /// Socket client at this number of requests per second.
     Paced(u32),
 }
 
-/// The contestant `echo`.
+/// Contestant `echo`.
 pub const ECHO: Who = Who::Software(Software::Echo);
-/// The contestant `sw`.
+/// Contestant `sw`.
 pub const SW: Who = Who::Software(Software::Sw);
-/// The contestant `sw_cache`.
+/// Contestant `sw_cache`.
 pub const SW_CACHE: Who = Who::Software(Software::SwCache);
-/// The contestant `sw_spin`.
+/// Contestant `sw_spin`.
 pub const SW_SPIN: Who = Who::Software(Software::SwSpin);
-/// The contestant `socket`.
+/// Contestant `socket`.
 pub const SOCKET: Who = Who::Software(Software::Socket);
 
-/// One run of a contestant, and its cost.
+/// Result of one run of a contestant, and its cost.
 #[derive(Clone, Debug)]
 pub struct Driven {
     /// Requests and replies.
     pub tally: Tally,
-    /// Processor time of this process less the client's thread, in ns: that of the server's threads.
+    /// Processor time of the server's threads in ns: that of this process without the client's thread.
     pub server_ns: u64,
 }
 
-/// Everything that a run needs.
+/// Resources of the runs.
 pub struct Field {
     /// The two namespaces.
     pub pair: Arc<Pair>,
@@ -80,12 +80,13 @@ pub struct Field {
     pub generator: Generator,
     /// The data of the software contestants.
     pub truth: Truth,
-    /// The server, or why it does not run.
+    /// Running memcached, or the reason for which it does not run.
     pub memcached: std::result::Result<Running, String>,
 }
 
 impl Field {
-    /// Makes the namespaces, loads the XDP programs and draws the workload; `with_memcached` starts memcached too.
+    /// Creates the namespaces, loads the XDP programs and draws the workload. If `with_memcached`, it starts memcached
+    /// too.
     pub fn new(seed: u64, shape: Shape, with_memcached: bool) -> Result<Self> {
         let pair = Arc::new(Pair::new()?);
         let (fastpath, workload) = XdpFastPath::load(seed, shape)?;
@@ -96,7 +97,7 @@ impl Field {
             store: fastpath::software_store(&workload)?,
         };
         let memcached = match memcached::find() {
-            _ if !with_memcached => Err("it takes no part".into()),
+            _ if !with_memcached => Err("it is not part of this run".into()),
             Some(binary) => memcached::start(&pair, binary, &workload).map_err(|error| error.to_string()),
             None => Err("it is not installed".into()),
         };
@@ -110,12 +111,12 @@ impl Field {
         })
     }
 
-    /// True if the contestant can run here.
+    /// Returns true if the contestant can run on this machine.
     pub fn has(&self, who: Who) -> bool {
         who != Who::Memcached || self.memcached.is_ok()
     }
 
-    /// Starts `who`, drives it, stops it.
+    /// Starts `who`, drives it, and stops it.
     pub fn run(&self, who: Who, by: By, duration: Duration) -> Result<Driven> {
         let running = match who {
             Who::Software(software) => Some(servers::start(&self.pair, software, &self.truth)?),
@@ -140,14 +141,14 @@ impl Field {
         })
     }
 
-    /// Returns what the client saw, and the processor time of its thread in ns.
+    /// Drives `who`. Returns the client's counts, and the processor time of its thread in ns.
     fn drive(&self, who: Who, by: By, duration: Duration) -> Result<(Tally, u64)> {
         let expect = if who == ECHO { Expect::Echo } else { Expect::Root };
         let window = match by {
             By::Window1 | By::AfXdpWindow1 => 1,
             _ => 64,
         };
-        // Frames that XDP_TX returns over a veth are polled only where an XDP program is attached (6.18,
+        // Frames that XDP_TX returns over a veth are polled only at an interface with an XDP program (6.18,
         // veth_xdp_flush).
         let passes = matches!(who, Who::Xdp | Who::XdpThenSw)
             && matches!(by, By::Window64 | By::Window1 | By::Paced(_));

@@ -1,5 +1,5 @@
-//! Runs of the contestants of `spv` one by one, for whoever draws figures: with a workload of any shape, a hit rate of
-//! the XDP datapath, and the processor time of servers.
+//! Single runs of the contestants of `spv`, for the papers' figures: with a workload of any shape, any hit rate of the
+//! XDP datapath, and the processor time of servers.
 
 use crate::error::{Result, io};
 use crate::field::{Driven, Field};
@@ -16,10 +16,10 @@ pub use crate::machine::Machine;
 pub use crate::servers::Software;
 pub use crate::workload::Shape;
 
-/// One run of a contestant.
+/// Result of one run of a contestant.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// Checked, right replies a second.
+    /// Right replies per second; each reply is checked.
     pub rps: f64,
     /// Median latency in µs.
     pub p50_us: f64,
@@ -29,15 +29,15 @@ pub struct Sample {
     pub sent: u64,
     /// Right replies.
     pub right: u64,
-    /// Requests without a reply; an open loop loses what a server cannot take.
+    /// Requests without a reply; in an open loop, those that a server is too slow for.
     pub lost: u64,
     /// Wrong replies.
     pub wrong: u64,
     /// Length of the run in seconds.
     pub took_s: f64,
-    /// Processor time of the server's threads in ns; without a warm-up it is of `sent` requests.
+    /// Processor time of the server's threads in ns. Without a warm-up, it covers all `sent` requests.
     pub server_ns: u64,
-    /// Run time of the XDP program in ns, by the kernel's statistics; 0 where they were not asked for.
+    /// Run time of the XDP program in ns, by the kernel's statistics; 0 if they were not enabled.
     pub fastpath_ns: u64,
 }
 
@@ -47,10 +47,10 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Makes the namespaces, loads the XDP programs, draws the workload; every TXID is in the table.
+    /// Creates the namespaces, loads the XDP programs and draws the workload. All TXIDs are in the table.
     ///
     /// # Errors
-    /// Without root, without BPF, with one core.
+    /// The process has no root rights or no BPF, or the machine has one core.
     pub fn new(seed: u64, shape: Shape) -> Result<Self> {
         if sys::cores() < 2 {
             return Err(crate::BenchError::TooFewCores);
@@ -60,7 +60,7 @@ impl Setting {
         })
     }
 
-    /// Keeps this share of the TXIDs in the table of the XDP datapath, chosen at random from their numbers. A higher
+    /// Keeps this percentage of the TXIDs in the table of the XDP datapath, chosen at random by their numbers. A higher
     /// percentage keeps all TXIDs of a lower one.
     pub fn set_hit_percent(&mut self, percent: u64) {
         let workload = Arc::clone(&self.field.workload);
@@ -69,19 +69,19 @@ impl Setting {
             .keep(&workload, |number| is_kept(number, percent));
     }
 
-    /// Starts `who`, drives it, stops it.
+    /// Starts `who`, drives it, and stops it.
     ///
     /// # Errors
-    /// Those of namespaces, sockets and BPF.
+    /// Errors of namespaces, sockets and BPF.
     pub fn run(&self, who: Who, by: By, duration: Duration) -> Result<Sample> {
         let driven = self.field.run(who, by, duration)?;
         Ok(sample(&driven, 0))
     }
 
-    /// The same while the kernel measures the run time of the XDP program, which makes it slower.
+    /// Runs `who` while the kernel measures the run time of the XDP program, which slows it down.
     ///
     /// # Errors
-    /// Those of [`Setting::run`]; what the kernel says of its statistics.
+    /// The errors of [`Setting::run`], and errors of the kernel's statistics.
     pub fn run_with_cost(&self, who: Who, by: By, duration: Duration) -> Result<Sample> {
         let _on = sys::count_run_time().map_err(io("turning on the run time of BPF programs"))?;
         let root = self.field.fastpath.root();

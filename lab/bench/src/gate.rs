@@ -1,10 +1,10 @@
-//! What figures are judged by, in every scenario.
+//! Gates: the pass criteria of figures in all scenarios.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Formatter};
 
-/// The middle one; of an even number the mean of the two.
+/// Returns the median; for an even number of values, the mean of the two middle ones.
 pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -13,50 +13,50 @@ pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     Some((lower + upper) / 2.0)
 }
 
-/// What a figure must reach.
+/// Pass criterion of a figure, and its result.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Gate {
-    /// The figure; `None`: not measured.
+    /// Measured figure; `None`: not measured.
     pub value: Option<f64>,
-    /// Whether it must be at least, or at most, what the gate says.
+    /// Side of the gate on which the figure must be.
     pub is: Bound,
-    /// This is enough.
+    /// Value that passes.
     pub gate: f64,
-    /// Better still.
+    /// Stretch goal, which is harder than the gate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stretch: Option<f64>,
-    /// Whether it did.
+    /// Result of the comparison.
     pub outcome: Outcome,
 }
 
-/// On which side of its gate a figure must be.
+/// Side of its gate on which a figure must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// The more the better.
+    /// The figure must be at least the gate's value.
     AtLeast,
-    /// The less the better.
+    /// The figure must be at most the gate's value.
     AtMost,
 }
 
-/// How a gate was met.
+/// Result of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Reached, and the stretch too.
+    /// The figure reached the gate and the stretch goal.
     Stretch,
-    /// Reached.
+    /// The figure reached the gate.
     Passed,
-    /// Not reached.
+    /// The figure did not reach the gate.
     Missed,
-    /// A side was not measured.
+    /// A figure that the gate needs was not measured.
     NotMeasured,
     /// The run is not valid.
     Void,
 }
 
 impl Gate {
-    /// What `value` is worth against the gate.
+    /// Compares `value` with the gate.
     pub fn judge(value: Option<f64>, is: Bound, gate: f64, stretch: Option<f64>, valid: bool) -> Self {
         let reaches = |value: f64, limit: f64| match is {
             Bound::AtLeast => value >= limit,
@@ -79,7 +79,7 @@ impl Gate {
     }
 }
 
-/// The gates as a table.
+/// Writes the gates as a table.
 pub fn write_gates(out: &mut Formatter<'_>, gates: &BTreeMap<&'static str, Gate>) -> fmt::Result {
     let (gate, stretch) = ("gate", "stretch");
     writeln!(out, "\n{:<36}{:>9}{gate:>11}{stretch:>9}  outcome", "judged", "")?;

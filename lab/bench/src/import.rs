@@ -1,4 +1,4 @@
-//! How fast blocks become answers: an import of generated blocks, checked, stored, indexed on disk, all of it synced.
+//! Import rate of generated blocks, which are checked, stored and indexed on disk; everything is synced.
 
 use crate::error::{BenchError, Result, io};
 use lineside_spv::chain::{ChainStore, ImportOptions, IndexKind, Network};
@@ -10,49 +10,49 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Transactions in a block, about as many as on mainnet.
+/// Number of transactions in a block, about that of mainnet.
 const BLOCK_TRANSACTIONS: u32 = 4_000;
-/// Syncs whose median is reported.
+/// Number of syncs whose median is reported.
 const SYNCS: usize = 21;
-/// TXIDs looked up afterwards.
+/// Number of TXIDs looked up after the import.
 const LOOK_UPS: usize = 2_000;
 const MEGABYTE: u64 = 1_000_000;
 
-/// What an import took.
+/// Result of an import.
 #[derive(Clone, Debug, Serialize)]
 pub struct Import {
-    /// Raw blocks, in bytes.
+    /// Size of the raw blocks in bytes.
     pub bytes: u64,
-    /// Transactions in them.
+    /// Number of transactions in the blocks.
     pub transactions: u64,
-    /// MB of raw blocks a second, wall clock.
+    /// MB of raw blocks per second of elapsed time.
     pub mb_per_s: f64,
-    /// MB of raw blocks per second of processor time, all threads together.
+    /// MB of raw blocks per second of processor time of all threads.
     pub mb_per_core_s: f64,
-    /// Bytes of the index on disk for each transaction, without the TXIDs themselves.
+    /// Bytes of the index on disk per transaction, without the TXIDs themselves.
     pub index_bytes_per_transaction: f64,
-    /// Mean time of finding a TXID in the finished index, in µs.
+    /// Mean time to find a TXID in the finished index, in µs.
     pub locate_us: f64,
-    /// Time of opening the store again with the index on disk, in s for each million transactions.
+    /// Time to open the store again with the index on disk, in seconds per million transactions.
     pub open_disk_s: f64,
-    /// The same with an index in memory, which is made from the TXIDs.
+    /// Time to open the store again with an index in memory, which is rebuilt from the TXIDs.
     pub open_memory_s: f64,
-    /// Median time of an fdatasync after 4 KiB in the same folder, in µs.
+    /// Median time of an fdatasync after a write of 4 KiB in the same folder, in µs.
     pub fdatasync_us: f64,
-    /// The folder's file system.
+    /// File system of the folder.
     pub file_system: String,
 }
 
-/// Generates `megabytes` of blocks in a folder of its own below `folder`, imports them, and removes it.
+/// Generates `megabytes` of blocks in a new folder below `folder`, imports them, and removes the folder.
 ///
 /// # Errors
-/// [`BenchError::NotMeasured`] on a file system in memory; what the system or the chain says.
+/// [`BenchError::NotMeasured`] on a file system in memory; an error of the operating system or of the chain.
 pub fn measure(megabytes: u64, folder: &Path) -> Result<Import> {
     let file_system = file_system(folder)?;
     if file_system == "tmpfs" {
         let folder = folder.display();
         return Err(BenchError::NotMeasured(format!(
-            "{folder} lies in memory (tmpfs); name a folder on a disk by --data"
+            "{folder} is in memory (tmpfs); give a folder on a disk with --data"
         )));
     }
     let folder = Scratch::new(folder)?;
@@ -98,20 +98,20 @@ pub fn measure(megabytes: u64, folder: &Path) -> Result<Import> {
     })
 }
 
-/// A folder that is removed with everything in it.
+/// Folder that is removed with its content when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(below: &Path) -> Result<Self> {
         let path = below.join(format!("lineside-bench-{}", std::process::id()));
-        fs::create_dir_all(&path).map_err(io("making a folder for blocks"))?;
+        fs::create_dir_all(&path).map_err(io("creating a folder for blocks"))?;
         Ok(Self(path))
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is named by its path, below the folder that the user chose.
+        // Errors are ignored: the folder stays below the one that the user chose.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -133,7 +133,7 @@ fn write_blocks(folder: &Path, megabytes: u64) -> std::io::Result<u64> {
     Ok(bytes)
 }
 
-/// Returns the bytes of all files in `folder` and below, as allocated on the disk.
+/// Returns the bytes that all files below `folder` use on the disk.
 fn allocated_bytes(folder: &Path) -> std::io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder)? {
@@ -157,7 +157,10 @@ fn locate_us(store: &ChainStore) -> std::result::Result<f64, lineside_spv::chain
     }
     let start = Instant::now();
     for txid in &txids {
-        assert!(store.locate(txid)?.is_some(), "an imported transaction is found");
+        assert!(
+            store.locate(txid)?.is_some(),
+            "an imported transaction is in the index"
+        );
     }
     Ok(start.elapsed().as_secs_f64() * 1e6 / txids.len() as f64)
 }
@@ -175,7 +178,7 @@ pub fn fdatasync_us(folder: &Path) -> std::io::Result<f64> {
     Ok(took[SYNCS / 2])
 }
 
-/// Type of the file system that `folder` lies on: that of the longest mount point above it.
+/// Returns the type of the file system that contains `folder`: that of the longest mount point above it.
 pub fn file_system(folder: &Path) -> Result<String> {
     let folder = folder
         .canonicalize()
@@ -186,7 +189,7 @@ pub fn file_system(folder: &Path) -> Result<String> {
         let (point, kind) = (fields.next()?, fields.next()?);
         folder.starts_with(point).then_some((point.len(), kind))
     });
-    // Of two mounts on one point the later one is seen.
+    // Of two mounts at one point, the later one is visible.
     let kind = found
         .max_by_key(|(length, _)| *length)
         .map_or("unknown", |(_, kind)| kind);
@@ -197,7 +200,7 @@ fn rate(bytes: u64, time: Duration) -> f64 {
     bytes as f64 / MEGABYTE as f64 / time.as_secs_f64()
 }
 
-/// Processor time of all threads of this process so far.
+/// Returns the processor time of all threads of this process.
 fn processor_time() -> Duration {
     let usage = crate::sys::resource_usage();
     let of = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);

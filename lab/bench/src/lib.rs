@@ -1,8 +1,9 @@
-//! Load generators, the peers beside us, and the papers' figures: `lineside-lab bench <scenario>`.
+//! Load generators and comparison systems for measurements of Lineside, and reproduction of the papers' measurements:
+//! `lineside-lab bench <scenario>`.
 //!
-//! [`spv`] runs in one process tree on one machine: a client and a server namespace joined by a veth pair, the
-//! generator on core 0, the server on core 1. [`verify`] runs in one thread, [`fabric`] in a few; they need neither
-//! root nor BPF. Only ratios within one run hold.
+//! [`spv`] runs in one process tree on one machine: namespaces of a client and a server joined by a veth pair, with the
+//! generator on core 0 and the server on core 1. [`verify`] runs in one thread and [`fabric`] in a few; both need
+//! neither root nor BPF. Only ratios within one run are meaningful.
 
 mod af_xdp;
 mod bpf;

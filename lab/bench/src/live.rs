@@ -1,6 +1,6 @@
-//! The live-frames generator: a BPF program that the kernel runs on frames of its own, 64 at a time, as if they had
-//! come in at the client's interface, and whose verdict sends them to the server. An open loop at the greatest rate
-//! that one core gives. Replies are checked by an XDP program at the same interface.
+//! Live-frames generator: a BPF program that the kernel runs on test frames, 64 at a time, as if they had arrived at
+//! the client's interface; the program's verdict sends them to the server. It is an open loop at the highest rate of
+//! one core. An XDP program at the same interface checks the replies.
 
 use crate::bpf::{Generator, Plan, SAMPLE, template};
 use crate::client::Tally;
@@ -10,40 +10,40 @@ use crate::workload::{BLOCKS, Workload};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Requests of the first call, which says how fast the generator is against this server; its replies do not count.
+/// Requests of the first call, which measures the generator's rate against this server; its replies are not counted.
 const WARM_UP_REQUESTS: u32 = 100_000;
-/// How long replies may come after the last request.
+/// Time for which replies may arrive after the last request.
 const PATIENCE: Duration = Duration::from_millis(30);
-/// Frames that the kernel runs at once.
+/// Number of frames that the kernel runs in one batch.
 const BATCH: u32 = 64;
 const REQUESTS_MAX: f64 = 1e9;
 
-/// Whom to drive, and how.
+/// Server to drive, and the kind of load.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// UDP port of the server.
     pub port: u16,
-    /// What it is asked.
+    /// Kind of request.
     pub asks: Asks,
-    /// One request at a time, instead of as many as can be.
+    /// True: one request at a time; false: the highest possible rate.
     pub one_by_one: bool,
 }
 
-/// What a server is asked, and what it answers.
+/// Kind of request and of its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asks {
-    /// The paper's exchange: a TXID, a Merkle root.
+    /// Exchange of the paper: a TXID, answered with a Merkle root.
     Root,
-    /// Anything; the server sends it back.
+    /// Any request; the server returns it.
     Echo,
-    /// memcached's `get` of a TXID by UDP.
+    /// memcached's `get` of a TXID over UDP.
     Memcached,
-    /// The native request for a proof, answered with a path of 11 hashes.
+    /// Native request for a proof, answered with a path of 11 hashes.
     Proof,
 }
 
-/// Drives `target` for about `duration`. The calling thread stands in the client's namespace, `interface` is the
-/// index of its end.
+/// Drives `target` for about `duration`. The calling thread is in the client's namespace; `interface` is the index of
+/// the client's interface.
 pub fn run(
     generator: &Generator,
     interface: u32,
@@ -53,7 +53,7 @@ pub fn run(
 ) -> Result<Tally> {
     if workload.roots.len() > BLOCKS {
         return Err(BenchError::Void(format!(
-            "the live-frames generator tells {BLOCKS} blocks apart, not {}",
+            "the live-frames generator supports {BLOCKS} blocks, not {}",
             workload.roots.len()
         )));
     }
@@ -63,14 +63,15 @@ pub fn run(
         (_, true) => ("bench_live_1", "bench_check"),
         _ => ("bench_live", "bench_check"),
     };
-    // A batch of one is acted on before the next is run, so that the reply comes while the generator waits for it.
+    // The kernel sends a batch of one before it runs the next one, so the reply arrives while the generator waits for
+    // it.
     let batch = if target.one_by_one { 1 } else { BATCH };
     let (send, check) = (generator.program(send)?, generator.program(check)?);
     let plan = Plan {
         port: target.port,
         memcached: target.asks == Asks::Memcached,
         proof: target.asks == Asks::Proof,
-        // Every TXID once before the first one again.
+        // Every TXID is requested once before the first one is requested again.
         entry_bits: workload.txids.len().trailing_zeros(),
         last: 0,
         echo: target.asks == Asks::Echo,

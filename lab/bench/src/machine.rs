@@ -1,22 +1,23 @@
-//! Which machine the figures are of.
+//! Description of the machine of a measurement.
 
 use memmap2::{Advice, MmapMut};
 use serde::Serialize;
+use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::time::Instant;
 
-/// As many bytes as 2^22 lines have.
+/// Bytes of the memory that is read: those of 2^22 lines.
 const LOADED_BYTES: usize = 64 << 22;
 const LINE_BYTES: usize = 64;
 const PAGE_BYTES: usize = 4096;
 const LOADS: u32 = 1 << 20;
 
-/// What a figure depends on.
+/// Properties of the machine that figures depend on.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     /// Name of the CPU.
     pub cpu: String,
-    /// Cores on line.
+    /// Number of online cores.
     pub cores: usize,
     /// Release of the kernel.
     pub kernel: String,
@@ -24,13 +25,26 @@ pub struct Machine {
     pub memory_mib: u64,
     /// Load average of the last minute before the bench began.
     pub load_before: f64,
-    /// Time of one load from 256 MiB in pages of 4 KiB, each address known only after the one before, in ns: the least
-    /// that a random hit in 4 M lines can take.
+    /// Time of one load from 256 MiB in pages of 4 KiB, if each address depends on the load before, in ns. It is the
+    /// lower bound for a random hit in 4 M lines.
     pub random_load_ns: f64,
 }
 
+impl Display for Machine {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Self {
+            cpu,
+            cores,
+            kernel,
+            load_before,
+            ..
+        } = self;
+        write!(out, "{cores} x {cpu}, Linux {kernel}, load {load_before} before")
+    }
+}
+
 impl Machine {
-    /// This one.
+    /// Reads the properties of this machine.
     pub fn read() -> Self {
         let text = |path| fs::read_to_string(path).unwrap_or_default();
         let field = |text: &str, name: &str| {
@@ -50,19 +64,19 @@ impl Machine {
     }
 }
 
-/// 0 where the memory cannot be had.
+/// Measures [`Machine::random_load_ns`]; returns 0 if the memory cannot be allocated.
 fn random_load_ns() -> f64 {
     let Ok(mut memory) = MmapMut::map_anon(LOADED_BYTES) else {
         return 0.0;
     };
-    // BPF maps lie in small pages too.
+    // BPF maps use small pages too.
     let _ = memory.advise(Advice::NoHugePage);
     for page in memory.chunks_mut(PAGE_BYTES) {
         page[0] = 1;
     }
     let (mut random, start) = (1u64, Instant::now());
     for _ in 0..LOADS {
-        // What was loaded, always 0 here, is part of the next address.
+        // The loaded value, which is always 0, is part of the next address.
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);

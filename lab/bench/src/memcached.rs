@@ -1,4 +1,5 @@
-//! memcached as a peer: one thread, UDP `get` of 32-byte keys with 32-byte values, the same number of entries.
+//! memcached as a comparison system: one thread, UDP `get` of 32-byte keys with 32-byte values, and the same number of
+//! entries.
 
 use crate::bpf::memcached_key;
 use crate::error::{BenchError, Result, io};
@@ -13,11 +14,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Its usual port, UDP and TCP.
+/// Default port of memcached, UDP and TCP.
 pub const PORT: u16 = 11_211;
 const START_MAX: Duration = Duration::from_secs(5);
 
-/// Where it is installed, if it is.
+/// Returns the path of memcached if it is installed.
 pub fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let places = std::env::split_paths(&path).chain(["/usr/bin".into()]);
@@ -26,11 +27,11 @@ pub fn find() -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Starts it with the workload in it.
+/// Starts memcached with the workload in it.
 pub fn start(pair: &Arc<Pair>, binary: PathBuf, workload: &Arc<Workload>) -> Result<Running> {
     let workload = Arc::clone(workload);
     Running::start(pair, move |stop, ready| {
-        // Another user than ours would clear the order to die with this thread.
+        // memcached must run as root, because a change of the user would clear the signal at the death of this thread.
         let arguments = format!("-u root -l {SERVER_ADDRESS} -p {PORT} -U {PORT} -t 1 -m 1024");
         let mut command = Command::new(binary);
         command
@@ -52,7 +53,7 @@ struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to kill, and waiting still reaps it.
+        // The process may have ended already; waiting still reaps it.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

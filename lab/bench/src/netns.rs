@@ -1,5 +1,5 @@
-//! Two network namespaces and a veth pair between them. They have no names: descriptors and threads hold them, so
-//! that nothing is left behind even by `kill -9`.
+//! Two network namespaces with a veth pair between them. They have no names: only descriptors and threads hold them, so
+//! that nothing remains even after `kill -9`.
 
 use crate::error::{BenchError, Result, io};
 use crate::sys;
@@ -21,7 +21,7 @@ pub const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0x0a];
 /// MAC of the server's end.
 pub const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0x0b];
 
-/// A network namespace that lives as long as this and the threads in it.
+/// Network namespace that exists as long as this value and the threads in it.
 #[derive(Debug)]
 pub struct Netns {
     handle: File,
@@ -33,16 +33,16 @@ impl Netns {
             sys::unshare_network()?;
             File::open("/proc/thread-self/ns/net")
         };
-        let handle = on_thread(|| open().map_err(io("making a network namespace")))?;
+        let handle = on_thread(|| open().map_err(io("creating a network namespace")))?;
         Ok(Self { handle })
     }
 
-    /// Moves the calling thread into it, for good.
+    /// Moves the calling thread into the namespace permanently.
     pub fn enter(&self) -> Result<()> {
         sys::enter_network(self.handle.as_fd()).map_err(io("entering a network namespace"))
     }
 
-    /// Runs `work` on a thread of its own in this namespace and on `core`.
+    /// Runs `work` on a new thread in this namespace and on `core`.
     pub fn run<T: Send>(&self, core: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         self.within(|| {
             sys::pin(core).map_err(io("pinning a thread"))?;
@@ -50,7 +50,7 @@ impl Netns {
         })
     }
 
-    /// The same on any core.
+    /// Runs `work` on a new thread in this namespace, on any core.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         on_thread(|| {
             self.enter()?;
@@ -66,12 +66,12 @@ fn on_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     })
 }
 
-/// The client's and the server's namespace, joined by a veth pair with fixed addresses and neighbours.
+/// Namespaces of the client and the server, joined by a veth pair with fixed addresses and neighbours.
 #[derive(Debug)]
 pub struct Pair {
-    /// Where requests come from.
+    /// Namespace of the client.
     pub client: Netns,
-    /// Where they are answered.
+    /// Namespace of the server.
     pub server: Netns,
     /// Index of [`CLIENT_INTERFACE`] in `client`.
     pub client_index: u32,
@@ -80,16 +80,19 @@ pub struct Pair {
 }
 
 impl Pair {
+    /// Creates the namespaces and the veth pair.
+    ///
     /// # Errors
-    /// Without root; when there is no `ip` tool.
+    /// The process has no root rights, or the `ip` tool is not installed.
     pub fn new() -> Result<Self> {
         Self::with_queues(1)
     }
 
-    /// With so many queues each way: that many cores can send and answer side by side.
+    /// Creates the pair with this number of queues in each direction, so that as many cores can send and reply
+    /// concurrently.
     ///
     /// # Errors
-    /// Those of [`Pair::new`].
+    /// The errors of [`Pair::new`].
     pub fn with_queues(queues: usize) -> Result<Self> {
         let queues = format!("numtxqueues {queues} numrxqueues {queues}");
         let (client, server) = (Netns::new()?, Netns::new()?);
@@ -126,7 +129,7 @@ fn up(interface: &str, own: Ipv4Addr, peer: Ipv4Addr, peer_mac: &str) -> Result<
     sys::interface_index(interface).map_err(io("finding the interface"))
 }
 
-/// The `ip` tool, in the calling thread's namespace.
+/// Runs the `ip` tool in the calling thread's namespace.
 fn ip(arguments: &str) -> Result<()> {
     let output = Command::new("ip").args(arguments.split_whitespace()).output();
     let output = output.map_err(io("running `ip` (package iproute2)"))?;

@@ -1,4 +1,4 @@
-//! The socket client at a given rate: requests leave when they are due, and never more than a window is in flight.
+//! Socket client at a fixed rate: requests are sent when they are due, with at most a window of them in flight.
 
 use crate::client::{ClosedLoop, Flight, Tally};
 use crate::error::{Result, io};
@@ -8,12 +8,12 @@ use crate::workload::Workload;
 use lineside_wire::SPV_PORT;
 use std::net::UdpSocket;
 
-/// Asks `rate` times a second from one socket. A request that is due while the window is full is not made up for: a
-/// server that is too slow for the rate is asked as often as it answers. The calling thread is in the client's
+/// Sends `rate` requests per second from one socket. A request that is due while the window is full is skipped, so a
+/// server that is slower than the rate gets requests as fast as it answers. The calling thread is in the client's
 /// namespace.
 ///
 /// # Errors
-/// Those of the socket.
+/// Errors of the socket.
 pub fn socket(workload: &Workload, plan: ClosedLoop, rate: u32) -> Result<Tally> {
     let socket = UdpSocket::bind("0.0.0.0:0").map_err(io("binding the client's socket"))?;
     socket
@@ -44,7 +44,7 @@ pub fn socket(workload: &Workload, plan: ClosedLoop, rate: u32) -> Result<Tally>
             flight.take_back(count - sent);
             made += sent as u64;
         }
-        // Where the window is the limit, the schedule begins again from here.
+        // If the window is the limit, the schedule continues from the present time.
         if due > room as u64 + plan.window as u64 {
             made += due - room as u64 - plan.window as u64;
         }

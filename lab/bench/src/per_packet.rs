@@ -1,5 +1,5 @@
-//! What a packet costs in the program alone: `ls_root` behind a program that writes the whole frame anew, less the same
-//! with a trivial program behind it.
+//! Cost of a packet in the XDP program alone: the time of `ls_root` after a program that writes the whole frame, minus
+//! that of a trivial program after it.
 
 use crate::bpf::{Generator, Plan, template};
 use crate::error::{BenchError, Result, io};
@@ -13,30 +13,30 @@ use std::os::fd::{AsFd, BorrowedFd};
 const XDP_TX: u32 = 3;
 const ROUNDS: usize = 11;
 
-/// ns per packet, the rewriting subtracted.
+/// Cost of a packet in ns, without the cost of writing the frame.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PerPacket {
-    /// The least of several rounds.
+    /// Minimum of several rounds.
     pub min_ns: f64,
-    /// Their median.
+    /// Median of the rounds.
     pub median_ns: f64,
-    /// What was subtracted (median): the rewriting, and a tail call to a program that only says XDP_TX.
+    /// Cost that was subtracted (median): writing the frame, and a tail call to a program that only returns XDP_TX.
     pub rewriting_ns: f64,
-    /// Calls a round; in each round the program's reply counter rose by exactly this.
+    /// Calls in a round; in each round the program's reply counter increased by exactly this number.
     pub calls: u32,
 }
 
-/// Always the same TXID: everything is in the nearest cache.
+/// Measures requests for one TXID, whose data is in the L1 cache.
 pub fn hot_hit(fastpath: &mut XdpFastPath, generator: &Generator, _: &Workload) -> Result<PerPacket> {
     measure(fastpath, generator, 0)
 }
 
-/// Another TXID each time, all over the store.
+/// Measures requests for another TXID each time, anywhere in the store.
 pub fn random_hit(fastpath: &mut XdpFastPath, generator: &Generator, _: &Workload) -> Result<PerPacket> {
     measure(fastpath, generator, TXIDS.trailing_zeros())
 }
 
-/// The proof of another TXID each time, all over 64 blocks of 2,048: paths of 11 hashes.
+/// Measures proofs of another TXID each time, anywhere in 64 blocks of 2,048: paths of 11 hashes.
 pub fn random_proof(
     fastpath: &mut XdpFastPath,
     generator: &Generator,
@@ -45,7 +45,8 @@ pub fn random_proof(
     fastpath.with_proofs(workload, |fastpath| proof(fastpath, generator, PROVEN_TXIDS))
 }
 
-/// The proof of another TXID each time, of the first `txids` of the stream; a power of two, all in the fast path.
+/// Measures proofs of another TXID each time, of the first `txids` of the stream, which are all in the fast path.
+/// `txids` is a power of two.
 pub fn proof(fastpath: &mut XdpFastPath, generator: &Generator, txids: usize) -> Result<PerPacket> {
     measure_by("bench_rewrite_proof", fastpath, generator, txids.trailing_zeros())
 }
@@ -86,7 +87,7 @@ fn measure_by(
     })
 }
 
-/// ns a call of `rewrite` with `program` behind it, by the kernel's clock within the program.
+/// Returns the time of a call of `rewrite` followed by `program` in ns, by the kernel's clock within the program.
 fn call(
     generator: &Generator,
     rewrite: &str,

@@ -1,12 +1,12 @@
-//! What a scenario tells while it runs.
+//! Progress reports of a running scenario.
 
-/// How far a bench is.
+/// Progress of a benchmark.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// What is being done.
+    /// Description of the present step.
     pub doing: &'static str,
-    /// Steps done.
+    /// Number of steps done.
     pub done: usize,
-    /// Of so many.
+    /// Total number of steps.
     pub of: usize,
 }

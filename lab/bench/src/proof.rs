@@ -1,5 +1,6 @@
-//! `lineside-lab bench spv --proof`: Merkle proofs on the fast path, next to our socket datapath, our Electrum server
-//! and ElectrumX, over one chain in one run; the cost of a proof in the program alone; and that of its verification.
+//! `lineside-lab bench spv --proof`: Merkle proofs by the fast path, the socket datapath, the Electrum server and
+//! ElectrumX, over one chain in one run; the cost of a proof in the XDP program alone; and the cost of its
+//! verification.
 //!
 //! ```text
 //!   client's namespace, core 0             server's namespace, core 1
@@ -8,7 +9,7 @@
 //!     the scenario `electrum` ------------>  lineside spv serve, electrumx_server
 //! ```
 //!
-//! The contestants on the veth pair are driven once in each round of the scenario `electrum`.
+//! The contestants on the veth pair run once in each round of the scenario `electrum`.
 
 use crate::bpf::{Generator, PathEnds};
 use crate::client::Tally;
@@ -33,13 +34,13 @@ use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Length of the paths, which is that of a block of 2,048 transactions.
+/// Length of the paths for a block of 2,048 transactions.
 const DEPTH: usize = 11;
-/// An odd number with its bits well spread.
+/// Odd number with well spread bits.
 const SCATTER: usize = 0x9e37_79b1;
-/// Proofs that are verified between two looks at the clock.
+/// Number of proofs that are verified between two readings of the clock.
 const VERIFIED_AT_ONCE: usize = 1_024;
-/// What is judged: bound, gate, stretch. Two more gates are those of the scenario `electrum`.
+/// Pass criteria: bound, gate, stretch goal. Two more gates are those of the scenario `electrum`.
 const GATES: [(&str, Bound, f64, f64); 4] = [
     (TO_SOCKET, AtLeast, 4.0, 6.0),
     (TO_ELECTRUMX, AtLeast, 500.0, 2_000.0),
@@ -51,47 +52,48 @@ const TO_ELECTRUMX: &str = "proof xdp_max/electrumx get_merkle";
 const RANDOM_PROOF: &str = "random proof, ns";
 const VERIFICATION: &str = "verification, us";
 
-/// The scenario's outcome.
+/// Outcome of the scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// `spv proof`.
+    /// Name of the scenario: `spv proof`.
     pub scenario: &'static str,
-    /// Our datapaths, by name.
+    /// Lineside's datapaths by name.
     pub contestants: BTreeMap<&'static str, Figures>,
-    /// Time of one load that waits for the one before, anywhere in 256 MiB, in ns.
+    /// Time of one load that depends on the one before, anywhere in 256 MiB, in ns.
     pub random_load_ns: f64,
-    /// Cost of a native request for a proof that is hit, always the same one: what instructions take.
+    /// Cost of a native request for one proof that is a hit: the cost of the instructions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hot_proof: Option<PerPacket>,
-    /// Cost of a native request for a proof that is hit, anywhere in the blocks.
+    /// Cost of a native request for a proof that is a hit, anywhere in the blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random_proof: Option<PerPacket>,
-    /// Median time of the verification of a proof by the client's library, in µs.
+    /// Median time in which the client library verifies a proof, in µs.
     pub verification_us: f64,
     /// Medians of the rounds' ratios.
     pub ratios: BTreeMap<&'static str, f64>,
-    /// What is judged here.
+    /// Gates of this scenario.
     pub gates: BTreeMap<&'static str, Gate>,
-    /// What a reader should know of the figures here.
+    /// Notes for the reader.
     pub notes: Vec<String>,
-    /// The wallets' protocol in the same run.
+    /// Report of the Electrum protocol in the same run.
     pub electrum: electrum::Report,
 }
 
-/// Figures of one of our datapaths by live frames: medians over the rounds, sums where said.
+/// Figures of a datapath with live frames: medians over the rounds, or sums where noted.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
-    /// Right replies a second.
+    /// Right replies per second.
     pub rps: f64,
     /// Requests sent, in all rounds.
     pub sent: u64,
-    /// Requests without a reply, in all rounds. The generator is an open loop: what a server is too slow for is lost.
+    /// Requests without a reply, in all rounds. The generator is an open loop, so requests are lost if the server is
+    /// too slow.
     pub lost: u64,
     /// Wrong replies, in all rounds.
     pub wrong: u64,
 }
 
-/// Our two datapaths over the chain's blocks, on a veth pair.
+/// The two datapaths over the chain's blocks, on a veth pair.
 struct Line {
     pair: Arc<Pair>,
     fastpath: XdpFastPath,
@@ -102,10 +104,10 @@ struct Line {
     socket: Vec<Tally>,
 }
 
-/// Measures everything, telling `progress` before each step.
+/// Measures everything, and calls `progress` before each step.
 ///
 /// # Errors
-/// Those of the scenario `electrum`; without root or BPF.
+/// The errors of the scenario `electrum`; the process has no root rights or no BPF.
 pub fn run(options: &electrum::Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let mut line = None;
     let mut verification_us = f64::NAN;
@@ -122,7 +124,7 @@ pub fn run(options: &electrum::Options, progress: &mut dyn FnMut(Progress)) -> R
     };
     let txids = line.workload.txids.len();
     let mut notes = vec![
-        "live frames: an open loop at the rate that one core gives; what a server is too slow for is lost"
+        "live frames: an open loop at the highest rate of one core; requests are lost if the server is too slow"
             .into(),
     ];
     let mut cost_of = |txids| match per_packet::proof(&mut line.fastpath, &line.generator, txids) {
@@ -159,12 +161,13 @@ impl Line {
         let (mut txids, mut paths) = (Vec::new(), Vec::new());
         let transactions = 1 << DEPTH;
         for number in 0..blocks.len() * transactions {
-            // Neighbours in the stream are in other blocks, at places of no pattern.
+            // Neighbours in the stream are in different blocks, at positions without a pattern.
             let block = number % blocks.len();
             let index = (number / blocks.len()).wrapping_mul(SCATTER) % transactions;
             let path = trees[block].merkle_path(index as u32);
             let path = path.filter(|path| path.hashes().len() == DEPTH);
-            let path = path.ok_or_else(|| BenchError::Void("a block has not 2,048 transactions".into()))?;
+            let path =
+                path.ok_or_else(|| BenchError::Void("a block does not have 2,048 transactions".into()))?;
             txids.push(blocks[block].txids[index]);
             paths.push(PathEnds {
                 first: path.hashes()[0],
@@ -190,7 +193,7 @@ impl Line {
         })
     }
 
-    /// Drives both, the other one first in each round.
+    /// Drives both datapaths; the order alternates between rounds.
     fn round(&mut self, round: usize, duration: Duration) -> Result<()> {
         for place in 0..2 {
             if (place + round).is_multiple_of(2) {
@@ -219,13 +222,13 @@ impl Line {
     }
 }
 
-/// Returns the median time of the client library's verification of a proof, in µs.
+/// Returns the median time in which the client library verifies a proof, in µs.
 fn verification(blocks: &[DemoBlock]) -> Result<f64> {
     let mut times = Vec::new();
     for (height, block) in (0..).zip(blocks) {
         let tree = Tree::new(&block.txids).map_err(void)?;
         let header = block.raw.first_chunk::<SPV_HEADER_BYTES>();
-        let header = Header::from_bytes(header.ok_or_else(|| void("a block without a header"))?);
+        let header = Header::from_bytes(header.ok_or_else(|| void("a block has no header"))?);
         let proofs: Vec<_> = (0..)
             .zip(&block.txids)
             .take(VERIFIED_AT_ONCE)
@@ -299,7 +302,8 @@ impl Report {
         }
     }
 
-    /// What is wrong with the system itself, not with its speed: wrong replies, and lost ones where none may be lost.
+    /// Returns the faults of the system itself, apart from its speed: wrong replies, and lost ones where loss is not
+    /// allowed.
     pub fn failures(&self) -> Vec<String> {
         let mut failures = self.electrum.failures();
         for (name, figures) in &self.contestants {
@@ -343,7 +347,7 @@ impl Display for Report {
             {
                 writeln!(
                     out,
-                    "xdp, {name} proof: {min_ns:.1} ns least, {median_ns:.1} ns median"
+                    "xdp, {name} proof: {min_ns:.1} ns minimum, {median_ns:.1} ns median"
                 )?;
             }
         }

@@ -1,4 +1,4 @@
-//! What a bench found, as one JSON object or as a table.
+//! Report of a benchmark, as one JSON object or as a table.
 
 use crate::client::Tally;
 use crate::gate::{median, write_gates};
@@ -11,27 +11,27 @@ use std::fmt::{self, Display, Formatter};
 
 pub use crate::gate::{Bound, Gate, Outcome};
 
-/// One scenario's outcome.
+/// Outcome of one scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Name of the scenario.
     pub scenario: &'static str,
     /// Seed of the workload.
     pub seed: u64,
-    /// Where it ran.
+    /// Machine of the run.
     pub machine: Machine,
-    /// By name.
+    /// Contestants by name.
     pub contestants: BTreeMap<&'static str, Contestant>,
-    /// By key `a/b`, what varies in front.
+    /// Ratios by key `a/b`, with the varied quantity in front.
     pub ratios: BTreeMap<&'static str, f64>,
-    /// Whether the figures may be believed, and whether they are good enough.
+    /// Checks of the validity of the figures, and of the gates.
     pub checks: Checks,
 }
 
-/// One contestant's figures, by how it was driven; those at the top are of its gate case.
+/// Figures of one contestant by client; the top-level ones are those of its gate case.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
-    /// The gate case: the socket client with 64 requests in flight; for `xdp_max` and `memcached` live frames.
+    /// Gate case: the socket client with 64 requests in flight; for `xdp_max` and `memcached`, live frames.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub gate_case: Option<Figures>,
     /// The socket client with one request in flight.
@@ -46,44 +46,44 @@ pub struct Contestant {
     /// The live-frames generator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<Figures>,
-    /// The same with one request in flight: the round trip at the client's interface.
+    /// The live-frames generator with one request in flight: the round trip at the client's interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live_window_1: Option<Figures>,
-    /// Cost of a packet that is hit, always the same one.
+    /// Cost of a hit for one TXID that is requested again and again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hot_hit: Option<PerPacket>,
-    /// Cost of a packet that is hit, anywhere in 4 M lines.
+    /// Cost of a hit anywhere in 4 M lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random_hit: Option<PerPacket>,
-    /// Cost of a native request for a proof that is hit, anywhere in 64 blocks of 2,048 transactions.
+    /// Cost of a native request for a proof that is a hit, anywhere in 64 blocks of 2,048 transactions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random_proof: Option<PerPacket>,
-    /// Why there are no figures.
+    /// Reason for which there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_measured: Option<String>,
 }
 
-/// Medians over the rounds; sums where said.
+/// Medians over the rounds, or sums where noted.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
-    /// Checked, right replies a second.
+    /// Right replies per second; each reply is checked.
     pub rps: f64,
     /// Median latency.
     pub p50_us: f64,
-    /// 99th percentile.
+    /// 99th percentile of the latency.
     pub p99_us: f64,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the latency.
     pub p999_us: f64,
     /// Requests sent, in all rounds.
     pub sent: u64,
-    /// Requests without a reply, in all rounds. An open loop loses what the server cannot take.
+    /// Requests without a reply, in all rounds. An open loop loses requests that a server is too slow for.
     pub lost: u64,
     /// Wrong replies, in all rounds.
     pub wrong: u64,
 }
 
 impl Figures {
-    /// The figures of several rounds; `None` when there were none.
+    /// Returns the figures of several rounds; `None` if there are none.
     pub fn of(rounds: &[Tally]) -> Option<Self> {
         let quantile = |at| median(rounds.iter().map(|tally| latency_us(tally, at)));
         Some(Self {
@@ -98,47 +98,47 @@ impl Figures {
     }
 }
 
-/// A quantile of a run's latency, in µs.
+/// Returns a quantile of a run's latency, in µs.
 pub fn latency_us(tally: &Tally, quantile: f64) -> f64 {
     tally.latency.value_at_quantile(quantile) as f64 / 1e3
 }
 
-/// What must be true of a run.
+/// Conditions that a valid run fulfils.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checks {
     /// Requests lost in closed loops, by `xdp_max`, and while programs were replaced.
     pub lost: u64,
-    /// Wrong replies of anybody.
+    /// Wrong replies of all contestants.
     pub wrong: u64,
-    /// Whether the software contestant is no straw man: `sw/echo` is at least 0.3, both ways it is driven.
+    /// True if the comparison is meaningful: `sw/echo` is at least 0.3 with both clients.
     pub valid: bool,
-    /// Instructions that the verifier walked through, by program.
+    /// Number of instructions that the verifier processed, by program.
     pub verified_instructions: BTreeMap<String, u32>,
-    /// Programs replaced under load.
+    /// Results of replacing programs under load.
     pub replacements: Replacements,
-    /// Blocks imported, or why not.
+    /// Results of the import of blocks, or the reason for which there are none.
     pub import: std::result::Result<Import, String>,
-    /// By what is judged: a ratio's key, or a figure and its unit.
+    /// Gates by key: a ratio's key, or a figure and its unit.
     pub gates: BTreeMap<&'static str, Gate>,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
-/// The XDP programs loaded anew and put in the place of the running ones, again and again, under a client's load.
+/// Results of loading the XDP programs and replacing the running ones again and again under a client's load.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Replacements {
-    /// How often.
+    /// Number of replacements.
     pub count: usize,
-    /// Requests sent meanwhile.
+    /// Requests sent during the replacements.
     pub sent: u64,
-    /// Those that nobody answered.
+    /// Requests without a reply.
     pub lost: u64,
-    /// Those answered wrongly.
+    /// Requests with a wrong reply.
     pub wrong: u64,
 }
 
 impl Report {
-    /// What is wrong with the system itself, not with its speed: replies lost or wrong.
+    /// Returns the faults of the system itself, apart from its speed: lost or wrong replies.
     pub fn failures(&self) -> Vec<String> {
         let Checks { lost, wrong, .. } = self.checks;
         let what = [(lost, "requests lost"), (wrong, "wrong replies")];
@@ -154,19 +154,11 @@ impl Report {
 
 impl Display for Report {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Machine {
-            cpu,
-            cores,
-            kernel,
-            load_before,
-            random_load_ns,
-            ..
-        } = &self.machine;
-        let (scenario, seed) = (self.scenario, self.seed);
+        let (scenario, seed, machine) = (self.scenario, self.seed, &self.machine);
         writeln!(
             out,
-            "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before, \
-             {random_load_ns:.0} ns a random load"
+            "{scenario}, seed {seed}, on {machine}, {:.0} ns a random load",
+            machine.random_load_ns
         )?;
         let head = [
             "replies/s",
@@ -286,7 +278,7 @@ fn write_contestant(out: &mut Formatter<'_>, name: &str, contestant: &Contestant
         let row = format!("{name}, {what}");
         writeln!(
             out,
-            "{row:<33}{min_ns:.1} ns least, {median_ns:.1} ns median ({rewriting_ns:.1} subtracted)"
+            "{row:<33}{min_ns:.1} ns minimum, {median_ns:.1} ns median ({rewriting_ns:.1} subtracted)"
         )?;
     }
     Ok(())

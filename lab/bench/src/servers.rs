@@ -1,4 +1,4 @@
-//! The software that answers: each contestant on threads of its own, in the server's namespace and on core 1.
+//! Software servers: each contestant runs on threads in the server's namespace and on core 1.
 
 use crate::error::{BenchError, Result, io};
 use crate::netns::{Pair, SERVER_ADDRESS};
@@ -18,34 +18,34 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The core that servers run on.
+/// Core that servers run on.
 pub const SERVER_CORE: usize = 1;
-/// How long a server waits before it looks whether it shall stop.
+/// Interval at which a waiting server checks whether it must stop.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Requests that may wait for the socket datapath's host.
+/// Number of requests that can be queued for the socket datapath's host.
 const HOST_QUEUE: usize = 1024;
 
-/// A contestant that answers from a socket.
+/// Contestant that answers through a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Software {
-    /// Sends back what it gets: no look-up.
+    /// Returns each request without a look-up.
     Echo,
-    /// The paper's software: one thread, recvfrom, a tree, sendto.
+    /// The paper's software: one thread with recvfrom, a look-up in a tree, and sendto.
     Sw,
-    /// The same with the fast-path cache before the tree.
+    /// The paper's software with the fast-path cache in front of the tree.
     SwCache,
-    /// `Sw` that spins instead of waiting.
+    /// `Sw` with a busy loop instead of blocking receives.
     SwSpin,
-    /// Our socket datapath.
+    /// Lineside's socket datapath.
     Socket,
 }
 
-/// What they answer from.
+/// Data of the servers.
 #[derive(Clone)]
 pub struct Truth {
-    /// TXID to root.
+    /// Map from TXID to root.
     pub tree: Arc<BTreeMap<Hash, Hash>>,
-    /// The cache of `SwCache` and `Socket`.
+    /// Cache of `SwCache` and `Socket`.
     pub store: Arc<Store>,
 }
 
@@ -62,14 +62,14 @@ fn root(tree: &BTreeMap<Hash, Hash>, txid: &Hash) -> Hash {
     tree.get(txid).copied().unwrap_or_default()
 }
 
-/// A thread of the server's namespace that runs until this is dropped.
+/// Thread in the server's namespace that runs until this value is dropped.
 pub struct Running {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
 impl Running {
-    /// Starts `work` on the server's core and waits until it has told that it is ready.
+    /// Starts `work` on the server's core and waits until it reports that it is ready.
     pub fn start(
         pair: &Arc<Pair>,
         work: impl FnOnce(&AtomicBool, Sender<()>) -> Result<()> + Send + 'static,
@@ -92,7 +92,7 @@ impl Running {
             Ok(()) => Ok(running),
             Err(_) => Err(match running.join() {
                 Err(error) => error,
-                Ok(()) => BenchError::Void("a server ended before it began".into()),
+                Ok(()) => BenchError::Void("a server ended before it was ready".into()),
             }),
         }
     }
@@ -106,7 +106,7 @@ impl Running {
         }
     }
 
-    /// Stops it; what went wrong meanwhile.
+    /// Stops the server, and returns its error, if any.
     pub fn end(mut self) -> Result<()> {
         self.join()
     }
@@ -116,13 +116,13 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Somebody who wants to know what went wrong calls `end`.
+            // A caller that needs the error calls `end`.
             let _ = thread.join();
         }
     }
 }
 
-/// Tells that a server is ready and waits until it shall stop.
+/// Reports that a server is ready, and waits until it must stop.
 pub fn wait(stop: &AtomicBool, ready: &Sender<()>) {
     let _ = ready.send(());
     while !stop.load(Relaxed) {
@@ -186,7 +186,7 @@ fn serve(
             Err(error) => return Err(error),
         };
         if let Ok(request) = <&Hash>::try_from(&bytes[..count]) {
-            // A reply that cannot leave is lost, as datagrams may be; the client counts it.
+            // A reply that cannot be sent is lost, like any datagram; the client counts it.
             let _ = socket.send_to(&answer(from, request), from);
         }
     }

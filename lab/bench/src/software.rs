@@ -1,5 +1,5 @@
-//! The papers' software, to compare a fast path with: one thread that receives a TXID, looks it up in a tree and sends
-//! the Merkle root. And the round trips of one client, measured in the same way for whoever answers.
+//! The papers' software, for comparison with a fast path: one thread receives a TXID, looks it up in a tree and sends
+//! the Merkle root. Also the round-trip times of one client, which are measured in the same way for every server.
 
 use lineside_spv::store::Hash;
 use std::collections::BTreeMap;
@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long one question of [`round_trips`] waits before it is asked again.
+/// Time after which a question of [`round_trips`] is sent again.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How often it is asked.
+/// Maximum number of times that a question is sent.
 const TRIES: usize = 10;
 
-/// A server in the paper's format, until it is dropped.
+/// Server in the paper's format; it stops when dropped.
 pub struct Software {
     local: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -23,10 +23,10 @@ pub struct Software {
 }
 
 impl Software {
-    /// Answers at `listen` from `index`: TXID to Merkle root, both in wire byte order.
+    /// Serves `index`, a map from TXID to Merkle root in wire byte order, at `listen`.
     ///
     /// # Errors
-    /// What the system says of the address or the thread.
+    /// The address cannot be bound, or the thread cannot be started.
     pub fn start(listen: SocketAddr, index: BTreeMap<Hash, Hash>) -> io::Result<Self> {
         let socket = UdpSocket::bind(listen)?;
         let local = socket.local_addr()?;
@@ -41,7 +41,7 @@ impl Software {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
@@ -50,17 +50,17 @@ impl Software {
 impl Drop for Software {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
-        // The thread waits without a time-out, which would cost it something on every packet: an empty one wakes it.
+        // The thread blocks without a time-out, which would add a cost to every packet. An empty datagram wakes it.
         let woken = open(self.local).and_then(|socket| socket.send(&[]));
         if let (Ok(_), Some(thread)) = (woken, self.thread.take()) {
-            // A thread that panicked has said so already.
+            // A panic of the thread was already reported.
             let _ = thread.join();
         }
     }
 }
 
 fn serve(socket: &UdpSocket, index: &BTreeMap<Hash, Hash>, stop: &AtomicBool) {
-    // One byte more than a request has, so that a longer one shows.
+    // One byte more than a request has, so that a longer datagram is detected.
     let mut request = [0; size_of::<Hash>() + 1];
     while !stop.load(Relaxed) {
         let Ok((bytes, from)) = socket.recv_from(&mut request) else {
@@ -70,31 +70,31 @@ fn serve(socket: &UdpSocket, index: &BTreeMap<Hash, Hash>, stop: &AtomicBool) {
             continue;
         };
         let root = index.get(txid).copied().unwrap_or_default();
-        // A reply that does not leave is lost, as datagrams may be.
+        // A reply that cannot be sent is lost, like any datagram.
         let _ = socket.send_to(&root, from);
     }
 }
 
-/// What one client saw that asks one question at a time.
+/// Results of one client that asks one question at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoundTrips {
-    /// From before the request is sent until the reply is there, one for each right answer.
+    /// Round-trip times from before the request is sent until the reply arrives, one for each right answer.
     pub taken: Vec<Duration>,
-    /// Answers that were not the expected root.
+    /// Answers other than the expected root.
     pub wrong: u64,
     /// Requests without an answer in time; they were sent again.
     pub lost: u64,
 }
 
 impl RoundTrips {
-    /// The time that half of the answers took no longer than; `None` without answers.
+    /// Returns the median round-trip time; `None` if there are no answers.
     pub fn median(&self) -> Option<Duration> {
         let mut taken = self.taken.clone();
         let middle = taken.len().checked_sub(1)? / 2;
         Some(*taken.select_nth_unstable(middle).1)
     }
 
-    /// Adds what `other` saw.
+    /// Adds the results of another run.
     pub fn add(&mut self, other: Self) {
         self.taken.extend(other.taken);
         self.wrong += other.wrong;
@@ -102,10 +102,10 @@ impl RoundTrips {
     }
 }
 
-/// Asks `server` for each TXID of `questions` in the paper's format and holds the answer against the root beside it.
+/// Sends each TXID of `questions` to `server` in the paper's format, and compares the answer with the root in the pair.
 ///
 /// # Errors
-/// `TimedOut` for a question that got no answer at all; what else the system says.
+/// `TimedOut` for a question that was never answered, and other errors of the operating system.
 pub fn round_trips(server: SocketAddr, questions: &[(Hash, Hash)]) -> io::Result<RoundTrips> {
     let socket = open(server)?;
     socket.set_read_timeout(Some(PATIENCE))?;
@@ -157,14 +157,14 @@ mod tests {
         for listen in ["127.0.0.1:0", "[::1]:0"] {
             let server = match Software::start(listen.parse().unwrap(), index.clone()) {
                 Err(error) if listen.starts_with('[') => {
-                    // Not `eprintln!`, which libtest keeps to itself when the test passes.
+                    // `eprintln!` would not do: libtest captures it and shows it only if the test fails.
                     let name = "answers_what_it_holds_and_zeros_for_the_rest";
-                    let _ = writeln!(io::stderr(), "skipped: {name}: no IPv6 here ({error})");
+                    let _ = writeln!(io::stderr(), "skipped: {name}: IPv6 is not available ({error})");
                     continue;
                 }
                 started => started.unwrap(),
             };
-            // What is no request is not answered, and ends nothing.
+            // Datagrams of another length get no answer, and the server keeps running.
             let socket = open(server.local_addr()).unwrap();
             for bytes in [0, 31, 33, 1400] {
                 socket.send(&vec![7; bytes]).unwrap();

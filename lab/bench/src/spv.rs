@@ -1,4 +1,4 @@
-//! The scenario `spv`: Merkle roots for TXIDs, the paper's exchange of 32 bytes for 32 bytes.
+//! Scenario `spv`: Merkle roots for TXIDs, the paper's exchange of 32 bytes for 32 bytes.
 
 use crate::bpf::Generator;
 use crate::client::{self, ClosedLoop, Tally};
@@ -20,13 +20,13 @@ use std::time::Duration;
 
 pub use crate::progress::Progress;
 
-/// `sw` below this share of `echo` would be a straw man.
+/// Minimum share of `echo` that `sw` reaches in a meaningful comparison.
 const SW_OF_ECHO_MIN: f64 = 0.3;
-/// A load above this before the bench begins is said in the report.
+/// Maximum load average before the benchmark; above it, the report notes that the machine was busy.
 const QUIET_LOAD_MAX: f64 = 0.3;
-/// Programs replaced under load in a full run.
+/// Number of replacements of programs under load in a full run.
 const REPLACEMENTS: usize = 1_000;
-/// What is judged: a ratio's key, or a figure with its unit; bound, gate, stretch.
+/// Pass criteria: a ratio's key, or a figure with its unit; bound, gate, stretch goal.
 const GATES: [(&str, Bound, f64, Option<f64>); 17] = [
     ("xdp_max/sw_cache", AtLeast, 5.0, Some(7.0)),
     ("xdp_max/sw", AtLeast, 8.0, Some(12.0)),
@@ -46,7 +46,7 @@ const GATES: [(&str, Bound, f64, Option<f64>); 17] = [
     (INDEX_BYTES, AtMost, 24.0, None),
     (LOOK_UP, AtMost, 30.0, None),
 ];
-/// The client asks in slices of this length, and looks after each whether all programs have been replaced.
+/// Length of a slice of the client's load. After each slice the client checks whether all programs were replaced.
 const REPLACING_SLICE: Duration = Duration::from_millis(200);
 const HOT_HIT: &str = "hot hit, ns";
 const RANDOM_HIT: &str = "random hit, ns";
@@ -57,20 +57,20 @@ const IMPORTED: &str = "import, MB/s of a core";
 const INDEX_BYTES: &str = "index, bytes a transaction";
 const LOOK_UP: &str = "look-up in the index, us";
 
-/// How to run it.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Seed of the workload.
     pub seed: u64,
     /// Rounds; figures are their medians.
     pub rounds: usize,
-    /// Time that each contestant is driven in a round, each way.
+    /// Duration of each run of a contestant in a round.
     pub duration: Duration,
-    /// Times that the programs are replaced under load.
+    /// Number of replacements of the programs under load.
     pub replacements: usize,
     /// Megabytes of blocks to import.
     pub import_megabytes: u64,
-    /// Where those blocks and their store lie meanwhile.
+    /// Folder for those blocks and their store, which are removed at the end.
     pub folder: PathBuf,
 }
 
@@ -88,7 +88,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The same in under 40 s.
+    /// Returns the options of a run of less than 40 s.
     pub fn quick() -> Self {
         Self {
             rounds: 3,
@@ -100,7 +100,7 @@ impl Options {
     }
 }
 
-/// Every run of a round.
+/// Runs of a round.
 const RUNS: [(Who, By); 24] = [
     (Who::Xdp, By::Live),
     (SW, By::Live),
@@ -130,10 +130,10 @@ const RUNS: [(Who, By); 24] = [
 
 type Samples = BTreeMap<(Who, By), Vec<Tally>>;
 
-/// Runs the scenario, telling `progress` before each step.
+/// Runs the scenario, and calls `progress` before each step.
 ///
 /// # Errors
-/// Without root, without BPF, or when a contestant fails; a figure that is not what it says is void.
+/// The process has no root rights or no BPF, or a contestant fails. A figure that would be meaningless is void.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let machine = Machine::read();
     if machine.cores < 2 {
@@ -162,7 +162,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     let mut samples = Samples::new();
     for round in 0..rounds {
         for place in 0..runs.len() {
-            // Each round begins elsewhere, so that nobody always stands behind the same neighbour.
+            // Each round begins at another run, so that no contestant always follows the same one.
             let (who, by) = runs[(place + round * 5) % runs.len()];
             tell("contestants");
             let tally = field.run(who, by, options.duration)?.tally;
@@ -204,7 +204,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         LOOK_UP => imported.map(|import| import.locate_us),
         ratio => ratios.get(ratio).copied(),
     };
-    // A lazy baseline makes ratios void, not what was counted of XDP alone.
+    // A baseline that is too slow makes ratios void, but not the figures of XDP alone.
     let judge = |(key, is, gate, stretch)| {
         let valid = valid || !ratios.contains_key(key);
         (key, Gate::judge(value_of(key), is, gate, stretch, valid))
@@ -231,7 +231,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
 }
 
 impl Field {
-    /// `None`, with a note, when the figure is void.
+    /// Returns the cost of a packet; `None`, with a note, if the figure is void.
     fn per_packet(
         &mut self,
         measure: fn(&mut XdpFastPath, &Generator, &Workload) -> Result<PerPacket>,
@@ -256,7 +256,7 @@ impl Field {
         }
     }
 
-    /// Replaces the programs `count` times while the socket client asks, 64 requests in flight.
+    /// Replaces the programs `count` times while the socket client sends, with 64 requests in flight.
     fn replace(&mut self, count: usize) -> Result<Replacements> {
         let plan = ClosedLoop {
             window: 64,
@@ -362,7 +362,7 @@ fn ratios(samples: &Samples) -> BTreeMap<&'static str, f64> {
         .collect()
 }
 
-/// Requests lost where none may be, and wrong replies.
+/// Returns the number of lost requests in the runs that allow no loss, and of wrong replies.
 fn lost_and_wrong(samples: &Samples) -> (u64, u64) {
     let is_lossless = |who, by| by != By::Live || who == Who::Xdp;
     let all = || {
@@ -380,10 +380,10 @@ fn lost_and_wrong(samples: &Samples) -> (u64, u64) {
 fn notes(machine: &Machine) -> Vec<String> {
     let mut notes = vec![
         "client and generators on core 0, servers on core 1; XDP answers on the client's core".into(),
-        "veth has neither wire nor interrupt: latencies are of software alone".into(),
+        "veth has neither a wire nor interrupts: latencies are those of software alone".into(),
         "live frames carry no UDP checksum, so no server has to verify one".into(),
-        "`latency a/b` is seen at the client's interface (live frames, one at a time), as a hardware generator \
-         sees it; the socket client and the AF_XDP client add their own path to both sides"
+        "`latency a/b` is measured at the client's interface (live frames, one at a time), as a hardware generator \
+         measures it; the socket client and the AF_XDP client add their own path to both sides"
             .into(),
         "ratios are medians of the rounds' ratios".into(),
     ];

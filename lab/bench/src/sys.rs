@@ -1,4 +1,4 @@
-//! The system calls that the standard library does not have. The only `unsafe` of this crate besides `af_xdp`.
+//! System calls that the standard library lacks. The only other `unsafe` of this crate is in `af_xdp`.
 
 use std::ffi::CString;
 use std::io;
@@ -13,19 +13,19 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
-/// Gives the calling thread a network namespace of its own.
+/// Moves the calling thread into a new network namespace.
 pub fn unshare_network() -> io::Result<()> {
-    // SAFETY: takes no pointers; only the calling thread's network namespace changes.
+    // SAFETY: the call takes no pointers, and changes only the calling thread's network namespace.
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
 }
 
 /// Moves the calling thread into the network namespace `fd`.
 pub fn enter_network(fd: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: takes no pointers, and the descriptor is open.
+    // SAFETY: the call takes no pointers, and the descriptor is open.
     check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// Keeps the calling thread, and those it starts, on `core`.
+/// Restricts the calling thread, and the threads that it starts, to `core`.
 pub fn pin(core: usize) -> io::Result<()> {
     // SAFETY: cpu_set_t is a plain bit set; all zeros is the empty one.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
@@ -37,33 +37,33 @@ pub fn pin(core: usize) -> io::Result<()> {
     check(result).map(drop)
 }
 
-/// How many cores the machine has on line.
+/// Returns the number of online cores.
 pub fn cores() -> usize {
-    // SAFETY: takes no pointers.
+    // SAFETY: the call takes no pointers.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
 }
 
-/// CLOCK_MONOTONIC now, in ns: what `bpf_ktime_get_ns` counts on.
+/// Returns CLOCK_MONOTONIC in ns, the clock of `bpf_ktime_get_ns`.
 pub fn now_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Processor time of the calling thread so far, in ns.
+/// Returns the processor time of the calling thread in ns.
 pub fn thread_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Processor time of all threads of this process so far, in ns.
+/// Returns the processor time of all threads of this process in ns.
 pub fn process_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// A clock that counts a thread's processor time, to be read by others as long as the thread lives.
+/// Clock of a thread's processor time. Other threads can read it while the thread exists.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadClock(libc::clockid_t);
 
 impl ThreadClock {
-    /// The calling thread's.
+    /// Returns the clock of the calling thread.
     pub fn of_this_thread() -> io::Result<Self> {
         let mut clock = 0;
         // SAFETY: the calling thread is alive, and `clock` is valid for writing.
@@ -73,7 +73,7 @@ impl ThreadClock {
         }
     }
 
-    /// Processor time so far, in ns; 0 once the thread has ended.
+    /// Returns the processor time in ns; 0 once the thread has ended.
     pub fn ns(self) -> u64 {
         clock_ns(self.0)
     }
@@ -89,7 +89,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// The index of interface `name` in the calling thread's namespace.
+/// Returns the index of interface `name` in the calling thread's namespace.
 pub fn interface_index(name: &str) -> io::Result<u32> {
     let name = CString::new(name)?;
     // SAFETY: `name` is a C string that outlives the call.
@@ -108,8 +108,8 @@ struct EthtoolValue {
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const ETHTOOL_SGRO: u32 = 0x2c;
 
-/// Turns generic receive offload of interface `name` on. On a veth it is what keeps NAPI on without an XDP program, and
-/// without NAPI redirected frames are dropped.
+/// Turns on generic receive offload of interface `name`. On a veth without an XDP program, GRO is what enables NAPI;
+/// without NAPI, redirected frames are dropped.
 pub fn turn_gro_on(name: &str) -> io::Result<()> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
     let mut value = EthtoolValue {
@@ -131,25 +131,25 @@ pub fn turn_gro_on(name: &str) -> io::Result<()> {
     check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &request) }).map(drop)
 }
 
-/// Makes the next child of the calling thread die with that thread. Runs between fork and exec.
+/// Makes the calling process receive SIGKILL when the thread that started it ends. Runs between fork and exec.
 pub fn die_with_parent() -> io::Result<()> {
-    // SAFETY: takes no pointers.
+    // SAFETY: the call takes no pointers.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) }).map(drop)
 }
 
-/// Sets `command` up to die with the thread that starts it.
+/// Configures `command` so that the process is killed when the thread that starts it ends.
 pub fn bound_to_thread(command: &mut std::process::Command) -> &mut std::process::Command {
     use std::os::unix::process::CommandExt;
     // SAFETY: prctl is async-signal-safe and allocates nothing.
     unsafe { command.pre_exec(die_with_parent) }
 }
 
-/// Datagrams a [`Batch`] holds.
+/// Number of datagrams in a [`Batch`].
 pub const BATCH: usize = 64;
 const ROOM: usize = 64;
 
-/// Datagrams of one connected socket, sent or received together. The headers point into the two other boxes and are
-/// written once.
+/// Datagrams of one connected socket that are sent or received together. The headers point into the two other boxes and
+/// are written once.
 pub struct Batch {
     bytes: Box<[u8]>,
     room: usize,
@@ -158,14 +158,14 @@ pub struct Batch {
 }
 
 impl Default for Batch {
-    /// Of short datagrams: 64 bytes.
+    /// Returns a batch of datagrams of at most 64 bytes.
     fn default() -> Self {
         Self::with_room(ROOM)
     }
 }
 
 impl Batch {
-    /// Of datagrams of at most `room` bytes.
+    /// Returns a batch of datagrams of at most `room` bytes.
     pub fn with_room(room: usize) -> Self {
         let room = room.max(1);
         let mut bytes = vec![0; room * BATCH].into_boxed_slice();
@@ -192,20 +192,21 @@ impl Batch {
         }
     }
 
-    /// Writes datagram `index`, at most as long as there is room.
+    /// Writes datagram `index`; the payload must fit into the batch's room.
     pub fn put(&mut self, index: usize, payload: &[u8]) {
         let from = index * self.room;
         self.bytes[from..from + self.room][..payload.len()].copy_from_slice(payload);
         self.vectors[index].iov_len = payload.len();
     }
 
-    /// Datagram `index` of those received last.
+    /// Returns datagram `index` of those received last.
     pub fn get(&self, index: usize) -> &[u8] {
         let from = index * self.room;
         &self.bytes[from..from + (self.headers[index].msg_len as usize).min(self.room)]
     }
 
-    /// Sends the first `count` datagrams, all of the length that [`set_segment`] was told, by one call; how many left.
+    /// Sends the first `count` datagrams by one call, all of the length that was set by [`set_segment`]. Returns the
+    /// number of datagrams sent.
     pub fn send_segmented(&mut self, socket: &std::net::UdpSocket, count: usize) -> usize {
         // SAFETY: msghdr is a plain C struct; all zeros is a valid one.
         let mut header: libc::msghdr = unsafe { mem::zeroed() };
@@ -216,7 +217,8 @@ impl Batch {
         if sent > 0 { count } else { 0 }
     }
 
-    /// Takes what datagrams are there, without waiting; how many. Only for a batch that is not [`Batch::put`] into.
+    /// Receives the available datagrams without waiting, and returns their number. The batch must not be used with
+    /// [`Batch::put`].
     pub fn receive(&mut self, socket: &std::net::UdpSocket) -> usize {
         let (fd, none, count) = (socket.as_raw_fd(), std::ptr::null_mut(), BATCH as u32);
         // SAFETY: every header points to one vector over this batch's bytes; all are boxed and owned by `self`.
@@ -225,7 +227,7 @@ impl Batch {
     }
 }
 
-/// From now on every message on this socket leaves as datagrams of `bytes` each (UDP_SEGMENT).
+/// Makes every later message on this socket leave as datagrams of `bytes` each (UDP_SEGMENT).
 pub fn set_segment(socket: &std::net::UdpSocket, bytes: u16) -> io::Result<()> {
     let (bytes, length) = (libc::c_int::from(bytes), size_of::<libc::c_int>() as u32);
     let value = (&raw const bytes).cast();
@@ -246,7 +248,7 @@ pub fn set_segment(socket: &std::net::UdpSocket, bytes: u16) -> io::Result<()> {
     }
 }
 
-/// What this process has used so far.
+/// Returns the resource usage of this process.
 pub fn resource_usage() -> libc::rusage {
     // SAFETY: all-zero bytes are a valid `rusage`.
     let mut usage: libc::rusage = unsafe { mem::zeroed() };
@@ -255,7 +257,7 @@ pub fn resource_usage() -> libc::rusage {
     usage
 }
 
-/// Attaches an XDP program natively to an interface of the calling thread's namespace; off when the result is dropped.
+/// Attaches an XDP program natively to an interface of the calling thread's namespace. Dropping the result detaches it.
 pub fn attach_native(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
     // SAFETY: all zeros is the default of this options struct, and its size says which fields it has.
     let mut options: libbpf_sys::bpf_link_create_opts = unsafe { mem::zeroed() };
@@ -268,19 +270,19 @@ pub fn attach_native(program: BorrowedFd<'_>, interface: u32) -> io::Result<Owne
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
+    // SAFETY: the kernel returned this new descriptor, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Makes the kernel count the run time of BPF programs until the result is dropped.
+/// Enables the kernel's run-time statistics of BPF programs until the result is dropped.
 pub fn count_run_time() -> io::Result<OwnedFd> {
-    // SAFETY: takes no pointers.
+    // SAFETY: the call takes no pointers.
     let fd = check(unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) })?;
-    // SAFETY: the kernel has just given us this descriptor, and no other code knows it.
+    // SAFETY: the kernel returned this new descriptor, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Run time of a BPF program in ns, that of its tail calls too, since [`count_run_time`].
+/// Returns the run time of a BPF program in ns, including its tail calls, since [`count_run_time`].
 pub fn run_time_ns(program: BorrowedFd<'_>) -> io::Result<u64> {
     // SAFETY: all zeros is a valid value of this struct.
     let mut info: libbpf_sys::bpf_prog_info = unsafe { mem::zeroed() };
@@ -292,21 +294,21 @@ pub fn run_time_ns(program: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(info.run_time_ns)
 }
 
-/// How [`test_run`] runs a program.
+/// Mode in which [`test_run`] runs a program.
 #[derive(Clone, Copy, Debug)]
 pub enum Run {
-    /// On one frame again and again, in no interface's name.
+    /// Runs again and again on one frame, without an interface.
     Repeat,
-    /// On live frames, whose verdicts are acted upon as if they had come in at this interface.
+    /// Runs on live frames: the kernel acts on the verdicts as if the frames had arrived at this interface.
     Live {
         /// Interface in the calling thread's namespace.
         interface: u32,
-        /// Frames that the kernel runs before it acts on their verdicts.
+        /// Number of frames that the kernel runs before it acts on their verdicts.
         batch: u32,
     },
 }
 
-/// Runs an XDP program `repeat` times (BPF_PROG_TEST_RUN); the last verdict (0 for live frames).
+/// Runs an XDP program `repeat` times (BPF_PROG_TEST_RUN). Returns the last verdict, or 0 for live frames.
 pub fn test_run(program: BorrowedFd<'_>, frame: &[u8], repeat: u32, run: Run) -> io::Result<u32> {
     // SAFETY: all zeros is the default of this options struct, and its size says which fields it has.
     let mut options: libbpf_sys::bpf_test_run_opts = unsafe { mem::zeroed() };
@@ -331,7 +333,7 @@ pub fn test_run(program: BorrowedFd<'_>, frame: &[u8], repeat: u32, run: Run) ->
             options.batch_size = batch;
         }
     }
-    // SAFETY: the program is open; every pointer in `options` has its length beside it and outlives the call.
+    // SAFETY: the program is open, and every pointer in `options` has its length next to it and outlives the call.
     let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &mut options) };
     if result < 0 {
         Err(io::Error::from_raw_os_error(-result))
@@ -340,16 +342,16 @@ pub fn test_run(program: BorrowedFd<'_>, frame: &[u8], repeat: u32, run: Run) ->
     }
 }
 
-/// What [`wait_ready`] waits for.
+/// Socket and event that [`wait_ready`] waits for.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
-    /// Of a socket that is to be read.
+    /// Socket that is waited for until it is readable.
     pub fd: RawFd,
-    /// And written to.
+    /// True: also until it is writable.
     pub to_write: bool,
 }
 
-/// Waits until one of them is ready, for at most `patience`, and says of each in `found` whether it is.
+/// Waits until one of the sockets is ready, for at most `patience`. Stores in `found` whether each one is ready.
 pub fn wait_ready(sockets: &[Ready], patience: std::time::Duration, found: &mut [bool]) -> io::Result<()> {
     let mut polled: Vec<libc::pollfd> = sockets
         .iter()
@@ -360,7 +362,7 @@ pub fn wait_ready(sockets: &[Ready], patience: std::time::Duration, found: &mut 
         })
         .collect();
     let milliseconds = patience.as_millis() as libc::c_int;
-    // SAFETY: `polled` is as long as is said, and outlives the call.
+    // SAFETY: `polled` has the given length, and outlives the call.
     let result = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
     match check(result) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -372,8 +374,8 @@ pub fn wait_ready(sockets: &[Ready], patience: std::time::Duration, found: &mut 
     Ok(())
 }
 
-/// Asks a child of this process to end (SIGINT).
+/// Sends SIGINT to a child of this process.
 pub fn interrupt(child: u32) -> io::Result<()> {
-    // SAFETY: takes no pointers.
+    // SAFETY: the call takes no pointers.
     check(unsafe { libc::kill(child as libc::pid_t, libc::SIGINT) }).map(drop)
 }

@@ -1,5 +1,5 @@
-//! The scenario `transfer`: digital assets moved by the paper's packets in `express`, and by durable servers beside
-//! Redis and PostgreSQL.
+//! Scenario `transfer`: digital assets moved by the paper's packets in `express` mode, and by durable servers in
+//! comparison with Redis and PostgreSQL.
 
 mod bpf;
 mod client;
@@ -35,7 +35,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tally::Tally;
 
-/// A load above this before the bench begins is said in the report.
+/// Maximum load average before the benchmark; above it, the report notes that the machine was busy.
 const QUIET_LOAD_MAX: f64 = 0.3;
 const XDP_P50: &str = "xdp p50, us";
 const SESSION_BARE: &str = "session transfer without ring, ns";
@@ -45,7 +45,7 @@ const BATCHES: &str = "durable native batches, transfers/s";
 const LONE: &str = "lone durable transfer/fdatasync";
 const LONE_IN_PLACE: &str = "lone durable transfer/fdatasync in place";
 const RECOVERY: &str = "recovery, operations/s";
-/// What is judged: a ratio's key, or a figure with its unit; bound, gate, stretch.
+/// Pass criteria: a ratio's key, or a figure with its unit; bound, gate, stretch goal.
 const GATES: [(&str, Bound, f64, Option<f64>); 12] = [
     ("xdp_max/sw", AtLeast, 4.5, Some(6.0)),
     ("refer xdp_max/sw", AtLeast, 5.0, Some(7.0)),
@@ -61,28 +61,28 @@ const GATES: [(&str, Bound, f64, Option<f64>); 12] = [
     (RECOVERY, AtLeast, 2_000_000.0, None),
 ];
 
-/// How to run it.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Seed of the order in which contestants take turns; the requests are the same for every seed.
+    /// Seed of the order of the contestants; the requests are the same for every seed.
     pub seed: u64,
     /// Rounds; figures are their medians.
     pub rounds: usize,
-    /// Time that each contestant is driven in a round, each way.
+    /// Duration of each run of a contestant in a round.
     pub duration: Duration,
     /// Rounds of the durable contestants.
     pub durable_rounds: usize,
-    /// Time that each of them is driven in a round.
+    /// Duration of each run of a durable contestant in a round.
     pub durable_duration: Duration,
-    /// Rounds of a packet's cost.
+    /// Rounds of the cost of a packet.
     pub packet_rounds: usize,
-    /// Stores that a packet's cost is measured in: 1 or 2.
+    /// Number of stores in which the cost of a packet is measured: 1 or 2.
     pub packet_sizes: usize,
-    /// Operations that are recovered.
+    /// Number of operations that are recovered.
     pub recovered: u64,
-    /// Where journals and the peers' data lie meanwhile.
+    /// Folder for journals and the other servers' data, which are removed at the end.
     pub folder: PathBuf,
-    /// One of the paper's figures instead of everything: 7 to 11.
+    /// One of the paper's figures, 7 to 11, which is measured instead of everything.
     pub figure: Option<u8>,
 }
 
@@ -104,7 +104,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The same in under 40 s.
+    /// Returns the options of a run of less than 40 s.
     pub fn quick() -> Self {
         Self {
             rounds: 1,
@@ -119,7 +119,7 @@ impl Options {
     }
 }
 
-/// Every run of a round of `express`.
+/// Returns the runs of a round of `express`.
 fn cases() -> Vec<Case> {
     use By::{Live, LiveWindow1, Window1, Window64};
     let mut cases = Vec::new();
@@ -148,10 +148,10 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Runs the scenario, telling `progress` before each step.
+/// Runs the scenario, and calls `progress` before each step.
 ///
 /// # Errors
-/// Without root, without BPF, or when a contestant fails; a figure that is not what it says is void.
+/// The process has no root rights or no BPF, or a contestant fails. A figure that would be meaningless is void.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let machine = Machine::read();
     if machine.cores < 2 {
@@ -175,7 +175,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         judged: BTreeMap::new(),
         contestants: BTreeMap::new(),
     };
-    // Rings are drained to a disk or nowhere: a journal in memory is none.
+    // The rings are drained to a disk or discarded; a journal in memory would not be durable.
     disk::Disk::look(&folder.0)?;
     let mut report = Report {
         scenario: "transfer",
@@ -192,7 +192,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     if let Some(number) = options.figure {
         if !figure::is_one(number) {
             return Err(BenchError::NotMeasured(format!(
-                "there is no figure {number}: 7 to 11"
+                "there is no figure {number}; choose 7 to 11"
             )));
         }
         tell("the paper's figure");
@@ -213,7 +213,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     let mut samples = Samples::new();
     for round in 0..rounds {
         for place in 0..cases.len() {
-            // Each round begins elsewhere, so that nobody always stands behind the same neighbour.
+            // Each round begins at another run, so that no contestant always follows the same one.
             let case = cases[(place + round * 5 + options.seed as usize) % cases.len()];
             tell("contestants");
             let tally = field.run(case, options.duration, None)?;
@@ -253,7 +253,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     Ok(report)
 }
 
-/// What gathers while it runs.
+/// State and results of a running benchmark.
 struct Bench {
     checks: Checks,
     ratios: BTreeMap<String, f64>,
@@ -388,7 +388,7 @@ impl Bench {
             if *kind == durable::BATCHES {
                 self.judged.insert(BATCHES, figures.rps);
             }
-            // What a peer loses or says wrongly is in its row.
+            // Losses and wrong replies of the other servers are reported in their rows.
             if *name == "durable" {
                 rounds.iter().for_each(|tally| self.checks.add_run(tally, true));
             }
@@ -419,7 +419,7 @@ impl Bench {
     }
 }
 
-/// The name of a case's contestant in reports.
+/// Returns the name of a case's contestant in reports.
 fn contestant_of(case: &Case) -> &'static str {
     match (case.who, case.by) {
         (Who::Sw, _) => "sw",
@@ -430,7 +430,7 @@ fn contestant_of(case: &Case) -> &'static str {
     }
 }
 
-/// What stands before a ratio's key: TRANSFER is meant where nothing does.
+/// Returns the prefix of a ratio's key; TRANSFER has none.
 fn front_of(command: Command) -> String {
     match command {
         Transfer => String::new(),
@@ -443,16 +443,16 @@ fn notes(machine: &Machine) -> Vec<String> {
         "express: client and generators on core 0, servers and the drain of the rings on core 1; XDP answers on the \
          client's core"
             .into(),
-        "veth has neither wire nor interrupt: latencies are of software alone".into(),
-        "requests carry transaction ids and right UDP checksums; `sw` ignores the ids, as the paper's software does"
+        "veth has neither a wire nor interrupts: latencies are those of software alone".into(),
+        "requests carry transaction ids and valid UDP checksums; `sw` ignores the ids, as the paper's software does"
             .into(),
-        "`latency a/b` is seen at the client's interface (live frames, one at a time); the socket client adds its own \
-         path to both sides"
+        "`latency a/b` is measured at the client's interface (live frames, one at a time); the socket client adds its \
+         own path to both sides"
             .into(),
-        "rings off: `ringless` writes nothing down; `not journalled` empties the rings without a journal".into(),
-        "durable: nobody is pinned; Redis and PostgreSQL get 16 requests in flight on each connection, too".into(),
-        "TigerBeetle 0.17.8 was not run here: on a like machine 419,355 transfers/s in batches of 8,189, 2,060 one by \
-         one (its own benchmark)"
+        "rings off: `ringless` records nothing; `not journalled` empties the rings without a journal".into(),
+        "durable: no thread is pinned; Redis and PostgreSQL also get 16 requests in flight on each connection".into(),
+        "TigerBeetle 0.17.8 was not run here: on a similar machine 419,355 transfers/s in batches of 8,189, 2,060 one \
+         by one (its own benchmark)"
             .into(),
         "ratios are medians of the rounds' ratios".into(),
     ];

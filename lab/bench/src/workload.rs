@@ -1,4 +1,4 @@
-//! What is asked and what is right: 512 blocks of 2,048 transactions each, or another shape, from a seed.
+//! Requests and right replies: by default 512 blocks of 2,048 transactions each, derived from a seed.
 
 use lineside_testkit::Random;
 use std::collections::BTreeMap;
@@ -6,22 +6,22 @@ use std::collections::BTreeMap;
 /// TXID, block hash or Merkle root.
 pub type Hash = [u8; 32];
 
-/// Blocks; a power of two that divides 32,768, the number of client ports of the live generator.
+/// Default number of blocks; a power of two that divides 32,768, the number of client ports of the live generator.
 pub const BLOCKS: usize = 512;
-/// TXIDs, all of them known to every contestant.
+/// Default number of TXIDs; every contestant knows all of them.
 pub const TXIDS: usize = BLOCKS * 2048;
-/// TXIDs whose blocks' trees the fast path has in the measurement of proofs: the first of the stream, by number in 64
-/// blocks of 2,048.
+/// Number of TXIDs in the measurement of proofs: the first of the stream, in 64 blocks of 2,048. The fast path has the
+/// trees of these blocks.
 pub const PROVEN_TXIDS: usize = 64 * 2048;
-/// Client ports of the live generator.
+/// Number of client ports of the live generator.
 pub const PORTS: usize = 32_768;
 
 /// Number of blocks and of transactions in each of them; both powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shape {
-    /// Blocks, 64 to 32,768; the generators of live frames take at most [`BLOCKS`].
+    /// Number of blocks, 64 to 32,768; the generators of live frames support at most [`BLOCKS`].
     pub blocks: usize,
-    /// Transactions in each block.
+    /// Number of transactions in each block.
     pub transactions: usize,
 }
 
@@ -35,23 +35,23 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// Number of TXIDs, at most [`TXIDS`].
+    /// Returns the number of TXIDs, at most [`TXIDS`].
     pub const fn txids(self) -> usize {
         self.blocks * self.transactions
     }
 }
 
-/// Entry `i` belongs to block `i` modulo the number of blocks. The last two bytes of a TXID are `i mod 32,768` and
-/// those of a root are its block's number (little-endian), so that a reply can be told apart; all other bytes are
-/// random.
+/// TXIDs and roots of a run. Entry `i` belongs to block `i` modulo the number of blocks. The last two bytes of a TXID
+/// are `i mod 32,768` and those of a root are its block's number (little-endian), so that replies can be matched with
+/// requests; all other bytes are random.
 pub struct Workload {
-    /// In the order in which they are asked.
+    /// TXIDs in the order of the requests.
     pub txids: Vec<Hash>,
-    /// By block.
+    /// Merkle roots by block.
     pub roots: Vec<Hash>,
 }
 
-/// What a right reply carries.
+/// Expected content of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// The Merkle root of the TXID's block.
@@ -61,7 +61,7 @@ pub enum Expect {
 }
 
 impl Workload {
-    /// The roots that [`Workload::draw`] gives for this seed.
+    /// Returns the roots of [`Workload::draw`] for this seed.
     pub fn roots(seed: u64, shape: Shape) -> Vec<Hash> {
         let mut random = Random(!seed);
         (0..shape.blocks)
@@ -69,7 +69,7 @@ impl Workload {
             .collect()
     }
 
-    /// Draws TXIDs, each again until `takes` it (given the TXID and its block's number).
+    /// Draws TXIDs; draws a TXID again until `takes` returns true for the TXID and its block's number.
     pub fn draw(seed: u64, shape: Shape, mut takes: impl FnMut(&Hash, usize) -> bool) -> Self {
         let mut random = Random(seed);
         let roots = Self::roots(seed, shape);
@@ -83,14 +83,14 @@ impl Workload {
         Self { txids, roots }
     }
 
-    /// The hash of a block's header; nothing asks for it.
+    /// Returns the hash of a block's header; it is not requested.
     pub fn block_hash(block: usize) -> Hash {
         let mut hash = [0xb1; 32];
         hash[..8].copy_from_slice(&block.to_le_bytes());
         hash
     }
 
-    /// TXID to root, as the paper's software has it.
+    /// Returns the map from TXID to root of the paper's software.
     pub fn tree(&self) -> BTreeMap<Hash, Hash> {
         let entries = self.txids.iter().enumerate();
         entries
@@ -98,22 +98,23 @@ impl Workload {
             .collect()
     }
 
-    /// The root of the block that entry `number` belongs to.
+    /// Returns the root of the block of entry `number`.
     fn root(&self, number: usize) -> &Hash {
         &self.roots[number % self.roots.len()]
     }
 
-    /// Number of requests that their replies' last two bytes tell apart, at most [`BLOCKS`].
+    /// Returns the number of requests that can be distinguished by the last two bytes of their replies, at most
+    /// [`BLOCKS`].
     pub fn places(&self) -> usize {
         self.roots.len().min(BLOCKS)
     }
 
-    /// The request number `number`.
+    /// Returns request `number`.
     pub fn request(&self, number: u64) -> &Hash {
         &self.txids[number as usize % self.txids.len()]
     }
 
-    /// The right reply to it.
+    /// Returns the right reply to request `number`.
     pub fn reply(&self, number: u64, expect: Expect) -> &Hash {
         match expect {
             Expect::Root => self.root(number as usize),

@@ -1,22 +1,22 @@
-//! YCSB's own client, a process beside us.
+//! YCSB's own client, as a process.
 
 use crate::error::{BenchError, Result, io, java};
 use lineside_hbase_mini::{Compilers, Jars};
 use std::process::Stdio;
 
-/// What YCSB does in a run.
+/// Phase of a run of YCSB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Inserts all rows.
     Load,
-    /// Does what the workload says.
+    /// Executes the workload's operations.
     Run,
 }
 
-/// Runs a phase of YCSB's core workload by one of the bindings in `clients/java/ycsb`; what it printed.
+/// Runs a phase of YCSB's core workload with one of the bindings in `clients/java/ycsb`. Returns its output.
 ///
 /// # Errors
-/// [`BenchError::Void`] where it did not come to its end.
+/// [`BenchError::Void`] if YCSB failed.
 pub fn run(jars: &Jars, phase: Phase, binding: &str, threads: u32, properties: &[String]) -> Result<String> {
     let client = jars.java(&["ycsb"], "site.ycsb.Client", Compilers::Both);
     let mut client = client.map_err(java)?;
@@ -37,13 +37,10 @@ pub fn run(jars: &Jars, phase: Phase, binding: &str, threads: u32, properties: &
     }
     let errors = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<_> = errors.lines().rev().take(8).collect();
-    Err(BenchError::Void(format!(
-        "YCSB did not run: {}",
-        lines.join(" | ")
-    )))
+    Err(BenchError::Void(format!("YCSB failed: {}", lines.join(" | "))))
 }
 
-/// Operations a second, as it prints them at its end.
+/// Returns the operations per second from YCSB's output.
 pub fn throughput(out: &str) -> Option<f64> {
     let overall = out
         .lines()

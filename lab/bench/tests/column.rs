@@ -1,5 +1,5 @@
-//! The scenario `column`, as short as it can be: everybody answers, nobody wrongly or with what was replaced, and the
-//! report says what it must. Without Java it runs without HBase.
+//! Runs the scenario `column` in its shortest form: all contestants answer without wrong or stale replies, and the
+//! report is complete. Without Java, HBase is left out.
 
 use lineside_bench::BenchError;
 use lineside_bench::column::{Options, Report, run};
@@ -20,9 +20,9 @@ fn short() -> Option<Report> {
         ..Options::default()
     };
     match run(&options, &mut |_| ()) {
-        Err(BenchError::NotAllowed(why)) => skipped(format_args!("no root here ({why})")),
+        Err(BenchError::NotAllowed(why)) => skipped(format_args!("root is needed ({why})")),
         Err(BenchError::Xdp(XdpError::NotAllowed(why))) => {
-            skipped(format_args!("BPF is not allowed here ({why})"))
+            skipped(format_args!("BPF is not permitted ({why})"))
         }
         Err(BenchError::TooFewCores) => skipped("this needs two cores"),
         other => return Some(other.expect("the scenario runs")),
@@ -47,7 +47,7 @@ fn everybody_answers_and_nobody_wrongly() {
     let sweeps = report.sweeps.as_ref().expect("all points are measured");
     let hits: Vec<f64> = sweeps.points[..5].iter().map(|point| point.hit_rate).collect();
     assert!(hits[0] == 0.0 && hits[4] == 1.0, "{hits:?}");
-    // So few requests do not tell the share that is held.
+    // With this few requests, the hit rate is only approximately the share that is held.
     assert!(
         hits[0] < hits[1] && hits[1] < hits[2] && hits[2] < hits[4],
         "{hits:?}"

@@ -1,5 +1,5 @@
-//! The scenario `electrum`, as short as it can be: our server answers, never wrongly, and the report says what it must.
-//! Without ElectrumX its ratio is not measured.
+//! Runs the scenario `electrum` in its shortest form: Lineside answers without wrong replies, and the report is
+//! complete. Without ElectrumX, its ratio is not measured.
 
 use lineside_bench::electrum::{Options, run};
 use lineside_bench::report::Outcome;
@@ -35,11 +35,11 @@ fn our_proofs_are_right_and_a_block_is_answered_by_the_fast_path() {
     let gate = report.checks.gates["per core lineside/electrumx"].outcome;
     if theirs.not_measured.is_some() {
         assert_eq!((gate, report.ratios.len()), (Outcome::NotMeasured, 0));
-        skipped("a part: ElectrumX is not installed (LINESIDE_ELECTRUMX, or electrumx_server on the path)");
+        skipped("in part: ElectrumX is not installed (LINESIDE_ELECTRUMX, or electrumx_server on the path)");
     } else {
         let theirs = theirs.get_merkle.expect("ElectrumX is measured");
         assert!(theirs.sent > 0, "{theirs:?}");
-        // On a busy machine ElectrumX gives no reply in the time of this run, so there is no ratio.
+        // On a busy machine, ElectrumX may not reply within this short run; then there is no ratio.
         assert_eq!(gate == Outcome::NotMeasured, theirs.rps == 0.0);
     }
     let json = report.to_json();
@@ -51,9 +51,9 @@ fn our_proofs_are_right_and_a_block_is_answered_by_the_fast_path() {
 #[test]
 fn native_proofs_by_xdp_and_by_socket_are_right() {
     let report = match proof::run(&options(), &mut |_| ()) {
-        Err(BenchError::NotAllowed(why)) => return skipped(format_args!("no root here ({why})")),
+        Err(BenchError::NotAllowed(why)) => return skipped(format_args!("root is needed ({why})")),
         Err(BenchError::Xdp(XdpError::NotAllowed(why))) => {
-            return skipped(format_args!("BPF is not allowed here ({why})"));
+            return skipped(format_args!("BPF is not permitted ({why})"));
         }
         Err(BenchError::TooFewCores) => return skipped("this needs two cores"),
         other => other.expect("the scenario runs"),

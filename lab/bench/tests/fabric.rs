@@ -1,4 +1,4 @@
-//! The scenario `fabric`, as short as it can be: everybody gives the codes that the blocks' maker means.
+//! Runs the scenario `fabric` in its shortest form: all contestants give the codes that the generator expects.
 
 use lineside_bench::BenchError;
 use lineside_bench::fabric::{Options, run};
@@ -64,7 +64,7 @@ fn everybody_gives_the_codes_that_are_meant() {
     let not_measured = gates.as_object().unwrap().values();
     let not_measured = not_measured.filter(|gate| gate["outcome"] == "not_measured");
     let missing = usize::from(!report.ratios.contains_key("ifma/library"));
-    // The restart, and the two cases that this run does not have.
+    // The restart, and the two cases that this run leaves out.
     assert_eq!(not_measured.count(), 3 + missing, "{gates}");
     let delivered = report.delivered.figures;
     assert!(
@@ -76,7 +76,7 @@ fn everybody_gives_the_codes_that_are_meant() {
     assert!(early.used > 0 && early.used <= early.verified, "{early:?}");
     for udp in &report.udp {
         assert_eq!(udp.transactions, 1_500);
-        // Certificates go once; what remains of a transaction is less than a quarter.
+        // Certificates are sent once; without them, less than a quarter of a transaction remains.
         assert!((75.0..95.0).contains(&udp.saved_percent), "{udp:?}");
         assert!(udp.tps > 0.0 && udp.tps_no_data_hash > 0.0, "{udp:?}");
         assert!(udp.simulated_lossy.max_ms > udp.simulated.p50_ms, "{udp:?}");

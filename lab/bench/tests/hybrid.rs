@@ -1,4 +1,4 @@
-//! The scenario `hybrid`, as short as it can be: nobody is refused, and the report says what it must.
+//! Runs the scenario `hybrid` in its shortest form: no request is refused, and the report is complete.
 
 use lineside_bench::BenchError;
 use lineside_bench::hybrid::{Options, Report, run};

@@ -1,4 +1,5 @@
-//! The scenario `spv`, as short as it can be: everybody answers, nobody wrongly, and the report says what it must.
+//! Runs the scenario `spv` in its shortest form: all contestants answer without wrong replies, and the report is
+//! complete.
 
 use lineside_bench::report::Outcome;
 use lineside_bench::spv::{Options, run};
@@ -16,9 +17,9 @@ fn short() -> Option<Report> {
         ..Options::default()
     };
     match run(&options, &mut |_| ()) {
-        Err(BenchError::NotAllowed(why)) => skipped(format_args!("no root here ({why})")),
+        Err(BenchError::NotAllowed(why)) => skipped(format_args!("root is needed ({why})")),
         Err(BenchError::Xdp(XdpError::NotAllowed(why))) => {
-            skipped(format_args!("BPF is not allowed here ({why})"))
+            skipped(format_args!("BPF is not permitted ({why})"))
         }
         Err(BenchError::TooFewCores) => skipped("this needs two cores"),
         other => return Some(other.expect("the scenario runs")),

@@ -1,5 +1,5 @@
-//! The scenario `transfer`, as short as it can be: everybody answers, nobody wrongly, no money is lost or made, and the
-//! report says what it must.
+//! Runs the scenario `transfer` in its shortest form: all contestants answer without wrong replies, no money is lost or
+//! created, and the report is complete.
 
 use lineside_bench::BenchError;
 use lineside_bench::transfer::report::Report;
@@ -21,9 +21,9 @@ fn short(figure: Option<u8>) -> Option<Report> {
         ..Options::default()
     };
     match run(&options, &mut |_| ()) {
-        Err(BenchError::NotAllowed(why)) => skipped(format_args!("no root here ({why})")),
+        Err(BenchError::NotAllowed(why)) => skipped(format_args!("root is needed ({why})")),
         Err(BenchError::Xdp(XdpError::NotAllowed(why))) => {
-            skipped(format_args!("BPF is not allowed here ({why})"))
+            skipped(format_args!("BPF is not permitted ({why})"))
         }
         Err(BenchError::TooFewCores) => skipped("this needs two cores"),
         Err(BenchError::NotMeasured(why)) => skipped(why),
@@ -76,7 +76,7 @@ fn everybody_answers_and_the_money_stays() {
 #[test]
 fn a_figure_of_the_papers_has_all_its_rows() {
     let Some(report) = short(Some(7)) else { return };
-    let figure = report.figure.as_ref().expect("the figure was asked for");
+    let figure = report.figure.as_ref().expect("the figure was requested");
     assert_eq!(figure.rows.len(), 5);
     for row in &figure.rows {
         assert!(row.sw > 0.0 && row.live_xdp > 0.0, "{row:?}");

@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::{fs, io};
 
-/// Files of one version of the interface.
+/// Paths of one version of the kernel's interface.
 struct Files {
     /// Folder of the controller.
     root: &'static str,
     limit: &'static str,
-    /// Limit of memory and swap together (version 1), or of swap alone (version 2).
+    /// File of the limit of memory and swap together (version 1), or of swap alone (version 2).
     swap: &'static str,
     peak: &'static str,
-    /// File with a line `oom_kill N`.
+    /// File that contains a line `oom_kill N`.
     events: &'static str,
 }
 
@@ -34,17 +34,17 @@ const V2: Files = Files {
 /// Number of the next group, so that the groups of one process differ.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A control group; removed when dropped, after the processes in it have ended.
+/// Control group; removed when dropped, after its processes have ended.
 pub struct Cgroup {
     folder: PathBuf,
     files: &'static Files,
 }
 
 impl Cgroup {
-    /// Makes a group whose processes may use `bytes` of memory together, and no swap.
+    /// Creates a group whose processes may use `bytes` of memory together, and no swap.
     ///
     /// # Errors
-    /// The system's reason: no right, or no memory controller.
+    /// The right to create a group, or the memory controller, is missing.
     pub fn new(bytes: u64) -> io::Result<Self> {
         let files = match Path::new(V1.root).join(V1.limit).exists() {
             true => &V1,
@@ -56,24 +56,24 @@ impl Cgroup {
         fs::create_dir(&folder)?;
         let group = Self { folder, files };
         fs::write(group.folder.join(files.limit), bytes.to_string())?;
-        // A kernel that does not count swap has no such file.
+        // A kernel that does not account swap has no such file.
         let swap = if std::ptr::eq(files, &V1) { bytes } else { 0 };
         let _ = fs::write(group.folder.join(files.swap), swap.to_string());
         Ok(group)
     }
 
-    /// Returns the file that takes the number of a process that joins the group.
+    /// Returns the file into which a process that joins the group writes its id.
     pub fn processes(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
     }
 
-    /// Returns the maximum of the memory that was used so far, in bytes; `None` where the kernel does not count it.
+    /// Returns the maximum of the memory used so far, in bytes; `None` if the kernel does not report it.
     pub fn peak_bytes(&self) -> Option<u64> {
         let text = fs::read_to_string(self.folder.join(self.files.peak)).ok()?;
         text.trim().parse().ok()
     }
 
-    /// Returns how many processes of the group the kernel has ended for want of memory.
+    /// Returns the number of processes of the group that the kernel killed for lack of memory.
     pub fn kills(&self) -> io::Result<u64> {
         let text = fs::read_to_string(self.folder.join(self.files.events))?;
         let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));

@@ -1,4 +1,4 @@
-//! A channel of Fabric: blocks that the laboratory makes, whose codes are known before any replica sees them, and an
+//! Channel of Fabric: generated blocks, whose validation codes are known before any replica receives them, and an
 //! orderer that delivers them.
 
 use crate::Scene;
@@ -19,25 +19,25 @@ use tokio::runtime::Runtime;
 
 /// Name of the channel.
 pub const NAME: &str = "lab";
-/// Name of the MSP of the replicas' identity, and of that of their clients.
+/// Name of the MSP of the replicas' identity and of their clients' identities.
 const MSP: &str = "Org1MSP";
-/// Pause between two looks at the height of a replica.
+/// Interval at which the height of a replica is polled.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A channel.
+/// Generated channel.
 pub struct Channel {
-    /// Its blocks, from the genesis block on.
+    /// Blocks, from the genesis block on.
     pub blocks: Vec<Made>,
-    /// The orderer, which shows no block yet.
+    /// Orderer; at first it delivers no block.
     pub orderer: Orderer,
     network: Arc<Network>,
 }
 
 impl Channel {
-    /// Makes the blocks of `workload` and starts an orderer at a port of loopback.
+    /// Generates the blocks of `workload` and starts an orderer at a loopback port.
     ///
     /// # Errors
-    /// No port is free.
+    /// There is no free port.
     pub fn start(runtime: &Runtime, workload: Workload) -> anyhow::Result<Self> {
         let network = Arc::new(Network::new(7, Options::default()));
         let blocks: Vec<Made> = Maker::new(Arc::clone(&network), workload, 1).collect();
@@ -51,15 +51,15 @@ impl Channel {
         })
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub fn height(&self) -> u64 {
         self.blocks.len() as u64
     }
 
-    /// Prepares a replica that follows the orderer, with the further lines `keys` in its section.
+    /// Prepares a replica that follows the orderer. `keys` are additional lines of its configuration section.
     ///
     /// # Errors
-    /// The system's reason why a file cannot be written.
+    /// A file cannot be written.
     pub fn replica(&self, scene: &Scene, keys: &str) -> anyhow::Result<Service> {
         let listen: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
         let mut service = Service::new(scene, Name::Fabric, listen, keys)?;
@@ -77,17 +77,17 @@ impl Channel {
     /// Returns an identity that may read the channel at `replica`.
     ///
     /// # Errors
-    /// The replica's folder holds no identity.
+    /// The replica's folder has no identity.
     pub fn reader(&self, replica: &Service) -> anyhow::Result<Signer> {
         let folder = replica.folder.path().join("msp");
         Ok(Signer::from_msp_folder(MSP, &folder)?)
     }
 }
 
-/// Waits until the replica holds `height` blocks.
+/// Waits until the replica has `height` blocks.
 ///
 /// # Errors
-/// It does not within `patience`, or its console does not answer.
+/// It does not have them within `patience`, or its console does not answer.
 pub fn wait_for(replica: &Server, height: u64, patience: Duration) -> anyhow::Result<()> {
     let deadline = Instant::now() + patience;
     loop {
@@ -98,13 +98,13 @@ pub fn wait_for(replica: &Server, height: u64, patience: Duration) -> anyhow::Re
         }
         ensure!(
             Instant::now() < deadline,
-            "the replica took {taken:?} of {height} blocks within {patience:?}"
+            "the replica has {taken:?} of {height} blocks after {patience:?}"
         );
         std::thread::sleep(LOOK);
     }
 }
 
-/// Number of blocks that the replica holds, from `/status`.
+/// Returns the number of blocks of the replica from `/status`.
 fn height_in(status: &Value) -> Option<u64> {
     let mut services = status["services"].as_array()?.iter();
     let fabric = services.find(|service| service["name"] == "fabric")?;

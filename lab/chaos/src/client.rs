@@ -1,20 +1,21 @@
-//! Clients that ask one question at a time, again and again until it is answered, by UDP or by TCP.
+//! Clients that send one request at a time over UDP or TCP, and resend it until it is answered.
 
 use crate::packet::{Answer, HEADER_BYTES, Session, answer, be64, column, request, status, transfer};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// Time after which a question is sent again.
+/// Time after which a request is sent again.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
-/// Pause before a daemon that refused a connection is asked again.
+/// Pause after a refused connection, before the next attempt.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Bytes of the longest datagram.
+/// Maximum bytes of a datagram.
 const DATAGRAM_BYTES: usize = 1 << 16;
 
-/// Way to a server.
+/// Transport to a server.
 pub trait Ask {
-    /// Asks with a new id until an answer comes or `patience` is over. Every repetition is the same packet.
+    /// Sends a request with a new id until an answer arrives or `patience` is over. Every repetition is the same
+    /// packet.
     fn ask(&mut self, op: u8, body: &[u8], patience: Duration) -> Option<Answer>;
 
     /// Opens a session of `transfer`.
@@ -37,7 +38,7 @@ pub trait Ask {
         })
     }
 
-    /// Asks for a challenge, then for a session with it. Returns the body of the reply, at least 40 bytes.
+    /// Requests a challenge, and then a session with it. Returns the body of the reply, which has at least 40 bytes.
     fn open(&mut self, op: u8, patience: Duration) -> Option<Vec<u8>> {
         let is_session = |answer: &Answer| answer.status == status::OK && answer.body.len() >= 40;
         let challenge = self.ask(op, &[0; 40], patience).filter(is_session)?;
@@ -47,17 +48,17 @@ pub trait Ask {
     }
 }
 
-/// Client by UDP.
+/// Client over UDP.
 pub struct Client {
     socket: UdpSocket,
     next_id: u64,
 }
 
 impl Client {
-    /// Returns a client of `server` whose requests have ids from `first_id` on.
+    /// Returns a client of `server` whose request ids start at `first_id`.
     ///
     /// # Errors
-    /// The system's reason why there is no socket.
+    /// A socket cannot be opened.
     pub fn new(server: SocketAddr, first_id: u64) -> io::Result<Self> {
         let any: IpAddr = match server.is_ipv4() {
             true => Ipv4Addr::UNSPECIFIED.into(),
@@ -66,10 +67,10 @@ impl Client {
         Self::from(any, server, first_id)
     }
 
-    /// Returns a client that asks from the address `own`.
+    /// Returns a client that sends from the address `own`.
     ///
     /// # Errors
-    /// The system's reason why there is no socket.
+    /// A socket cannot be opened.
     pub fn from(own: IpAddr, server: SocketAddr, first_id: u64) -> io::Result<Self> {
         let socket = UdpSocket::bind((own, 0))?;
         socket.connect(server)?;
@@ -80,7 +81,7 @@ impl Client {
         })
     }
 
-    /// Asks with a new id, once; `None` where no answer comes within `patience`.
+    /// Sends a request with a new id once; `None` if no answer arrives within `patience`.
     pub fn ask_once(&mut self, op: u8, body: &[u8], patience: Duration) -> Option<Answer> {
         let deadline = Instant::now() + patience;
         let id = self.next_id;
@@ -99,20 +100,20 @@ impl Client {
         None
     }
 
-    /// Sends a request for whose answer nothing waits.
+    /// Sends a request without waiting for the answer.
     pub fn send(&mut self, op: u8, body: &[u8]) {
         let packet = request(op, self.next_id, body);
         self.next_id += 1;
         self.send_raw(&packet);
     }
 
-    /// Sends bytes as they are.
+    /// Sends `packet` unchanged.
     pub fn send_raw(&self, packet: &[u8]) {
-        // What the kernel refuses is lost, as any datagram may be.
+        // A datagram that the kernel refuses is lost, like any datagram.
         let _ = self.socket.send(packet);
     }
 
-    /// Takes all replies that have arrived. Returns their number and the bytes of the longest.
+    /// Receives all replies that have arrived. Returns their number, and the bytes of the longest.
     pub fn drain(&self) -> (u64, usize) {
         let mut reply = vec![0; DATAGRAM_BYTES];
         let (mut count, mut longest) = (0, 0);
@@ -134,7 +135,7 @@ impl Ask for Client {
         let packet = request(op, id, body);
         let mut reply = vec![0; DATAGRAM_BYTES];
         while Instant::now() < deadline {
-            // An ICMP error of an earlier packet may be reported here: a daemon that is down.
+            // The call may report an ICMP error of an earlier packet, if the daemon is down.
             let sent = Instant::now();
             let _ = self.socket.send(&packet);
             while sent.elapsed() < AGAIN_AFTER {
@@ -156,7 +157,7 @@ impl Ask for Client {
     }
 }
 
-/// Client by TCP, which connects again after each broken connection.
+/// Client over TCP, which reconnects when a connection breaks.
 pub struct StreamClient {
     server: SocketAddr,
     stream: Option<TcpStream>,
@@ -164,7 +165,7 @@ pub struct StreamClient {
 }
 
 impl StreamClient {
-    /// Returns a client of `server` whose requests have ids from `first_id` on; it connects at its first question.
+    /// Returns a client of `server` whose request ids start at `first_id`; it connects at its first request.
     pub fn new(server: SocketAddr, first_id: u64) -> Self {
         Self {
             server,
@@ -173,7 +174,7 @@ impl StreamClient {
         }
     }
 
-    /// Sends `packet` and reads replies until the one to request `id` comes.
+    /// Sends `packet`, and reads replies until the one to request `id` arrives.
     fn exchange(&mut self, packet: &[u8], op: u8, id: u64, patience: Duration) -> io::Result<Answer> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,

@@ -1,4 +1,4 @@
-//! Random, cut, longer and mutated datagrams, while an honest client goes on asking.
+//! Attack with random, truncated, extended and mutated datagrams, while an honest client keeps sending requests.
 
 use crate::client::Client;
 use crate::service::{Name, Service};
@@ -8,18 +8,18 @@ use lineside_testkit::Random;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Address of the attacker, who may change nothing: a mutation may be a valid request.
+/// Address of the attacker, which has no right to write, because a mutated datagram may be a valid request.
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 /// Datagrams between two checks of the honest client.
 const BETWEEN_CHECKS: u64 = 500;
-/// Time that the honest client waits for one answer.
+/// Time-out of one request of the honest client.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of the longest datagram that IPv4 carries.
+/// Maximum bytes of a datagram over IPv4.
 const LONGEST: usize = 65_507;
-/// Bytes by which the daemon's memory may grow after the first tenth of the datagrams.
+/// Maximum growth of the daemon's memory after the first tenth of the datagrams, in bytes.
 const GROWTH_MAX: u64 = 32 << 20;
 
-/// Runs the case against one service.
+/// Runs the case for one service.
 pub fn run(scene: &Scene, report: &mut Report, name: Name) -> anyhow::Result<()> {
     let small = match name {
         Name::Spv => "line_bits = 16\n",
@@ -54,11 +54,11 @@ pub fn run(scene: &Scene, report: &mut Report, name: Name) -> anyhow::Result<()>
         "the memory grew by {grown} bytes under the datagrams"
     );
     let (code, health) = server.page("/healthz")?;
-    ensure!(code == 200, "/healthz says {code}: {health}");
+    ensure!(code == 200, "/healthz returned {code}: {health}");
     server.terminate()
 }
 
-/// Returns a datagram made from a valid request by one mutation, or of random bytes.
+/// Returns a datagram made from a valid request by one mutation, or random bytes.
 fn mutate((op, body): &(u8, Vec<u8>), random: &mut Random) -> Vec<u8> {
     let mut datagram = packet::request(*op, random.next(), body);
     match random.below(6) {
@@ -70,7 +70,7 @@ fn mutate((op, body): &(u8, Vec<u8>), random: &mut Random) -> Vec<u8> {
         2 => datagram.resize(datagram.len() + random.index(3000), random.next() as u8),
         3 => datagram.resize(LONGEST, 0),
         4 => {
-            // Every operation and length of the header, over random contents.
+            // Any operation and length in the header, with random content.
             datagram[3] = random.next() as u8;
             datagram[6..8].copy_from_slice(&(random.next() as u16).to_be_bytes());
             random.fill(&mut datagram[packet::HEADER_BYTES..]);

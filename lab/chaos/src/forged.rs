@@ -1,5 +1,6 @@
-//! Requests with sources that no host has, on a link between two network namespaces. The server's kernel looks for
-//! these hosts in vain and keeps the replies meanwhile; an honest client must go on getting its answers.
+//! Attack with requests from source addresses that no host has, over a link between two network namespaces. The
+//! server's kernel tries to resolve these addresses and queues the replies in the meantime; an honest client must still
+//! get its answers.
 
 use crate::client::Client;
 use crate::server::Server;
@@ -15,20 +16,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Sources of an attack, one after the other: one host, and a hundred.
+/// Numbers of source addresses in the two attacks.
 const SOURCES: [u32; 2] = [1, 100];
-/// Forged requests of a burst, and time between two bursts: 4,000 requests a second.
+/// Number of forged requests in a burst, and time between two bursts: 4,000 requests per second.
 const BURST: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(10);
-/// Time that the honest client waits for one answer; a later one is lost to it.
+/// Time-out of one request of the honest client; a later answer counts as lost.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Share of honest requests that must be answered, in percent.
+/// Minimum percentage of honest requests that must be answered.
 const SHARE: u64 = 95;
-/// Lines of each service's section: who may write what the honest client asks for.
+/// Line of each service's section that lets the honest client write.
 const TRUSTED: &str = "trusted_sources = [\"127.0.0.0/8\", \"10.0.0.1/32\", \"fd00::1/128\"]\n";
 const ISSUERS: &str = "issuers = [\"10.0.0.1/32\", \"fd00::1/128\"]\n";
 
-/// Runs the case against one service, over IPv4 and then over IPv6.
+/// Runs the case for one service, over IPv4 and then over IPv6.
 pub fn run(scene: &Scene, report: &mut Report, name: Name, datapath: &str) -> anyhow::Result<()> {
     let addresses: [IpAddr; 2] = [
         Ipv4Addr::new(10, 0, 0, 2).into(),
@@ -36,7 +37,7 @@ pub fn run(scene: &Scene, report: &mut Report, name: Name, datapath: &str) -> an
     ];
     for address in addresses {
         let Some(wire) = Wire::new() else {
-            report.skipped = Some("no right to make network namespaces here (root is needed)".to_owned());
+            report.skipped = Some("creating network namespaces needs root".to_owned());
             return Ok(());
         };
         attack(scene, report, name, datapath, address, &wire)?;
@@ -44,7 +45,7 @@ pub fn run(scene: &Scene, report: &mut Report, name: Name, datapath: &str) -> an
     Ok(())
 }
 
-/// Starts the daemon in the server's namespace. It stays there with all its threads.
+/// Starts the daemon, with all its threads, in the server's namespace.
 fn start(
     scene: &Scene,
     name: Name,
@@ -80,7 +81,7 @@ fn attack(
     wire: &Wire,
 ) -> anyhow::Result<()> {
     let Some((service, server)) = start(scene, name, datapath, address, wire)? else {
-        report.skipped = Some("no file system for BPF here (root is needed)".to_owned());
+        report.skipped = Some("there is no BPF file system (mounting one needs root)".to_owned());
         return Ok(());
     };
     let duration = Duration::from_secs(scene.scale.of(1, 10));
@@ -106,7 +107,8 @@ fn attack(
     wire.server.run(move || server.terminate())
 }
 
-/// Asks while another thread sends forged requests. Returns how many were sent, answered rightly, and asked.
+/// Sends honest requests while another thread sends forged ones. Returns the numbers of forged requests, of right
+/// answers, and of honest requests.
 fn one_attack(
     honest: &mut Honest,
     server: &Server,
@@ -116,7 +118,7 @@ fn one_attack(
     let is_over = Arc::new(AtomicBool::new(false));
     let (op, body) = honest.question(false);
     let (listen, over) = (server.listen, Arc::clone(&is_over));
-    // Threads are in the namespace of the thread that starts them.
+    // A new thread is in the namespace of the thread that starts it.
     let attacker = std::thread::spawn(move || forge(listen, sources, &packet::request(op, 1, &body), &over));
     let deadline = Instant::now() + duration;
     let mut client = Client::new(listen, 1 << 48)?;
@@ -125,7 +127,7 @@ fn one_attack(
         let is_known = asked % 2 == 0;
         let (op, body) = honest.question(is_known);
         asked += 1;
-        // A client asks once: an answer that comes after its patience is lost.
+        // The client sends each request once: an answer after the time-out is lost.
         let answer = client.ask_once(op, &body, PATIENCE);
         if let Some(answer) = answer {
             ensure!(
@@ -143,7 +145,7 @@ fn one_attack(
     Ok((sent, answered, asked))
 }
 
-/// Sends `request` from sources that no host has until `is_over`. Returns how many were sent.
+/// Sends `request` from source addresses that no host has until `is_over`. Returns the number of requests.
 fn forge(server: SocketAddr, sources: u32, request: &[u8], is_over: &AtomicBool) -> anyhow::Result<u64> {
     let socket = PacketSocket::open("x0")?;
     let mut number = 0u32;

@@ -1,5 +1,5 @@
-//! A disk that becomes full under load. The service must refuse in words and go on answering reads; what it has
-//! acknowledged must be there after kill -9 and a start with room again.
+//! Attack with a disk that becomes full under load. The service must refuse changes with an error and still answer
+//! reads. After kill -9 and a start with free space, all acknowledged changes must be present.
 
 use crate::client::{Ask, Client, StreamClient};
 use crate::packet::{self, Session, status};
@@ -11,21 +11,21 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Bytes of the disk.
+/// Size of the disk in bytes.
 const DISK_BYTES: u64 = 256 << 20;
-/// Time for an answer.
+/// Time-out of a request.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Changes after which the disk is filled up; then the service has what it took in advance.
+/// Number of changes before the disk is filled, so that the service has made its preallocations.
 const BEFORE_FULL: u64 = 20;
-/// Changes after which a service that refuses nothing counts as wrong.
+/// Maximum number of changes; a service that accepts all of them is wrong.
 const CHANGES_MAX: u64 = 200_000;
-/// Account that is paid, and operations of one packet.
+/// Account that receives, and number of operations in a packet.
 const PAID: u128 = 2;
 const OPERATIONS: u64 = 200;
 /// Bytes of a value.
 const VALUE_BYTES: usize = 1000;
 
-/// The case of `transfer`.
+/// Runs the case of `transfer`.
 pub fn transfer(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     on_small_disk(
         scene,
@@ -36,7 +36,7 @@ pub fn transfer(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     )
 }
 
-/// The case of `column`.
+/// Runs the case of `column`.
 pub fn column(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     on_small_disk(scene, report, Name::Column, "", column_on_disk)
 }
@@ -55,7 +55,7 @@ fn on_small_disk(
             let folder = service.folder.path().join("disk");
             fs::create_dir(&folder)?;
             if let Err(error) = disk::mount(&folder, DISK_BYTES) {
-                report.skipped = Some(format!("no right to mount a disk here ({error})"));
+                report.skipped = Some(format!("mounting a disk is not permitted ({error})"));
                 return Ok(());
             }
             service.place_data(&folder.join("data"));
@@ -74,7 +74,10 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
     let mut next = packet::execute(&session, &[create]);
     let mut paid = 0;
     for number in 0.. {
-        ensure!(number < CHANGES_MAX, "a full disk refused nothing");
+        ensure!(
+            number < CHANGES_MAX,
+            "the service refused no change although the disk was full"
+        );
         let answer = way
             .ask(packet::transfer::EXECUTE, &next, PATIENCE)
             .context("no answer")?;
@@ -84,11 +87,11 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
                 let done = packet::outcomes(&answer.body)
                     .filter(|(code, ..)| *code == 0)
                     .count();
-                ensure!(done as u64 == OPERATIONS, "{done} operations were done");
+                ensure!(done as u64 == OPERATIONS, "{done} operations were executed");
                 paid += OPERATIONS;
             }
             status::NO_ROOM => break,
-            other => bail!("status {other} of a full disk"),
+            other => bail!("unexpected status {other} with a full disk"),
         }
         if number == BEFORE_FULL {
             disk::fill(filler)?;
@@ -111,31 +114,31 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
     };
     ensure!(
         held(&mut honest.client)? >= paid,
-        "a full disk keeps balances from being read"
+        "balances cannot be read while the disk is full"
     );
     must_be_unhealthy(&server)?;
     server.kill();
     fs::remove_file(filler)?;
     let mut server = service.start(None)?;
     let now = held(&mut honest.client)?;
-    // The refused packet may have reached the journal before the disk was full; then it counts as a whole.
+    // The refused packet may have been journaled before the disk was full; then all of it counts.
     if now < paid {
-        report.lose(format!("{paid} were acknowledged, {now} are there"));
+        report.lose(format!("{paid} were acknowledged, {now} are present"));
     } else if now != paid && now != paid + OPERATIONS {
         report.fault(format!("{paid} were acknowledged, {now} are there"));
     }
-    // The same packet again: with room it is done, or was done.
+    // Sends the same packet again: with free space, it is executed now or was executed before.
     let answer = way
         .ask(packet::transfer::EXECUTE, &next, PATIENCE)
         .context("no answer")?;
     ensure!(
         answer.status == status::OK,
-        "status {} with room again",
+        "unexpected status {} after space was freed",
         answer.status
     );
     ensure!(
         held(&mut honest.client)? == paid + OPERATIONS,
-        "the refused packet counts once"
+        "the refused packet was not executed exactly once"
     );
     server.kill();
     Ok(())
@@ -148,7 +151,10 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
     let value = |number: u64| vec![number as u8; VALUE_BYTES];
     let mut acknowledged = 0;
     loop {
-        ensure!(acknowledged < CHANGES_MAX, "a full disk refused nothing");
+        ensure!(
+            acknowledged < CHANGES_MAX,
+            "the service refused no change although the disk was full"
+        );
         let body = packet::column_body(Session::default(), &row(acknowledged), &value(acknowledged), 0);
         let answer = honest
             .client
@@ -157,7 +163,7 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
         match answer.status {
             status::OK => acknowledged += 1,
             status::NO_ROOM | status::OUTCOME_UNKNOWN => break,
-            other => bail!("status {other} of a full disk"),
+            other => bail!("unexpected status {other} with a full disk"),
         }
         if acknowledged == BEFORE_FULL {
             disk::fill(filler)?;
@@ -166,7 +172,7 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
     report.count("acknowledged", acknowledged);
     honest
         .check(PATIENCE)
-        .context("a full disk keeps rows from being read")?;
+        .context("rows cannot be read while the disk is full")?;
     must_be_unhealthy(&server)?;
     server.kill();
     fs::remove_file(filler)?;
@@ -179,7 +185,7 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
             .context("no answer")?;
         if packet::value(&answer.body) != Some(&value(number)) {
             report.lose(format!(
-                "row {number} was acknowledged and is not there: {answer:?}"
+                "row {number} was acknowledged and is missing: {answer:?}"
             ));
         }
     }
@@ -190,7 +196,7 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
         .context("no answer")?;
     ensure!(
         answer.status == status::OK,
-        "status {} with room again",
+        "unexpected status {} after space was freed",
         answer.status
     );
     server.kill();
@@ -201,7 +207,7 @@ fn must_be_unhealthy(server: &crate::server::Server) -> anyhow::Result<()> {
     let (code, health) = server.page("/healthz")?;
     ensure!(
         code == 503,
-        "/healthz says {code} of a service that refuses all changes: {health}"
+        "/healthz returned {code} although the service refuses all changes: {health}"
     );
     Ok(())
 }

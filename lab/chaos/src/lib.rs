@@ -1,17 +1,18 @@
-//! Attacks and faults against real daemons, with clients of their own that count what is lost, doubled or wrong.
+//! Attacks and faults against running daemons, with independent clients that count changes that were lost, executed
+//! twice or wrong.
 //!
-//! Each [`Case`] starts the program `lineside` as its users do, attacks it, and compares what its clients saw with
-//! what the daemon holds at the end. The clients of `transfer`, `column` and `spv` share no code with Lineside: the
-//! module `packet` writes their packets from `docs/wire-formats.md`. Requests to `hybrid` are signed by Lineside's own
-//! client; what is checked is the ledger.
+//! Each [`Case`] starts the program `lineside` as its users do, attacks it, and compares the answers that its clients
+//! received with the daemon's data at the end. The clients of `transfer`, `column` and `spv` share no code with
+//! Lineside: the module `packet` implements their packets from `docs/wire-formats.md`. Requests to `hybrid` are signed
+//! by Lineside's own client; the case checks the ledger.
 //!
-//! | case | attack | what must hold |
+//! | case | attack | requirement |
 //! |---|---|---|
-//! | `kill` | kill -9 under load, then a new start | each acknowledged change is there exactly once |
-//! | `datagrams` | random, cut, longer and mutated datagrams | the daemon answers an honest client as before |
-//! | `forged` | sources that no host has, on a link | at least 95 % of honest requests are answered |
-//! | `memory` | requests that make a service keep things | it survives in 512 MiB, and the honest client is answered |
-//! | `full` | a disk without room, then with room again | nothing acknowledged is lost; refused in words |
+//! | `kill` | kill -9 under load, then a new start | each acknowledged change is present exactly once |
+//! | `datagrams` | random, truncated, extended and mutated datagrams | the daemon still answers an honest client |
+//! | `forged` | source addresses that no host has, on a link | at least 95 % of honest requests are answered |
+//! | `memory` | requests that make a service allocate memory | it survives in 512 MiB and answers the honest client |
+//! | `full` | a full disk, then free space again | no acknowledged change is lost; changes are refused with an error |
 
 mod cgroup;
 mod channel;
@@ -43,7 +44,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// Returns `short` or `long`, by the scale.
+    /// Returns `short` or `long`, depending on the scale.
     fn of<T>(self, short: T, long: T) -> T {
         match self {
             Self::Short => short,
@@ -52,26 +53,26 @@ impl Scale {
     }
 }
 
-/// Surroundings of a case.
+/// Parameters of a case.
 #[derive(Clone, Debug)]
 pub struct Scene {
-    /// The program `lineside`.
+    /// Path of the program `lineside`.
     pub program: PathBuf,
     /// Seed of every choice of the case.
     pub seed: u64,
     /// Length of the run.
     pub scale: Scale,
-    /// Breaks the disk on purpose: each start after a kill finds the files as they were at the first kill. A run of
-    /// `kill` that finds nothing then is broken itself.
+    /// Breaks the disk on purpose: after each kill, the files are set back to their state at the first kill. If a run
+    /// of `kill` then finds no fault, the test itself is broken.
     pub disk_forgets: bool,
 }
 
-/// One attack against one service.
+/// Attack against one service.
 #[derive(Clone, Copy)]
 pub struct Case {
     /// Name of the attack.
     pub attack: &'static str,
-    /// Name of the service, with the datapath where that is not `socket`.
+    /// Name of the service, with the datapath unless it is `socket`.
     pub target: &'static str,
     run: fn(&Scene, &mut Report) -> anyhow::Result<()>,
 }

@@ -1,6 +1,6 @@
-//! Requests that make a service keep things, in a control group of 512 MiB. The kernel must not end the daemon, and the
-//! honest client must be answered during and after the attack. All attackers come from loopback, whose shares of the
-//! limits are the largest.
+//! Attack with requests that make a service allocate memory, in a control group of 512 MiB. The kernel must not kill
+//! the daemon, and the honest client must be answered during and after the attack. All attackers send from loopback,
+//! which has the largest shares of the limits.
 
 use crate::cgroup::Cgroup;
 use crate::channel::{self, Channel};
@@ -19,17 +19,17 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// Memory of the daemon.
+/// Memory limit of the daemon.
 const LIMIT_BYTES: u64 = 512 << 20;
-/// Time for an answer of a daemon under attack.
+/// Time-out of a request to a daemon under attack.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Operations of a packet of `transfer`.
+/// Number of operations in a packet of `transfer`.
 const OPERATIONS: usize = 12;
-/// Maximum number of pending transfers that are asked for.
+/// Maximum number of pending transfers that are attempted.
 const PENDING_MAX: u64 = 200_000;
-/// Bytes of a value and of a cell of `column`, in the room of one packet.
+/// Bytes of a value and of a cell of `column`, which fit into one packet.
 const VALUE_BYTES: usize = 1000;
-/// Requests in a row without a look at their answers.
+/// Number of requests that are sent before answers are read.
 const BURST: u64 = 64;
 
 /// Starts the service in a control group, runs `attack`, and checks that the daemon has survived.
@@ -41,25 +41,25 @@ fn confined(
     let group = match Cgroup::new(LIMIT_BYTES) {
         Ok(group) => group,
         Err(error) => {
-            report.skipped = Some(format!("no right to make control groups here ({error})"));
+            report.skipped = Some(format!("creating control groups is not permitted ({error})"));
             return Ok(());
         }
     };
     let mut server = service.start(Some(&group))?;
     let attacked = attack(service, &mut server, report);
     report.peak(group.peak_bytes());
-    report.count("ended by the kernel", group.kills()?);
+    report.count("killed by the kernel", group.kills()?);
     ensure!(
         group.kills()? == 0,
-        "the kernel ended the daemon: it used {LIMIT_BYTES} bytes"
+        "the kernel killed the daemon: it used {LIMIT_BYTES} bytes"
     );
     attacked?;
     ensure!(server.is_alive(), "the daemon ended");
     let health = server.page("/healthz")?;
-    // 503 says that new clients are refused, which the attack may reach; anything else is no answer.
+    // 503 means that new clients are refused, which the attack may cause; any other code is a fault.
     ensure!(
         matches!(health.0, 200 | 503),
-        "/healthz says {}: {}",
+        "/healthz returned {}: {}",
         health.0,
         health.1
     );
@@ -70,12 +70,12 @@ fn any_port() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }
 
-/// Address `number` of the loopback network.
+/// Returns address `number` of the loopback network.
 fn source(number: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x7f01_0000 + number)
 }
 
-/// `spv`: questions for random transactions, of which nothing may be kept.
+/// Attacks `spv` with requests for random transactions, for which it must store nothing.
 pub fn spv(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let mut service = Service::new(scene, Name::Spv, any_port(), "")?;
     let total: u64 = scene.scale.of(20_000, 2_000_000);
@@ -96,8 +96,8 @@ pub fn spv(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     })
 }
 
-/// `transfer`: sessions of many addresses, long packets that sessions remember, pending transfers, and streams with
-/// half a packet.
+/// Attacks `transfer` with sessions of many addresses, long packets that sessions remember, pending transfers, and
+/// connections with half a packet.
 pub fn transfer(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let mut service = Service::new(scene, Name::Transfer, any_port(), "account_bits = 16\n")?;
     let sources: u32 = scene.scale.of(200, 5_000);
@@ -122,14 +122,14 @@ pub fn transfer(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     })
 }
 
-/// Has a packet executed whose outcomes the session remembers.
+/// Executes a packet whose outcomes the session remembers.
 fn remember(client: &mut Client, session: &Session) {
     let refused = packet::operation(transfer_op::TRANSFER, 0, 1 << 100, 2, 1, 1);
     let body = packet::execute(session, &[refused; OPERATIONS]);
     client.ask(transfer_op::EXECUTE, &body, Duration::from_millis(500));
 }
 
-/// Sets amounts aside until the service refuses. Returns how many it took.
+/// Creates pending transfers until the service refuses. Returns the number of created ones.
 fn make_pending(client: &mut Client, session: &mut Session) -> anyhow::Result<u64> {
     let create = packet::operation(transfer_op::CREATE, 0, 2, 0, 0, 1);
     let body = packet::execute(session, &[create]);
@@ -159,10 +159,10 @@ fn make_pending(client: &mut Client, session: &mut Session) -> anyhow::Result<u6
             return Ok(taken);
         }
     }
-    anyhow::bail!("{taken} pending transfers were taken, and none refused")
+    anyhow::bail!("{taken} pending transfers were accepted, and none refused")
 }
 
-/// Opens connections by TCP and sends the first half of a packet on each. They stay open while the result lives.
+/// Opens TCP connections and sends the first half of a packet on each. They stay open while the result exists.
 fn half_packets(server: SocketAddr, connections: u32) -> anyhow::Result<Vec<TcpStream>> {
     let mut packet = packet::request(transfer_op::EXECUTE, 1, &vec![0; 60_000]);
     packet.truncate(packet.len() / 2);
@@ -170,7 +170,7 @@ fn half_packets(server: SocketAddr, connections: u32) -> anyhow::Result<Vec<TcpS
     for _ in 0..connections {
         let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
         stream.set_write_timeout(Some(Duration::from_millis(200)))?;
-        // The server may close a connection over its limits at once.
+        // The server may close a connection at once if it exceeds the limits.
         if stream.write_all(&packet).is_ok() {
             streams.push(stream);
         }
@@ -178,7 +178,8 @@ fn half_packets(server: SocketAddr, connections: u32) -> anyhow::Result<Vec<TcpS
     Ok(streams)
 }
 
-/// `column`: sessions of many addresses, each with a remembered change, then many long rows and cells that grow.
+/// Attacks `column` with sessions of many addresses, each with a remembered change, then with many long rows and
+/// growing cells.
 pub fn column(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let mut service = Service::new(scene, Name::Column, any_port(), "")?;
     let sources: u32 = scene.scale.of(300, 20_000);
@@ -197,7 +198,7 @@ pub fn column(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
         let mut random = Random(scene.seed);
         let mut attacker = Client::new(server.listen, 1)?;
         for number in 0..rows {
-            // Without a session, each change has a name of its own (the nonce), which the service remembers.
+            // Without a session, each change has its own nonce, which the service remembers.
             let session = Session {
                 next: random.next(),
                 ..Session::default()
@@ -216,8 +217,8 @@ pub fn column(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     })
 }
 
-/// `fabric`: calls of Deliver whose message never ends, on many connections, while the replica takes a channel's
-/// blocks.
+/// Attacks `fabric` with calls of Deliver whose message never ends, on many connections, while the replica receives the
+/// blocks of a channel.
 pub fn fabric(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let runtime = Runtime::new()?;
     let workload = Workload {
@@ -242,7 +243,8 @@ pub fn fabric(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     })
 }
 
-/// `hybrid`: batches of two million empty requests, and calls whose message never ends, on many connections.
+/// Attacks `hybrid` with batches of two million empty requests, and with calls whose message never ends, on many
+/// connections.
 pub fn hybrid(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let mut service = Service::new(scene, Name::Hybrid, any_port(), "")?;
     let connections = scene.scale.of(20, 200);

@@ -1,12 +1,12 @@
-//! Packets of the native formats, written from `docs/wire-formats.md` without Lineside's own code.
+//! Packets of the native formats, implemented from `docs/wire-formats.md` without Lineside's own code.
 
 /// Bytes of the native header.
 pub const HEADER_BYTES: usize = 16;
 /// Bytes of an operation of `transfer`.
 pub const OPERATION_BYTES: usize = 88;
-/// Bytes of the head of `execute`.
+/// Bytes of the header of `execute`.
 pub const EXECUTE_HEAD_BYTES: usize = 24;
-/// Bytes of a reply's head of `column`.
+/// Bytes of the header of a reply of `column`.
 const COLUMN_REPLY_BYTES: usize = 24;
 /// Column that the client of `column` uses.
 const COLUMN: &[u8] = b"entry:foo";
@@ -62,7 +62,7 @@ pub fn request(op: u8, id: u64, body: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A reply that belongs to a request.
+/// Reply that belongs to a request.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Status code.
@@ -71,7 +71,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Returns the reply in `packet` to the request `id` of operation `op`; `None` for anything else.
+/// Returns the reply in `packet` to the request `id` of operation `op`; `None` if the packet is not that reply.
 pub fn answer(packet: &[u8], op: u8, id: u64) -> Option<Answer> {
     let (head, body) = packet.split_at_checked(HEADER_BYTES)?;
     let is_ours = head[..4] == [0x4c, 0x53, 1, op | 0x80] && head[8..] == id.to_be_bytes();
@@ -85,19 +85,19 @@ pub fn answer(packet: &[u8], op: u8, id: u64) -> Option<Answer> {
 /// Returns the big-endian number of 8 bytes at `at`.
 ///
 /// # Panics
-/// When `bytes` ends before.
+/// `bytes` is too short.
 pub fn be64(bytes: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
 }
 
-/// A session, of `transfer` or of `column`.
+/// Session of `transfer` or of `column`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Session {
-    /// Number of the session.
+    /// Slot number of the session.
     pub slot: u32,
-    /// Secret of the session.
+    /// Secret token of the session.
     pub token: u64,
-    /// Sequence (`transfer`) or nonce (`column`) of the next change.
+    /// Sequence number (`transfer`) or nonce (`column`) of the next change.
     pub next: u64,
 }
 
@@ -131,7 +131,7 @@ pub fn operation(
     bytes
 }
 
-/// Code, uuid and number in the ledger of each operation in the body of a reply to `execute`.
+/// Returns code, uuid and ledger number of each operation in the body of a reply to `execute`.
 pub fn outcomes(body: &[u8]) -> impl Iterator<Item = (u16, u128, u64)> {
     let operations = body.get(EXECUTE_HEAD_BYTES..).unwrap_or_default();
     operations.chunks_exact(OPERATION_BYTES).map(|operation| {
@@ -156,7 +156,7 @@ pub fn balance(body: &[u8]) -> Option<u64> {
     (item[40..42] == [0, 0]).then(|| be64(item, 16))
 }
 
-/// Returns the body of a request of `column` about one row, padded with zeros to `room` bytes at least.
+/// Returns the body of a request of `column` about one row, padded with zeros to at least `room` bytes.
 pub fn column_body(session: Session, key: &[u8], value: &[u8], room: usize) -> Vec<u8> {
     let padded = |bytes: &[u8]| {
         let mut bytes = bytes.to_vec();
@@ -178,7 +178,7 @@ pub fn column_body(session: Session, key: &[u8], value: &[u8], room: usize) -> V
     body
 }
 
-/// Returns the value of the only row in a reply of `column`; `None` where there is none.
+/// Returns the value of the only row in a reply of `column`; `None` if there is no row.
 pub fn value(body: &[u8]) -> Option<&[u8]> {
     let row = body.get(COLUMN_REPLY_BYTES..)?;
     if body[2..4] == [0, 0] {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Faults of which a report keeps the text.
+/// Maximum number of faults whose text is kept.
 const TEXTS_MAX: usize = 10;
 
 /// Result of one case.
@@ -11,24 +11,24 @@ const TEXTS_MAX: usize = 10;
 pub struct Report {
     /// Name of the attack.
     pub attack: &'static str,
-    /// Name of the service, with the datapath where that is not `socket`.
+    /// Name of the service, with the datapath unless it is `socket`.
     pub target: &'static str,
     /// Seed of every choice.
     pub seed: u64,
-    /// Amounts by name, such as `kills` or `acknowledged`.
+    /// Counts by name, such as `kills` or `acknowledged`.
     pub counts: BTreeMap<&'static str, u64>,
-    /// Acknowledged changes that were not there at the end.
+    /// Number of acknowledged changes that were missing at the end.
     pub lost: u64,
-    /// Changes that were there more often than they were asked for.
+    /// Number of changes that were executed more often than requested.
     pub doubled: u64,
-    /// Everything else that was not as it must be.
+    /// Number of all other faults.
     pub wrong: u64,
     /// Texts of the first faults of all kinds.
     pub faults: Vec<String>,
-    /// Maximum of the daemon's memory, in bytes, where it was measured: of its control group, with the page cache, or
-    /// of its resident pages.
+    /// Maximum memory of the daemon in bytes, if it was measured: of its control group, with the page cache, or of its
+    /// resident pages.
     pub peak_bytes: Option<u64>,
-    /// Reason why the case did not run here.
+    /// Reason for which the case was skipped.
     pub skipped: Option<String>,
     /// Duration of the case, in seconds.
     pub seconds: f64,
@@ -52,7 +52,7 @@ impl Report {
         }
     }
 
-    /// Returns true if nothing was lost, doubled or wrong.
+    /// Returns true if nothing was lost, executed twice or wrong.
     pub fn held(&self) -> bool {
         self.lost == 0 && self.doubled == 0 && self.wrong == 0
     }
@@ -62,25 +62,25 @@ impl Report {
         *self.counts.entry(name).or_default() += amount;
     }
 
-    /// Counts an acknowledged change that is not there.
+    /// Counts an acknowledged change that is missing.
     pub fn lose(&mut self, text: String) {
         self.lost += 1;
         self.keep(text);
     }
 
-    /// Counts a change that is there more often than it was asked for.
+    /// Counts a change that was executed more often than requested.
     pub fn double(&mut self, text: String) {
         self.doubled += 1;
         self.keep(text);
     }
 
-    /// Counts anything else that is not as it must be.
+    /// Counts any other fault.
     pub fn fault(&mut self, text: String) {
         self.wrong += 1;
         self.keep(text);
     }
 
-    /// Raises the peak of the memory to `bytes`.
+    /// Raises the memory maximum to `bytes`.
     pub fn peak(&mut self, bytes: Option<u64>) {
         self.peak_bytes = self.peak_bytes.max(bytes);
     }

@@ -1,4 +1,4 @@
-//! The program `lineside` as a process: started from a configuration file, killed, started again.
+//! Runs the program `lineside` as a process: starts it from a configuration file, kills it, and starts it again.
 
 use crate::cgroup::Cgroup;
 use anyhow::{Context, bail};
@@ -10,33 +10,33 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time that one exchange with the console may take.
+/// Time-out of one exchange with the console.
 const CONSOLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time after which a daemon that was asked to end is killed.
+/// Time after which a daemon that was asked to stop is killed.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A running daemon; killed when dropped.
+/// Running daemon; killed when dropped.
 pub struct Server {
     child: Child,
-    /// Address at which the first service listens.
+    /// Address on which the first service listens.
     pub listen: SocketAddr,
     console: SocketAddr,
-    /// Kept open: the daemon may write to it.
+    /// Kept open, because the daemon may write to it.
     _output: BufReader<ChildStdout>,
 }
 
 impl Server {
-    /// Starts `program` with the configuration file `config`, in the control group where one is given, and waits until
-    /// it says that it serves. Messages of the daemon go to the file `daemon.log` next to the configuration.
+    /// Starts `program` with the configuration file `config`, in the control group if one is given, and waits until it
+    /// reports that it serves. The daemon's messages go to the file `daemon.log` next to the configuration.
     ///
     /// # Errors
-    /// The daemon's last messages, where it ends before it serves.
+    /// The daemon ended before it served; the error contains its last messages.
     pub fn start(program: &Path, config: &Path, group: Option<&Cgroup>) -> anyhow::Result<Self> {
         let log_path = config.with_file_name("daemon.log");
         let log = File::options().create(true).append(true).open(&log_path)?;
         let mut command = match group {
             None => Command::new(program),
-            // The shell joins the group before it becomes the daemon, so that all the daemon's memory counts.
+            // The shell joins the group before it becomes the daemon, so that all of the daemon's memory is counted.
             Some(group) => {
                 let mut shell = Command::new("sh");
                 shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]);
@@ -61,7 +61,7 @@ impl Server {
         let address = |name: &str| {
             let text = said[name].as_str().unwrap_or_default();
             let address = text.strip_prefix("http://").unwrap_or(text).parse();
-            address.with_context(|| format!("the daemon says no `{name}`: {line}"))
+            address.with_context(|| format!("the daemon did not print `{name}`: {line}"))
         };
         Ok(Self {
             listen: address("listen")?,
@@ -71,23 +71,23 @@ impl Server {
         })
     }
 
-    /// Returns true while the process runs.
+    /// Returns true while the process is running.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Ends the process at once, as a power cut would, and waits for its end.
+    /// Kills the process at once, as a power cut would, and waits for its end.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Asks the process to end by SIGTERM and waits for it.
+    /// Stops the process by SIGTERM and waits for its end.
     ///
     /// # Errors
-    /// Another exit code than 0, or no end in time; the process is killed then.
+    /// The exit code is not 0, or the process did not end in time and was killed.
     pub fn terminate(mut self) -> anyhow::Result<()> {
-        // SAFETY: takes no memory; the process is a child that was not waited for.
+        // SAFETY: kill accesses no memory; the process is a child that was not waited for, so its id is not reused.
         unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
         let deadline = Instant::now() + END_TIMEOUT;
         while Instant::now() < deadline {
@@ -103,7 +103,7 @@ impl Server {
     /// Returns the status code and body of a page of the console.
     ///
     /// # Errors
-    /// No answer in time.
+    /// There was no answer in time.
     pub fn page(&self, path: &str) -> anyhow::Result<(u16, String)> {
         let mut stream = TcpStream::connect_timeout(&self.console, CONSOLE_TIMEOUT)?;
         stream.set_read_timeout(Some(CONSOLE_TIMEOUT))?;

@@ -1,5 +1,5 @@
-//! The services as the cases start them: a folder with the configuration and data of one, and a question whose answer
-//! is known.
+//! Services as the cases start them: a folder with the configuration and data of one service, and a request whose
+//! answer is known.
 
 use crate::Scene;
 use crate::cgroup::Cgroup;
@@ -22,22 +22,22 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 use tempfile::TempDir;
 
-/// Time that an honest client waits for the first answer of a daemon that has just started.
+/// Time-out of the first request of the honest client after a daemon's start.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Account, row and value that the honest client asks for.
+/// Account, row and value that the honest client requests.
 const ACCOUNT: u128 = 1;
 pub const BALANCE: u64 = 1_000_000_000_000;
 const ROW: &[u8] = b"probe";
 const VALUE: &[u8] = b"held";
-/// Blocks and transactions of the chain that `spv` serves.
+/// Number of blocks and transactions of the chain that `spv` serves.
 const BLOCKS: usize = 4;
 const TRANSACTIONS: u32 = 256;
 /// Operation of `hybrid` over UDP.
 const HYBRID_ASK: u8 = 32;
-/// Bytes of a request of `hybrid` over UDP, zeros included.
+/// Bytes of a request of `hybrid` over UDP, including padding.
 const HYBRID_ROOM: usize = 1000;
 
-/// A service.
+/// Name of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     Spv,
@@ -48,7 +48,7 @@ pub enum Name {
 }
 
 impl Name {
-    /// Returns the name of the service's section.
+    /// Returns the name of the service's configuration section.
     pub fn section(self) -> &'static str {
         match self {
             Self::Spv => "spv",
@@ -60,27 +60,27 @@ impl Name {
     }
 }
 
-/// Configuration of a daemon that serves one service.
+/// Configuration of a daemon with one service.
 pub struct Service {
-    /// Folder with configuration and data, gone when this is dropped.
+    /// Folder with configuration and data, removed when dropped.
     pub folder: TempDir,
     name: Name,
     program: PathBuf,
-    /// Address at which the service listens; port 0 before the first start.
+    /// Address on which the service listens; port 0 before the first start.
     listen: SocketAddr,
     /// Lines of `[datapath]`.
     datapath: String,
-    /// Further lines of the service's section.
+    /// Additional lines of the service's section.
     keys: String,
-    /// Transaction and root that the honest client of `spv` asks for.
+    /// Transaction and root that the honest client of `spv` requests.
     known: ([u8; 32], [u8; 32]),
 }
 
 impl Service {
-    /// Prepares a service that listens at `listen`, with the further lines `keys` in its section.
+    /// Prepares a service that listens at `listen`, with the additional lines `keys` in its section.
     ///
     /// # Errors
-    /// The reason why its data cannot be made.
+    /// Its data cannot be created.
     pub fn new(scene: &Scene, name: Name, listen: SocketAddr, keys: &str) -> anyhow::Result<Self> {
         let mut service = Self {
             folder: tempfile::tempdir()?,
@@ -102,28 +102,28 @@ impl Service {
         Ok(service)
     }
 
-    /// Runs the fast path in the kernel, at `interface`, pinned in `pins`.
+    /// Makes the fast path run in the kernel, at `interface`, pinned in `pins`.
     pub fn at_interface(&mut self, interface: &str, pins: &Path) {
         self.datapath = format!(
             "kind = \"xdp\"\ninterface = \"{interface}\"\nxdp_mode = \"generic\"\npin_dir = {pins:?}\n"
         );
     }
 
-    /// Adds lines to the service's section. To be called before the first start.
+    /// Adds lines to the service's section. Must be called before the first start.
     pub fn add_keys(&mut self, keys: &str) {
         self.keys.push_str(keys);
     }
 
-    /// Puts the data into `folder`, such as one on a small disk. To be called before the first start.
+    /// Moves the data into `folder`, for example on a small disk. Must be called before the first start.
     pub fn place_data(&mut self, folder: &Path) {
-        // The last of two equal keys would be an error: the key is written here alone.
+        // Only this function writes the key `data`, since a duplicate key would be an error.
         let _ = writeln!(self.keys, "data = {folder:?}");
     }
 
-    /// Starts the daemon, in the control group where one is given. Later starts listen where the first one did.
+    /// Starts the daemon, in the control group if one is given. Later starts use the address of the first one.
     ///
     /// # Errors
-    /// The daemon's last messages.
+    /// The daemon did not start; the error contains its last messages.
     pub fn start(&mut self, group: Option<&Cgroup>) -> anyhow::Result<Server> {
         let config = self.folder.path().join("lineside.toml");
         fs::write(&config, self.config())?;
@@ -132,10 +132,10 @@ impl Service {
         Ok(server)
     }
 
-    /// Puts the files of the data back to the state in which the first call found them. The daemon must not run.
+    /// Restores the files of the data as they were at the first call. The daemon must not be running.
     ///
     /// # Errors
-    /// The system's reason.
+    /// Error of the operating system.
     pub fn turn_back(&self) -> anyhow::Result<()> {
         let (data, saved) = (self.folder.path().join("data"), self.folder.path().join("saved"));
         let (from, to) = if saved.exists() {
@@ -169,7 +169,7 @@ impl Service {
         text
     }
 
-    /// Runs a command of `lineside` about the data, and returns true if it ended well, with what it wrote.
+    /// Runs a command of `lineside` on the data. Returns whether it succeeded, and its output.
     ///
     /// # Errors
     /// The command cannot be started.
@@ -209,7 +209,7 @@ impl Service {
     /// Returns the identity of the member of `hybrid` in the lane `lane`.
     ///
     /// # Errors
-    /// A key or a genesis that cannot be read.
+    /// The key or the genesis cannot be read.
     pub fn identity(&self, lane: u16) -> anyhow::Result<Identity> {
         let folder = self.folder.path();
         let genesis = fs::read(folder.join("genesis.bin"))?;
@@ -224,14 +224,14 @@ impl Service {
             member: 1,
             key: 0,
             lane,
-            secret: SecretKey::from_bytes(curve, &secret).context("alice.key holds no key")?,
+            secret: SecretKey::from_bytes(curve, &secret).context("alice.key is not a valid key")?,
         })
     }
 
-    /// Returns a signer of the requests of the member of `hybrid` in the lane `lane`.
+    /// Returns a signer for requests of the member of `hybrid` in the lane `lane`.
     ///
     /// # Errors
-    /// A key or a genesis that cannot be read.
+    /// The key or the genesis cannot be read.
     pub fn signing(&self, lane: u16) -> anyhow::Result<Signing> {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH)?;
         Ok(Signing::new(
@@ -240,10 +240,10 @@ impl Service {
         ))
     }
 
-    /// Puts what the honest client asks for into a daemon that has just been made, and returns that client.
+    /// Writes the data that the honest client requests into a new daemon, and returns that client.
     ///
     /// # Errors
-    /// The daemon does not take it.
+    /// The daemon does not accept the data.
     pub fn honest(&self, server: &Server) -> anyhow::Result<Honest> {
         let mut client = Client::new(server.listen, 1 << 32)?;
         match self.name {
@@ -253,7 +253,7 @@ impl Service {
                 let body = packet::column_body(Session::default(), ROW, VALUE, 0);
                 let answer = client.ask(packet::column::PUT, &body, PATIENCE);
                 let is_put = answer.as_ref().is_some_and(|answer| answer.status == status::OK);
-                ensure!(is_put, "the first put: {answer:?}");
+                ensure!(is_put, "the first put failed: {answer:?}");
             }
             Name::Hybrid => {
                 let signing = self.signing(1)?;
@@ -262,7 +262,7 @@ impl Service {
                 let is_set = answer
                     .as_ref()
                     .is_some_and(|answer| answer.body.starts_with(&[0, 0, 6]));
-                ensure!(is_set, "the first set: {answer:?}");
+                ensure!(is_set, "the first set failed: {answer:?}");
             }
         }
         let signing = (self.name == Name::Hybrid).then(|| self.signing(2)).transpose()?;
@@ -275,7 +275,7 @@ impl Service {
     }
 }
 
-/// Copies a folder with all that is in it.
+/// Copies a folder with its content.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
     fs::set_permissions(to, fs::metadata(from)?.permissions())?;
@@ -298,11 +298,14 @@ fn create_account(client: &mut Client) -> anyhow::Result<()> {
     let code = answer
         .as_ref()
         .and_then(|answer| packet::outcomes(&answer.body).next());
-    ensure!(matches!(code, Some((0, ..))), "the first account: {answer:?}");
+    ensure!(
+        matches!(code, Some((0, ..))),
+        "creating the first account failed: {answer:?}"
+    );
     Ok(())
 }
 
-/// Returns a signed request as it travels over UDP.
+/// Returns a signed request in its form over UDP.
 fn hybrid_body(signed: &[u8]) -> Vec<u8> {
     let mut body = (signed.len() as u16).to_be_bytes().to_vec();
     body.extend(signed);
@@ -310,17 +313,17 @@ fn hybrid_body(signed: &[u8]) -> Vec<u8> {
     body
 }
 
-/// Client that asks questions whose answers it knows.
+/// Client that sends requests with known answers.
 pub struct Honest {
     name: Name,
-    /// The socket that it asks with.
+    /// Client that sends the requests.
     pub client: Client,
     signing: Option<Signing>,
     known: ([u8; 32], [u8; 32]),
 }
 
 impl Honest {
-    /// Returns operation and body of a question: for something known, or for something that the service does not hold.
+    /// Returns operation and body of a request for known data, or for data that the service does not have.
     pub fn question(&self, is_known: bool) -> (u8, Vec<u8>) {
         match self.name {
             Name::Spv => {
@@ -349,7 +352,7 @@ impl Honest {
         }
     }
 
-    /// Returns true if `answer` is the right one to such a question.
+    /// Returns true if `answer` is right for such a request.
     pub fn is_right(&self, is_known: bool, answer: &Answer) -> bool {
         match self.name {
             Name::Spv if is_known => answer.status == status::OK && answer.body[..32] == self.known.1,
@@ -363,10 +366,10 @@ impl Honest {
         }
     }
 
-    /// Asks both questions, each again while the answer is `busy`.
+    /// Sends both requests, and resends each while the answer is `busy`.
     ///
     /// # Errors
-    /// No answer within `patience`, or a wrong one.
+    /// There is no answer within `patience`, or it is wrong.
     pub fn check(&mut self, patience: Duration) -> anyhow::Result<()> {
         let deadline = Instant::now() + patience;
         for is_known in [true, false] {

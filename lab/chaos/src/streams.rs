@@ -1,4 +1,4 @@
-//! Calls of gRPC whose message never ends, over HTTP/2.
+//! gRPC calls whose message never ends, over HTTP/2.
 
 use anyhow::Context;
 use bytes::Bytes;
@@ -12,18 +12,18 @@ use tokio::task::JoinHandle;
 
 /// Length that each message announces.
 const MESSAGE_BYTES: u32 = 4 << 20;
-/// Bytes of each message that are sent.
+/// Number of bytes of each message that are sent.
 const SENT_BYTES: usize = 1 << 20;
-/// Calls of one connection.
+/// Number of calls of one connection.
 const CALLS: usize = 16;
-/// Time in which the server gives room for more of a message.
+/// Time-out of the server's flow-control window for more of a message.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Calls that are held open while this lives.
+/// Calls that stay open while this value exists.
 pub struct Held {
-    /// Number of calls under way.
+    /// Number of open calls.
     pub calls: u64,
-    /// Bytes that the server took of their messages.
+    /// Number of bytes of their messages that the server accepted.
     pub bytes: u64,
     open: Vec<(SendRequest<Bytes>, SendStream<Bytes>, h2::client::ResponseFuture)>,
     connections: Vec<JoinHandle<Result<(), h2::Error>>>,
@@ -38,8 +38,8 @@ impl Drop for Held {
     }
 }
 
-/// Opens `connections` with some calls of `path` each, and sends a part of a message on every one. The server may
-/// refuse connections and calls over its limits; those are not held.
+/// Opens `connections` connections with some calls of `path` each, and sends a part of a message on every call. The
+/// server may refuse connections and calls over its limits; those are not counted.
 ///
 /// # Errors
 /// The server cannot be reached at all.
@@ -52,13 +52,13 @@ pub async fn hold(server: SocketAddr, path: &str, connections: usize) -> anyhow:
     };
     for _ in 0..connections {
         let stream = TcpStream::connect(server).await?;
-        // An error is the server's refusal.
+        // An error means that the server refused.
         let _ = call(stream, path, &mut held).await;
     }
     Ok(held)
 }
 
-/// Holds the calls of one connection, as many as the server takes.
+/// Opens the calls of one connection, as many as the server accepts.
 async fn call(stream: TcpStream, path: &str, held: &mut Held) -> anyhow::Result<()> {
     let server = stream.peer_addr()?;
     let (mut requests, connection) = handshake(stream).await?;
@@ -70,14 +70,14 @@ async fn call(stream: TcpStream, path: &str, held: &mut Held) -> anyhow::Result<
             .header("te", "trailers")
             .body(())?;
         let (response, mut message) = requests.send_request(request, false)?;
-        held.bytes += send(&mut message).await.context("the call broke")? as u64;
+        held.bytes += send(&mut message).await.context("the call failed")? as u64;
         held.calls += 1;
         held.open.push((requests.clone(), message, response));
     }
     Ok(())
 }
 
-/// Sends the beginning of a message, as far as the server gives room for it. Returns the bytes that were sent.
+/// Sends the beginning of a message, as far as the flow-control window allows. Returns the number of bytes sent.
 async fn send(message: &mut SendStream<Bytes>) -> anyhow::Result<usize> {
     let mut begin = vec![0];
     begin.extend(MESSAGE_BYTES.to_be_bytes());

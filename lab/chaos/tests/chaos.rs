@@ -1,4 +1,4 @@
-//! Every case, short. `make soak` runs them long: `lineside-lab chaos --long`.
+//! Runs every case in its short form. `make soak` runs the long form: `lineside-lab chaos --long`.
 
 use lineside_chaos::{CASES, Scale, Scene};
 use lineside_testkit::{binary, skipped};
@@ -12,7 +12,7 @@ fn scene() -> Scene {
     }
 }
 
-/// Runs the cases of one attack and panics at the first whose service did not hold.
+/// Runs the cases of one attack, and panics at the first fault.
 fn run(attack: &str) {
     let cases = CASES.iter().filter(|case| case.attack == attack);
     let (mut ran, scene) = (0, scene());
@@ -62,7 +62,7 @@ fn a_disk_that_forgets_is_found() {
         let case = CASES
             .iter()
             .find(|case| (case.attack, case.target) == ("kill", target));
-        let report = case.expect("the case is there").run(&scene);
+        let report = case.expect("the case exists").run(&scene);
         assert!(!report.held(), "nothing was found: {report:#?}");
     }
 }

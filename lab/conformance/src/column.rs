@@ -1,4 +1,4 @@
-//! The `column` service on every datapath that takes whole frames.
+//! Adapter that runs the `column` service on every datapath that processes whole frames.
 
 use crate::frames::{self, FrameService};
 use crate::native::NativeMap;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 pub use crate::frames::DatapathKind;
 
-/// The service.
+/// The `column` service, for the generic tools.
 pub struct Column;
 
-/// One datapath of `column` that takes whole frames.
+/// Datapath of `column` that processes whole frames.
 pub type FrameDatapath = frames::FrameDatapath<Column>;
 
 impl FrameService for Column {

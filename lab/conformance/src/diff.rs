@@ -1,5 +1,5 @@
-//! Holds datapaths against the model: the same frames through both, and verdict, every byte and the counters must
-//! agree.
+//! Compares datapaths with the model: the same frames go through both, and the verdict, every byte and the counters
+//! must be equal.
 
 pub mod column;
 pub mod spv;
@@ -15,7 +15,8 @@ use lineside_wire::endpoint::Endpoint;
 use lineside_wire::frame::{self, Addressing};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Seeded frames around one endpoint: good ones, ones from sources that must be refused, mutated and truncated ones.
+/// Generator of seeded frames around one endpoint: valid ones, ones with invalid source addresses, mutated and
+/// truncated ones.
 pub struct Frames {
     random: Random,
     endpoint: Endpoint,
@@ -24,11 +25,11 @@ pub struct Frames {
 }
 
 const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xaa];
-/// Below this many bytes BPF_PROG_TEST_RUN refuses a frame.
+/// Minimum bytes of a frame for BPF_PROG_TEST_RUN.
 const ETH_BYTES: usize = 14;
 
 impl Frames {
-    /// Frames to `port` of `endpoint`, mostly with one of `payloads`. The same seed gives the same frames.
+    /// Returns frames to `port` of `endpoint`, mostly with one of `payloads`. The same seed gives the same frames.
     pub fn new(seed: u64, endpoint: &Endpoint, port: u16, payloads: Vec<Vec<u8>>) -> Self {
         Self {
             random: Random(seed.wrapping_mul(2).wrapping_add(1)),
@@ -83,13 +84,13 @@ impl Frames {
         }
     }
 
-    /// The next frame.
+    /// Returns the next frame.
     pub fn next_frame(&mut self) -> Vec<u8> {
         let payload = self.payload();
         self.frame_of(&payload)
     }
 
-    /// A frame with this payload, unless it is mutated.
+    /// Returns a frame with this payload, or a mutation of it.
     fn frame_of(&mut self, payload: &[u8]) -> Vec<u8> {
         let v6 = self.random.one_in(3);
         let owned: Vec<IpAddr> = match v6 {
@@ -149,24 +150,24 @@ impl Frames {
     }
 }
 
-/// What the comparison saw.
+/// Counts of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Frames compared.
+    /// Number of compared frames.
     pub frames: u64,
-    /// Of these, answered.
+    /// Number of answered frames.
     pub transmitted: u64,
-    /// Of these, passed to the host.
+    /// Number of frames passed to the host.
     pub passed: u64,
-    /// Of these, dropped, by [`DropReason`].
+    /// Number of dropped frames, by [`DropReason`].
     pub dropped: [u64; DropReason::ALL.len()],
 }
 
 impl Seen {
-    /// Sends a frame through two datapaths, each over a store of its own.
+    /// Sends a frame through two datapaths, each over its own store.
     ///
     /// # Errors
-    /// That they differ, in verdict or byte; or what the kernel says.
+    /// The verdict or a byte differs, or an error of the kernel.
     fn hold(
         &mut self,
         number: u64,
@@ -191,14 +192,14 @@ impl Seen {
         }
         Err(DiffError::Differs {
             number,
-            what: format!("the model says {said:?}, the datapath {verdict:?}"),
+            what: format!("the model returned {said:?}, the datapath {verdict:?}"),
             request: request.to_vec(),
             model,
             datapath: left,
         })
     }
 
-    /// Adds what another comparison saw.
+    /// Adds the counts of another comparison.
     pub fn add(&mut self, other: &Self) {
         self.frames += other.frames;
         self.transmitted += other.transmitted;
@@ -209,7 +210,7 @@ impl Seen {
     }
 }
 
-/// Why the comparison ended.
+/// Reason for which the comparison stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum DiffError {
     /// The datapaths disagree.
@@ -217,29 +218,29 @@ pub enum DiffError {
         "frame {number} differs: {what}\n  request {request:02x?}\n  model   {model:02x?}\n  datapath   {datapath:02x?}"
     )]
     Differs {
-        /// Which frame, from 0.
+        /// Number of the frame, from 0.
         number: u64,
-        /// What differs.
+        /// Description of the difference.
         what: String,
-        /// The frame.
+        /// Frame that was sent.
         request: Vec<u8>,
-        /// What the model made of it.
+        /// Output of the model.
         model: Vec<u8>,
-        /// What the datapath made of it.
+        /// Output of the datapath.
         datapath: Vec<u8>,
     },
     /// The kernel did not run the program.
     #[error(transparent)]
     Xdp(#[from] XdpError),
-    /// Memory for the comparison was not to be had.
+    /// Memory for the comparison could not be allocated.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
-/// Sends `count` frames through the model behind `line` and through `datapath`, which share their memory.
+/// Sends `count` frames through the model of `line` and through `datapath`, which share their memory.
 ///
 /// # Errors
-/// The first frame that differs in verdict, byte or drop counter; or what the kernel says.
+/// The first frame whose verdict, bytes or drop counter differ, or an error of the kernel.
 pub fn compare(
     frames: &mut Frames,
     count: u64,
@@ -265,7 +266,7 @@ pub fn compare(
         };
         let dropped = matches!(said, FrameVerdict::Drop(_));
         if !same_verdict || (!dropped && model != left) {
-            let what = format!("the model says {said:?}, the datapath {verdict:?}");
+            let what = format!("the model returned {said:?}, the datapath {verdict:?}");
             return Err(DiffError::Differs {
                 number,
                 what,

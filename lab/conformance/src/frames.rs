@@ -1,5 +1,5 @@
-//! Every datapath of a service that takes whole frames: the model behind the frame code of `wire`, the program in the
-//! kernel, and the same C compiled natively.
+//! Datapaths of a service that process whole frames: the model with the frame code of `wire`, the program in the
+//! kernel, and the same C code compiled natively.
 
 use crate::native::{NativeDatapath, NativeMap};
 use lineside_fastpath::{DropReason, FastPath, FrameVerdict, Line, lease};
@@ -8,19 +8,19 @@ use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 use std::io;
 use std::sync::Arc;
 
-/// A datapath that takes whole frames.
+/// Datapath that processes whole frames.
 pub trait Datapath {
-    /// Runs its root program on `frame`: the verdict, and the frame as it was left. The reason of a drop shows in the
-    /// counters only.
+    /// Runs its root program on `frame`. Returns the verdict and the frame after the run. The reason of a drop is
+    /// visible only in the counters.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Error of the kernel.
     fn run(&mut self, frame: &[u8]) -> Result<(FrameVerdict, Vec<u8>), XdpError>;
 
-    /// Drops so far, by [`DropReason`].
+    /// Returns the number of drops so far, by [`DropReason`].
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Error of the kernel.
     fn drops(&mut self) -> Result<[u64; DropReason::ALL.len()], XdpError>;
 }
 
@@ -44,49 +44,49 @@ impl Datapath for NativeDatapath {
     }
 }
 
-/// What a service brings so that its fast path may run on every datapath.
+/// Definitions that a service provides so that its fast path can run on every datapath.
 pub trait FrameService {
-    /// How large its store is, and its policies.
+    /// Size of its store, and its policies.
     type Geometry;
-    /// Its store.
+    /// Type of its store.
     type Store: Send + Sync + 'static;
-    /// Its fast path.
+    /// Type of its fast path.
     type FastPath: FastPath;
-    /// The map of its counters.
+    /// Name of the map of its counters.
     const COUNTS: &str;
 
-    /// Its program for this geometry, behind `port`.
+    /// Returns its program for this geometry at UDP port `port`.
     fn program(geometry: &Self::Geometry, port: u16) -> ProgramSpec;
 
-    /// Its store in the maps of a loaded datapath. What an earlier daemon left there is still in it.
+    /// Returns its store in the maps of a loaded datapath. It still has the content of an earlier daemon.
     ///
     /// # Errors
-    /// [`XdpError::Map`] when the maps have not this geometry; what the system says of mapping them.
+    /// [`XdpError::Map`] if the maps have another geometry, or an error of the operating system when they are mapped.
     fn store(datapath: &mut XdpDatapath, geometry: &Self::Geometry) -> Result<Self::Store, XdpError>;
 
-    /// A store of this process alone, formatted.
+    /// Returns a formatted store in this process's memory.
     ///
     /// # Errors
-    /// What the kernel says of the memory.
+    /// The memory cannot be allocated.
     fn anonymous(geometry: &Self::Geometry) -> io::Result<Self::Store>;
 
-    /// Writes geometry, policies and a fresh hash key into zeroed memory.
+    /// Writes geometry, policies and a new hash key into zeroed memory.
     ///
     /// # Errors
-    /// What the kernel says of its random numbers.
+    /// The kernel's random numbers are not available.
     fn format(store: &Self::Store, geometry: &Self::Geometry) -> io::Result<()>;
 
-    /// A fast path over `store`.
+    /// Returns a fast path over `store`.
     fn fastpath(store: Arc<Self::Store>) -> Self::FastPath;
 
-    /// How often its fast path counted each of its counters.
+    /// Returns the counters of its fast path.
     fn counters(fastpath: &Self::FastPath) -> Vec<u64>;
 
-    /// The maps of its program, natively, over `store`.
+    /// Returns the maps of its program over `store`, for the native datapath.
     fn native_maps(store: &Arc<Self::Store>) -> Vec<NativeMap>;
 }
 
-/// The model's own datapath: the fast path of `socket` behind the frame code of `wire`.
+/// Datapath of the model: the fast path of `socket` with the frame code of `wire`.
 pub struct ModelDatapath<N> {
     fastpath: N,
     endpoint: Endpoint,
@@ -95,7 +95,7 @@ pub struct ModelDatapath<N> {
 }
 
 impl<N: FastPath> ModelDatapath<N> {
-    /// This fast path, at this interface.
+    /// Returns the datapath of this fast path at this interface.
     pub fn new(fastpath: N, endpoint: &Endpoint, port: u16) -> Self {
         Self {
             fastpath,
@@ -105,7 +105,7 @@ impl<N: FastPath> ModelDatapath<N> {
         }
     }
 
-    /// The fast path.
+    /// Returns the fast path.
     pub fn fastpath(&self) -> &N {
         &self.fastpath
     }
@@ -131,19 +131,19 @@ impl<N: FastPath> Datapath for ModelDatapath<N> {
     }
 }
 
-/// A datapath that takes whole frames, by name.
+/// Kind of a datapath that processes whole frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatapathKind {
-    /// The Rust fast path.
+    /// Fast path in Rust.
     Socket,
-    /// The program in the kernel.
+    /// Program in the kernel.
     Xdp,
-    /// The same C compiled natively.
+    /// C code of the program, compiled natively.
     Native,
 }
 
 impl DatapathKind {
-    /// The name on the command line and in reports.
+    /// Returns the name on the command line and in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Socket => "socket",
@@ -153,7 +153,7 @@ impl DatapathKind {
     }
 }
 
-/// One datapath of the service `S` that takes whole frames.
+/// Datapath of the service `S` that processes whole frames.
 pub enum FrameDatapath<S: FrameService> {
     /// [`DatapathKind::Socket`]
     Socket(Box<ModelDatapath<S::FastPath>>),
@@ -164,10 +164,10 @@ pub enum FrameDatapath<S: FrameService> {
 }
 
 impl<S: FrameService> FrameDatapath<S> {
-    /// The datapath, attached to nothing, and its store: formatted, empty and without a lease.
+    /// Opens the datapath, without attaching it, and its store, which is formatted, empty and without a lease.
     ///
     /// # Errors
-    /// What the system says.
+    /// Error of the operating system.
     pub fn open(
         kind: DatapathKind,
         geometry: &S::Geometry,
@@ -195,10 +195,10 @@ impl<S: FrameService> FrameDatapath<S> {
         Ok((datapath, store))
     }
 
-    /// What the fast path counted.
+    /// Returns the counters of the fast path.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Error of the kernel.
     pub fn counters(&mut self) -> Result<Vec<u64>, XdpError> {
         match self {
             Self::Socket(datapath) => Ok(S::counters(datapath.fastpath())),
@@ -226,10 +226,11 @@ impl<S: FrameService> Datapath for FrameDatapath<S> {
     }
 }
 
-/// Root and the service `S`, natively, over `store`, which has this geometry. Waits for another native datapath to end.
+/// Returns the root program and the service `S`, natively, over `store`, which has this geometry. Waits until another
+/// native datapath has ended.
 ///
 /// # Errors
-/// What the system says of the memory for frames.
+/// The memory for frames cannot be allocated.
 pub fn native<S: FrameService>(
     store: &Arc<S::Store>,
     geometry: &S::Geometry,

@@ -1,8 +1,11 @@
-//! The promise, checked: what is read through Lineside, row by row, is what the table held at some moment between
-//! question and answer, whoever changes it and however; and a scan misses no row that was there all the while.
+//! Checks the freshness guarantee of `column`: a row that is read through Lineside has content that the table had at
+//! some moment between request and answer, whatever client changes the table and by whatever way. A scan misses no row
+//! that was present the whole time.
 //!
-//! Threads change rows through Lineside and straight in the table, others read through the fast path and host and
-//! straight from the table; each cell of each answer is checked. In a first phase the table itself tells of its
+//! Threads change rows through Lineside and directly in the table, and others read through the fast path and host and
+//! directly from the table; each cell of each answer is checked. In a first phase, the table itself reports its
+//! changes; in a second phase, a server does so whose messages get lost, and leases end. Alternatively, the table is an
+//! external one ([`run_over`]) whose servers report changes.
 //! changes, in a second a server whose messages get lost does, and leases end. Or over a table that is somewhere else
 //! ([`run_over`]), whose servers tell.
 
@@ -31,94 +34,94 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Rows of each column.
+/// Number of rows in each column.
 const ROWS: usize = 512;
-/// The columns, of the length of the paper's.
+/// Names of the columns, of the length in the paper.
 const COLUMNS: [&str; 2] = ["entry:foo", "entry:bar"];
-/// The fast path's lease, which is renewed all the time.
+/// Lease of the fast path in nanoseconds, which is renewed all the time.
 const LEASE_NS: u64 = 10_000_000_000;
-/// Faults that are kept in words.
+/// Maximum number of faults whose text is kept.
 const TOLD: usize = 5;
-/// Cells that the host reads for one that the fast path answers, at most.
+/// Maximum number of cells from the host for each cell from the fast path.
 const HOST_FOR_ONE_OF_FASTPATH: u64 = 100;
 
-/// A rule broken on purpose: a check that finds nothing then is broken itself.
+/// Rule that is broken on purpose. A check that then finds no fault is itself broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
-    /// Changes straight in the table are not told.
+    /// Changes made directly in the table are not reported.
     Untold,
-    /// A server whose PRE is not acknowledged does not wait for its lease to end.
+    /// A server does not wait for the lease to end when its begin-write notification (PRE) is not acknowledged.
     Hasty,
-    /// The fast path's clock stands still: no life and no lease ends there.
+    /// The clock of the fast path does not advance, so no cell and no lease expires there.
     NoClock,
 }
 
-/// What to check.
+/// Options of a check.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Cells of the fast path's answers to be checked; those of others are besides.
+    /// Number of cells to check in answers of the fast path; cells of other answers are checked in addition.
     pub reads: u64,
-    /// The same seed gives the same requests; how threads meet is the machine's.
+    /// Seed of the requests. The interleaving of threads still differs between runs.
     pub seed: u64,
-    /// End at the first fault.
+    /// True: stop at the first fault.
     pub stop_at_fault: bool,
-    /// Break a rule, to see it found.
+    /// Rule to break, so that the check must find faults.
     pub sabotage: Option<Sabotage>,
 }
 
-/// What was seen.
+/// Results of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Cells checked.
+    /// Number of checked cells.
     pub reads: u64,
-    /// Of these, answered by the fast path.
+    /// Number of these cells that the fast path answered.
     pub fastpath: u64,
-    /// Answered by the host.
+    /// Number of these cells that the host answered.
     pub host: u64,
-    /// Read straight from the table.
+    /// Number of these cells that were read directly from the table.
     pub direct: u64,
-    /// Changes made, through Lineside and straight.
+    /// Number of changes, through Lineside and directly.
     pub changes: u64,
-    /// Requests that no answer came to, or a refusal.
+    /// Number of requests without an answer, or with a refusal.
     pub unanswered: u64,
-    /// Cells that were not true any more.
+    /// Number of cells that were out of date.
     pub stale: u64,
-    /// Cells that were never true.
+    /// Number of cells that were never true.
     pub wrong: u64,
-    /// The first faults in words.
+    /// Texts of the first faults.
     pub told: Vec<String>,
-    /// What came between table and the fast path.
+    /// Counters of the coherence protocol between the table and the fast path.
     pub coherence: Vec<coherence::Counts>,
-    /// How long it took.
+    /// Duration of the check.
     pub elapsed: Duration,
 }
 
-/// A table that is somewhere else, and a fast path for it.
+/// External table, and a fast path for it.
 #[derive(Debug)]
 pub struct Over {
-    /// The fast path's store.
+    /// Store of the fast path.
     pub store: Arc<Store>,
-    /// What comes between table and the fast path.
+    /// Coherence protocol between the table and the fast path.
     pub coherence: Arc<Coherence>,
-    /// The table, empty, with the columns `entry:foo` and `entry:bar`. In it a deletion hides what is written in the
-    /// same millisecond, as in HBase.
+    /// Empty table with the columns `entry:foo` and `entry:bar`. A deletion in it hides writes of the same millisecond,
+    /// as in HBase.
     pub table: Arc<dyn Table>,
-    /// How the fast path learns of changes.
+    /// Method by which the fast path learns of changes.
     pub telling: Telling,
 }
 
-/// Where the fast path stands: its store of [`geometry`], and who answers from it.
+/// Fast path under test: its store of [`geometry`], and its implementation.
 pub struct Place {
-    /// The store.
+    /// Store of the fast path.
     pub store: Arc<Store>,
-    /// Who answers.
+    /// Implementation that answers from the store.
     pub fastpath: Box<dyn FastPath>,
 }
 
-/// A fast path of the size that is checked, and what must stand before it.
+/// Returns a store of the checked size, and its coherence protocol.
 ///
 /// # Errors
-/// What the system says of memory.
+/// The memory cannot be allocated.
 pub fn fastpath() -> io::Result<(Arc<Store>, Arc<Coherence>)> {
     let store = Arc::new(Store::anonymous(&geometry())?);
     let coherence = coherence_of(&store);
@@ -130,7 +133,7 @@ fn coherence_of(store: &Arc<Store>) -> Arc<Coherence> {
     Arc::new(Coherence::new(Box::new(writer)))
 }
 
-/// What threads share beside the scene.
+/// State that threads share in addition to the scene.
 #[derive(Debug, Default)]
 struct Tally {
     fastpath: AtomicU64,
@@ -178,11 +181,11 @@ impl Tally {
     }
 }
 
-/// Checks so many cells that the fast path answers, over the embedded table in memory: two threads change, three read.
-/// `progress` is told now and then how many were.
+/// Checks cells of the fast path over the embedded table in memory: two threads change rows, three read. `progress` is
+/// called now and then with the number of checked cells.
 ///
 /// # Errors
-/// What the system says of memory or random numbers.
+/// Memory or random numbers are not available.
 pub fn run(options: &Options, progress: &mut dyn FnMut(u64)) -> io::Result<Report> {
     let mut here = || {
         let store = Arc::new(Store::anonymous(&geometry())?);
@@ -192,10 +195,10 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(u64)) -> io::Result<Repor
     run_at(options, &mut here, progress)
 }
 
-/// The same with the fast path where `place` makes one, anew for each phase, when the one before has ended.
+/// Checks the fast path that `place` returns. `place` is called for each phase, after the previous one has ended.
 ///
 /// # Errors
-/// What the system says of memory or random numbers, and what `place` says.
+/// Memory or random numbers are not available, or an error of `place`.
 pub fn run_at(
     options: &Options,
     place: &mut dyn FnMut() -> io::Result<Place>,
@@ -221,13 +224,13 @@ pub fn run_at(
     Ok(report)
 }
 
-/// The same over another table, in one phase; without cells that have a life of their own.
+/// Checks another table, in one phase and without cells that expire.
 ///
 /// The run calls `meanwhile` about every 10 ms with the number of cells that the fast path answered. After
-/// `options.reads` of them the run goes on for as long as `meanwhile` returns true.
+/// `options.reads` of them, the run continues for as long as `meanwhile` returns true.
 ///
 /// # Errors
-/// What the system says of random numbers.
+/// Random numbers are not available.
 pub fn run_over(options: &Options, over: Over, meanwhile: &mut dyn FnMut(u64) -> bool) -> io::Result<Report> {
     let started = Instant::now();
     let tally = Tally::default();
@@ -245,24 +248,24 @@ pub fn run_over(options: &Options, over: Over, meanwhile: &mut dyn FnMut(u64) ->
     Ok(report)
 }
 
-/// The system's clock of timestamps would step; this one goes with CLOCK_MONOTONIC.
+/// Returns the time for timestamps in milliseconds. The system's clock could step, so it follows CLOCK_MONOTONIC.
 fn now_ms() -> u64 {
     exact_ns() / 1_000_000
 }
 
-/// CLOCK_MONOTONIC, ns, to the point.
+/// Returns CLOCK_MONOTONIC in nanoseconds, without rounding.
 fn exact_ns() -> u64 {
     static ORIGIN: std::sync::OnceLock<(Instant, u64)> = std::sync::OnceLock::new();
     let (at, ns) = ORIGIN.get_or_init(|| (Instant::now(), lease::now_ns()));
     ns + at.elapsed().as_nanos() as u64
 }
 
-/// How the fast path is laid out.
+/// Returns the layout of the fast path.
 pub fn geometry() -> Geometry {
     Geometry {
         family_bits: 0,
         column_bits: 1,
-        // Room for all rows in full blocks, which not all are: the fast path evicts all the time.
+        // Room for all rows if all blocks are full, which they are not: the fast path evicts all the time.
         row_bits: ROWS.trailing_zeros(),
         value_bits: 0,
         columns: COLUMNS.map(String::from).to_vec(),
@@ -270,11 +273,11 @@ pub fn geometry() -> Geometry {
     }
 }
 
-/// What is checked at a time.
+/// Phase of a check.
 struct Phase<'a> {
     over: Over,
     fastpath: Box<dyn FastPath>,
-    /// The table is the embedded one: its cells may have lives of their own, and it knows no order but its own.
+    /// True: the table is the embedded one. Its cells may expire, and the only order of changes is its own.
     is_here: bool,
     renew: &'a mut dyn FnMut(),
 }
@@ -388,7 +391,7 @@ fn run_phase(
             });
         }
         let mut random = Random(!options.seed);
-        // A fast path that answers hardly anything is a fault of its own: the report shows it.
+        // A fast path that answers hardly anything is a fault too, which the report shows.
         let most = due.saturating_mul(HOST_FOR_ONE_OF_FASTPATH);
         let mut wants_more = true;
         while wants_more && tally.host.load(Relaxed) < most && !tally.stop.load(Relaxed) {
@@ -398,7 +401,7 @@ fn run_phase(
             if switches {
                 coherence.switch(true);
             }
-            // Sometimes longer than a server's lease.
+            // Sometimes longer than the lease of a server.
             std::thread::sleep(Duration::from_millis(if pauses { 90 } else { 10 }));
             if switches {
                 coherence.switch(false);

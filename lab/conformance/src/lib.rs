@@ -1,10 +1,10 @@
-//! Conformance tools: every datapath of a service is compared with its Rust model.
+//! Conformance tools, which compare every datapath of a service with its Rust model.
 //!
-//! [`frames`] runs whole frames through the model, the XDP program and the same C compiled natively ([`native`]);
-//! [`spv`], [`transfer`] and [`column`] say how each service is run there. [`diff`] compares random and mutated frames,
-//! [`soak`] checks replies while chain or table change, [`replay`] answers a capture read by [`pcap`], [`vectors`]
-//! reads the recorded cases of `vectors/`, which [`hold`] holds a datapath to, and [`history`] checks that the `column`
-//! cache is never stale.
+//! [`frames`] runs whole frames through the model, the XDP program and the same C code compiled natively ([`native`]);
+//! [`spv`], [`transfer`] and [`column`] adapt the services to it. [`diff`] compares random and mutated frames, [`soak`]
+//! checks replies while a chain or table changes, and [`replay`] answers a capture that [`pcap`] reads. [`vectors`]
+//! reads the recorded cases of `vectors/`, with which [`hold`] compares a datapath, and [`history`] checks that the
+//! `column` cache is never stale.
 
 pub mod column;
 pub mod diff;

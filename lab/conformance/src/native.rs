@@ -1,7 +1,7 @@
-//! The XDP programs compiled natively: the same C, byte for byte, for machines that may not load BPF.
+//! XDP programs compiled natively: the same C code, byte for byte, for machines that may not load BPF.
 //!
-//! The C keeps its maps in statics, so one [`NativeDatapath`] lives at a time. A frame is laid so that it ends where a
-//! page that nobody may touch begins: a read past it ends the process instead of going unseen.
+//! The C code keeps its maps in static variables, so only one [`NativeDatapath`] exists at a time. Each frame ends
+//! where an inaccessible page begins, so that a read past the frame ends the process instead of going unnoticed.
 
 use lineside_fastpath::FrameVerdict;
 use lineside_fastpath::memory::{Shared, Table};
@@ -29,7 +29,7 @@ const PAGE_BYTES: usize = 4096;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// A page below 4 GiB for frames, and behind it one that nobody may touch.
+/// Page below 4 GiB for frames, followed by an inaccessible page.
 struct FramePage(*mut u8);
 
 impl FramePage {
@@ -50,7 +50,7 @@ impl FramePage {
             return Err(io::Error::last_os_error());
         }
         let page = Self(page.cast());
-        // SAFETY: the first page of the mapping above.
+        // SAFETY: the range is the first page of the mapping above.
         match unsafe { libc::mprotect(page.0.cast(), PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE) } {
             0 => Ok(page),
             _ => Err(io::Error::last_os_error()),
@@ -60,22 +60,22 @@ impl FramePage {
 
 impl Drop for FramePage {
     fn drop(&mut self) {
-        // SAFETY: the mapping of `new`, which nobody uses any more.
+        // SAFETY: the range is the mapping of `new`, which is not used any more.
         unsafe { libc::munmap(self.0.cast(), 2 * PAGE_BYTES) };
     }
 }
 
-/// One map of the programs, and the memory behind it.
+/// Map of the programs, and its memory.
 pub struct NativeMap {
     name: &'static str,
     values: *mut u64,
     bytes: usize,
-    /// Whom the memory belongs to.
+    /// Owner of the memory.
     _held: Box<dyn Any>,
 }
 
 impl NativeMap {
-    /// A map that is a table of a store, several entries to a value.
+    /// Returns a map that is a table of a store, with several entries in a value.
     pub fn table<S: Send + Sync + 'static, T: Shared>(
         name: &'static str,
         store: &Arc<S>,
@@ -84,16 +84,16 @@ impl NativeMap {
         let entries = table(store).as_slice();
         Self {
             name,
-            // Shared memory, of atomics: the C may write it.
+            // The memory is shared and consists of atomics, so the C code may write it.
             values: entries.as_ptr().cast::<u64>().cast_mut(),
             bytes: size_of_val(entries),
             _held: Box::new(Arc::clone(store)),
         }
     }
 
-    /// A map of one value of its own, zeros, as large as the C says.
+    /// Returns a map of one value with its own memory, filled with zeros, of the size that the C code defines.
     pub fn value(name: &'static str) -> Self {
-        // SAFETY: the C only reads the name.
+        // SAFETY: the C code only reads the name.
         let bytes = unsafe { ls_native_value_bytes(c_name(name).as_ptr()) } as usize;
         Self::of(name, vec![0; bytes.div_ceil(8)], bytes)
     }
@@ -108,19 +108,20 @@ impl NativeMap {
     }
 
     fn words(&self) -> Vec<u64> {
-        // SAFETY: so many words of memory that `_held` keeps; the C runs on this thread only, and not now.
+        // SAFETY: this number of words is in memory that `_held` keeps alive; the C code runs only on this thread, and
+        // not during this call.
         (0..self.bytes / 8)
             .map(|index| unsafe { self.values.add(index).read() })
             .collect()
     }
 }
 
-/// A C string of a map's or section's name.
+/// Returns the name of a map or section as a C string.
 fn c_name(name: &str) -> CString {
     CString::new(name).unwrap_or_default()
 }
 
-/// Root and services, natively, over their stores.
+/// Root program and services, natively, over their stores.
 pub struct NativeDatapath {
     frame: FramePage,
     maps: Vec<NativeMap>,
@@ -128,13 +129,13 @@ pub struct NativeDatapath {
 }
 
 impl NativeDatapath {
-    /// Root and these services with their maps. Waits for another native datapath to end.
+    /// Returns the root program and these services with their maps. Waits until another native datapath has ended.
     ///
     /// # Errors
-    /// What the system says of the memory for frames.
+    /// The memory for frames cannot be allocated.
     ///
     /// # Panics
-    /// When `xdp/native/native.c` does not know a map or constant, or knows another size of it.
+    /// `xdp/native/native.c` has no such map or constant, or one of another size.
     pub fn load(services: Vec<(ProgramSpec, Vec<NativeMap>)>, endpoint: &Endpoint) -> io::Result<Self> {
         let one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ports = [0; SLOTS];
@@ -146,7 +147,7 @@ impl NativeDatapath {
             ports[image.slot as usize % SLOTS] = image.port;
             maps.extend(own);
             for (section, bytes) in image.constants {
-                // SAFETY: the C copies the bytes into its constant.
+                // SAFETY: the C code copies the bytes into its constant.
                 let result = unsafe {
                     ls_native_set(
                         c_name(section).as_ptr(),
@@ -154,7 +155,7 @@ impl NativeDatapath {
                         bytes.len() as u32,
                     )
                 };
-                assert_eq!(result, 0, "xdp/native/native.c knows no {section} of this size");
+                assert_eq!(result, 0, "xdp/native/native.c has no {section} of this size");
             }
         }
         let mut endpoint = endpoint_bytes(endpoint, &ports);
@@ -167,13 +168,9 @@ impl NativeDatapath {
         maps.push(NativeMap::of("ls_endpoints", words, bytes));
         for map in &maps {
             let values: *mut c_void = map.values.cast();
-            // SAFETY: so many bytes of shared memory, which live as long as the datapath.
+            // SAFETY: the range is shared memory of this size, which lives as long as the datapath.
             let result = unsafe { ls_native_bind(c_name(map.name).as_ptr(), values, map.bytes as u64) };
-            assert_eq!(
-                result, 0,
-                "xdp/native/native.c knows no {} of this size",
-                map.name
-            );
+            assert_eq!(result, 0, "xdp/native/native.c has no {} of this size", map.name);
         }
         Ok(Self {
             frame: FramePage::new()?,
@@ -182,12 +179,13 @@ impl NativeDatapath {
         })
     }
 
-    /// Runs root on `frame`: the verdict, and the frame as it was left. A drop's reason is in the counters only.
+    /// Runs the root program on `frame`. Returns the verdict and the frame after the run. The reason of a drop is
+    /// visible only in the counters.
     pub fn run(&mut self, frame: &[u8]) -> (FrameVerdict, Vec<u8>) {
         self.run_program(ls_native_run, frame)
     }
 
-    /// Runs what carries out the host's orders in a fast path of `transfer`.
+    /// Runs the program that executes the host's orders in a fast path of `transfer`.
     pub fn run_claims(&mut self, order: &[u8]) -> FrameVerdict {
         self.run_program(ls_native_claims, order).0
     }
@@ -198,7 +196,7 @@ impl NativeDatapath {
         frame: &[u8],
     ) -> (FrameVerdict, Vec<u8>) {
         assert!(frame.len() <= PAGE_BYTES, "a frame of {} bytes", frame.len());
-        // SAFETY: the frame fits below the end of the page, which is ours alone; the programs check their bounds.
+        // SAFETY: the frame fits below the end of the page, which this datapath owns; the programs check their bounds.
         unsafe {
             let end = self.frame.0.add(PAGE_BYTES);
             let data = end.sub(frame.len());
@@ -213,12 +211,12 @@ impl NativeDatapath {
         }
     }
 
-    /// Drops so far, by [`DropReason`].
+    /// Returns the number of drops so far, by [`DropReason`].
     pub fn drops(&self) -> [u64; DropReason::ALL.len()] {
         drops_in(&self.counts("ls_drop_counts"), None)
     }
 
-    /// The counters in the map `name`; none where there is no such map.
+    /// Returns the counters in the map `name`; they are empty if there is no such map.
     pub fn counts(&self, name: &str) -> Vec<u64> {
         let map = self.maps.iter().find(|map| map.name == name);
         map.map_or_else(Vec::new, NativeMap::words)
@@ -227,7 +225,7 @@ impl NativeDatapath {
 
 impl Drop for NativeDatapath {
     fn drop(&mut self) {
-        // SAFETY: nothing runs; the C forgets the memory that is about to go.
+        // SAFETY: no program runs, and the C code drops its pointers to the memory that is freed next.
         unsafe { ls_native_unbind() };
     }
 }

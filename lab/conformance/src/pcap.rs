@@ -1,85 +1,85 @@
-//! Classic pcap files of Ethernet frames, read and written one record at a time; no file makes one larger than a record
-//! may be.
+//! Reads and writes classic pcap files of Ethernet frames, one record at a time. A file cannot cause a larger
+//! allocation than the maximum size of a record.
 
 use std::io::{self, Read, Write};
 
 const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
-/// The section header block that pcapng begins with, the same in both byte orders.
+/// Type of the section header block at the beginning of pcapng files; it is the same in both byte orders.
 const PCAPNG: u32 = 0x0a0d_0d0a;
 const VERSION_MAJOR: u16 = 2;
 const VERSION_MINOR: u16 = 4;
 const ETHERNET: u32 = 1;
 const FILE_HEADER_BYTES: usize = 24;
 const RECORD_HEADER_BYTES: usize = 16;
-/// Longest record that is taken, as libpcap has it; a longer one is a damaged file.
+/// Maximum bytes of a record, as in libpcap; a longer record means a damaged file.
 pub const RECORD_BYTES_MAX: usize = 262_144;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// What is wrong with a capture.
+/// Errors of a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum PcapError {
-    /// The newer format.
+    /// The file is in the newer format pcapng.
     #[error(
-        "this is pcapng, and classic pcap is wanted: `editcap -F pcap IN OUT` or `tcpdump -r IN -w OUT` converts it"
+        "this file is pcapng; convert it to classic pcap with `editcap -F pcap IN OUT` or `tcpdump -r IN -w OUT`"
     )]
     Pcapng,
-    /// Packed.
-    #[error("this is a compressed file: unpack it first")]
+    /// The file is compressed.
+    #[error("this file is compressed; decompress it first")]
     Compressed,
-    /// Another kind of file.
+    /// The file has another format.
     #[error("not a pcap file: it begins with {0:#010x}")]
     NotPcap(u32),
-    /// Shorter than its header.
+    /// The file is shorter than its header.
     #[error("not a pcap file: it ends within its header")]
     NoHeader,
-    /// A version that nobody writes today.
-    #[error("pcap version {0}.{1}: 2.x is wanted")]
+    /// The file has an old version of the format.
+    #[error("pcap version {0}.{1} is not supported; 2.x is needed")]
     Version(u16, u16),
-    /// Frames without an Ethernet header.
-    #[error("link type {0}: Ethernet (1) is wanted; capture on one interface, not on `any`")]
+    /// The frames have no Ethernet header.
+    #[error("link type {0} is not supported, only Ethernet (1); capture on one interface, not on `any`")]
     LinkType(u32),
-    /// The file ends within a record: cut off, or still being written.
+    /// The file ends within a record: it was truncated, or is still being written.
     #[error("record {record} at byte {offset} is cut off")]
     CutOff {
-        /// Its number, from 1.
+        /// Number of the record, from 1.
         record: u64,
-        /// Where it begins.
+        /// Offset at which the record begins.
         offset: u64,
     },
-    /// A length that no capture has.
-    #[error("record {record} at byte {offset} is damaged: it says that it has {bytes} bytes")]
+    /// A length in the file is not possible.
+    #[error("record {record} at byte {offset} is damaged: its length field says {bytes} bytes")]
     Damaged {
-        /// Its number, from 1.
+        /// Number of the record, from 1.
         record: u64,
-        /// Where it begins.
+        /// Offset at which the record begins.
         offset: u64,
-        /// What it says.
+        /// Length in the record.
         bytes: u32,
     },
-    /// The system's word.
+    /// Error of the operating system.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// One captured frame.
+/// Captured frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// When it passed, in ns since 1970.
+    /// Capture time in ns since 1970.
     pub time_ns: u64,
-    /// Bytes that it had on the line; more than there are here where the capture kept a part only.
+    /// Bytes of the frame on the network; more than `frame` has if the capture kept only a part.
     pub original_bytes: u32,
-    /// The frame.
+    /// Captured bytes of the frame.
     pub frame: Vec<u8>,
 }
 
-/// Reads a capture, record by record.
+/// Reader of a capture, record by record.
 pub struct Reader<R> {
     input: R,
     big_endian: bool,
-    /// ns in one unit of the timestamps' fractions.
+    /// Nanoseconds in one unit of the timestamps' fractions.
     unit_ns: u64,
-    /// Checksum bytes behind each frame.
+    /// Checksum bytes after each frame.
     trailer: usize,
     record: u64,
     offset: u64,
@@ -89,7 +89,7 @@ impl<R: Read> Reader<R> {
     /// Reads the file's header.
     ///
     /// # Errors
-    /// Why this is no capture of Ethernet frames.
+    /// The file is not a capture of Ethernet frames.
     pub fn new(mut input: R) -> Result<Self, PcapError> {
         let mut header = [0; FILE_HEADER_BYTES];
         let have = fill(&mut input, &mut header)?;
@@ -118,7 +118,8 @@ impl<R: Read> Reader<R> {
         if major != VERSION_MAJOR {
             return Err(PcapError::Version(major, minor));
         }
-        // The low half is the link type; above it, bit 26 says that bits 28 to 31 count halfwords of checksum.
+        // The low half is the link type. If bit 26 is set, bits 28 to 31 are the length of the frame check sequence in
+        // 16-bit words.
         let link = word(&header, 20, big_endian);
         if link & 0xffff != ETHERNET {
             return Err(PcapError::LinkType(link & 0xffff));
@@ -138,10 +139,11 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// Reads the next record over `into`; `false`: that was all. After an error nothing more can be read.
+    /// Reads the next record into `into`. Returns `false` at the end of the file. After an error, no more records can
+    /// be read.
     ///
     /// # Errors
-    /// [`PcapError::CutOff`], [`PcapError::Damaged`], or the system's.
+    /// [`PcapError::CutOff`], [`PcapError::Damaged`], or an error of the operating system.
     pub fn next(&mut self, into: &mut Record) -> Result<bool, PcapError> {
         let (record, offset) = (self.record + 1, self.offset);
         let cut_off = PcapError::CutOff { record, offset };
@@ -176,7 +178,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Writes a capture with ns timestamps.
+/// Writer of a capture with ns timestamps.
 pub struct Writer<W> {
     output: W,
 }
@@ -185,7 +187,7 @@ impl<W: Write> Writer<W> {
     /// Writes the file's header.
     ///
     /// # Errors
-    /// The system's.
+    /// Error of the operating system.
     pub fn new(mut output: W) -> io::Result<Self> {
         let mut header = Vec::with_capacity(FILE_HEADER_BYTES);
         header.extend(MAGIC_NANOS.to_le_bytes());
@@ -198,15 +200,16 @@ impl<W: Write> Writer<W> {
         Ok(Self { output })
     }
 
-    /// Writes a whole frame that passed at `time_ns`, which must lie before the year 2106.
+    /// Writes a complete frame with the time `time_ns`, which must be before the year 2106.
     ///
     /// # Errors
-    /// The system's; `InvalidInput` for a frame longer than [`RECORD_BYTES_MAX`] or a time that has no place.
+    /// Error of the operating system; `InvalidInput` for a frame longer than [`RECORD_BYTES_MAX`] or a time that cannot
+    /// be represented.
     pub fn write(&mut self, time_ns: u64, frame: &[u8]) -> io::Result<()> {
         let seconds = u32::try_from(time_ns / NANOS_PER_SECOND).map_err(invalid)?;
         let bytes = u32::try_from(frame.len()).map_err(invalid)?;
         if frame.len() > RECORD_BYTES_MAX {
-            return Err(invalid("a frame longer than any capture has"));
+            return Err(invalid("the frame is longer than a capture allows"));
         }
         let fraction = (time_ns % NANOS_PER_SECOND) as u32;
         let header: Vec<u8> = [seconds, fraction, bytes, bytes]
@@ -217,10 +220,10 @@ impl<W: Write> Writer<W> {
         self.output.write_all(frame)
     }
 
-    /// Gives back the output when everything is written.
+    /// Flushes the output and returns it.
     ///
     /// # Errors
-    /// The system's.
+    /// Error of the operating system.
     pub fn finish(mut self) -> io::Result<W> {
         self.output.flush()?;
         Ok(self.output)
@@ -231,14 +234,14 @@ fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Er
     io::Error::new(io::ErrorKind::InvalidInput, error)
 }
 
-/// The word at `at` of a header that is at least so long.
+/// Returns the word at `at` of a header that is long enough.
 fn word(header: &[u8], at: usize, big_endian: bool) -> u32 {
     let bytes = header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
     let word = bytes.map_or(0, u32::from_le_bytes);
     if big_endian { word.swap_bytes() } else { word }
 }
 
-/// gzip, zstd, bzip2 and xz, by their first bytes.
+/// Returns whether a file begins like gzip, zstd, bzip2 or xz.
 fn is_compressed(start: &[u8]) -> bool {
     let magics: [&[u8]; 4] = [
         &[0x1f, 0x8b],
@@ -249,7 +252,7 @@ fn is_compressed(start: &[u8]) -> bool {
     magics.iter().any(|magic| start.starts_with(magic))
 }
 
-/// Reads until `into` is full or the input ends; how much there was.
+/// Reads until `into` is full or the input ends. Returns the number of bytes read.
 fn fill(input: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
     let mut have = 0;
     while have < into.len() {

@@ -1,5 +1,4 @@
-//! A captured conversation sent through a datapath again: what the fast path makes of each frame, counted, and its
-//! replies.
+//! Sends the frames of a capture through a datapath again, and reports the verdicts, their counts and the replies.
 
 use crate::diff::Datapath;
 use crate::pcap::{PcapError, Reader, Record};
@@ -11,41 +10,41 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 
-/// Frames that every datapath takes: the kernel runs none that is shorter, nor one that does not fit in a page with its
-/// room around it.
+/// Lengths of frames that every datapath processes: the kernel runs no shorter frame, and none that does not fit into a
+/// page with its headroom and tailroom.
 pub const FRAME_BYTES: std::ops::RangeInclusive<usize> = 14..=3072;
 
-/// Whom the fast path stands for in a replay.
+/// Endpoint that the fast path represents in a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The MAC address that its frames were sent to.
+    /// Destination MAC address of its frames.
     pub mac: [u8; 6],
-    /// The UDP port that was asked.
+    /// Destination UDP port of its requests.
     pub port: u16,
-    /// The addresses that were asked, the most frequent first.
+    /// Destination addresses of its requests, the most frequent first.
     pub addresses: Vec<IpAddr>,
 }
 
-/// Why a replay could not begin, or ended early.
+/// Reason for which a replay could not begin, or ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// The capture.
+    /// Error of the capture.
     #[error(transparent)]
     Pcap(#[from] PcapError),
-    /// The datapath.
+    /// Error of the datapath.
     #[error(transparent)]
     Xdp(#[from] XdpError),
-    /// What is done with each frame failed.
+    /// The callback for a frame failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// Nothing in the capture is for the fast path.
+    /// The capture has no frame for the fast path.
     #[error("no UDP datagram{} in the capture", .0.map_or(String::new(), |to| format!(" to {to}")))]
     NothingToAnswer(Option<SocketAddr>),
 }
 
 impl Target {
-    /// Whom most UDP datagrams of the capture were sent to; of several, `port` before all others. With `to`, its MAC.
-    /// A capture that is damaged further on is read up to there.
+    /// Returns the endpoint to which most UDP datagrams of the capture were sent, with `port` preferred. With `to`,
+    /// only finds its MAC address. A capture that is damaged in the middle is read up to there.
     ///
     /// # Errors
     /// [`ReplayError::NothingToAnswer`].
@@ -56,7 +55,7 @@ impl Target {
     ) -> Result<Self, ReplayError> {
         let mut frames: HashMap<([u8; 6], u16), HashMap<IpAddr, u64>> = HashMap::new();
         let mut record = Record::default();
-        // What is wrong with the capture is the replay's to tell.
+        // The replay reports the faults of the capture.
         while let Ok(true) = capture.next(&mut record) {
             let (Some(mac), Some(found)) = (record.frame.first_chunk(), frame::parse(&record.frame)) else {
                 continue;
@@ -68,7 +67,7 @@ impl Target {
                 *place.entry(found.destination).or_default() += 1;
             }
         }
-        // Ties are broken by value, so that the same capture always gives the same target.
+        // Ties are broken by value, so that the same capture always has the same target.
         let best = frames
             .into_iter()
             .max_by_key(|(key, addresses)| (key.1 == port, addresses.values().sum::<u64>(), *key));
@@ -86,54 +85,54 @@ impl Target {
         Ok(Self { mac, port, addresses })
     }
 
-    /// The interface that the fast path stands at: `lo` where the capture is from there.
+    /// Returns the interface of the fast path: `lo` if the capture is from there.
     pub fn endpoint(&self) -> Endpoint {
         Endpoint::new(self.mac, self.mac == [0; 6], &self.addresses).unwrap_or_default()
     }
 }
 
-/// What became of one frame.
+/// Result of one frame.
 #[derive(Debug)]
 pub struct Step<'a> {
-    /// Its number, from 1.
+    /// Number of the frame, from 1.
     pub number: u64,
     /// The frame as it was captured.
     pub record: &'a Record,
-    /// What the datapath said; `None`: no datapath takes a frame of that length.
+    /// Verdict of the datapath; `None`: no datapath processes a frame of that length.
     pub verdict: Option<FrameVerdict>,
-    /// The frame as the datapath left it: with [`FrameVerdict::Transmit`] the reply.
+    /// Frame after the run; with [`FrameVerdict::Transmit`] it is the reply.
     pub left: &'a [u8],
 }
 
-/// What became of all frames.
+/// Counts of all frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Frames read.
+    /// Number of frames read.
     pub frames: u64,
-    /// Answered at the line.
+    /// Number of frames answered by the fast path.
     pub answered: u64,
-    /// Passed to the host.
+    /// Number of frames passed to the host.
     pub passed: u64,
-    /// Dropped, by [`DropReason`].
+    /// Number of dropped frames, by [`DropReason`].
     pub drops: [u64; DropReason::ALL.len()],
-    /// Not run, because no datapath takes a frame of that length.
+    /// Number of frames not run, because no datapath processes a frame of that length.
     pub not_run: u64,
-    /// Of all frames, those of which the capture kept a part only.
+    /// Number of frames of which the capture has only a part.
     pub cut_short: u64,
 }
 
 impl Report {
-    /// Dropped, whatever the reason.
+    /// Returns the number of all dropped frames.
     pub fn dropped(&self) -> u64 {
         self.drops.iter().sum()
     }
 }
 
-/// Runs every frame of `capture` through `datapath` and shows it to `each`. The second value is what ended it before
-/// the end of the file.
+/// Runs every frame of `capture` through `datapath` and passes the result to `each`. The second value is the error that
+/// ended the replay before the end of the file, if any.
 ///
 /// # Errors
-/// The datapath's, or those of `each`.
+/// Errors of the datapath or of `each`.
 pub fn replay<R: Read>(
     capture: &mut Reader<R>,
     datapath: &mut dyn Datapath,
@@ -168,7 +167,7 @@ pub fn replay<R: Read>(
     }
 }
 
-/// Runs one frame; the reason of a drop is the counter that rose.
+/// Runs one frame; the counter that increased is the reason of a drop.
 fn run(
     datapath: &mut dyn Datapath,
     frame: &[u8],

@@ -1,5 +1,6 @@
-//! The soak: datapaths of `spv` asked at once over one store while the chain changes under them, blocks and lines are
-//! evicted, and what was missed is filled in again. Each reply is held against what was true while it was made.
+//! Soak of `spv`: several datapaths over one store are queried at the same time, while the chain changes, blocks and
+//! lines are evicted, and misses are filled in again. Each reply is compared with the states of the chain during the
+//! request.
 
 mod check;
 pub mod column;
@@ -30,9 +31,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use truth::{HEIGHTS, History, Names, POSITIONS, SoakChain, State, Tx};
 
-/// Longer than any soak.
+/// Lease in nanoseconds, longer than any soak.
 const LEASE_NS: u64 = 86_400_000_000_000;
-/// Small, so that lines and blocks are evicted all the time.
+/// Small geometry, so that lines and blocks are evicted all the time.
 const GEOMETRY: Geometry = Geometry {
     line_bits: 10,
     ways: 4,
@@ -41,9 +42,9 @@ const GEOMETRY: Geometry = Geometry {
     paper_index: false,
     paper_format: true,
 };
-/// Longest path in a block: at most 2 * 32 transactions.
+/// Maximum length of a path in a block, which has at most 2 * 32 transactions.
 const DEPTH_MAX: usize = 6;
-/// Positions of each height that most requests are for.
+/// Number of positions of each height that most requests are about.
 const HOT: u32 = 8;
 const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -52,71 +53,72 @@ const FAR_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const NEAR_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2));
 const FAR_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
 const FAR_PORT: u16 = 40_000;
-/// Faults that are kept in words.
+/// Maximum number of faults whose text is kept.
 const TOLD: usize = 5;
 
-/// What to soak.
+/// Options of a soak.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The datapaths, each at most once.
+    /// Datapaths, each at most once.
     pub datapaths: Vec<DatapathKind>,
-    /// Checked replies of the fast path, over all datapaths.
+    /// Number of checked replies of the fast path, over all datapaths.
     pub replies: u64,
-    /// The same seed gives the same blocks, changes and requests; how threads meet is the machine's.
+    /// Seed of the blocks, changes and requests. The interleaving of threads still differs between runs.
     pub seed: u64,
-    /// End at the first fault.
+    /// True: stop at the first fault.
     pub stop_at_fault: bool,
-    /// Break a rule, to see it found.
+    /// Rule to break, so that the soak must find faults.
     pub sabotage: Option<Sabotage>,
 }
 
-/// What one datapath did.
+/// Counts of one datapath.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatapathCounts {
-    /// Replies of the fast path, each checked.
+    /// Number of replies of the fast path; each is checked.
     pub replies: u64,
-    /// Requests that the fast path left to the host; its replies are checked too.
+    /// Number of requests that the fast path forwarded to the host; the host's replies are checked too.
     pub forwarded: u64,
-    /// Of these, those during which the chain changed.
+    /// Number of these replies during which the chain changed.
     pub across_change: u64,
-    /// Further replies, not counted above, for which no state was left to check against.
+    /// Number of additional replies, not counted above, that could not be checked because the state was no longer
+    /// stored.
     pub too_late: u64,
 }
 
-/// What the soak saw.
+/// Results of a soak.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// By datapath, in the order asked for.
+    /// Counts by datapath, in the order of the options.
     pub datapaths: Vec<(&'static str, DatapathCounts)>,
-    /// Replies of parts that were never one.
+    /// Number of replies with parts that never belonged together.
     pub torn: u64,
-    /// Replies that were not true any more.
+    /// Number of replies that were out of date.
     pub stale: u64,
-    /// Replies that were never true.
+    /// Number of replies that were never true.
     pub wrong: u64,
-    /// The first faults in words.
+    /// Texts of the first faults.
     pub told: Vec<String>,
-    /// Changes of the chain.
+    /// Number of changes of the chain.
     pub changes: u64,
-    /// Writes into the fast path.
+    /// Number of writes into the fast path.
     pub written: WriterCounts,
-    /// How long it took.
+    /// Duration of the soak.
     pub elapsed: Duration,
 }
 
 impl Report {
-    /// Checked replies of the fast path.
+    /// Returns the number of checked replies of the fast path.
     pub fn replies(&self) -> u64 {
         self.datapaths.iter().map(|(_, counts)| counts.replies).sum()
     }
 
-    /// Faults of every kind.
+    /// Returns the number of faults of every kind.
     pub fn faults(&self) -> u64 {
         self.torn + self.stale + self.wrong
     }
 }
 
-/// What all threads of a phase share.
+/// State that the threads of a phase share.
 struct Scene<'a> {
     names: Names,
     history: &'a History,
@@ -129,12 +131,12 @@ struct Scene<'a> {
     faults: Mutex<(Report, Option<XdpError>)>,
 }
 
-/// Soaks in two phases over one store: as in use, where a change of the chain waits for the kernel's answers to leave;
-/// then without that wait, which a test run makes needless, and so with far more changes. `progress` is told now and
-/// then how many replies were checked.
+/// Runs the soak in two phases over one store. In the first phase, a change of the chain waits for the kernel's answers
+/// in progress, as in production. In the second phase it does not, since test runs of the program make the wait
+/// unnecessary; this allows far more changes. `progress` is called now and then with the number of checked replies.
 ///
 /// # Errors
-/// What the system says.
+/// Error of the operating system.
 pub fn run(options: &Options, progress: &mut dyn FnMut(u64)) -> Result<Report, XdpError> {
     let started = Instant::now();
     let names = Names::new(options.seed);
@@ -263,7 +265,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Who changes the chain.
+/// Thread that changes the chain.
 struct Driver {
     state: State,
     random: Random,
@@ -271,14 +273,14 @@ struct Driver {
 }
 
 impl Driver {
-    /// One change, as a node's new best branch makes it.
+    /// Makes one change, such as a new best branch of a node.
     fn change(&mut self, scene: &Scene<'_>) {
         self.state = self.state.next(&mut self.random);
         scene.history.announce(&self.state);
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = self.state;
         match scene.host.follow() {
             Ok(()) => scene.history.commit(self.state.number),
-            // The chain refuses no step of its own plan: whatever this is, the soak has failed.
+            // The chain accepts each step of its own plan, so any error is a failure of the soak.
             Err(error) => scene.fault(
                 Fault::Wrong,
                 "host",
@@ -288,13 +290,13 @@ impl Driver {
         }
     }
 
-    /// The newest blocks come back, as after a start, beside what is missed and filled.
+    /// Fills in the newest blocks, as after a start, in addition to the filled misses.
     fn refill(&mut self, scene: &Scene<'_>) {
         scene.host.prefill(self.random.below(6) as u32);
     }
 
-    /// Some changes follow each other at once. With the kernel a change itself takes some 10 ms, in which the fast path
-    /// is silent, and so do most pauses.
+    /// Pauses between changes; some changes follow each other at once. With the kernel, a change takes some 10 ms,
+    /// during which the fast path does not answer, and most pauses are as long.
     fn pause(&mut self, kernel: bool) {
         let part = self.random.below(400);
         if part > 40 {
@@ -305,9 +307,9 @@ impl Driver {
 
 struct Phase<'a> {
     datapaths: &'a [DatapathKind],
-    /// Replies due of each datapath.
+    /// Number of replies that each datapath has to give.
     due: u64,
-    /// Whether a change waits for the kernel.
+    /// True: a change waits for the kernel.
     kernel: bool,
     number: u64,
 }
@@ -372,15 +374,15 @@ impl Phase<'_> {
     }
 }
 
-/// A datapath as one thread asks it.
+/// Datapath in the form in which a thread queries it.
 enum Asked<'a> {
-    /// Payloads, as the socket datapath does.
+    /// Fast path that takes payloads, as in the socket datapath.
     FastPath(Box<SpvFastPath>),
-    /// Whole frames.
+    /// Datapath that takes whole frames.
     Frames(&'a mut dyn Datapath),
 }
 
-/// One thread: asks one datapath until it has given its replies, and the host for what it leaves.
+/// Queries one datapath until it has given its replies, and sends forwarded requests to the host. Runs in one thread.
 fn ask_all(
     scene: &Scene<'_>,
     kind: DatapathKind,
@@ -454,13 +456,13 @@ impl Thread<'_> {
             0..3 => Ask::Paper(self.any_tx()),
             3..5 => Ask::Root(self.any_tx(), self.random.next()),
             5..7 => {
-                // Every path fits.
+                // Room for any path.
                 let room = DEPTH_MAX + self.random.index(SPV_PROOF_DEPTH_MAX + 1 - DEPTH_MAX);
                 Ask::Proof(self.any_tx(), room, self.random.next())
             }
             _ => {
                 let mut all = [Tx::default(); SPV_ROOTS_MAX];
-                // Few of many items are all cached: mostly short ones.
+                // Several items are rarely all cached, so most requests are short.
                 let count = 1 + self.random.below(4) as usize * self.random.below(6) as usize;
                 all[..count].fill_with(|| self.any_tx());
                 Ask::Roots(all, count, self.random.next())
@@ -468,7 +470,7 @@ impl Thread<'_> {
         }
     }
 
-    /// One request: to the fast path, and if it leaves it, to the host.
+    /// Sends one request to the fast path and, if that forwards it, to the host.
     fn ask(&mut self) -> Result<(), XdpError> {
         let ask = self.next_ask();
         ask.write(&self.scene.names, &mut self.payload);
@@ -480,7 +482,7 @@ impl Thread<'_> {
         }
         let answered = self.fastpath();
         self.linger();
-        // A program in the kernel has sent its reply before we get to look; a thread sends it here.
+        // A program in the kernel has sent its reply before this thread can look; a thread sends it here.
         let oldest = if in_kernel { before } else { history.committed() };
         self.reader.leave();
         let window = Window {
@@ -531,7 +533,7 @@ impl Thread<'_> {
         Ok(())
     }
 
-    /// Now and then a reply waits to be sent, as in a batch.
+    /// Delays a reply now and then, as if it waited in a batch.
     fn linger(&mut self) {
         if self.random.below(512) == 0 {
             std::thread::yield_now();
@@ -545,7 +547,7 @@ impl Thread<'_> {
         }
     }
 
-    /// Whether the fast path answered, and if so what is wrong with the frame around its payload.
+    /// Returns whether the fast path answered, and if so the fault of the frame around the payload, if any.
     fn fastpath(&mut self) -> Result<Option<Result<(), &'static str>>, XdpError> {
         self.reply.clear();
         let datapath = match &mut self.asked {
@@ -554,7 +556,7 @@ impl Thread<'_> {
                     match fastpath.answer(FROM, lease::now_ns(), &self.payload, &mut self.reply) {
                         Verdict::Reply => Some(Ok(())),
                         Verdict::Forward => None,
-                        Verdict::Drop(_) => Some(Err("a good request was dropped")),
+                        Verdict::Drop(_) => Some(Err("a valid request was dropped")),
                     },
                 );
             }
@@ -576,15 +578,15 @@ impl Thread<'_> {
         match verdict {
             FrameVerdict::Transmit => Ok(Some(unframe(&left, &to, &mut self.reply))),
             FrameVerdict::Pass if left == room[..bytes] => Ok(None),
-            FrameVerdict::Pass => Ok(Some(Err("a frame that is passed was changed"))),
-            FrameVerdict::Drop(_) => Ok(Some(Err("a good request was dropped"))),
+            FrameVerdict::Pass => Ok(Some(Err("a passed frame was changed"))),
+            FrameVerdict::Drop(_) => Ok(Some(Err("a valid request was dropped"))),
         }
     }
 }
 
-/// Takes the payload out of the reply to a frame of `to`, or says what is wrong with the frame.
+/// Returns the payload of the reply to a frame of `to`, or the fault of the frame.
 fn unframe(reply: &[u8], to: &Addressing, payload: &mut Reply) -> Result<(), &'static str> {
-    let found = frame::parse(reply).ok_or("the reply is no datagram")?;
+    let found = frame::parse(reply).ok_or("the reply is not a UDP datagram")?;
     let octets = |address: IpAddr| match address {
         IpAddr::V4(v4) => csum::sum(&v4.octets()),
         IpAddr::V6(v6) => csum::sum(&v6.octets()),
@@ -595,8 +597,8 @@ fn unframe(reply: &[u8], to: &Addressing, payload: &mut Reply) -> Result<(), &'s
     let udp = &reply[found.udp..found.payload().end];
     let sum = octets(found.source) + octets(found.destination) + 17 + udp.len() as u64 + csum::sum(udp);
     match () {
-        () if !turned => Err("the reply goes elsewhere"),
-        () if csum::fold(sum) != 0xffff => Err("the reply's checksum is not that of its bytes"),
+        () if !turned => Err("the reply has another destination"),
+        () if csum::fold(sum) != 0xffff => Err("the reply's checksum is wrong"),
         () if !payload.put(&reply[found.payload()]) => Err("the reply is too long"),
         () => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! The `spv` service on every datapath that takes whole frames.
+//! Adapter that runs the `spv` service on every datapath that processes whole frames.
 
 use crate::frames::{self, FrameService};
 use crate::native::NativeMap;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 pub use crate::frames::DatapathKind;
 
-/// The service.
+/// The `spv` service, for the generic tools.
 pub struct Spv;
 
-/// One datapath of `spv` that takes whole frames.
+/// Datapath of `spv` that processes whole frames.
 pub type FrameDatapath = frames::FrameDatapath<Spv>;
 
 impl FrameService for Spv {

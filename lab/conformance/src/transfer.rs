@@ -1,4 +1,4 @@
-//! The `transfer` service on every datapath that takes whole frames.
+//! Adapter that runs the `transfer` service on every datapath that processes whole frames.
 
 use crate::frames::{self, FrameService};
 use crate::native::{NativeDatapath, NativeMap};
@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 pub use crate::frames::DatapathKind;
 
-/// The service.
+/// The `transfer` service, for the generic tools.
 pub struct Transfer;
 
-/// One datapath of `transfer` that takes whole frames.
+/// Datapath of `transfer` that processes whole frames.
 pub type FrameDatapath = frames::FrameDatapath<Transfer>;
 
 impl FrameService for Transfer {
@@ -64,7 +64,7 @@ impl FrameService for Transfer {
     }
 }
 
-/// The natively compiled programs carry out the host's orders, one at a time.
+/// Executor of the host's orders in the natively compiled programs, one order at a time.
 pub struct NativeOrders<'a>(pub RefCell<&'a mut NativeDatapath>);
 
 impl RunOrder for NativeOrders<'_> {

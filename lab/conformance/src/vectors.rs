@@ -1,7 +1,6 @@
-//! Reads `vectors/`: requests, and what every datapath must make of them. The keys are explained in
-//! `vectors/README.md`.
+//! Reads `vectors/`: requests, and the result that every datapath must give. `vectors/README.md` explains the keys.
 //!
-//! Names of drops and counters stay text here: whoever runs the vectors knows them.
+//! Names of drops and counters are plain text here, because only the code that runs the vectors knows their meaning.
 
 pub mod column;
 pub mod transfer;
@@ -10,150 +9,150 @@ use serde::{Deserialize, Deserializer, de::Error};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
-/// A file of vectors.
+/// File of vectors.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// The file's name without its ending.
+    /// Name of the file without its extension.
     #[serde(skip)]
     pub name: String,
-    /// The state that all its vectors are asked in.
+    /// State in which all vectors of the file run.
     pub state: State,
-    /// The interface that the fast path stands at.
+    /// Interface of the fast path.
     pub endpoint: Endpoint,
-    /// The best block.
+    /// Tip of the best chain.
     pub tip: Tip,
-    /// What the fast path and host hold.
+    /// Blocks that the fast path and the host have.
     #[serde(rename = "block")]
     pub blocks: Vec<Block>,
-    /// The vectors, each asked in that same state: readers change nothing.
+    /// Vectors. Each runs in the same state, since requests do not change it.
     #[serde(rename = "vector")]
     pub vectors: Vec<Vector>,
 }
 
-/// The state of the fast path.
+/// State of the fast path.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
-    /// Whether the fast path may answer.
+    /// State of the lease.
     pub lease: Lease,
-    /// Whether the chain stands.
+    /// State of the chain.
     pub chain: Chain,
-    /// Whether the paper's packets are answered.
+    /// True: packets of the paper are answered.
     pub paper_format: bool,
-    /// Whether the interface is `lo`.
+    /// True: the interface is `lo`.
     pub loopback: bool,
 }
 
-/// Whether the fast path may answer.
+/// State of the lease, which allows the fast path to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lease {
-    /// Yes.
+    /// The lease is valid.
     Valid,
-    /// No.
+    /// The lease has ended.
     Over,
 }
 
-/// Whether the chain stands.
+/// State of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Chain {
-    /// It stands.
+    /// No change is in progress.
     #[serde(rename = "at rest")]
     AtRest,
-    /// Between the writer's begin and commit.
+    /// A change is in progress, between the writer's begin and commit.
     #[serde(rename = "changing")]
     Changing,
 }
 
-/// The interface that the fast path stands at.
+/// Interface of the fast path.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {
-    /// Own MAC address.
+    /// MAC address of the interface.
     pub mac: Hex<6>,
-    /// Own addresses.
+    /// Addresses of the interface.
     pub addresses: Vec<IpAddr>,
-    /// The broadcast address of the first own IPv4 address's subnet.
+    /// Broadcast address of the first IPv4 address's subnet.
     pub broadcast: Ipv4Addr,
 }
 
-/// The best block.
+/// Tip of the best chain.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tip {
-    /// Its hash.
+    /// Block hash.
     pub hash: Hex<32>,
-    /// Its height.
+    /// Block height.
     pub height: u32,
 }
 
-/// A block that the host has.
+/// Block that the host has.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Block {
-    /// Its hash.
+    /// Block hash.
     pub hash: Hex<32>,
-    /// Its Merkle root.
+    /// Merkle root.
     pub root: Hex<32>,
-    /// Its height.
+    /// Block height.
     pub height: u32,
-    /// Its header.
+    /// Block header.
     pub header: Hex<80>,
-    /// Whether the fast path holds its tree.
+    /// True: the fast path has its tree.
     pub tree: bool,
-    /// Its TXIDs that the fast path holds too.
+    /// TXIDs that the fast path has too.
     pub fastpath: Vec<Hex<32>>,
-    /// Its other TXIDs.
+    /// Other TXIDs.
     pub host: Vec<Hex<32>>,
-    /// The leaves of its witness tree; without a coinbase, none.
+    /// Leaves of the witness tree; empty without a coinbase.
     #[serde(default)]
     pub wtxids: Vec<Hex<32>>,
-    /// The witness reserved value.
+    /// Witness reserved value.
     pub reserved: Option<Hex<32>>,
-    /// Its coinbase without the witness; none: it commits to no witnesses.
+    /// Coinbase without the witness; if it is missing, the block does not commit to witnesses.
     pub coinbase: Option<Bytes>,
 }
 
 impl Block {
-    /// Its TXIDs in block order: those that the fast path holds come first.
+    /// Returns the TXIDs in block order, with those of the fast path first.
     pub fn txids(&self) -> impl Iterator<Item = [u8; 32]> {
         self.fastpath.iter().chain(&self.host).map(|txid| txid.0)
     }
 }
 
-/// A request, and what becomes of it.
+/// Request and its expected result.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vector {
-    /// Why it is here.
+    /// Name of the vector, which says what it tests.
     pub what: String,
-    /// Everything in front of the payload.
+    /// Headers in front of the payload.
     pub headers: Bytes,
-    /// The payload.
+    /// Payload of the request.
     pub request: Bytes,
-    /// What follows the datagram in its frame.
+    /// Bytes after the datagram in its frame.
     #[serde(default)]
     pub trailer: Bytes,
-    /// What the fast path says.
+    /// Expected verdict of the fast path.
     pub fastpath: Said,
-    /// The service's counter that rises by one; none: no counter does.
+    /// Counter of the service that increases by one; if it is missing, no counter does.
     pub counts: Option<String>,
-    /// With the fast path's reply: everything in front of its payload.
+    /// Headers in front of the reply's payload, if the fast path replies.
     pub reply_headers: Option<Bytes>,
-    /// The payload of the answer, whether the fast path gives it or the host.
+    /// Payload of the reply of the fast path or the host.
     pub reply: Option<Bytes>,
-    /// What the host says of the payload alone; none: the vector is about the frame.
+    /// Expected verdict of the host on the payload alone; if it is missing, the vector is about the frame.
     pub host: Option<Said>,
 }
 
 impl Vector {
-    /// The request's frame.
+    /// Returns the request's frame.
     pub fn frame(&self) -> Vec<u8> {
         [&self.headers.0[..], &self.request.0, &self.trailer.0].concat()
     }
 
-    /// The reply's frame, if the fast path replies.
+    /// Returns the reply's frame, if the fast path replies.
     pub fn reply_frame(&self) -> Option<Vec<u8>> {
         let (headers, reply) = (self.reply_headers.as_ref()?, self.reply.as_ref()?);
         Some([&headers.0[..], &reply.0, &self.trailer.0].concat())
@@ -164,34 +163,34 @@ impl Vector {
         let host_replies = self.host == Some(Said::Reply);
         match () {
             _ if fastpath_replies != self.reply_headers.is_some() => {
-                Some("`reply_headers` goes with fastpath = \"reply\", and only with that")
+                Some("`reply_headers` needs fastpath = \"reply\", and the reverse")
             }
             _ if (fastpath_replies || host_replies) != self.reply.is_some() => {
-                Some("`reply` goes with fastpath or host = \"reply\", and only with that")
+                Some("`reply` needs fastpath or host = \"reply\", and the reverse")
             }
-            _ if self.host == Some(Said::Forward) => Some("nobody stands behind the host"),
+            _ if self.host == Some(Said::Forward) => Some("the host cannot forward"),
             _ if fastpath_replies && self.host.is_some() && !host_replies => {
-                Some("what the fast path answers the host must answer too")
+                Some("the host must answer what the fast path answers")
             }
             _ if matches!(self.fastpath, Said::Drop(_))
                 && self.host.is_some()
                 && self.host != Some(self.fastpath.clone()) =>
             {
-                Some("what the fast path drops the host must drop too")
+                Some("the host must drop what the fast path drops")
             }
             _ => None,
         }
     }
 }
 
-/// What the fast path or host says.
+/// Verdict of the fast path or the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// `reply`
     Reply,
     /// `forward`
     Forward,
-    /// `drop` and the reason's name.
+    /// `drop` and the name of the reason.
     Drop(String),
 }
 
@@ -209,7 +208,7 @@ impl<'de> Deserialize<'de> for Said {
     }
 }
 
-/// Bytes in hex; blanks and line ends between them do not count.
+/// Bytes in hex; blanks and line ends between the digits are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -221,7 +220,7 @@ impl<'de> Deserialize<'de> for Bytes {
         for letter in text.chars().filter(|letter| !letter.is_ascii_whitespace()) {
             let digit = letter
                 .to_digit(16)
-                .ok_or_else(|| D::Error::custom(format!("{letter:?} is no hex digit")))?
+                .ok_or_else(|| D::Error::custom(format!("{letter:?} is not a hex digit")))?
                 as u8;
             half = match half {
                 Some(high) => {
@@ -249,22 +248,22 @@ impl<'de, const N: usize> Deserialize<'de> for Hex<N> {
         let bytes = bytes.try_into();
         bytes
             .map(Self)
-            .map_err(|_| D::Error::custom(format!("{found} bytes where {N} belong")))
+            .map_err(|_| D::Error::custom(format!("{found} bytes instead of {N}")))
     }
 }
 
-/// Reads every file of `vectors/<service>`, in the order of their names.
+/// Reads every file of `vectors/<service>` in the order of their names.
 ///
 /// # Errors
-/// The first file that cannot be read or is not what it should be, with its name, line and what is wrong.
+/// The first file that cannot be read or is not valid, with its name, line and fault.
 pub fn load(service: &str) -> Result<Vec<File>, String> {
     load_with(service, parse)
 }
 
-/// [`load`], of files that `parse` understands; it is given each file's name without its ending, and its text.
+/// Like [`load`], with files that `parse` reads. `parse` gets each file's name without extension, and its text.
 ///
 /// # Errors
-/// As [`load`].
+/// The errors of [`load`].
 pub fn load_with<T>(
     service: &str,
     parse: impl Fn(&str, &str) -> Result<T, String>,
@@ -290,10 +289,10 @@ pub fn load_with<T>(
     paths.iter().map(read).collect()
 }
 
-/// Reads the text of the file `name`.
+/// Parses the text of the file `name`.
 ///
 /// # Errors
-/// As [`load`].
+/// The errors of [`load`].
 pub fn parse(name: &str, text: &str) -> Result<File, String> {
     let mut file: File = toml::from_str(text).map_err(|error| format!("{name}.toml: {error}"))?;
     file.name = name.into();
@@ -306,7 +305,7 @@ pub fn parse(name: &str, text: &str) -> Result<File, String> {
             .iter()
             .any(|other| other.what == vector.what)
         {
-            return Err(format!("{at}: two vectors of that name"));
+            return Err(format!("{at}: two vectors have that name"));
         }
     }
     match file.vectors.is_empty() {
@@ -374,8 +373,8 @@ host = "reply"
                 "unknown field `fastpaths`",
             ),
             ("00 01", "00 0", "an odd number of hex digits"),
-            ("00 01", "00 0g", "'g' is no hex digit"),
-            ("020000000002", "0200000002", "5 bytes where 6 belong"),
+            ("00 01", "00 0g", "'g' is not a hex digit"),
+            ("020000000002", "0200000002", "5 bytes instead of 6"),
             (
                 "fastpath = \"reply\"",
                 "fastpath = \"answer\"",
@@ -384,14 +383,18 @@ host = "reply"
             (
                 "fastpath = \"reply\"",
                 "fastpath = \"forward\"",
-                "`reply_headers` goes with",
+                "`reply_headers` needs",
             ),
-            ("reply = \"05\"", "", "`reply` goes with"),
-            ("host = \"reply\"", "host = \"forward\"", "nobody stands behind"),
+            ("reply = \"05\"", "", "`reply` needs"),
+            (
+                "host = \"reply\"",
+                "host = \"forward\"",
+                "the host cannot forward",
+            ),
             (
                 "host = \"reply\"",
                 "host = \"drop reply_bit\"",
-                "the host must answer too",
+                "the host must answer what",
             ),
             ("what = \"one\"", "", "missing field `what`"),
             ("[[vector]]", "[[vectors]]", "unknown field `vectors`"),
@@ -406,6 +409,6 @@ host = "reply"
         }
         let vector = &GOOD[GOOD.find("[[vector]]").unwrap()..];
         let error = parse("bad", &format!("{GOOD}{vector}")).unwrap_err();
-        assert!(error.contains("two vectors of that name"), "{error}");
+        assert!(error.contains("two vectors have that name"), "{error}");
     }
 }

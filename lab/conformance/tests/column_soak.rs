@@ -1,5 +1,5 @@
-//! The promise of `column` on every datapath that takes frames, and that the check finds what breaks it there, too. The
-//! model's part is in `lineside-column`.
+//! Checks the freshness guarantee of `column` on every datapath that processes whole frames, and that the check finds a
+//! broken rule there too. The tests of the model are in `lineside-column`.
 
 use lineside_conformance::frames::DatapathKind;
 use lineside_conformance::history::{Options, Report, Sabotage};
@@ -46,10 +46,13 @@ fn no_read_is_stale() {
 #[test]
 fn what_breaks_the_promise_is_found() {
     for kind in [DatapathKind::Native, DatapathKind::Xdp] {
-        // Those that are about the table's servers take minutes here.
+        // The rules about the table's servers take minutes here.
         let Some(report) = check(kind, 5_000_000, Some(Sabotage::Untold)) else {
             return;
         };
-        assert!(report.stale > 0, "{kind:?}: it goes unnoticed: {report:#?}");
+        assert!(
+            report.stale > 0,
+            "{kind:?}: the broken rule was not found: {report:#?}"
+        );
     }
 }

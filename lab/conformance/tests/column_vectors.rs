@@ -1,5 +1,5 @@
-//! `vectors/column` through every datapath that takes whole frames, with the host behind it, over sockets, and through
-//! the host alone.
+//! Runs `vectors/column` through every datapath that processes whole frames together with the host, over sockets, and
+//! through the host alone.
 
 #[allow(dead_code, reason = "its pair of interfaces is for other tests")]
 use lineside_column::coherence::Coherence;
@@ -58,7 +58,8 @@ fn geometry(file: &File) -> Geometry {
 
 fn endpoint(file: &File) -> Endpoint {
     let (own, addresses) = (&file.endpoint, &file.endpoint.addresses);
-    let mut endpoint = Endpoint::new(own.mac.0, false, addresses).expect("few enough addresses");
+    let mut endpoint =
+        Endpoint::new(own.mac.0, false, addresses).expect("the vectors' addresses fit an endpoint");
     for address in addresses {
         if let IpAddr::V4(v4) = address {
             endpoint.set_broadcast(*v4, own.broadcast);
@@ -71,7 +72,7 @@ fn name(text: &str) -> ColumnName {
     ColumnName::new(text.as_bytes()).expect("family:qualifier")
 }
 
-/// The embedded table, or what a file has in its place.
+/// The embedded table, or the substitute that a file asks for.
 #[derive(Debug)]
 struct Truth {
     rows: Embedded,
@@ -82,8 +83,10 @@ impl Truth {
     fn read<T>(&self, read: impl FnOnce() -> Result<T, TableError>) -> Result<T, TableError> {
         match self.how {
             How::Here | How::Ended | How::Silent => read(),
-            How::Away => Err(TableError::Unavailable("it is away".into())),
-            How::WithoutTheFamily => Err(TableError::UnknownFamily("it has none".into())),
+            How::Away => Err(TableError::Unavailable("the table is not reachable".into())),
+            How::WithoutTheFamily => Err(TableError::UnknownFamily(
+                "the table does not have the family".into(),
+            )),
             How::Refusing => Err(TableError::Refused("it refuses".into())),
         }
     }
@@ -107,7 +110,7 @@ impl Table for Truth {
     ) -> Result<Changed, TableError> {
         match self.how {
             How::Ended => Err(TableError::Ended("the disk failed".into())),
-            How::Silent => Err(TableError::Unknown("nobody said".into())),
+            How::Silent => Err(TableError::Unknown("the table did not report the outcome".into())),
             _ => self.read(|| self.rows.change(key, column, change, nonce)),
         }
     }
@@ -117,7 +120,7 @@ impl Table for Truth {
     }
 }
 
-/// A host whose own fast path is one that nobody asks, and its table.
+/// Host with its table; the fast path of this host is not queried.
 struct Behind {
     host: ColumnHost,
     table: Arc<Truth>,
@@ -160,7 +163,7 @@ impl Host for Behind {
     }
 }
 
-/// Who brings a fast path into the state that a file wants.
+/// Writer that brings a fast path into the state of a file.
 struct Filler {
     store: Arc<Store>,
     writer: ColumnWriter,
@@ -176,7 +179,7 @@ impl Filler {
         }
     }
 
-    /// The fast path holds what the file says that it does, as the table is now.
+    /// Fills the fast path with the parts that the file names, as the table is now.
     fn fill(&mut self, file: &File) {
         let id = |column: &str| {
             let place = file.state.columns.iter().position(|name| name == column);
@@ -195,7 +198,7 @@ impl Filler {
             let found = self.table.rows.scan(&stretch, &[name(&held.column)]);
             let (mut rows, mut high) = (Vec::new(), stretch.high.as_deref().and_then(Key::new));
             for found in found.expect("memory") {
-                // Up to where it can: the host's fills end there, too.
+                // Up to the first key or value that does not fit, where the host's fills end too.
                 let holds = Key::new(&found.key).filter(|_| found.cell.value.len() <= 1024);
                 let Some(key) = holds else {
                     high = Some(Interval::of_row(&found.key).low);
@@ -226,7 +229,7 @@ impl Filler {
         self.halt(file.state.changing);
     }
 
-    /// The host stands still in the middle of a change of the fast path's index, or goes on.
+    /// Stops the host in the middle of a change of the fast path's index, or continues the change.
     fn halt(&self, halted: bool) {
         for table in self.store.tables.as_slice() {
             match halted {
@@ -237,7 +240,7 @@ impl Filler {
     }
 }
 
-/// What rose, by name.
+/// Returns the names of the counters that increased.
 fn risen(before: &[u64], after: &[u64], name: impl Fn(usize) -> &'static str) -> Vec<String> {
     let pairs = before.iter().zip(after).enumerate();
     let each = pairs.filter(|(_, (before, after))| before != after);
@@ -257,7 +260,7 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, expected: T, found: T) -> Re
     }
 }
 
-/// The host's reply where the fast path would have answered: the same, but for the byte that says who did.
+/// Returns the host's reply where the fast path would have answered: the same, except for the byte of the source.
 fn by_host(vector: &Vector, reply: Option<Vec<u8>>) -> Option<Vec<u8>> {
     let mut reply = reply?;
     let is_whole = native::is_native(&reply) && reply.len() > 16;
@@ -267,7 +270,7 @@ fn by_host(vector: &Vector, reply: Option<Vec<u8>>) -> Option<Vec<u8>> {
     Some(reply)
 }
 
-/// What the host says of `payload`, against what it must say.
+/// Compares the host's verdict on `payload` with the expected one.
 fn hold_host(
     vector: &Vector,
     host: &ColumnHost,
@@ -292,7 +295,7 @@ fn hold_host(
         }
         (None, Verdict::Forward) => Ok(()),
         (expected, said) => Err(format!(
-            "the host must say {expected:?}, and says {said:?}, {reply:02x?}"
+            "the host must return {expected:?}, and returned {said:?}, {reply:02x?}"
         )),
     }
 }
@@ -347,20 +350,21 @@ fn hold_one(
     }
 }
 
-/// Whether the fast path or host looked at the payload: a frame that is passed unlooked at counts nothing.
+/// Returns whether the fast path or the host inspected the payload: a frame that is passed without inspection is not
+/// counted.
 fn is_about_payload(vector: &Vector) -> bool {
     vector.host.is_some() || !vector.counts.is_empty()
 }
 
 fn source(request: &[u8]) -> Result<Source, String> {
-    let datagram = frame::parse(request).ok_or("what the host answers must be a datagram")?;
+    let datagram = frame::parse(request).ok_or("a request that the host answers must be a datagram")?;
     Ok(Source {
         address: datagram.source,
         port: datagram.source_port,
     })
 }
 
-/// Runs every vector of `file`; how many there were, or the first that fails. `None`: BPF is not allowed here.
+/// Runs every vector of `file`. Returns their number, or the first failure; `None`: BPF is not allowed here.
 fn hold(file: &File, kind: DatapathKind) -> Result<Option<usize>, String> {
     let opened = FrameDatapath::open(kind, &geometry(file), &endpoint(file), COLUMN_PORT);
     let (mut datapath, store) = match opened {
@@ -381,7 +385,7 @@ fn hold(file: &File, kind: DatapathKind) -> Result<Option<usize>, String> {
     Ok(Some(file.vectors.len()))
 }
 
-/// Runs all files, and says how many vectors there were.
+/// Runs all files, and prints the number of vectors.
 fn all(name: &str, kind: DatapathKind) {
     let mut ran = 0;
     for file in files() {
@@ -409,7 +413,7 @@ fn the_xdp_programs_in_the_kernel() {
     all("the XDP programs in the kernel", DatapathKind::Xdp);
 }
 
-/// Without the fast path the same bytes, only slower.
+/// The host alone gives the same bytes as with the fast path.
 #[test]
 fn the_host_alone() {
     let mut ran = 0;
@@ -428,7 +432,7 @@ fn the_host_alone() {
     assert!(ran > 0, "no vector ran");
 }
 
-/// In a namespace that has the vectors' addresses: those about payloads, each from where it came.
+/// Runs in a namespace with the vectors' addresses; each request is sent from the source address of its vector.
 #[test]
 fn the_socket_datapath() {
     let Some(alone) = lineside_testkit::netns::Namespace::new() else {
@@ -468,7 +472,7 @@ fn over_sockets(file: &File) -> Result<usize, String> {
         let payload = vector.payload(&chosen);
         let from = source(&vector.frame(&payload)).map_err(fault)?;
         if vector.host.is_none() || payload.len() > PAYLOAD_BYTES_MAX {
-            // To silence nobody can listen.
+            // A missing reply cannot be observed.
             continue;
         }
         filler.fill(file);
@@ -512,7 +516,7 @@ fn over_sockets(file: &File) -> Result<usize, String> {
     Ok(ran)
 }
 
-/// A socket at a vector's source, asking our address of its family.
+/// Returns a socket at a vector's source that is connected to the server's address of the same family.
 fn client(from: Source) -> UdpSocket {
     let server = if from.address.is_ipv4() {
         "10.0.0.2"
@@ -527,7 +531,7 @@ fn client(from: Source) -> UdpSocket {
     socket
 }
 
-/// Without this, a check that looks at nothing would pass every vector.
+/// Without this test, a check that inspects nothing would pass every vector.
 #[test]
 fn a_broken_vector_fails() {
     let files = files();
@@ -565,7 +569,7 @@ fn a_broken_vector_fails() {
         file,
         hosts,
         &|vector| vector.host = Some(dropped.clone()),
-        "the host must say",
+        "the host must return",
     );
     let granted = "open: granted";
     broken(

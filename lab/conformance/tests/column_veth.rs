@@ -1,5 +1,6 @@
-//! `column` on a veth pair and behind a tap, in both of XDP's modes, over both families, with and without a VLAN tag:
-//! the second who asks is answered at the line, and whatever is written is seen by the next, whoever writes it.
+//! Tests `column` on a veth pair and with a tap device, in both modes of XDP, over both families, with and without a
+//! VLAN tag: the second request for a row is answered by the fast path, and every write is visible to the next read,
+//! whichever client writes.
 
 #[allow(dead_code, reason = "the tests of spv use the rest")]
 mod tap;
@@ -36,7 +37,7 @@ const MODES: [(XdpMode, AttachedMode); 2] = [
     (XdpMode::Generic, AttachedMode::Generic),
 ];
 const SERVERS: [&str; 2] = ["10.0.0.2:7703", "[fd00::2]:7703"];
-/// Changes, each of which is read at once.
+/// Number of changes, each of which is read at once.
 const TURNS: u64 = 60;
 
 fn foo() -> ColumnName {
@@ -69,7 +70,7 @@ fn may_load_bpf() -> bool {
     }
 }
 
-/// The whole of `column` at an interface of this thread's namespace.
+/// Complete `column` service at an interface of this thread's namespace.
 struct Server {
     xdp: XdpDatapath,
     table: Arc<Embedded>,
@@ -115,7 +116,8 @@ impl Server {
     }
 }
 
-/// A wire whose client end takes what XDP sends: veth delivers that only to an end that has a program, too.
+/// Returns a veth pair whose client side receives XDP_TX frames; veth delivers them only to an interface that has a
+/// program too.
 fn wire() -> Option<(Wire, XdpDatapath)> {
     if !may_load_bpf() {
         return None;
@@ -142,7 +144,7 @@ fn put(table: &Embedded, key: &[u8], value: &[u8]) {
         .expect("memory");
 }
 
-/// Who writes.
+/// Way by which a row is written.
 #[derive(Clone, Copy, Debug)]
 enum By {
     Session,
@@ -150,7 +152,7 @@ enum By {
     Table,
 }
 
-/// What `client` reads of a row, and who said so.
+/// Returns the content of a row that `client` reads, and the source of the answer.
 fn read(client: &mut Client, key: &[u8]) -> (Option<Vec<u8>>, u8) {
     let answer = client.get(key, &[foo()]).expect("an answer");
     let value = answer.rows.into_iter().next().map(|(_, _, value)| value);
@@ -195,7 +197,7 @@ fn every_change_is_seen_at_once_and_every_second_read_is_fastpath_s() {
                     let said = client.paper(&get, 0).expect("an answer");
                     assert_eq!(said, PaperAnswer::Get(Ok(Some(value))));
                 }
-                // A row that was not there: the fast path knows that, and that it is.
+                // The fast path holds that this row is absent, and then that it is present.
                 put(&table, three, b"3");
                 assert_eq!(read(&mut client, two), (None, COLUMN_SOURCE_HOST));
                 assert_eq!(read(&mut client, two), (None, COLUMN_SOURCE_FASTPATH));
@@ -218,9 +220,9 @@ fn every_change_is_seen_at_once_and_every_second_read_is_fastpath_s() {
             }
         });
         let hits = 2 * (3 * TURNS + 2);
-        // What was asked for a second time, an answer being late, counts twice.
+        // A request that was resent because its answer was late counts twice.
         assert!(server.count(Counter::Hits) >= hits, "{xdp:?}");
-        // A put of the paper's is seen at the line already, where the fast path holds its row.
+        // The fast path handles a put in the paper's format itself if it holds the row.
         assert_eq!(server.count(Counter::LineInvalidations), 2 * TURNS / 3, "{xdp:?}");
     }
 }
@@ -238,7 +240,7 @@ fn no_read_at_the_line_is_older_than_what_was_written_before() {
                 for number in 1u64.. {
                     put(&table, b"a", &number.to_be_bytes());
                     written.store(number, SeqCst);
-                    // Long enough for the fast path to hold it meanwhile.
+                    // Long enough for the fast path to hold the row in between.
                     std::thread::sleep(Duration::from_micros(number % 8 * 100));
                     if stop.load(SeqCst) {
                         return;
@@ -251,7 +253,7 @@ fn no_read_at_the_line_is_older_than_what_was_written_before() {
             let mut fastpath = 0;
             let mut clients = SERVERS.map(client);
             let mut turn = 0;
-            // However seldom the writer or the fast path come to it on a machine that has much else to do.
+            // The loop continues on a busy machine until the writer and the fast path had enough turns.
             while turn < 2000 || fastpath < 20 || floor.load(SeqCst) < 20 {
                 turn += 1;
                 let before = floor.load(SeqCst);
@@ -267,12 +269,12 @@ fn no_read_at_the_line_is_older_than_what_was_written_before() {
         writer.join().expect("the writer");
         let written = written.load(SeqCst);
         println!("{xdp:?}: {fastpath} of {reads} reads at the line, {written} changes meanwhile");
-        // What was asked for a second time, an answer being late, counts twice.
+        // A request that was resent because its answer was late counts twice.
         assert!(server.count(Counter::Hits) >= fastpath);
     }
 }
 
-/// The paper's packets, of which every byte is known.
+/// Returns a get in the paper's format, every byte of which is known.
 fn get(key: &[u8]) -> Vec<u8> {
     let get = PaperRequest::Get(key.to_vec(), b"entry:foo".to_vec());
     get.to_bytes(0).expect("short enough")
@@ -312,7 +314,7 @@ fn behind_a_tap_on_every_way_to_the_byte() {
                 assert_eq!(
                     answered(&mut tap, &get(b"key1")),
                     got(&value),
-                    "{way:?}: seen at once"
+                    "{way:?}: the write is visible at once"
                 );
                 for _ in 0..2 {
                     tap.send(&request(COLUMN_PORT, way, &get(b"key1")));
@@ -321,7 +323,7 @@ fn behind_a_tap_on_every_way_to_the_byte() {
                 }
                 hits += 2;
                 assert_eq!(server.count(Counter::Hits), hits, "{way:?}");
-                // Seen at the line, on whatever way it comes; with a tag the kernel takes it to nobody.
+                // The fast path sees the put on every way. With a VLAN tag, the kernel delivers it to no socket.
                 let put = PaperRequest::Put(b"key1".to_vec(), b"entry:foo".to_vec(), b"put".to_vec());
                 let put = put.to_bytes(0).expect("short enough");
                 tap.send(&request(COLUMN_PORT, way, &put));

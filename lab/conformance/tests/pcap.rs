@@ -1,4 +1,4 @@
-//! Captures made by hand: every byte order and unit, and every way in which a file can be wrong.
+//! Tests with captures in every byte order and time unit, and with every kind of damage.
 
 use lineside_conformance::pcap::{PcapError, RECORD_BYTES_MAX, Reader, Record, Writer};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 const MICROS: u32 = 0xa1b2_c3d4;
 const NANOS: u32 = 0xa1b2_3c4d;
 
-/// A file as another program would write it.
+/// Returns a file as another program would write it.
 fn capture(magic: u32, big_endian: bool, link: u32, records: &[(u32, u32, u32, &[u8])]) -> Vec<u8> {
     let word = |word: u32| {
         if big_endian {
@@ -192,7 +192,7 @@ proptest! {
         mut file in proptest::collection::vec(any::<u8>(), 0..300),
         small: bool,
     ) {
-        // Mostly with a header that is taken, and lengths that are not refused at once.
+        // Mostly with a valid header and with lengths that are not rejected at once.
         let header = capture([MICROS, NANOS][start % 2], start > 1, 1, &[]);
         if start > 0 {
             file.splice(0..0, header);

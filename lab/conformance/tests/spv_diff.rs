@@ -1,4 +1,4 @@
-//! The XDP program of `spv` against its model: in the kernel, and compiled natively.
+//! Compares the XDP program of `spv` with its model: in the kernel, and compiled natively.
 
 use lineside_conformance::diff::spv::{Case, State, cases, run};
 use lineside_conformance::diff::{DiffError, Seen};
@@ -9,7 +9,7 @@ use lineside_xdp::XdpError;
 
 const COUNT: u64 = 20_000;
 
-/// The comparison is worth something only if every verdict that the case can give was given.
+/// Checks that the comparison is meaningful: it must have met every verdict that the case allows.
 fn check_reach(case: &Case, seen: &Seen, counts: &[u64]) {
     let count = |counter: SpvCounter| counts[counter as usize];
     assert_eq!(seen.frames, COUNT);
@@ -23,7 +23,7 @@ fn check_reach(case: &Case, seen: &Seen, counts: &[u64]) {
     for reason in DropReason::ALL {
         let expected = match reason {
             DropReason::PaperRefused => !case.geometry.paper_format,
-            // It is the host that drops these.
+            // Only the host drops these.
             DropReason::HopLimit => false,
             _ => true,
         };

@@ -1,4 +1,4 @@
-//! Captures sent through every datapath: the same counts, and the same replies to the byte.
+//! Sends captures through every datapath: the counts and the bytes of the replies must be equal.
 
 use lineside_conformance::pcap::{PcapError, Reader, Writer};
 use lineside_conformance::replay::{ReplayError, Report, Target, replay};
@@ -57,7 +57,7 @@ fn root_request(txid: &Hash) -> Vec<u8> {
     request
 }
 
-/// Both sides of a conversation, as a capture on the server's interface has them, and what must come of it.
+/// Returns both directions of a conversation, as captured on the server's interface, and the expected result.
 fn conversation(txids: &[Hash]) -> (Vec<u8>, Report) {
     let mut expected = Report::default();
     let mut writer = Writer::new(Vec::new()).unwrap();
@@ -77,7 +77,7 @@ fn conversation(txids: &[Hash]) -> (Vec<u8>, Report) {
         };
         put(&framed(&to, &payload));
         answered += 1;
-        // What the server said then is no request now.
+        // The server's reply of that time is not a request now.
         let back = Addressing {
             source_mac: SERVER_MAC,
             destination_mac: CLIENT_MAC,
@@ -120,7 +120,7 @@ fn conversation(txids: &[Hash]) -> (Vec<u8>, Report) {
     (writer.finish().unwrap(), expected)
 }
 
-/// What each datapath makes of the file, and the replies as a capture; `None` where BPF is not allowed.
+/// Returns the result of the file on a datapath, and the replies as a capture; `None` if BPF is not allowed.
 fn through(kind: DatapathKind, file: &[u8]) -> Option<(Report, Option<PcapError>, Vec<u8>)> {
     let geometry = Geometry {
         line_bits: 12,
@@ -234,7 +234,7 @@ fn whom_fastpath_stands_for() {
     assert_eq!(
         (found.port, found.mac),
         (SPV_PORT, SERVER_MAC),
-        "ours before all others"
+        "Lineside's port is preferred"
     );
     assert_eq!(found.addresses, [ip("192.168.7.2"), ip("fd00::2")]);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! A hundredth of `make soak`, and proof that the soak finds what it looks for.
+//! Runs a hundredth of `make soak`, and checks that the soak finds broken rules.
 
 use lineside_conformance::soak::{Options, Report, Sabotage, run};
 use lineside_conformance::spv::DatapathKind;
@@ -18,7 +18,7 @@ fn options(datapaths: &[DatapathKind], replies: u64) -> Options {
     }
 }
 
-/// On every datapath that there is here.
+/// Runs the soak on every datapath that this machine supports.
 fn soak(replies: u64, change: impl Fn(&mut Options)) -> Report {
     let run = |datapaths: &[DatapathKind]| {
         let mut options = options(datapaths, replies);
@@ -28,7 +28,7 @@ fn soak(replies: u64, change: impl Fn(&mut Options)) -> Report {
     match run(&ALL) {
         Err(XdpError::NotAllowed(why)) => {
             skipped(format_args!(
-                "BPF is not allowed here ({why}); the other datapaths go on"
+                "BPF is not allowed here ({why}); testing only the other datapaths"
             ));
             run(&USER).expect("a soak")
         }
@@ -42,7 +42,7 @@ fn a_million_replies() {
     assert_eq!(report.faults(), 0, "{:#?}", report.told);
     assert!(report.replies() >= 1_000_000);
     eprintln!("{report:#?}");
-    // It is worth something only if what it is about took place.
+    // The soak is meaningful only if changes, conflicts and invalidations took place.
     assert!(report.changes > 20, "{report:#?}");
     assert!(
         report.written.conflicts > 1000 && report.written.invalidations > 100,

@@ -1,4 +1,5 @@
-//! `spv` behind a real UDP socket: host first, the fast path after, and who gets no answer.
+//! Tests `spv` on a real UDP socket: the first answer comes from the host and the next one from the fast path, and some
+//! requests get no answer.
 
 use lineside_fastpath::{DropReason, FastPath, Host, Reader, Readers, Reply, Source, Verdict, lease};
 use lineside_net::{SocketDatapath, SocketOptions};
@@ -73,7 +74,7 @@ fn the_first_answer_is_the_hosts_the_second_fastpaths() {
         assert_eq!(client.recv(&mut reply).unwrap(), 32);
         assert_eq!(&reply[..32], &[0; 32]);
         let count = txids.len() as u64;
-        // A reply is counted after it was sent: the host's last one may still be uncounted.
+        // A reply is counted after it was sent, so the host's last one may not be counted yet.
         assert!([count, count + 1].contains(&datapath.counts().host_replies.load(Relaxed)));
         assert!([count - 1, count].contains(&datapath.counts().fastpath_replies.load(Relaxed)));
     }
@@ -83,7 +84,7 @@ fn the_first_answer_is_the_hosts_the_second_fastpaths() {
 fn no_answer_for_a_services_port_nor_for_noise() {
     let (datapath, txids, root) = serve_with("127.0.0.1:0", 1);
     let Ok(forger) = UdpSocket::bind("127.0.0.1:7705") else {
-        skipped("port 7705 is taken here");
+        skipped("port 7705 is in use");
         return;
     };
     forger.send_to(&txids[0], datapath.local_addr()).unwrap();
@@ -91,7 +92,7 @@ fn no_answer_for_a_services_port_nor_for_noise() {
     client.connect(datapath.local_addr()).unwrap();
     client.send(&[1; 31]).unwrap();
     client.send(&[1; 2000]).unwrap();
-    // One thread takes datagrams in order, so this answer shows that those before it were dealt with.
+    // One thread handles datagrams in order, so this answer shows that the earlier ones were handled.
     client.send(&txids[0]).unwrap();
     let mut reply = [0; 64];
     assert_eq!(client.recv(&mut reply).unwrap(), 32);
@@ -122,7 +123,7 @@ fn on_every_address_the_reply_leaves_from_the_one_that_was_asked() {
         let (datapath, txids, root) = serve(listen);
         let asked: IpAddr = asked.parse().unwrap();
         let client = client(if asked.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" });
-        // Connected: the kernel hands over only what comes from the address that was asked.
+        // The kernel passes a connected socket only datagrams from the server's address.
         client.connect((asked, datapath.local_addr().port())).unwrap();
         for _ in 0..2 {
             client.send(&txids[0]).unwrap();
@@ -154,7 +155,7 @@ impl FastPath for ForwardAll {
     }
 }
 
-/// A host that is at work until it is let go.
+/// Host that blocks until it is released.
 #[derive(Default)]
 struct Stuck {
     gate: Mutex<()>,
@@ -185,7 +186,7 @@ fn a_full_queue_says_busy_natively() {
     .unwrap();
     let client = client("127.0.0.1:0");
     client.connect(datapath.local_addr()).unwrap();
-    // Two in the queue, and one with the host if it has taken it by then; all others are refused at once.
+    // Two requests are in the queue, and one with the host if it has taken it by then. All others are refused at once.
     for id in 0..20 {
         client.send(native::request_header(1, id, 0).as_bytes()).unwrap();
     }
@@ -201,7 +202,7 @@ fn a_full_queue_says_busy_natively() {
     }
     drop(gate);
     assert!([17, 18].contains(&refused.len()), "{refused:?}");
-    // The paper's format has no such answer: its request was dropped and counted.
+    // The paper's format has no refusal, so its request was dropped and counted.
     let full = datapath.counts().queue_full.load(Relaxed);
     let (paper, native) = (1, refused.len() as u64);
     assert!([native, native + paper].contains(&full), "{full}");

@@ -1,7 +1,7 @@
-//! `spv` behind a tap: whole frames in, whole frames out, byte for byte. What goes in, and what must come out, is made
-//! by another library than ours.
+//! Tests `spv` with a tap device: whole frames in, whole frames out, byte for byte. Another library makes the frames
+//! and the expected replies.
 
-// Its pair of interfaces is for other tests.
+// Other tests use the pair of interfaces.
 #[allow(dead_code)]
 mod tap;
 
@@ -28,7 +28,7 @@ const MODES: [(XdpMode, AttachedMode); 2] = [
     (XdpMode::Generic, AttachedMode::Generic),
 ];
 
-/// A transaction, and what must be said of it.
+/// Transaction and its expected answer.
 #[derive(Clone, Copy)]
 struct Known {
     txid: Hash,
@@ -49,7 +49,7 @@ fn checked_payload(frame: &[u8]) -> Vec<u8> {
     far::checked_payload(SPV_PORT, frame)
 }
 
-/// The native header as docs/wire-formats.md has it.
+/// Returns the native header as in docs/wire-formats.md.
 fn native_header(op: u8, body_bytes: usize, id: u64) -> Vec<u8> {
     let mut header = vec![0x4c, 0x53, 1, op, 0, 0];
     header.extend((body_bytes as u16).to_be_bytes());
@@ -96,7 +96,7 @@ fn roots_reply(all: &[Known], tip: Tip, id: u64) -> Vec<u8> {
     reply
 }
 
-/// The whole of spv on `t0`.
+/// Complete `spv` service on `t0`.
 struct Server {
     datapath: XdpDatapath,
     _socket: SocketDatapath,
@@ -111,7 +111,7 @@ impl Server {
         store.format(&geometry).expect("geometry");
         lease::renew(&store.control().lease_until_ns, 60_000_000_000);
         let readers = Readers::new(true);
-        // Zeros, as the fast path says where nothing is connected.
+        // Zeros, as in the fast path without a connected block.
         let tip = chain.tip().unwrap_or(Tip {
             hash: [0; 32],
             height: 0,
@@ -170,7 +170,7 @@ fn demo() -> (ChainStore, Vec<Known>) {
     (chain, known)
 }
 
-/// Transactions of real blocks; `None`, said in one line, where those are not at hand.
+/// Returns transactions of real blocks. Prints one line and returns `None` if the blocks are not available.
 fn real() -> Option<(ChainStore, Vec<Known>)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/bitcoin-blocks");
     let Ok(entries) = std::fs::read_dir(&dir) else {
@@ -182,7 +182,7 @@ fn real() -> Option<(ChainStore, Vec<Known>)> {
         .filter(|path| path.extension().is_some_and(|end| end == "raw" || end == "dat"))
         .collect();
     let mut chain = ChainStore::open(None, Network::Mainnet).expect("chain");
-    // Blocks of other networks, or altered ones, are refused; the rest is what we want.
+    // Blocks of other networks and altered blocks are refused; the others are used.
     let options = ImportOptions { detached: true };
     chain.import(&paths, options, &mut |_| {}).expect("import");
     let mut known = Vec::new();
@@ -213,7 +213,7 @@ fn may_load_bpf() -> bool {
     }
 }
 
-/// Runs `test` beside a server behind a tap of its own, or skips it with one line.
+/// Runs `test` with a server on a tap device of its own, or skips it with one line.
 fn behind_a_tap(
     mode: (XdpMode, AttachedMode),
     virtio: bool,
@@ -232,20 +232,21 @@ fn behind_a_tap(
     });
 }
 
-/// The first answer to each comes from the host and fills the fast path; every other one from the line, to the byte.
+/// The first answer for each transaction comes from the host and fills the fast path; all later ones come from the fast
+/// path with the same bytes.
 fn miss_then_hit(tap: &mut Tap, server: &mut Server, known: &[Known]) {
     for (number, known) in known.iter().enumerate() {
         let (before, id) = (server.hits(), number as u64 + 1);
         let v6 = number % 2 == 1;
         let way = Way { v6, vlan: false };
-        // The host answers what is missed in either format, in the same words.
+        // The host answers a miss in either format with the same content.
         let (asked, said) = match number % 3 {
             0 => (root_request(&known.txid, id), root_reply(known, server.tip, id)),
             _ => (known.txid.to_vec(), known.root.to_vec()),
         };
         tap.send(&request(way, &asked));
         assert_eq!(checked_payload(&tap.receive(is_udp)), said);
-        assert_eq!(server.hits(), before, "a miss was answered at the line");
+        assert_eq!(server.hits(), before, "the fast path answered a miss");
         tap.send(&request(way, &asked));
         assert_eq!(tap.receive(is_udp), reply(way, &said), "{way:?}");
         assert_eq!(server.hits(), before + 1);
@@ -280,7 +281,7 @@ fn real_transactions() {
     }
 }
 
-/// Asks for everything once, so that the fast path has it.
+/// Requests everything once, so that the fast path has it.
 fn warm(tap: &mut Tap, known: &[Known]) {
     for known in known {
         tap.send(&request(PLAIN, &known.txid));
@@ -308,7 +309,7 @@ fn every_way_that_a_request_travels() {
                 ] {
                     tap.send(&request(way, &payload));
                     assert_eq!(tap.receive(is_udp), reply(way, &said), "{mode:?} {way:?}");
-                    // Ethernet's padding comes back as it went in.
+                    // Ethernet padding is returned unchanged.
                     let padded = |mut frame: Vec<u8>| {
                         frame.extend([0xee; 9]);
                         frame
@@ -341,7 +342,7 @@ fn checksums_that_are_absent_partial_or_wrong() {
                 frame[CHECK..CHECK + 2].copy_from_slice(&check.to_be_bytes());
                 frame
             };
-            // A read needs no checksum: a wrong one spoils nothing but the answer, and its reply has a right one.
+            // A read needs no checksum: a request with a wrong one is answered, and the reply has a right one.
             for check in [0, 0x1234, 0xffff] {
                 tap.send(&with_check(&good, check));
                 assert_eq!(tap.receive(is_udp), reply(PLAIN, &one.root), "{check:#x}");
@@ -349,10 +350,11 @@ fn checksums_that_are_absent_partial_or_wrong() {
             }
             tap.send_partial(&with_check(&good, pseudo_sum(&good)), UDP as u8);
             assert_eq!(tap.receive(is_udp), reply(PLAIN, &one.root), "partial");
-            // Generic mode cannot take the kernel's mark off the packet: the reply's checksum is whole all the same.
+            // Generic mode cannot clear the kernel's partial-checksum mark of the packet; the reply's checksum is
+            // complete nevertheless.
             assert_eq!(tap.needs_checksum(), mode.1 == AttachedMode::Generic);
             assert_eq!(server.hits(), before + 4);
-            // What is missed goes to the kernel, which takes an absent or partial one, and no wrong one.
+            // A miss goes to the kernel, which accepts an absent or partial checksum, but not a wrong one.
             let (absent, partial, wrong, last) = (&missed[0], &missed[1], &missed[2], &missed[3]);
             tap.send(&with_check(&request(PLAIN, &absent.txid), 0));
             assert_eq!(checked_payload(&tap.receive(is_udp)), absent.root);
@@ -365,14 +367,14 @@ fn checksums_that_are_absent_partial_or_wrong() {
             assert_eq!(
                 checked_payload(&tap.receive(is_udp)),
                 last.root,
-                "the wrong one was answered"
+                "a request with a wrong checksum was answered"
             );
             assert_eq!(server.hits(), before + 4);
         });
     }
 }
 
-/// Frames that the fast path has no business with, by name.
+/// Returns frames that the fast path must ignore, by name.
 fn foreign_frames(txid: &Hash) -> Vec<(&'static str, Vec<u8>)> {
     let good = request(PLAIN, txid);
     let changed = |changes: &[(usize, u8)]| {
@@ -440,7 +442,7 @@ fn foreign_frames(txid: &Hash) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// `frame` as a packet socket sees it: without its outermost VLAN tag.
+/// Returns `frame` as a packet socket sees it: without its outermost VLAN tag.
 fn untagged(frame: &[u8]) -> Vec<u8> {
     match frame[12..14] {
         [0x81, 0] | [0x88, 0xa8] => [&frame[..12], &frame[16..]].concat(),
@@ -461,10 +463,10 @@ fn what_is_not_ours_reaches_the_stack_unchanged() {
                 tap.send(&frame);
                 assert_eq!(stack.receive(), untagged(&frame), "{mode:?}: {name}");
             }
-            // The kernel takes what is sent to everybody's MAC, so the host answers that one.
+            // The kernel accepts frames to the broadcast MAC address, so the host answers this one.
             let known = &known[2];
             assert_eq!(checked_payload(&tap.receive(is_udp)), known.root);
-            // Dropped: neither the stack sees them, nor does anything come back.
+            // Dropped frames are neither visible to the stack nor answered.
             stack.clear();
             let txid = &known.txid;
             let own_port = datagram([FAR_MAC, NEAR_MAC], PLAIN, true, 17, [SPV_PORT, SPV_PORT], txid);
@@ -487,11 +489,11 @@ fn what_is_not_ours_reaches_the_stack_unchanged() {
             while let Some(frame) = tap.poll() {
                 let sliced = SlicedPacket::from_ethernet(&frame).expect("a frame");
                 let udp = matches!(&sliced.transport, Some(TransportSlice::Udp(udp)) if udp.source_port() == SPV_PORT);
-                assert!(!udp, "an answer to what is none of ours: {frame:02x?}");
+                assert!(!udp, "an answer to a foreign frame: {frame:02x?}");
             }
             let last = datagram([FAR_MAC, NEAR_MAC], PLAIN, true, 17, [FAR_PORT, 53], txid);
             tap.send(&last);
-            assert_eq!(stack.receive(), last, "the stack saw what was dropped");
+            assert_eq!(stack.receive(), last, "the stack received a dropped frame");
         });
     }
 }

@@ -1,4 +1,4 @@
-//! `vectors/spv` through every datapath, and through the host alone.
+//! Runs `vectors/spv` through every datapath, and through the host alone.
 
 mod table;
 
@@ -43,8 +43,8 @@ fn geometry(file: &File) -> Geometry {
 
 fn endpoint(file: &File) -> Endpoint {
     let (own, addresses) = (&file.endpoint, &file.endpoint.addresses);
-    let mut endpoint =
-        Endpoint::new(own.mac.0, file.state.loopback, addresses).expect("few enough addresses");
+    let mut endpoint = Endpoint::new(own.mac.0, file.state.loopback, addresses)
+        .expect("the vectors' addresses fit an endpoint");
     for address in addresses {
         if let std::net::IpAddr::V4(v4) = address {
             endpoint.set_broadcast(*v4, own.broadcast);
@@ -53,7 +53,7 @@ fn endpoint(file: &File) -> Endpoint {
     endpoint
 }
 
-/// Brings an empty store into the file's state.
+/// Brings an empty store into the state of a file.
 fn fill(file: &File, store: &Arc<Store>) -> StoreWriter {
     let mut writer = StoreWriter::new(Arc::clone(store));
     writer.begin();
@@ -87,7 +87,7 @@ fn fill(file: &File, store: &Arc<Store>) -> StoreWriter {
     writer
 }
 
-/// A datapath that takes frames, with what it has counted.
+/// Datapath that processes frames, with its counters.
 trait Frames {
     fn run(&mut self, frame: &[u8]) -> Result<(FrameVerdict, Vec<u8>), XdpError>;
     fn drops(&mut self) -> Result<[u64; DROPS], XdpError>;
@@ -152,7 +152,7 @@ impl Frames for XdpDatapath {
     }
 }
 
-/// What rose, by name.
+/// Returns the names of the counters that increased.
 fn risen<const N: usize>(
     before: [u64; N],
     after: [u64; N],
@@ -218,7 +218,7 @@ fn hold_one(vector: &Vector, datapath: &mut dyn Frames) -> Result<(), String> {
     }
 }
 
-/// Runs every vector of `file`; how many there were, or the first that fails.
+/// Runs every vector of `file`. Returns their number, or the first failure.
 fn hold(file: &File, datapath: &mut dyn Frames) -> Result<usize, String> {
     for vector in &file.vectors {
         hold_one(vector, datapath)
@@ -238,7 +238,7 @@ fn hold_model(file: &File) -> Result<usize, String> {
     hold(file, &mut model)
 }
 
-/// Runs all files and says how many vectors there were.
+/// Runs all files, and prints the number of vectors.
 fn all(datapath: &str, each: impl Fn(&File) -> Result<usize, String>) {
     let mut ran = 0;
     for file in files() {
@@ -321,12 +321,12 @@ fn the_host_alone() {
                 .map_err(|fault| format!("{}.toml: {:?}: {fault}", file.name, vector.what))?;
             ran += 1;
         }
-        // A file may be about frames alone.
+        // A file may contain only vectors about frames.
         Ok(ran)
     });
 }
 
-/// Every request twice: what the host answered first is the fast path's to answer then, and both times the same bytes.
+/// Sends every request twice: the host answers first, and the fast path then answers with the same bytes.
 #[test]
 fn the_socket_datapath() {
     for (listen, any) in [("127.0.0.1:0", "127.0.0.1:0"), ("[::1]:0", "[::1]:0")] {
@@ -406,7 +406,7 @@ fn ask(datapath: &SocketDatapath, client: &UdpSocket, vector: &Vector) -> Result
     }
 }
 
-/// Without this, a check that looks at nothing would pass every vector.
+/// Without this test, a check that inspects nothing would pass every vector.
 #[test]
 fn a_broken_vector_fails() {
     let files = files();
@@ -443,7 +443,7 @@ fn a_broken_vector_fails() {
     );
 }
 
-/// The files are what `make.py` works out, not what somebody edited.
+/// The files are the output of `make.py`, without manual edits.
 #[test]
 fn the_files_are_those_that_are_derived() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/make.py");

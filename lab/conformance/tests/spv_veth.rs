@@ -1,4 +1,4 @@
-//! `spv` on a real interface: veth pairs in namespaces that the test makes.
+//! Tests `spv` on real interfaces: veth pairs in namespaces that the test creates.
 
 use lineside_fastpath::{Readers, lease};
 use lineside_net::{SocketDatapath, SocketOptions};
@@ -46,7 +46,7 @@ fn echo_image() -> ProgramSpec {
     }
 }
 
-/// The whole of spv on `x1` (or another interface) of this thread's namespace.
+/// Complete `spv` service on `x1` (or another interface) of this thread's namespace.
 struct Server {
     datapath: XdpDatapath,
     store: Arc<Store>,
@@ -81,8 +81,8 @@ impl Server {
         };
         let fastpath = Arc::new(SpvFastPath::new(Arc::clone(&store)));
         let host = Arc::new(host);
-        // What another test starts holds copies of all descriptors between its fork and its exec, and with them the
-        // port of a server that was dropped just now.
+        // A child process of another test has copies of all descriptors between its fork and its exec, and with them
+        // the port of a server that was just dropped.
         let until = Instant::now() + Duration::from_secs(10);
         let socket = loop {
             let (fastpath, host) = (Arc::clone(&fastpath), Arc::clone(&host));
@@ -108,8 +108,8 @@ impl Server {
     }
 }
 
-/// A wire whose client end takes what XDP sends: veth delivers XDP_TX only to an end with NAPI, which it has with GRO
-/// switched on or with an XDP program; this one has root without services, which passes everything.
+/// Returns a veth pair whose client side receives XDP_TX frames. Veth delivers them only to an interface with NAPI,
+/// which needs GRO or an XDP program; this one has the root program without services, which passes everything.
 fn listening_wire() -> Option<(Wire, XdpDatapath)> {
     let wire = Wire::new()?;
     let pass = wire.client.run(|| {
@@ -136,7 +136,7 @@ fn block() -> DemoBlock {
     DemoChain::new(7, 50).next().expect("endless")
 }
 
-/// Asks for every transaction twice and checks the roots; the second time the fast path must have them.
+/// Requests every transaction twice and checks the roots; the second time, the fast path must have them.
 fn ask_all(server: SocketAddr, block: &DemoBlock) {
     let bind: SocketAddr = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }
         .parse()
@@ -179,7 +179,7 @@ fn both_families_both_modes_and_nothing_left_behind() {
                 count,
                 "{mode:?} {listen}: the fast path answered the second round"
             );
-            // A reply is counted after it was sent: the last one may still be uncounted.
+            // A reply is counted after it was sent, so the last one may not be counted yet.
             let host = server.socket.counts().host_replies.load(Ordering::Relaxed);
             assert!([count - 1, count].contains(&host));
             wire.server.run(move || {
@@ -276,7 +276,7 @@ fn two_services_on_one_interface_and_a_port_of_none() {
                 .zip(&request)
                 .all(|(reply, request)| *reply == !request)
         );
-        // A service without a program in its slot: the kernel says that nobody listens there.
+        // For a service without a program in its slot, the kernel reports that the port is not open.
         client.connect(("10.0.0.2", 7703)).unwrap();
         client.send(&request).unwrap();
         let refused = client.recv(&mut reply).unwrap_err();
@@ -311,19 +311,19 @@ fn a_foreign_program_is_named_and_left_alone() {
     });
 }
 
-/// A folder of pins of its own, removed at the end whatever happens.
+/// Folder of pins, which is removed at the end in any case.
 struct PinDir(PathBuf);
 
 impl Drop for PinDir {
     fn drop(&mut self) {
         let left = Pins::own(&self.0, "x1").and_then(Pins::remove);
         if !std::thread::panicking() {
-            left.expect("removing what is pinned");
+            left.expect("the pins can be removed");
         }
     }
 }
 
-/// `None` where there is no BPF file system.
+/// Returns a folder of pins; `None` if there is no BPF file system.
 fn pin_dir(name: &str) -> Option<PinDir> {
     let dir = below_bpffs(name)?;
     match Pins::own(&dir, "probe") {
@@ -339,8 +339,8 @@ fn pin_dir(name: &str) -> Option<PinDir> {
     }
 }
 
-/// Takes the pins of `x1` in `dir`. The lock of the owner before may live on for a moment in a child process that
-/// another test has forked and that has not executed its program yet.
+/// Takes the pins of `x1` in `dir`. The lock of the previous owner may still be held for a moment by a child process
+/// that another test has forked and that has not executed its program yet.
 fn own_pins(dir: &Path) -> Pins {
     let began = Instant::now();
     loop {
@@ -356,7 +356,7 @@ fn fastpath_answers_between_two_daemons_and_the_second_takes_over() {
     if !may_load_bpf() {
         return;
     }
-    // The threads of the wire see the mounts that this one sees when it starts them.
+    // The threads of the wire inherit the mounts that this thread has when it starts them.
     let (Some(dir), Some((wire, _pass))) = (pin_dir("adopt"), listening_wire()) else {
         return;
     };
@@ -374,12 +374,12 @@ fn fastpath_answers_between_two_daemons_and_the_second_takes_over() {
     assert!(!server.datapath.is_adopted());
     let all = Arc::clone(&asked);
     wire.client.run(move || ask_all(SERVER.parse().unwrap(), &all));
-    // Two at once: the second is refused, the first goes on.
+    // With two owners at once, the second is refused and the first continues.
     let also = dir.clone();
     assert!(matches!(Pins::own(&also, "x1"), Err(XdpError::Owned(name)) if name == "x1"));
     let hits = server.hits();
     assert!(hits > 0);
-    // The daemon is gone without a word, as after kill -9: its descriptors are closed, its pins stay.
+    // The daemon ended without cleaning up, as after kill -9: its descriptors are closed, its pins remain.
     drop(server);
     let one = Arc::clone(&asked);
     wire.client.run(move || {
@@ -415,7 +415,7 @@ fn fastpath_answers_between_two_daemons_and_the_second_takes_over() {
             None
         );
     });
-    assert!(!dir.exists(), "something is left in {}", dir.display());
+    assert!(!dir.exists(), "files remain in {}", dir.display());
     drop(held);
 }
 
@@ -464,7 +464,7 @@ fn no_reply_is_lost_while_programs_are_replaced() {
     let hits = server.hits();
     let fastpath = hits + server.socket.counts().fastpath_replies.load(Ordering::Relaxed);
     let host = server.socket.counts().host_replies.load(Ordering::Relaxed);
-    // A reply is counted after it was sent: the last one may still be uncounted.
+    // A reply is counted after it was sent, so the last one may not be counted yet.
     assert!(fastpath + host + 1 >= answered.load(Ordering::Relaxed));
     assert!(hits > 100);
 }
@@ -504,7 +504,7 @@ fn two_servers_pointed_at_each_other_stay_quiet() {
     let mut other = wire
         .client
         .run(move || Server::start("10.0.0.1:7701", "x0", XdpMode::Native, None, &right).expect("server"));
-    // A forged request: from one server's own address and port to the other's.
+    // Forged requests from one server's address and port to the other server.
     let forged = asked.txids[0];
     wire.client.run(move || {
         let forger = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
@@ -518,7 +518,7 @@ fn two_servers_pointed_at_each_other_stay_quiet() {
             forger.send_to(&forged, &to.into()).unwrap();
         }
     });
-    // A good request behind the forged ones shows that they were dealt with.
+    // The answer to a valid request after the forged ones shows that they were handled.
     wire.client.run(move || ask_all(SERVER.parse().unwrap(), &asked));
     let drops: [u64; lineside_fastpath::DropReason::ALL.len()] = one.datapath.drop_counts(None).unwrap();
     assert_eq!(drops[lineside_fastpath::DropReason::SourcePort as usize], 10);

@@ -1,4 +1,4 @@
-//! The XDP program of `transfer` against its model: in the kernel, and compiled natively.
+//! Compares the XDP program of `transfer` with its model: in the kernel, and compiled natively.
 
 use lineside_conformance::diff::transfer::{Case, cases, run};
 use lineside_conformance::diff::{DiffError, Seen};
@@ -11,7 +11,7 @@ use lineside_xdp::{XdpDatapath, XdpError};
 
 const COUNT: u64 = 25_000;
 
-/// The comparison is worth something only if everything that the case can say was said.
+/// Checks that the comparison is meaningful: it must have met every outcome that the case allows.
 fn check_reach(case: &Case, seen: &Seen, counts: &[u64]) {
     let count = |counter: TransferCounter| counts[counter as usize];
     let express = case.geometry.mode == Mode::Express;
@@ -29,7 +29,7 @@ fn check_reach(case: &Case, seen: &Seen, counts: &[u64]) {
             TransferCounter::Refusals => case.geometry.paper_format || executes,
             TransferCounter::Replies | TransferCounter::Forwarded => true,
         };
-        // A ring may fill anywhere.
+        // A ring may become full in any case.
         let may = matches!(counter, TransferCounter::RingFull | TransferCounter::Busy) && executes;
         assert!(
             (count(counter) > 0) == expected || may,
@@ -39,7 +39,7 @@ fn check_reach(case: &Case, seen: &Seen, counts: &[u64]) {
     for reason in DropReason::ALL {
         let expected = match reason {
             DropReason::PaperRefused => !case.geometry.paper_format || case.unrest,
-            // It is the host that drops these.
+            // Only the host drops these.
             DropReason::HopLimit => false,
             _ => true,
         };

@@ -1,4 +1,4 @@
-//! Two CPUs at once in the XDP program of `transfer`: what `crates/transfer/tests/race.rs` does to the model.
+//! Two CPUs run the XDP program of `transfer` at the same time, as `crates/transfer/tests/race.rs` does with the model.
 
 #[path = "../../../crates/transfer/tests/race/common.rs"]
 mod common;
@@ -25,7 +25,7 @@ thread_local! {
     static PINNED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What root makes of a request, on the CPU of thread 0 or 1.
+/// Returns the reply of the root program to a request, on the CPU of thread 0 or 1.
 fn through(runner: &Runner, cpus: &[usize], thread: usize, request: &[u8]) -> Option<Vec<u8>> {
     if !PINNED.replace(true) {
         cpu::pin(cpus[thread % cpus.len()]).expect("pinning");
@@ -49,7 +49,7 @@ fn through(runner: &Runner, cpus: &[usize], thread: usize, request: &[u8]) -> Op
     }
 }
 
-/// The program behind [`common::Ask`].
+/// Runs `test` with the program as a [`common::Ask`].
 fn with_program(test: impl FnOnce(&Store, &common::Ask<'_>, &LineClaims<Runner>)) {
     let geometry = common::geometry(transfer::rings().expect("CPUs"));
     let mut datapath = match XdpDatapath::load(vec![transfer::program(&geometry, TRANSFER_PORT)], None) {
@@ -63,7 +63,7 @@ fn with_program(test: impl FnOnce(&Store, &common::Ask<'_>, &LineClaims<Runner>)
     lease::renew(&store.control().lease_until_ns, 1 << 50);
     let cpus = cpu::allowed().expect("CPUs");
     if cpus.len() < 2 {
-        skipped("one CPU only: its two threads take turns");
+        skipped("the machine has only one CPU, on which the threads take turns");
     }
     let runner = datapath.runner().expect("a runner");
     let claims = LineClaims::of(&mut datapath).expect("the program of claims");
@@ -95,7 +95,11 @@ fn refer_never_sees_what_a_host_moves_in_flight() {
 fn what_is_locked_all_the_time_is_neither_claimed_nor_shown() {
     with_program(|store, ask, claims| {
         common::open(store, ask);
-        let mut cells = [1, 2].map(|id| store.find(&AccountId::from_paper(id)).expect("it is there") as u32);
+        let mut cells = [1, 2].map(|id| {
+            store
+                .find(&AccountId::from_paper(id))
+                .expect("the account exists") as u32
+        });
         cells.sort_unstable();
         let all = store.cells.as_slice();
         let held = || cells.map(|index| all[index as usize].balance.load(SeqCst));
@@ -117,13 +121,13 @@ fn what_is_locked_all_the_time_is_neither_claimed_nor_shown() {
         assert_eq!(
             (held(), locks()),
             (before, [0, 1]),
-            "nothing is shown, and no other lock kept"
+            "no balance is shown, and no other lock is held"
         );
         all[cells[1] as usize].lock.store(0, SeqCst);
         claims.claim(&cells, &[]).expect("claimed");
         claims.put(&step).expect("shown");
         assert_eq!((held(), locks()), ([0, 0], [0, 0]));
-        // Orders that no host gives.
+        // Orders that a correct host does not give.
         assert!(claims.claim(&[u32::MAX], &[]).is_err());
         assert!(claims.claim(&[], &[u32::MAX]).is_err());
     });

@@ -1,4 +1,5 @@
-//! `transfer` behind a tap: whole frames in, whole frames out, byte for byte, made and checked by another library.
+//! Tests `transfer` with a tap device: whole frames in, whole frames out, byte for byte, made and checked by another
+//! library.
 
 mod ledger;
 #[allow(dead_code, reason = "the tests of spv use its pair of interfaces")]
@@ -16,7 +17,7 @@ const MODES: [(XdpMode, AttachedMode); 2] = [
     (XdpMode::Generic, AttachedMode::Generic),
 ];
 
-/// Runs `test` beside a server behind a tap of its own, or skips it with one line.
+/// Runs `test` with a server on a tap device of its own, or skips it with one line.
 fn behind(
     mode: Mode,
     xdp: (XdpMode, AttachedMode),
@@ -41,13 +42,13 @@ fn sent(way: Way, payload: &[u8]) -> Vec<u8> {
     request(TRANSFER_PORT, way, payload)
 }
 
-/// The answer at the line, to the byte.
+/// Checks that the fast path answers, byte for byte.
 fn at_line(tap: &mut Tap, way: Way, asked: &[u8], said: &[u8]) {
     tap.send(&sent(way, asked));
     assert_eq!(tap.receive(is_udp), reply(TRANSFER_PORT, way, said), "{way:?}");
 }
 
-/// The answer of whoever gives it.
+/// Returns the answer of the fast path or the host.
 fn answered(tap: &mut Tap, asked: &[u8]) -> Vec<u8> {
     tap.send(&sent(PLAIN, asked));
     checked_payload(TRANSFER_PORT, &tap.receive(is_udp))
@@ -121,13 +122,14 @@ fn checksums_that_are_partial_or_wrong() {
                 frame[CHECK..CHECK + 2].copy_from_slice(&check.to_be_bytes());
                 frame
             };
-            // A local sender's: executed, and the reply's is whole.
+            // A request of a local sender has a partial checksum: it is executed, and the reply's checksum is complete.
             tap.send_partial(&with_check(pseudo_sum(&good)), UDP as u8);
             assert_eq!(
                 tap.receive(is_udp),
                 reply(TRANSFER_PORT, PLAIN, &paper(TRANSFER, 0, 1, 2, 49))
             );
-            // Wrong: neither the fast path nor the kernel takes it. None: not the fast path, and not the socket.
+            // With a wrong checksum, neither the fast path nor the kernel accepts the request. Without a checksum,
+            // neither the fast path nor the socket does.
             tap.send(&with_check(pseudo_sum(&good) ^ 0x5555));
             tap.send(&with_check(0));
             let refer = (paper(REFER, 0, 1, 0, 0), paper(REFER, 0, 1, 0, 49));
@@ -146,7 +148,8 @@ fn checksums_that_are_partial_or_wrong() {
     }
 }
 
-/// In `durable` the fast path forwards it, and the socket's filter ends it: what is asked next finds nothing changed.
+/// In `durable` mode, the fast path forwards the request and the socket's filter drops it, so the next request finds no
+/// change.
 #[test]
 fn a_durable_write_without_a_checksum_is_not_executed() {
     for xdp in MODES {

@@ -1,5 +1,5 @@
-//! `vectors/transfer` through every datapath that takes whole frames, with the host behind it, and through the host
-//! alone.
+//! Runs `vectors/transfer` through every datapath that processes whole frames together with the host, and through the
+//! host alone.
 
 #[allow(dead_code, reason = "its pair of interfaces is for other tests")]
 use k256::ecdsa::SigningKey;
@@ -65,8 +65,8 @@ fn geometry(file: &File) -> Geometry {
 
 fn endpoint(file: &File) -> Endpoint {
     let (own, addresses) = (&file.endpoint, &file.endpoint.addresses);
-    let mut endpoint =
-        Endpoint::new(own.mac.0, file.state.loopback, addresses).expect("few enough addresses");
+    let mut endpoint = Endpoint::new(own.mac.0, file.state.loopback, addresses)
+        .expect("the vectors' addresses fit an endpoint");
     for address in addresses {
         if let IpAddr::V4(v4) = address {
             endpoint.set_broadcast(*v4, own.broadcast);
@@ -75,7 +75,7 @@ fn endpoint(file: &File) -> Endpoint {
     endpoint
 }
 
-/// The host of a file, over a fast path's store.
+/// Host of a file, over the store of a fast path.
 struct Behind {
     host: Host<SimDisk>,
     disk: SimDisk,
@@ -87,7 +87,7 @@ struct Behind {
 impl Behind {
     fn new(file: &File, store: &Arc<Store>, kernel: bool) -> Self {
         let (disk, key) = (SimDisk::new(1), SigningKey::from_slice(&[7; 32]).expect("a key"));
-        // What the host draws for itself, then the tokens, then anything.
+        // First the random number that the host draws for itself, then the tokens, then arbitrary ones.
         let tokens: Arc<Mutex<VecDeque<u64>>> = Arc::default();
         let (drawn, mut other) = (Arc::clone(&tokens), 0x1000);
         let random = move || {
@@ -102,7 +102,7 @@ impl Behind {
                 pendings: 1 << 20,
             },
             seal: SealPolicy::default(),
-            // As many as the file says, whoever opens them.
+            // The number of sessions of the file, whatever address opens them.
             sessions: SessionPolicy {
                 trusted: vec![Range {
                     address: std::net::Ipv6Addr::UNSPECIFIED.into(),
@@ -176,14 +176,14 @@ impl Behind {
         assert_eq!(granted[48..52], slot.to_be_bytes());
     }
 
-    /// Leaves no room for anything.
+    /// Fills the disk.
     fn fill_disk(&mut self) {
         self.disk.set_capacity_bytes(Some(self.disk.used_bytes()));
         let from = Source {
             address: [10, 0, 0, 9].into(),
             port: 9,
         };
-        // CREATE, then ISSUE nothing again and again: the first that finds no room is told so.
+        // A CREATE, then ISSUE of 0 again and again, until the first one that is refused for lack of space.
         for command in std::iter::once(1).chain(std::iter::repeat(2)) {
             let mut packet = [0; 20];
             (packet[3], packet[8]) = (command, 0xf0);
@@ -195,7 +195,7 @@ impl Behind {
         }
     }
 
-    /// At the end: the journal has everything, and tells it again.
+    /// Checks at the end that the journal has everything, and replays to the same state.
     fn check(&mut self) {
         self.host.drain();
         assert_eq!((self.host.failed(), self.host.unjournaled()), (None, 0));
@@ -212,7 +212,7 @@ impl Behind {
         assert_eq!(
             (told.operations, told.held),
             (ledger.number(), ledger.held()),
-            "the journal tells another story"
+            "the journal replays to another state"
         );
     }
 }
@@ -221,7 +221,7 @@ fn hex(token: &str) -> u64 {
     u64::from_str_radix(token, 16).expect("16 hex digits")
 }
 
-/// What rose, by name.
+/// Returns the names of the counters that increased.
 fn risen(before: &[u64], after: &[u64], name: impl Fn(usize) -> &'static str) -> Vec<String> {
     let pairs = before.iter().zip(after).enumerate();
     let each = pairs.filter(|(_, (before, after))| before != after);
@@ -241,7 +241,7 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, expected: T, found: T) -> Re
     }
 }
 
-/// What the host says of `payload`, against what it must say.
+/// Compares the host's verdict on `payload` with the expected one.
 fn hold_host(
     vector: &Vector,
     behind: &mut Behind,
@@ -263,7 +263,7 @@ fn hold_host(
             same("the host's reason", reason.as_str(), found.name())
         }
         (expected, reply, drop) => Err(format!(
-            "the host must say {expected:?}, and says {reply:02x?}, {drop:?}"
+            "the host must return {expected:?}, and returned {reply:02x?}, {drop:?}"
         )),
     }
 }
@@ -319,14 +319,14 @@ fn hold_one(
 }
 
 fn source(request: &[u8]) -> Result<Source, String> {
-    let datagram = frame::parse(request).ok_or("what the host answers must be a datagram")?;
+    let datagram = frame::parse(request).ok_or("a request that the host answers must be a datagram")?;
     Ok(Source {
         address: datagram.source,
         port: datagram.source_port,
     })
 }
 
-/// Runs every vector of `file`; how many there were, or the first that fails. `None`: BPF is not allowed here.
+/// Runs every vector of `file`. Returns their number, or the first failure; `None`: BPF is not allowed here.
 fn hold(file: &File, kind: DatapathKind) -> Result<Option<usize>, String> {
     let opened = FrameDatapath::open(kind, &geometry(file), &endpoint(file), TRANSFER_PORT);
     let (mut datapath, store) = match opened {
@@ -352,8 +352,7 @@ fn hold(file: &File, kind: DatapathKind) -> Result<Option<usize>, String> {
     Ok(Some(file.vectors.len()))
 }
 
-/// Runs all files on a CPU of their own, whose ring it is that the fast path writes to, and says how many vectors there
-/// were.
+/// Runs all files on one CPU, so that the fast path writes to that CPU's ring, and prints the number of vectors.
 fn all(name: &str, kind: DatapathKind) {
     let named = std::thread::Builder::new().name(std::thread::current().name().unwrap_or(name).into());
     let run = move || {
@@ -393,7 +392,8 @@ fn the_xdp_programs_in_the_kernel() {
     all("the XDP programs in the kernel", DatapathKind::Xdp);
 }
 
-/// Without the fast path the same bytes, only slower: in `durable`, where both say the same of what was made durable.
+/// The host alone gives the same bytes as with the fast path. This holds in `durable` mode, in which both answer from
+/// durable data.
 #[test]
 fn the_host_alone() {
     let mut ran = 0;
@@ -417,7 +417,7 @@ fn the_host_alone() {
     assert!(ran > 0, "no vector ran");
 }
 
-/// The host behind sockets, at the vectors' time.
+/// Host with sockets, whose clock follows the vectors.
 struct Timed {
     behind: Arc<Mutex<Behind>>,
     at_s: Arc<AtomicU64>,
@@ -447,7 +447,7 @@ impl GroupHost for Timed {
     }
 }
 
-/// In a namespace that has the vectors' addresses: those about payloads, each from where it came.
+/// Runs in a namespace with the vectors' addresses; each request is sent from the source address of its vector.
 #[test]
 fn the_socket_datapath() {
     let Some(alone) = lineside_testkit::netns::Namespace::new() else {
@@ -467,8 +467,8 @@ fn the_socket_datapath() {
     });
 }
 
-/// Not those that are about frames or about `lo`, nor those whose rings nobody empties or whose lease nobody renews:
-/// here a host does.
+/// Returns whether the file's vectors are about payloads. Files about frames or about `lo` are excluded, and files
+/// whose rings are not drained or whose lease is not renewed, because the host of this test does both.
 fn is_about_payloads(file: &File) -> bool {
     let kept = file.state.mode == Mode::Express && file.state.lease == Lease::Over;
     !file.name.ends_with("frames") && !file.state.loopback && file.state.drains && !kept
@@ -517,7 +517,7 @@ fn over_sockets(file: &File) -> Result<usize, String> {
         let before = drops();
         client.send(&payload).expect("sending");
         match &vector.fastpath {
-            // No request is as long: it does not reach the host.
+            // Longer than any request, so it does not reach the host.
             _ if payload.len() > PAYLOAD_BYTES_MAX => {
                 oversize += 1;
                 while datapath.counts().oversize.load(Relaxed) < oversize {
@@ -550,7 +550,7 @@ fn over_sockets(file: &File) -> Result<usize, String> {
     Ok(file.vectors.len())
 }
 
-/// A socket at a vector's source, asking our address of its family.
+/// Returns a socket at a vector's source that is connected to the server's address of the same family.
 fn client(from: Source) -> UdpSocket {
     let server = if from.address.is_ipv4() {
         "10.0.0.2"
@@ -565,7 +565,7 @@ fn client(from: Source) -> UdpSocket {
     socket
 }
 
-/// Without this, a check that looks at nothing would pass every vector.
+/// Without this test, a check that inspects nothing would pass every vector.
 #[test]
 fn a_broken_vector_fails() {
     let files = files();
@@ -612,7 +612,7 @@ fn a_broken_vector_fails() {
         hosts,
         moved,
         &|vector| vector.host = Some(dropped.clone()),
-        "the host must say",
+        "the host must return",
     );
     let granted = "open: granted";
     broken(

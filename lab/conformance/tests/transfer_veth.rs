@@ -1,5 +1,5 @@
-//! `transfer` on a veth pair in native mode: a client in another namespace, both families, both modes. The client's
-//! kernel leaves its checksums to the interface (the pseudo-header's sum), and looks at those of replies.
+//! Tests `transfer` on a veth pair in native mode: a client in another namespace, both families, both modes. The
+//! client's kernel sends partial checksums (the sum of the pseudo header), and verifies the checksums of replies.
 
 mod ledger;
 use ledger::{CREATE, REFER, Server, TRANSFER, may_load_bpf, paper};
@@ -24,7 +24,8 @@ use zerocopy::{FromZeros, IntoBytes};
 const PATIENCE: Duration = Duration::from_secs(10);
 const MOVES: u32 = 200;
 
-/// A wire whose client end takes what XDP sends: veth delivers that only to an end that has a program, too.
+/// Returns a veth pair whose client side receives XDP_TX frames; veth delivers them only to an interface that has a
+/// program too.
 fn wire() -> Option<(Wire, XdpDatapath)> {
     if !may_load_bpf() {
         return None;
@@ -63,7 +64,7 @@ fn ask(socket: &UdpSocket, request: &[u8]) -> Vec<u8> {
     reply
 }
 
-/// Two accounts, [`MOVES`] transfers of 1 with ids, each asked twice; in 20, 21 and 22 bytes.
+/// Creates two accounts and sends [`MOVES`] transfers of 1 with ids, each twice, in 20, 21 and 22 bytes.
 fn move_ones(socket: &UdpSocket, first: u32) {
     let (from, to) = (first, first + 1);
     assert_eq!(
@@ -104,7 +105,7 @@ fn operation(source: u32, destination: u32, amount: u64) -> Operation {
     operation
 }
 
-/// Asked by [`move_ones`]: two accounts, each transfer twice, one that is stale, two balances.
+/// Number of requests by [`move_ones`]: two accounts, each transfer twice, a stale one, and two balances.
 const ASKED: u64 = 2 + 2 * MOVES as u64 + 1 + 2;
 
 const SERVERS: [(&str, u32); 2] = [("10.0.0.2:7702", 1), ("[fd00::2]:7702", 3)];
@@ -116,16 +117,21 @@ fn express_is_executed_at_the_line_and_drained() {
     for (round, (address, first)) in (1..).zip(SERVERS) {
         wire.client
             .run(move || move_ones(&socket(address.parse().expect("an address")), first));
-        assert_eq!(server.count(Counter::Replies), round * ASKED, "all at the line");
+        assert_eq!(
+            server.count(Counter::Replies),
+            round * ASKED,
+            "the fast path answered all"
+        );
         assert_eq!(
             server.count(Counter::Repeats),
             round * (u64::from(MOVES) + 1),
-            "the stale one, too, is told by its id"
+            "the stale transfer is also detected by its id"
         );
     }
     assert_eq!((server.host_replies(), server.count(Counter::Busy)), (0, 0));
     server.drained();
-    // Sessions: opened by the host, executed at the line; what is linked is the host's again.
+    // Sessions are opened by the host, and their packets executed by the fast path. Linked operations are executed by
+    // the host.
     let (resent_to_line, resent_to_host) = wire.client.run(|| {
         let mut client =
             Client::connect("10.0.0.2:7702".parse().expect("an address"), PATIENCE).expect("client");
@@ -144,7 +150,8 @@ fn express_is_executed_at_the_line_and_drained() {
         assert_eq!(by_host.outcomes[1].amount, 200 + 5 + 5 - 3);
         (to_line, client.resent() - to_line)
     });
-    // On a machine under load the client may send a packet again. The program then counts one more, and nothing else.
+    // On a busy machine the client may resend a packet. The program then counts one more packet, and no other counter
+    // changes.
     assert_eq!(server.count(Counter::Replies), 2 * ASKED + 1 + resent_to_line);
     assert_eq!(
         server.count(Counter::Repeats),
@@ -153,16 +160,16 @@ fn express_is_executed_at_the_line_and_drained() {
     assert_eq!(
         server.count(Counter::Forwarded),
         3 + resent_to_host,
-        "open twice, and what is linked"
+        "two opens and the linked operations"
     );
     server.drained();
     let told = wire.server.run(move || server.end());
-    // A stale id is refused and kept by nobody.
+    // A stale id is refused and not recorded.
     assert_eq!(told.operations, 2 * (2 + u64::from(MOVES)) + 2 + 2);
     assert_eq!((told.accounts, told.held), (4, 2000));
 }
 
-/// One packet of a session with one operation.
+/// Returns one packet of a session with one operation.
 fn packet(session: &Session, sequence: u64, operation: &Operation) -> Vec<u8> {
     let head = ExecuteHead {
         token: session.token.into(),
@@ -179,7 +186,7 @@ fn packet(session: &Session, sequence: u64, operation: &Operation) -> Vec<u8> {
 #[test]
 fn who_is_refused_too_often_at_the_line_is_the_hosts_and_others_stay_the_lines() {
     const GOOD: u64 = 100;
-    // Packets that the host may not have charged yet.
+    // Number of packets that the host may not have charged yet.
     const BURST: u64 = 16;
     let Some((wire, _pass)) = wire() else { return };
     let mut server = start(&wire, Mode::Express);
@@ -195,7 +202,7 @@ fn who_is_refused_too_often_at_the_line_is_the_hosts_and_others_stay_the_lines()
         ask(&socket, &paper(CREATE, 0, 1, 0, 1000));
         ask(&socket, &paper(CREATE, 0, 2, 0, 0));
         let ((session, _), mut sequence) = (open(attacked), 1);
-        // A minute's worth, and what the host did not take in time.
+        // The credit of a minute, and the packets that the host did not charge in time.
         while ask(&socket, &packet(&session, sequence, &operation(8, 9, 1)))[5] == Status::Ok as u8 {
             sequence += 1;
             assert!(sequence < 20_000, "without a limit");
@@ -218,12 +225,19 @@ fn who_is_refused_too_often_at_the_line_is_the_hosts_and_others_stay_the_lines()
         resent
     });
     let after = [Counter::Replies, Counter::Forwarded].map(|counter| server.count(counter));
-    assert_eq!(after[0] - before[0], GOOD, "all at the line");
-    assert_eq!(after[1] - before[1], 2 + resent, "opening alone is the host's");
-    // What can be done is done at once: by the host, and by the line when there is credit again.
+    assert_eq!(after[0] - before[0], GOOD, "the fast path answered all");
+    assert_eq!(
+        after[1] - before[1],
+        2 + resent,
+        "the host answered only the opens"
+    );
+    // Requests are executed at once: by the host, and by the fast path once there is credit again.
     let (end, mut done) = (Instant::now() + 3 * PATIENCE, 0);
     while server.count(Counter::Replies) == after[0] {
-        assert!(Instant::now() < end, "its session is never the line's again");
+        assert!(
+            Instant::now() < end,
+            "the fast path never executes the session again"
+        );
         let (from, to) = if done % 2 == 0 { (1, 2) } else { (2, 1) };
         let good = packet(&session, sequence + done, &operation(from, to, 1));
         let status = wire.client.run(move || ask(&socket(attacked), &good)[5]);
@@ -242,11 +256,15 @@ fn durable_refers_at_the_line_and_the_host_executes() {
     for (round, (address, first)) in (1..).zip(SERVERS) {
         wire.client
             .run(move || move_ones(&socket(address.parse().expect("an address")), first));
-        assert_eq!(server.count(Counter::Replies), round * 2, "REFER, at the line");
+        assert_eq!(
+            server.count(Counter::Replies),
+            round * 2,
+            "the fast path answered REFER"
+        );
         assert_eq!(server.count(Counter::Forwarded), round * (ASKED - 2));
     }
     let told = wire.server.run(move || {
-        // A reply is counted after it was sent: the threads have ended when this is looked at.
+        // A reply is counted after it was sent; the counters are final once the threads have ended.
         server.socket.stop();
         assert_eq!(server.host_replies(), 2 * (ASKED - 2));
         server.end()
@@ -254,15 +272,15 @@ fn durable_refers_at_the_line_and_the_host_executes() {
     assert_eq!((told.operations, told.held), (2 * (2 + u64::from(MOVES)), 2000));
 }
 
-/// The paper's REFER of an account that holds nothing is answered with the request itself, so that a server which got
-/// the answer would answer it, and so on.
+/// The paper's REFER of an empty account is answered with the bytes of the request. A server that received the answer
+/// would answer it again, and so on.
 #[test]
 fn one_forged_refer_between_two_servers_stops() {
-    // Neither is the port of a service, from which nothing is answered.
+    // No service uses these ports; requests from a service's port are not answered.
     const PORTS: [u16; 2] = [7711, 7712];
     const EMPTY: u32 = 9;
     let Some((wire, pass)) = wire() else { return };
-    // The other server's program takes the place of the one that lets replies pass.
+    // The other server's program replaces the one that lets replies pass.
     wire.client.run(move || drop(pass));
     let at = |port, interface| move || Server::start_at(port, Mode::Durable, interface, XdpMode::Native);
     let mut one = wire.server.run(at(PORTS[0], "x1"));
@@ -292,10 +310,10 @@ fn one_forged_refer_between_two_servers_stops() {
             drops.load(std::sync::atomic::Ordering::Relaxed)
         };
         let ended = stopped(&one) + stopped(&other);
-        // A packet that was lost on its way has ended the exchange earlier: then another one is sent.
+        // A lost packet ends the exchange early; then another packet is sent.
         let mut sent = 0;
         while stopped(&one) + stopped(&other) == ended {
-            assert!(sent < 20, "the servers answer each other still");
+            assert!(sent < 20, "the servers still answer each other");
             wire.client.run(move || {
                 let mut frame = [0; 256];
                 let bytes = build(&mut frame, &forged, &paper(REFER, 0, EMPTY, 0, 0)).expect("a frame");
@@ -308,7 +326,7 @@ fn one_forged_refer_between_two_servers_stops() {
                 std::thread::yield_now();
             }
         }
-        // Each came with 64 hops; the last one is not answered.
+        // Each packet arrived with 64 hops; the last one is not answered.
         let replies = one.count(Counter::Replies) - before[0] + other.count(Counter::Replies) - before[1];
         assert!(
             (63..=63 * sent).contains(&replies),
@@ -327,7 +345,7 @@ fn what_does_not_come_whole_moves_nothing() {
         let socket = socket("10.0.0.2:7702".parse().expect("an address"));
         ask(&socket, &paper(CREATE, 0, 1, 0, 10));
         ask(&socket, &paper(CREATE, 0, 2, 0, 0));
-        // No request: counted drops, no answer; the next answer is to what was asked next.
+        // Not a request: it is counted as a drop and not answered. The next answer belongs to the next request.
         socket.send(&paper(TRANSFER, 0, 1, 2, 1)[..19]).expect("sending");
         socket
             .send(&paper(TRANSFER | 1 << 31, 0, 1, 2, 1))

@@ -1,4 +1,4 @@
-//! The fast path of `odometer`: the executable specification of `xdp/odometer.bpf.c`.
+//! Fast path of `odometer`: the executable specification of `xdp/odometer.bpf.c`.
 
 use crate::layout::OdometerControl;
 use lineside_fastpath::memory::Table;
@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Fast-path table: one control record, in memory of this process or in a BPF map.
+/// Fast-path table: one control record, in this process's memory or in a BPF map.
 pub type Store = Table<OdometerControl>;
 
-/// Returns the header of a request, and what it adds: `read` adds 0.
+/// Returns the header of a request and the number that the request adds, which is 0 for `read`.
 ///
 /// # Errors
-/// The status code that the host answers with.
+/// Status code with which the host answers an invalid request.
 pub fn parse(payload: &[u8]) -> Result<(&NativeHeader, u64), Status> {
     let (header, body) = native::parse_request(payload)?;
     let body = OdometerNumber::ref_from_bytes(body).map_err(|_| Status::BadRequest)?;
@@ -38,9 +38,9 @@ pub fn put_number(reply: &mut Reply, request: &NativeHeader, number: u64) -> boo
 
 /// Fast path that answers `read` from a [`Store`] and leaves everything else to the host.
 pub struct OdometerFastPath {
-    /// The table.
+    /// Table that the host writes.
     pub store: Arc<Store>,
-    /// How often each of [`OdometerCounter`] was counted.
+    /// Number of times that each [`OdometerCounter`] was counted.
     pub counters: Counters<{ OdometerCounter::ALL.len() }>,
 }
 
@@ -54,7 +54,7 @@ impl FastPath for OdometerFastPath {
             .ok()
             .filter(|(header, _)| header.op == ODOMETER_OP_READ);
         let leased = read.filter(|_| lease::is_valid(&control.lease_until_ns, now_ns));
-        // The number is one atomic word: no reader sees half of a change, so that no sequence number guards it.
+        // The number is one atomic word, so a reader never sees a partial change and no sequence number is needed.
         let (counter, verdict) = match leased {
             Some((header, _)) if put_number(reply, header, control.number.load(Acquire)) => {
                 (OdometerCounter::Reads, Verdict::Reply)

@@ -1,4 +1,4 @@
-//! The host of `odometer`: owns the number, and answers what the fast path forwards.
+//! Host of `odometer`: owns the number, and answers the requests that the fast path forwards.
 
 use crate::fastpath::{Store, parse, put_number};
 use lineside_fastpath::{Host, Reader, Reply, Source, Verdict};
@@ -7,24 +7,24 @@ use std::sync::atomic::Ordering::Release;
 use std::sync::{Arc, Mutex, PoisonError};
 use zerocopy::IntoBytes;
 
-/// Host with the number in memory. It is the only writer of the number in the fast-path table.
+/// Host that keeps the number in memory. It is the only writer of the number in the fast-path table.
 pub struct OdometerHost {
     number: Mutex<u64>,
     store: Arc<Store>,
 }
 
 impl OdometerHost {
-    /// Returns a host whose number is 0, and writes that into the table.
+    /// Returns a host whose number is 0, and writes 0 into the table.
     pub fn new(store: Arc<Store>) -> Self {
         store.as_slice()[0].number.store(0, Release);
         let number = Mutex::new(0);
         Self { number, store }
     }
 
-    /// Adds to the number, and returns what it has become; `None` where that is more than it can hold.
+    /// Adds to the number and returns the sum, or `None` if the sum overflows.
     ///
-    /// The table has the new number before this returns, so no `read` that is sent after the answer to `add` sees the
-    /// old one. One store does it: `spv` and `column` change several words, and mark the change with sequence numbers.
+    /// The table holds the new number before this returns, so no `read` that follows the answer to `add` sees the old
+    /// one. One atomic store is enough; `spv` and `column` change several words, guarded by sequence numbers.
     pub fn add(&self, added: u64) -> Option<u64> {
         let mut number = self.number.lock().unwrap_or_else(PoisonError::into_inner);
         *number = number.checked_add(added)?;

@@ -1,7 +1,7 @@
-//! The example of `docs/adding-a-service.md`: `odometer`, a number that clients add to and read.
+//! Example of `docs/adding-a-service.md`: `odometer`, a number that clients add to and read.
 //!
-//! The fast path answers `read` from a table of one record; the host owns the number and answers `add`. A request that
-//! its client sends again may be added twice: `transfer` shows sessions, which prevent that.
+//! The fast path answers `read` from a table of one record. The host owns the number and answers `add`. If a client
+//! resends an `add`, the number may be added twice; the sessions of `transfer` show how to prevent this.
 
 pub mod fastpath;
 pub mod host;

@@ -1,4 +1,4 @@
-//! The `odometer` service in the daemon: its section of the configuration, its XDP program, its start and its status.
+//! The `odometer` service in the daemon: its configuration section, XDP program, start and status.
 
 use crate::fastpath::{OdometerFastPath, Store};
 use crate::host::OdometerHost;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Time for which the fast path may answer without hearing from the host.
+/// Time for which the fast path may answer without a sign of life from the host.
 const LEASE: Duration = Duration::from_secs(60);
 
 /// Registration of the service.
@@ -28,7 +28,7 @@ pub const DEF: ServiceDef = ServiceDef {
     pinned_work: None,
 };
 
-/// The section `[odometer]`.
+/// Configuration section `[odometer]`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct OdometerConfig {
@@ -48,7 +48,7 @@ fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
     Ok(Box::new(config))
 }
 
-/// Returns the XDP program behind `port`.
+/// Returns the XDP program that answers at the UDP port `port`.
 pub fn program(port: u16) -> ProgramSpec {
     let object = include_bytes!(concat!(env!("OUT_DIR"), "/odometer.bpf.o"));
     ProgramSpec::new(object, "ls_odometer", ODOMETER_SLOT, port)

@@ -1,4 +1,5 @@
-//! The odometer's vectors, and random frames: the model, the C compiled natively and the XDP program say the same.
+//! Conformance of the odometer: for its vectors and for random frames, the model, the C code compiled natively and the
+//! XDP program give the same results.
 
 mod odometer;
 
@@ -23,7 +24,7 @@ use zerocopy::IntoBytes;
 
 const KINDS: [DatapathKind; 3] = [DatapathKind::Socket, DatapathKind::Native, DatapathKind::Xdp];
 
-/// A file of `vectors/odometer`.
+/// Vector file of `vectors/odometer`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -60,10 +61,10 @@ fn files() -> Vec<File> {
 }
 
 fn endpoint(mac: [u8; 6], addresses: &[IpAddr]) -> Endpoint {
-    Endpoint::new(mac, false, addresses).expect("few enough addresses")
+    Endpoint::new(mac, false, addresses).expect("an endpoint takes two addresses")
 }
 
-/// Opens a datapath and its store; `None`, with one line said, where BPF may not be loaded.
+/// Opens a datapath and its store. Returns `None` and prints one line where BPF may not be loaded.
 fn open(kind: DatapathKind, endpoint: &Endpoint) -> Option<(FrameDatapath, Arc<Store>)> {
     match FrameDatapath::open(kind, &(), endpoint, ODOMETER_PORT) {
         Err(XdpError::NotAllowed(why)) => {
@@ -122,7 +123,7 @@ fn the_host_answers_as_the_vectors_say() {
     }
 }
 
-/// Requests of each kind, and almost right ones; [`Frames`] mutates them.
+/// Returns requests of each kind, and almost valid ones; [`Frames`] mutates them.
 fn payloads() -> Vec<Vec<u8>> {
     let request = |op: u8, number: u64| {
         let header = native::request_header(op, number, 8);
@@ -169,7 +170,7 @@ fn random_frames_have_the_same_fate_in_c_and_in_the_model() {
         let seen =
             compare(&mut frames, COUNT, &line, &mut datapath).unwrap_or_else(|fault| panic!("{fault}"));
         assert_eq!(datapath.counters().expect("counters"), fastpath.counters.read());
-        // The comparison is worth something only if every fate was met.
+        // The comparison is meaningful only if it met every outcome.
         assert_eq!(seen.transmitted > COUNT / 20, lease == Lease::Valid, "{seen:?}");
         assert!(seen.passed > COUNT / 20, "{seen:?}");
         assert!(seen.dropped[DropReason::ReplyBit as usize] > 0, "{seen:?}");

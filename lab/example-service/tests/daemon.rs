@@ -1,4 +1,4 @@
-//! The daemon with the odometer as its only service: asked by UDP, seen in its status, stopped.
+//! Runs the daemon with the odometer as its only service: sends requests over UDP, reads the status, and stops it.
 
 use lineside::config::Config;
 use lineside::daemon::Daemon;
@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 static SERVICES: &[ServiceDef] = &[DEF];
 
-/// Asks the server once, or again while nothing comes back; returns the status code and the number.
+/// Sends a request to the server, and resends it while no reply arrives. Returns the status code and the number.
 fn ask(server: SocketAddr, op: u8, number: u64) -> (u16, Option<u64>) {
     let body = OdometerNumber {
         number: number.into(),
@@ -55,7 +55,7 @@ fn a_number_is_added_to_read_and_seen_in_the_status() {
     assert_eq!(ask(server, ODOMETER_OP_ADD, u64::MAX), refused);
     assert_eq!(ask(server, 9, 0), refused);
 
-    // A reply is counted after it was sent: the last one may not be counted yet.
+    // A reply is counted after it was sent, so the last reply may not be counted yet.
     let observe = daemon.observed();
     let deadline = Instant::now() + Duration::from_secs(10);
     let mut observed = observe();
@@ -70,7 +70,7 @@ fn a_number_is_added_to_read_and_seen_in_the_status() {
     );
     assert!(status.lease_left_ms > Some(30_000), "{status:?}");
     let counters = &status.counters["socket"];
-    // A request that was sent again is counted again.
+    // A request that was resent is counted again.
     assert!(
         counters["reads"] >= 3 && counters["forwarded"] >= 4,
         "{counters:?}"
@@ -79,7 +79,7 @@ fn a_number_is_added_to_read_and_seen_in_the_status() {
         counters["fastpath_replies"] >= 3 && status.host["host_replies"] >= 4,
         "{status:?}"
     );
-    daemon.stop().expect("an orderly end");
+    daemon.stop().expect("the daemon stops without an error");
     assert_eq!(observed.services[0].listen, server.to_string());
     let socket = std::net::UdpSocket::bind(server);
     assert!(socket.is_ok(), "the port is free again: {socket:?}");

@@ -1,4 +1,4 @@
-//! How fast blocks are made, and read back from the cache.
+//! Measures the rates at which blocks are generated, and read back from the cache.
 //!
 //! `cargo run --release -p lineside-fabric-maker --example rate [TRANSACTIONS] [THREADS]`
 

@@ -1,9 +1,10 @@
-//! Cost of the state on the disk: CPU time of a replica with the state in memory and in fjall, in turn.
+//! Measures the cost of the state on the disk: CPU time of a replica with the state in memory and in fjall, in turn.
 //!
 //! `cargo run --release -p lineside-fabric-maker --example state_cost -- FOLDER [TRANSACTIONS] [ROUNDS] [KEYS]`
 //!
-//! The folder is on a disk; ledgers in it are removed. Blocks are those of the gate case of `lineside-lab bench
-//! fabric`: smallbank, 500 transactions, two endorsements, 100 creators. Those that create the keys are not measured.
+//! The folder must be on a disk; ledgers in it are removed. Blocks are those of the gate case of `lineside-lab bench
+//! fabric`: smallbank, 500 transactions, two endorsements, 100 creators. The blocks that create the keys are not
+//! measured.
 
 use lineside_fabric::ledger::{Replica, Setup, StateStore};
 use lineside_fabric_maker::{Blocks, Network, Options, Workload};
@@ -14,7 +15,7 @@ use std::time::Instant;
 
 type Failed = Box<dyn std::error::Error>;
 
-/// CPU time of all threads in nanoseconds, in the system's ticks of 10 ms.
+/// Returns the CPU time of all threads in nanoseconds, counted in the system's ticks of 10 ms.
 fn cpu_ns() -> Result<u64, Failed> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
     let fields = text.rsplit_once(')').ok_or("no fields")?.1.split_whitespace();
@@ -22,7 +23,7 @@ fn cpu_ns() -> Result<u64, Failed> {
     Ok(ticks.sum::<Result<u64, _>>()? * 10_000_000)
 }
 
-/// Microseconds of CPU a transaction, and transactions a second.
+/// Returns the microseconds of CPU per transaction, and the transactions per second.
 fn run(
     blocks: &[Vec<u8>],
     first: usize,

@@ -1,4 +1,4 @@
-//! Blocks: their header, and the orderer's signature.
+//! Blocks: headers, and signatures of the orderer.
 
 use crate::network::{Identity, Network};
 use crate::proto::Out;
@@ -7,29 +7,29 @@ use lineside_fabric::der::{self, tag};
 use lineside_fabric::proto::wire;
 use sha2::{Digest, Sha256};
 
-/// What is wrong with a block as a whole. A peer refuses it and asks for it again.
+/// Fault of a whole block. A peer refuses the block and requests it again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum BlockFault {
     Number,
     PreviousHash,
     DataHash,
-    /// The orderer signed something else.
+    /// The orderer signed other data.
     Signature,
     NoSignature,
-    /// A peer signed, who is no orderer.
+    /// A peer signed instead of an orderer.
     SignedByPeer,
     NoTransactions,
-    /// A transaction of another channel.
+    /// A transaction belongs to another channel.
     Channel,
-    /// A transaction without a signature.
+    /// A transaction has no signature.
     EmptySignature,
-    /// A byte after a transaction's last field, so that it is not what the orderer would write.
+    /// A byte follows a transaction's last field, so the encoding is not canonical.
     TrailingBytes,
 }
 
 impl BlockFault {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Self; 10] = [
         Self::Number,
         Self::PreviousHash,
@@ -44,16 +44,16 @@ impl BlockFault {
     ];
 }
 
-/// Where a chain stands.
+/// State at the end of a chain.
 #[derive(Clone, Debug)]
 pub(crate) struct Tip {
-    /// The next block's number.
+    /// Number of the next block.
     pub number: u64,
     pub previous_hash: Vec<u8>,
     pub last_config: u64,
 }
 
-/// A block's header in DER: what is hashed, and signed.
+/// Returns a block's header in DER, which is hashed and signed.
 fn header_bytes(number: u64, previous_hash: &[u8], data_hash: &[u8]) -> Vec<u8> {
     let mut content = Vec::with_capacity(80);
     der::put_unsigned(&mut content, number);
@@ -64,12 +64,12 @@ fn header_bytes(number: u64, previous_hash: &[u8], data_hash: &[u8]) -> Vec<u8> 
     header
 }
 
-/// `SignatureHeader`.
+/// Returns a `SignatureHeader`.
 pub(crate) fn signature_header(identity: &Identity, nonce: &[u8]) -> Vec<u8> {
     Out::new().bytes(1, &identity.serialized).bytes(2, nonce).done()
 }
 
-/// The first bytes of a hash, as a nonce of 24 bytes.
+/// Returns the first 24 bytes of a hash as a nonce.
 pub(crate) fn nonce(parts: &[&[u8]]) -> [u8; 24] {
     let digest = parts
         .iter()
@@ -80,7 +80,7 @@ pub(crate) fn nonce(parts: &[&[u8]]) -> [u8; 24] {
     nonce
 }
 
-/// Signs and writes the next block, and puts the tip after it. With a fault, the tip stays.
+/// Signs and encodes the next block, and moves the tip after it. With a fault, the tip stays.
 pub(crate) fn seal(
     network: &Network,
     tip: &mut Tip,
@@ -130,7 +130,7 @@ pub(crate) fn seal(
     block
 }
 
-/// SIGNATURES, LAST_CONFIG, and three that peers or nobody fills.
+/// Returns the block metadata: SIGNATURES, LAST_CONFIG, and three fields that a peer fills or that are unused.
 fn metadata(
     network: &Network,
     number: u64,
@@ -139,7 +139,8 @@ fn metadata(
     fault: Option<BlockFault>,
 ) -> Out {
     let index = Out::new().number(1, last_config);
-    // Raft: the first consenter is the leader, the next one would be the second; the index of the entry.
+    // Raft metadata: the first consenter is the leader, and the next one would be the second; then the index of the
+    // entry.
     let raft = Out::new().bytes(1, [1]).number(2, 2).number(3, number + 2);
     let raft = if number == 0 {
         Out::new()
@@ -165,7 +166,7 @@ fn metadata(
     }
     let unsigned = number == 0 || fault == Some(BlockFault::NoSignature);
     let signature = (!unsigned).then(|| {
-        // With a fault, the block has a twin of the same number: not the same nonces.
+        // A block with a fault has a twin of the same number, so it needs other nonces.
         let fault = [fault.map_or(0, |fault| fault as u8 + 1)];
         let label = [b"block".as_slice(), &seed, &number.to_be_bytes(), &fault];
         let signature = sign_all(&label, &[(&signer.key, digest)]);

@@ -1,8 +1,8 @@
-//! A chain of blocks, made one after the other.
+//! Generator of a chain of blocks.
 //!
-//! The genesis block; an approval of each organisation; the chaincode's commit; transactions that create the keys;
-//! and then the workload, of which calls read what the block before left, so that what a block writes twice is a
-//! conflict. Now and then the configuration changes.
+//! The chain has the genesis block, an approval by each organisation, the chaincode's commit, transactions that create
+//! the keys, and then the workload. Calls of the workload read the state after the previous block, so two writes of one
+//! key in a block conflict. The configuration changes now and then.
 
 use crate::block::{BlockFault, Tip, nonce, seal, signature_header};
 use crate::chaincode::{Call, Chaincode};
@@ -22,37 +22,37 @@ use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Keys that one transaction creates.
+/// Number of keys that one transaction creates.
 const CREATED_AT_ONCE: usize = 100;
-/// Keys that a range query reads.
+/// Number of keys that a range query reads.
 const RANGE: usize = 10;
-/// When the channel begins, in seconds since 1970.
+/// Time of the channel's genesis, in seconds since 1970.
 const BEGIN: u64 = 1_795_219_965;
 
-/// What transactions there are.
+/// Parameters of the transactions.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Workload {
-    /// The chaincode.
+    /// Chaincode that is called.
     pub chaincode: Chaincode,
-    /// Keys: accounts, works.
+    /// Number of keys: accounts or works.
     pub keys: usize,
-    /// Endorsements of each transaction, by peers of all organisations in turn.
+    /// Number of endorsements of each transaction, by peers of all organisations in turn.
     pub endorsements: usize,
-    /// Who has to endorse.
+    /// Endorsement policy.
     pub policy: Policy,
-    /// Clients that create transactions, of those of the network; at most as many as there are.
+    /// Number of the network's clients that create transactions.
     pub creators: usize,
-    /// Transactions of a block.
+    /// Number of transactions in a block.
     pub block: usize,
-    /// Transactions in all, after those that create keys.
+    /// Number of transactions after those that create keys.
     pub transactions: u64,
-    /// Of a thousand transactions, how many read a range of keys.
+    /// Transactions in a thousand that read a range of keys.
     pub ranges: usize,
-    /// Of a thousand, how many have one of the faults.
+    /// Transactions in a thousand that have one of the faults.
     pub faulty: usize,
-    /// The faults, in turn.
+    /// Faults, which are used in turn.
     pub faults: Vec<Fault>,
-    /// Every how many blocks of the workload the configuration changes; 0 never.
+    /// Number of blocks of the workload between configuration changes; 0: never.
     pub config_every: u64,
 }
 
@@ -74,14 +74,14 @@ impl Default for Workload {
     }
 }
 
-/// A block, made.
+/// Generated block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Made {
-    /// Its number.
+    /// Number of the block.
     pub number: u64,
-    /// As the orderer delivers it.
+    /// Block in the form in which the orderer delivers it.
     pub bytes: Vec<u8>,
-    /// What a peer marks each transaction with.
+    /// Validation code that a peer gives to each transaction.
     pub codes: Vec<TxCode>,
 }
 
@@ -89,11 +89,11 @@ pub struct Made {
 struct Cell {
     version: Height,
     value: [u32; 2],
-    /// What the block in the making writes.
+    /// Values that the block in progress writes.
     pending: Option<(Height, [u32; 2])>,
 }
 
-/// Makes blocks, from the genesis block on.
+/// Generator of blocks, from the genesis block on.
 #[derive(Clone, Debug)]
 pub struct Blocks {
     network: Arc<Network>,
@@ -103,19 +103,19 @@ pub struct Blocks {
     random: Random,
     cells: Vec<Cell>,
     created: usize,
-    /// Keys that the block in the making writes.
+    /// Keys that the block in progress writes.
     touched: Vec<usize>,
     made: u64,
     workload_blocks: u64,
     faults: usize,
-    /// Faults that wait for a block's last place.
+    /// Faults that need the last position of a block.
     last: VecDeque<Fault>,
     config_changes: u64,
-    /// A transaction of a block before.
+    /// Transaction of an earlier block.
     earlier: Option<Vec<u8>>,
 }
 
-/// A transaction to make, or one again.
+/// Transaction to generate, or a repeated one.
 enum Slot<'n> {
     New(Box<Proposal<'n>>),
     Again(usize),
@@ -123,10 +123,10 @@ enum Slot<'n> {
 }
 
 impl Blocks {
-    /// Of this network. How many threads there are changes nothing but the time.
+    /// Returns the blocks of this network. The number of threads affects only the time.
     ///
     /// # Panics
-    /// If there are fewer peers than endorsements, or a block of no transactions or more than 65,535.
+    /// There are fewer peers than endorsements, or the number of transactions in a block is 0 or above 65,535.
     pub fn new(network: Arc<Network>, workload: Workload, threads: usize) -> Self {
         let peers = network.orgs.len() * network.options.peers;
         assert!(
@@ -192,7 +192,7 @@ impl Blocks {
         vec![Out::new().message(1, payload).done()]
     }
 
-    /// An envelope around a payload.
+    /// Returns a signed envelope around a payload.
     fn signed(&self, by: &Identity, kind: &str, header: Out, data: Out) -> Vec<u8> {
         let label = self.label(kind);
         let by_header = signature_header(by, &nonce(&[&label]));
@@ -202,7 +202,7 @@ impl Blocks {
         Out::new().bytes(1, payload).bytes(2, signature[0].der()).done()
     }
 
-    /// Blocks get another size.
+    /// Changes the batch size of the channel.
     fn reconfigure(&mut self) -> Vec<Vec<u8>> {
         self.config_changes += 1;
         let size = BatchSize {
@@ -231,7 +231,7 @@ impl Blocks {
         vec![envelope]
     }
 
-    /// A transaction of the chaincode `_lifecycle`.
+    /// Returns a transaction of the chaincode `_lifecycle`.
     fn lifecycle(&self, network: &Network, org: Option<usize>) -> Vec<Vec<u8>> {
         let chaincode = lifecycle::Definition {
             name: self.workload.chaincode.name(),
@@ -285,7 +285,7 @@ impl Blocks {
         }
     }
 
-    /// What every transaction of the chaincode reads: the definition's sequence.
+    /// Returns the read of the definition's sequence, which every transaction of the chaincode contains.
     fn definition(&self) -> Out {
         let committed = (self.network.orgs.len() as u64 + 1, 0);
         let key = lifecycle::sequence_key(self.workload.chaincode.name());
@@ -297,7 +297,7 @@ impl Blocks {
         )
     }
 
-    /// The next keys are created.
+    /// Creates the next keys.
     fn create<'n>(&mut self, network: &'n Network, tx: u64) -> Proposal<'n> {
         let chaincode = self.workload.chaincode;
         let until = self.workload.keys.min(self.created + CREATED_AT_ONCE);
@@ -324,14 +324,14 @@ impl Blocks {
         self.touched.push(key);
     }
 
-    /// A key that the block does not write yet, if one is found soon.
+    /// Returns a key that the block does not write yet, if one is found after a few attempts.
     fn free_key(cells: &[Cell], random: &mut Random) -> usize {
         let mut tries = (0..64).map(|_| random.index(cells.len()));
         let free = tries.find(|&key| cells[key].pending.is_none());
         free.unwrap_or_else(|| random.index(cells.len()))
     }
 
-    /// One transaction of the workload.
+    /// Returns one transaction of the workload.
     fn work<'n>(&mut self, network: &'n Network, slots: &[Slot<'n>], codes: &[TxCode]) -> (Slot<'n>, TxCode) {
         let tx = slots.len();
         let mut fault = None;
@@ -383,7 +383,7 @@ impl Blocks {
         (Slot::New(Box::new(proposal)), code)
     }
 
-    /// A call of the chaincode.
+    /// Returns a call of the chaincode.
     fn call(&mut self, fault: Option<Fault>) -> Work {
         let chaincode = self.workload.chaincode;
         let (cells, touched) = (&self.cells, &self.touched);
@@ -426,7 +426,7 @@ impl Blocks {
         (args, sets, code, written)
     }
 
-    /// A range of keys is read, and something written elsewhere.
+    /// Returns a call that reads a range of keys and writes another key.
     fn audit(&mut self, fault: Option<Fault>) -> Work {
         let chaincode = self.workload.chaincode;
         let start = self.random.index(self.cells.len() - RANGE);
@@ -452,7 +452,7 @@ impl Blocks {
         (args.to_vec(), vec![self.definition(), own], code, Vec::new())
     }
 
-    /// Makes a block's new transactions, in batches, by all threads.
+    /// Generates a block's new transactions in batches on all threads.
     fn make(&self, network: &Network, slots: Vec<Slot<'_>>) -> Vec<Vec<u8>> {
         let mut batches: Vec<(usize, Vec<Proposal<'_>>)> = Vec::new();
         let mut rest = Vec::with_capacity(slots.len());
@@ -504,7 +504,7 @@ impl Blocks {
         all
     }
 
-    /// What the block wrote is what the next one reads.
+    /// Applies the writes of the block, so that the next block reads them.
     fn settle(&mut self) {
         for key in self.touched.drain(..) {
             let cell = &mut self.cells[key];
@@ -514,7 +514,7 @@ impl Blocks {
         }
     }
 
-    /// A block of the workload, or of the transactions before it that create keys; `None` at the end.
+    /// Returns the transactions of a block of the workload, or of a block that creates keys; `None` at the end.
     fn transactions(&mut self, network: &Network) -> Option<(Vec<Vec<u8>>, Vec<TxCode>)> {
         let mut slots = Vec::with_capacity(self.workload.block);
         let mut codes = Vec::with_capacity(self.workload.block);
@@ -546,7 +546,7 @@ impl Blocks {
     }
 }
 
-/// Arguments, read-write sets by namespace, what comes of the reads, what is written.
+/// Arguments, read-write sets by namespace, validation code after the reads, and writes.
 type Work = (Vec<Vec<u8>>, Vec<Out>, TxCode, Vec<(usize, [u32; 2])>);
 
 fn text([a, b]: [u32; 2]) -> String {
@@ -577,10 +577,10 @@ impl Iterator for Blocks {
     }
 }
 
-/// The same block with something wrong, so that a peer refuses it.
+/// Returns the block with a fault, so that a peer refuses it.
 ///
 /// # Panics
-/// If the bytes are no block with transactions that are signed.
+/// The bytes are not a block with signed transactions.
 pub fn spoil(network: &Network, block: &[u8], fault: BlockFault) -> Vec<u8> {
     let arena = Arena::new();
     let read = Block::read(block, &arena).expect("a block");

@@ -1,8 +1,8 @@
-//! Blocks on disk, so that a workload is made once.
+//! Cache of blocks on disk, so that a workload is generated once.
 //!
-//! A transaction is some 3,900 bytes, 3,200 of which are four certificates that thousands of others have too. So what
-//! is kept are the bytes between certificates, and each certificate once: about 750 bytes a transaction. Reading a
-//! block back is copying, which keeps whoever feeds a bench out of its figures.
+//! A transaction has some 3,900 bytes, of which 3,200 are four certificates that thousands of transactions share. The
+//! cache therefore stores the bytes between certificates, and each certificate once: about 750 bytes per transaction.
+//! Reading a block back only copies bytes, so that the source of blocks does not affect the figures of a benchmark.
 
 use crate::blocks::{Blocks, Made, Workload};
 use crate::network::{Network, Options};
@@ -14,17 +14,17 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Changes whenever the same seed and options give other bytes.
+/// Version of the format, which changes whenever the same seed and options give other bytes.
 const VERSION: &str = "lineside fabric workload 2\n";
 const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----\n";
 const END: &[u8] = b"-----END CERTIFICATE-----\n";
-/// Bytes of a block, or of a part of it, at most.
+/// Maximum bytes of a block, or of a part of it.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Reads the blocks of a workload from `directory`, where they are made first if they are not there.
+/// Reads the blocks of a workload from `directory`; generates them first if they are missing.
 ///
 /// # Errors
-/// What the file system says, and [`io::ErrorKind::InvalidData`] where a file is not what it should be.
+/// Error of the file system, and [`io::ErrorKind::InvalidData`] if a file is not valid.
 pub fn open(
     directory: &Path,
     seed: u64,
@@ -36,7 +36,7 @@ pub fn open(
     if !path.exists() {
         std::fs::create_dir_all(directory)?;
         let network = Arc::new(Network::new(seed, options.clone()));
-        // Another process may make the same; the last one to be done stays.
+        // Another process may generate the same file; the last one to finish replaces it.
         let part = path.with_extension(format!("{}.part", std::process::id()));
         let written = write(&part, Blocks::new(network, workload.clone(), threads));
         if let Err(error) = written.and_then(|()| std::fs::rename(&part, &path)) {
@@ -47,7 +47,7 @@ pub fn open(
     Reader::open(&path)
 }
 
-/// Where a workload is kept.
+/// Returns the path of a workload's file.
 pub fn path(directory: &Path, seed: u64, options: &Options, workload: &Workload) -> PathBuf {
     let digest = Sha256::digest(format!("{VERSION}{seed} {options:?} {workload:?}"));
     let name: String = digest[..12].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -73,7 +73,8 @@ fn write(path: &Path, blocks: impl Iterator<Item = Made>) -> io::Result<()> {
         .sync_all()
 }
 
-/// Parts of a block: other bytes, then a certificate by number, the next number being a new one, 0 none.
+/// Splits a block into pieces of other bytes, each followed by the number of a certificate. The next unused number
+/// means a new certificate, and 0 means none.
 fn squeeze(mut bytes: &[u8], known: &mut HashMap<Vec<u8>, u64>, out: &mut Vec<u8>) {
     while !bytes.is_empty() {
         let (before, certificate) = match next_certificate(bytes) {
@@ -104,7 +105,7 @@ fn next_certificate(bytes: &[u8]) -> Option<(usize, usize)> {
 }
 
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
-    // Both begin with five dashes, which are rare: look at every fifth byte.
+    // Both begin with five dashes, which are rare, so the search looks at every fifth byte.
     let mut at = 0;
     while at + what.len() <= bytes.len() {
         if bytes[at + 4] != b'-' {
@@ -122,7 +123,7 @@ fn put(out: &mut Vec<u8>, value: u64) {
     lineside_fabric::proto::wire::put_varint(out, value);
 }
 
-/// Reads blocks from a file.
+/// Reader of blocks from a file.
 #[derive(Debug)]
 pub struct Reader {
     file: BufReader<File>,
@@ -137,13 +138,13 @@ impl Reader {
     /// Opens a file.
     ///
     /// # Errors
-    /// What the file system says, and [`io::ErrorKind::InvalidData`] where it is another file.
+    /// Error of the file system, and [`io::ErrorKind::InvalidData`] if it is not a file of this version.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut file = BufReader::with_capacity(1 << 20, File::open(path)?);
         let mut version = vec![0; VERSION.len()];
         file.read_exact(&mut version)?;
         if version != VERSION.as_bytes() {
-            return Err(invalid("not a workload of this version"));
+            return Err(invalid("the file is not a workload of this version; delete it"));
         }
         Ok(Self {
             file,
@@ -151,7 +152,7 @@ impl Reader {
         })
     }
 
-    /// The next number; `None` at the end of the file.
+    /// Returns the next number; `None` at the end of the file.
     fn number(&mut self) -> io::Result<Option<u64>> {
         let mut value = 0;
         for place in 0..10 {
@@ -168,19 +169,19 @@ impl Reader {
                 return Ok(Some(value));
             }
         }
-        Err(invalid("a number that is too long"))
+        Err(invalid("a number in the file is too long"))
     }
 
     fn length(&mut self) -> io::Result<u64> {
         let length = self.number()?.ok_or_else(|| invalid("cut off"))?;
         if length > BYTES_MAX {
-            Err(invalid("a length that is too long"))
+            Err(invalid("a length in the file is too large"))
         } else {
             Ok(length)
         }
     }
 
-    /// Appends as many bytes as the next number says.
+    /// Appends the number of bytes that the next number gives.
     fn bytes(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         let length = self.length()?;
         let read = (&mut self.file).take(length).read_to_end(out)?;
@@ -197,7 +198,9 @@ impl Reader {
         };
         let mut codes = Vec::new();
         self.bytes(&mut codes)?;
-        let code = |code| TxCode::from_number(code).ok_or_else(|| invalid("a code that there is not"));
+        let code = |code| {
+            TxCode::from_number(code).ok_or_else(|| invalid("the file has an unknown validation code"))
+        };
         let codes = codes.into_iter().map(code).collect::<io::Result<_>>()?;
         let length = self.length()? as usize;
         let mut bytes = Vec::with_capacity(length);
@@ -213,12 +216,12 @@ impl Reader {
                 let known = self
                     .known
                     .get(certificate - 1)
-                    .ok_or_else(|| invalid("an unknown certificate"))?;
+                    .ok_or_else(|| invalid("the file refers to an unknown certificate"))?;
                 bytes.extend(known);
             }
         }
         if bytes.len() != length {
-            return Err(invalid("a block of another length"));
+            return Err(invalid("a block in the file has another length than recorded"));
         }
         Ok(Some(Made { number, bytes, codes }))
     }

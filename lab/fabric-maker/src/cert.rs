@@ -1,4 +1,4 @@
-//! X.509 certificates and revocation lists as Fabric's `cryptogen` makes them.
+//! X.509 certificates and revocation lists in the form of Fabric's `cryptogen`.
 
 use crate::sign::{Key, sign_all};
 use lineside_fabric::der::{self, tag};
@@ -9,14 +9,14 @@ const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1];
 const PRIME256V1: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
 const CLIENT_AND_SERVER: [&[u8]; 2] = [&[0x2b, 6, 1, 5, 5, 7, 3, 2], &[0x2b, 6, 1, 5, 5, 7, 3, 1]];
 
-/// When certificates begin and end, unless said otherwise.
+/// Default validity of certificates: begin and end.
 pub(crate) const TIMES: (&str, &str) = ("261121000800Z", "361118000800Z");
-/// Of one that is over. It begins with its CA: peers judge it one second after it begins.
+/// Validity of an expired certificate. It begins with its CA's, since peers judge it one second after the begin.
 pub(crate) const EXPIRED: (&str, &str) = ("261121000800Z", "261121000900Z");
 const REVOKED_AT: &str = "261121001245Z";
 const NEXT_UPDATE: &str = "351119001245Z";
 
-/// What a certificate is for.
+/// Usage of a certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Usage {
     Ca,
@@ -24,26 +24,26 @@ pub(crate) enum Usage {
     TlsServer,
 }
 
-/// A certificate that somebody is to sign.
+/// Content of a certificate to sign.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject<'a> {
     pub common_name: String,
-    /// `OU`.
+    /// Organizational units (`OU`).
     pub units: &'a [&'a str],
-    /// `O`; CAs have it.
+    /// Organisation (`O`), which CAs have.
     pub organisation: &'a str,
     pub key: &'a Key,
     pub usage: Usage,
     pub times: (&'a str, &'a str),
 }
 
-/// Who signs certificates.
+/// Certificate authority.
 #[derive(Clone, Debug)]
 pub(crate) struct Authority {
     pub key: Key,
     name: Vec<u8>,
     key_id: [u8; 32],
-    /// Its own certificate, PEM.
+    /// Its own certificate in PEM.
     pub pem: Vec<u8>,
 }
 
@@ -73,7 +73,7 @@ fn name(subject: &Subject<'_>) -> Vec<u8> {
     let last = (3, subject.common_name.as_str());
     let parts = place.into_iter().chain(organisation).chain(units).chain([last]);
     let part = |(kind, text): (u8, &str)| {
-        // PrintableString has no "@".
+        // PrintableString does not allow "@".
         let form = if text.contains('@') {
             tag::UTF8_STRING
         } else {
@@ -99,7 +99,7 @@ fn authority_key_id(key_id: &[u8; 32]) -> Vec<u8> {
     extension(&[0x55, 0x1d, 0x23], false, sequence(&[element(0x80, &[key_id])]))
 }
 
-/// SHA-256 of the public point.
+/// Returns the SHA-256 of the public point.
 fn key_id(key: &Key) -> [u8; 32] {
     Sha256::digest(key.public).into()
 }
@@ -143,7 +143,7 @@ fn extensions(subject: &Subject<'_>, issuer: &[u8; 32]) -> Vec<u8> {
     element(0xa3, &[sequence(&all)])
 }
 
-/// Sixteen bytes that follow from the key, as an unsigned number.
+/// Returns sixteen bytes derived from the key, as an unsigned number.
 fn serial(key: &Key) -> Vec<u8> {
     let digest = Sha256::digest([b"serial".as_slice(), &key.public].concat());
     let bytes = &digest[..16];
@@ -170,7 +170,7 @@ fn certificate(subject: &Subject<'_>, issuer: &[u8], issuer_key_id: &[u8; 32]) -
     ])
 }
 
-/// Signs what certificates and revocation lists say, all with one key.
+/// Signs the contents of certificates or revocation lists, all with one key.
 fn sign(key: &Key, label: &str, contents: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let claims: Vec<_> = contents
         .iter()
@@ -185,7 +185,7 @@ fn sign(key: &Key, label: &str, contents: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 }
 
 impl Authority {
-    /// A root that signs itself.
+    /// Returns a root with a self-signed certificate.
     pub fn new(common_name: &str, organisation: &str, key: &Key) -> Self {
         let subject = Subject {
             common_name: common_name.to_owned(),
@@ -206,7 +206,7 @@ impl Authority {
         }
     }
 
-    /// Certificates for all of these, PEM. The label tells the calls of one authority apart.
+    /// Returns certificates for all of these subjects in PEM. The label distinguishes calls of one authority.
     pub fn issue(&self, label: &str, subjects: &[Subject<'_>]) -> Vec<Vec<u8>> {
         let contents = subjects
             .iter()
@@ -215,7 +215,7 @@ impl Authority {
         signed.iter().map(|der| pem("CERTIFICATE", der)).collect()
     }
 
-    /// A list that revokes these keys' certificates, PEM.
+    /// Returns a list in PEM that revokes the certificates of these keys.
     pub fn revoke(&self, keys: &[&Key]) -> Vec<u8> {
         let at = |time: &str| element(tag::UTC_TIME, &[time]);
         let revoked: Vec<_> = keys
@@ -236,7 +236,7 @@ impl Authority {
     }
 }
 
-/// As Go's `pem.Encode`: 64 columns.
+/// Encodes in PEM like Go's `pem.Encode`, with 64 columns.
 fn pem(kind: &str, der: &[u8]) -> Vec<u8> {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = Vec::with_capacity(der.len() * 3 / 2 + 64);

@@ -1,28 +1,28 @@
-//! Two chaincodes: what they are called with, what they read and write.
+//! Two chaincodes: arguments, reads and writes of their calls.
 
 use lineside_testkit::Random;
 
-/// A chaincode. Each has keys by number, and under a key two numbers.
+/// Chaincode. It has numbered keys, with two numbers in the value of each key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Chaincode {
-    /// Accounts with savings and a current balance: payments read and write two, other functions one.
+    /// Accounts with savings and a current balance: payments read and write two keys, other functions one.
     Smallbank,
-    /// Works, with an owner and a count of plays: every function reads one, most of them write it.
+    /// Works with an owner and a count of plays: every function reads one key, and most of them write it.
     Drm,
 }
 
-/// A call.
+/// Call of a chaincode.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub args: Vec<Vec<u8>>,
-    /// The keys that it reads.
+    /// Keys that it reads.
     pub keys: Vec<usize>,
-    /// What it writes to them, if it does.
+    /// Values that it writes to them, if it does.
     pub values: Option<Vec<[u32; 2]>>,
 }
 
 impl Chaincode {
-    /// Its name.
+    /// Returns the name of the chaincode.
     pub fn name(self) -> &'static str {
         match self {
             Self::Smallbank => "smallbank",
@@ -37,7 +37,7 @@ impl Chaincode {
         }
     }
 
-    /// Some call. `pick` gives a key and what stands under it.
+    /// Returns a random call. `pick` returns a key and its value.
     pub(crate) fn call(
         self,
         random: &mut Random,

@@ -3,17 +3,17 @@
 use crate::network::{Network, Organisation};
 use crate::proto::Out;
 
-/// Who may change a part of the configuration, by the name of a policy.
+/// Name of the policy that controls changes of a part of the configuration.
 const BY: &str = "Admins";
 
-/// When blocks are cut.
+/// Limits at which blocks are cut.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BatchSize {
-    /// Transactions of a block, at most.
+    /// Maximum number of transactions in a block.
     pub transactions: u32,
-    /// Its bytes, at most.
+    /// Maximum bytes of a block.
     pub bytes: u32,
-    /// Its bytes, if it can be.
+    /// Preferred maximum bytes of a block.
     pub preferred_bytes: u32,
 }
 
@@ -27,7 +27,7 @@ impl Default for BatchSize {
     }
 }
 
-/// The parts of a signature policy: this many of these principals, each an MSP and a role.
+/// Returns the parts of a signature policy: `n` of these principals, each an MSP and a role.
 pub(crate) fn n_of(n: usize, of: &[usize], principals: &[(&str, u64)]) -> Out {
     let signed_by = |by: &usize| Out::new().chosen(1, *by as u64);
     let rules = Out::new().number(1, n as u64).each(2, of.iter().map(signed_by));
@@ -40,7 +40,7 @@ pub(crate) fn n_of(n: usize, of: &[usize], principals: &[(&str, u64)]) -> Out {
         .each(3, principals.iter().map(principal))
 }
 
-/// `MSPRole`s.
+/// Values of `MSPRole`.
 pub(crate) mod role {
     pub const MEMBER: u64 = 0;
     pub const ADMIN: u64 = 1;
@@ -48,7 +48,7 @@ pub(crate) mod role {
     pub const PEER: u64 = 3;
 }
 
-/// An entry of a map.
+/// Returns an entry of a map.
 fn entry(name: &str, content: Out) -> Out {
     Out::new().bytes(1, name).message(2, content)
 }
@@ -57,19 +57,19 @@ fn value(name: &str, content: Out) -> Out {
     entry(name, Out::new().some(2, content).bytes(3, BY))
 }
 
-/// Policies of a group, by name.
+/// Returns a policy of a group, by name.
 fn policy(name: &str, kind: u64, content: Out) -> Out {
     let policy = Out::new().number(1, kind).message(2, content);
     entry(name, Out::new().message(2, policy).bytes(3, BY))
 }
 
-/// Any of these principals.
+/// Returns a policy that any of these principals fulfils.
 fn any_of(name: &str, principals: &[(&str, u64)]) -> Out {
     let all: Vec<usize> = (0..principals.len()).collect();
     policy(name, 1, n_of(1, &all, principals))
 }
 
-/// `rule`: 0 any, 2 the majority of the groups below.
+/// Returns an ImplicitMeta policy. `rule`: 0 is any, 2 is the majority of the groups below.
 fn implicit(name: &str, of: &str, rule: u64) -> Out {
     policy(name, 3, Out::new().bytes(1, of).number(2, rule))
 }
@@ -78,7 +78,7 @@ fn capabilities(name: &str) -> Out {
     value("Capabilities", Out::new().message(1, entry(name, Out::new())))
 }
 
-/// A group: its groups, values and policies, in the order of their names.
+/// Returns a group with its groups, values and policies in the order of their names.
 fn group(mut groups: Vec<Out>, mut values: Vec<Out>, mut policies: Vec<Out>) -> Out {
     for entries in [&mut groups, &mut values, &mut policies] {
         entries.sort_by(|a, b| key(a).cmp(key(b)));
@@ -87,7 +87,7 @@ fn group(mut groups: Vec<Out>, mut values: Vec<Out>, mut policies: Vec<Out>) -> 
     out.bytes(5, BY)
 }
 
-/// The key of an entry whose key is shorter than 128 bytes.
+/// Returns the key of an entry whose key is shorter than 128 bytes.
 fn key(entry: &Out) -> &[u8] {
     let bytes = entry.as_ref();
     &bytes[2..2 + usize::from(bytes[1])]
@@ -169,7 +169,7 @@ fn batch_size(size: BatchSize) -> Out {
         .number(3, size.preferred_bytes.into())
 }
 
-/// A value that was changed `version` times.
+/// Returns the value of the batch size after `version` changes.
 fn batch_size_value(size: BatchSize, version: u64) -> Out {
     let value = Out::new()
         .number(1, version)
@@ -178,7 +178,7 @@ fn batch_size_value(size: BatchSize, version: u64) -> Out {
     entry("BatchSize", value)
 }
 
-/// `Config`, after this many changes of the batch size.
+/// Returns the `Config` after this many changes of the batch size.
 pub(crate) fn config(network: &Network, size: BatchSize, changes: u64) -> Out {
     let orderer = group(
         vec![orderers(&network.orderer)],
@@ -227,7 +227,7 @@ pub(crate) fn config(network: &Network, size: BatchSize, changes: u64) -> Out {
     Out::new().number(1, changes).message(2, channel)
 }
 
-/// `ConfigUpdate` that changes the batch size for the `changes`-th time.
+/// Returns the `ConfigUpdate` that changes the batch size for the `changes`-th time.
 pub(crate) fn update(network: &Network, size: BatchSize, changes: u64) -> Out {
     let orderer = |content: Out| Out::new().message(2, entry("Orderer", content));
     let value = Out::new().message(3, batch_size_value(size, changes));

@@ -1,19 +1,19 @@
-//! What may be wrong with a transaction, and what the real peer says of it.
+//! Faults of a transaction, and the validation codes that a real peer gives them.
 
 use lineside_fabric::TxCode;
 
 macro_rules! faults {
     ($( $(#[$about:meta])* $name:ident => $code:ident; )+) => {
-        /// A way in which a transaction is not as usual. Of some of them a peer takes no notice.
+        /// Deviation of a transaction from the usual form. A peer accepts some of them.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[allow(missing_docs)]
         pub enum Fault { $( $(#[$about])* $name, )+ }
 
         impl Fault {
-            /// All of them.
+            /// All faults.
             pub const ALL: &[Fault] = &[ $( Fault::$name, )+ ];
 
-            /// The code that a peer gives.
+            /// Returns the code that a peer gives.
             pub fn code(self) -> TxCode {
                 match self { $( Fault::$name => TxCode::$code, )+ }
             }
@@ -22,13 +22,13 @@ macro_rules! faults {
 }
 
 faults! {
-    /// The payload is no message.
+    /// The payload is not a valid message.
     Payload => BadPayload;
     Epoch => BadCommonHeader;
-    /// MESSAGE, which is no transaction.
+    /// The type is MESSAGE, which is not a transaction.
     HeaderType => BadCommonHeader;
     EmptyNonce => BadCommonHeader;
-    /// The creator signed something else.
+    /// The creator signed other data.
     CreatorSignature => BadCreatorSignature;
     CreatorHighS => BadCreatorSignature;
     CreatorRevoked => BadCreatorSignature;
@@ -39,53 +39,53 @@ faults! {
     CreatorIsCa => BadCreatorSignature;
     CreatorExpired => Valid;
     CreatorIsPeer => Valid;
-    /// Bytes after the creator's signature, and an endorser's.
+    /// Bytes follow the creator's signature and an endorser's.
     BytesAfterSignatures => Valid;
     ConfigUpdate => UnsupportedTxPayload;
     TxId => BadProposalTxid;
     TwoActions => InvalidEndorserTransaction;
     ProposalHash => InvalidEndorserTransaction;
-    /// The same envelope as one of a block before.
+    /// The envelope is the same as one of an earlier block.
     DuplicateInLedger => DuplicateTxid;
-    /// The same envelope as one before it in the block, which is valid.
+    /// The envelope is the same as an earlier, valid one in the block.
     DuplicateInBlock => DuplicateTxid;
     HeaderExtension => BadHeaderExtension;
     ResponsePayload => BadResponsePayload;
     Rwset => BadRwset;
-    /// A key that is not UTF-8.
+    /// A key is not UTF-8.
     KeyText => BadRwset;
     NamespaceTwice => IllegalWriteset;
     ChaincodeUnknown => InvalidChaincode;
     ChaincodeVersionEmpty => InvalidChaincode;
-    /// It writes to a namespace that has no chaincode.
+    /// It writes to a namespace without a chaincode.
     WriteElsewhere => InvalidChaincode;
-    /// An event of another chaincode.
+    /// It has an event of another chaincode.
     EventOfAnother => InvalidOtherReason;
     NoChaincodeId => InvalidOtherReason;
-    /// An endorser signed something else.
+    /// An endorser signed other data.
     EndorserSignature => EndorsementPolicyFailure;
     EndorserHighS => EndorsementPolicyFailure;
-    /// One endorsement fewer than the policy asks for.
+    /// There is one endorsement fewer than the policy requires.
     EndorserMissing => EndorsementPolicyFailure;
     NoEndorsements => EndorsementPolicyFailure;
-    /// A client in the last peer's place.
+    /// A client endorsed instead of the last peer.
     EndorserIsClient => EndorsementPolicyFailure;
-    /// The response was changed after it was endorsed.
+    /// The response was changed after the endorsement.
     ResponseChanged => EndorsementPolicyFailure;
-    /// One more endorsement, whose signature is bad.
+    /// There is one more endorsement, with an invalid signature.
     ExtraBadEndorsement => Valid;
     EndorsementsReversed => Valid;
-    /// A read of a version that is not the last.
+    /// It reads a version that is not the latest.
     StaleRead => MvccReadConflict;
-    /// A read of a key that the block writes before.
+    /// It reads a key that an earlier transaction of the block writes.
     ReadInBlock => MvccReadConflict;
-    /// A range that reads a version that is not the last.
+    /// A range query reads a version that is not the latest.
     StaleRange => PhantomReadConflict;
 }
 
 impl Fault {
-    /// Whether a peer halts where another transaction stands behind such a one in its block: it waits for ever for what
-    /// this one writes, which it cannot read.
+    /// Returns whether a peer halts if another transaction follows one with this fault in its block. The peer then
+    /// waits forever for the writes of the faulty transaction, which it cannot read.
     pub fn halts_behind(self) -> bool {
         matches!(self, Fault::Payload | Fault::ResponsePayload)
     }

@@ -1,8 +1,8 @@
-//! Makes channels of Hyperledger Fabric for tests and benches: organisations and their certificates, the
-//! configuration, a chaincode's definition, and blocks of transactions in the form of the real ones.
+//! Generates channels of Hyperledger Fabric for tests and benchmarks: organisations and their certificates, the
+//! configuration, a chaincode's definition, and blocks of transactions in the form of real ones.
 //!
-//! [`Blocks`] makes them one after the other, from the genesis block on, and says for each transaction which code a
-//! real peer gives it. All follows from a seed. [`cache`] keeps what was made.
+//! [`Blocks`] generates them one after the other from the genesis block on, with the validation code that a real peer
+//! gives to each transaction. Everything is derived from a seed. [`cache`] stores generated blocks.
 
 mod block;
 mod blocks;

@@ -1,4 +1,4 @@
-//! How a chaincode gets into a channel: each organisation approves its definition, then it is committed.
+//! Transactions that install a chaincode in a channel: each organisation approves its definition, then it is committed.
 
 use crate::config::{n_of, role};
 use crate::network::Network;
@@ -6,34 +6,34 @@ use crate::proto::Out;
 use crate::rwset::{all, collection, namespace, read, write};
 
 pub(crate) const NAMESPACE: &str = "_lifecycle";
-/// The version that chaincodes of the peer itself have.
+/// Version of the peer's system chaincodes.
 pub(crate) const VERSION_OF_PEER: &str = "syscc";
 
-/// The key under which a definition's sequence stands; every transaction of the chaincode reads it.
+/// Returns the key of a definition's sequence, which every transaction of the chaincode reads.
 pub(crate) fn sequence_key(chaincode: &str) -> String {
     format!("namespaces/fields/{chaincode}/Sequence")
 }
 
-/// Who has to endorse a chaincode's transactions.
+/// Endorsement policy of a chaincode.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum Policy {
-    /// As many peers as there are endorsements, of all organisations in turn.
+    /// The peers that endorse, of all organisations in turn, must all endorse.
     #[default]
     Peers,
     /// The channel's policy `/Channel/Application/Endorsement`: an ImplicitMeta policy, MAJORITY of the organisations.
     Majority,
 }
 
-/// What organisations approve and commit of a chaincode.
+/// Definition of a chaincode, which organisations approve and commit.
 #[derive(Clone, Copy)]
 pub(crate) struct Definition<'a> {
     pub name: &'a str,
     pub policy: Policy,
-    /// Endorsements of each transaction.
+    /// Number of endorsements of each transaction.
     pub endorsements: usize,
 }
 
-/// `ApplicationPolicy`.
+/// Returns the `ApplicationPolicy`.
 fn policy(network: &Network, of: Definition<'_>) -> Out {
     let n = of.endorsements;
     if of.policy == Policy::Majority {
@@ -53,17 +53,17 @@ fn package(chaincode: &str) -> String {
     format!("{chaincode}_1:{}", "5d".repeat(32))
 }
 
-/// `StateData`: bytes.
+/// Returns `StateData` with bytes.
 fn bytes(content: Out) -> Vec<u8> {
     Out::new().message(2, content).done()
 }
 
-/// `StateMetadata`.
+/// Returns `StateMetadata`.
 fn metadata(kind: &str, fields: &[&str]) -> Vec<u8> {
     Out::new().bytes(1, kind).each(2, fields).done()
 }
 
-/// A definition's fields and their values.
+/// Returns the fields of a definition and their values.
 fn fields(network: &Network, of: Definition<'_>) -> [(&'static str, Vec<u8>); 3] {
     let endorsement = Out::new().bytes(1, "1").bytes(3, "escc");
     let validation = Out::new().bytes(1, "vscc").message(2, policy(network, of));
@@ -87,7 +87,7 @@ fn definition(network: &Network, of: Definition<'_>) -> Out {
     out.message(6, policy(network, of))
 }
 
-/// What both read of what is not there yet.
+/// Returns the reads of keys that do not exist yet, which both transactions contain.
 fn reads(chaincode: &str) -> [Out; 2] {
     [
         read(sequence_key(chaincode), None),
@@ -99,7 +99,7 @@ fn legacy(chaincode: &str) -> Out {
     namespace("lscc", &[read(chaincode, None)], &[], &[])
 }
 
-/// An organisation approves: arguments and results.
+/// Returns the approval by an organisation: arguments and results.
 pub(crate) fn approve(network: &Network, of: Definition<'_>, org: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
     let chaincode = of.name;
     let source = Out::new().message(2, Out::new().bytes(1, package(chaincode)));
@@ -125,7 +125,7 @@ pub(crate) fn approve(network: &Network, of: Definition<'_>, org: usize) -> (Vec
     (args, all(&[public.message(3, private), legacy(chaincode)]))
 }
 
-/// The definition is committed, after the approvals in the first blocks: arguments and results.
+/// Returns the commit of the definition, after the approvals in the first blocks: arguments and results.
 pub(crate) fn commit(network: &Network, of: Definition<'_>) -> (Vec<Vec<u8>>, Vec<u8>) {
     let chaincode = of.name;
     let args = args("CommitChaincodeDefinition", definition(network, of));
@@ -144,7 +144,7 @@ pub(crate) fn commit(network: &Network, of: Definition<'_>) -> (Vec<Vec<u8>>, Ve
     ];
     let mut public = namespace(NAMESPACE, &reads(chaincode), &[], &writes);
     for (number, org) in network.orgs.iter().enumerate() {
-        // The approval of the organisation with this number is alone in the block after.
+        // The approval by the organisation with this number is the only transaction of the next block.
         let version = Some((number as u64 + 1, 0));
         let keys = [
             "fields/{}#1/Collections",

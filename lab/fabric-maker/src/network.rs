@@ -1,4 +1,4 @@
-//! Organisations and who is in them.
+//! Organisations and their members.
 
 use crate::cert::{Authority, EXPIRED, Subject, TIMES, Usage};
 use crate::proto::Out;
@@ -7,21 +7,21 @@ use lineside_util::key_file::write_owner_only;
 use std::io;
 use std::path::Path;
 
-/// What a network consists of.
+/// Size of a network.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Options {
-    /// The channel's name.
+    /// Name of the channel.
     pub channel: String,
-    /// Organisations, 1 or more.
+    /// Number of organisations, at least 1.
     pub orgs: usize,
-    /// Peers of each.
+    /// Number of peers of each organisation.
     pub peers: usize,
-    /// Clients of each; all of them create transactions.
+    /// Number of clients of each organisation; all of them create transactions.
     pub clients: usize,
-    /// Nodes of the ordering service; the first signs blocks in turn with the others.
+    /// Number of nodes of the ordering service, which take turns to sign blocks.
     pub orderers: usize,
-    /// The channel policy Writers asks for no signature, as in the recorded channels, not for those of one
-    /// organisation's writers, as usual. It decides what an orderer takes, not what a peer does.
+    /// True: the channel policy Writers requires no signature, as in the recorded channels, instead of that of an
+    /// organisation's writers, as usual. It affects the orderer's checks, but not those of a peer.
     pub everybody_writes: bool,
 }
 
@@ -38,22 +38,22 @@ impl Default for Options {
     }
 }
 
-/// Somebody who signs.
+/// Identity that signs.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// `SerializedIdentity`: the MSP's name and the certificate.
+    /// `SerializedIdentity`: name of the MSP, and the certificate.
     pub serialized: Vec<u8>,
-    /// The certificate, PEM.
+    /// Certificate in PEM.
     pub pem: Vec<u8>,
-    /// The key.
+    /// Key pair.
     pub key: Key,
 }
 
 impl Identity {
-    /// Writes the folders signcerts and keystore, as an MSP has them.
+    /// Writes the folders signcerts and keystore of an MSP.
     ///
     /// # Errors
-    /// What the system says.
+    /// Error of the operating system.
     pub fn write_msp(&self, folder: &Path) -> io::Result<()> {
         let files = [
             ("signcerts", self.pem.clone()),
@@ -67,60 +67,60 @@ impl Identity {
     }
 }
 
-/// Certificates that are not as they should be.
+/// Identities whose certificates a peer rejects.
 #[derive(Clone, Debug)]
 pub struct Odd {
-    /// Its time is over.
+    /// Expired certificate.
     pub expired: Identity,
-    /// The organisation's revocation list has it.
+    /// Certificate in the organisation's revocation list.
     pub revoked: Identity,
-    /// It has no organizational unit.
+    /// Certificate without an organizational unit.
     pub no_unit: Identity,
-    /// It has two that exclude each other.
+    /// Certificate with two organizational units that exclude each other.
     pub two_units: Identity,
-    /// A CA with the organisation's name signed it, and not its CA.
+    /// Certificate signed by another CA with the name of the organisation.
     pub foreign: Identity,
-    /// Of an MSP that the channel does not have.
+    /// Certificate of an MSP that the channel does not have.
     pub unknown_msp: Identity,
-    /// The organisation's CA itself.
+    /// Certificate of the organisation's CA itself.
     pub ca: Identity,
 }
 
-/// An organisation.
+/// Organisation with its members.
 #[derive(Clone, Debug)]
 pub struct Organisation {
-    /// Its name in the configuration.
+    /// Name in the configuration.
     pub name: String,
-    /// Its MSP.
+    /// Name of its MSP.
     pub msp: String,
-    /// Its CA's certificate, PEM.
+    /// Certificate of its CA in PEM.
     pub ca: Vec<u8>,
-    /// That of its CA for TLS.
+    /// Certificate of its TLS CA in PEM.
     pub tls_ca: Vec<u8>,
-    /// Its revocation list, PEM, if it has one.
+    /// Revocation list in PEM, if it has one.
     pub crl: Option<Vec<u8>>,
-    /// Its admin.
+    /// Identity of its admin.
     pub admin: Identity,
-    /// Its peers; of the orderers' organisation the orderers.
+    /// Peers; for the orderers' organisation, orderers.
     pub nodes: Vec<Identity>,
-    /// TLS certificates of the orderers, PEM.
+    /// TLS certificates of the orderers in PEM.
     pub tls_nodes: Vec<Vec<u8>>,
-    /// Its clients.
+    /// Identities of its clients.
     pub clients: Vec<Identity>,
-    /// The first organisation has these.
+    /// Rejected identities, which only the first organisation has.
     pub odd: Option<Odd>,
 }
 
-/// A network: who is in it. The same seed and options give the same bytes.
+/// Network of organisations. The same seed and options give the same bytes.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// What it was made from.
+    /// Seed of all keys.
     pub seed: u64,
-    /// What it consists of.
+    /// Size of the network.
     pub options: Options,
-    /// The organisations that endorse.
+    /// Organisations that endorse.
     pub orgs: Vec<Organisation>,
-    /// The one that orders.
+    /// Organisation of the ordering service.
     pub orderer: Organisation,
 }
 
@@ -132,7 +132,7 @@ fn identity(msp: &str, pem: Vec<u8>, key: &Key) -> Identity {
     }
 }
 
-/// Makes an organisation from keys, as many as it takes.
+/// Builder of an organisation, which takes keys from an iterator.
 struct Builder<'k, K: Iterator<Item = &'k Key>> {
     keys: K,
     domain: String,
@@ -141,7 +141,7 @@ struct Builder<'k, K: Iterator<Item = &'k Key>> {
 
 impl<'k, K: Iterator<Item = &'k Key>> Builder<'k, K> {
     fn key(&mut self) -> &'k Key {
-        self.keys.next().expect("as many keys were made as are used")
+        self.keys.next().expect("there are enough keys")
     }
 
     fn authority(&mut self, prefix: &str) -> Authority {
@@ -150,7 +150,7 @@ impl<'k, K: Iterator<Item = &'k Key>> Builder<'k, K> {
         Authority::new(&common_name, &self.domain, key)
     }
 
-    /// Identities with these names and units.
+    /// Returns identities with these names and units.
     fn identities(
         &mut self,
         ca: &Authority,
@@ -163,7 +163,7 @@ impl<'k, K: Iterator<Item = &'k Key>> Builder<'k, K> {
             common_name,
             units,
             organisation: "",
-            key: self.keys.next().expect("as many keys were made as are used"),
+            key: self.keys.next().expect("there are enough keys"),
             usage: Usage::Identity,
             times: if expired { EXPIRED } else { TIMES },
         };
@@ -212,7 +212,7 @@ impl<'k, K: Iterator<Item = &'k Key>> Builder<'k, K> {
             common_name: common_name.clone(),
             units: &[],
             organisation: "",
-            key: self.keys.next().expect("as many keys were made as are used"),
+            key: self.keys.next().expect("there are enough keys"),
             usage: Usage::TlsServer,
             times: TIMES,
         };
@@ -240,10 +240,10 @@ impl<'k, K: Iterator<Item = &'k Key>> Builder<'k, K> {
 }
 
 impl Network {
-    /// Makes one.
+    /// Generates a network.
     ///
     /// # Panics
-    /// If there is no organisation, peer, client or orderer.
+    /// The number of organisations, peers, clients or orderers is 0.
     pub fn new(seed: u64, options: Options) -> Self {
         let Options {
             orgs,
@@ -256,7 +256,8 @@ impl Network {
             orgs.min(peers).min(clients).min(orderers) > 0,
             "an empty network: {options:?}"
         );
-        // Two CAs and an admin, two for each node; at the first, the odd ones.
+        // Each organisation has two CAs, an admin and two keys for each node; the first one also has the rejected
+        // identities.
         let of_org = 3 + 2 * peers + clients;
         let keys = Key::all(seed, orgs * of_org + 10 + 3 + 2 * orderers);
         let mut keys = keys.iter();
@@ -290,7 +291,7 @@ impl Network {
         }
     }
 
-    /// The odd certificates of the first organisation.
+    /// Returns the rejected identities of the first organisation.
     pub fn odd(&self) -> &Odd {
         self.orgs[0]
             .odd
@@ -298,13 +299,13 @@ impl Network {
             .expect("the first organisation has them")
     }
 
-    /// The client with this number, of all organisations in turn.
+    /// Returns the client with this number, counted over all organisations in turn.
     pub fn client(&self, number: usize) -> &Identity {
         let org = &self.orgs[number % self.orgs.len()];
         &org.clients[number / self.orgs.len() % org.clients.len()]
     }
 
-    /// The peer with this number, of all organisations in turn.
+    /// Returns the peer with this number, counted over all organisations in turn.
     pub fn peer(&self, number: usize) -> &Identity {
         let org = &self.orgs[number % self.orgs.len()];
         &org.nodes[number / self.orgs.len() % org.nodes.len()]

@@ -1,8 +1,8 @@
-//! Writes protobuf messages.
+//! Encoder of protobuf messages.
 
 use lineside_fabric::proto::wire;
 
-/// A message being written. Fields stand as they are put: in the order of their numbers, as Go writes them.
+/// Message in progress. Fields are written in the order of the calls; callers use the order of their numbers, like Go.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Out(Vec<u8>);
 
@@ -11,13 +11,13 @@ impl Out {
         Self::default()
     }
 
-    /// Bytes, a text or a message that is written already; also where it is empty.
+    /// Appends bytes, a text or an encoded message, also if it is empty.
     pub fn bytes(mut self, number: u32, content: impl AsRef<[u8]>) -> Self {
         wire::put_bytes(&mut self.0, number, content.as_ref());
         self
     }
 
-    /// The same, left out where it is empty, as proto3 leaves its scalars out.
+    /// Appends bytes, a text or an encoded message unless it is empty, like a scalar of proto3.
     pub fn some(self, number: u32, content: impl AsRef<[u8]>) -> Self {
         match content.as_ref() {
             [] => self,
@@ -25,25 +25,25 @@ impl Out {
         }
     }
 
-    /// A number, left out where it is 0.
+    /// Appends a number unless it is 0.
     pub fn number(mut self, number: u32, value: u64) -> Self {
         wire::put_number(&mut self.0, number, value);
         self
     }
 
-    /// A number of a oneof, written also where it is 0.
+    /// Appends a number of a oneof, also if it is 0.
     pub fn chosen(mut self, number: u32, value: u64) -> Self {
         wire::put_varint(&mut self.0, u64::from(number) << 3);
         wire::put_varint(&mut self.0, value);
         self
     }
 
-    /// A message.
+    /// Appends a message.
     pub fn message(self, number: u32, content: Out) -> Self {
         self.bytes(number, content.0)
     }
 
-    /// Several, each as a field of this number.
+    /// Appends several fields with this number.
     pub fn each(self, number: u32, contents: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
         contents
             .into_iter()

@@ -1,26 +1,26 @@
-//! `TxReadWriteSet`s.
+//! Encoders of `TxReadWriteSet` and its parts.
 
 use crate::proto::Out;
 use sha2::{Digest, Sha256};
 
-/// Who wrote a value: block, transaction.
+/// Position of the transaction that wrote a value: block and transaction number.
 pub(crate) type Height = (u64, u64);
 
 fn height((block, tx): Height) -> Out {
     Out::new().number(1, block).number(2, tx)
 }
 
-/// `KVRead`; a key that is not there has no version.
+/// Returns a `KVRead`; a key that does not exist has no version.
 pub(crate) fn read(key: impl AsRef<[u8]>, version: Option<Height>) -> Out {
     Out::new().bytes(1, key).each(2, version.map(height))
 }
 
-/// `KVWrite`.
+/// Returns a `KVWrite`.
 pub(crate) fn write(key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Out {
     Out::new().bytes(1, key).some(3, value)
 }
 
-/// `RangeQueryInfo` of a query that was read to its end, with all its results.
+/// Returns the `RangeQueryInfo` of a query that was read to its end, with all its results.
 pub(crate) fn range(start: &str, end: &str, reads: &[Out]) -> Out {
     Out::new()
         .bytes(1, start)
@@ -29,13 +29,13 @@ pub(crate) fn range(start: &str, end: &str, reads: &[Out]) -> Out {
         .message(4, Out::new().each(1, reads))
 }
 
-/// `NsReadWriteSet` with a `KVRWSet` of these.
+/// Returns an `NsReadWriteSet` with a `KVRWSet` of these parts.
 pub(crate) fn namespace(name: &str, reads: &[Out], ranges: &[Out], writes: &[Out]) -> Out {
     let set = Out::new().each(1, reads).each(2, ranges).each(3, writes);
     Out::new().bytes(1, name).message(2, set)
 }
 
-/// `TxReadWriteSet`.
+/// Returns a `TxReadWriteSet`.
 pub(crate) fn all(namespaces: &[Out]) -> Vec<u8> {
     Out::new().each(2, namespaces).done()
 }
@@ -44,7 +44,7 @@ fn sha256(bytes: impl AsRef<[u8]>) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// `CollectionHashedReadWriteSet`; of what is written, the hash of the private set is made up.
+/// Returns a `CollectionHashedReadWriteSet`; the hash of the private set is arbitrary.
 pub(crate) fn collection(
     name: &str,
     reads: &[(String, Option<Height>)],

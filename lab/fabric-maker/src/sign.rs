@@ -1,9 +1,9 @@
-//! Keys and ECDSA P-256 signatures, many at a time.
+//! Keys and ECDSA P-256 signatures, generated in large batches.
 //!
-//! These keys protect nothing: they follow from a seed, so there is no secret to keep, and the nonces of a batch are
-//! consecutive numbers k + 1, k + 2, … That makes a nonce point one addition to a table of multiples of the generator,
-//! and all inversions of a batch one, so that hashing costs more than signing. Whoever verifies them sees no
-//! difference.
+//! These keys protect nothing: they are derived from a seed, so they are not secret. The nonces of a batch are
+//! consecutive numbers k + 1, k + 2, … Each nonce point therefore needs one addition with a table of multiples of the
+//! generator, and a batch needs one inversion, so hashing costs more than signing. For a verifier, the signatures are
+//! like any others.
 
 use p256::elliptic_curve::ff::PrimeField;
 use p256::elliptic_curve::ops::Reduce;
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use std::ops::Mul;
 use std::sync::OnceLock;
 
-/// Multiples of the generator in the table.
+/// Number of multiples of the generator in the table.
 const TABLE: usize = 1_024;
 
 type Point = (FieldElement, FieldElement);
@@ -28,7 +28,7 @@ fn affine(point: &ProjectivePoint) -> Point {
     (coordinate(encoded.x()), coordinate(encoded.y()))
 }
 
-/// G, 2G, …
+/// Returns the table G, 2G, …
 fn table() -> &'static [Point] {
     static POINTS: OnceLock<Vec<Point>> = OnceLock::new();
     POINTS.get_or_init(|| {
@@ -41,7 +41,7 @@ fn table() -> &'static [Point] {
     })
 }
 
-/// Replaces all of them by their inverses; none is 0.
+/// Replaces all values by their inverses; no value may be 0.
 fn invert_all<F: Copy + Mul<Output = F>>(values: &mut [F], one: F, invert: impl Fn(F) -> F) {
     let mut product = one;
     let mut before = Vec::with_capacity(values.len());
@@ -57,7 +57,7 @@ fn invert_all<F: Copy + Mul<Output = F>>(values: &mut [F], one: F, invert: impl 
     }
 }
 
-/// (start + 1)G … (start + count)G; `count` is at most [`TABLE`].
+/// Returns (start + 1)G … (start + count)G; `count` is at most [`TABLE`].
 fn consecutive(start: &Scalar, count: usize) -> Vec<Point> {
     let (x, y) = affine(&(ProjectivePoint::GENERATOR * start));
     let multiples = &table()[..count];
@@ -72,7 +72,7 @@ fn consecutive(start: &Scalar, count: usize) -> Vec<Point> {
     multiples.iter().zip(slopes).map(sum).collect()
 }
 
-/// A number below the group's order from a label.
+/// Returns a number below the group's order, derived from a label.
 pub(crate) fn scalar(label: &[&[u8]]) -> Scalar {
     let digest = label
         .iter()
@@ -84,16 +84,16 @@ fn reduced(bytes: [u8; 32]) -> Scalar {
     <Scalar as Reduce<U256>>::reduce_bytes(&FieldBytes::from(bytes))
 }
 
-/// A key pair.
+/// Key pair.
 #[derive(Clone, Debug)]
 pub struct Key {
     secret: Scalar,
-    /// The public point, uncompressed: 0x04, x, y.
+    /// Public point, uncompressed: 0x04, x, y.
     pub public: [u8; 65],
 }
 
 impl Key {
-    /// The keys of a seed, the first `count`.
+    /// Returns the first `count` keys of a seed.
     pub fn all(seed: u64, count: usize) -> Vec<Self> {
         let mut keys = Vec::with_capacity(count);
         let mut secret = scalar(&[b"keys", &seed.to_be_bytes()]);
@@ -109,15 +109,15 @@ impl Key {
         keys
     }
 
-    /// The key pair in PKCS #8, PEM: as a keystore has it.
+    /// Returns the key pair in PKCS #8 and PEM, as in a keystore.
     pub fn pem(&self) -> String {
         let scalar = p256::elliptic_curve::ScalarPrimitive::from(self.secret);
         let pem = p256::SecretKey::new(scalar).to_pkcs8_pem(LineEnding::LF);
-        pem.expect("a scalar that is a key can be written").to_string()
+        pem.expect("a valid key can be encoded").to_string()
     }
 }
 
-/// A signature, s in the lower half.
+/// Signature with s in the lower half.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature {
     r: Scalar,
@@ -125,12 +125,12 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// The same with s in the upper half: mathematically right, and refused by Fabric.
+    /// Returns the signature with s in the upper half: it is mathematically valid, and Fabric refuses it.
     pub fn high_s(self) -> Self {
         Self { s: -self.s, ..self }
     }
 
-    /// In DER.
+    /// Encodes the signature in DER.
     pub fn der(self) -> Vec<u8> {
         let mut der = Vec::with_capacity(72);
         der.extend([0x30, 0]);
@@ -148,7 +148,7 @@ impl Signature {
     }
 }
 
-/// Signs each digest with its key. The label decides the nonces: no two batches of a seed have the same.
+/// Signs each digest with its key. The label determines the nonces: each batch of a seed needs another label.
 pub(crate) fn sign_all(label: &[&[u8]], claims: &[(&Key, [u8; 32])]) -> Vec<Signature> {
     let mut nonce = scalar(label);
     let mut signatures = Vec::with_capacity(claims.len());

@@ -1,4 +1,4 @@
-//! Endorser transactions: what creators and endorsers sign, and the envelope around it.
+//! Endorser transactions: the data that creators and endorsers sign, and the envelope around it.
 
 use crate::block::signature_header;
 use crate::fault::Fault;
@@ -7,23 +7,23 @@ use crate::proto::Out;
 use crate::sign::sign_all;
 use sha2::{Digest, Sha256};
 
-/// Transactions whose signatures are made together; whoever makes them, they have the same nonces.
+/// Number of transactions whose signatures are made together. The nonces do not depend on the thread that makes them.
 pub(crate) const BATCH: usize = 128;
 
-/// What is asked of a chaincode, and what came of it.
+/// Request to a chaincode, and its result.
 #[derive(Clone, Debug)]
 pub(crate) struct Proposal<'n> {
     pub creator: &'n Identity,
     pub nonce: [u8; 24],
-    /// Since 1970.
+    /// Time in seconds since 1970.
     pub seconds: u64,
     pub nanos: u64,
     pub chaincode: &'n str,
     pub version: &'n str,
-    /// `ChaincodeSpec.type`: 1 Go, 0 of the peer itself.
+    /// `ChaincodeSpec.type`: 1 for Go, 0 for a chaincode of the peer itself.
     pub kind: u64,
     pub args: Vec<Vec<u8>>,
-    /// `TxReadWriteSet`.
+    /// `TxReadWriteSet` of the call.
     pub results: Vec<u8>,
     pub endorsers: Vec<&'n Identity>,
     pub fault: Option<Fault>,
@@ -45,7 +45,7 @@ fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// A proposal with what its endorsers sign.
+/// Proposal with the data that its endorsers sign.
 struct Draft<'n> {
     channel_header: Vec<u8>,
     signature_header: Vec<u8>,
@@ -164,7 +164,7 @@ fn payload(mut draft: Draft<'_>, endorsements: impl Iterator<Item = Out>) -> Vec
         return vec![0xff];
     }
     if draft.fault == Some(ResponseChanged) {
-        // The status of the response, 200, becomes 201, wherever it stands.
+        // Changes the status of the response from 200 to 201 at its position.
         let status = [0x1a, 3, 8, 0xc8, 1];
         if let Some(at) = draft.response.windows(5).rposition(|bytes| bytes == status) {
             draft.response[at + 3] += 1;
@@ -181,7 +181,7 @@ fn payload(mut draft: Draft<'_>, endorsements: impl Iterator<Item = Out>) -> Vec
     Out::new().message(1, header).message(2, transaction).done()
 }
 
-/// Makes the envelopes of a batch. The label decides the signatures' nonces.
+/// Returns the envelopes of a batch. The label determines the nonces of the signatures.
 pub(crate) fn envelopes(network: &Network, label: &[&[u8]], batch: Vec<Proposal<'_>>) -> Vec<Vec<u8>> {
     let channel = network.options.channel.as_str();
     let drafts: Vec<_> = batch
@@ -190,7 +190,7 @@ pub(crate) fn envelopes(network: &Network, label: &[&[u8]], batch: Vec<Proposal<
         .collect();
     let mut claims = Vec::with_capacity(drafts.len() * 4);
     for draft in &drafts {
-        // All sign the same response, each before its own name.
+        // All endorsers sign the same response, each followed by its own identity.
         let common = Sha256::new().chain_update(&draft.response);
         let last = draft.endorsers.len().saturating_sub(1);
         for (number, endorser) in draft.endorsers.iter().enumerate() {
@@ -243,7 +243,7 @@ pub(crate) fn envelopes(network: &Network, label: &[&[u8]], batch: Vec<Proposal<
     .collect()
 }
 
-/// A signature as it stands in the transaction.
+/// Returns a signature as it is encoded in the transaction.
 fn der(fault: Option<Fault>, endorser: bool, signature: crate::sign::Signature) -> Vec<u8> {
     match fault {
         Some(Fault::EndorserHighS) if endorser => signature.high_s().der(),

@@ -1,4 +1,4 @@
-//! The validator gives each transaction the code that it was made for.
+//! The validator gives each transaction the code that the generator expects.
 
 use lineside_fabric::{Error, Options as Validation, Refused, TxCode, Validator};
 use lineside_fabric_maker::{
@@ -17,7 +17,7 @@ fn network(seed: u64, orgs: usize, peers: usize) -> Arc<Network> {
     Arc::new(Network::new(seed, options))
 }
 
-/// Validates a chain, compares each code, and counts them; and the last commit hash.
+/// Validates a chain, compares each code, and returns the counts of the codes and the last commit hash.
 fn codes(
     mut blocks: impl Iterator<Item = Made>,
     threads: usize,
@@ -114,7 +114,7 @@ fn one_to_four_endorsements_of_one_to_four_organisations() {
     }
 }
 
-/// Where the channel's policy asks for a majority of three organisations, one endorsement fewer than two is too few.
+/// If the channel's policy requires a majority of three organisations, one endorsement is not enough.
 #[test]
 fn a_majority_of_the_organisations() {
     let workload = Workload {
@@ -180,7 +180,7 @@ fn the_same_seed_gives_the_same_bytes() {
     let bytes = std::fs::read(&path).unwrap();
     std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
     let mut cut = cache::open(directory.path(), 5, &options, &workload, 1).unwrap();
-    assert!(cut.any(|block| block.is_err()), "a file that is cut off");
+    assert!(cut.any(|block| block.is_err()), "an error for a truncated file");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What is made has the form of what a real network made: the same fields, of the same wire types, in every message.
+//! Generated blocks have the form of blocks of a real network: the same fields, of the same wire types, in every
+//! message.
 
 use flate2::read::GzDecoder;
 use lineside_fabric_maker::{Blocks, Made, Network, Options, Workload};
@@ -7,7 +8,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Which fields of a message are messages, and which. `entries` are those of maps, and `X?` depends on something.
+/// Fields that are messages, with their types, by message. `entries` are entries of maps; `X?` depends on other fields.
 const MESSAGES: &str = "
     Block 1:Plain 2:Data 3:Metadatas
     Data 1:Envelope
@@ -78,7 +79,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     value
 }
 
-/// The fields of a message: number, wire type, content.
+/// Returns the fields of a message: number, wire type, content.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, &[u8])> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
@@ -106,12 +107,12 @@ fn field(bytes: &[u8], number: u64) -> &[u8] {
     all.find(|field| field.0 == number).map_or(&[], |field| field.2)
 }
 
-/// The value of a message's first field, a number.
+/// Returns the value of a message's first field, which is a number.
 fn number(bytes: &[u8]) -> u64 {
     varint(&mut &bytes[1..])
 }
 
-/// What a field of a message is, if it is a message.
+/// Returns the type of a field of a message, if the field is a message.
 fn kind(message: &str, at: u64, bytes: &[u8], key: &str) -> Option<String> {
     let line = MESSAGES
         .lines()
@@ -136,7 +137,7 @@ fn kind(message: &str, at: u64, bytes: &[u8], key: &str) -> Option<String> {
     Some(kind.to_owned())
 }
 
-/// Each field in a message, as its path from the top with the keys of maps, and its wire type.
+/// Collects each field in a message, as its path from the top with the keys of maps, and its wire type.
 fn walk(bytes: &[u8], message: &str, path: &str, key: &str, found: &mut BTreeSet<String>) {
     let mut last = 0;
     for (at, wire_type, content) in fields(bytes) {
@@ -209,7 +210,7 @@ fn genesis_lifecycle_and_config_blocks() {
     let made = made();
     let config = made.iter().rfind(|block| is_config(block)).unwrap();
     assert!(config.number > 3);
-    // The recorded blocks: genesis, the approvals of two organisations, the commit, a change of the batch size.
+    // Recorded blocks: genesis, the approvals by two organisations, the commit, a change of the batch size.
     let pairs = [
         (&made[0], 0),
         (&made[1], 1),
@@ -249,7 +250,7 @@ fn endorser_transactions() {
     };
     let theirs: Vec<&[u8]> = theirs.iter().map(Vec::as_slice).collect();
     let mut all = form(&theirs);
-    // Ranges stand in a block with many faults: of it, only what is valid.
+    // Ranges occur in a block with many faults; only its valid transactions are used.
     let codes = fields(field(&mixed, 3))[2].2;
     for ((_, _, envelope), _) in fields(field(&mixed, 2))
         .iter()
@@ -260,7 +261,7 @@ fn endorser_transactions() {
     }
     let (more, _) = differences(&form(&before), &all);
     assert!(more.is_empty(), "{more:#?}");
-    // Of the plain blocks, only events are not made.
+    // Of the plain blocks, only events are not generated.
     let (_, missing) = differences(&form(&before), &form(&theirs));
     let events = ".2.1.1.2.1.2.2.1.2.2";
     let missing: Vec<_> = missing.iter().filter(|path| !path.starts_with(events)).collect();
@@ -272,7 +273,7 @@ fn certificates_are_as_long_as_the_recorded_ones() {
     let Some(theirs) = recorded(0, "orderer") else {
         return;
     };
-    // Names differ by a few letters, numbers by a leading zero.
+    // Names differ by a few letters, and numbers by a leading zero.
     let (ours, theirs) = (made()[0].bytes.len(), theirs.len());
     assert!(ours.abs_diff(theirs) < 200, "{ours} {theirs}");
 }

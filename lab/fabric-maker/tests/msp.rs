@@ -1,4 +1,4 @@
-//! Folders of an identity, as `lineside-lab fabric make` writes them.
+//! Tests of the folders of an identity that `lineside-lab fabric make` writes.
 
 use lineside_fabric_maker::{Network, Options};
 use std::fs::{self, Permissions};
@@ -13,7 +13,7 @@ fn only_its_owner_may_read_a_key() {
         network.client(0).write_msp(folder.path()).unwrap();
         let mode = fs::metadata(&key).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        // The second time it is there already, and open to others.
+        // In the second round the file already exists, with permissions for others.
         fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! What a full node sends: answers of its RPC, frames of ZMQ, block files; and the URL that names it.
+//! Input from a full node: answers of its RPC, frames of ZMQ, block files; and the URL of the node.
 
 use crate::input::Input;
 use crate::stores::scratch;
@@ -12,13 +12,13 @@ use serde_json::Value;
 const MAGIC: [u8; 4] = [0xfa, 0xbf, 0xb5, 0xda]; // regtest's
 const ID: u64 = 7;
 
-/// The first byte says what was asked; the others are the body of the answer.
+/// Decodes an answer. The first byte selects the request; the other bytes are the body of the answer.
 pub fn answer(bytes: &[u8]) {
     let Some((asked, body)) = bytes.split_first() else {
         return;
     };
     let Ok(plain) = serde_json::from_slice::<Value>(body) else {
-        // The decoders pass over values that nothing depends on, in which text may not be UTF-8.
+        // The decoders skip values that they do not use, in which text may not be UTF-8.
         return without_oracle(*asked, body);
     };
     let result = |id: u64, plain: &Value| {
@@ -144,7 +144,8 @@ pub fn answer_seeds() -> Vec<Vec<u8>> {
     seeds.into_iter().map(seed).collect()
 }
 
-/// The first byte says in which pieces the others arrive; the events are those of one piece.
+/// Decodes ZMQ frames. The first byte selects the pieces in which the other bytes arrive; the events must be those of a
+/// single piece.
 pub fn zmq(bytes: &[u8]) {
     let mut input = Input(bytes);
     let step = usize::from(input.byte()).max(1);
@@ -202,7 +203,7 @@ pub fn zmq_seeds() -> Vec<Vec<u8>> {
     bodies.iter().flat_map(seed).collect()
 }
 
-/// A URL that is taken is taken again from what messages show of it; no message shows the password.
+/// A URL that is accepted is accepted again in the form that messages show; no message shows the password.
 pub fn url(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -246,7 +247,7 @@ pub fn url_seeds() -> Vec<Vec<u8>> {
     seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect()
 }
 
-/// A key, and the content of a block file: the blocks are those that a plain reading finds.
+/// Reads a key and the content of a block file: the blocks must be those that a simple scan finds.
 pub fn block_files(bytes: &[u8]) {
     let mut input = Input(bytes);
     let key: [u8; 8] = if input.byte() & 1 == 1 {

@@ -1,4 +1,4 @@
-//! Blocks from outside: one by one, and in files.
+//! Blocks from outside, alone and in files.
 
 use crate::input::Input;
 use crate::stores::scratch;
@@ -10,7 +10,7 @@ use lineside_testkit::DemoChain;
 
 const MAGIC: [u8; 4] = [0xfa, 0xbf, 0xb5, 0xda]; // regtest's
 
-/// Bit 0 of an input's first byte: mend the header, so that a changed body is looked at.
+/// Bit 0 of an input's first byte: repair the header, so that a changed body is checked.
 const MEND: u8 = 1;
 
 pub fn block_seeds() -> Vec<Vec<u8>> {
@@ -30,8 +30,9 @@ pub fn block_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A block is taken exactly when the `bitcoin` crate reads it whole, its first transaction alone is a coinbase's place,
-/// its work and root are right and its tree holds no equal pair; TXIDs, hash and root are then that crate's.
+/// A block is accepted exactly if the `bitcoin` crate reads all of it, only its first transaction has the form of a
+/// coinbase, its work and root are right, and its tree has no equal pair. TXIDs, hash and root must then equal those of
+/// that crate.
 pub fn block(data: &[u8]) {
     let mut input = Input(data);
     let mode = input.byte();
@@ -44,7 +45,7 @@ pub fn block(data: &[u8]) {
         .filter(|block| !block.txdata.is_empty());
     let ours = CheckedBlock::check(&raw, Network::Regtest);
     let Some(theirs) = theirs else {
-        assert!(ours.is_err(), "the bitcoin crate reads no block here");
+        assert!(ours.is_err(), "the bitcoin crate rejects this block");
         return;
     };
     let txids: Vec<[u8; 32]> = theirs
@@ -71,7 +72,7 @@ pub fn block(data: &[u8]) {
     }
 }
 
-/// Sets root and nonce to what the transactions need, if there are any.
+/// Sets root and nonce to match the transactions, if there are any.
 fn mend(raw: &mut [u8]) {
     let Ok(mut block) = deserialize::<Block>(raw) else {
         return;
@@ -92,7 +93,8 @@ fn mend(raw: &mut [u8]) {
     raw[..80].copy_from_slice(&serialize(&block.header));
 }
 
-/// Whether a level of the tree holds two equal nodes side by side, written apart from `merkle_root`: by recursion.
+/// Returns whether a level of the tree has two equal neighbours. It is written independently of `merkle_root`, by
+/// recursion.
 fn equal_pair(level: &[[u8; 32]]) -> bool {
     if level.len() < 2 {
         return false;
@@ -134,8 +136,8 @@ pub fn block_file_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The scan finds the blocks that a plain reading finds, in a node's files with and without a key and in others; what
-/// was taken is in the store, nothing else is; taking it again takes nothing.
+/// The scan finds the blocks that a simple scan finds, in a node's files with and without a key and in other files. The
+/// accepted blocks, and no others, are in the store; a second import accepts none.
 pub fn block_file(data: &[u8]) {
     let mut input = Input(data);
     let mode = input.byte();
@@ -198,7 +200,7 @@ pub fn block_file(data: &[u8]) {
     });
 }
 
-/// The number of places with magic, a possible length and so many bytes, none within another.
+/// Returns the number of non-overlapping positions with the magic, a possible length and that number of bytes.
 fn plain_scan(bytes: &[u8]) -> usize {
     let (mut at, mut found) = (0, 0);
     while let Some(frame) = bytes.get(at..at + 8) {

@@ -1,4 +1,4 @@
-//! What comes over Deliver: requests to a server, responses to a client, blocks that are filtered.
+//! Messages of Deliver: requests to a server, responses to a client, blocks that are filtered.
 
 use crate::fabric::block_of;
 use lineside_fabric::block::Block;
@@ -8,7 +8,7 @@ use lineside_fabric_grpc::request::{read, seek};
 use lineside_fabric_grpc::{filter, read_filtered};
 use prost::Message;
 
-/// The first byte says what the others are: a request, a response, or a block to be filtered.
+/// Decodes a message. The first byte selects its kind: a request, a response, or a block to filter.
 pub fn deliver(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else {
         return;
@@ -20,7 +20,7 @@ pub fn deliver(bytes: &[u8]) {
     }
 }
 
-/// What is read of a request is read of the same request written again.
+/// The decoded fields of a request equal those after the request is encoded again.
 fn request(bytes: &[u8]) {
     let Ok(envelope) = Envelope::decode(bytes) else {
         return;
@@ -58,7 +58,7 @@ fn response(bytes: &[u8]) {
     }
 }
 
-/// A block that is read is filtered; what comes out is its own, and not more of it.
+/// A block that can be read is filtered; the output contains only data of the block, and is not longer.
 fn filtered(bytes: &[u8]) {
     let arena = Arena::new();
     match (Block::read(bytes, &arena), filter(bytes)) {
@@ -66,14 +66,14 @@ fn filtered(bytes: &[u8]) {
             assert_eq!(filtered.number, block.number);
             assert!(filtered.filtered_transactions.len() <= block.transactions.len());
             let again = read_filtered(filtered.encode_to_vec().into());
-            assert_eq!(again, Some(filtered), "what is sent is read");
+            assert_eq!(again, Some(filtered), "the filtered block can be read");
         }
         (Err(_), Err(_)) => {}
         (read, filtered) => panic!("read: {}, filtered: {}", read.is_ok(), filtered.is_ok()),
     }
 }
 
-/// A request, responses of each kind, a block.
+/// Returns a request, responses of each kind, and a block.
 pub fn deliver_seeds() -> Vec<Vec<u8>> {
     let field = |fields: &[(u32, &[u8])]| {
         let mut out = Vec::new();

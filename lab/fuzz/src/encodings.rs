@@ -1,5 +1,5 @@
-//! What signatures, keys and messages look like as bytes: the parsers against RustCrypto's, hashes in lanes against
-//! one at a time.
+//! Encodings of signatures, keys and messages: compares the parsers with RustCrypto's, and hashes in lanes with hashes
+//! of single messages.
 
 use crate::input::Input;
 use crate::signatures::forge::{order, random};
@@ -8,13 +8,17 @@ use lineside_verify::hash::{Backend, Hasher, keccak256, sha256};
 use lineside_verify::{Curve, KeyError, PublicKey};
 use num_bigint::BigUint;
 
-/// Any bytes as a signature in DER.
+/// Parses any bytes as a signature in DER.
 pub fn der(bytes: &[u8]) {
     let (strict, go) = (der::parse_strict(bytes), der::parse_go(bytes));
     match (strict, go) {
         (Ok(strict), go) => {
             assert_eq!(go, Ok(strict));
-            assert_eq!(der::write(&strict).as_bytes(), bytes, "strict has one encoding");
+            assert_eq!(
+                der::write(&strict).as_bytes(),
+                bytes,
+                "a strict signature has one encoding"
+            );
             assert_eq!(compact::parse(&compact::write(&strict)), Ok(strict));
         }
         (Err(SignatureError::TrailingInside), Ok(go)) => written_again(&go),
@@ -23,12 +27,12 @@ pub fn der(bytes: &[u8]) {
             let written = der::write(&go);
             assert!(
                 bytes.starts_with(written.as_bytes()),
-                "but for what follows, strict"
+                "strict except for trailing bytes"
             );
         }
         (strict, go) => assert_eq!(strict, go),
     }
-    // RustCrypto takes what is in range, too.
+    // RustCrypto also accepts the numbers that are in range.
     let in_range = |curve| {
         let numbers = strict.map(|strict| [strict.r, strict.s].map(|bytes| BigUint::from_bytes_be(&bytes)));
         numbers.is_ok_and(|all| {
@@ -48,7 +52,7 @@ fn written_again(signature: &Signature) {
     assert_eq!(der::parse_strict(written.as_bytes()), Ok(*signature));
 }
 
-/// Encodings at the limits, and what only Go takes.
+/// Returns encodings at the limits, and ones that only Go accepts.
 pub fn der_seeds() -> Vec<Vec<u8>> {
     let ends = [[0; 32], [0xff; 32], [0x7f; 32], random(1), random(2)];
     let mut seeds: Vec<Vec<u8>> = ends
@@ -62,7 +66,7 @@ pub fn der_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A curve, and any bytes as a public key over it.
+/// Parses any bytes as a public key over a curve, which the first byte selects.
 pub fn sec1(bytes: &[u8]) {
     let mut input = Input(bytes);
     let curve = [Curve::P256, Curve::Secp256k1][usize::from(input.byte() & 1)];
@@ -90,7 +94,7 @@ pub fn sec1(bytes: &[u8]) {
     }
 }
 
-/// Each form of a point, of both curves, and coordinates of p and more.
+/// Returns each form of a point on both curves, and coordinates of p and more.
 pub fn sec1_seeds() -> Vec<Vec<u8>> {
     let mut seeds = vec![vec![0], vec![0, 0], vec![1, 0]];
     for (tag, curve) in [(0, Curve::P256), (1, Curve::Secp256k1)] {
@@ -109,7 +113,8 @@ pub fn sec1_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Lengths, and the bytes of all messages: each in lanes as alone.
+/// Hashes messages in lanes, and compares each digest with that of the single message. The input has the lengths, and
+/// then the bytes of all messages.
 pub fn hash(bytes: &[u8]) {
     let mut input = Input(bytes);
     let count = usize::from(input.byte() % 70);
@@ -118,7 +123,7 @@ pub fn hash(bytes: &[u8]) {
         .iter()
         .map(|length| usize::from(*length))
         .collect();
-    // Those behind the end are empty; so is every message of a short input, which is as good as any.
+    // Messages past the end of the input are empty, which is a valid case.
     let messages: Vec<&[u8]> = lengths.into_iter().map(|length| input.take(length)).collect();
     let available = Backend::ALL.into_iter().filter_map(Hasher::new);
     let mut digests = vec![[0; 32]; messages.len()];
@@ -134,7 +139,7 @@ pub fn hash(bytes: &[u8]) {
     }
 }
 
-/// Batches around the lanes, of lengths around the blocks.
+/// Returns batches with sizes near the number of lanes, and lengths near the block size.
 pub fn hash_seeds() -> Vec<Vec<u8>> {
     let blocks = [0, 1, 55, 56, 63, 64, 65, 119, 120, 135, 136, 137, 255];
     let seed = |count: u8| {

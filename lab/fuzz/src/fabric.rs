@@ -1,5 +1,5 @@
-//! Blocks of Hyperledger Fabric: the walker against the plain decoder, certificates, whole blocks; packets of the
-//! block protocol.
+//! Blocks of Hyperledger Fabric: compares the walker with the plain decoder, and checks certificates, whole blocks, and
+//! packets of the block protocol.
 
 use lineside_fabric::proto::{self, Arena, Malformed, Message, Walk, decode_plain, plain};
 use lineside_fabric::replay::read;
@@ -27,14 +27,14 @@ fn agree<'a, M: Message<'a> + PartialEq + std::fmt::Debug>(bytes: &'a [u8], aren
     stays::<M>(bytes);
 }
 
-/// What is ordered stays as it is.
+/// Encoding a decoded message again gives the same bytes.
 fn stays<'a, M: Message<'a>>(bytes: &[u8]) {
     if let Ok(ordered) = plain::normalise(M::schema(), bytes) {
         assert_eq!(plain::normalise(M::schema(), &ordered).as_ref(), Ok(&ordered));
     }
 }
 
-/// Any bytes as each of the messages.
+/// Decodes any bytes as each of the messages.
 pub fn walk(bytes: &[u8]) {
     let arena = Arena::new();
     agree::<proto::Block<'_>>(bytes, &arena);
@@ -47,12 +47,12 @@ pub fn walk(bytes: &[u8]) {
     agree::<proto::TxReadWriteSet<'_>>(bytes, &arena);
     agree::<proto::KvRwSet<'_>>(bytes, &arena);
     agree::<proto::HashedRwSet<'_>>(bytes, &arena);
-    // The walker leaves what may hold itself to be read later.
+    // The walker leaves recursive messages undecoded.
     stays::<proto::SignaturePolicyEnvelope<'_>>(bytes);
     stays::<proto::ConfigEnvelope<'_>>(bytes);
 }
 
-/// A block, an envelope and a payload.
+/// Returns a block, an envelope and a payload.
 pub fn walk_seeds() -> Vec<Vec<u8>> {
     let arena = Arena::new();
     let block = block_of(3);
@@ -68,12 +68,12 @@ pub fn walk_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Any bytes as PEM, a certificate or a revocation list.
+/// Decodes any bytes as PEM, a certificate or a revocation list.
 pub fn certificate(bytes: &[u8]) {
     let decoded = pem::decode(bytes);
     let der = decoded.as_deref().unwrap_or(bytes);
     if let Some(signed) = Signed::parse(der) {
-        assert_eq!(signed.whole, der, "nothing may follow");
+        assert_eq!(signed.whole, der, "no bytes may follow");
         if let Some(certificate) = Certificate::parse(&signed, None) {
             let again = Signed::parse(&certificate.raw);
             let again = again.as_ref().and_then(|again| Certificate::parse(again, None));
@@ -85,7 +85,7 @@ pub fn certificate(bytes: &[u8]) {
     }
 }
 
-/// The certificates and the list of the genesis block, and those of its first transactions.
+/// Returns the certificates and the list of the genesis block, and the certificates of its first transactions.
 pub fn certificate_seeds() -> Vec<Vec<u8>> {
     let (begin, end): (&[u8], &[u8]) = (b"-----BEGIN ", b"-----\n");
     let mut seeds: Vec<Vec<u8>> = Vec::new();
@@ -114,7 +114,7 @@ pub fn certificate_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Any bytes as the block after genesis, to a validator that lives on.
+/// Passes any bytes as the block after genesis to a validator that is used again for the next input.
 pub fn block(bytes: &[u8]) {
     thread_local! {
         static VALIDATOR: RefCell<Option<Validator>> = const { RefCell::new(None) };
@@ -125,8 +125,8 @@ pub fn block(bytes: &[u8]) {
                 Ok(validator) => validator,
                 Err(error) => panic!("{error}"),
             });
-        // The orderer's signature is over number, hashes and transactions: a block that is taken is the recorded one,
-        // but for what nothing depends on.
+        // The orderer's signature covers number, hashes and transactions. A block that is accepted is therefore the
+        // recorded one, except for bytes that the validator ignores.
         if let Ok(validated) = validator.validate(bytes) {
             assert_eq!((validated.number, validated.codes), (1, vec![TxCode::Valid]));
         }
@@ -135,12 +135,12 @@ pub fn block(bytes: &[u8]) {
     let _ = Validator::new(bytes, Options::default());
 }
 
-/// The first three blocks.
+/// Returns the first three blocks.
 pub fn block_seeds() -> Vec<Vec<u8>> {
     (0..3).map(block_of).collect()
 }
 
-// The driver of lineside-fabric-udp's own test: that crate stands below this one, so what both use is there.
+// Driver of the test of lineside-fabric-udp itself. That crate cannot depend on this one, so the shared code is there.
 #[path = "../../../crates/fabric-udp/tests/packets/mod.rs"]
 mod driver;
 

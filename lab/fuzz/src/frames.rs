@@ -1,4 +1,4 @@
-//! Whole frames: the parser against another's, and the XDP programs against the model.
+//! Whole frames: compares the parser with another one, and the XDP programs with the model.
 
 use crate::input::Input;
 use etherparse::{LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
@@ -20,7 +20,7 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock};
 
-/// The vectors are the seeds.
+/// Returns the vectors, which are the seeds.
 pub(crate) fn vectors() -> Vec<File> {
     lineside_conformance::vectors::load("spv").unwrap_or_else(|fault| panic!("{fault}"))
 }
@@ -35,8 +35,8 @@ pub fn frame_seeds() -> Vec<Vec<u8>> {
     vector_frames()
 }
 
-/// The parser agrees with etherparse; a reply is its request turned round, its checksums right; a frame built from what
-/// was parsed is parsed so again.
+/// The parser agrees with etherparse. A reply is its request with swapped addresses and right checksums. A frame that
+/// is built from the parsed fields is parsed to the same fields.
 pub fn frame(data: &[u8]) {
     let found = frame::parse(data);
     assert_eq!(found.map(essence), by_etherparse(data), "{data:02x?}");
@@ -109,11 +109,11 @@ fn essence(found: Datagram) -> Essence {
     )
 }
 
-/// What etherparse finds, if it is of the kind that the fast path answers.
+/// Returns what etherparse finds, if the fast path answers this kind of frame.
 fn by_etherparse(data: &[u8]) -> Option<Essence> {
     let packet = SlicedPacket::from_ethernet(data).ok()?;
     let plain_tag = |tag: &LinkExtSlice<'_>| {
-        // etherparse takes 0x9100 for a tag as well.
+        // etherparse accepts 0x9100 as a tag too.
         matches!(tag, LinkExtSlice::Vlan(_)) && matches!(data[12..14], [0x81, 0] | [0x88, 0xa8])
     };
     if packet.link_exts.len() > 1 || !packet.link_exts.iter().all(plain_tag) {
@@ -145,7 +145,7 @@ fn by_etherparse(data: &[u8]) -> Option<Essence> {
     let Some(TransportSlice::Udp(udp)) = packet.transport else {
         return None;
     };
-    // A length of 0 is a jumbogram's to etherparse (RFC 2675); such go to the host.
+    // etherparse reads a length of 0 as a jumbogram (RFC 2675); the fast path passes those to the host.
     if usize::from(udp.length()) != said || said < 8 {
         return None;
     }
@@ -161,7 +161,7 @@ fn by_etherparse(data: &[u8]) -> Option<Essence> {
     ))
 }
 
-/// The sum over everything, pseudo-header and checksum too, must fold to ones.
+/// The sum of all bytes, including pseudo header and checksum, must fold to ones.
 fn udp_checksum_holds(frame: &[u8], found: &Datagram) -> bool {
     let octets = |address: IpAddr| match address {
         IpAddr::V4(v4) => csum::sum(&v4.octets()),
@@ -182,10 +182,10 @@ struct Rig {
     datapath: NativeDatapath,
 }
 
-/// Every file of vectors holds the same blocks.
+/// Blocks of the vectors, which are the same in every file.
 static HELD: LazyLock<File> = LazyLock::new(|| vectors().swap_remove(0));
 
-/// Bits of an input's first byte: the interface's kind in the lowest two, then the state of the fast path.
+/// Bits of an input's first byte: the two lowest select the interface's kind, the others the state of the fast path.
 const LEASE_OVER: u8 = 4;
 const CHANGING: u8 = 8;
 const HALF_WRITTEN: u8 = 16;
@@ -294,7 +294,7 @@ pub fn xdp_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The programs and the model say the same: verdict, bytes, the reason of a drop, the service's counters.
+/// The programs and the model give the same verdict, bytes, drop reason and counters.
 pub fn xdp(data: &[u8]) {
     let mut input = Input(data);
     let state = input.byte();
@@ -302,7 +302,7 @@ pub fn xdp(data: &[u8]) {
     RIG.with_borrow_mut(|rig| {
         let kind = state & 3;
         if rig.as_ref().is_none_or(|rig| rig.kind != kind) {
-            // One native datapath lives at a time: the old one goes first.
+            // Only one native datapath exists at a time, so the old one is dropped first.
             *rig = None;
             *rig = Some(Rig::new(kind));
         }
@@ -335,7 +335,7 @@ fn agree(rig: &mut Rig, state: u8, frame: &[u8]) {
         FrameVerdict::Drop(reason) => {
             assert!(
                 matches!(verdict, FrameVerdict::Drop(_)),
-                "the model drops, the program says {verdict:?}"
+                "the model dropped the frame, and the program returned {verdict:?}"
             );
             expected[reason as usize] += 1;
         }

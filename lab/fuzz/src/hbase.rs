@@ -1,4 +1,4 @@
-//! What HBase's servers answer: frames, and what is in them held to what was asked.
+//! Answers of HBase's servers: frames, whose content is compared with the request.
 
 use bytes::Bytes;
 use lineside_hbase_client::rpc::calls::{Part, changed, got, scanned};
@@ -16,7 +16,8 @@ fn columns() -> Vec<ColumnName> {
     names.into_iter().filter_map(ColumnName::new).collect()
 }
 
-/// The first byte says what was asked; the others are the frame that answers it, without its length.
+/// Decodes an answer. The first byte selects the request; the other bytes are the frame that answers it, without its
+/// length.
 pub fn response(bytes: &[u8]) {
     let Some((asked, frame)) = bytes.split_first() else {
         return;
@@ -51,7 +52,7 @@ pub fn response(bytes: &[u8]) {
     }
 }
 
-/// A cell of each column at most, and no more bytes than came.
+/// An answer has at most one cell of each column, and no more bytes than the frame.
 fn answer_to_get(message: Bytes) {
     let (columns, length) = (columns(), message.len());
     let Ok(cells) = got(message, KEY, &columns) else {
@@ -63,7 +64,7 @@ fn answer_to_get(message: Bytes) {
     assert!(values.map(|cell: &Cell| cell.value.len()).sum::<usize>() <= length);
 }
 
-/// Rows of the part alone, in order, each once.
+/// An answer has only rows of the requested part, in order, each once.
 fn answer_to_scan(message: Bytes, reverse: bool) {
     let part = Part {
         low: LOW.to_vec(),
@@ -97,7 +98,7 @@ fn answer_to_change(message: Bytes, change: &Change) {
     assert_eq!(is_number, matches!(changed, Changed::Now(_)), "{changed:?}");
 }
 
-/// A region that has what was looked for.
+/// An answer of the meta table has a region that contains the requested row.
 fn answer_of_meta(message: &Bytes) {
     for place in [Place::Of(KEY), Place::Below(Some(KEY)), Place::Below(None)] {
         if let Ok(Some(region)) = located(message.clone(), b"t", place) {
@@ -107,7 +108,7 @@ fn answer_of_meta(message: &Bytes) {
     }
 }
 
-/// A field of a message: bytes, or a number.
+/// Returns a field of a message: bytes, or a number.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, bytes.len() as u8][..], bytes].concat()
 }
@@ -128,7 +129,7 @@ fn cell(row: &[u8], qualifier: &[u8], value: &[u8]) -> Vec<u8> {
     field(1, &parts.concat())
 }
 
-/// Behind what was asked, a frame of the answer to call 5.
+/// Returns the selector of the request, followed by a frame with the answer to call 5.
 fn frame(asked: u8, message: &[u8]) -> Vec<u8> {
     let header = number(1, 5);
     [
@@ -162,7 +163,7 @@ pub fn response_seeds() -> Vec<Vec<u8>> {
         meta(b"serverstartcode", &[0, 0, 0, 0, 0, 0, 0, 1]),
     ];
     let region = region.concat();
-    // Longer than the one byte of `field` can say: its length has two.
+    // The message is longer than one byte of `field` can express, so its length has two bytes.
     let length = [region.len() as u8 | 0x80, (region.len() >> 7) as u8];
     let found = [&[5 << 3 | 2][..], &length, &region].concat();
     let length = [found.len() as u8 | 0x80, (found.len() >> 7) as u8];

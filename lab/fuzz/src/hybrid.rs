@@ -1,4 +1,4 @@
-//! The hybrid service: requests, genesis, datagrams, what the log and the ledger hold, proofs.
+//! Hybrid service: requests, genesis, datagrams, content of the log and the ledger, proofs.
 
 use crate::input::Input;
 use lineside_fastpath::{FastPath, Reply, Source, Verdict};
@@ -145,7 +145,7 @@ pub fn request_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// What is read, as a request or as a genesis, is written as the same bytes again.
+/// A request or genesis that is decoded is encoded to the same bytes again.
 pub fn request(data: &[u8]) {
     if let Ok(request) = paper::Request::decode(data) {
         assert_eq!(request.encode().as_deref(), Ok(data));
@@ -156,7 +156,7 @@ pub fn request(data: &[u8]) {
     }
     if let Ok(genesis) = Genesis::decode(data) {
         assert_eq!(genesis.encode().as_deref(), Ok(data));
-        // It may contradict itself, but must not be a panic.
+        // A genesis may contradict itself, but must not cause a panic.
         let _ = Chain::begin(data);
     }
 }
@@ -207,9 +207,9 @@ pub fn datagram_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// What the fast path lets through is a request, written as the same bytes again; what it says otherwise is no longer
-/// than what came, and no request. What is read of an answer is written as the same bytes again, and fits its own
-/// length alone.
+/// A datagram that the fast path passes on is a request, and is encoded to the same bytes again. Any other output is
+/// not longer than the input, and is not a request. A decoded answer is encoded to the same bytes again, and is valid
+/// only with its own length.
 pub fn datagram(data: &[u8]) {
     let from = Source {
         address: [127, 0, 0, 1].into(),
@@ -218,7 +218,7 @@ pub fn datagram(data: &[u8]) {
     let mut reply = Reply::default();
     match HybridFastPath.answer(from, 0, data, &mut reply) {
         Verdict::Forward => {
-            let (header, request) = read_request(data).expect("what the fast path lets through");
+            let (header, request) = read_request(data).expect("the fast path passes on a valid request");
             let again = write_request(header.request_id.get(), request, data.len());
             assert_eq!(again.as_deref(), Some(data));
         }
@@ -238,7 +238,7 @@ pub fn datagram(data: &[u8]) {
     }
 }
 
-/// As they stand behind their signatures.
+/// Returns requests in the paper's encoding that is signed.
 fn paper_requests() -> Vec<Vec<u8>> {
     let body = |value, version| paper::Body::Set {
         key: "a",
@@ -260,8 +260,8 @@ fn paper_requests() -> Vec<Vec<u8>> {
     bodies.map(encode).into()
 }
 
-/// Messages of any requests to a database of the paper's mode: two nodes come to the same, a key's version only rises,
-/// and nothing but the paper's sets writes.
+/// Executes messages of any requests on a database in the paper's mode: two nodes get the same result, a key's version
+/// only increases, and only the paper's sets write.
 fn paper_ledger(requests: &[Vec<u8>]) {
     let mut nodes = [(); 2].map(|()| Chain::begin(&PAPER_GENESIS).expect("a genesis"));
     let mut versions: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
@@ -272,7 +272,7 @@ fn paper_ledger(requests: &[Vec<u8>]) {
             time_ms: 10,
         };
         let message = request_message(&database_id(&PAPER_GENESIS), sender, &[request], &secret(9));
-        let read = Message::decode(&message).expect("what was just made");
+        let read = Message::decode(&message).expect("a message that was just encoded");
         let digests = Digests::of(&read);
         let [executed, other] = nodes
             .each_mut()
@@ -281,9 +281,10 @@ fn paper_ledger(requests: &[Vec<u8>]) {
         assert_eq!((executed.header, &executed.codes), (other.header, &other.codes));
         for written in &executed.writes {
             assert!(paper::is_one(&request[64..]));
-            let (version, _) = paper::read_cell(written.value.as_ref().expect("it never deletes"));
+            let (version, _) =
+                paper::read_cell(written.value.as_ref().expect("the paper's mode never deletes"));
             let last = versions.insert(written.key.to_vec(), version);
-            assert!(last.is_none_or(|last| last < version), "a version went back");
+            assert!(last.is_none_or(|last| last < version), "a version decreased");
         }
     }
 }
@@ -312,8 +313,8 @@ pub fn ledger_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Messages of any requests, all taken as signed: two nodes come to the same, what a block says of its codes and the
-/// state is what it did, and no nonce counts twice.
+/// Executes messages of any requests, all treated as signed: two nodes get the same result, the codes and the state in
+/// a block are right, and each nonce counts once.
 pub fn ledger(data: &[u8]) {
     let mut input = Input(data);
     let mut requests = Vec::new();
@@ -335,7 +336,7 @@ pub fn ledger(data: &[u8]) {
             time_ms: 10 * sequence,
         };
         let message = request_message(&database_id(&GENESIS), sender, &requests, &secret(9));
-        let read = Message::decode(&message).expect("what was just made");
+        let read = Message::decode(&message).expect("a message that was just encoded");
         assert_eq!(read.cargo, Cargo::Requests(requests.clone()));
         let signed = vec![Signed::Valid; requests.len()];
         let digests = Digests::of(&read);
@@ -345,7 +346,7 @@ pub fn ledger(data: &[u8]) {
         let (executed, other) = (executed.expect("a block"), other.expect("a block"));
         assert_eq!((executed.header, &executed.codes), (other.header, &other.codes));
         let payload = encode_block(&executed.header, &executed.codes, &message);
-        let stored = Stored::decode(&payload).expect("what was just made");
+        let stored = Stored::decode(&payload).expect("a payload that was just encoded");
         assert_eq!((stored.header, stored.message), (executed.header, &message[..]));
         for (request, code) in requests.iter().zip(&executed.codes) {
             let Ok(request) = split(request).and_then(|(_, signed)| Request::decode(signed)) else {
@@ -378,7 +379,7 @@ pub fn ledger(data: &[u8]) {
     let _ = Stored::decode(data);
 }
 
-/// A state of a hundred keys, and proofs of some of them.
+/// State of a hundred keys, and proofs of some of them.
 static PROVEN: LazyLock<(Chain, View, Vec<Vec<u8>>)> = LazyLock::new(|| {
     let mut chain = Chain::begin(&GENESIS).expect("a genesis");
     let mut view = View::new(*chain.tip(), chain.state().roster().clone());
@@ -394,7 +395,7 @@ static PROVEN: LazyLock<(Chain, View, Vec<Vec<u8>>)> = LazyLock::new(|| {
         time_ms: 10,
     };
     let message = request_message(chain.database(), sender, &requests, &secret(9));
-    let read = Message::decode(&message).expect("what was just made");
+    let read = Message::decode(&message).expect("a message that was just encoded");
     let signed = vec![Signed::Valid; requests.len()];
     let executed = chain.execute(1, &read, &signed, &Digests::of(&read));
     view.apply(executed.expect("a block"), &transaction_ids(read.requests()));
@@ -416,7 +417,7 @@ pub fn proof_seeds() -> Vec<Vec<u8>> {
     PROVEN.2.clone()
 }
 
-/// Whatever proof is taken under the block's hash says what the state has.
+/// A proof that is accepted for the block's hash agrees with the state.
 pub fn proof(data: &[u8]) {
     let (chain, ..) = &*PROVEN;
     for key in [&b"key 3"[..], b"key 77", b"none", b"key", b"key 100"] {
@@ -434,7 +435,7 @@ pub fn proof(data: &[u8]) {
     }
 }
 
-/// Where a snapshot's header has the state root, and where its entries begin.
+/// Offsets of the state root in a snapshot's header, and of the first entry.
 const SNAPSHOT_ROOT: usize = 8 + 1 + 176;
 const SNAPSHOT_ENTRIES: usize = 8 + 1 + 240 + 8;
 
@@ -451,14 +452,14 @@ pub fn snapshot_seeds() -> Vec<Vec<u8>> {
     vec![written(chain, view), written(&begun, &of_genesis)]
 }
 
-/// Reads what it takes for a snapshot, in pieces of so many bytes.
+/// Restores a snapshot from pieces of `piece` bytes.
 fn restore(bytes: &[u8], piece: usize) -> Result<(Chain, View), SnapshotError> {
     let mut restore = Restore::new(database_id(&GENESIS));
     bytes.chunks(piece).try_for_each(|piece| restore.feed(piece))?;
     restore.finish()
 }
 
-/// The state root that a snapshot's entries lead to, read by other code.
+/// Returns the state root of a snapshot's entries, computed by independent code.
 fn root_of(mut entries: &[u8]) -> Option<[u8; 32]> {
     let mut changes = Vec::new();
     while !entries.is_empty() {
@@ -480,8 +481,8 @@ fn root_of(mut entries: &[u8]) -> Option<[u8; 32]> {
     Some(tree.root())
 }
 
-/// With a state root that its entries lead to, whatever is taken is written as the same bytes again, and pieces make no
-/// difference; with another root nothing is taken.
+/// With the state root of its entries, a snapshot that is accepted is encoded to the same bytes again, and the size of
+/// the pieces does not matter. With another root, no snapshot is accepted.
 pub fn snapshot(data: &[u8]) {
     let mut bytes = data.to_vec();
     if let Some(root) = bytes.get(SNAPSHOT_ENTRIES..).and_then(root_of) {

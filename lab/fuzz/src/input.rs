@@ -1,17 +1,17 @@
-//! Takes a fuzzer's bytes apart. What runs out becomes zeros, so that every input means something.
+//! Reader that takes values from a fuzzer's bytes. Missing bytes are zeros, so that every input is valid.
 
-/// The bytes not yet taken.
+/// Bytes that are not yet taken.
 pub struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {
-    /// The next `count` bytes, or as many as there are.
+    /// Returns the next `count` bytes, or the rest if it is shorter.
     pub fn take(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(count.min(self.0.len()));
         self.0 = rest;
         taken
     }
 
-    /// The next `N` bytes.
+    /// Returns the next `N` bytes.
     pub fn array<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
         let taken = self.take(N);
@@ -19,22 +19,22 @@ impl<'a> Input<'a> {
         bytes
     }
 
-    /// The next byte.
+    /// Returns the next byte.
     pub fn byte(&mut self) -> u8 {
         self.array::<1>()[0]
     }
 
-    /// The next four bytes, little-endian.
+    /// Returns the next four bytes as a little-endian number.
     pub fn word(&mut self) -> u32 {
         u32::from_le_bytes(self.array())
     }
 
-    /// The next eight bytes, little-endian.
+    /// Returns the next eight bytes as a little-endian number.
     pub fn long(&mut self) -> u64 {
         u64::from_le_bytes(self.array())
     }
 
-    /// Whether nothing is left.
+    /// Returns whether all bytes are taken.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

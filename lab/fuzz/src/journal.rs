@@ -1,14 +1,14 @@
-//! A journal's files: segments and a snapshot, their checksums made right or not.
+//! Files of a journal: segments and a snapshot, with or without repaired checksums.
 
 use crate::input::Input;
 use lineside_journal::{Disk, Error, Journal, Options, SimDisk, dump, merkle, repair, verify};
 use std::io::{Read, Write};
 
-/// Bits of an input's first byte: what is made right before the journal is opened.
+/// Bits of an input's first byte: parts that are repaired before the journal is opened.
 const HEADERS: u8 = 1;
 const RECORDS: u8 = 2;
 const CHUNKS: u8 = 4;
-/// Segments are not filled up with zeros to their whole length.
+/// Segments are not padded with zeros to their full length.
 const SHORT: u8 = 8;
 
 const SEGMENT_BYTES: usize = 4096;
@@ -19,7 +19,7 @@ const NAMES: [&str; 3] = [
     "00000000000000000005.snap",
 ];
 
-/// CRC32C bit by bit, apart from the journal's own.
+/// Computes CRC32C bit by bit, independently of the journal's code.
 fn crc32c(parts: &[&[u8]]) -> [u8; 4] {
     let bytes = parts.iter().flat_map(|part| part.iter());
     let sum = !bytes.fold(u32::MAX, |sum, byte| {
@@ -30,7 +30,7 @@ fn crc32c(parts: &[&[u8]]) -> [u8; 4] {
     sum.to_le_bytes()
 }
 
-/// Two segments, of which the second has an unfinished group behind its end, and a snapshot.
+/// Returns two segments, of which the second has an unfinished group after its end, and a snapshot.
 fn files() -> [Vec<u8>; 3] {
     let disk = SimDisk::new(1);
     let mut journal = Journal::create(disk.clone(), 7, Options::small()).expect("a new journal");
@@ -90,7 +90,7 @@ pub fn journal_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Makes the header's checksum right, and its segment short: one of 4 GiB only takes time.
+/// Repairs the header's checksum, and limits the length of its segment: one of 4 GiB only takes time.
 fn mend_header(bytes: &mut [u8]) {
     if let Some(header) = bytes.first_chunk_mut::<HEADER>() {
         header[42..44].fill(0);
@@ -99,7 +99,7 @@ fn mend_header(bytes: &mut [u8]) {
     }
 }
 
-/// Makes each checksum right as far as lengths lead.
+/// Repairs the checksum of each record, as far as the lengths lead.
 fn mend_records(bytes: &mut [u8]) {
     let (mut at, id) = (HEADER, bytes.get(16..24).map(<[u8]>::to_vec).unwrap_or_default());
     while let Some(length) = bytes.get(at + 4..at + 8).and_then(|b| b.first_chunk().copied()) {
@@ -161,7 +161,7 @@ fn disk_of(data: &[u8]) -> SimDisk {
 
 type Records = Vec<(u64, u8, Vec<u8>)>;
 
-/// What the journal's records are, and whether all of them could be read.
+/// Returns the journal's records, and whether all of them could be read.
 fn records(disk: &SimDisk) -> (Records, Result<(), Error>) {
     let mut all = Records::new();
     let outcome = dump(disk, 0, |record| {
@@ -178,8 +178,8 @@ fn contents(disk: &SimDisk) -> Vec<(String, Option<Vec<u8>>)> {
         .collect()
 }
 
-/// Whatever the files hold: reading changes nothing; what is found sound opens; what is refused is left as it was; what
-/// opens goes on; what is repaired is sound.
+/// For any files: reading changes nothing, a journal that verifies can be opened, a refused journal stays unchanged, an
+/// opened journal can be continued, and a repaired journal verifies.
 pub fn journal(data: &[u8]) {
     let disk = disk_of(data);
     let before = contents(&disk);
@@ -195,26 +195,26 @@ pub fn journal(data: &[u8]) {
     match Journal::open(opened.clone(), Options::small()) {
         Ok((journal, _)) => goes_on(&opened, journal, &found),
         Err(_) => {
-            assert!(contents(&opened) == before, "what is refused is left as it was");
+            assert!(contents(&opened) == before, "a refused journal stays unchanged");
             assert!(
                 !report.as_ref().is_ok_and(|report| report.is_sound()),
-                "what is sound opens"
+                "a journal that verifies can be opened"
             );
         }
     }
 
     let Ok(repaired) = repair(&disk, Options::small()) else {
-        assert!(report.is_err(), "what can be verified can be repaired");
+        assert!(report.is_err(), "a journal that verifies can be repaired");
         return;
     };
     match verify(&disk) {
         Ok(after) => assert!(after.is_sound(), "{repaired:?} {after:?}"),
         Err(error) => assert!(matches!(error, Error::NoJournal), "{error}"),
     }
-    assert!(contents(&disk).len() >= before.len(), "no file is gone");
+    assert!(contents(&disk).len() >= before.len(), "no file is missing");
 }
 
-/// An opened journal replays up to a damage in an older segment, takes a record, and opens again with it.
+/// An opened journal replays up to damage in an older segment, accepts a record, and opens again with it.
 fn goes_on(disk: &SimDisk, mut journal: Journal<SimDisk>, found: &Records) {
     let (first, last) = (journal.first_lsn(), journal.durable_lsn());
     let mut replayed = Records::new();
@@ -232,16 +232,18 @@ fn goes_on(disk: &SimDisk, mut journal: Journal<SimDisk>, found: &Records) {
         },
         Err(error) => outcome = Err(error),
     }
-    assert!(replayed == *found, "replay is what dump shows");
+    assert!(replayed == *found, "replay gives the records of dump");
     if outcome.is_ok() {
         assert_eq!(replayed.len() as u64, last + 1 - first);
     }
     if let Some(mut snapshot) = journal.latest_snapshot().ok().and_then(|latest| latest.snapshot) {
         let mut state = Vec::new();
-        snapshot.read_to_end(&mut state).expect("it was checked");
+        snapshot
+            .read_to_end(&mut state)
+            .expect("the snapshot was checked");
         assert_eq!(state.len() as u64, snapshot.bytes);
     }
-    // The last number there is cannot be followed.
+    // There is no number after the last one.
     if last > u64::MAX - 8 {
         return;
     }
@@ -252,12 +254,16 @@ fn goes_on(disk: &SimDisk, mut journal: Journal<SimDisk>, found: &Records) {
     );
     drop(journal);
     disk.power_cut();
-    let (journal, recovery) = Journal::open(disk.clone(), Options::small()).expect("it opened before");
+    let (journal, recovery) =
+        Journal::open(disk.clone(), Options::small()).expect("the journal was opened before");
     assert_eq!((recovery.last_lsn, recovery.cut_bytes), (lsn, 0));
-    let mut records = journal.records(lsn).expect("it is durable");
+    let mut records = journal.records(lsn).expect("the record is durable");
     if outcome.is_ok() {
         assert_eq!(
-            records.next().expect("it is whole").map(|record| record.payload),
+            records
+                .next()
+                .expect("the record is complete")
+                .map(|record| record.payload),
             Some(&b"more"[..])
         );
     }
@@ -272,7 +278,7 @@ pub fn merkle_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// A proof that was changed in any way shows nothing but what it showed before.
+/// A proof that was changed in any way proves only what it proved before.
 pub fn merkle(data: &[u8]) {
     let mut input = Input(data);
     let size = u64::from(input.byte() % 80) + 1;
@@ -283,8 +289,9 @@ pub fn merkle(data: &[u8]) {
     let hasher = &merkle::Sha256;
     let root = merkle::root_of_hashes(hasher, &leaves);
     let old_root = merkle::root_of_hashes(hasher, &leaves[..old as usize]);
-    let mut inclusion = merkle::inclusion_proof(hasher, &leaves, index).expect("there is such a leaf");
-    let mut consistency = merkle::consistency_proof(hasher, &leaves, old).expect("there are so many");
+    let mut inclusion = merkle::inclusion_proof(hasher, &leaves, index).expect("the leaf exists");
+    let mut consistency =
+        merkle::consistency_proof(hasher, &leaves, old).expect("the tree has that many leaves");
     let before = (inclusion.clone(), consistency.clone());
     while !input.is_empty() {
         for proof in [&mut inclusion, &mut consistency] {

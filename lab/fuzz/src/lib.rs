@@ -1,4 +1,4 @@
-//! Fuzz targets: a plain function each, which panics when what it asserts does not hold.
+//! Fuzz targets: each is a plain function that panics if one of its assertions fails.
 //!
 //! `make fuzz` runs them under libFuzzer; `cargo test` runs each over its seeds and a fixed number of mutations.
 
@@ -16,7 +16,8 @@ mod journal;
 mod mutate;
 mod packets;
 mod proofs;
-// The driver of lineside-verify's own differential test: that crate stands below this one, so what both use is there.
+// Driver of the differential test of lineside-verify itself. That crate cannot depend on this one, so the shared code
+// is there.
 #[path = "../../../crates/verify/tests/driver/mod.rs"]
 mod signatures;
 mod snapshots;
@@ -27,19 +28,19 @@ mod transfers;
 pub use mutate::Mutator;
 use std::path::PathBuf;
 
-/// One target.
+/// Fuzz target.
 pub struct Target {
-    /// Its name, that of its file in `fuzz/fuzz_targets`.
+    /// Name, which is that of its file in `fuzz/fuzz_targets`.
     pub name: &'static str,
-    /// Runs it on one input.
+    /// Function that runs it on one input.
     pub run: fn(&[u8]),
-    /// Inputs to start from.
+    /// Function that returns the inputs to start from.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Mutations in the short run; about a quarter of a second.
+    /// Number of mutations in the short run, which takes about a quarter of a second.
     pub short: u64,
 }
 
-/// Batches of signatures; each verdict has to be RustCrypto's.
+/// Verifies batches of signatures; each verdict must equal RustCrypto's.
 fn ecdsa(bytes: &[u8]) {
     signatures::check(bytes);
 }
@@ -53,7 +54,7 @@ const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>,
     }
 }
 
-/// All targets; what each asserts is in `fuzz/README.md`.
+/// All targets; `fuzz/README.md` lists their assertions.
 pub const TARGETS: &[Target] = &[
     target("frame", frames::frame, frames::frame_seeds, 30_000),
     target("xdp", frames::xdp, frames::xdp_seeds, 20_000),
@@ -159,16 +160,16 @@ pub const TARGETS: &[Target] = &[
     ),
 ];
 
-/// The target of this name.
+/// Returns the target with this name.
 ///
 /// # Panics
-/// There is none.
+/// There is no such target.
 pub fn find(name: &str) -> &'static Target {
     let found = TARGETS.iter().find(|target| target.name == name);
     found.unwrap_or_else(|| panic!("no fuzz target {name}"))
 }
 
-/// Writes the seeds of `name` into the corpus that libFuzzer was told of, where they are not there yet.
+/// Writes missing seeds of `name` into the corpus folder that libFuzzer uses.
 pub fn plant(name: &str) {
     let Some(corpus) = std::env::args()
         .skip(1)

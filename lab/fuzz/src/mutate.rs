@@ -1,17 +1,17 @@
-//! Seeded mutations, for the short run that needs no fuzzer.
+//! Seeded mutations, for the short run without a fuzzer.
 
 use lineside_testkit::Random;
 
 const LENGTH_MAX: usize = 8192;
 
-/// A stream of mutated seeds; the same number gives the same stream everywhere.
+/// Stream of mutated seeds; the same number gives the same stream on every machine.
 pub struct Mutator {
     random: Random,
     seeds: Vec<Vec<u8>>,
 }
 
 impl Mutator {
-    /// Mutations of `seeds`.
+    /// Returns a stream of mutations of `seeds`.
     pub fn new(number: u64, seeds: Vec<Vec<u8>>) -> Self {
         Self {
             random: Random(number),
@@ -28,7 +28,7 @@ impl Mutator {
         }
     }
 
-    /// The next input: a seed changed in one to eight places, now and then joined with another.
+    /// Returns the next input: a seed changed at one to eight positions, sometimes joined with another seed.
     pub fn next_input(&mut self) -> Vec<u8> {
         let mut input = self.seed();
         if self.random.index(16) == 0 {

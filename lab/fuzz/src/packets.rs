@@ -1,4 +1,4 @@
-//! Payloads: requests through the fast path and host, replies through the client's reader.
+//! Payloads: requests to the fast path and host, and replies to the client's reader.
 
 use crate::frames::vectors;
 use crate::input::Input;
@@ -82,8 +82,8 @@ pub fn request_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A request that is understood is nothing but what was understood; the fast path and host agree; no reply is longer
-/// than its request; two servers that are made to answer each other stop.
+/// A request that is accepted has no other content than the decoded one. The fast path and the host agree, no reply is
+/// longer than its request, and two servers that are made to answer each other stop.
 pub fn request(data: &[u8]) {
     let data = &data[..data.len().min(1452)];
     parsed_is_all_there_is(data);
@@ -93,7 +93,7 @@ pub fn request(data: &[u8]) {
         match fastpath {
             Verdict::Drop(_) => assert_eq!(host, fastpath),
             Verdict::Reply => assert_eq!((host, &by_host), (fastpath, &by_fastpath)),
-            Verdict::Forward => assert_eq!(host, Verdict::Reply, "a chain that is well always answers"),
+            Verdict::Forward => assert_eq!(host, Verdict::Reply, "a healthy chain always answers"),
         }
         assert!(by_host.len() <= data.len());
         if fastpath == Verdict::Reply {
@@ -106,7 +106,7 @@ pub fn request(data: &[u8]) {
                     (data[3] | NATIVE_REPLY_BIT, &data[8..16])
                 );
             }
-            // What the host has filled the fast path with is what the host said.
+            // The fast path repeats the host's reply once the host has filled it.
             let (again, bytes) = ask_fastpath(rig, data);
             assert!(again == Verdict::Forward || bytes == by_host);
         }
@@ -122,7 +122,7 @@ pub fn request(data: &[u8]) {
             }
             bounced = next;
         }
-        panic!("two servers would answer each other for ever");
+        panic!("two servers would answer each other forever");
     });
 }
 
@@ -147,7 +147,7 @@ fn parsed_is_all_there_is(data: &[u8]) {
             }
             (SPV_OP_ROOTS, header.request_id, body)
         }
-        // What these are padded with is not looked at.
+        // The padding of these requests is not checked.
         Ok(Request::Proof(header, txid, room)) => {
             assert!(room <= SPV_PROOF_DEPTH_MAX && data.len() == 16 + 136 + 32 * room);
             let body = [&txid[..], &data[48..]].concat();
@@ -216,8 +216,7 @@ pub fn reply_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// An answer that is believed holds nothing else than the bytes it was read from, and is believed as an answer to that
-/// one request only.
+/// A reply that is accepted has only the content that was decoded from it, and is accepted for that one request only.
 pub fn reply(data: &[u8]) {
     let mut input = Input(data);
     let count = usize::from(input.byte() % (SPV_ROOTS_MAX as u8 + 2));
@@ -251,7 +250,7 @@ pub fn reply(data: &[u8]) {
     }
 }
 
-/// A reply to `witness_proof` that is believed is made of what was read from it, byte for byte.
+/// A reply to `witness_proof` that is accepted is encoded to the same bytes again.
 fn witness_reply(datagram: &[u8]) {
     let Some((status, body)) = reply::parse(SPV_OP_WITNESS_PROOF, ID, datagram) else {
         return;

@@ -8,14 +8,14 @@ use lineside_spv_proof::{
 };
 use std::path::Path;
 
-/// Target of every header of regtest.
+/// Target of every regtest header, in compact form.
 const BITS: u32 = 0x207f_ffff;
-/// The clock of the chain.
+/// Time of the chain's clock, in seconds since 1970.
 const NOW: u32 = 1_700_000_000;
 
 // ---- proofs ----
 
-/// A block that seeds are made of: a coinbase with a witness commitment, and small transactions.
+/// Block for seeds: a coinbase with a witness commitment, and small transactions.
 struct Block {
     transactions: Vec<Vec<u8>>,
     txids: Vec<Hash>,
@@ -73,7 +73,7 @@ impl Block {
         }
     }
 
-    /// Writes a proof in the form that [`proof`] reads.
+    /// Encodes a proof in the input format of [`proof`].
     fn seed(&self, index: u8, kind: u8) -> Vec<u8> {
         let (ids, of_txids) = (&self.txids, Tree::new(&self.txids).expect("a block"));
         let header = mined(Header {
@@ -104,7 +104,7 @@ impl Block {
     }
 }
 
-/// Gives a header the proof of work of regtest.
+/// Finds the proof of work of a regtest header.
 fn mined(mut header: Header) -> Header {
     while header.check_proof_of_work(Network::Regtest).is_err() {
         header.nonce = header.nonce.wrapping_add(1);
@@ -117,7 +117,7 @@ fn read_path(input: &mut Input) -> Vec<Hash> {
     (0..length).map(|_| input.array()).collect()
 }
 
-/// The root that a path leads to, by another crate's hash function.
+/// Returns the root that a path leads to, computed with another crate's hash function.
 fn plain_root(leaf: Hash, path: &[Hash], index: u32) -> Hash {
     let step = |(node, index): (Hash, u32), sibling: &Hash| {
         let mut engine = sha256d::Hash::engine();
@@ -129,12 +129,12 @@ fn plain_root(leaf: Hash, path: &[Hash], index: u32) -> Hash {
     path.iter().fold((leaf, index), step).0
 }
 
-/// A proof, by TXID, by a transaction's bytes, or by WTXID.
+/// Checks a proof by TXID, by a transaction's bytes, or by WTXID.
 pub fn proof(bytes: &[u8]) {
     judge(bytes);
 }
 
-/// Checks a proof and what follows from it; returns whether it holds.
+/// Checks a proof and its consequences. Returns whether it is valid.
 fn judge(bytes: &[u8]) -> bool {
     let mut input = Input(bytes);
     let kind = input.byte() % 3;
@@ -223,7 +223,7 @@ fn by_wtxid(proof: &TransactionProof, wtxid: &Hash, input: &mut Input) -> bool {
     true
 }
 
-/// Proofs of blocks of 1 to 9 transactions.
+/// Returns proofs of blocks of 1 to 9 transactions.
 pub fn proof_seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for count in [1, 2, 3, 5, 9] {
@@ -234,18 +234,18 @@ pub fn proof_seeds() -> Vec<Vec<u8>> {
     }
     assert!(
         seeds.iter().all(|seed| judge(seed)),
-        "every seed is a proof that holds"
+        "every seed is a valid proof"
     );
     seeds
 }
 
 // ---- headers ----
 
-/// Headers of regtest of which a plain model knows what has to become of them.
+/// Passes regtest headers to a chain, and compares the results with those of a simple model.
 pub fn headers(bytes: &[u8]) {
     let mut input = Input(bytes);
     let mut chain = HeaderChain::in_memory(Network::Regtest, ChainOptions::default());
-    // Accepted headers: times from the genesis header on, and the header.
+    // Accepted headers, each with the times from the genesis header on.
     let mut known: Vec<(Vec<u32>, Header)> =
         vec![(vec![Network::Regtest.genesis().time], Network::Regtest.genesis())];
     let mut best = 0;
@@ -297,7 +297,7 @@ pub fn headers(bytes: &[u8]) {
     assert_eq!(chain.header_count() as usize, known.len());
 }
 
-/// Steps of every kind.
+/// Returns steps of every kind.
 pub fn header_seeds() -> Vec<Vec<u8>> {
     let mut seeds = vec![[0, 3, 60].repeat(20), [0, 3, 60, 3, 3, 9].repeat(12)];
     seeds.push(
@@ -311,7 +311,7 @@ pub fn header_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The file of headers, as it was or changed: it opens with good headers, or it is refused and left as it was.
+/// Opens an original or changed file of headers: it has valid headers, or it is refused and not changed.
 pub fn header_file(bytes: &[u8]) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("headers.dat");
@@ -328,7 +328,7 @@ pub fn header_file(bytes: &[u8]) {
             header.previous = tip.hash;
             header.time += 600;
             drop(chain);
-            let mut again = open(folder.path()).expect("what opened opens again");
+            let mut again = open(folder.path()).expect("a file that was opened can be opened again");
             assert_eq!((again.tip(), u64::from(again.header_count())), (tip, count));
             if header.time < NOW {
                 assert_eq!(
@@ -336,7 +336,7 @@ pub fn header_file(bytes: &[u8]) {
                     1
                 );
                 drop(again);
-                let last = open(folder.path()).expect("what was written opens");
+                let last = open(folder.path()).expect("a written file can be opened");
                 assert_eq!(last.tip().height, tip.height + 1);
             }
         }
@@ -348,7 +348,7 @@ fn open(folder: &Path) -> Option<HeaderChain<FileStore>> {
     HeaderChain::open(Network::Regtest, store, ChainOptions::default()).ok()
 }
 
-/// Files with one branch and with two.
+/// Returns files with one branch and with two.
 pub fn header_file_seeds() -> Vec<Vec<u8>> {
     let genesis = Network::Regtest.genesis();
     let mut seeds = vec![Vec::new()];

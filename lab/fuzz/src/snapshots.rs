@@ -1,4 +1,4 @@
-//! Snapshots of a Fabric channel: one file of one is the input, the others are as they were written.
+//! Snapshots of a Fabric channel: one file of a snapshot is the input, and the others are unchanged.
 
 use crate::fabric::block_of;
 use crate::stores::scratch;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::sync::LazyLock;
 
-/// Blocks before the snapshot.
+/// Number of blocks before the snapshot.
 const BLOCKS: u64 = 4;
 
 #[derive(Clone)]
@@ -25,12 +25,12 @@ impl Files for Held {
     }
 }
 
-/// Names of all files; an input's first byte says which it is.
+/// Returns the names of all files; an input's first byte selects one.
 fn names() -> impl Iterator<Item = &'static str> {
     [SIGNABLE, ADDITIONAL].into_iter().chain(FILES)
 }
 
-/// A snapshot of the recorded blocks.
+/// Snapshot of the recorded blocks.
 static WHOLE: LazyLock<Held> = LazyLock::new(|| {
     let disk = SimDisk::new(1);
     let opened = Replica::open(disk.clone(), Setup::default(), None);
@@ -48,7 +48,7 @@ static WHOLE: LazyLock<Held> = LazyLock::new(|| {
     })
 });
 
-/// Bytes of what was taken.
+/// Number of bytes that were read.
 #[derive(Default)]
 struct Sum {
     bytes: usize,
@@ -79,7 +79,7 @@ impl Contents for Sum {
     }
 }
 
-/// A file of a snapshot, by its digest and against it.
+/// Reads a snapshot with one changed file, with the original digest and with the digest of the changed file.
 pub fn snapshot(bytes: &[u8]) {
     let Some((which, bytes)) = bytes.split_first() else {
         return;
@@ -89,7 +89,7 @@ pub fn snapshot(bytes: &[u8]) {
     };
     let mut files = WHOLE.clone();
     let was = files.0.insert(name, bytes.to_vec());
-    let whole = Head::read(&mut WHOLE.clone()).expect("it was written so");
+    let whole = Head::read(&mut WHOLE.clone()).expect("the original snapshot is valid");
     let is_same = was.as_deref() == Some(bytes);
     let checked = Head::read(&mut files).and_then(|head| check(&mut files, &head).map(|()| head));
     match &checked {
@@ -101,7 +101,7 @@ pub fn snapshot(bytes: &[u8]) {
             );
         }
         Ok(head) if !is_same => {
-            // Nothing but the digits of the commit hash may change in what no digest covers.
+            // Only the digits of the commit hash may differ in the file that no digest covers.
             assert_eq!(name, ADDITIONAL);
             let mut same = head.clone();
             same.commit_hash = whole.commit_hash;
@@ -110,17 +110,17 @@ pub fn snapshot(bytes: &[u8]) {
         }
         checked => assert_eq!(checked.is_ok(), is_same, "{name}: {checked:?}"),
     }
-    // With the right digest what is in it counts.
+    // With the right digest, the content of the file is read.
     let mut head = whole;
     head.files.insert(name.to_owned(), Sha256::digest(bytes).into());
     let mut sum = Sum::default();
     let taken = read(&mut files, &head, &mut sum);
     let all: usize = files.0.values().map(Vec::len).sum();
-    assert!(sum.bytes <= all, "more is taken than there is");
+    assert!(sum.bytes <= all, "more bytes are read than exist");
     assert!(taken.is_ok() || !is_same);
 }
 
-/// Each file of a snapshot.
+/// Returns each file of a snapshot.
 pub fn snapshot_seeds() -> Vec<Vec<u8>> {
     let files = (0u8..).zip(names());
     let seeds = files.filter_map(|(which, name)| Some([&[which], WHOLE.0.get(name)?.as_slice()].concat()));

@@ -1,4 +1,5 @@
-//! What we have stored ourselves and read again: the chain store's files, the TXID index, the fast path in pinned maps.
+//! Data that Lineside has stored itself and reads again: files of the chain store, the TXID index, and the fast path in
+//! pinned maps.
 
 use crate::input::Input;
 use lineside_fastpath::lease;
@@ -13,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock};
 use tempfile::TempDir;
 
-/// Lends a folder, in memory where there is such a place, which is empty and this thread's own.
+/// Calls `act` with an empty folder of this thread, in memory if possible.
 pub(crate) fn scratch<T>(act: impl FnOnce(&Path) -> T) -> T {
     let memory = Path::new("/dev/shm");
     let dir = match memory.is_dir() {
@@ -26,14 +27,14 @@ pub(crate) fn scratch<T>(act: impl FnOnce(&Path) -> T) -> T {
 // ---- blocks.dat and txids.dat ----
 
 const RECORD: usize = 128;
-/// Bits of an input's first byte: what is made right before the store is opened.
+/// Bits of an input's first byte: parts that are repaired before the store is opened.
 const HEAD: u8 = 1;
 const RECORD_SUMS: u8 = 2;
 const TXID_SUMS: u8 = 4;
-/// How many of txids.dat's bytes the input gives follows the first byte, in TXIDs.
+/// Maximum size of txids.dat in the input, in TXIDs; the size follows the first byte.
 const TXIDS_MAX: u8 = 32;
 
-/// CRC32C bit by bit, apart from the store's own two.
+/// Computes CRC32C bit by bit, independently of the store's two implementations.
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
@@ -42,7 +43,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
     })
 }
 
-/// A store's two files, after three blocks, a side branch and a detached one.
+/// Files of a store with three blocks, a side branch and a detached block.
 static FILES: LazyLock<(Vec<u8>, Vec<u8>)> = LazyLock::new(|| {
     scratch(|dir| {
         fill(dir);
@@ -78,8 +79,8 @@ pub fn store_files_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Whatever the files hold, the store opens or says why not; refused files are left as they were; an opened store
-/// answers for each of its connected blocks, takes the next block, and opens again the same.
+/// For any files, the store opens or returns an error. Refused files stay unchanged. An opened store answers for each
+/// of its connected blocks, accepts the next block, and opens again with the same content.
 pub fn store_files(data: &[u8]) {
     let mut input = Input(data);
     let mode = input.byte();
@@ -104,11 +105,12 @@ pub fn store_files(data: &[u8]) {
         let image = |store: &ChainStore| (store.blocks(), store.transactions(), store.tip(), store.state());
         let before = image(&store);
         drop(store);
-        store = ChainStore::open(Some(dir), Network::Regtest).expect("what was opened once opens again");
+        store = ChainStore::open(Some(dir), Network::Regtest)
+            .expect("a store that was opened can be opened again");
         assert_eq!(image(&store), before);
         let next = DemoChain::new(99, 2).next().expect("endless");
         store.submit(&next.raw, true).expect("a good block");
-        store.catch_up().expect("a plan that can be taken");
+        store.catch_up().expect("the store can follow its plan");
         check(&store);
         let after = image(&store);
         drop(store);
@@ -142,7 +144,7 @@ fn mend(mode: u8, blocks: &mut [u8], txids: &[u8]) {
 fn check(store: &ChainStore) {
     assert!(
         store.plan().is_empty(),
-        "an opened store stands at its best block"
+        "the tip of an opened store is its best block"
     );
     let mut transactions = 0;
     for number in 0..store.blocks() as u32 {
@@ -179,7 +181,7 @@ static INDEXED: LazyLock<TempDir> = LazyLock::new(|| {
     dir
 });
 
-/// The pairs of a sound index, as the fuzzer may change them: length, key, length, value, and so on.
+/// Returns the pairs of a valid index in the form that the fuzzer changes: length, key, length, value, and so on.
 pub fn txid_index_seeds() -> Vec<Vec<u8>> {
     scratch(|dir| {
         copy(dir);
@@ -209,8 +211,8 @@ fn copy(dir: &Path) {
     }
 }
 
-/// Whatever pairs the index holds, an answer from it is an error or a place where that transaction really is; and when
-/// the index is found sound, its answers are those of the index in memory.
+/// For any pairs in the index, an answer is an error or a position at which the transaction really is. If the index
+/// verifies, its answers equal those of the index in memory.
 pub fn txid_index(data: &[u8]) {
     scratch(|dir| {
         copy(dir);
@@ -255,7 +257,7 @@ pub fn txid_index(data: &[u8]) {
         }
         assert!(
             exact || (!rebuilt && disk.verify_index().is_err()),
-            "found sound, and yet it answers otherwise"
+            "the index verifies, but its answer is wrong"
         );
     });
 }
@@ -322,8 +324,8 @@ pub fn adopt_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Whatever the maps hold, they are adopted or emptied; nothing half-written is left; and after it a fill is answered,
-/// a forgotten TXID or dropped block is not.
+/// Any content of the maps is adopted or emptied, without half-written entries. After that, a fill is answered, and a
+/// removed TXID or dropped block is not.
 pub fn adopt(data: &[u8]) {
     let mut input = Input(data);
     let store = Arc::new(Store::anonymous(&GEOMETRY).expect("memory"));
@@ -388,13 +390,13 @@ fn step(
     };
     match action % 5 {
         0 | 1 => {
-            // What the fast path held of this block before may have another root; admitting it keeps the place it has.
+            // The fast path may have held another root for this block; admitting the block keeps its slot.
             let ticket = writer.admit(&block);
             assert_eq!(writer.admit(&block), ticket);
             if writer.fill(&txid, ticket, u32::from(number)) {
                 assert_eq!(find(&txid).map(|place| place.block_hash), Some(block.hash));
             } else {
-                // Its block has just been admitted: only a root that is the TXID itself may be the reason.
+                // Its block was just admitted, so the only reason can be a root that equals the TXID.
                 assert!(is_a_root(&txid), "not filled");
             }
         }

@@ -29,8 +29,8 @@ pub fn config_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A configuration that is taken is taken again, the same, from its own text; one that is refused says why, on lines
-/// that the file has.
+/// A configuration that is accepted is accepted again from its own text, with the same content. A refused one reports
+/// errors with line numbers that the file has.
 pub fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -75,7 +75,7 @@ pub fn hex_seeds() -> Vec<Vec<u8>> {
     seeds.map(String::into_bytes).to_vec()
 }
 
-/// 64 hex digits are a hash, nothing else is; it is written as it was read.
+/// Exactly 64 hex digits are a hash, which is written as it was read.
 pub fn hex(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -113,21 +113,22 @@ pub fn console_answer_seeds() -> Vec<Vec<u8>> {
     vec![answer_of(&body), answer_of(b"{}"), busy]
 }
 
-/// A status that is believed came whole in an answer with status 200, and is the same written and read again.
+/// A status that is accepted arrived completely in an answer with status 200, and is the same after it is written and
+/// read again.
 pub fn console_answer(data: &[u8]) {
     let Ok(status) = read_status(data) else { return };
     assert!(data.starts_with(b"HTTP/1.1 200"));
     let body = serde_json::to_vec(&status).expect("JSON");
     assert_eq!(read_status(&answer_of(&body)).ok(), Some(status));
     let cut = read_status(&data[..data.len() - 1]);
-    assert!(cut.is_err(), "a cut answer was believed");
+    assert!(cut.is_err(), "a truncated answer was accepted");
 }
 
 thread_local! {
     static CONSOLE: RefCell<Option<Console>> = const { RefCell::new(None) };
 }
 
-/// How long an answer is waited for: a request that asks for a body leaves the connection open for longer.
+/// Maximum time to wait for an answer: a request with a body leaves the connection open for longer.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 pub fn console_request_seeds() -> Vec<Vec<u8>> {
@@ -145,8 +146,8 @@ pub fn console_request_seeds() -> Vec<Vec<u8>> {
     requests.map(|request| request.as_bytes().to_vec()).to_vec()
 }
 
-/// Whatever is sent, the console lives; what it answers with 200 was a GET that named no host but an address or
-/// localhost; and it answers the next one.
+/// For any request, the console keeps running and answers the next request. A request that it answers with 200 was a
+/// GET whose host is an address or localhost.
 pub fn console_request(data: &[u8]) {
     let address = CONSOLE.with_borrow_mut(|console| {
         let started = || Console::start(([127, 0, 0, 1], 0).into(), Arc::new(snapshot)).expect("listening");
@@ -179,14 +180,14 @@ pub fn console_request(data: &[u8]) {
 fn exchange(address: SocketAddr, request: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("connecting");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
-    // The console may close while the request is still being sent.
+    // The console may close the connection while the request is still being sent.
     let _ = stream.write_all(request);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     answer
 }
 
-/// Whether the first request has a Host of an address or localhost.
+/// Returns whether the first request has an address or localhost as its host.
 fn names_no_one(request: &str) -> bool {
     let lines = request
         .split('\n')

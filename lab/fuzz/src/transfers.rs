@@ -1,4 +1,4 @@
-//! The transfer service: packets through the host and the fast path, and what the journal and snapshots hold.
+//! Transfer service: packets to the host and the fast path, and the content of the journal and snapshots.
 
 use crate::input::Input;
 use k256::ecdsa::SigningKey;
@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::{FromZeros, IntoBytes};
 
 const NOW_S: u64 = 1_800_000_000;
-/// Packets of one input at most.
+/// Maximum number of packets in one input.
 const PACKETS_MAX: usize = 24;
 
 fn from(byte: u8) -> Source {
@@ -61,10 +61,10 @@ fn store(mode: Mode) -> Arc<Store> {
 struct Rig {
     disk: SimDisk,
     host: Host<SimDisk>,
-    /// Over what the host fills, and one that executes itself.
+    /// Fast path over the store that the host fills, and one that executes requests itself.
     fastpath: TransferFastPath,
     express: (Arc<Store>, TransferFastPath),
-    /// What the records of that one say was brought in.
+    /// Sum of the money issued by the records of the executing fast path.
     issued: u128,
 }
 
@@ -117,7 +117,7 @@ fn open(disk: SimDisk) -> Rig {
     }
 }
 
-/// Of the first session that is opened: what follows from the host's `random`.
+/// Token of the first session, which follows from the host's `random`.
 const TOKEN: u64 = 7;
 
 impl Rig {
@@ -211,9 +211,9 @@ pub fn request_seeds() -> Vec<Vec<u8>> {
     packets.map(|packets| framed(&packets)).to_vec()
 }
 
-/// Whatever comes: no reply is longer than its request; the fast path and host drop the same packets, and the fast path
-/// refers to what the host would; two servers that are made to answer each other stop; money is neither made nor lost,
-/// at the host nor at a fast path that executes; and after a power cut everything is as it was.
+/// For any packets: no reply is longer than its request. The fast path and the host drop the same packets, and the fast
+/// path answers REFER like the host. Two servers that are made to answer each other stop. Money is neither created nor
+/// lost, at the host and at a fast path that executes. After a power cut, the state is unchanged.
 pub fn request(data: &[u8]) {
     let mut rig = open(SimDisk::new(1));
     let mut input = Input(data);
@@ -260,12 +260,13 @@ fn one(rig: &mut Rig, from: Source, payload: &[u8]) {
     let bounced = rig.ask(from, &reply);
     let is_paper = (20..=22).contains(&reply.len());
     let ends = matches!(bounced.drop, Some(DropReason::ReplyBit | DropReason::NotARequest));
-    // A reply in the paper's format that is no refusal looks like a request, but is executed but once more and refused.
-    assert!(ends || is_paper, "two servers would answer each other for ever");
+    // A reply in the paper's format that is not a refusal looks like a request, but it is executed only once more and
+    // then refused.
+    assert!(ends || is_paper, "two servers would answer each other forever");
     assert!(is_paper || reply[3] & NATIVE_REPLY_BIT != 0);
 }
 
-/// Empties the ring, as the host does; what its records say was brought in.
+/// Empties the ring like the host. Returns the money issued by its records.
 fn drain(store: &Store) -> u128 {
     let ring = Ring::of(store, 0);
     let end = ring.tail() + ring.waiting();
@@ -280,7 +281,7 @@ fn drain(store: &Store) -> u128 {
     issued
 }
 
-/// What all cells of a fast path hold.
+/// Returns the sum of all cells of a fast path.
 fn held(store: &Store) -> u128 {
     let cells = store.cells.as_slice().iter();
     cells.map(|cell| u128::from(cell.balance.load(Relaxed))).sum()
@@ -377,7 +378,7 @@ pub fn entry_seeds() -> Vec<Vec<u8>> {
     entries().iter().map(seed).collect()
 }
 
-/// A record is one entry, written as it was read, or none.
+/// A record is one entry, which is encoded to the same bytes again, or is invalid.
 pub fn entry(data: &[u8]) {
     let Some((kind, payload)) = data.split_first() else {
         return;
@@ -400,14 +401,14 @@ pub fn ledger_seeds() -> Vec<Vec<u8>> {
     vec![empty, ledger.to_bytes()]
 }
 
-/// A ledger that is read adds up, and goes on adding up.
+/// The accounts of a decoded ledger add up, and still do after further operations.
 pub fn ledger(data: &[u8]) {
     let Some(mut ledger) = Ledger::from_bytes(data) else {
         return;
     };
     assert_eq!(ledger.held(), ledger.issued());
     let bytes = ledger.to_bytes();
-    let again = Ledger::from_bytes(&bytes).expect("its own bytes");
+    let again = Ledger::from_bytes(&bytes).expect("a ledger decodes its own encoding");
     assert_eq!(again.to_bytes(), bytes);
     for id in ledger.expired(u64::MAX) {
         assert!(ledger.expire(&id));

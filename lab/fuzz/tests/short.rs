@@ -1,4 +1,4 @@
-//! Every target over its seeds and a fixed number of mutations of them; the same inputs each time.
+//! Runs every target over its seeds and a fixed number of their mutations; the inputs are the same each time.
 
 use lineside_fuzz::{Mutator, TARGETS, find};
 use std::panic::{AssertUnwindSafe, catch_unwind};

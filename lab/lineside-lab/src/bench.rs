@@ -1,4 +1,4 @@
-//! `lineside-lab bench`: the figures, measured here.
+//! `lineside-lab bench`: measurements on this machine.
 
 use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
@@ -12,55 +12,56 @@ use std::path::{Path, PathBuf};
 /// Measure a service on this machine: contestants interleaved in one process tree, medians, ratios.
 #[derive(Subcommand)]
 pub enum Scenario {
-    /// Merkle roots for TXIDs, the paper's 32 bytes for 32 bytes, from software, sockets, XDP and memcached. Makes
-    /// network namespaces and removes them; needs root, BPF and two quiet cores.
+    /// Merkle roots for TXIDs, in the paper's packets of 32 bytes, from software, sockets, XDP and memcached. Creates
+    /// network namespaces and removes them. Needs root, BPF and two idle cores.
     Spv {
         #[command(flatten)]
         common: Common,
-        /// Folder on a disk, for the blocks that are imported and their store; both are removed.
+        /// Folder on a disk for the imported blocks and their store; both are removed at the end.
         #[arg(long, default_value_os_t = std::env::temp_dir())]
         data: PathBuf,
-        /// Merkle proofs in place of roots, with everything that `bench electrum` measures in the same run.
+        /// Measure Merkle proofs instead of roots, together with everything that `bench electrum` measures.
         #[arg(long)]
         proof: bool,
         #[command(flatten)]
         programs: Programs,
     },
-    /// Merkle proofs by the Electrum protocol over TCP, ours and ElectrumX's over one chain in one run; and the time
-    /// from a node's announcement of a block to its first answer on the fast path. Needs no rights, and two quiet
-    /// cores.
+    /// Merkle proofs by the Electrum protocol over TCP, from Lineside and from ElectrumX, over the same chain in one
+    /// run. Also measures the time from a node's announcement of a block to the first answer of the fast path. Needs
+    /// two idle cores, and no special rights.
     Electrum {
         #[command(flatten)]
         common: Common,
-        /// Folder for the servers' data, which is removed.
+        /// Folder for the servers' data, which is removed at the end.
         #[arg(long, default_value_os_t = std::env::temp_dir())]
         data: PathBuf,
         #[command(flatten)]
         programs: Programs,
     },
-    /// Transfers of digital assets: the paper's packets against the paper's software, and durable ones beside Redis and
-    /// PostgreSQL. Makes network namespaces and removes them; needs root, BPF and two quiet cores.
+    /// Transfers of digital assets: the paper's packets compared with the paper's software, and durable transfers
+    /// compared with Redis and PostgreSQL. Creates network namespaces and removes them. Needs root, BPF and two idle
+    /// cores.
     Transfer {
         #[command(flatten)]
         common: Common,
-        /// Folder on a disk, for journals and the peers' data; all of it is removed.
+        /// Folder on a disk for journals and the other servers' data; all of it is removed at the end.
         #[arg(long, default_value_os_t = std::env::temp_dir())]
         data: PathBuf,
-        /// One of the paper's figures, 7 to 11, instead of everything.
+        /// Measure only this figure of the paper, 7 to 11 [default: everything].
         #[arg(long, value_parser = clap::value_parser!(u8).range(7..=11))]
         figure: Option<u8>,
     },
-    /// Rows and ranges of `column`: HBase through Thrift 2, our socket datapath and our XDP datapath side by side, with
-    /// fewer hits, less room and writes; what a packet costs in the XDP program. Needs root, BPF and two quiet cores;
-    /// HBase takes part where there are Java 17 and Maven.
+    /// Rows and ranges of `column`: HBase through Thrift 2, the socket datapath and the XDP datapath, with lower hit
+    /// rates, smaller tables and writes; and the cost of a packet in the XDP program. Needs root, BPF and two idle
+    /// cores. HBase is measured where Java 17 and Maven are installed.
     Column {
         #[command(flatten)]
         common: Common,
-        /// One part alone.
+        /// Measure only this part.
         #[arg(long, conflicts_with = "ycsb")]
         only: Option<ColumnPart>,
-        /// YCSB's workloads instead, A to F or those named (`--ycsb=BE`), HBase alone and behind Lineside: needs Java
-        /// 17 and Maven.
+        /// Run YCSB's workloads instead, A to F or the given ones (`--ycsb=BE`), on HBase alone and on HBase with
+        /// Lineside in front. Needs Java 17 and Maven.
         #[arg(
             long,
             value_name = "WORKLOADS",
@@ -71,38 +72,39 @@ pub enum Scenario {
         )]
         ycsb: Option<String>,
     },
-    /// Blocks of Hyperledger Fabric validated and committed to a ledger on the disk, by who verifies signatures: ours
-    /// or aws-lc-rs. The first run makes the blocks, which stay below the data folder. Needs no rights, and two quiet
-    /// cores.
+    /// Blocks of Hyperledger Fabric, validated and committed to a ledger on the disk; signatures are verified by
+    /// Lineside or by aws-lc-rs. The first run generates the blocks, which remain in the data folder. Needs two idle
+    /// cores, and no special rights.
     Fabric {
         #[command(flatten)]
         common: Common,
-        /// Folder on a disk, for the blocks, which stay, and for ledgers, which are removed.
+        /// Folder on a disk for the blocks, which remain, and for ledgers, which are removed at the end.
         #[arg(long, default_value_os_t = std::env::temp_dir())]
         data: PathBuf,
     },
-    /// Signed gets and sets of `hybrid`, half and half, by who verifies signatures: nobody, libsecp256k1 one at a
-    /// time, or ours in batches; proofs, catching up, audits. Needs no rights, and two quiet cores. On Kafka, too, in a
-    /// build with the cargo feature `kafka` and where there are Java and Maven.
+    /// Signed gets and sets of `hybrid` in equal parts, with signatures unchecked, verified one at a time by
+    /// libsecp256k1, or verified in batches by Lineside; also proofs, catching up, and audits. Needs two idle cores,
+    /// and no special rights. Kafka is measured too in a build with the cargo feature `kafka` where Java and Maven are
+    /// installed.
     Hybrid {
         #[command(flatten)]
         common: Common,
-        /// Folder on a disk, for ledgers, which are removed.
+        /// Folder on a disk for ledgers, which are removed at the end.
         #[arg(long, default_value_os_t = std::env::temp_dir())]
         data: PathBuf,
-        /// Workloads A, B and C alone, by YCSB's own core: needs Java 17 and Maven.
+        /// Run only workloads A, B and C, by YCSB's own core. Needs Java 17 and Maven.
         #[arg(long)]
         ycsb: bool,
-        /// What is judged alone, in minutes: no other cases, no Kafka.
+        /// Run only the cases that have a pass criterion, which takes minutes: no other cases, no Kafka.
         #[arg(long, conflicts_with = "ycsb")]
         judged: bool,
     },
-    /// ECDSA verification over P-256 and secp256k1, SHA-256 and Keccak-256: ours beside aws-lc-rs, ring, libsecp256k1
-    /// and RustCrypto's hashes, in one thread. Needs no rights, 1.5 GiB of memory and a quiet core.
+    /// ECDSA verification over P-256 and secp256k1, SHA-256 and Keccak-256, compared with aws-lc-rs, ring, libsecp256k1
+    /// and RustCrypto's hashes, in one thread. Needs 1.5 GiB of memory and an idle core, and no special rights.
     Verify(Common),
 }
 
-/// Letters of YCSB's workloads.
+/// Parses the letters of YCSB workloads.
 fn workloads(given: &str) -> Result<String, String> {
     match !given.is_empty() && given.chars().all(|letter| ('A'..='F').contains(&letter)) {
         true => Ok(given.to_owned()),
@@ -110,27 +112,27 @@ fn workloads(given: &str) -> Result<String, String> {
     }
 }
 
-/// What of `bench column` can be measured alone.
+/// Part of `bench column` that can be measured alone.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum ColumnPart {
-    /// What a packet costs in the XDP program.
+    /// Cost of a packet in the XDP program.
     Packets,
-    /// What the coprocessor costs HBase's puts: needs Java 17 and Maven.
+    /// Cost of the coprocessor for HBase's puts. Needs Java 17 and Maven.
     Told,
 }
 
-/// What every scenario takes.
+/// Options of every scenario.
 #[derive(Args)]
 pub struct Common {
-    /// The same, shorter: under 40 s. Figures scatter more.
+    /// Run for less than 40 s. Results vary more.
     #[arg(long)]
     quick: bool,
-    /// The same seed gives the same workload.
+    /// Seed of the workload; the same seed gives the same workload.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// Programs that are measured as processes of their own.
+/// Programs that are measured as separate processes.
 #[derive(Args)]
 pub struct Programs {
     /// The program `lineside` [default: next to this program]
@@ -147,7 +149,10 @@ fn electrum_options(common: &Common, data: &Path, programs: &Programs) -> anyhow
         None => std::env::current_exe()?.with_file_name("lineside"),
     };
     if !program.exists() {
-        bail!("{} is not there: build it, or give --program", program.display());
+        bail!(
+            "{} does not exist: build it, or pass --program",
+            program.display()
+        );
     }
     let options = if common.quick {
         electrum::Options::quick(program)
@@ -165,7 +170,7 @@ fn electrum_options(common: &Common, data: &Path, programs: &Programs) -> anyhow
 /// Runs a scenario and prints its report.
 ///
 /// # Errors
-/// What kept it from running, or that the report holds a wrong answer or a lost one.
+/// The scenario could not run, or the report contains a wrong or a lost answer.
 pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
     match scenario {
         Scenario::Spv {
@@ -285,7 +290,7 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
-/// Shows how far it is while it runs.
+/// Shows a progress bar on standard error during `run`.
 pub fn with_bar<T>(run: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{wide_bar} {msg} {pos}/{len} {eta}") {

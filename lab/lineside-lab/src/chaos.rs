@@ -1,4 +1,4 @@
-//! `lineside-lab chaos`: attacks and faults against real daemons.
+//! `lineside-lab chaos`: attacks and faults against running daemons.
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -8,21 +8,21 @@ use lineside_chaos::{CASES, Case, Report, Scale, Scene};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Attack real daemons on this machine: kill -9 under load, odd datagrams, forged sources, requests that take memory, a
-/// full disk. Each case counts what was lost, doubled or wrong. Root is needed for network namespaces, control groups
-/// and BPF; without it those cases are skipped, each said in one line.
+/// Attack daemons on this machine: kill -9 under load, malformed datagrams, forged sources, requests that consume
+/// memory, a full disk. Each case counts what was lost, executed twice or wrong. Network namespaces, control groups and
+/// BPF need root; without it, each case that needs them is skipped with one line of explanation.
 #[derive(Args)]
 pub struct Chaos {
     /// Attacks to run: kill, datagrams, forged, memory, full [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     attacks: Vec<String>,
-    /// Run for minutes, not for seconds.
+    /// Run for minutes instead of seconds.
     #[arg(long)]
     long: bool,
-    /// The same seed gives the same choices; the times of the kills differ all the same.
+    /// Seed of the choices; the same seed gives the same choices, but not the same times of the kills.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Break the disk on purpose: what was written after the first kill is forgotten. `kill` must then find faults.
+    /// Break the disk on purpose: everything written after the first kill is lost. `kill` must then find faults.
     #[arg(long)]
     disk_forgets: bool,
     /// The program `lineside` [default: next to this program]
@@ -33,7 +33,7 @@ pub struct Chaos {
 /// Runs the cases and prints one line for each.
 ///
 /// # Errors
-/// An unknown attack; a case in which something was lost, doubled or wrong.
+/// An unknown attack, or a case in which something was lost, executed twice or wrong.
 pub fn run(arguments: Chaos, as_json: bool) -> anyhow::Result<()> {
     let names: Vec<_> = CASES.iter().map(|case| case.attack).collect();
     if let Some(unknown) = arguments
@@ -48,7 +48,10 @@ pub fn run(arguments: Chaos, as_json: bool) -> anyhow::Result<()> {
         None => std::env::current_exe()?.with_file_name("lineside"),
     };
     if !program.exists() {
-        bail!("{} is not there: build it, or give --program", program.display());
+        bail!(
+            "{} does not exist: build it, or pass --program",
+            program.display()
+        );
     }
     let scene = Scene {
         program: program.canonicalize().context("the program's path")?,
@@ -66,7 +69,7 @@ pub fn run(arguments: Chaos, as_json: bool) -> anyhow::Result<()> {
         print(&report, as_json)?;
     }
     if failed > 0 {
-        bail!("{failed} cases in which something was lost, doubled or wrong");
+        bail!("{failed} cases in which something was lost, executed twice or wrong");
     }
     Ok(())
 }

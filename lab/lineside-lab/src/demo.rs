@@ -1,5 +1,5 @@
-//! `lineside-lab demo`: a daemon over a demonstration chain, some answers and who gave them, the hit rate, the round
-//! trip compared with that of the papers' software, and two commands to try.
+//! `lineside-lab demo`: runs a daemon over a demonstration chain. It shows some answers and their source, the hit rate,
+//! the round-trip time compared with that of the papers' software, and two commands to try.
 
 use crate::demo_chain::{BLOCKS, TRANSACTIONS, demo_blocks, write_demo_store};
 use anyhow::{Context, bail};
@@ -18,42 +18,42 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-/// Answers that are shown.
+/// Number of answers that are printed.
 const SHOWN: usize = 5;
-/// Of so many neighbours in a block, one is asked for.
+/// Distance between the positions of two queried transactions in a block.
 const STRIDE: usize = 32;
-/// Rounds of the comparison; in each, first one contestant is asked everything, then the other.
+/// Rounds of the comparison. In each round, all questions go to one contestant, then all to the other.
 const ROUNDS: usize = 5;
 const QUESTIONS_PER_ROUND: usize = 1000;
-/// The command of the daemon where its program is not next to this one: it is built first.
+/// Command for the daemon when its program is not next to this one: cargo builds it first.
 const BUILT_FIRST: &str = "cargo run --release --locked --quiet -p lineside --";
 const PATIENCE: Duration = Duration::from_secs(5);
 
 type Hash = [u8; 32];
 
-/// What was seen.
+/// Results of the demonstration.
 #[derive(Serialize)]
 pub struct Demonstration {
     blocks: usize,
     transactions_per_block: u32,
     answers: Vec<Shown>,
-    /// Questions in each of the two passes.
+    /// Number of questions in each of the two passes.
     asked: usize,
-    /// Of the first pass, those that the fast path answered; then of the second.
+    /// Questions of the first pass that the fast path answered; the next field is that of the second pass.
     fastpath_first: u64,
     fastpath_again: u64,
     round_trip: Comparison,
-    /// `xdp generic` or the like; says what the figures are figures of.
+    /// Datapath that was measured, such as `xdp generic`.
     datapath: String,
     /// Commands that ask the server about one of the transactions.
     commands: Commands,
 }
 
-/// Whole lines for a shell.
+/// Complete command lines for a shell.
 #[derive(Serialize)]
 struct Commands {
     get: String,
-    /// Checks the proof with a chain of headers of its own.
+    /// Verifies the proof with block headers that the client checks itself.
     verify: String,
 }
 
@@ -62,7 +62,7 @@ struct Shown {
     txid: String,
     root: String,
     height: u32,
-    /// Who answered when it was first asked, and when it was asked again.
+    /// Source of the answer to the first question, and to the repeated one.
     first: Answerer,
     again: Answerer,
 }
@@ -82,14 +82,14 @@ struct Comparison {
     questions: usize,
     lineside_p50_us: f64,
     sw_p50_us: f64,
-    /// The software's median round trip divided by ours: the smallest of the rounds, and the largest.
+    /// Median round trip of the software divided by that of Lineside: the smallest of the rounds, then the largest.
     ratio_min: f64,
     ratio_max: f64,
     rounds: usize,
     lost: u64,
 }
 
-/// Requests that the fast path has answered so far: in the kernel, and in user space.
+/// Requests that the fast path has answered since its start, in the kernel and in user space.
 #[derive(Clone, Copy)]
 struct Hits {
     line: u64,
@@ -115,10 +115,10 @@ impl Hits {
     }
 }
 
-/// Serve a generated chain of Bitcoin blocks, ask it some questions, then go on serving until a signal comes.
+/// Serve a generated chain of Bitcoin blocks, send it some questions, then keep serving until a signal arrives.
 #[derive(Args)]
 pub struct Demo {
-    /// End after the questions.
+    /// Exit after the questions.
     #[arg(long)]
     once: bool,
     /// Address and UDP port of `spv`.
@@ -134,17 +134,18 @@ pub struct Demo {
 /// Runs the demonstration.
 ///
 /// # Errors
-/// The reason why the daemon cannot serve; a wrong answer.
+/// The daemon cannot serve, or an answer is wrong.
 pub fn run(arguments: Demo, as_json: bool) -> anyhow::Result<()> {
     let folder = tempfile::tempdir().context("a directory for the demonstration chain")?;
     let data = folder.path().join("chain");
     write_demo_store(&data)?;
-    // A server limits the files of its thread, which could then not remove the directory at the end.
+    // A server restricts the file access of its thread. In this thread, that would prevent the removal of the directory
+    // at the end.
     let served = std::thread::scope(|scope| scope.spawn(|| serve(arguments, &data, as_json)).join());
     served.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Serves the demonstration chain in `data`, and shows what it answers.
+/// Serves the demonstration chain in `data`, and prints its answers.
 fn serve(arguments: Demo, data: &Path, as_json: bool) -> anyhow::Result<()> {
     let mut config = arguments.overrides.over(None)?;
     let section = config.section("spv");
@@ -153,7 +154,7 @@ fn serve(arguments: Demo, data: &Path, as_json: bool) -> anyhow::Result<()> {
     section.set_some("line_bits", arguments.line_bits);
     config.serve_only("spv");
     let session = Session::start(&config, true)?;
-    // A server goes on although standard output takes nothing; a demonstration does not.
+    // The server keeps running when standard output is closed; the demonstration does not.
     let heard = |said: Result<(), Unwritten>| match arguments.once {
         true => said,
         false => {
@@ -166,7 +167,7 @@ fn serve(arguments: Demo, data: &Path, as_json: bool) -> anyhow::Result<()> {
     }
     let serving = session.daemon().serving();
     let spv = serving.first().context("spv does not run")?;
-    // The headers of a light client lie next to the store, and go when the demonstration ends.
+    // The headers of the light client are next to the store, and are removed when the demonstration ends.
     let headers = data.with_file_name("headers");
     let shown = show(
         spv.listen,
@@ -190,11 +191,11 @@ fn serve(arguments: Demo, data: &Path, as_json: bool) -> anyhow::Result<()> {
     session.serve()
 }
 
-/// Asks the server at `listen`, which serves the demonstration chain; `observe` says what it has counted. The command
-/// that verifies a transaction keeps its chain of headers in `headers`.
+/// Sends questions to the server at `listen`, which serves the demonstration chain. `observe` returns the server's
+/// counters. The verify command that is shown keeps its block headers in `headers`.
 ///
 /// # Errors
-/// No answer, a wrong one, or what the system says.
+/// A missing or wrong answer, or an error of the operating system.
 pub fn show(
     listen: SocketAddr,
     datapath: String,
@@ -237,8 +238,8 @@ pub fn show(
         .iter()
         .flat_map(|(root, txids)| txids.iter().map(|txid| (*txid, *root)));
     let software = Software::start((reachable(listen.ip()), 0).into(), index.collect())
-        .context("the software to compare with")?;
-    // Spread over the chain, and over the tree.
+        .context("starting the software for the comparison")?;
+    // Spread over the chain and over the tree.
     let few: Vec<_> = questions
         .iter()
         .step_by(questions.len() / QUESTIONS_PER_ROUND)
@@ -279,8 +280,14 @@ fn ask(
 fn check(found: Option<Hash>, txid: &Hash, root: &Hash) -> anyhow::Result<()> {
     match found {
         Some(found) if found == *root => Ok(()),
-        Some(_) => bail!("{}: a wrong Merkle root", to_display(txid)),
-        None => bail!("{}: not found in the chain that holds it", to_display(txid)),
+        Some(_) => bail!(
+            "{}: the server answered with a wrong Merkle root",
+            to_display(txid)
+        ),
+        None => bail!(
+            "{}: the server did not find it, although the chain has it",
+            to_display(txid)
+        ),
     }
 }
 
@@ -324,7 +331,7 @@ fn compare(lineside: SocketAddr, sw: SocketAddr, questions: &[(Hash, Hash)]) -> 
     let [ours, theirs] = &seen;
     if ours.wrong + theirs.wrong > 0 {
         bail!(
-            "{} wrong answers of ours, {} of the software",
+            "wrong answers: {} by Lineside, {} by the software",
             ours.wrong,
             theirs.wrong
         );
@@ -412,7 +419,7 @@ impl fmt::Display for Demonstration {
         }
         writeln!(
             out,
-            "  one question at a time over lo: a demonstration, no measure of what a network card can do"
+            "  one question at a time over lo: a demonstration, not a measurement of a network card"
         )?;
         let Commands { get, verify } = &self.commands;
         writeln!(out, "ask about a transaction from another terminal:\n  {get}")?;

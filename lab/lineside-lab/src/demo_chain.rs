@@ -1,5 +1,5 @@
-//! The chain that the demonstration and `replay` use where no other is given: regtest's first block, one block with
-//! nothing to spend, then 64 blocks of 2,048 transactions. Light clients accept it as a chain of regtest.
+//! Default chain of the demonstration and of `replay`: regtest's first block, one block whose coinbase is not spent
+//! yet, then 64 blocks of 2,048 transactions. Light clients accept it as a regtest chain.
 
 use lineside_spv::chain::{ChainStore, Network};
 use lineside_testkit::{DemoBlock, RegtestChain};
@@ -7,11 +7,11 @@ use std::path::Path;
 
 /// Number of the blocks with many transactions.
 pub const BLOCKS: usize = 64;
-/// Transactions in each of them.
+/// Number of transactions in each of these blocks.
 pub const TRANSACTIONS: u32 = 2048;
 const SEED: u64 = 1;
 
-/// Returns the blocks of the chain that have many transactions, the lowest first.
+/// Returns the blocks of the chain in order of height.
 pub fn demo_blocks() -> impl Iterator<Item = DemoBlock> {
     all_blocks().skip(2)
 }
@@ -19,7 +19,7 @@ pub fn demo_blocks() -> impl Iterator<Item = DemoBlock> {
 fn all_blocks() -> impl Iterator<Item = DemoBlock> {
     let mut chain = RegtestChain::new(SEED);
     let first = [RegtestChain::genesis(), chain.next(&[], 0)];
-    // The coinbase and the transaction that splits its value are two of them.
+    // The coinbase and the transaction that splits its value are two of the transactions.
     let rest = (0..BLOCKS).map(move |_| chain.next(&[], TRANSACTIONS - 2));
     first.into_iter().chain(rest)
 }
@@ -27,7 +27,7 @@ fn all_blocks() -> impl Iterator<Item = DemoBlock> {
 /// Returns the chain in memory.
 ///
 /// # Errors
-/// A block that the chain store refuses, which would be a defect of the generator.
+/// The chain store refused a block, which would be a defect of the generator.
 pub fn demo_store() -> anyhow::Result<ChainStore> {
     fill(ChainStore::open(None, Network::Regtest)?)
 }
@@ -35,7 +35,7 @@ pub fn demo_store() -> anyhow::Result<ChainStore> {
 /// Writes the chain into a new chain store in `directory`.
 ///
 /// # Errors
-/// The system's reason why it cannot be written.
+/// The directory cannot be written.
 pub fn write_demo_store(directory: &Path) -> anyhow::Result<()> {
     fill(ChainStore::open(Some(directory), Network::Regtest)?).map(drop)
 }

@@ -1,4 +1,4 @@
-//! `lineside-lab diff`: datapaths against their model.
+//! `lineside-lab diff`: compares datapaths with their model.
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -9,23 +9,24 @@ use lineside_xdp::XdpError;
 use serde_json::json;
 use std::fmt::Debug;
 
-/// Send random, mutated and truncated frames through a service's model and another datapath: verdict, every byte,
-/// counters and the store must be equal.
+/// Send random, mutated and truncated frames through a service's model and another datapath. The verdict, every byte of
+/// the reply, the counters and the store must be equal.
 #[derive(Args)]
 pub struct Diff {
     /// The service.
     #[arg(value_enum, default_value = "spv")]
     service: Service,
-    /// The service, as an option.
+    /// Service, given as an option.
     #[arg(long = "service", value_enum, hide = true)]
     also: Option<Service>,
-    /// The two datapaths: the model is that of `socket`; `xdp` runs in the kernel, `native` is the same C without it.
+    /// Datapaths to compare. `socket` is the model; `xdp` runs in the kernel; `native` is the same C code compiled for
+    /// user space.
     #[arg(long, value_delimiter = ',', default_value = "socket,xdp")]
     datapaths: Vec<Datapath>,
-    /// Frames, over all cases.
+    /// Number of frames, over all cases.
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
-    /// The same seed gives the same frames.
+    /// Seed of the frames; the same seed gives the same frames.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -44,7 +45,7 @@ enum Datapath {
     Native,
 }
 
-/// Compares, and prints what was seen.
+/// Compares the datapaths and prints the counts.
 ///
 /// # Errors
 /// The first difference.
@@ -52,7 +53,7 @@ pub fn run(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
     let against = match arguments.datapaths.as_slice() {
         [Datapath::Socket, Datapath::Xdp] | [Datapath::Xdp, Datapath::Socket] => DatapathKind::Xdp,
         [Datapath::Socket, Datapath::Native] | [Datapath::Native, Datapath::Socket] => DatapathKind::Native,
-        _ => bail!("--datapaths: socket,xdp or socket,native"),
+        _ => bail!("--datapaths: give socket,xdp or socket,native"),
     };
     match arguments.also.unwrap_or(arguments.service) {
         Service::Spv => each(
@@ -87,7 +88,7 @@ pub fn run(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
-/// Every case of a service; where BPF is not allowed, the same C natively.
+/// Compares each case of a service. Where BPF is not allowed, the same C code runs natively instead.
 fn each<C: Debug>(
     arguments: &Diff,
     service: &str,
@@ -102,7 +103,7 @@ fn each<C: Debug>(
         let seed = arguments.seed.wrapping_add(number as u64);
         let compared = match compare(case, against, count, seed) {
             Err(DiffError::Xdp(XdpError::NotAllowed(why))) if against == DatapathKind::Xdp => {
-                tell!("lineside: no BPF here ({why}): running the same C natively");
+                tell!("lineside: BPF is not available ({why}); running the same C code natively");
                 against = DatapathKind::Native;
                 compare(case, against, count, seed)
             }

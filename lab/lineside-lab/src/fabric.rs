@@ -1,11 +1,11 @@
-//! `lineside-lab fabric …`: channels that are generated, and an orderer that delivers recorded blocks.
+//! `lineside-lab fabric …`: generates channels, and delivers recorded blocks as an orderer.
 
 pub mod make;
 pub mod mock_orderer;
 
 use clap::Subcommand;
 
-/// Verbs of the `fabric` laboratory.
+/// Verbs of `lineside-lab fabric`.
 #[derive(Subcommand)]
 pub enum Verb {
     Make(make::Make),
@@ -15,7 +15,7 @@ pub enum Verb {
 /// Runs one verb.
 ///
 /// # Errors
-/// The reason why the verb cannot be carried out.
+/// The verb failed.
 pub fn run(verb: &Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Make(arguments) => make::make(arguments, as_json),

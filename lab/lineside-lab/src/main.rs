@@ -1,4 +1,4 @@
-//! The `lineside-lab` command: it measures and checks Lineside. Nothing of it is linked into the daemon.
+//! The `lineside-lab` command measures and checks Lineside. Its code is not linked into the daemon.
 
 mod bench;
 mod chaos;
@@ -38,7 +38,7 @@ enum Command {
         #[command(subcommand)]
         paper: papers::Paper,
     },
-    /// Generated channels of Hyperledger Fabric, and an orderer that delivers recorded blocks.
+    /// Generate channels of Hyperledger Fabric, or deliver recorded blocks as an orderer.
     Fabric {
         #[command(subcommand)]
         verb: fabric::Verb,

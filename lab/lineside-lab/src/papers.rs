@@ -1,4 +1,4 @@
-//! `lineside-lab papers`: the papers' figures, made again.
+//! `lineside-lab papers`: reproduces the papers' figures.
 
 use crate::bench::with_bar;
 use anyhow::bail;
@@ -8,42 +8,42 @@ use lineside_papers::{fabric, spv};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Make the figures of a paper again, as SVG and CSV, with the paper's values next to ours.
+/// Reproduce the figures of a paper as SVG and CSV, with the paper's values next to the measured ones.
 #[derive(Subcommand)]
 pub enum Paper {
     /// Figures 13, 16, 18, 19, 20 and 21 of the paper on a cache in a network card for light clients of Bitcoin, and
-    /// the processor time of the server with and without the fast path. Figure 13 needs nothing; the others make
-    /// network namespaces, remove them, and need root, BPF and two quiet cores.
+    /// the processor time of the server with and without the fast path. Figure 13 has no requirements; the others
+    /// create network namespaces, remove them, and need root, BPF and two idle cores.
     Spv(Arguments),
     /// Table of the paper on Hyperledger Fabric within a SmartNIC: bytes of a transaction's packet and the rate at
-    /// which packets are processed, for 1 to 4 endorsements, and the same for other sizes of blocks. Needs no rights.
+    /// which packets are processed, for 1 to 4 endorsements and for other sizes of blocks. Needs no special rights.
     Fabric(FabricArguments),
 }
 
-/// Options of the table of packets.
+/// Options of the table of the Fabric paper.
 #[derive(Args)]
 pub struct FabricArguments {
-    /// Folder for the file; made where it is missing.
+    /// Folder for the file; created if it is missing.
     #[arg(long, value_name = "DIR", default_value = "papers-fabric")]
     out: PathBuf,
-    /// Fewer transactions and sizes of blocks.
+    /// Use fewer transactions and fewer sizes of blocks.
     #[arg(long)]
     quick: bool,
-    /// The same seed gives the same blocks.
+    /// Seed of the blocks; the same seed gives the same blocks.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// Options of every paper.
+/// Options of the figures.
 #[derive(Args)]
 pub struct Arguments {
-    /// Folder for the files; made where it is missing.
+    /// Folder for the files; created if it is missing.
     #[arg(long, value_name = "DIR", default_value = "papers-spv")]
     out: PathBuf,
-    /// Fewer points and shorter runs: at most two minutes.
+    /// Use fewer points and shorter runs, which take at most two minutes.
     #[arg(long)]
     quick: bool,
-    /// The same seed gives the same TXIDs.
+    /// Seed of the TXIDs; the same seed gives the same TXIDs.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -51,7 +51,7 @@ pub struct Arguments {
 /// Makes the figures and prints the comparison.
 ///
 /// # Errors
-/// Where a run fails, a file cannot be written, or a reply was lost or wrong.
+/// A run failed, a file cannot be written, or a reply was lost or wrong.
 pub fn run(paper: &Paper, as_json: bool) -> anyhow::Result<()> {
     match paper {
         Paper::Spv(arguments) => run_spv(arguments, as_json),

@@ -1,4 +1,4 @@
-//! `lineside-lab replay`: a captured conversation sent through a datapath again.
+//! `lineside-lab replay`: sends the frames of a capture through a datapath again.
 
 use crate::demo_chain::demo_store;
 use anyhow::{Context, bail};
@@ -24,41 +24,42 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A day: longer than any replay.
+/// Lease of the fast path in nanoseconds: one day, longer than any replay.
 const LEASE_NS: u64 = 86_400_000_000_000;
 
-/// Send the frames of a capture through the fast path on one datapath, as if they came in now: what it makes of each,
-/// and its replies. Nothing is sent on any network.
+/// Send the frames of a capture through the fast path on one datapath as if they had just arrived, and show the verdict
+/// on each frame and the replies. Nothing is sent on any network.
 #[derive(Args)]
 pub struct Replay {
-    /// `socket` is the Rust fast path, `xdp` the program in the kernel (not attached), `native` the same C without BPF.
+    /// Datapath: `socket` is the Rust fast path, `xdp` the program in the kernel (not attached), `native` the same C
+    /// code without BPF.
     #[arg(long, value_enum)]
     datapath: Datapath,
-    /// A pcap file of Ethernet frames.
+    /// Capture in the pcap format, of Ethernet frames.
     file: PathBuf,
-    /// Address and UDP port that the fast path answers for; without it, the port that most datagrams went to (7701
-    /// before all others) and every address that was asked there.
+    /// Address and UDP port that the fast path answers for [default: the destination port of most datagrams, with 7701
+    /// preferred, and every destination address at that port].
     #[arg(long)]
     to: Option<SocketAddr>,
-    /// The chain store's directory; without it, the demonstration chain.
+    /// Directory of the chain store [default: the demonstration chain].
     #[arg(long)]
     data: Option<PathBuf>,
-    /// The network of the chain store.
+    /// Network of the chain store.
     #[arg(long, value_enum)]
     network: Option<NetworkName>,
-    /// Where the index of TXIDs is kept.
+    /// Place of the TXID index.
     #[arg(long, value_enum)]
     index: Option<IndexName>,
-    /// What the fast path is filled with before: none, tip:N or all.
+    /// Blocks that are put into the fast path before the replay: none, tip:N or all.
     #[arg(long, default_value = "all", value_parser = |text: &str| Prefill::try_from(text.to_owned()))]
     prefill: Prefill,
     /// log2 of the number of cache lines of 64 bytes.
     #[arg(long)]
     line_bits: Option<u32>,
-    /// Write the replies into this pcap file, each with its request's time.
+    /// Write the replies into this pcap file, each with the time of its request.
     #[arg(long, value_name = "OUT.pcap")]
     write: Option<PathBuf>,
-    /// A line, or object, for each frame.
+    /// Print a line, or a JSON object, for each frame.
     #[arg(long)]
     verbose: bool,
 }
@@ -80,10 +81,11 @@ impl From<Datapath> for DatapathKind {
     }
 }
 
-/// Replays, and prints what was seen.
+/// Replays the capture and prints the results.
 ///
 /// # Errors
-/// What stands in its way; also a capture that is damaged further on, after what was read of it is told.
+/// The capture or the chain cannot be read. If the capture is damaged in the middle, the results up to there are
+/// printed first.
 pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
     let config = config(arguments)?;
     if let (Some(out), Ok(from)) = (&arguments.write, arguments.file.canonicalize())
@@ -157,7 +159,8 @@ fn open(path: &Path) -> anyhow::Result<Reader<BufReader<File>>> {
     Reader::new(BufReader::new(file)).with_context(|| path.display().to_string())
 }
 
-/// The fast path answers from the chain of the configuration from here on; the host is kept for as long as it shall.
+/// Fills the fast path from the chain of the configuration. The fast path answers from that chain while the returned
+/// host exists.
 fn fill(config: &SpvConfig, store: &Arc<Store>) -> anyhow::Result<SpvHost> {
     let mut warnings = Vec::new();
     let chain = match config.data() {
@@ -178,7 +181,7 @@ fn fill(config: &SpvConfig, store: &Arc<Store>) -> anyhow::Result<SpvHost> {
     Ok(host)
 }
 
-/// What became of a frame, in a word.
+/// Returns the verdict on a frame in one word, and the reason of a drop.
 fn outcome(verdict: Option<FrameVerdict>) -> (&'static str, Option<&'static str>) {
     match verdict {
         None => ("not run", None),

@@ -1,4 +1,4 @@
-//! `lineside-lab soak`: replies checked while what they are about changes.
+//! `lineside-lab soak`: checks replies while the data that they are about changes.
 
 mod column;
 
@@ -13,35 +13,35 @@ use lineside_conformance::spv::DatapathKind;
 use lineside_xdp::XdpError;
 use serde_json::{Map, Value, json};
 
-/// Ask the fast path of a service while others change what it answers of, and it is evicted and filled again, and hold
-/// each reply against what was true: none may be torn, stale or wrong.
+/// Query the fast path of a service while its data changes and its cache is evicted and filled again, and compare each
+/// reply with the data at that time. No reply may be torn, stale or wrong.
 #[derive(Args)]
 pub struct Soak {
     /// The service.
     #[arg(value_enum, default_value = "spv")]
     service: Service,
-    /// The datapaths, of `spv` all at once, of `column` one after the other: `socket` is the Rust fast path, `xdp` the
-    /// program in the kernel, `native` the same C without it. Without the right to load BPF, `xdp` is left out, said in
-    /// one line.
+    /// Datapaths; `spv` runs all at once, `column` one after the other. `socket` is the Rust fast path, `xdp` the
+    /// program in the kernel, `native` the same C code without BPF. If loading BPF is not permitted, `xdp` is skipped
+    /// and one line is printed.
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["native", "xdp", "socket"])]
     datapaths: Vec<Datapath>,
-    /// Checked replies of the fast path, over all datapaths; of `column`, rows in them.
+    /// Number of checked replies of the fast path, over all datapaths; for `column`, number of rows in them.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     replies: u64,
-    /// The same seed gives the same changes and requests.
+    /// Seed of the changes and requests.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Break a rule on purpose and end at the first reply that shows it; a soak that finds nothing is broken itself.
+    /// Break a rule on purpose and stop at the first reply that shows it. A soak that finds nothing is itself broken.
     #[arg(long, value_enum)]
     sabotage: Option<Rule>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Service {
-    /// Datapaths over one store, while the chain connects and disconnects blocks.
+    /// All datapaths over one store, while blocks are connected to and disconnected from the chain.
     Spv,
-    /// The fast path and host over an embedded table, while threads change it through Lineside and beside it, and cells
-    /// end.
+    /// The fast path and the host over an embedded table, while threads change the table through Lineside and directly,
+    /// and cells expire.
     Column,
 }
 
@@ -54,30 +54,30 @@ enum Datapath {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Rule {
-    /// A disconnected block's lines stay.
+    /// Lines of a disconnected block are not removed.
     KeepDropped,
-    /// What another block said of a transaction stays when a higher one holds it too.
+    /// A line for a transaction is not replaced when a higher block contains the same transaction.
     KeepDuplicates,
-    /// The epoch does not tell that the chain changes.
+    /// The epoch does not change when the chain changes.
     NoEpoch,
-    /// A line is rewritten without its sequence number.
+    /// A line is rewritten without a change of its sequence number.
     NoSequence,
-    /// A block's place is rewritten without its generation.
+    /// The table entry of a block is rewritten without a new generation.
     NoGeneration,
-    /// A change does not wait for the answers that it makes old.
+    /// A change does not wait for answers that still use the old data.
     NoGrace,
-    /// A block keeps its Merkle tree when another one is written over it.
+    /// A block keeps its Merkle tree when another block overwrites it.
     KeepTree,
-    /// `column`: changes straight in the table are not told.
+    /// `column`: changes made directly in the table are not reported.
     Untold,
-    /// `column`: a server whose notice nobody acknowledges does not wait for its lease to end.
+    /// `column`: a write does not wait for the lease of a server that has not acknowledged the notification.
     Hasty,
-    /// `column`: the fast path's clock stands still, so that no life and no lease ends there.
+    /// `column`: the clock of the fast path does not advance, so no cell and no lease expires there.
     NoClock,
 }
 
 impl Rule {
-    /// As `spv` knows it.
+    /// Returns the corresponding rule of `spv`.
     const fn of_spv(self) -> Option<Sabotage> {
         Some(match self {
             Self::KeepDropped => Sabotage::KeepDropped,
@@ -92,17 +92,17 @@ impl Rule {
     }
 }
 
-/// The rule that is to be broken, as the service knows it.
+/// Returns the service's form of the rule to break.
 fn sabotage<T>(rule: Option<Rule>, known: impl Fn(Rule) -> Option<T>) -> Result<Option<T>, Wrong> {
     let known =
-        |rule| known(rule).ok_or_else(|| Wrong("--sabotage: the service has no such rule".to_owned()));
+        |rule| known(rule).ok_or_else(|| Wrong("--sabotage: this service has no such rule".to_owned()));
     rule.map(known).transpose()
 }
 
-/// Soaks, and prints what was seen.
+/// Runs the soak and prints the results.
 ///
 /// # Errors
-/// A reply that was torn, stale or wrong, or what stands in the way.
+/// A reply was torn, stale or wrong, or the soak could not run.
 pub fn run(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
     match arguments.service {
         Service::Spv => spv(arguments, as_json),
@@ -110,7 +110,7 @@ pub fn run(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
-/// Those that are asked for, each once.
+/// Returns the requested datapaths, each once.
 fn datapaths(arguments: &Soak) -> Vec<DatapathKind> {
     let kind = |datapath: &Datapath| match datapath {
         Datapath::Socket => DatapathKind::Socket,
@@ -138,7 +138,7 @@ fn spv(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
     let bar = CountBar::new(options.replies);
     let mut soaked = soak::run(&options, &mut |done| bar.show(done));
     if let (Err(XdpError::NotAllowed(why)), true) = (&soaked, options.datapaths.len() > 1) {
-        tell!("lineside: no BPF here ({why}): xdp is left out");
+        tell!("lineside: BPF is not available ({why}); skipping xdp");
         options.datapaths.retain(|kind| *kind != DatapathKind::Xdp);
         soaked = soak::run(&options, &mut |done| bar.show(done));
     }

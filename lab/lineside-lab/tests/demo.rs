@@ -1,4 +1,4 @@
-//! `lineside-lab demo` as a user runs it.
+//! Runs `lineside-lab demo` as a user does.
 
 use lineside_testkit::{Daemon, RegtestChain, binary};
 use std::process::{Command, Output};
@@ -12,7 +12,7 @@ fn lab(arguments: &[&str]) -> Output {
         .expect("run")
 }
 
-/// Returns a hash as users write it: hexadecimal, the last byte first.
+/// Returns a hash in the form that users write: hexadecimal, with the last byte first.
 fn display(hash: &[u8; 32]) -> String {
     hash.iter().rev().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -33,7 +33,8 @@ fn the_demonstration_needs_nothing_and_ends_with_once() {
     assert!(output.status.success(), "{output:?}");
     let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let shown = &said["demonstration"];
-    // The newest 8 of 64 blocks are filled in before serving; the host fills the fast path with what was asked for.
+    // The newest 8 of 64 blocks are in the fast path before it serves. The host adds the transactions that were
+    // queried.
     assert_eq!(
         (
             &shown["asked"],

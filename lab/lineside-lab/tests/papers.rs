@@ -1,4 +1,5 @@
-//! `lineside-lab papers spv --quick` as a user runs it: the tables hold against other formulas, the plots are whole.
+//! Runs `lineside-lab papers spv --quick` as a user does: the tables agree with independent formulas, and the plots are
+//! complete.
 
 use lineside_testkit::skipped;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +22,7 @@ impl Csv {
         Self(rows.collect())
     }
 
-    /// Rows of which the named cells have these values.
+    /// Returns the rows whose named cells have these values.
     fn find(&self, cells: &[(&str, &str)]) -> Vec<&BTreeMap<String, String>> {
         let rows = self.0.iter();
         rows.filter(|row| cells.iter().all(|(column, value)| row[*column] == *value))
@@ -47,7 +48,8 @@ fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
         .unwrap_or_else(|_| panic!("{column} is {cell:?} in {row:?}"))
 }
 
-/// Probability that a key is lost, by Poisson's distribution of the keys of a set: not the program's binomial one.
+/// Returns the percentage of keys that are lost, by a Poisson distribution of the keys of a set. The program uses a
+/// binomial one.
 fn poisson_lost_percent(keys: f64, lines_log2: i32, ways: u32) -> f64 {
     let sets = 2f64.powi(lines_log2) / f64::from(ways);
     let mean = keys / sets;
@@ -74,7 +76,7 @@ fn check_collisions(folder: &Path) {
         if row["lines_log2"] != "22" {
             continue;
         }
-        // Six standard deviations of a number of losses that is about Poisson's.
+        // Tolerance of six standard deviations; the number of losses is approximately Poisson-distributed.
         let losses = keys * expected / 100.0;
         let room = 100.0 * (6.0 * losses.sqrt() + 3.0) / keys;
         assert!(
@@ -144,7 +146,7 @@ fn check_load(folder: &Path) {
         let roof = number(row, "offered_per_s").min(number(row, "system_replies_per_s"));
         assert_eq!(number(row, "roof_replies_per_s"), roof, "{row:?}");
         assert!((number(row, "link_replies_per_s") - 10e9 / 8.0 / 98.0).abs() < 1.0);
-        // The client never asks more often than it is told to.
+        // The client never sends faster than its configured rate.
         assert!(
             number(row, "replies_per_s") <= 1.1 * number(row, "offered_per_s"),
             "{row:?}"
@@ -164,7 +166,7 @@ fn check_load(folder: &Path) {
         let rows = table.find(&[("contestant", "xdp + sw"), ("hit_percent", hits)]);
         number(rows[0], "server_us_per_reply")
     };
-    // What the fast path is for: the server has less to do. A factor of two is far from the measured one.
+    // The purpose of the fast path is to relieve the server. The measured ratio is much larger than this bound of two.
     assert!(
         server("100") < server("0") / 2.0,
         "{} {}",
@@ -173,7 +175,7 @@ fn check_load(folder: &Path) {
     );
 }
 
-/// Text of every `text` element of an SVG whose elements are all closed in order.
+/// Returns the text of every `text` element of an SVG, and checks that its elements are closed in order.
 fn texts(svg: &str) -> Vec<String> {
     let (mut open, mut texts, mut rest) = (Vec::new(), Vec::new(), svg);
     while let Some((before, after)) = rest.split_once('<') {
@@ -197,7 +199,7 @@ fn texts(svg: &str) -> Vec<String> {
     texts
 }
 
-/// Each plot with its figure's number, its axes, and a part of each series' name.
+/// Each plot: number of its figure, its axes, and a part of each series' name.
 const PLOTS: [(&str, &[&str]); 10] = [
     (
         "fig13-collisions",

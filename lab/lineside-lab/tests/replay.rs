@@ -1,4 +1,4 @@
-//! `lineside-lab replay` as a user runs it.
+//! Runs `lineside-lab replay` as a user does.
 
 use lineside_conformance::pcap::{Reader, Record, Writer};
 use lineside_testkit::{DemoChain, binary, skipped};
@@ -26,7 +26,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// A chain store of one block, and a capture that asks for three of its transactions and one other.
+    /// Returns a chain store of one block, and a capture that asks for three of the block's transactions and for one
+    /// other.
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let block = DemoChain::new(5, 30).next().unwrap();

@@ -1,4 +1,4 @@
-//! `lineside-lab soak` as a user runs it.
+//! Runs `lineside-lab soak` as a user does.
 
 use std::process::{Command, Output};
 

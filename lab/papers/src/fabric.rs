@@ -1,10 +1,10 @@
-//! The table of protocol performance of "Accelerating Hyperledger Fabric within SmartNIC" (Ji Yang, Chengchen Hu,
-//! Xilinx Labs): bytes of a transaction's packet and the rate at which packets are processed, for 1 to 4 endorsements.
-//! A second part has blocks of other sizes, of which the paper's text has no figures.
+//! Table of protocol performance of "Accelerating Hyperledger Fabric within SmartNIC" (Ji Yang, Chengchen Hu, Xilinx
+//! Labs): bytes of a transaction's packet and the rate at which packets are processed, for 1 to 4 endorsements. A
+//! second part uses blocks of other sizes, for which the paper gives no values.
 //!
-//! Blocks are made, sent by the sender of the paper's packets and taken by their receiver, both in memory on one
-//! thread. The receiver checks each block's data hash, and what comes out is compared with what went in. The paper
-//! measured its FPGA with a packet generator.
+//! Generated blocks pass through the sender of the paper's packets and then through their receiver, both in memory on
+//! one thread. The receiver checks each block's data hash, and every received block is compared with the sent one. The
+//! paper measured its FPGA with a packet generator.
 
 use crate::error::{PapersError, Result, writing};
 use crate::table::{Table, number};
@@ -50,13 +50,13 @@ const fn paper(endorsements: usize, packet_bytes: u32, gbit_per_s: f64, tps: f64
     }
 }
 
-/// Transactions of a block where endorsements vary.
+/// Transactions in a block when the endorsements vary.
 const BLOCK: usize = 100;
-/// Endorsements where the blocks' size varies.
+/// Endorsements of a transaction when the block size varies.
 const ENDORSEMENTS: usize = 2;
-/// Bytes of a datagram besides its payload on Ethernet: preamble, headers, checksum and gap, IP, UDP.
+/// Bytes of a datagram on Ethernet in addition to its payload: preamble, headers, checksum and gap, IP, UDP.
 const FRAME_BYTES: u64 = 8 + 14 + 4 + 12 + 20 + 8;
-/// Bytes of a block at most.
+/// Maximum size of a block in bytes.
 const BLOCK_BYTES_MAX: usize = 256 << 20;
 const KEYS: usize = 1_000;
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -68,16 +68,16 @@ pub struct Options {
     pub out: PathBuf,
     /// Seed of the network and of the blocks.
     pub seed: u64,
-    /// Transactions of each case.
+    /// Number of transactions of each case.
     pub transactions: u64,
-    /// Rounds of each case; rates are their medians.
+    /// Rounds of each case; each rate is the median of its rounds.
     pub rounds: usize,
-    /// Sizes of blocks.
+    /// Block sizes in transactions.
     pub blocks: Vec<usize>,
 }
 
 impl Options {
-    /// All of it.
+    /// Returns the options of the full run.
     pub fn new(out: PathBuf) -> Self {
         Self {
             out,
@@ -88,7 +88,7 @@ impl Options {
         }
     }
 
-    /// Fewer transactions and sizes.
+    /// Returns the options of a short run, with fewer transactions and sizes.
     pub fn quick(out: PathBuf) -> Self {
         Self {
             transactions: 2_000,
@@ -99,26 +99,26 @@ impl Options {
     }
 }
 
-/// A row of the table.
+/// Row of the table of results.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
     /// Endorsements of a transaction.
     pub endorsements: usize,
-    /// Transactions of a block.
+    /// Transactions in a block.
     pub block: usize,
-    /// Bytes of a transaction in its block, with its share of the rest.
+    /// Bytes of a transaction in its block, with its share of the rest of the block.
     pub block_bytes: f64,
-    /// Bytes of a transaction's packet, without updates of the cache.
+    /// Bytes of a transaction's packet, without updates of the identity cache.
     pub packet_bytes: f64,
-    /// Bytes of all packets that are saved of the blocks' bytes, in percent.
+    /// Bytes saved by the packets, in percent of the bytes of the blocks.
     pub saved_percent: f64,
-    /// Transactions a second of the sender.
+    /// Transactions per second of the sender.
     pub sender_tps: f64,
-    /// Of the receiver.
+    /// Transactions per second of the receiver.
     pub receiver_tps: f64,
-    /// Bits a second on Ethernet at the receiver's rate, 10^9.
+    /// Rate on Ethernet at the receiver's rate, in 10^9 bits per second.
     pub receiver_gbit_per_s: f64,
-    /// The paper's values, where it has some.
+    /// The paper's values, if it has this case.
     pub paper: Option<Paper>,
 }
 
@@ -129,18 +129,18 @@ pub struct Summary {
     pub machine: Machine,
     /// Seed of the blocks.
     pub seed: u64,
-    /// 1 to 4 endorsements, then sizes of blocks.
+    /// Rows for 1 to 4 endorsements, then for the block sizes.
     pub rows: Vec<Row>,
     /// The file that was written.
     pub file: PathBuf,
-    /// Blocks that did not come out as they went in.
+    /// Number of blocks that differ from the sent ones after the receiver.
     pub wrong: u64,
 }
 
-/// Makes the table, and tells `progress` before each case.
+/// Makes the table, and calls `progress` before each case.
 ///
 /// # Errors
-/// Where the file cannot be written, or blocks have no packets.
+/// The file cannot be written, or no block has packets.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Summary> {
     fs::create_dir_all(&options.out).map_err(writing(&options.out))?;
     let machine = Machine::read();
@@ -150,7 +150,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Summ
     let (mut rows, mut wrong) = (Vec::new(), 0);
     for (done, (endorsements, block)) in cases.iter().enumerate() {
         progress(Progress {
-            doing: "making, sending and taking blocks",
+            doing: "making, sending and receiving blocks",
             done,
             of: cases.len(),
         });
@@ -171,7 +171,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Summ
     })
 }
 
-/// Compares each block with what went in.
+/// Receiver that compares each block with the sent one.
 struct Compared<'b> {
     expected: &'b [u8],
     right: u64,
@@ -185,7 +185,7 @@ impl Blocks for Compared<'_> {
     fn gap(&mut self, _: u64, _: u64) {}
 }
 
-/// A block and its packets.
+/// Number of a block, its bytes, and its packets.
 type Packets = (u64, Vec<u8>, Vec<Vec<u8>>);
 
 fn measure(options: &Options, endorsements: usize, block: usize, wrong: &mut u64) -> Result<Row> {
@@ -232,27 +232,27 @@ fn measure(options: &Options, endorsements: usize, block: usize, wrong: &mut u64
     })
 }
 
-/// The packets of all blocks that have some, what the sender counted, and how long it took.
+/// Returns the packets of all blocks that have some, the sender's counters, and the time that sending took in seconds.
 fn send(made: &[(u64, Vec<u8>)]) -> Result<(Vec<Packets>, PaperSent, f64)> {
     let (mut sender, mut all, mut seconds) = (PaperSender::new(), Vec::new(), 0.0);
     for (number, block) in made {
         let began = Instant::now();
         let packets = sender.packets(block);
         seconds += began.elapsed().as_secs_f64();
-        // The genesis block and configurations have none.
+        // The genesis block and configuration blocks have no packets.
         if let Ok(packets) = packets {
             all.push((*number, block.clone(), packets));
         }
     }
     match all.is_empty() {
         true => Err(PapersError::NotMade(
-            "no block has packets of the paper".to_owned(),
+            "no block can be sent in the paper's packets".to_owned(),
         )),
         false => Ok((all, sender.sent(), seconds)),
     }
 }
 
-/// Returns the number of blocks that came out as they went in, and the seconds that it took.
+/// Returns the number of blocks that are equal to the sent ones, and the time in seconds.
 fn receive(all: &[Packets]) -> (u64, f64) {
     let mut receiver = PaperReceiver::new(|from| from == HERE, 0, BLOCK_BYTES_MAX);
     let (mut right, mut seconds) = (0, 0.0);
@@ -312,28 +312,16 @@ fn table(rows: &[Row]) -> Table {
 }
 
 impl Summary {
-    /// Returns what went wrong, a line each.
+    /// Returns the failures, one per line.
     pub fn failures(&self) -> Vec<String> {
-        let wrong =
-            (self.wrong > 0).then(|| format!("{} blocks came out otherwise than they went in", self.wrong));
+        let wrong = (self.wrong > 0).then(|| format!("{} blocks differ from the sent ones", self.wrong));
         wrong.into_iter().collect()
     }
 }
 
 impl Display for Summary {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Machine {
-            cpu,
-            cores,
-            kernel,
-            load_before,
-            ..
-        } = &self.machine;
-        writeln!(
-            out,
-            "papers fabric, seed {}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before\n",
-            self.seed
-        )?;
+        writeln!(out, "papers fabric, seed {}, on {}\n", self.seed, self.machine)?;
         writeln!(
             out,
             "endorsements  block  bytes/tx  packet (paper)  saved  sender tps  receiver tps (paper)    Gb/s (paper)"
@@ -365,8 +353,8 @@ impl Display for Summary {
 mod tests {
     use super::*;
 
-    /// A small run: every block comes out as it went in, and a packet grows with each endorsement by less than an
-    /// identity, since identities are cut out.
+    /// In a small run, every block is equal to the sent one. With each endorsement a packet grows by less than an
+    /// identity, since identities are removed.
     #[test]
     fn packets_grow_with_endorsements_by_a_signature() {
         let folder = tempfile::tempdir().unwrap();

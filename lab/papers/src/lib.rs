@@ -1,9 +1,10 @@
-//! Figures of the papers that Lineside follows, made again: measured where the machine allows it, computed by closed
-//! forms where there is one, and written as CSV tables and SVG plots with the papers' values next to ours.
+//! Reproduces the figures of the papers that Lineside follows. Values are measured where the machine allows it and
+//! computed by closed forms where there is one. The results are CSV tables and SVG plots with the papers' values next
+//! to Lineside's.
 //!
-//! [`spv`] is the paper on a cache in a network card for light clients, [`fabric`] the one on Hyperledger Fabric within
-//! a SmartNIC. The contestants are those of `lineside-bench`; here are the models, the tables and the plots. Nothing of
-//! this crate is linked into the daemon.
+//! [`spv`] covers the paper on a cache in a network card for light clients, and [`fabric`] the paper on Hyperledger
+//! Fabric within a SmartNIC. The contestants are those of `lineside-bench`; this crate has the models, the tables and
+//! the plots. It is not linked into the daemon.
 
 mod error;
 pub mod fabric;

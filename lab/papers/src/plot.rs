@@ -11,7 +11,7 @@ const WIDTH: u32 = 960;
 const HEIGHT: u32 = 520;
 const LEGEND_WIDTH: i32 = 270;
 const LEGEND_LINE: i32 = 22;
-/// Characters of a name in one line of the legend.
+/// Maximum number of characters in one line of the legend.
 const LEGEND_CHARACTERS: usize = 34;
 const FONT: &str = "sans-serif";
 /// Colours that readers with any kind of colour vision can tell apart (Okabe and Ito).
@@ -26,19 +26,19 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(128, 128, 128),
 ];
 
-/// An axis.
+/// Axis of a chart.
 #[derive(Clone, Debug)]
 pub struct Axis {
     /// Quantity and unit.
     pub label: &'static str,
-    /// Spacing of its values.
+    /// Spacing of the axis's values.
     pub scale: Scale,
 }
 
 /// Spacing of an axis's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// From 0 on, or from the least value where that is negative.
+    /// Linear, from 0, or from the smallest value if that is negative.
     Linear,
     /// Logarithmic, with marks at 1, 2 and 5 times the powers of ten.
     Log10,
@@ -46,7 +46,7 @@ pub enum Scale {
     Log2,
 }
 
-/// How the points of a series are drawn.
+/// Drawing style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// Measured values: circles, joined by a line.
@@ -62,15 +62,15 @@ pub enum Style {
 pub struct Series {
     /// Name in the legend.
     pub name: String,
-    /// Points in the order in which they are joined; on a logarithmic axis those that are not positive are left out.
+    /// Points in the order in which they are joined. A logarithmic axis leaves out values that are not positive.
     pub points: Vec<(f64, f64)>,
-    /// How they are drawn.
+    /// Drawing style of the points.
     pub style: Style,
-    /// Number of the colour; series that belong together share one.
+    /// Index of the colour; related series share one.
     pub colour: usize,
 }
 
-/// A chart.
+/// Line chart.
 #[derive(Clone, Debug)]
 pub struct Chart {
     /// Title, with the number of the paper's figure.
@@ -79,7 +79,7 @@ pub struct Chart {
     pub x: Axis,
     /// Vertical axis.
     pub y: Axis,
-    /// Everything that is drawn.
+    /// Series that are drawn.
     pub series: Vec<Series>,
 }
 
@@ -90,7 +90,7 @@ impl Chart {
     /// Writes the chart as an SVG file.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         self.draw(path).map_err(|error| PapersError::Draw {
             path: path.to_owned(),
@@ -214,7 +214,7 @@ impl Axis {
 }
 
 impl Scale {
-    /// Where a value is drawn: the plotter knows powers of ten alone.
+    /// Returns the coordinate of a value. The plotter itself supports only powers of ten on a logarithmic axis.
     fn place(self, value: f64) -> f64 {
         match self {
             Self::Linear | Self::Log10 => value,
@@ -222,7 +222,7 @@ impl Scale {
         }
     }
 
-    /// Text of a mark, given its place; empty where a mark would crowd the axis.
+    /// Returns the label of the mark at a coordinate; it is empty where it would crowd the axis.
     fn label(self, place: f64) -> String {
         let is_near = |value: f64, to: f64| (value / to - 1.0).abs() < 1e-6;
         match self {
@@ -238,7 +238,7 @@ impl Scale {
     }
 }
 
-/// A name in lines that fit the legend.
+/// Splits a name into lines that fit the legend.
 fn lines(name: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in name.split(' ') {
@@ -254,7 +254,7 @@ fn lines(name: &str) -> Vec<String> {
     lines
 }
 
-/// A value at an axis, short: 250 k and not 250000.
+/// Returns a short label for a value: 250 k and not 250000.
 fn label(value: f64) -> String {
     let (value, unit) = match value.abs() {
         size if size >= 1e6 => (value / 1e6, " M"),

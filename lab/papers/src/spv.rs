@@ -1,10 +1,11 @@
 //! Figures 13, 16, 18, 19, 20 and 21 of Y. Sakakibara, S. Morishima, K. Nakamura and H. Matsutani, "A Hardware-Based
 //! Caching System on FPGA NIC for Blockchain" (IEICE Transactions 2018, DOI 10.1587/transinf.2017EDP7290), and the load
-//! of the server, which the paper's cache is for and which it shows by the power drawn alone.
+//! of the server. Relieving the server is the purpose of the paper's cache; the paper shows the load only by electrical
+//! power.
 //!
 //! [`collisions`] measures the real fast-path table and needs no rights. All other figures run the contestants of
-//! `lineside-bench` and need root, BPF and two cores; where those are missing, figure 13 is made alone and
-//! [`Summary::not_measured`] says why.
+//! `lineside-bench` and need root, BPF and two cores. Where those are missing, only figure 13 is made, and
+//! [`Summary::not_measured`] has the reason.
 
 pub mod collisions;
 mod figures;
@@ -24,27 +25,27 @@ use std::time::Duration;
 
 pub use paper::Comparison;
 
-/// How the figures are made.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Folder for the CSV and SVG files; made where it is missing.
+    /// Folder for the CSV and SVG files; created if it is missing.
     pub out: PathBuf,
     /// Seed of the TXIDs.
     pub seed: u64,
-    /// Rounds of each run; figures are their medians.
+    /// Rounds of each run; each value is the median of its rounds.
     pub rounds: usize,
     /// Length of each run.
     pub duration: Duration,
-    /// Total numbers of transactions of figures 16 and 18; powers of two, at most 2^20.
+    /// Total numbers of transactions for figures 16 and 18; powers of two, at most 2^20.
     pub transactions: Vec<usize>,
-    /// Blocks of figure 21; a power of two.
+    /// Number of blocks for figure 21; a power of two.
     pub blocks: usize,
-    /// log2 of the number of lines of the tables that figure 13 measures.
+    /// log2 of the numbers of lines of the tables that figure 13 measures.
     pub line_bits: Vec<u32>,
 }
 
 impl Options {
-    /// All of it: about five minutes.
+    /// Returns the options of the full run, which takes about five minutes.
     pub fn new(out: PathBuf) -> Self {
         Self {
             out,
@@ -57,7 +58,7 @@ impl Options {
         }
     }
 
-    /// Fewer points and shorter runs: at most two minutes.
+    /// Returns the options of a short run, with fewer points, which takes at most two minutes.
     pub fn quick(out: PathBuf) -> Self {
         Self {
             rounds: 2,
@@ -76,19 +77,19 @@ pub struct Summary {
     pub machine: Machine,
     /// Seed of the TXIDs.
     pub seed: u64,
-    /// The paper's values next to ours.
+    /// The paper's values with Lineside's.
     pub comparisons: Vec<Comparison>,
     /// Files that were written.
     pub files: Vec<PathBuf>,
-    /// Requests lost in the socket client's loops.
+    /// Requests lost in the closed loops of the socket client.
     pub lost: u64,
     /// Wrong replies.
     pub wrong: u64,
-    /// Reason for which only figure 13 was made.
+    /// Reason for which only figure 13 was made, if so.
     pub not_measured: Option<String>,
 }
 
-/// A row of figure 13: one table, measured where it was measured.
+/// Row of figure 13: one table, with measured values if it was measured.
 pub(crate) struct CollisionRow {
     line_bits: u32,
     ways: u32,
@@ -98,10 +99,10 @@ pub(crate) struct CollisionRow {
     measured: Option<Collisions>,
 }
 
-/// Makes the figures, and tells `progress` before each step.
+/// Makes the figures, and calls `progress` before each step.
 ///
 /// # Errors
-/// Where a contestant fails or a file cannot be written. Missing rights are no error, see [`Summary::not_measured`].
+/// A contestant fails or a file cannot be written. Missing rights are not an error, see [`Summary::not_measured`].
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Summary> {
     let machine = Machine::read();
     fs::create_dir_all(&options.out).map_err(writing(&options.out))?;
@@ -160,11 +161,12 @@ fn collision_rows(options: &Options) -> Result<Vec<CollisionRow>> {
     Ok(rows)
 }
 
-/// A load above this before the run is named: servers on a busy machine lose processor time, and XDP hardly does.
+/// Maximum load average of a quiet machine. Above it the report has a warning: on a busy machine, servers lose
+/// processor time and XDP hardly does.
 const QUIET_LOAD_MAX: f64 = 0.3;
 
 impl Summary {
-    /// A reason for which ratios of a datapath to software are not those of a quiet machine.
+    /// Returns a warning if the machine was too busy for valid ratios of a datapath to software.
     pub fn warning(&self) -> Option<String> {
         let load = self.machine.load_before;
         (load > QUIET_LOAD_MAX).then(|| {
@@ -175,7 +177,7 @@ impl Summary {
         })
     }
 
-    /// Faults of the system itself: replies lost or wrong.
+    /// Returns the failures of the system under test: replies that were lost or wrong.
     pub fn failures(&self) -> Vec<String> {
         let counts = [(self.lost, "requests lost"), (self.wrong, "wrong replies")];
         let found = counts.into_iter().filter(|(count, _)| *count > 0);
@@ -185,18 +187,7 @@ impl Summary {
 
 impl Display for Summary {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Machine {
-            cpu,
-            cores,
-            kernel,
-            load_before,
-            ..
-        } = &self.machine;
-        writeln!(
-            out,
-            "papers spv, seed {}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before\n",
-            self.seed
-        )?;
+        writeln!(out, "papers spv, seed {}, on {}\n", self.seed, self.machine)?;
         writeln!(
             out,
             "{:<8}{:<62}{:>18}{:>14}",

@@ -1,4 +1,4 @@
-//! Tables of text cells, written as CSV (RFC 4180, with line feeds alone).
+//! Tables of text cells, written as CSV (RFC 4180, but with line feeds alone).
 
 use crate::error::{Result, writing};
 use std::fs;
@@ -23,14 +23,17 @@ impl Table {
     /// Appends a row.
     ///
     /// # Panics
-    /// Where it has more or fewer cells than there are columns: a table is always made by the code that names its
-    /// columns.
+    /// The row has more or fewer cells than the table has columns. The code that names the columns also makes the rows.
     pub fn push<const CELLS: usize>(&mut self, row: [String; CELLS]) {
-        assert_eq!(row.len(), self.columns.len(), "a row of another table: {row:?}");
+        assert_eq!(
+            row.len(),
+            self.columns.len(),
+            "the row has another number of cells than the table: {row:?}"
+        );
         self.rows.push(row.into());
     }
 
-    /// Returns the table as CSV, a line of column names first.
+    /// Returns the table as CSV; the first line has the column names.
     pub fn to_csv(&self) -> String {
         let mut text = self.columns.join(",") + "\n";
         for row in &self.rows {
@@ -44,7 +47,7 @@ impl Table {
     /// Writes the table as a CSV file.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         fs::write(path, self.to_csv()).map_err(writing(path))
     }
@@ -58,7 +61,7 @@ fn quoted(cell: &str) -> String {
     }
 }
 
-/// Returns a figure with six significant digits, so that a table keeps small percentages.
+/// Returns a number with six significant digits, so that a table keeps small percentages.
 pub fn number(value: f64) -> String {
     if value.abs() < 1e-12 || !value.is_finite() {
         return if value.is_finite() {

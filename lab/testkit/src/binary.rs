@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Mutex;
 
-/// Held while a program is built, so that two tests do not build it at once.
+/// Lock that a test holds while it builds a program, so that two tests do not build at the same time.
 static BUILDING: Mutex<()> = Mutex::new(());
 
-/// Returns the path of the program `name`, which the package of the same name builds, next to the running test.
-/// `cargo test --workspace` has built it before the tests run; a test of one package alone builds it here.
+/// Returns the path of the program `name`, which the package of the same name builds, next to the running test. `cargo
+/// test --workspace` builds it before the tests run; if one package is tested alone, this function builds it.
 ///
 /// # Panics
-/// When the program cannot be built.
+/// The program cannot be built.
 pub fn binary(name: &str) -> PathBuf {
     let _building = BUILDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let test = std::env::current_exe().expect("the path of this test");

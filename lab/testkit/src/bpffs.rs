@@ -1,4 +1,4 @@
-//! A BPF file system for tests that pin.
+//! BPF file systems for tests that pin objects.
 
 use crate::skipped;
 use std::ffi::CStr;
@@ -8,9 +8,9 @@ use std::{fs, io};
 
 const BPFFS: &str = "/sys/fs/bpf";
 
-/// A folder to be made below a BPF file system, where the calling thread and what it starts see one; `None`, which is
-/// said, where there is none. On a machine without one, root gets one that only they see, in a mount namespace of their
-/// own that ends with them.
+/// Returns a path for a new folder in a BPF file system that the calling thread and its children see. Prints a line and
+/// returns `None` where there is none. On a machine without a BPF file system, root gets a private one in a mount
+/// namespace that ends with the thread.
 pub fn below_bpffs(name: &str) -> Option<PathBuf> {
     let is_there = || {
         let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap_or_default();
@@ -24,17 +24,17 @@ pub fn below_bpffs(name: &str) -> Option<PathBuf> {
     Some(Path::new(BPFFS).join(format!("lineside-test-{}-{name}", std::process::id())))
 }
 
-/// Hides the BPF file system from the calling thread and from what it starts. Returns false, and says why, where that
-/// is not allowed.
+/// Hides the BPF file system from the calling thread and its children. Returns false and prints the reason if that is
+/// not permitted.
 #[must_use]
 pub fn hide_bpffs() -> bool {
     mount_at_bpffs(c"tmpfs")
 }
 
-/// Mounts a file system where only the calling thread and what it starts see it. Returns false, and says why, where
-/// that is not allowed.
+/// Mounts a file system that only the calling thread and its children see. Returns false and prints the reason if that
+/// is not permitted.
 fn mount_at_bpffs(kind: &CStr) -> bool {
-    // SAFETY: the strings end with 0; only this thread's view of the mounts changes.
+    // SAFETY: the strings end with 0; the call affects only this thread's mount namespace.
     let mounted = unsafe {
         let private = libc::MS_REC | libc::MS_PRIVATE;
         libc::unshare(libc::CLONE_NEWNS) == 0
@@ -43,7 +43,7 @@ fn mount_at_bpffs(kind: &CStr) -> bool {
     };
     if !mounted {
         let error = io::Error::last_os_error();
-        skipped(format_args!("nothing can be mounted at {BPFFS} ({error})"));
+        skipped(format_args!("cannot mount at {BPFFS} ({error})"));
     }
     mounted
 }

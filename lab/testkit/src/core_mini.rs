@@ -1,5 +1,6 @@
-//! A node in this process that speaks Bitcoin Core's interfaces over a chain in memory: the RPC that Lineside and
-//! ElectrumX ask, REST for blocks, ZMQ for announcements. It checks nothing; a test or bench decides what its chain is.
+//! In-process node that serves Bitcoin Core's interfaces over a chain in memory: the RPC calls that Lineside and
+//! ElectrumX use, REST for blocks, and ZMQ for announcements. It validates nothing; a test or benchmark decides which
+//! chain it has.
 //!
 //! Formats: Bitcoin Core's help texts of the calls, `doc/REST-interface.md`, `doc/zmq.md`; ZMTP 3.1
 //! (rfc.zeromq.org/37).
@@ -13,22 +14,22 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Version that the node names: 31.0, which ElectrumX 2.0 wants.
+/// Version that the node reports: 31.0, which ElectrumX 2.0 requires.
 const VERSION: u32 = 310_000;
 
 #[derive(Default)]
 struct State {
     chain: Vec<DemoBlock>,
-    /// Blocks that were disconnected; a node still has them.
+    /// Disconnected blocks, which a node still returns.
     stale: Vec<DemoBlock>,
     open: Vec<TcpStream>,
     subscribers: Vec<TcpStream>,
-    /// Header with the only credentials that the RPC takes; `None`: it takes all.
+    /// Authorization header that the RPC requires; `None`: it accepts every call.
     authorization: Option<String>,
     ended: bool,
 }
 
-/// The node; it ends when dropped.
+/// The node; it stops when it is dropped.
 pub struct CoreMini {
     rpc: u16,
     zmq: u16,
@@ -36,12 +37,15 @@ pub struct CoreMini {
 }
 
 impl CoreMini {
-    /// Starts a node that has `chain`, from height 0 on, at ports of its own of 127.0.0.1.
+    /// Starts a node with `chain`, from height 0, on free ports of 127.0.0.1.
     ///
     /// # Errors
-    /// The system's reason why there are no ports or threads.
+    /// The system has no free port, or cannot start a thread.
     pub fn start(chain: Vec<DemoBlock>) -> io::Result<Self> {
-        assert!(!chain.is_empty(), "a node has the first block");
+        assert!(
+            !chain.is_empty(),
+            "the chain of a node has at least the first block"
+        );
         let state = Arc::new(Mutex::new(State {
             chain,
             ..State::default()
@@ -62,18 +66,18 @@ impl CoreMini {
         format!("bitcoind://lineside:secret@127.0.0.1:{}", self.rpc)
     }
 
-    /// Returns the URL of the RPC as ElectrumX wants it.
+    /// Returns the URL of the RPC in the form that ElectrumX takes.
     pub fn http_url(&self) -> String {
         format!("http://lineside:secret@127.0.0.1:{}/", self.rpc)
     }
 
-    /// Takes the RPC's calls with these credentials, `USER:PASSWORD`, alone.
+    /// Accepts only RPC calls with these credentials, `USER:PASSWORD`.
     pub fn require(&self, pair: &str) {
         let encoded = base64::prelude::BASE64_STANDARD.encode(pair);
         lock(&self.state).authorization = Some(format!("Basic {encoded}"));
     }
 
-    /// Closes all connections, as at a restart.
+    /// Closes all connections, as a restart does.
     pub fn close_all(&self) {
         for stream in lock(&self.state).open.drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
@@ -90,7 +94,7 @@ impl CoreMini {
     /// Replaces all blocks above `height` by `branch`, and announces its last block.
     ///
     /// # Panics
-    /// When the branch is empty.
+    /// The branch is empty.
     pub fn reorganise(&self, height: u32, branch: Vec<DemoBlock>) {
         let hash = branch.last().expect("a branch has blocks").hash;
         let mut state = lock(&self.state);
@@ -101,7 +105,7 @@ impl CoreMini {
         self.announce(hash);
     }
 
-    /// Returns the number of programs that wait for announcements.
+    /// Returns the number of programs that are subscribed to announcements.
     pub fn subscribers(&self) -> usize {
         lock(&self.state).subscribers.len()
     }
@@ -115,7 +119,7 @@ impl CoreMini {
         hash.reverse();
         let message = [&b"\x01\x09hashblock\x01\x20"[..], &hash, b"\x00\x04\x01\0\0\0"].concat();
         let mut state = lock(&self.state);
-        // A subscriber that has gone is forgotten.
+        // A subscriber whose connection is closed is removed.
         (state.subscribers).retain_mut(|stream| stream.write_all(&message).is_ok());
     }
 }
@@ -139,7 +143,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Serves each connection in a thread of its own until the node ends; returns the port.
+/// Serves each connection in a thread of its own until the node stops. Returns the port.
 fn listen(
     state: &Arc<Mutex<State>>,
     serve: impl Fn(TcpStream, &Mutex<State>) + Clone + Send + 'static,
@@ -153,7 +157,7 @@ fn listen(
             if locked.ended {
                 return;
             }
-            // Answers are small: they must not wait for one another.
+            // Answers are small, so Nagle's algorithm must not delay them.
             let _ = stream.set_nodelay(true);
             locked.open.extend(stream.try_clone());
             drop(locked);
@@ -164,7 +168,7 @@ fn listen(
     Ok(port)
 }
 
-/// Greets a ZMQ subscriber; `None` where it leaves before it has subscribed.
+/// Completes the handshake with a ZMQ subscriber; `None` if it disconnects before it has subscribed.
 fn subscribed(mut stream: TcpStream) -> Option<TcpStream> {
     let mut greeting = vec![0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 1];
     greeting.extend_from_slice(b"NULL");
@@ -173,7 +177,7 @@ fn subscribed(mut stream: TcpStream) -> Option<TcpStream> {
     stream.write_all(&greeting).ok()?;
     let mut theirs = [0; 64];
     stream.read_exact(&mut theirs).ok()?;
-    // READY, then the subscription: a byte of flags, a byte of length, so many bytes.
+    // READY, then the subscription; each is a byte of flags, a byte of length, and that number of bytes.
     for _ in 0..2 {
         let mut head = [0; 2];
         stream.read_exact(&mut head).ok()?;
@@ -284,7 +288,7 @@ impl State {
         self.chain.last().expect("a node has the first block")
     }
 
-    /// Returns a block and its height in the best chain, -1 outside of it.
+    /// Returns a block and its height in the best chain, or height -1 if it is not part of it.
     fn block(&self, hash: &str) -> Option<(i64, &DemoBlock)> {
         let is_it = |block: &&DemoBlock| display(&block.hash) == hash;
         let best = self.chain.iter().rposition(|block| is_it(&block));

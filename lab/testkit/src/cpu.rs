@@ -1,11 +1,11 @@
-//! On which CPU a thread runs: what an XDP program knows of itself.
+//! CPU of a thread, which an XDP program can observe.
 
 use std::io;
 
-/// The CPUs that the calling thread may run on.
+/// Returns the CPUs that the calling thread may run on.
 ///
 /// # Errors
-/// What the kernel says.
+/// Error of the operating system.
 pub fn allowed() -> io::Result<Vec<usize>> {
     // SAFETY: a set of zeros is an empty set; the kernel fills it.
     let set = unsafe {
@@ -15,16 +15,16 @@ pub fn allowed() -> io::Result<Vec<usize>> {
         }
         set
     };
-    // SAFETY: below the number of bits of a set.
+    // SAFETY: the CPU numbers are below the number of bits of the set.
     Ok((0..libc::CPU_SETSIZE as usize)
         .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
         .collect())
 }
 
-/// The calling thread runs on `cpu` alone from now on.
+/// Restricts the calling thread to `cpu`.
 ///
 /// # Errors
-/// What the kernel says.
+/// Error of the operating system.
 pub fn pin(cpu: usize) -> io::Result<()> {
     // SAFETY: a set of zeros is an empty set, and CPU_SET checks its bounds.
     let pinned = unsafe {

@@ -1,28 +1,28 @@
-//! Programs that serve until a signal ends them.
+//! Runs programs that serve until a signal ends them.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-/// The line after which a server has started.
+/// Text of the line that a server prints when it has started.
 const STARTED: &str = "Ctrl-C ends it";
 
-/// A running server; killed when dropped.
+/// Running server; killed when dropped.
 pub struct Daemon {
     /// The process.
     pub child: Child,
-    /// Lines of standard output up to the one that says how the server ends.
+    /// Lines of standard output up to and including the one that says how to end the server.
     pub said: Vec<String>,
     errors: ChildStderr,
 }
 
 impl Daemon {
-    /// Starts `command` and waits until the server says that it serves.
+    /// Starts `command` and waits until the server reports that it serves.
     ///
     /// # Errors
-    /// What the command wrote to standard error, where it ends before.
+    /// Standard error of the command, if it ends before that.
     ///
     /// # Panics
-    /// When its output is not text.
+    /// The output is not UTF-8.
     pub fn start(command: &mut Command) -> Result<Self, String> {
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| error.to_string())?;
@@ -41,12 +41,12 @@ impl Daemon {
         Err(why)
     }
 
-    /// Sends `signal`, waits for the end, and returns what the server wrote to standard error.
+    /// Sends `signal`, waits for the process to end, and returns the server's standard error.
     ///
     /// # Panics
-    /// When the process cannot be signalled, or its output is not text.
+    /// The process cannot be signalled, or its output is not UTF-8.
     pub fn signal(mut self, signal: i32) -> String {
-        // SAFETY: takes no memory; the process is a child that was not waited for.
+        // SAFETY: kill accesses no memory; the process is a child that was not waited for, so its id is not reused.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
         self.child.wait().expect("a child can be waited for");
         let mut said = String::new();

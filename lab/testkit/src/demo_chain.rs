@@ -12,24 +12,24 @@ use bitcoin::{
     WitnessMerkleNode, Wtxid,
 };
 
-/// Regtest's only difficulty.
+/// Compact form of the difficulty of every regtest block.
 const BITS: u32 = 0x207f_ffff;
 
-/// One generated block.
+/// Generated block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DemoBlock {
-    /// The block as it would lie in a file or travel on the network.
+    /// Serialised block, as in a block file and on the network.
     pub raw: Vec<u8>,
-    /// Its hash, wire byte order.
+    /// Block hash, in wire byte order.
     pub hash: [u8; 32],
-    /// Its Merkle root, wire byte order.
+    /// Merkle root, in wire byte order.
     pub root: [u8; 32],
-    /// Its TXIDs in order, wire byte order.
+    /// TXIDs in block order, in wire byte order.
     pub txids: Vec<[u8; 32]>,
 }
 
 impl DemoBlock {
-    /// Returns the block with another target, in compact form, and another time, and a new proof of work.
+    /// Returns the block with another target (in compact form) and time, and with a new proof of work.
     #[must_use]
     pub fn mined_again(&self, bits: u32, time: u32) -> DemoBlock {
         let mut block = self.clone();
@@ -49,7 +49,7 @@ impl DemoBlock {
     }
 }
 
-/// An endless iterator over the blocks of a chain; the same seed gives the same bytes everywhere.
+/// Endless iterator over the blocks of a chain; the same seed gives the same bytes on every machine.
 #[derive(Clone, Debug)]
 pub struct DemoChain {
     seed: u64,
@@ -60,7 +60,7 @@ pub struct DemoChain {
 }
 
 impl DemoChain {
-    /// A chain from its first block on, with `transactions` (at least 1, the coinbase) in each block.
+    /// Returns a chain that begins with its first block, with `transactions` (at least 1, the coinbase) in each block.
     pub fn new(seed: u64, transactions: u32) -> DemoChain {
         DemoChain {
             seed,
@@ -71,7 +71,7 @@ impl DemoChain {
         }
     }
 
-    /// A branch on top of the block `prev`; its first block has height `height`.
+    /// Returns a branch on top of the block `prev`; the first block of the branch has height `height`.
     pub fn branch(seed: u64, transactions: u32, prev: [u8; 32], height: u32) -> DemoChain {
         let prev = BlockHash::from_byte_array(prev);
         DemoChain {
@@ -83,8 +83,8 @@ impl DemoChain {
         }
     }
 
-    /// The chain with witnesses: most payments have one, and the coinbase of each block commits to them. TXIDs but the
-    /// coinbase's are those of the chain without.
+    /// Adds witnesses to the chain: most payments have one, and the coinbase of each block commits to them. All TXIDs
+    /// except the coinbase's are those of the chain without witnesses.
     #[must_use]
     pub fn with_witness(self) -> DemoChain {
         DemoChain {
@@ -93,7 +93,7 @@ impl DemoChain {
         }
     }
 
-    /// The next block, holding `extra` whole transactions behind its own ones.
+    /// Returns the next block, with the transactions `extra` after its own ones.
     pub fn next_with(&mut self, extra: &[Transaction]) -> DemoBlock {
         let mut txs = vec![self.coinbase()];
         txs.extend((1..self.transactions).map(|position| self.payment(position)));
@@ -107,7 +107,7 @@ impl DemoChain {
         block
     }
 
-    /// A transaction like those in the blocks: one input, one output, unique by seed, height and position.
+    /// Returns a transaction like those in the blocks: one input, one output, unique by seed, height and position.
     pub fn payment(&self, position: u32) -> Transaction {
         let mut script = vec![71];
         script.extend(
@@ -134,7 +134,7 @@ impl DemoChain {
         )
     }
 
-    /// Gives two payments of three a witness, and the coinbase the commitment to all of them (BIP141).
+    /// Adds a witness to two of three payments, and the commitment to all witnesses to the coinbase (BIP141).
     fn add_witnesses(&self, txs: &mut [Transaction]) {
         let mut reserved = [0; 32];
         reserved[..8].copy_from_slice(&mix(self.seed, self.height, 0, 31).to_le_bytes());
@@ -207,10 +207,10 @@ fn one_in_one_out(spent: OutPoint, script: Vec<u8>, value: u64, owner: u64) -> T
     }
 }
 
-/// Puts transactions under a header and finds its nonce.
+/// Builds a block from transactions and finds its nonce.
 fn assemble(prev: BlockHash, height: u32, txs: &[Transaction]) -> DemoBlock {
     let txids: Vec<[u8; 32]> = txs.iter().map(|tx| tx.compute_txid().to_byte_array()).collect();
-    // Bitcoin's own library computes the root, so that tests compare the chain store with an independent result.
+    // The library `bitcoin` computes the root, so that tests compare the chain store with an independent result.
     let root = bitcoin::merkle_tree::calculate_root(txs.iter().map(Transaction::compute_txid))
         .map_or([0; 32], |root| root.to_byte_array());
     let mut header = Header {
@@ -221,7 +221,7 @@ fn assemble(prev: BlockHash, height: u32, txs: &[Transaction]) -> DemoBlock {
         bits: CompactTarget::from_consensus(BITS),
         nonce: 0,
     };
-    // Every second hash meets regtest's target, so the nonce never runs out.
+    // Every second hash meets regtest's target, so the nonce never overflows.
     while !header.target().is_met_by(header.block_hash()) {
         header.nonce += 1;
     }
@@ -238,7 +238,7 @@ fn assemble(prev: BlockHash, height: u32, txs: &[Transaction]) -> DemoBlock {
     }
 }
 
-/// A well-mixed word for one place of the chain (the finaliser of SplitMix64).
+/// Returns a well-mixed word for one position in the chain (the finaliser of SplitMix64).
 fn mix(seed: u64, height: u32, position: u32, word: u32) -> u64 {
     let mut z = Random(seed ^ Random((u64::from(height) << 32) | u64::from(position)).next()).next();
     z = Random(z.wrapping_add(u64::from(word))).next();

@@ -1,7 +1,7 @@
-//! What the tests and benches of Lineside share: seeded [`Random`] numbers, tests that are [`skipped`], network
-//! namespaces ([`netns`]), frames of any source ([`PacketSocket`]), BPF file systems ([`bpffs`]), the CPUs of a thread
-//! ([`cpu`]), servers as processes ([`Daemon`]), generated chains of Bitcoin blocks ([`DemoChain`],
-//! [`RegtestChain`]), and a node that has one of them ([`CoreMini`]). Nothing here is linked into the daemon.
+//! Shared helpers of the tests and benchmarks of Lineside: seeded [`Random`] numbers, a line for [`skipped`] tests,
+//! network namespaces ([`netns`]), frames with any source address ([`PacketSocket`]), BPF file systems ([`bpffs`]), the
+//! CPUs of a thread ([`cpu`]), servers as processes ([`Daemon`]), generated chains of Bitcoin blocks ([`DemoChain`],
+//! [`RegtestChain`]), and a node that serves such a chain ([`CoreMini`]). This crate is not linked into the daemon.
 
 mod binary;
 pub mod bpffs;

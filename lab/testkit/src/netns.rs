@@ -1,5 +1,5 @@
-//! Network namespaces for tests, alone or two joined by a veth pair. Threads hold them, so that they end with the test
-//! however it ends.
+//! Network namespaces for tests, single or two joined by a veth pair. A thread holds each namespace, so that it ends
+//! with the test even if the test panics.
 
 use crate::skipped;
 use std::os::fd::AsRawFd;
@@ -9,7 +9,7 @@ use std::thread::{Builder, JoinHandle};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread in a network namespace of its own.
+/// Thread in a network namespace of its own.
 pub struct Namespace {
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
@@ -17,15 +17,15 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// `None`, said in one line, where namespaces may not be made.
+    /// Creates a namespace. Prints one line and returns `None` where that is not permitted.
     pub fn new() -> Option<Self> {
         let (jobs, work) = channel::<Job>();
         let (ready, is_ready) = channel();
-        // Named after the test, for what is said in it.
+        // The thread has the name of the test, which messages contain.
         let test = std::thread::current().name().map(String::from);
         let named = Builder::new().name(test.unwrap_or_default());
         let spawned = named.spawn(move || {
-            // SAFETY: takes no memory; the namespace is this thread's alone.
+            // SAFETY: unshare accesses no memory; the new namespace belongs to this thread alone.
             let made = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
             // SAFETY: gettid has no preconditions.
             let thread = unsafe { libc::gettid() };
@@ -46,7 +46,7 @@ impl Namespace {
         Some(namespace)
     }
 
-    /// Does `job` in the namespace and waits for it; a panic in it is the test's.
+    /// Runs `job` in the namespace and waits for it; a panic in `job` continues in the caller.
     pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (answer, answered) = channel();
         let job = move || {
@@ -60,7 +60,7 @@ impl Namespace {
         }
     }
 
-    /// `ip` with these words, in the namespace.
+    /// Runs `ip` with these arguments in the namespace.
     pub fn ip(&self, words: &str) {
         let line: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let output = self.run(move || Command::new("ip").args(line).output().expect("ip (iproute2)"));
@@ -68,11 +68,11 @@ impl Namespace {
         assert!(output.status.success(), "ip {words}: {said}");
     }
 
-    /// Starts a thread of its own in the namespace.
+    /// Starts a thread in the namespace.
     pub fn spawn<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         let namespace = std::fs::File::open(&self.path).unwrap();
         std::thread::spawn(move || {
-            // SAFETY: an open descriptor of a network namespace.
+            // SAFETY: the descriptor is an open descriptor of a network namespace.
             assert_eq!(
                 unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) },
                 0
@@ -91,7 +91,8 @@ impl Drop for Namespace {
     }
 }
 
-/// `x0` with 10.0.0.1 and fd00::1 in the client's namespace, `x1` with 10.0.0.2 and fd00::2 in the server's.
+/// Two namespaces joined by a veth pair: `x0` with 10.0.0.1 and fd00::1 for the client, `x1` with 10.0.0.2 and fd00::2
+/// for the server.
 pub struct Wire {
     /// Namespace of the client, with `x0`.
     pub client: Namespace,
@@ -100,7 +101,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Makes both; returns `None`, after one line that says why, where namespaces may not be made.
+    /// Creates both namespaces. Prints one line and returns `None` where that is not permitted.
     pub fn new() -> Option<Self> {
         let wire = Self {
             client: Namespace::new()?,
@@ -124,13 +125,13 @@ impl Wire {
     }
 }
 
-/// Runs `test` on a thread in a network namespace of its own; prints one line and returns where none may be made.
+/// Runs `test` on a thread in a network namespace of its own. Prints one line and returns where that is not permitted.
 pub fn alone(test: impl FnOnce() + Send + 'static) {
     // The thread has the name of the test, which skipped() prints.
     let name = std::thread::current().name().map(String::from);
     let named = Builder::new().name(name.unwrap_or_default());
     let thread = named.spawn(move || {
-        // SAFETY: takes no memory; the namespace is this thread's alone.
+        // SAFETY: unshare accesses no memory; the new namespace belongs to this thread alone.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
             skipped("no right to make network namespaces here (root is needed)");
             return;

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Packet socket (AF_PACKET) at one interface.
+/// Packet socket (AF_PACKET) bound to one interface.
 pub struct PacketSocket {
     socket: OwnedFd,
     address: libc::sockaddr_ll,
@@ -14,7 +14,7 @@ impl PacketSocket {
     /// Opens a socket at `interface` in the network namespace of this thread.
     ///
     /// # Errors
-    /// The system's reason, such as an interface that is not there, or a process without CAP_NET_RAW.
+    /// Error of the operating system, for example if the interface does not exist or the process lacks CAP_NET_RAW.
     pub fn open(interface: &str) -> io::Result<Self> {
         // SAFETY: socket has no preconditions. Protocol 0: nothing is received.
         let descriptor = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) };
@@ -24,7 +24,7 @@ impl PacketSocket {
         // SAFETY: the descriptor was just opened and is owned by nothing else.
         let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
         let name = CString::new(interface)?;
-        // SAFETY: a string that ends with zero.
+        // SAFETY: the string ends with zero.
         let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
         if index == 0 {
             return Err(io::Error::last_os_error());
@@ -39,9 +39,9 @@ impl PacketSocket {
     /// Sends one frame, Ethernet header first.
     ///
     /// # Errors
-    /// The system's reason.
+    /// Error of the operating system.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
-        // SAFETY: an open descriptor, a buffer and an address that outlive the call.
+        // SAFETY: the descriptor is open, and the buffer and the address outlive the call.
         let sent = unsafe {
             libc::sendto(
                 self.socket.as_raw_fd(),

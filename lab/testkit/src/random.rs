@@ -1,7 +1,7 @@
 //! Seeded random numbers.
 
 /// Generator of seeded random numbers: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). The same seed gives the same
-/// numbers on every machine; the numbers are not fit for secrets.
+/// numbers on every machine. The numbers are not suitable for secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Random(pub u64);
 
@@ -19,12 +19,12 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// Returns a number below `end`; 0 where `end` is 0.
+    /// Returns a number below `end`, or 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
-    /// Returns an index below `end`; 0 where `end` is 0.
+    /// Returns an index below `end`, or 0 if `end` is 0.
     pub fn index(&mut self, end: usize) -> usize {
         self.below(end as u64) as usize
     }
@@ -42,7 +42,7 @@ impl Random {
     /// Returns one of `values`.
     ///
     /// # Panics
-    /// Where there are none.
+    /// `values` is empty.
     pub fn pick<'a, T>(&mut self, values: &'a [T]) -> &'a T {
         &values[self.index(values.len())]
     }

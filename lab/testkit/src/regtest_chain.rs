@@ -1,5 +1,6 @@
-//! A regtest chain above Bitcoin's own first block in which every input spends an output of the chain, so that servers
-//! that index outputs (ElectrumX) take it, too. Signatures are missing: none of the programs that read it checks them.
+//! Regtest chain above Bitcoin's own first block in which every input spends an output of the chain, so that servers
+//! that index outputs (ElectrumX) accept it too. Signatures are missing, since the programs that read the chain do not
+//! check them.
 
 use crate::{DemoBlock, DemoChain};
 use bitcoin::absolute::LockTime;
@@ -8,12 +9,12 @@ use bitcoin::hashes::Hash;
 use bitcoin::transaction::Version;
 use bitcoin::{Amount, Network, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Txid, Witness};
 
-/// Satoshi of each payment and of each other output.
+/// Value of each payment and of each other output, in satoshi.
 const VALUE: Amount = Amount::from_sat(100_000);
-/// OP_TRUE: anyone may spend it.
+/// Script OP_TRUE, which anyone may spend.
 const ANYONE: [u8; 1] = [0x51];
 
-/// The end of a chain, from which it can be continued; a clone continues as another branch.
+/// Tip of a chain that can be extended; a clone extends it as another branch.
 #[derive(Clone, Debug)]
 pub struct RegtestChain {
     seed: u64,
@@ -23,7 +24,7 @@ pub struct RegtestChain {
 }
 
 impl RegtestChain {
-    /// Returns a chain that has its first block only.
+    /// Returns a chain that has only its first block.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -44,7 +45,7 @@ impl RegtestChain {
         }
     }
 
-    /// Returns this end with another seed: what follows differs from what follows without it.
+    /// Returns this tip with another seed, so that later blocks differ from those without it.
     #[must_use]
     pub fn branch(&self, seed: u64) -> Self {
         Self { seed, ..self.clone() }
@@ -55,8 +56,8 @@ impl RegtestChain {
         self.height
     }
 
-    /// Makes the next block: the coinbase; a transaction that spends the coinbase of the block before and pays each of
-    /// `scripts`; then `spends` transactions of one input and one output. The first block holds its coinbase alone.
+    /// Makes the next block: the coinbase, a transaction that spends the previous block's coinbase and pays each of
+    /// `scripts`, and `spends` transactions of one input and one output. The first block has only its coinbase.
     pub fn next(&mut self, scripts: &[ScriptBuf], spends: u32) -> DemoBlock {
         let mut demo = DemoChain::branch(self.seed, 1, self.tip, self.height + 1);
         let more = match self.coinbase {
@@ -71,7 +72,7 @@ impl RegtestChain {
     }
 }
 
-/// Transactions of a block after its coinbase.
+/// Returns the transactions of a block after its coinbase.
 fn spending(coinbase: [u8; 32], scripts: &[ScriptBuf], spends: u32) -> Vec<Transaction> {
     let anyone = ScriptBuf::from_bytes(ANYONE.to_vec());
     let others = (0..spends.max(1)).map(|_| anyone.clone());
@@ -96,7 +97,7 @@ fn transaction(spent: OutPoint, scripts: Vec<ScriptBuf>) -> Transaction {
         lock_time: LockTime::ZERO,
         input: vec![TxIn {
             previous_output: spent,
-            // No signature: long enough that no transaction has 64 bytes.
+            // No signature, but long enough that no transaction has 64 bytes.
             script_sig: ScriptBuf::from_bytes([&[40][..], &[7; 40]].concat()),
             sequence: Sequence::MAX,
             witness: Witness::new(),

@@ -1,4 +1,4 @@
-//! The repository, and cargo in it, for the tests that read the dependencies.
+//! Runs cargo in the repository, for the tests that read the dependencies.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,11 +6,11 @@ use std::process::Command;
 /// Returns the path of the repository.
 pub fn root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.canonicalize().expect("the repository is there")
+    root.canonicalize().expect("the path of the repository resolves")
 }
 
-/// Runs cargo with `--locked --offline`, and again without `--offline` where a package of the lock file is not on this
-/// machine yet. Returns its standard output.
+/// Runs cargo with `--locked --offline`, and again without `--offline` if that fails because a package of the lock file
+/// is not on this machine yet. Returns its standard output.
 pub fn cargo(arguments: &[&str]) -> String {
     let run = |more: &[&str]| {
         Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))

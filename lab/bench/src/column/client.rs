@@ -1,4 +1,4 @@
-//! The socket client: a closed loop over one socket. Who asks says what, and judges what comes back.
+//! Socket client: a closed loop over one socket. An [`Asker`] makes the requests and checks the replies.
 
 use super::rows::{self, Ask};
 use crate::client::{Tally, Wait, histogram};
@@ -9,55 +9,56 @@ use lineside_wire::{COLUMN_PAPER_FOUND, COLUMN_PAPER_ROW_BYTES};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// Places for requests in flight, by their tag: more than any window, and than there are rows.
+/// Number of tags for requests in flight: larger than any window and than the number of rows.
 const PLACES: usize = 1 << 14;
-/// Bytes of the longest message that leaves as several datagrams.
+/// Maximum bytes of a message that is sent as several datagrams.
 const MESSAGE_BYTES: usize = 60_000;
 
-/// A closed loop.
+/// Parameters of a closed loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Loop {
-    /// Whom to ask.
+    /// Address of the server.
     pub server: SocketAddr,
-    /// Requests in flight at most.
+    /// Maximum number of requests in flight.
     pub window: usize,
-    /// Time to run before counting begins.
+    /// Time to run before replies are counted.
     pub warm_up: Duration,
-    /// Time to count.
+    /// Time for which replies are counted.
     pub duration: Duration,
-    /// A request without a reply for so long is lost.
+    /// Time after which a request without a reply is lost.
     pub patience: Duration,
 }
 
-/// What a reply is worth.
+/// Result of the check of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judged {
-    /// What must be.
+    /// The expected value.
     Right,
-    /// A value that was replaced before it was asked for.
+    /// Value that was replaced before the request was sent.
     Stale,
-    /// Anything else.
+    /// Any other value.
     Wrong,
 }
 
-/// Asks, all requests as long as one another, and knows what must come back.
+/// Source of requests, which are all of the same length, and check of the replies.
 pub trait Asker {
-    /// The next request, and its tag below [`PLACES`], which no other one in flight has; `None`: not now.
+    /// Returns the next request and its tag below [`PLACES`], which no other request in flight has. `None`: no request
+    /// can be sent now.
     fn ask(&mut self, is_free: &dyn Fn(usize) -> bool) -> Option<(usize, Vec<u8>)>;
-    /// The tag of the request that is answered, and what the answer is worth; `None`: nobody's.
+    /// Returns the tag of the answered request and the result of the check. `None`: the reply belongs to no request.
     fn judge(&mut self, reply: &[u8]) -> Option<(usize, Judged)>;
-    /// The request with this tag did not leave, or nobody answered it.
+    /// Notes that the request with this tag was not sent or not answered.
     fn given_up(&mut self, _tag: usize) {}
-    /// Counting begins.
+    /// Notes that counting begins.
     fn counts(&mut self) {}
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// As everybody counts.
+    /// Counts of the run.
     pub tally: Tally,
-    /// Of the wrong replies, those that were true once.
+    /// Number of wrong replies that were true once.
     pub stale: u64,
 }
 
@@ -100,14 +101,14 @@ impl Flight {
         }
     }
 
-    /// How many requests may leave now; `None`: the run is over.
+    /// Returns the number of requests that may leave now; `None`: the run is over.
     fn room(&mut self, now_ns: u64, asker: &mut dyn Asker) -> Option<usize> {
         let tally = &mut self.found.tally;
         if !self.is_warm && now_ns >= self.counts_from_ns {
             self.is_warm = true;
             self.first_ns = now_ns;
             self.ends_ns = now_ns + self.order.duration.as_nanos() as u64;
-            // Losses and wrong replies count whenever they happen.
+            // Losses and wrong replies count at any time.
             (tally.right, tally.sent) = (0, self.in_flight as u64);
             tally.latency.reset();
             asker.counts();
@@ -123,11 +124,11 @@ impl Flight {
             self.in_flight = 0;
             self.wait = Wait::new(now_ns);
         }
-        // However late this thread runs, something is asked.
+        // At least one request is sent, even if this thread runs very late.
         if now_ns < self.ends_ns || !self.is_warm || tally.sent == 0 {
             return Some(self.order.window - self.in_flight);
         }
-        // At the end the last replies are waited for: every request is right, wrong or lost.
+        // At the end the client waits for the last replies, so that every request is right, wrong or lost.
         (self.in_flight > 0).then_some(0)
     }
 
@@ -156,7 +157,7 @@ impl Flight {
         let tally = &mut self.found.tally;
         let known = judged.filter(|(tag, _)| self.sent_ns.get(*tag).is_some_and(|sent_ns| *sent_ns > 0));
         let Some((tag, judged)) = known else {
-            // Given up already: late, and counted as lost.
+            // The request was given up and counted as lost; the reply is late.
             tally.wrong += u64::from(tally.lost == 0);
             return;
         };
@@ -181,9 +182,9 @@ impl Flight {
     }
 }
 
-/// Asks from one socket, never waiting: what may leave leaves by one call (UDP_SEGMENT, which costs the client less
-/// than sendmmsg and sends the same datagrams), what has come is taken by recvmmsg. The socket is of the calling
-/// thread's namespace.
+/// Runs a closed loop over one socket without blocking. All requests that may leave are sent by one call (UDP_SEGMENT,
+/// which costs the client less than sendmmsg and sends the same datagrams), and replies are received by recvmmsg. The
+/// socket is in the network namespace of the calling thread.
 pub fn run(order: Loop, asker: &mut dyn Asker) -> Result<Outcome> {
     let socket = UdpSocket::bind("0.0.0.0:0").map_err(io("binding the client's socket"))?;
     socket
@@ -229,14 +230,14 @@ pub fn run(order: Loop, asker: &mut dyn Asker) -> Result<Outcome> {
     }
 }
 
-/// Asks in the paper's format for rows that nobody changes: a reply tells by its first key whose it is.
+/// Reader in the paper's format of rows that do not change. The first key of a reply determines its request.
 pub struct Paper {
     ask: Ask,
     next: u64,
 }
 
 impl Paper {
-    /// From request 0 on.
+    /// Returns a reader that begins with request 0.
     pub const fn new(ask: Ask) -> Self {
         Self { ask, next: 0 }
     }

@@ -1,5 +1,4 @@
-//! The contestants of reads: HBase through its gateway, our socket datapath, and our XDP datapath, all holding the same
-//! rows.
+//! Contestants of reads: HBase through its gateway, the socket datapath, and the XDP datapath, all with the same rows.
 
 use super::client::{self, Loop, Paper};
 use super::hbase::{self, Peer};
@@ -21,54 +20,54 @@ use std::time::Duration;
 
 /// Core of the client and of the generator.
 pub const CLIENT_CORE: usize = 0;
-/// Those of the generator when it runs on two.
+/// Cores of the generator when it runs on two.
 const CORES: [usize; 2] = [CLIENT_CORE, SERVER_CORE];
-/// The fast path answers at once, when the machine lets it.
+/// Maximum time to wait for a reply. The fast path answers at once if the machine is not busy.
 const PATIENCE: Duration = Duration::from_nanos(LOST_AFTER_NS);
 
-/// A contestant.
+/// Contestant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
-    /// Thrift 2, one warm connection.
+    /// Thrift 2 with one warm connection.
     Thrift2,
-    /// Thrift 2, 16 connections, a thread each.
+    /// Thrift 2 with 16 connections, each with a thread.
     Thrift2x16,
-    /// HBase's own RPC, one connection, 16 requests in flight.
+    /// HBase's own RPC, with one connection and 16 requests in flight.
     Native,
-    /// Our socket datapath over the embedded table in memory: the fast path holds all rows.
+    /// Socket datapath over the embedded table in memory; the fast path holds all rows.
     Socket,
-    /// Our XDP datapath, the same.
+    /// XDP datapath over the embedded table in memory; the fast path holds all rows.
     Xdp,
 }
 
-/// By what it is driven.
+/// Client that drives a contestant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
-    /// A client of its own, one request in flight for each connection.
+    /// The contestant's own client, with one request in flight on each connection.
     Own,
-    /// The socket client, 64 requests in flight.
+    /// Socket client with 64 requests in flight.
     Window64,
-    /// The socket client, one request in flight.
+    /// Socket client with one request in flight.
     Window1,
-    /// The live-frames generator, on one core.
+    /// Live-frames generator on one core.
     Live,
-    /// The same on two, over a pair with two queues.
+    /// Live-frames generator on two cores, over a veth pair with two queues.
     LiveTwice,
 }
 
-/// One kind of run.
+/// Kind of run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Run {
-    /// Who answers.
+    /// Contestant that answers.
     pub who: Who,
-    /// Who asks.
+    /// Client that asks.
     pub by: By,
-    /// What.
+    /// Kind of request.
     pub ask: Ask,
 }
 
 impl Run {
-    /// Whether every request must be answered.
+    /// Returns whether a lost request is a fault of this run.
     pub fn is_lossless(&self) -> bool {
         self.by != By::Live || self.who == Who::Xdp
     }
@@ -77,7 +76,7 @@ impl Run {
 /// Samples by run.
 pub type Samples = BTreeMap<Run, Vec<Tally>>;
 
-/// Every run of a round; without HBase only ours.
+/// Returns the runs of a round; without HBase, only those of Lineside.
 pub fn runs(with_peer: bool) -> Vec<Run> {
     let mut runs = Vec::new();
     for ask in Ask::ALL {
@@ -103,13 +102,13 @@ pub fn runs(with_peer: bool) -> Vec<Run> {
     runs
 }
 
-/// What every run needs.
+/// Resources that the runs share.
 pub struct Field {
-    /// Client's and server's namespace.
+    /// Namespaces of the client and the server.
     pub pair: Arc<Pair>,
-    /// The same with a queue for each of [`CORES`].
+    /// Namespaces whose veth pair has a queue for each of [`CORES`].
     wide: Pair,
-    /// The live frames.
+    /// Live-frames generator.
     pub generator: Generator,
     xdp: XdpLine,
     socket: Served,
@@ -118,7 +117,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// Loads everything, and fills both fast paths.
+    /// Loads the programs and fills both fast paths.
     pub fn new(peer: Option<&Peer>) -> Result<Self> {
         let geometry = geometry(ROW_BITS, false);
         let xdp = XdpLine::load(&geometry)?;
@@ -144,7 +143,8 @@ impl Field {
         })
     }
 
-    /// Asks HBase for so long of each kind: a cold JVM answers its first thousands slowly.
+    /// Warms up HBase with each kind of request for `duration`: a cold JVM answers its first thousands of requests
+    /// slowly.
     pub fn warm(&self, duration: Duration) -> Result<()> {
         for ask in Ask::ALL {
             hbase::drive(&self.thrift2(), ask, duration)?;
@@ -164,12 +164,12 @@ impl Field {
             .collect()
     }
 
-    /// What the verifier walked through, by program.
+    /// Returns the number of instructions that the verifier processed, by program.
     pub fn verified_instructions(&mut self) -> Result<BTreeMap<String, u32>> {
         self.xdp.verified_instructions()
     }
 
-    /// Starts a contestant, drives it, stops it.
+    /// Starts a contestant, drives it, and stops it.
     pub fn run(&mut self, run: Run, duration: Duration) -> Result<Tally> {
         match run.who {
             Who::Thrift2 => hbase::drive(&self.thrift2()[..1], run.ask, duration),
@@ -217,7 +217,7 @@ impl Field {
             if !cores.is_empty() {
                 return self.generator.run(interface, run.ask, cores, duration);
             }
-            // Frames that XDP_TX returns over a veth are polled only where an XDP program stands (6.18,
+            // Frames that XDP_TX returns over a veth are polled only at an interface with an XDP program (6.18,
             // veth_xdp_flush).
             let _passing = match run.who {
                 Who::Xdp => Some(self.generator.attach_pass(interface)?),

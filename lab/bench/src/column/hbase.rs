@@ -1,4 +1,4 @@
-//! The peer: a whole HBase in one JVM, and our clients straight to it: of its Thrift 2 gateway, and of its own RPC.
+//! Comparison system: HBase in one JVM, with clients of its Thrift 2 gateway and of its own RPC.
 
 use super::rows::{self, Ask};
 use super::served::{failed, load};
@@ -14,19 +14,19 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 use tempfile::NamedTempFile;
 
-/// For one call.
+/// Time-out of one call.
 const CALL_TIME: Duration = Duration::from_secs(10);
-/// Connections of `thrift2x16`, each with a thread of its own; threads that share the one connection of `native`.
+/// Number of connections of `thrift2x16`, each with a thread, and of threads that share the one connection of `native`.
 pub const CONNECTIONS: usize = 16;
-/// Rows that nobody changes.
+/// Table whose rows do not change.
 pub const READ: &str = "rows";
-/// Rows that are changed.
+/// Table whose rows change.
 pub const WRITTEN: &str = "written";
 
-/// What its coprocessor's notices are signed with.
+/// Key with which the coprocessor signs its notifications.
 pub const OBSERVER_KEY: [u8; 32] = [0x5a; 32];
 
-/// A running HBase with the bench's tables in it.
+/// Running HBase with the tables of the benchmark.
 pub struct Peer {
     hbase: HBase,
     jars: Jars,
@@ -35,15 +35,15 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts it, without tables.
+    /// Starts HBase without tables.
     ///
     /// # Errors
-    /// [`BenchError::NotMeasured`] where it cannot be had.
+    /// [`BenchError::NotMeasured`] if HBase is not available.
     pub fn start() -> Result<Self> {
         let jars = Jars::build().map_err(java)?;
-        let mut key = NamedTempFile::new().map_err(io("making a file"))?;
+        let mut key = NamedTempFile::new().map_err(io("creating a file"))?;
         write!(key, "{}", "5a".repeat(OBSERVER_KEY.len())).map_err(io("writing a file"))?;
-        // A port that nobody had a moment ago.
+        // A port that was free a moment ago.
         let free = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
         let observer = free.map_err(io("looking for a port"))?;
         let settings = [
@@ -64,51 +64,51 @@ impl Peer {
         })
     }
 
-    /// What is built of Java.
+    /// Returns the compiled Java code.
     pub fn jars(&self) -> &Jars {
         &self.jars
     }
 
-    /// Where it listens.
+    /// Returns the ports of HBase.
     pub fn ports(&self) -> lineside_hbase_mini::Ports {
         self.hbase.ports
     }
 
-    /// Its process.
+    /// Returns the process id of the JVM.
     pub fn pid(&self) -> u32 {
         self.hbase.pid()
     }
 
-    /// Has it do a command.
+    /// Runs one of the commands of `Commands.java`, and returns the answer.
     pub fn command(&mut self, command: &str) -> Result<String> {
         self.hbase.command(command).map_err(java)
     }
 
-    /// A client of `table` with one connection, made by the calling thread and in its namespace.
+    /// Returns a client of `table` with one connection, which the calling thread opens in its namespace.
     pub fn connect(&self, table: &str) -> Result<Thrift2> {
         let gateway = format!("127.0.0.1:{}", self.hbase.ports.thrift);
         Thrift2::connect(&gateway, table.as_bytes(), CALL_TIME).map_err(failed("connecting to HBase"))
     }
 
-    /// A client of `table` by HBase's own RPC, made by the calling thread and in its namespace.
+    /// Returns a client of `table` by HBase's own RPC, which the calling thread opens in its namespace.
     pub fn connect_rpc(&self, table: &str) -> Result<Rpc> {
         let server = format!("127.0.0.1:{}", self.hbase.ports.regionserver);
         Rpc::connect(&[&server], table.as_bytes(), CALL_TIME).map_err(failed("connecting to HBase"))
     }
 
-    /// Has the servers of `table` tell `subscriber` of its changes.
+    /// Makes the servers of `table` notify `subscriber` of its changes.
     pub fn observe(&mut self, table: &str, subscriber: SocketAddr) -> Result<()> {
         let jar = self.jars.module("observer").map_err(java)?;
         self.command(&format!("load {table} {} {subscriber}", jar.display()))?;
         Ok(())
     }
 
-    /// Where the coprocessor listens, once it is loaded.
+    /// Returns the address on which the coprocessor listens once it is loaded.
     pub fn observer(&self) -> SocketAddr {
         self.observer
     }
 
-    /// Makes a table and puts the bench's rows into it.
+    /// Creates a table with the benchmark's rows.
     pub fn make(&mut self, table: &str) -> Result<()> {
         self.command(&format!("create {table} entry"))?;
         let clients = (0..CONNECTIONS / 2).map(|_| self.connect(table));
@@ -116,10 +116,11 @@ impl Peer {
     }
 }
 
-/// Asks each of `clients`, which may be one several times, one request after the other, all at once, for `duration`.
+/// Sends requests by all of `clients` at once for `duration`, one after the other on each. The same client may occur
+/// several times.
 ///
 /// # Errors
-/// [`BenchError::Void`] where HBase refuses.
+/// [`BenchError::Void`] if HBase refuses a request.
 pub fn drive(clients: &[&dyn Table], ask: Ask, duration: Duration) -> Result<Tally> {
     let began_ns = sys::now_ns();
     let ends_ns = began_ns + duration.as_nanos() as u64;
@@ -136,7 +137,7 @@ pub fn drive(clients: &[&dyn Table], ask: Ask, duration: Duration) -> Result<Tal
             sum.sent += tally.sent;
             sum.right += tally.right;
             sum.wrong += tally.wrong;
-            // The bounds of all histograms are the same.
+            // All histograms have the same bounds.
             let _ = sum.latency.add(&tally.latency);
         }
         Ok::<_, BenchError>(sum)
@@ -145,7 +146,7 @@ pub fn drive(clients: &[&dyn Table], ask: Ask, duration: Duration) -> Result<Tal
     Ok(sum)
 }
 
-/// Nothing yet.
+/// Returns empty counts.
 pub fn empty() -> Tally {
     Tally {
         sent: 0,
@@ -161,7 +162,7 @@ fn one(client: &dyn Table, ask: Ask, first: u64, ends_ns: u64) -> Result<Tally> 
     let mut tally = empty();
     let mut now_ns = sys::now_ns();
     let mut number = first;
-    // However slow it is, it is asked once.
+    // At least one request is sent, even to a very slow server.
     while now_ns < ends_ns || tally.sent == 0 {
         let row = ask.row(number);
         let is_right = is_right(client, ask, row).map_err(failed("asking HBase"))?;

@@ -1,4 +1,4 @@
-//! The live-frames generator (see `crate::live`) with this scenario's requests, the twin of `bpf/column_live.bpf.c`.
+//! Live-frames generator (see `crate::live`) with the requests of this scenario; the twin of `bpf/column_live.bpf.c`.
 
 use super::rows::{self, Ask};
 use crate::client::{Tally, histogram};
@@ -14,25 +14,25 @@ use std::time::Duration;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/column_live.bpf.o"));
 
-/// Requests of the first call, which says how fast the generator is against this server; its replies do not count.
+/// Requests of the first call, which measures the generator's rate against this server; its replies are not counted.
 const WARM_UP_REQUESTS: u64 = 50_000;
-/// How long replies may come after the last request.
+/// Time for which replies may arrive after the last request.
 const PATIENCE: Duration = Duration::from_millis(30);
-/// Frames that the kernel runs at once.
+/// Number of frames that the kernel runs in one batch.
 const BATCH: u32 = 64;
 const REQUESTS_MAX: f64 = 1e9;
 const HEAD_BYTES: usize = 42;
 const FIRST_PORT: u16 = 0x8000;
 const STAMPS: usize = 0x8000;
-/// CPUs that can send at once.
+/// Maximum number of CPUs that send at the same time.
 const LANES: u32 = 2;
 const SEND_BYTES: usize = 48 + 24 + 16 + 16;
 const BUCKETS: usize = 1024;
-/// Where the buckets of `struct cl_seen` begin.
+/// Offset of the buckets in `struct cl_seen`.
 const BUCKETS_AT: usize = 48;
 const SEEN_BYTES: usize = BUCKETS_AT + 8 * BUCKETS;
 
-/// The loaded programs and maps.
+/// Loaded programs and maps.
 pub struct Generator {
     object: Object,
     sends: MapHandle,
@@ -41,7 +41,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Loads the object.
+    /// Loads the BPF object.
     pub fn load() -> Result<Self> {
         let open = ObjectBuilder::default()
             .open_memory(OBJECT)
@@ -69,8 +69,9 @@ impl Generator {
         sys::attach_native(pass.as_fd(), interface).map_err(io("attaching cl_pass"))
     }
 
-    /// Drives whoever answers for about `duration`: an open loop at the greatest rate that `cores` give, which are one
-    /// or two neighbours. The calling thread stands in the client's namespace, `interface` is the index of its end.
+    /// Sends to the attached contestant for about `duration`: an open loop at the highest rate of `cores`, which are
+    /// one core or two neighbours. The calling thread is in the client's namespace; `interface` is the index of the
+    /// client's interface.
     pub fn run(&self, interface: u32, ask: Ask, cores: &[usize], duration: Duration) -> Result<Tally> {
         let (live, check) = (self.program("cl_live")?, self.program("cl_check")?);
         let _attached = sys::attach_native(check.as_fd(), interface).map_err(io("attaching the checker"))?;
@@ -150,7 +151,7 @@ impl Generator {
     }
 }
 
-/// Does `work` on each of `cores` at once.
+/// Runs `work` on each of `cores` at the same time.
 fn on_each(cores: &[usize], work: impl Fn() -> std::io::Result<()> + Sync) -> std::io::Result<()> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = cores
@@ -164,7 +165,7 @@ fn on_each(cores: &[usize], work: impl Fn() -> std::io::Result<()> + Sync) -> st
     })
 }
 
-/// A frame whose head every request has; UDP checksum 0: none.
+/// Returns a frame with the header of every request; UDP checksum 0 means none.
 fn template(ask: Ask) -> Vec<u8> {
     let payload = ask.paper(0);
     let mut frame = vec![0; HEAD_BYTES + payload.len()];
@@ -211,7 +212,7 @@ fn seen_bytes() -> Vec<u8> {
 
 fn map(object: &Object, name: &str) -> Result<MapHandle> {
     let found = object.maps().find(|map| map.name() == OsStr::new(name));
-    let missing = || Err(BenchError::Void(format!("no map {name}")));
+    let missing = || Err(BenchError::Void(format!("the BPF object has no map {name}")));
     found.map_or_else(missing, |map| {
         MapHandle::try_from(&map).map_err(bpf("opening a map"))
     })
@@ -222,7 +223,9 @@ fn read(map: &MapHandle, lane: u32, bytes: usize) -> Result<Vec<u8>> {
         .lookup(&lane.to_ne_bytes(), MapFlags::ANY)
         .map_err(bpf("reading what a run did"))?;
     let value = value.filter(|value| value.len() >= bytes);
-    value.ok_or_else(|| BenchError::Void("the generators and this binary do not belong together".into()))
+    value.ok_or_else(|| {
+        BenchError::Void("the BPF generators and this binary are not of the same build".into())
+    })
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {

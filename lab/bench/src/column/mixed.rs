@@ -1,5 +1,5 @@
-//! Reads and puts in the native format, over rows that are drawn by Zipf's law or evenly. Each row's versions are
-//! counted, so that a reply that is older than it may be is known.
+//! Reads and puts in the native format, over rows that are drawn uniformly or by Zipf's law. The versions of each row
+//! are tracked, so that a stale reply is detected.
 
 use super::client::{Asker, Judged};
 use super::rows::{self, ROWS};
@@ -9,25 +9,26 @@ use lineside_wire::{COLUMN_OP_GET, COLUMN_SOURCE_FASTPATH, NATIVE_REPLY_BIT, Nat
 use std::sync::Arc;
 use zerocopy::FromBytes;
 
-/// Rows drawn before they are drawn again.
+/// Number of draws before the sequence repeats.
 const DRAWS: usize = 1 << 17;
-/// Of Zipf's law, as YCSB has it.
+/// Exponent of Zipf's law; YCSB's default.
 const SKEW: f64 = 0.99;
-/// Tags of requests in flight.
+/// Number of tags for requests in flight.
 const TAGS: u64 = 1 << 14;
 
-/// Rows in the order in which they are asked for.
+/// Rows in the order of the requests.
 #[derive(Clone)]
 pub struct Draws(Arc<Vec<u16>>);
 
 impl Draws {
-    /// All rows alike.
+    /// Returns rows drawn uniformly.
     pub fn even(seed: u64) -> Self {
         let mut random = Random(seed);
         Self::of(|| (random.next() % u64::from(ROWS)) as u16)
     }
 
-    /// The most wanted row ROWS^0.99 times as often as the least; rows beside one another have nothing in common.
+    /// Returns rows drawn by Zipf's law: the most frequent row is drawn ROWS^0.99 times as often as the least frequent
+    /// one. The frequencies of neighbouring rows are independent.
     pub fn skewed(seed: u64) -> Self {
         let mut random = Random(seed);
         let mut above = 0.0;
@@ -55,14 +56,14 @@ impl Draws {
 
 #[derive(Clone, Copy)]
 struct Versions {
-    /// The newest one whose put was answered.
+    /// Newest version whose put was answered.
     acknowledged: u64,
-    /// The newest one that was sent.
+    /// Newest version that was sent.
     sent: u64,
     is_being_put: bool,
 }
 
-/// What is known of every row, over all runs on one table.
+/// Known versions of every row, over all runs on one table.
 pub struct Known(Vec<Versions>);
 
 impl Default for Known {
@@ -82,11 +83,11 @@ enum Asked {
     Put { row: u32, version: u64 },
 }
 
-/// The client's side of one run.
+/// Client of one run.
 pub struct Mixed<'a> {
     draws: Draws,
     known: &'a mut Known,
-    /// One request in so many is a put; 0: none.
+    /// Number of requests for each put; 0: no puts.
     put_every: u64,
     next: u64,
     asked: Vec<Option<(u64, Asked)>>,
@@ -95,7 +96,7 @@ pub struct Mixed<'a> {
 }
 
 impl<'a> Mixed<'a> {
-    /// One request in `put_every` is a put, none where that is 0.
+    /// Returns a client of which one request in `put_every` is a put; 0: no puts.
     pub fn new(draws: Draws, known: &'a mut Known, put_every: u64) -> Self {
         known.0.iter_mut().for_each(|row| row.is_being_put = false);
         Self {
@@ -109,7 +110,7 @@ impl<'a> Mixed<'a> {
         }
     }
 
-    /// Of the reads that were answered while it counted, how many by the fast path.
+    /// Returns the share of the counted reads that the fast path answered.
     pub fn hit_rate(&self) -> f64 {
         self.hits as f64 / self.reads.max(1) as f64
     }
@@ -151,7 +152,7 @@ impl Asker for Mixed<'_> {
         let row = self.draws.row(number);
         let known = &mut self.known.0[row as usize];
         let puts = self.put_every > 0 && number.is_multiple_of(self.put_every);
-        // Of two puts of one row in flight nobody knows which one comes last.
+        // If two puts of one row were in flight, their order would be unknown.
         let (asked, request) = if puts && !known.is_being_put {
             known.sent += 1;
             known.is_being_put = true;
@@ -188,7 +189,8 @@ impl Asker for Mixed<'_> {
     }
 
     fn given_up(&mut self, tag: usize) {
-        // A put that is given up may have been made, or may yet be: what was sent stays allowed, and is not due.
+        // A put that is given up may have been executed or may still be. Its version is therefore allowed in replies,
+        // but not required.
         if let Some((_, Asked::Put { row, .. })) = self.asked[tag].take() {
             self.known.0[row as usize].is_being_put = false;
         }
@@ -221,7 +223,7 @@ mod tests {
     #[test]
     fn what_was_replaced_before_the_read_is_stale() {
         let mut known = Known::default();
-        // Requests are: a put, then three reads; all of one row.
+        // The requests are a put and three reads, all of one row.
         let draws = Draws(Arc::new(vec![5; DRAWS]));
         let mut mixed = Mixed::new(draws, &mut known, 4);
         let free = |_: usize| true;
@@ -231,7 +233,7 @@ mod tests {
         assert_eq!(
             mixed.judge(&reply(&early, 5, 1)),
             Some((1, Judged::Right)),
-            "asked before the put was answered"
+            "a read before the answer to the put may return either version"
         );
         assert_eq!(mixed.judge(&reply(&early, 5, 1)), None, "answered already");
         let (_, late) = mixed.ask(&free).unwrap();
@@ -240,7 +242,7 @@ mod tests {
         assert_eq!(
             mixed.judge(&reply(&other, 5, 3)),
             Some((3, Judged::Wrong)),
-            "nobody put this"
+            "no put had this version"
         );
         assert_eq!(mixed.hit_rate(), 1.0);
     }

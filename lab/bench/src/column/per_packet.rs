@@ -1,5 +1,5 @@
-//! What a packet of `column` costs in the program alone: `ls_root` behind a program that writes the whole frame anew,
-//! less the same with a trivial program behind it. Leases and validity are checked for each packet, as always.
+//! Cost of a packet of `column` in the XDP program alone: the time of `ls_root` after a program that writes the whole
+//! frame, minus that of a trivial program after it. Leases and validity are checked for each packet as usual.
 
 use crate::error::{BenchError, Result, io};
 use crate::sys::{self, Run};
@@ -27,22 +27,22 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/column.bpf.o"))
 
 const XDP_TX: u32 = 3;
 const ZERO: [u8; 4] = [0; 4];
-/// Longer than any bench runs.
+/// Lease in nanoseconds, longer than any benchmark runs.
 const LEASE_NS: u64 = 1 << 42;
-/// Rows are filled so many at a time.
+/// Number of rows that are filled at a time.
 const FILL_ROWS: u64 = 4096;
 const NAME: &str = "entry:foo";
-/// The paper's value.
+/// Bytes of a value in the paper.
 const VALUE_BYTES: usize = 18;
-/// Between the numbers in two rows' keys.
+/// Difference between the numbers in the keys of neighbouring rows.
 const STEP: u64 = 1_000_003;
 const HEAD_BYTES: usize = 42;
-/// Words of `struct cb_send`: head, payload, and what follows.
+/// Words of `struct cb_send`: head, payload, and the rest.
 const SEND_WORDS: usize = 6 + PAYLOAD_WORDS + 7;
 const PAYLOAD_WORDS: usize = 176;
 const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
-/// What is asked for.
+/// Kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
@@ -52,18 +52,18 @@ pub enum Ask {
     Scan8,
 }
 
-/// One case.
+/// Case of the measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Case {
-    /// What is asked for.
+    /// Kind of request.
     pub ask: Ask,
-    /// Bytes of a key: all but the last 8 are the same in all of them.
+    /// Bytes of a key; all keys differ only in the last 8.
     pub key_bytes: usize,
-    /// log2 of the rows that the fast path holds; each request asks for another one of them.
+    /// log2 of the number of rows in the fast path; each request asks for another row.
     pub row_bits: u32,
 }
 
-/// The cases that the issue names.
+/// The measured cases.
 pub const CASES: [Case; 8] = [
     Case::new(Ask::Get, 8, 12),
     Case::new(Ask::Get, 24, 12),
@@ -75,20 +75,20 @@ pub const CASES: [Case; 8] = [
     Case::new(Ask::Scan8, 8, 20),
 ];
 
-/// ns per packet, the rewriting subtracted.
+/// Cost of a packet in ns, without the cost of writing the frame.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PerPacket {
-    /// Of what.
+    /// Case that was measured.
     pub case: Case,
-    /// The least of several rounds.
+    /// Minimum of several rounds.
     pub min_ns: f64,
-    /// Their median.
+    /// Median of the rounds.
     pub median_ns: f64,
-    /// What was subtracted (median): the rewriting, and a tail call to a program that only says XDP_TX.
+    /// Cost that was subtracted (median): writing the frame, and a tail call to a program that only returns XDP_TX.
     pub rewriting_ns: f64,
     /// Bytes of the request, and of the reply.
     pub payload_bytes: usize,
-    /// Calls a round; in each round the program's reply counter rose by exactly this.
+    /// Calls in a round; in each round the program's reply counter increased by exactly this number.
     pub calls: u32,
 }
 
@@ -106,7 +106,7 @@ impl Case {
             family_bits: 0,
             column_bits: 0,
             row_bits: self.row_bits,
-            // 36 bytes a row hold keys of 8; 72 those of 24; 144 those of 64.
+            // 36 bytes per row hold keys of 8 bytes, 72 hold keys of 24, and 144 hold keys of 64.
             value_bits: match self.key_bytes {
                 ..15 => 0,
                 15..51 => 1,
@@ -123,7 +123,7 @@ impl Case {
         key
     }
 
-    /// Bytes of a row in the reply that are neither key nor value.
+    /// Returns the bytes of a row in the reply that are neither key nor value.
     pub(super) fn overhead_bytes(&self) -> usize {
         self.record_bytes() - self.key_bytes - VALUE_BYTES
     }
@@ -132,7 +132,7 @@ impl Case {
         (4 + self.key_bytes + VALUE_BYTES).next_multiple_of(8)
     }
 
-    /// The payload for row 0; the key's last word is set for each request.
+    /// Returns the payload for row 0; the last word of the key is set for each request.
     fn request(&self) -> Vec<u8> {
         let (op, limit, rows) = match self.ask {
             Ask::Get => (COLUMN_OP_GET, 0u16, 1),
@@ -161,7 +161,7 @@ impl Case {
     }
 }
 
-/// The fast path with the case's rows, and the program that asks it.
+/// Fast path with the rows of the case, and the program that writes requests.
 struct Field {
     datapath: XdpDatapath,
     root: OwnedFd,
@@ -213,7 +213,8 @@ impl Field {
             .map_err(io("opening a program"))
     }
 
-    /// ns a call of `cb_rewrite` with `program` behind it, by the kernel's clock within the program.
+    /// Returns the time of a call of `cb_rewrite` followed by `program` in ns, by the kernel's clock within the
+    /// program.
     fn call(&self, case: &Case, program: BorrowedFd<'_>, calls: u32) -> Result<f64> {
         let payload = case.request();
         let mut frame = vec![0; 1514];
@@ -227,7 +228,7 @@ impl Field {
             send.extend(word.to_ne_bytes());
         }
         let key_word = (80 + case.key_bytes) / 8 - 1;
-        // A scan begins where eight rows follow, but at the very end.
+        // A scan begins at a row that has eight rows after it.
         let mask = (1u32 << case.row_bits) - 1;
         for word in [payload.len() as u32 / 8, key_word as u32, mask, 0] {
             send.extend(word.to_ne_bytes());
@@ -262,7 +263,7 @@ impl Field {
 /// Measures one case.
 ///
 /// # Errors
-/// What the system says; [`BenchError::Void`] where a reply was missing.
+/// An error of the operating system; [`BenchError::Void`] if a reply is missing.
 pub fn measure(case: &Case, rounds: usize, calls: u32) -> Result<PerPacket> {
     let mut field = Field::load(case)?;
     let trivial = field.program("cb_tx")?;
@@ -331,7 +332,7 @@ fn addressing() -> Addressing {
 
 fn map(object: &Object, name: &str) -> Result<MapHandle> {
     let found = object.maps().find(|map| map.name() == OsStr::new(name));
-    let missing = || Err(BenchError::Void(format!("no map {name}")));
+    let missing = || Err(BenchError::Void(format!("the BPF object has no map {name}")));
     found.map_or_else(missing, |map| {
         MapHandle::try_from(&map).map_err(bpf("opening a map"))
     })

@@ -1,4 +1,4 @@
-//! The report of `bench column`.
+//! Report of `bench column`.
 
 use super::Options;
 use super::contestants::{By, Run, Samples, Who};
@@ -17,13 +17,13 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-/// A load above this before the bench begins is said in the report.
+/// Maximum load average before the benchmark; above it, the report notes that the machine was busy.
 const QUIET_LOAD_MAX: f64 = 0.3;
 const WRITE: &str = "write lineside/thrift2";
 const TOLD: &str = "puts told/untold";
 const VERIFIED: &str = "verified instructions";
-const ROW_OVERHEAD: &str = "bytes of a row beside key and value";
-/// What is judged: a ratio's key, or a figure with its unit; bound, gate, stretch.
+const ROW_OVERHEAD: &str = "bytes of a row besides key and value";
+/// Pass criteria: key of a ratio, or a figure with its unit; bound, gate, stretch goal.
 const GATES: [(&str, Bound, f64, Option<f64>); 12] = [
     ("get xdp_max/thrift2", AtLeast, 600.0, Some(1_000.0)),
     ("scan8 xdp_max/thrift2", AtLeast, 1_000.0, Some(2_000.0)),
@@ -39,87 +39,87 @@ const GATES: [(&str, Bound, f64, Option<f64>); 12] = [
     (TOLD, AtLeast, 0.7, None),
 ];
 
-/// What was measured.
+/// Results of the measurements.
 #[derive(Default)]
 pub struct Measured {
-    /// What a hit costs in the XDP program alone.
+    /// Cost of a hit in the XDP program alone.
     pub per_packet: Vec<PerPacket>,
-    /// The contestants' runs.
+    /// Runs of the contestants.
     pub(super) samples: Samples,
-    /// Why there is no HBase.
+    /// Reason for which HBase was not measured.
     pub absent: Option<String>,
-    /// What the verifier walked through, by program.
+    /// Number of instructions that the verifier processed, by program.
     pub verified_instructions: BTreeMap<String, u32>,
-    /// Fewer hits, less room, writes.
+    /// Sweeps with fewer hits, smaller tables and writes.
     pub sweeps: Option<Sweeps>,
-    /// What a write through Lineside costs.
+    /// Cost of a write through Lineside.
     pub write_cost: Option<WriteCost>,
-    /// What the coprocessor costs HBase's puts.
+    /// Cost of the coprocessor for HBase's puts.
     pub told_cost: Option<ToldCost>,
-    /// YCSB's workloads; then nothing else.
+    /// Results of YCSB's workloads; nothing else is measured then.
     pub ycsb: Option<Ycsb>,
 }
 
-/// One contestant's figures; those at the top are of its gate case.
+/// Figures of one contestant; the top-level ones are those of its gate case.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
-    /// The gate case: get. Of `socket` and `xdp` by the socket client with 64 requests in flight.
+    /// Gate case: a get. For `socket` and `xdp`, by the socket client with 64 requests in flight.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub gate_case: Option<Figures>,
-    /// Everything else: what was asked, and by what it was driven.
+    /// All other figures, by request and client.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub by: BTreeMap<String, Figures>,
-    /// Why there are no figures.
+    /// Reason for which there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_measured: Option<String>,
 }
 
-/// What must be true of a run.
+/// Conditions that a valid run fulfils.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Checks {
     /// Requests lost in closed loops and by `xdp_max`.
     pub lost: u64,
-    /// Replies with other bytes than are due, stale ones included.
+    /// Replies with other bytes than expected, including stale ones.
     pub wrong: u64,
-    /// Replies older than a write that had been answered before they were asked for.
+    /// Replies older than a write that was answered before the request was sent.
     pub stale: u64,
-    /// Instructions that the verifier walked through, by program.
+    /// Number of instructions that the verifier processed, by program.
     pub verified_instructions: BTreeMap<String, u32>,
-    /// By what is judged: a ratio's key, or a figure and its unit.
+    /// Gates by key: a ratio's key, or a figure and its unit.
     pub gates: BTreeMap<&'static str, Gate>,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
-/// The scenario's outcome.
+/// Outcome of the scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// `column`.
+    /// Name of the scenario: `column`.
     pub scenario: &'static str,
-    /// As it was given.
+    /// Seed of the run.
     pub seed: u64,
-    /// Where it ran.
+    /// Machine of the run.
     pub machine: Machine,
-    /// By name.
+    /// Contestants by name.
     pub contestants: BTreeMap<&'static str, Contestant>,
-    /// What a hit costs in the XDP program alone.
+    /// Cost of a hit in the XDP program alone.
     pub per_packet: Vec<PerPacket>,
-    /// Fewer hits, less room, writes.
+    /// Sweeps with fewer hits, smaller tables and writes.
     pub sweeps: Option<Sweeps>,
-    /// What a write through Lineside costs.
+    /// Cost of a write through Lineside.
     pub write_cost: Option<WriteCost>,
-    /// What the coprocessor costs HBase's puts.
+    /// Cost of the coprocessor for HBase's puts.
     pub told_cost: Option<ToldCost>,
-    /// YCSB's workloads, where they were asked for.
+    /// Results of YCSB's workloads, if they were run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ycsb: Option<Ycsb>,
-    /// By key `a/b`, what varies in front.
+    /// Ratios by key `a/b`, with the varied quantity in front.
     pub ratios: BTreeMap<String, f64>,
-    /// Whether the figures may be believed, and whether they are good enough.
+    /// Checks of the validity of the figures, and of the gates.
     pub checks: Checks,
 }
 
-/// Keys of 8 bytes and so many rows, as a power of two.
+/// Number of rows of the case with 8-byte keys, as a power of two.
 const HOT: u32 = 12;
 const LARGE: u32 = 20;
 
@@ -129,7 +129,7 @@ fn packet_ns(found: &[PerPacket], ask: PacketAsk, key_bytes: usize, row_bits: u3
     found.map(|found| found.median_ns)
 }
 
-/// Longer keys beside those of 8 bytes.
+/// Adds the ratios of longer keys to keys of 8 bytes.
 fn packet_ratios(found: &[PerPacket], ratios: &mut BTreeMap<String, f64>) {
     for (key, ask, key_bytes) in [
         ("get key_24/key_8", PacketAsk::Get, 24),
@@ -147,7 +147,7 @@ fn packet_ratios(found: &[PerPacket], ratios: &mut BTreeMap<String, f64>) {
     }
 }
 
-/// A ratio is the median of the rounds' ratios.
+/// Adds the ratios of contestants; each is the median of the rounds' ratios.
 fn contest_ratios(samples: &Samples, ratios: &mut BTreeMap<String, f64>) {
     let ratio = |a: Run, b: Run, of: fn(&Tally) -> f64| {
         let (a, b) = (samples.get(&a)?, samples.get(&b)?);
@@ -251,11 +251,11 @@ fn notes(machine: &Machine) -> Vec<String> {
     let mut notes = vec![
         format!(
             "contestants hold {} rows of the paper's shape; all are asked in the paper's format, which has {} bytes of \
-             a row beside key and value; what sweeps ask, and puts, is native",
+             a row besides key and value; requests of sweeps, and puts, are native",
             rows::ROWS,
             Ask::paper_overhead()
         ),
-        "`native` has one connection and 16 threads, `thrift2x16` a connection for each of 16 threads; servers and \
+        "`native` has one connection and 16 threads, `thrift2x16` has 16 connections with a thread each; servers and \
          clients share the two cores"
             .into(),
     ];
@@ -328,8 +328,8 @@ impl Report {
             checks.stale += ycsb.rows.iter().map(|row| row.stale).sum::<u64>();
             checks.wrong += ycsb.rows.iter().map(|row| row.errors).sum::<u64>();
             checks.notes = vec![
-                "through Lineside: XDP datapath over a veth pair, HBase's own RPC, coherence = \"ttl\", only Lineside \
-                 writes to its table; a cold client's first moments count"
+                "through Lineside: XDP datapath over a veth pair, HBase's own RPC, coherence = \"ttl\"; only Lineside \
+                 writes to its table; the slow start of a cold client is included"
                     .into(),
             ];
         }
@@ -351,7 +351,7 @@ impl Report {
         }
     }
 
-    /// What is wrong with the system itself, not with its speed.
+    /// Returns the faults of the system itself, apart from its speed.
     pub fn failures(&self) -> Vec<String> {
         let Checks {
             lost, wrong, stale, ..
@@ -369,12 +369,7 @@ impl Report {
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let machine = &self.machine;
-        writeln!(
-            f,
-            "column, seed {}, on {} x {}, Linux {}, load {:.2} before",
-            self.seed, machine.cores, machine.cpu, machine.kernel, machine.load_before
-        )?;
+        writeln!(f, "column, seed {}, on {}", self.seed, self.machine)?;
         match &self.ycsb {
             Some(ycsb) => write_ycsb(f, ycsb)?,
             None => write_contestants(f, &self.contestants)?,
@@ -393,7 +388,7 @@ impl Display for Report {
         if let Some(cost) = &self.told_cost {
             writeln!(
                 f,
-                "\n{} puts a second into HBase, {} where the coprocessor told of them, by {:.2} notices each",
+                "\n{} puts a second into HBase, {} with notifications by the coprocessor, {:.2} of them for each put",
                 cost.untold_per_s.round(),
                 cost.told_per_s.round(),
                 cost.notices
@@ -480,10 +475,7 @@ fn write_contestants(f: &mut Formatter<'_>, contestants: &BTreeMap<&'static str,
 }
 
 fn write_sweeps(f: &mut Formatter<'_>, sweeps: &Sweeps) -> fmt::Result {
-    write_head(
-        f,
-        &format!("xdp before {} and the host", table_words(sweeps.table)),
-    )?;
+    write_head(f, &format!("xdp with {} and the host", table_words(sweeps.table)))?;
     writeln!(f, "{:>8}{:>8}", "hits %", "stale")?;
     for Point {
         varied,
@@ -495,7 +487,7 @@ fn write_sweeps(f: &mut Formatter<'_>, sweeps: &Sweeps) -> fmt::Result {
     {
         let row = match varied {
             Varied::HeldPercent => format!("{at} % of the rows held"),
-            Varied::RowBits => format!("room for 2^{at} rows"),
+            Varied::RowBits => format!("capacity of 2^{at} rows"),
             Varied::PutsPercent => format!("{at} % puts"),
         };
         write_figures(f, &row, figures)?;

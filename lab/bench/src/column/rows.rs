@@ -1,5 +1,5 @@
-//! The rows that all contestants hold, what each must hold, and the requests for them: the paper's shape, keys of 4
-//! bytes in `entry:foo`, values of 18.
+//! Rows that all contestants hold, their content, and the requests for them. Their shape is the paper's: keys of 4
+//! bytes in `entry:foo`, values of 18 bytes.
 
 use lineside_column::native::{self, Ask as NativeAsk, Sender};
 use lineside_column::paper::{PaperRequest, rows_in};
@@ -7,34 +7,34 @@ use lineside_column::table::{Change, ColumnName, Stretch};
 use lineside_wire::{COLUMN_PAPER_ROW_BYTES, COLUMN_PAPER_VALUE_BYTES};
 use serde::Serialize;
 
-/// Rows of the table.
+/// Number of rows of the table.
 pub const ROWS: u32 = 10_000;
-/// The column.
+/// Name of the column.
 pub const NAME: &[u8] = b"entry:foo";
-/// The paper's.
+/// Bytes of a value in the paper.
 pub const VALUE_BYTES: usize = COLUMN_PAPER_VALUE_BYTES;
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 4;
-/// Of row 0. Keys end with an odd byte: zeros at a key's end are padding in the paper's format.
+/// Key of row 0. Keys end with an odd byte, because zeros at the end of a key are padding in the paper's format.
 pub const FIRST_KEY: u32 = 0x4000_0001;
-/// What each row holds before anyone writes.
+/// Version of each row before the first write.
 pub const FIRST_VERSION: u64 = 1;
 /// Bytes of a native get or put, with room for the reply.
 pub const NATIVE_BYTES: usize = 128;
-/// The last bytes of a value: no zero among them, for the same reason.
+/// Last bytes of a value. They are not zero, because zeros at the end are padding.
 const TAIL: [u8; 6] = *b"value!";
 
-/// The column's name.
+/// Returns the name of the column.
 pub fn column() -> ColumnName {
     ColumnName::new(NAME).expect("the name of a column")
 }
 
-/// The key of a row.
+/// Returns the key of a row.
 pub fn key(row: u32) -> [u8; KEY_BYTES] {
     (FIRST_KEY + 2 * row).to_be_bytes()
 }
 
-/// What a row holds: its key, a version, and always the same.
+/// Returns the content of a row: its key, a version, and a constant filler.
 pub fn value(row: u32, version: u64) -> [u8; VALUE_BYTES] {
     let mut value = [0; VALUE_BYTES];
     value[..KEY_BYTES].copy_from_slice(&key(row));
@@ -43,33 +43,33 @@ pub fn value(row: u32, version: u64) -> [u8; VALUE_BYTES] {
     value
 }
 
-/// The row that a key is of.
+/// Returns the row with a key.
 pub fn row_of(key: &[u8]) -> Option<u32> {
     let number = u32::from_be_bytes(key.try_into().ok()?).checked_sub(FIRST_KEY)?;
     (number.is_multiple_of(2) && number / 2 < ROWS).then_some(number / 2)
 }
 
-/// The version of a row's value; `None`: it is not that row's value.
+/// Returns the version in a row's value; `None` if it is not a value of that row.
 pub fn version_of(row: u32, value: &[u8]) -> Option<u64> {
     let version = u64::from_be_bytes(value.get(KEY_BYTES..12)?.try_into().ok()?);
     (value == self::value(row, version)).then_some(version)
 }
 
-/// What is asked for.
+/// Kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
     /// One row by its key.
     Get,
-    /// So many rows that follow one another: 1 to 64.
+    /// Range of this number of consecutive rows: 1 to 64.
     Scan(u32),
 }
 
 impl Ask {
-    /// Every one that is measured.
+    /// All kinds that are measured.
     pub const ALL: [Self; 4] = [Self::Get, Self::Scan(1), Self::Scan(8), Self::Scan(64)];
 
-    /// In keys of the report.
+    /// Returns the name in keys of the report.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -80,7 +80,7 @@ impl Ask {
         }
     }
 
-    /// Rows of the reply.
+    /// Returns the number of rows in the reply.
     pub const fn rows(self) -> u32 {
         match self {
             Self::Get => 1,
@@ -88,18 +88,19 @@ impl Ask {
         }
     }
 
-    /// Rows that it may begin with: the table's end is never reached.
+    /// Returns the number of rows at which it may begin without reaching the table's end.
     pub const fn span(self) -> u32 {
         ROWS - self.rows() + 1
     }
 
-    /// The row that request `number` begins with: multiples of the golden ratio, which are far from one another.
+    /// Returns the first row of request `number`. Rows are multiples of the golden ratio, which are far from one
+    /// another.
     pub const fn row(self, number: u64) -> u32 {
         let place = (number as u32).wrapping_mul(0x9e37_79b1) as u64;
         ((place * self.span() as u64) >> 32) as u32
     }
 
-    /// In the paper's format, which fits all of them; in whole words.
+    /// Returns the request in the paper's format, padded to whole words.
     pub fn paper(self, row: u32) -> Vec<u8> {
         let (key, name) = (key(row).to_vec(), NAME.to_vec());
         let request = match self {
@@ -112,12 +113,12 @@ impl Ask {
         bytes
     }
 
-    /// Bytes of a row in the paper's reply that are neither key nor value.
+    /// Returns the bytes of a row in the paper's reply that are neither key nor value.
     pub const fn paper_overhead() -> usize {
         COLUMN_PAPER_ROW_BYTES - KEY_BYTES - VALUE_BYTES
     }
 
-    /// As a table is asked.
+    /// Returns the range as a table takes it.
     pub fn stretch(self, row: u32) -> Stretch {
         let last = row + self.rows() - 1;
         Stretch {
@@ -129,13 +130,13 @@ impl Ask {
     }
 }
 
-/// A native request for one row, as long as a put, so that both may leave by one call.
+/// Returns a native request for one row. It is as long as a put, so that both can be sent by one call.
 pub fn native_get(id: u64, row: u32) -> Vec<u8> {
     let ask = NativeAsk::Get(key(row).to_vec(), vec![column()]);
     native::request(id, &ask, NATIVE_BYTES).unwrap_or_default()
 }
 
-/// A native put by one who is trusted.
+/// Returns a native put by a trusted client.
 pub fn native_put(id: u64, row: u32, version: u64) -> Vec<u8> {
     let change = Change::Put(value(row, version).to_vec(), None);
     let ask = NativeAsk::Change(key(row).to_vec(), column(), change, Sender::default());

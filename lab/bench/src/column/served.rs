@@ -1,4 +1,4 @@
-//! `column` put together for the bench: the fast path, its host, and the datapaths that they stand on.
+//! Assembles `column` for the benchmark: the fast path, its host, and their datapaths.
 
 use super::rows::{self, Ask, ROWS};
 use crate::error::{BenchError, Result, io};
@@ -23,14 +23,14 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// Longer than any bench runs.
+/// Lease in nanoseconds, longer than any benchmark runs.
 const LEASE_NS: u64 = 1 << 42;
-/// Requests that may wait for the host.
+/// Number of requests that can be queued for the host.
 const QUEUE: usize = 1024;
-/// Rows that the fast path has room for, as a power of two: all of the table.
+/// log2 of the number of rows in the fast path, which is larger than the table.
 pub const ROW_BITS: u32 = 14;
 
-/// One column of so many rows.
+/// Returns the geometry of one column with this number of rows.
 pub fn geometry(row_bits: u32, may_be_stale: bool) -> Geometry {
     let client = Range {
         address: CLIENT_ADDRESS.into(),
@@ -48,12 +48,12 @@ pub fn geometry(row_bits: u32, may_be_stale: bool) -> Geometry {
     }
 }
 
-/// For `map_err`: a table's error with what was being done.
+/// Returns a function for `map_err` that adds the action to a table's error.
 pub fn failed(what: &'static str) -> impl Fn(TableError) -> BenchError {
     move |error| BenchError::Void(format!("{what}: {error}"))
 }
 
-/// Puts every row of the bench into `table`, by as many threads as there are tables.
+/// Puts all rows of the benchmark into `table`, with one thread for each table.
 pub fn load<T: Table>(tables: &[T]) -> Result<()> {
     let put = |table: &T, row: u32| {
         let value = rows::value(row, rows::FIRST_VERSION);
@@ -79,14 +79,14 @@ pub fn load<T: Table>(tables: &[T]) -> Result<()> {
     })
 }
 
-/// The embedded table in memory, with the bench's rows.
+/// Returns the embedded table in memory, with the rows of the benchmark.
 pub fn memory() -> Result<Arc<Embedded>> {
     let table = Embedded::in_memory(system_clock());
     load(std::slice::from_ref(&table))?;
     Ok(Arc::new(table))
 }
 
-/// The fast path and host over a store and a table.
+/// Fast path and host over a store and a table.
 #[derive(Clone)]
 pub struct Served {
     /// The fast path.
@@ -96,12 +96,12 @@ pub struct Served {
 }
 
 impl Served {
-    /// Over the bench's column of `table`, of whose changes the fast path learns by `telling`.
+    /// Serves the benchmark's column of `table`. The fast path learns of changes as `telling` says.
     pub fn new(store: &Arc<Store>, table: Arc<dyn Table>, telling: Telling) -> Result<Self> {
         Self::of(store, table, rows::column(), telling)
     }
 
-    /// The same over another column.
+    /// Serves another column.
     pub fn of(
         store: &Arc<Store>,
         table: Arc<dyn Table>,
@@ -122,7 +122,7 @@ impl Served {
         })
     }
 
-    /// Over the embedded table in memory, which tells of its changes.
+    /// Serves the embedded table in memory, which reports its own changes.
     pub fn embedded(store: &Arc<Store>) -> Result<Self> {
         let table = memory()?;
         let served = Self::new(store, Arc::clone(&table) as _, Telling::ByTable)?;
@@ -131,7 +131,7 @@ impl Served {
         Ok(served)
     }
 
-    /// Has every row read once through the host, which fills the fast path.
+    /// Fills the fast path by reading every row once through the host.
     pub fn fill(&self) -> Result<()> {
         let reader = Readers::default().join();
         let from = Source {
@@ -139,12 +139,14 @@ impl Served {
             port: 40_000,
         };
         let ask = Ask::Scan(64);
-        // Each begins with the last row of the one before, so that nothing between them is left out.
+        // Each range begins with the last row of the previous one, so that the interval between them is filled too.
         for first in (0..ROWS).step_by(63) {
             let mut reply = Reply::default();
             let request = ask.paper(first.min(ask.span() - 1));
             if self.host.serve(from, &request, &mut reply, &reader) != Verdict::Reply {
-                return Err(BenchError::Void("the host did not fill the fast path".into()));
+                return Err(BenchError::Void(
+                    "the host did not fill the fast path with a range".into(),
+                ));
             }
         }
         let held = self.coherence.counts().fastpath.rows;
@@ -156,7 +158,8 @@ impl Served {
         Ok(())
     }
 
-    /// Listens on `listen` in the calling thread's namespace, by one thread; so many ask the table side by side.
+    /// Listens on `listen` in the calling thread's namespace with one thread. `host_threads` threads query the table
+    /// concurrently.
     pub fn listen(&self, listen: SocketAddr, host_threads: usize) -> Result<SocketDatapath> {
         let options = SocketOptions {
             listen,
@@ -169,7 +172,7 @@ impl Served {
             .map_err(io("starting the socket datapath"))
     }
 
-    /// The socket datapath in the server's namespace.
+    /// Starts the socket datapath in the server's namespace.
     pub fn start(&self, pair: &Arc<Pair>) -> Result<Running> {
         let served = self.clone();
         Running::start(pair, move |stop, ready| {
@@ -180,22 +183,22 @@ impl Served {
     }
 }
 
-/// A store of this process alone.
+/// Returns a store in this process's memory.
 pub fn anonymous(geometry: &Geometry) -> Result<Arc<Store>> {
     let store = Store::anonymous(geometry).map_err(io("making a fast-path table"))?;
     Ok(Arc::new(store))
 }
 
-/// The loaded XDP programs, and their store.
+/// Loaded XDP programs, and their store.
 pub struct XdpLine {
     datapath: XdpDatapath,
     root: OwnedFd,
-    /// In the programs' maps.
+    /// Store in the maps of the programs.
     pub store: Arc<Store>,
 }
 
 impl XdpLine {
-    /// Loads them, with an empty fast path.
+    /// Loads the programs with an empty fast path.
     pub fn load(geometry: &Geometry) -> Result<Self> {
         let mut datapath = XdpDatapath::load(vec![column::program(geometry, COLUMN_PORT)], None)?;
         let store = column::store(&mut datapath, geometry)?;
@@ -213,18 +216,18 @@ impl XdpLine {
         })
     }
 
-    /// Attaches natively to the server's end; off when the result is dropped. The calling thread stands in the server's
-    /// namespace.
+    /// Attaches the programs natively to the server's interface; dropping the result detaches them. The calling thread
+    /// is in the server's namespace.
     pub fn attach(&self, pair: &Pair) -> Result<OwnedFd> {
         sys::attach_native(self.root.as_fd(), pair.server_index).map_err(io("attaching ls_root"))
     }
 
-    /// What the verifier walked through, by program.
+    /// Returns the number of instructions that the verifier processed, by program.
     pub fn verified_instructions(&mut self) -> Result<BTreeMap<String, u32>> {
         Ok(self.datapath.verified_instructions()?.into_iter().collect())
     }
 
-    /// Replies so far.
+    /// Returns the number of replies since the load.
     pub fn hits(&mut self) -> Result<u64> {
         let counts: [u64; ColumnCounter::ALL.len()] = self.datapath.counts("column_counts")?;
         Ok(counts[ColumnCounter::Hits as usize])

@@ -1,6 +1,6 @@
-//! What becomes of a server in front of HBase where the fast path holds a part of the rows, is too small, or rows are
-//! written: the XDP datapath, its misses answered by the host over Thrift 2. Without an HBase the table is the embedded
-//! one.
+//! Sweeps over a server in front of HBase, in which the fast path holds a part of the rows, is too small, or rows are
+//! written. The XDP datapath answers hits, and the host answers misses over Thrift 2. If HBase is not available, the
+//! table is the embedded one.
 
 use super::client::{self, Loop};
 use super::contestants::{CLIENT_CORE, Field};
@@ -23,64 +23,64 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// HBase may stop for a while to collect its garbage.
+/// Maximum time to wait for a reply. HBase may pause for garbage collection.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Longer than any bench runs: what changes behind the fast path's back is nothing here.
+/// Time to live in nanoseconds, longer than any benchmark runs: only Lineside writes to the table.
 const TTL_NS: u64 = 1 << 42;
-/// Shares of the rows that the fast path holds.
+/// Shares of the rows that the fast path holds, in percent.
 const HELD_PERCENT: [u32; 5] = [0, 50, 90, 99, 100];
-/// Rows that the fast path has room for, as powers of two.
+/// log2 of the numbers of rows in the fast path.
 const ROOM_BITS: [u32; 4] = [8, 10, 12, 14];
-/// Every so many requests one is a put: none, 1, 5 and 20 %.
+/// Number of requests for each put: no puts, 1, 5 and 20 %.
 const PUT_EVERY: [u64; 4] = [0, 100, 20, 5];
 
-/// What is varied.
+/// Quantity that is varied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Varied {
-    /// Percent of the rows that the fast path holds; all rows are asked for alike, and misses do not fill.
+    /// Percent of the rows in the fast path; rows are queried uniformly, and misses do not fill it.
     HeldPercent,
-    /// log2 of the rows that the fast path has room for; rows are asked for by Zipf's law, and misses fill.
+    /// log2 of the number of rows in the fast path; rows are queried by Zipf's law, and misses fill it.
     RowBits,
-    /// Percent of the requests that are puts, with a fast path as large as the table.
+    /// Percent of the requests that are puts; the fast path is as large as the table.
     PutsPercent,
 }
 
-/// One point.
+/// Point of a sweep.
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
-    /// What is varied.
+    /// Quantity that is varied.
     pub varied: Varied,
-    /// Its value.
+    /// Value of the quantity.
     pub at: u32,
-    /// Of the reads, so much was answered by the fast path.
+    /// Share of the reads that the fast path answered.
     pub hit_rate: f64,
     /// Rates and latencies, reads and puts together, by the socket client with 64 requests in flight.
     #[serde(flatten)]
     pub figures: Figures,
-    /// Replies older than a put that had been answered before the read was sent.
+    /// Replies older than a put that was answered before the read was sent.
     pub stale: u64,
 }
 
-/// All of them.
+/// Points of all sweeps.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sweeps {
-    /// `hbase` or `memory`.
+    /// Kind of the table: `hbase` or `memory`.
     pub table: &'static str,
-    /// In the order in which they were measured.
+    /// Points in the order of measurement.
     pub points: Vec<Point>,
 }
 
-/// How long each point takes.
+/// Durations of each point.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// Until the fast path holds what it will.
+    /// Time until the content of the fast path is stable.
     pub warm_up: Duration,
-    /// Counted.
+    /// Time that is counted.
     pub duration: Duration,
 }
 
-/// Measures all points, telling `tell` before each.
+/// Measures all points, and calls `tell` before each.
 pub fn measure(
     field: &Field,
     peer: Option<&Peer>,
@@ -99,7 +99,7 @@ pub fn measure(
         tell("rows held");
         let line = XdpLine::load(&geometry(ROW_BITS, true))?;
         let served = Served::new(&line.store, table(hbase::READ)?, Telling::Nothing)?;
-        // Who makes a host empties the fast path.
+        // A new host empties the fast path.
         hold(&line.store, ROWS / 100 * at);
         let mut known = Known::default();
         let mut mixed = Mixed::new(Draws::even(seed), &mut known, 0);
@@ -187,7 +187,7 @@ fn point(
         varied,
         at,
         hit_rate,
-        figures: figures.ok_or_else(|| crate::BenchError::Void("a point without a run".into()))?,
+        figures: figures.ok_or_else(|| crate::BenchError::Void("a point of a sweep has no run".into()))?,
         stale: found.stale,
     })
 }

@@ -1,5 +1,5 @@
-//! What the coprocessor costs HBase: threads put into a table of whose changes it tells, and into one of which it does
-//! not, in turns.
+//! Cost of the coprocessor for HBase: threads put rows in turns into a table with change notifications and into one
+//! without them.
 
 use super::hbase::{self, OBSERVER_KEY, Peer};
 use super::rows::{self, ROWS};
@@ -22,23 +22,23 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Rows of which the coprocessor tells.
+/// Table with change notifications.
 const TOLD: &str = "told";
-/// Of these the versions are far above all others.
+/// First version of these puts, larger than all other versions.
 const FIRST_VERSION: u64 = 1 << 40;
-/// How long the first lease may take to come.
+/// Maximum time until the first lease.
 const LEASE_TIME: Duration = Duration::from_secs(20);
 
-/// The thread of the coprocessor that hears, and ours.
+/// Names of the thread of the coprocessor that receives acknowledgements, and of the subscriber's thread.
 const FAR_THREAD: &str = "lineside";
 const OWN_THREAD: &str = "column-notices";
 
-/// What one put takes, both processes' share of it.
+/// Cost of one put in both processes.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct PutUse {
-    /// HBase's; the thread is the one that hears acknowledgements.
+    /// Cost in HBase; the thread is the one that receives acknowledgements.
     pub hbase: Usage,
-    /// Of clients and subscriber; the thread is the subscriber's.
+    /// Cost in the clients and the subscriber; the thread is the subscriber's.
     pub own: Usage,
 }
 
@@ -58,27 +58,27 @@ impl PutUse {
     }
 }
 
-/// Puts, medians of the rounds.
+/// Cost of change notifications for puts; medians of the rounds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ToldCost {
-    /// A second, into the table of which nobody tells.
+    /// Puts per second into the table without notifications.
     pub untold_per_s: f64,
-    /// A second, into the other one.
+    /// Puts per second into the table with notifications.
     pub told_per_s: f64,
-    /// The latter by the former, of the same round.
+    /// `told_per_s` divided by `untold_per_s` of the same round.
     pub ratio: f64,
-    /// What the subscriber heard for each put that was told.
+    /// Notifications that the subscriber received for each put.
     pub notices: f64,
-    /// What a put takes of which nobody tells, means of all rounds.
+    /// Cost of a put without notifications, mean of all rounds.
     pub untold: PutUse,
-    /// What one takes that is told.
+    /// Cost of a put with notifications, mean of all rounds.
     pub told: PutUse,
 }
 
-/// Measures `rounds`, each way for `duration`.
+/// Measures `rounds` rounds of `duration` for each table.
 ///
 /// # Errors
-/// [`BenchError::Void`] where a put was not made, or was not told.
+/// [`BenchError::Void`] if a put failed, or no notification arrived.
 pub fn measure(peer: &mut Peer, rounds: usize, duration: Duration) -> Result<ToldCost> {
     peer.make(TOLD)?;
     let store = anonymous(&geometry(ROW_BITS, false))?;
@@ -87,7 +87,8 @@ pub fn measure(peer: &mut Peer, rounds: usize, duration: Duration) -> Result<Tol
     let options = Options {
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         servers: vec![peer.observer()],
-        key: NoticeKey::new(&OBSERVER_KEY).ok_or_else(|| BenchError::Void("a key is too short".into()))?,
+        key: NoticeKey::new(&OBSERVER_KEY)
+            .ok_or_else(|| BenchError::Void("the notification key is too short".into()))?,
         table: TOLD.into(),
         columns: 1,
     };
@@ -95,10 +96,12 @@ pub fn measure(peer: &mut Peer, rounds: usize, duration: Duration) -> Result<Tol
         Listener::start(options, Arc::clone(&servers), Box::new(|| ())).map_err(io("starting a listener"))?;
     peer.observe(TOLD, listener.local_addr())?;
     let began = Instant::now();
-    // Until then the subscriber need not be told.
+    // Before the first lease, the coprocessor need not notify the subscriber.
     while servers.leased(lease::now_ns()) == 0 {
         if began.elapsed() > LEASE_TIME {
-            return Err(BenchError::Void("the coprocessor grants no lease".into()));
+            return Err(BenchError::Void(
+                "the coprocessor granted no lease in time".into(),
+            ));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -119,7 +122,7 @@ pub fn measure(peer: &mut Peer, rounds: usize, duration: Duration) -> Result<Tol
             used[way].hbase.add(&before.hbase, &after.hbase);
             used[way].own.add(&before.own, &after.own);
             if way == 1 && of_these == 0 {
-                return Err(BenchError::Void("puts were not told".into()));
+                return Err(BenchError::Void("there were puts without a notification".into()));
             }
             heard += of_these;
         }
@@ -136,7 +139,7 @@ pub fn measure(peer: &mut Peer, rounds: usize, duration: Duration) -> Result<Tol
     })
 }
 
-/// Puts a second, of as many threads as `native` has, and how many there were.
+/// Returns the puts per second of the threads of `native`, and their number.
 fn puts(table: &Rpc, duration: Duration) -> Result<(f64, f64)> {
     let (column, began_ns) = (rows::column(), sys::now_ns());
     let ends_ns = began_ns + duration.as_nanos() as u64;

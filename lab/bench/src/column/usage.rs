@@ -1,33 +1,34 @@
-//! What processes used so far, by Linux's count: processor time in ticks of 10 ms, and how often their threads slept.
+//! Resource usage of processes as counted by Linux: processor time in ticks of 10 ms, and the number of times that
+//! threads slept.
 
 use crate::error::{Result, io};
 use crate::sys;
 use serde::Serialize;
 use std::fs;
 
-/// A tick of `/proc` (`USER_HZ`, 100 on every machine that Linux supports here).
+/// Nanoseconds of a tick of `/proc` (`USER_HZ` is 100 on all supported machines).
 const TICK_NS: u64 = 10_000_000;
 
-/// Of one process, or of what was made meanwhile.
+/// Usage of one process, or a difference of two usages.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Usage {
     /// Processor time of all its threads.
     pub cpu_ns: f64,
-    /// The same of the thread that was named.
+    /// Processor time of the named thread.
     pub thread_ns: f64,
-    /// How often a thread of it went to sleep.
+    /// Number of voluntary context switches of all its threads.
     pub sleeps: f64,
 }
 
 impl Usage {
-    /// Adds what was used from `before` to `after`.
+    /// Adds the usage between `before` and `after`.
     pub fn add(&mut self, before: &Self, after: &Self) {
         self.cpu_ns += after.cpu_ns - before.cpu_ns;
         self.thread_ns += after.thread_ns - before.thread_ns;
         self.sleeps += after.sleeps - before.sleeps;
     }
 
-    /// For each of `count`.
+    /// Returns the usage divided by `count`.
     pub fn each(&self, count: f64) -> Self {
         Self {
             cpu_ns: self.cpu_ns / count,
@@ -37,10 +38,10 @@ impl Usage {
     }
 }
 
-/// Of process `pid`, whose threads stay; `thread` is the name of one.
+/// Returns the usage of process `pid`, whose threads do not change; `thread` is the name of one.
 ///
 /// # Errors
-/// What the system says.
+/// Error of the operating system.
 pub fn of(pid: u32, thread: &str) -> Result<Usage> {
     let mut usage = Usage {
         cpu_ns: cpu_ns(&format!("/proc/{pid}/stat"))?,
@@ -48,7 +49,7 @@ pub fn of(pid: u32, thread: &str) -> Result<Usage> {
     };
     for task in fs::read_dir(format!("/proc/{pid}/task")).map_err(io("reading /proc"))? {
         let path = task.map_err(io("reading /proc"))?.path();
-        // Some thread may end meanwhile.
+        // A thread may end in the meantime.
         let status = fs::read_to_string(path.join("status")).unwrap_or_default();
         usage.sleeps += field(&status, "voluntary_ctxt_switches:");
         let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
@@ -59,10 +60,10 @@ pub fn of(pid: u32, thread: &str) -> Result<Usage> {
     Ok(usage)
 }
 
-/// Of this process, whose threads come and go.
+/// Returns the usage of this process, whose threads change.
 ///
 /// # Errors
-/// What the system says.
+/// Error of the operating system.
 pub fn own(thread: &str) -> Result<Usage> {
     let threads = of(std::process::id(), thread)?;
     Ok(Usage {
@@ -77,7 +78,8 @@ fn field(status: &str, name: &str) -> f64 {
     value.and_then(|value| value.trim().parse().ok()).unwrap_or(0.0)
 }
 
-/// User and system time: the 14th and 15th field; the 2nd may have blanks, and ends with a bracket.
+/// Returns user and system time, the 14th and 15th field of the line. The 2nd field may contain blanks; it ends with a
+/// bracket.
 fn cpu_ns(path: &str) -> Result<f64> {
     let stat = fs::read_to_string(path).map_err(io("reading /proc"))?;
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();

@@ -1,4 +1,5 @@
-//! What a write through Lineside costs: put after put of one client, every other one straight to the gateway.
+//! Cost of a write through Lineside: one client sends puts one after the other, alternately through Lineside and
+//! directly to the gateway.
 
 use super::hbase::{self, Peer};
 use super::rows::{self, ROWS};
@@ -16,32 +17,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longer than any bench runs.
+/// Time to live in nanoseconds, longer than any benchmark runs.
 const TTL_NS: u64 = 1 << 42;
-/// Pairs of puts that are not counted.
+/// Number of pairs of puts that are not counted.
 const WARM_UP: u32 = 500;
-/// Of these the versions are far above all others.
+/// First version of these puts, larger than all other versions.
 const FIRST_VERSION: u64 = 1 << 32;
 
-/// What puts took, medians of the rounds.
+/// Times of puts, medians of the rounds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct WriteCost {
-    /// Puts each way, in all rounds.
+    /// Number of puts of each kind, in all rounds.
     pub puts: u32,
-    /// Straight to the gateway: the median put.
+    /// Median time of a put directly to the gateway.
     pub direct_p50_us: f64,
-    /// Through Lineside: UDP, a session, the host, the gateway.
+    /// Median time of a put through Lineside: UDP, a session, the host, the gateway.
     pub lineside_p50_us: f64,
-    /// The mean of a round by the mean of the same round straight to the gateway.
+    /// Mean time through Lineside divided by the mean time of direct puts of the same round.
     pub mean_ratio: f64,
-    /// The same of medians.
+    /// Median time through Lineside divided by the median time of direct puts of the same round.
     pub p50_ratio: f64,
 }
 
-/// Measures `rounds` of `puts` each way.
+/// Measures `rounds` rounds of `puts` puts of each kind.
 ///
 /// # Errors
-/// [`BenchError::Void`] where a put was not made.
+/// [`BenchError::Void`] if a put failed.
 pub fn measure(peer: &Peer, rounds: usize, puts: u32) -> Result<WriteCost> {
     let store = anonymous(&geometry(ROW_BITS, true))?;
     let table = Arc::new(peer.connect(hbase::WRITTEN)?);
@@ -64,7 +65,7 @@ pub fn measure(peer: &Peer, rounds: usize, puts: u32) -> Result<WriteCost> {
         let between_ns = sys::now_ns();
         let made = client.change(&rows::key(row), &column, &change).map_err(void)?;
         if made != Outcome::Done {
-            return Err(BenchError::Void("a put was not made".into()));
+            return Err(BenchError::Void("a put through Lineside failed".into()));
         }
         Ok((between_ns - began_ns, sys::now_ns() - between_ns))
     };

@@ -1,5 +1,5 @@
-//! YCSB's workloads A to F on a real HBase: by its own Java client straight to it, and by a client in Java through
-//! Lineside at the line before it (XDP datapath, HBase's own RPC, `coherence = "ttl"`).
+//! YCSB's workloads A to F on a real HBase: with its own Java client directly, and with a Java client through Lineside
+//! in front of HBase (XDP datapath, HBase's own RPC, `coherence = "ttl"`).
 
 use super::contestants::CLIENT_CORE;
 use super::hbase::{self, Peer};
@@ -22,19 +22,20 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// YCSB's column.
+/// Column of YCSB.
 const NAME: &str = "entry:field0";
 const RECORDS: u32 = 10_000;
-/// Threads of the client, each with one request in flight.
+/// Number of client threads, each with one request in flight.
 const THREADS: u32 = 4;
-/// Longer than any bench runs: only Lineside writes to its table.
+/// Time to live in nanoseconds, longer than any benchmark runs: only Lineside writes to its table.
 const TTL_NS: u64 = 1 << 42;
-/// Operations of a run that nobody reaches, and of one that inserts, whose number of keys to come YCSB takes from it.
+/// Numbers of operations that no run reaches: of a run, and of a run that inserts, from which YCSB takes the number of
+/// future keys.
 const OPERATIONS: u32 = 100_000_000;
 const OPERATIONS_INSERTING: u32 = 500_000;
-/// An HBase slower than this is a straw man: a busy machine, or a client that was cold all the time.
+/// Minimum rate of a meaningful comparison. A slower HBase means a busy machine or a cold client.
 const STRAW_MAN_OPS_PER_S: f64 = 500.0;
-/// What is judged: key, gate, stretch.
+/// Pass criteria: key, gate, stretch goal.
 const GATES: [(&str, f64, Option<f64>); 6] = [
     ("ycsb B lineside/hbase", 3.0, Some(5.0)),
     ("ycsb C lineside/hbase", 8.0, Some(15.0)),
@@ -44,25 +45,26 @@ const GATES: [(&str, f64, Option<f64>); 6] = [
     ("ycsb E hits, %", 90.0, None),
 ];
 
-/// How to run it.
+/// Plan of the runs.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The letters of the workloads that are run, in any order; each begins on what the ones before left of the table.
+    /// Letters of the workloads to run, in any order. Each workload begins with the table that the previous ones left.
     pub workloads: String,
-    /// Rounds of what is judged; figures are their medians.
+    /// Rounds of the cases with a pass criterion; figures are their medians.
     pub rounds: usize,
-    /// Time of each run, a cold client's first moments included. A third as long goes before, which does not count.
+    /// Time of each run, including the slow start of a cold client. A warm-up of a third of that time precedes it and
+    /// is not counted.
     pub duration: Duration,
 }
 
 impl Plan {
-    /// How often [`measure`] tells what it does.
+    /// Returns the number of times that [`measure`] calls `tell`.
     pub fn steps(&self) -> usize {
         let runs = self.runs();
         (self.rounds + 1) * (runs.len() + runs.iter().filter(|(_, is_loaded)| *is_loaded).count())
     }
 
-    /// Its workloads in order, and whether the table is made anew before.
+    /// Returns the workloads in order, each with whether the table is loaded again before it.
     fn runs(&self) -> Vec<(&'static Workload, bool)> {
         let wanted = WORKLOADS
             .iter()
@@ -74,18 +76,19 @@ impl Plan {
     }
 }
 
-/// How large rows and scans are.
+/// Sizes of rows and scans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
-    /// One field of 18 bytes, scans of 1 to 8 rows: what is judged.
+    /// One field of 18 bytes, scans of 1 to 8 rows; the pass criteria are about this shape.
     Small,
-    /// YCSB's own: ten fields of 100 bytes, scans of 1 to 100 rows; all fields in one cell, and writes of all of them.
+    /// YCSB's default: ten fields of 100 bytes, scans of 1 to 100 rows; all fields are in one cell, and writes replace
+    /// all of them.
     Own,
 }
 
 impl Shape {
-    /// Fields, bytes of each, rows of a scan at most.
+    /// Returns the number of fields, the bytes of each, and the maximum number of rows of a scan.
     const fn sizes(self) -> (u32, u32, u32) {
         match self {
             Self::Small => (1, 18, 8),
@@ -93,7 +96,7 @@ impl Shape {
         }
     }
 
-    /// Only the first is judged, so the second has half the time.
+    /// Returns the time of a run. Only the first shape has pass criteria, so the second one has half of the time.
     fn time_of(self, plan: &Plan) -> Duration {
         match self {
             Self::Small => plan.duration,
@@ -101,13 +104,13 @@ impl Shape {
         }
     }
 
-    /// For the report.
+    /// Describes the shape for the report.
     pub fn describe(self) -> String {
         let (fields, bytes, rows) = self.sizes();
         format!("{fields} x {bytes} bytes, scans of 1 to {rows} rows")
     }
 
-    /// log2 of the addresses of 36 bytes that the fast path has for a row.
+    /// Returns log2 of the number of 36-byte slots in the fast path for each row.
     const fn value_bits(self) -> u32 {
         match self {
             Self::Small => 1,
@@ -116,15 +119,15 @@ impl Shape {
     }
 }
 
-/// A workload, as YCSB's own files have it.
+/// Workload as in YCSB's own files.
 struct Workload {
     name: &'static str,
-    /// What is done, in shares.
+    /// Operations and their shares.
     shares: &'static [(&'static str, f64)],
     distribution: &'static str,
 }
 
-/// In the order in which YCSB's authors have them run: E on a table that D has not filled.
+/// Workloads in the order that YCSB's authors recommend, so that E runs on a table that D has not filled.
 const WORKLOADS: [Workload; 6] = [
     Workload::new("A", &[("read", 0.5), ("update", 0.5)], "zipfian"),
     Workload::new("B", &[("read", 0.95), ("update", 0.05)], "zipfian"),
@@ -134,10 +137,10 @@ const WORKLOADS: [Workload; 6] = [
     Workload::new("E", &[("scan", 0.95), ("insert", 0.05)], "zipfian"),
 ];
 
-/// Before these the table is made anew.
+/// Workloads before which the table is loaded again.
 const LOADED_BEFORE: [&str; 2] = ["A", "E"];
 
-/// What one run of YCSB said.
+/// Output of one run of YCSB.
 #[derive(Clone, Copy, Debug, Default)]
 struct Said {
     ops_per_s: f64,
@@ -147,37 +150,38 @@ struct Said {
     errors: u64,
 }
 
-/// One workload's figures; medians of the rounds, sums where said.
+/// Figures of one workload: medians of the rounds, or sums where noted.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// How large rows and scans are.
+    /// Sizes of rows and scans.
     pub shape: Shape,
-    /// `A` to `F`.
+    /// Workload, `A` to `F`.
     pub workload: &'static str,
-    /// Operations a second, HBase by its own client.
+    /// Operations per second of HBase with its own client.
     pub hbase_ops_per_s: f64,
-    /// The same through Lineside.
+    /// Operations per second through Lineside.
     pub lineside_ops_per_s: f64,
-    /// The median of the rounds' ratios.
+    /// Median of the rounds' ratios.
     pub ratio: f64,
-    /// Of the reads through Lineside, so much was answered by the fast path.
+    /// Share of the reads through Lineside that the fast path answered.
     pub hit_rate: f64,
-    /// If what the fast path answers cost nothing: 1 / (w + (1 - w)(1 - h)), w the share of operations that write.
+    /// Upper bound of the ratio, if answers of the fast path cost nothing: 1 / (w + (1 - w)(1 - h)), where w is the
+    /// share of operations that write and h the hit rate.
     pub bound: f64,
-    /// Stale reads of both, in all rounds.
+    /// Stale reads of both clients, in all rounds.
     pub stale: u64,
-    /// Operations that failed, of both, in all rounds.
+    /// Operations of both clients that failed, in all rounds.
     pub errors: u64,
 }
 
-/// What YCSB found.
+/// Results of YCSB.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ycsb {
-    /// Rows loaded.
+    /// Number of rows loaded.
     pub records: u32,
-    /// Threads of the client.
+    /// Number of client threads.
     pub threads: u32,
-    /// By shape and workload.
+    /// Rows by shape and workload.
     pub rows: Vec<Row>,
 }
 
@@ -206,7 +210,7 @@ impl Workload {
         self.shares.iter().any(|(what, _)| *what == "insert")
     }
 
-    /// As YCSB's properties.
+    /// Returns the workload as properties of YCSB.
     fn properties(&self, duration: Duration) -> Vec<String> {
         let mut properties = vec![
             format!("requestdistribution={}", self.distribution),
@@ -227,10 +231,10 @@ impl Workload {
     }
 }
 
-/// Runs the workloads, telling `tell` before each.
+/// Runs the workloads, and calls `tell` before each.
 ///
 /// # Errors
-/// [`BenchError::Void`] where YCSB does not run.
+/// [`BenchError::Void`] if YCSB does not run.
 pub fn measure(peer: &mut Peer, plan: &Plan, tell: &mut dyn FnMut(&'static str)) -> Result<Ycsb> {
     let mut seen: BTreeMap<(Shape, &'static str), Vec<(Said, Said)>> = BTreeMap::new();
     let judged = std::iter::repeat_n(Shape::Small, plan.rounds);
@@ -258,8 +262,8 @@ pub fn measure(peer: &mut Peer, plan: &Plan, tell: &mut dyn FnMut(&'static str))
     })
 }
 
-/// One workload, straight to HBase and through Lineside, each once to warm HBase's caches and the fast path, and then
-/// to count.
+/// Runs one workload directly on HBase and through Lineside. Each runs once to warm HBase's caches and the fast path,
+/// and then again to count.
 fn one(peer: &mut Peer, shape: Shape, workload: &Workload, duration: Duration) -> Result<(Said, Said)> {
     let warmed = |binding, own: &[String]| {
         let run = |time| {
@@ -272,7 +276,7 @@ fn one(peer: &mut Peer, shape: Shape, workload: &Workload, duration: Duration) -
             )
         };
         let (warm, said) = (run(duration / 3)?, run(duration)?);
-        // The first one's rate does not count; what is wrong in it does.
+        // The rate of the warm-up is not counted, but its faults are.
         Ok::<_, BenchError>(Said {
             stale: warm.stale + said.stale,
             errors: warm.errors + said.errors,
@@ -313,7 +317,7 @@ impl Row {
 }
 
 impl Ycsb {
-    /// By key, as ratios.
+    /// Returns the ratios by key.
     pub fn ratios(&self) -> impl Iterator<Item = (String, f64)> {
         let finite = self.rows.iter().filter(|row| row.ratio.is_finite());
         finite.map(|row| {
@@ -325,7 +329,7 @@ impl Ycsb {
         })
     }
 
-    /// Judged.
+    /// Returns the gates with their outcomes.
     pub fn gates(&self) -> impl Iterator<Item = (&'static str, Gate)> {
         const IS: Bound = AtLeast;
         GATES.into_iter().map(|(key, gate, stretch)| {
@@ -344,9 +348,9 @@ impl Ycsb {
     }
 }
 
-/// A table with YCSB's rows in it, made anew.
+/// Creates a table again and loads YCSB's rows into it.
 fn reload(peer: &mut Peer, shape: Shape, table: &str) -> Result<()> {
-    // Of the round before, if there was one.
+    // The table may exist from the previous round.
     let _ = peer.command(&format!("drop {table}"));
     peer.command(&format!("create {table} entry"))?;
     let own = [
@@ -357,7 +361,8 @@ fn reload(peer: &mut Peer, shape: Shape, table: &str) -> Result<()> {
     run(peer, shape, (Phase::Load, "HBase"), &own, &properties).map(drop)
 }
 
-/// Lineside at a line of its own, before the table that only it writes to; the fast path is empty. Off when dropped.
+/// Lineside in front of a table that only it writes to, with a network interface of its own; the fast path is empty at
+/// first. Detached when dropped.
 struct Line {
     pair: Pair,
     _ends: [OwnedFd; 2],
@@ -374,9 +379,9 @@ impl Line {
             ..served::geometry(row_bits, true)
         })?;
         let name = ColumnName::new(NAME.as_bytes());
-        let name = name.ok_or_else(|| BenchError::Void("no name of a column".into()))?;
+        let name = name.ok_or_else(|| BenchError::Void("the column name is not valid".into()))?;
         let table = peer.connect_rpc("through")?;
-        // Connected from here: HBase is not in the server's namespace.
+        // This thread opens the connection, because HBase is not in the server's namespace.
         table.get(b"user", &[name]).map_err(failed("asking HBase"))?;
         let served = Served::of(&fastpath.store, Arc::new(table), name, Telling::Ttl(TTL_NS))?;
         let pair = Pair::new()?;
@@ -393,7 +398,7 @@ impl Line {
     }
 }
 
-/// A phase of YCSB by one of our bindings.
+/// Runs a phase of YCSB with one of the two bindings.
 fn run(
     peer: &Peer,
     shape: Shape,
@@ -407,16 +412,16 @@ fn run(
         format!("fieldcount={fields}"),
         format!("fieldlength={bytes}"),
         format!("maxscanlength={scanned}"),
-        // All of them are one cell.
+        // All fields are in one cell.
         "writeallfields=true".to_owned(),
     ];
     let all = [&sizes, own, properties].concat();
     let out = client::run(peer.jars(), phase, binding, THREADS, &all)?;
-    Said::read(&out).ok_or_else(|| BenchError::Void("YCSB did not say what our binding counted".into()))
+    Said::read(&out).ok_or_else(|| BenchError::Void("YCSB did not print the counters of the binding".into()))
 }
 
 impl Said {
-    /// What YCSB and our bindings print.
+    /// Reads the output of YCSB and of the bindings.
     fn read(out: &str) -> Option<Self> {
         let ours = out.lines().find_map(|line| line.strip_prefix("LINESIDE "))?;
         let count = |name: &str| -> Option<u64> {

@@ -1,8 +1,8 @@
-//! Time from a node's announcement of a block to its first answer on the fast path.
+//! Time from a node's announcement of a block to the first answer of the fast path.
 //!
-//! The node writes the block's hash to Lineside's ZMQ subscription; from then on a client asks for the block's last
-//! transaction by UDP, one request at a time, until it is found, and some time longer. The fast path's count of hits
-//! then says how many of the answers, which are the last ones, came from there.
+//! The node writes the block's hash to Lineside's ZMQ subscription. From then on, a client asks for the block's last
+//! transaction by UDP, one request at a time, until it is found and for some time longer. The first answers come from
+//! the host and the last ones from the fast path; the hit counter of the fast path gives their number.
 
 use super::TRANSACTIONS;
 use super::servers::Lineside;
@@ -13,36 +13,36 @@ use lineside_testkit::{CoreMini, RegtestChain};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// Longest wait for the first answer.
+/// Maximum time until the first answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time that one request waits before it is sent again.
+/// Time after which a request is sent again.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// Time for which the client goes on asking before it reads the count of hits.
+/// Time for which the client keeps asking before it reads the hit counter.
 const LONGER: Duration = Duration::from_millis(10);
-/// Pause between blocks, so that each finds the server idle.
+/// Pause between blocks, so that the server is idle at each announcement.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Times of announced blocks of 2,048 transactions.
+/// Times for announced blocks of 2,048 transactions.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Announced {
-    /// Blocks that were announced.
+    /// Number of blocks that were announced.
     pub blocks: usize,
     /// Median time until the first answer of the fast path.
     pub first_answer_ms: f64,
-    /// Longest time until that answer.
+    /// Maximum time until that answer.
     pub first_answer_max_ms: f64,
-    /// Median time until the first answer of either, fast path or host.
+    /// Median time until the first answer of the fast path or the host.
     pub any_answer_ms: f64,
-    /// Blocks whose very first answer came from the fast path.
+    /// Number of blocks whose very first answer came from the fast path.
     pub fast_path_first: usize,
-    /// Answers with another root than the block's.
+    /// Answers with a root of another block.
     pub wrong: u64,
 }
 
 /// Announces `count` blocks, one after the other.
 ///
 /// # Errors
-/// [`BenchError::Void`] where a block is not answered in time.
+/// [`BenchError::Void`] if there is no answer for a block in time.
 pub fn measure(
     server: &Lineside,
     node: &CoreMini,
@@ -76,11 +76,11 @@ pub fn measure(
     })
 }
 
-/// Answers to one block's transaction.
+/// Answers to the requests for one block's transaction.
 struct Times {
-    /// Milliseconds from the announcement to each of them.
+    /// Times of all answers in milliseconds from the announcement.
     all: Vec<f64>,
-    /// The last of them, that came from the fast path; at least one.
+    /// Number of answers from the fast path, which are the last ones; at least one.
     hits: usize,
 }
 
@@ -109,6 +109,6 @@ fn ask(
         until = None;
     }
     Err(BenchError::Void(format!(
-        "the fast path does not answer of a block after {PATIENCE:?}"
+        "no answer of the fast path for a block within {PATIENCE:?}"
     )))
 }

@@ -1,5 +1,5 @@
-//! The client: `get_merkle` on many connections, each with a window of requests; every reply is compared with the
-//! branch that the client has computed itself.
+//! Client that sends `get_merkle` on many connections, each with a window of requests, and compares every reply with
+//! the branch that it has computed itself.
 
 use crate::column::usage;
 use crate::error::{BenchError, Result, io};
@@ -15,32 +15,32 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Connections of the client: so many that the limits of a connection of our server (2,000 requests a second after the
-/// first 10,000) do not hold the client back.
+/// Number of connections of the client: enough that the limits of a connection of Lineside (2,000 requests per second
+/// after the first 10,000) do not limit the client.
 pub const CONNECTIONS: usize = 64;
-/// Requests under way on each.
+/// Number of requests in flight on each connection.
 pub const WINDOW: usize = 8;
-/// Time in which the last replies of a round must come. ElectrumX holds small replies back for up to a second.
+/// Maximum time for the last replies of a round. ElectrumX delays small replies by up to a second.
 const DRAIN: Duration = Duration::from_secs(10);
-/// Longest latency that is told apart, in ns.
+/// Maximum latency of the histogram in nanoseconds.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
-/// Bytes of a wrong reply that are shown.
+/// Number of bytes of a wrong reply that are reported.
 const SHOWN_BYTES: usize = 500;
 
-/// What is asked, and what is right.
+/// Requests and the expected replies.
 pub struct Questions {
     blocks: Vec<Tree>,
 }
 
-/// A block's Merkle tree, its hashes as clients print them.
+/// Merkle tree of a block; hashes are in the form that clients print.
 struct Tree {
     height: u32,
-    /// The TXIDs, then each row above; a row's last hash is repeated where their number is odd.
+    /// The TXIDs, then each row above; the last hash of a row is repeated if their number is odd.
     rows: Vec<Vec<String>>,
 }
 
 impl Questions {
-    /// Takes the trees of `blocks`, of which the first has the height `first`.
+    /// Returns the questions about `blocks`; the first block has the height `first`.
     pub fn new(blocks: &[DemoBlock], first: u32) -> Self {
         let trees = blocks.iter().zip(first..);
         Self {
@@ -100,7 +100,7 @@ fn sha256d(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(Sha256::digest(bytes)).into()
 }
 
-/// One request under way.
+/// Request in flight.
 #[derive(Clone, Copy)]
 struct Question {
     block: usize,
@@ -108,7 +108,7 @@ struct Question {
     asked: Instant,
 }
 
-/// A reply of the server; an error has no result.
+/// Reply of the server; an error has no result.
 #[derive(Deserialize)]
 struct Reply<'a> {
     id: usize,
@@ -124,7 +124,7 @@ struct Branch<'a> {
     block_height: u32,
 }
 
-/// A server to drive.
+/// Server to drive.
 pub struct Target {
     name: &'static str,
     address: SocketAddr,
@@ -137,39 +137,39 @@ impl Target {
     }
 }
 
-/// One round of one contestant.
+/// Result of one round of one contestant.
 #[derive(Clone, Debug)]
 pub struct Round {
-    /// Right replies in the time that counts.
+    /// Right replies in the counted time.
     pub replies: u64,
-    /// That time.
+    /// Counted time.
     pub took: Duration,
-    /// Processor time of the server in it, in seconds.
+    /// Processor time of the server in the counted time, in seconds.
     pub cpu_s: f64,
-    /// Round trips, in ns.
+    /// Round-trip times in nanoseconds.
     pub latency: Histogram<u64>,
-    /// Requests sent, and those without a reply.
+    /// Requests sent, and requests without a reply.
     pub sent: u64,
     pub lost: u64,
-    /// Wrong replies, and the first of them in words.
+    /// Wrong replies, and a description of the first one.
     pub wrong: u64,
     pub first_wrong: Option<String>,
 }
 
 impl Round {
-    /// Right replies a second.
+    /// Returns the right replies per second.
     pub fn rps(&self) -> f64 {
         self.replies as f64 / self.took.as_secs_f64()
     }
 
-    /// Right replies for each second of the server's processor time.
+    /// Returns the right replies per second of the server's processor time.
     pub fn per_core(&self) -> f64 {
-        // The kernel counts ticks of 10 ms.
+        // The kernel counts in ticks of 10 ms.
         self.replies as f64 / self.cpu_s.max(0.01)
     }
 }
 
-/// What all connections of a round share.
+/// State that the connections of a round share.
 struct Shared<'a> {
     target: &'a Target,
     questions: &'a Questions,
@@ -178,10 +178,10 @@ struct Shared<'a> {
     is_over: Cell<bool>,
 }
 
-/// Drives `target` for `duration` on connections of its own, and waits for the last replies.
+/// Drives `target` for `duration` on new connections, and waits for the last replies.
 ///
 /// # Errors
-/// What the system says of a connection, and [`BenchError::Void`] where the server ends one.
+/// An error of a connection, and [`BenchError::Void`] if the server closes one.
 pub fn drive(target: &Target, questions: &Questions, seed: u64, duration: Duration) -> Result<Round> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let latency = Histogram::new_with_max(LATENCY_MAX_NS, 3).map_err(crate::error::void)?;
@@ -220,7 +220,7 @@ async fn all(shared: &Shared<'_>, duration: Duration) -> Result<()> {
     let start = Instant::now();
     let clock = async {
         tokio::time::sleep(duration).await;
-        // What comes later is checked and not counted.
+        // Later replies are checked but not counted.
         shared.is_over.set(true);
         let mut round = shared.round.borrow_mut();
         round.took = start.elapsed();
@@ -238,12 +238,12 @@ async fn opened(address: SocketAddr) -> std::io::Result<TcpStream> {
     let hello =
         b"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"server.version\",\"params\":[\"bench\",\"1.4\"]}\n";
     stream.write_all(hello).await?;
-    // One byte at a time: nothing else has been asked.
+    // Reads one byte at a time, since no other request was sent.
     while stream.read_u8().await? != b'\n' {}
     Ok(stream)
 }
 
-/// Keeps a window of requests under way until the time is over, then takes the last replies.
+/// Keeps a window of requests in flight until the time is over, then receives the last replies.
 async fn connection(mut stream: TcpStream, shared: &Shared<'_>) -> Result<()> {
     let mut window = Window {
         under_way: vec![None; WINDOW],
@@ -265,7 +265,7 @@ async fn connection(mut stream: TcpStream, shared: &Shared<'_>) -> Result<()> {
                 == 0
             {
                 let name = shared.target.name;
-                return Err(BenchError::Void(format!("{name} ended a connection")));
+                return Err(BenchError::Void(format!("{name} closed a connection")));
             }
             let whole = replies
                 .iter()
@@ -290,7 +290,7 @@ async fn connection(mut stream: TcpStream, shared: &Shared<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Ends some time after the round is over.
+/// Returns some time after the round is over.
 async fn late(shared: &Shared<'_>) {
     while !shared.is_over.get() {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -298,10 +298,10 @@ async fn late(shared: &Shared<'_>) {
     tokio::time::sleep(DRAIN).await;
 }
 
-/// Requests under way on one connection; a request's id is its place.
+/// Requests in flight on one connection; the id of a request is its index.
 struct Window {
     under_way: Vec<Option<Question>>,
-    /// Lines that are to be sent.
+    /// Lines to send.
     requests: String,
 }
 
@@ -328,7 +328,7 @@ impl Window {
             let shown = String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned();
             let (name, asked) = (
                 shared.target.name,
-                asked.unwrap_or_else(|| "nothing of that id".into()),
+                asked.unwrap_or_else(|| "no request with that id".into()),
             );
             let words = || format!("{name}, get_merkle: asked {}, got {shown}", asked.trim_end());
             round.first_wrong.get_or_insert_with(words);

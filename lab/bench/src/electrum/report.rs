@@ -1,4 +1,4 @@
-//! What the scenario `electrum` found, as one JSON object or as a table.
+//! Report of `bench electrum`, as one JSON object or as a table.
 
 use super::load::{CONNECTIONS, Round, WINDOW};
 use super::{Announced, Options, Rounds};
@@ -9,77 +9,77 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-/// What is judged: bound, gate, stretch.
+/// Pass criteria: bound, gate, stretch goal.
 const GATES: [(&str, Bound, f64, f64); 2] =
     [(PER_CORE, AtLeast, 40.0, 100.0), (ANNOUNCED, AtMost, 30.0, 10.0)];
 const PER_CORE: &str = "per core lineside/electrumx";
 const WALL: &str = "wall lineside/electrumx";
 const ANNOUNCED: &str = "announcement to answer, ms";
 
-/// The scenario's outcome.
+/// Outcome of the scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// `electrum`.
+    /// Name of the scenario: `electrum`.
     pub scenario: &'static str,
     /// Seed of the chain and of the order of requests.
     pub seed: u64,
-    /// Where it ran.
+    /// Machine of the run.
     pub machine: Machine,
-    /// By name.
+    /// Contestants by name.
     pub contestants: BTreeMap<&'static str, Contestant>,
     /// Medians of the rounds' ratios.
     pub ratios: BTreeMap<&'static str, f64>,
-    /// From the node's announcement to the first answer.
+    /// Times from the node's announcement to the first answer.
     pub announced: Announced,
-    /// Whether the figures may be believed, and whether they are good enough.
+    /// Checks of the validity of the figures, and of the gates.
     pub checks: Checks,
 }
 
-/// One contestant's figures, or why there are none.
+/// Figures of one contestant, or the reason for which there are none.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
     /// `blockchain.transaction.get_merkle` of random transactions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub get_merkle: Option<Figures>,
-    /// Why there are no figures.
+    /// Reason for which there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_measured: Option<String>,
 }
 
-/// Medians over the rounds; sums where said.
+/// Medians over the rounds, or sums where noted.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
-    /// Checked, right replies a second.
+    /// Right replies per second; each reply is checked.
     pub rps: f64,
-    /// Right replies for each second of the server's processor time.
+    /// Right replies per second of the server's processor time.
     pub rps_per_core: f64,
-    /// Cores that the server used.
+    /// Number of cores that the server used.
     pub cores: f64,
     /// Median latency.
     pub p50_us: f64,
-    /// 99th percentile.
+    /// 99th percentile of the latency.
     pub p99_us: f64,
-    /// Requests sent, in all rounds.
+    /// Requests sent in all rounds.
     pub sent: u64,
-    /// Requests without a reply, in all rounds.
+    /// Requests without a reply in all rounds.
     pub lost: u64,
-    /// Wrong replies, in all rounds.
+    /// Wrong replies in all rounds.
     pub wrong: u64,
 }
 
-/// What must be true of a run.
+/// Conditions that a valid run fulfils.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checks {
-    /// Requests of all contestants without a reply.
+    /// Requests of all contestants that got no reply.
     pub lost: u64,
     /// Wrong replies of all contestants.
     pub wrong: u64,
     /// The first wrong reply: contestant, case, request and reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_wrong: Option<String>,
-    /// By what is judged.
+    /// Gates by key.
     pub gates: BTreeMap<&'static str, Gate>,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ impl Report {
                 (PER_CORE, Round::per_core as fn(&Round) -> f64),
                 (WALL, Round::rps),
             ] {
-                // A round in which ElectrumX gave no reply has no ratio.
+                // A round in which ElectrumX did not reply has no ratio.
                 let pairs = rounds
                     .lineside
                     .iter()
@@ -157,7 +157,7 @@ impl Report {
         }
     }
 
-    /// What is wrong with the system itself, not with its speed: replies lost or wrong.
+    /// Returns the faults of the system itself, apart from its speed: lost or wrong replies.
     pub fn failures(&self) -> Vec<String> {
         let Checks { lost, wrong, .. } = self.checks;
         let what = [(lost, "requests lost"), (wrong, "wrong replies")];
@@ -175,21 +175,21 @@ impl Report {
 fn notes(options: &Options, machine: &Machine) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "{} blocks of 2,048 transactions, {CONNECTIONS} connections, {WINDOW} requests under way on each; client \
+            "{} blocks of 2,048 transactions, {CONNECTIONS} connections, {WINDOW} requests in flight on each; client \
              and node on core 0, the servers on core 1",
             options.blocks
         ),
-        "per core: right replies for each second of processor time of the server's process; the client's share of a \
-         connection in the kernel is not in it"
+        "per core: right replies per second of processor time of the server's process; the client's share of a \
+         connection in the kernel is not included"
             .into(),
-        "ElectrumX without limits of a session; it pads each packet to 1,024 bytes and may hold a reply for a second"
+        "ElectrumX runs without session limits; it pads each packet to 1,024 bytes and may hold a reply for a second"
             .into(),
-        "the announcement is the node's write to the ZMQ subscription; the node is in memory, the fast path that of \
+        "the announcement is the node's write to the ZMQ subscription; the node is in memory; the fast path is that of \
          the socket datapath"
             .into(),
     ];
     if cfg!(debug_assertions) {
-        notes.push("the client is not a release build: replies a second are a lower bound".into());
+        notes.push("the client is not a release build: replies per second are a lower bound".into());
     }
     if machine.load_before > 0.5 {
         notes.push(format!(
@@ -202,18 +202,8 @@ fn notes(options: &Options, machine: &Machine) -> Vec<String> {
 
 impl Display for Report {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Machine {
-            cpu,
-            cores,
-            kernel,
-            load_before,
-            ..
-        } = &self.machine;
-        let (scenario, seed) = (self.scenario, self.seed);
-        writeln!(
-            out,
-            "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before"
-        )?;
+        let (scenario, seed, machine) = (self.scenario, self.seed, &self.machine);
+        writeln!(out, "{scenario}, seed {seed}, on {machine}")?;
         let head = [
             "replies/s",
             "per core",

@@ -1,4 +1,4 @@
-//! The servers as processes, each on the servers' core; killed when dropped.
+//! Servers as processes, each on the servers' core; a server is killed when its value is dropped.
 
 use super::{Options, SERVER_CORE};
 use crate::error::{BenchError, Result, io};
@@ -11,14 +11,14 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longest time that a server may take until it serves the whole chain.
+/// Maximum time until a server serves the whole chain.
 const START_MAX: Duration = Duration::from_secs(120);
 
-/// How to have ElectrumX.
-const NOT_INSTALLED: &str =
-    "ElectrumX is not installed: `pip install e-x==2.0.0 plyvel`, then LINESIDE_ELECTRUMX or the path";
+/// Error message with instructions to install ElectrumX.
+const NOT_INSTALLED: &str = "ElectrumX is not installed: `pip install e-x==2.0.0 plyvel`, \
+                             then set LINESIDE_ELECTRUMX or add it to PATH";
 
-/// A process with a folder of its own.
+/// Process with a folder of its own.
 struct Process {
     child: Child,
     folder: tempfile::TempDir,
@@ -26,7 +26,7 @@ struct Process {
 
 impl Process {
     fn start(command: &mut Command, folder: tempfile::TempDir) -> Result<Self> {
-        // A child inherits the core of the thread that starts it.
+        // A child inherits the CPU affinity of the thread that starts it.
         let started = std::thread::scope(|scope| {
             let start = || sys::pin(SERVER_CORE).and_then(|()| command.spawn());
             scope.spawn(start).join()
@@ -48,16 +48,16 @@ fn folder(options: &Options) -> Result<tempfile::TempDir> {
     let made = tempfile::Builder::new()
         .prefix("lineside-bench-")
         .tempdir_in(&options.folder);
-    made.map_err(io("making a folder for a server"))
+    made.map_err(io("creating a folder for a server"))
 }
 
-/// Asks `ready` until it says yes.
+/// Calls `ready` until it returns true.
 fn wait(what: &str, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
     let end = Instant::now() + START_MAX;
     while !ready()? {
         if Instant::now() > end {
             return Err(BenchError::Void(format!(
-                "{what} does not serve after {START_MAX:?}"
+                "{what} does not serve within {START_MAX:?}"
             )));
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -65,7 +65,7 @@ fn wait(what: &str, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
     Ok(())
 }
 
-/// `lineside spv serve`, following the node.
+/// Process `lineside spv serve` that follows the node.
 pub struct Lineside {
     process: Process,
     _output: BufReader<ChildStdout>,
@@ -144,7 +144,7 @@ impl Lineside {
         self.process.child.id()
     }
 
-    /// Requests that the fast path has answered so far.
+    /// Returns the number of requests that the fast path has answered.
     pub fn hits(&self) -> Result<u64> {
         let status = self.status()?;
         let hits = status["services"][0]["counters"]["socket"]["hits"].as_u64();
@@ -169,7 +169,7 @@ impl Lineside {
     }
 }
 
-/// ElectrumX, indexing the same node's chain.
+/// Process of ElectrumX that indexes the chain of the same node.
 pub struct ElectrumX {
     process: Process,
     pub address: SocketAddr,
@@ -182,8 +182,8 @@ impl ElectrumX {
         let folder = folder(options)?;
         let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let address = listener.map_err(io("finding a port"))?;
-        let log = std::fs::File::create(folder.path().join("log")).map_err(io("making a log"))?;
-        let errors = log.try_clone().map_err(io("making a log"))?;
+        let log = std::fs::File::create(folder.path().join("log")).map_err(io("creating a log"))?;
+        let errors = log.try_clone().map_err(io("creating a log"))?;
         let mut command = Command::new(&program);
         command.env("DB_DIRECTORY", folder.path());
         for (name, value) in [
@@ -195,7 +195,7 @@ impl ElectrumX {
             ("PEER_DISCOVERY", "off"),
             ("PEER_ANNOUNCE", ""),
             ("ALLOW_ROOT", "true"),
-            // No limits of a session: they would hold the client back.
+            // No session limits, which would limit the client.
             ("COST_SOFT_LIMIT", "0"),
             ("COST_HARD_LIMIT", "0"),
             ("REQUEST_SLEEP", "0"),
@@ -206,13 +206,13 @@ impl ElectrumX {
         command.stdout(log).stderr(errors);
         let process = Process::start(&mut command, folder)?;
         let mut server = Self { process, address };
-        // It listens once it has indexed the chain.
+        // ElectrumX listens once it has indexed the chain.
         wait("ElectrumX", || {
             match server
                 .process
                 .child
                 .try_wait()
-                .map_err(io("asking for ElectrumX"))?
+                .map_err(io("waiting for ElectrumX"))?
             {
                 None => Ok(TcpStream::connect(address).is_ok()),
                 Some(status) => {

@@ -1,4 +1,4 @@
-//! Blocks from a Deliver stream: gRPC over loopback, from an orderer whose threads' processor time is known.
+//! Delivers blocks by a Deliver stream: gRPC over loopback, from an orderer whose processor time is measured.
 
 use crate::error::{Result, io, void};
 use crate::sys::ThreadClock;
@@ -18,25 +18,26 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
-/// Threads of the orderer stay as long as it does, or their clocks would stop.
+/// Keep-alive time of the orderer's threads. They must not end before the orderer, because the clock of a thread ends
+/// with it.
 const STAY: Duration = Duration::from_secs(24 * 3_600);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A channel's blocks in their order, read when they are asked for.
+/// Blocks of a channel in order, read from the cache on demand.
 pub(super) struct Stream {
     channel: String,
     end: u64,
     reader: Mutex<cache::Reader>,
-    /// What is meant by those that were read.
+    /// Expected codes of the blocks that were read.
     codes: Mutex<VecDeque<Vec<TxCode>>>,
     heights: watch::Sender<u64>,
 }
 
 impl Stream {
-    /// What `reader` has, up to block `end`, which is not.
+    /// Returns a stream of the blocks of `reader` before block `end`.
     pub(super) fn new(reader: cache::Reader, end: u64) -> Self {
         Self {
             channel: Members::default().channel,
@@ -65,7 +66,9 @@ impl Source for Stream {
                 Ok(made.bytes.into())
             }
             Some(Err(error)) => Err(Unavailable(error.to_string())),
-            _ => Err(Unavailable(format!("block {number} is not the next"))),
+            _ => Err(Unavailable(format!(
+                "block {number} is not the next one in the stream"
+            ))),
         }
     }
 
@@ -78,7 +81,7 @@ impl Source for Stream {
     }
 }
 
-/// An orderer that runs.
+/// Running orderer.
 pub(super) struct Served {
     stream: Arc<Stream>,
     running: Option<Running>,
@@ -87,7 +90,7 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Starts one.
+    /// Starts an orderer.
     pub(super) fn start(stream: Stream) -> Result<Self> {
         let clocks: Arc<Mutex<Vec<ThreadClock>>> = Arc::default();
         let theirs = Arc::clone(&clocks);
@@ -111,12 +114,12 @@ impl Served {
         })
     }
 
-    /// Processor time of its threads so far.
+    /// Returns the processor time that its threads have used.
     pub(super) fn spent_ns(&self) -> u64 {
         lock(&self.clocks).iter().map(|clock| clock.ns()).sum()
     }
 
-    /// Who follows it.
+    /// Returns a client that follows the orderer.
     pub(super) fn following(&self) -> Result<Following> {
         let network = Network::new(1, Members::default());
         let client = network.client(0);
@@ -140,16 +143,16 @@ impl Drop for Served {
     }
 }
 
-/// Follows the orderer.
+/// Client that follows the orderer.
 pub(super) struct Following {
     options: Options,
     stream: Arc<Stream>,
 }
 
 impl Following {
-    /// Hands on all blocks, or as many as are taken.
+    /// Passes on all blocks, or as many as the receiver takes.
     pub(super) fn run(self, give: &SyncSender<std::io::Result<Made>>) -> std::io::Result<()> {
-        // The worker goes on receiving while this thread waits.
+        // The worker keeps receiving while this thread is blocked.
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("deliver")

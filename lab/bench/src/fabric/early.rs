@@ -1,7 +1,8 @@
-//! From a block's last datagram until it is durable, with its transactions verified as they come, and without.
+//! Measures the time from a block's last datagram until the block is durable, with its transactions verified as they
+//! arrive and without.
 //!
-//! No datagram is sent: a thread hands transactions out when they would come at the rate that is offered, evenly, and
-//! each block with the last of its transactions. Whoever validates does so as `serve` does.
+//! No datagram is sent. A thread passes on each transaction at the time at which it would arrive at the offered rate,
+//! evenly spaced, and each block with the last of its transactions. Blocks are validated in the same way as by `serve`.
 
 use super::others::Since;
 use super::pipeline::{How, Measured, Running, open};
@@ -17,26 +18,26 @@ use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Where transactions are verified as they come.
+/// Name of the case in which transactions are verified as they arrive.
 pub(super) const EARLY: &str = "early";
-/// Where they are verified with their block.
+/// Name of the case in which transactions are verified with their block.
 pub(super) const WHOLE: &str = "whole";
-/// Transactions that come in one go.
+/// Number of transactions that arrive together.
 const IN_ONE_GO: usize = 10;
 
-/// Blocks whose transactions come one by one.
+/// Results for blocks whose transactions arrive one by one.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Coming {
-    /// From a block's last transaction until it was durable.
+    /// Time from a block's last transaction until the block was durable.
     #[serde(flatten)]
     pub latency: Latency,
-    /// Reading and hashing a whole block, microseconds a transaction.
+    /// Time to read and hash a whole block, in microseconds per transaction.
     pub parse_us: f64,
-    /// Verifying what is left of it.
+    /// Time to verify the remaining transactions of the block, in microseconds per transaction.
     pub verify_us: f64,
-    /// Transactions verified before their block was whole.
+    /// Number of transactions verified before their block was complete.
     pub verified: u64,
-    /// Those that did not have to be verified again.
+    /// Number of transactions that were not verified again with the block.
     pub used: u64,
 }
 
@@ -54,17 +55,17 @@ impl Coming {
 
 enum Event {
     Whole(Made, Instant),
-    /// A block that was begun is read.
+    /// A block has been read.
     Read,
     Failed(std::io::Error),
     End,
 }
 
-/// Validates the first `transactions` of `blocks`, of which `tps` come in a second, into a new ledger in `folder`;
-/// where `is_early`, they are verified as they come.
+/// Validates the first `transactions` of `blocks` into a new ledger in `folder`; `tps` of them arrive per second. If
+/// `is_early`, they are verified as they arrive.
 ///
 /// # Errors
-/// A block that is not taken; what the disk says.
+/// A block was not accepted, or an error of the disk.
 pub(super) fn run(
     blocks: &Blocks<'_>,
     (transactions, tps): (u64, f64),
@@ -78,7 +79,7 @@ pub(super) fn run(
     let (mut replica, results) = open(how, folder)?;
     while replica.next() < first {
         let made = reader.next().transpose().map_err(io("reading blocks"))?;
-        let made = made.ok_or_else(|| BenchError::Void("there are too few blocks".into()))?;
+        let made = made.ok_or_else(|| BenchError::Void("the workload has too few blocks".into()))?;
         replica.add(made.bytes)?;
     }
     replica.flush()?;
@@ -89,7 +90,7 @@ pub(super) fn run(
     let (tell, events) = channel();
     let told = tell.clone();
     replica.on_read(move || {
-        // Whoever asked is gone only when all of it ends.
+        // The receiver is gone only at the end of the run.
         let _ = told.send(Event::Read);
     });
     let hears = early.clone();
@@ -119,7 +120,7 @@ pub(super) fn run(
     Ok((measured, early.map(|early| early.counts()).unwrap_or_default()))
 }
 
-/// Hands out transactions and blocks when they are due.
+/// Passes on transactions and blocks when they are due.
 fn come(reader: cache::Reader, end: u64, tps: f64, early: Option<&EarlyWork>, tell: &Sender<Event>) {
     let (began, mut given) = (Instant::now(), 0);
     let wait_for = |transactions: usize| {

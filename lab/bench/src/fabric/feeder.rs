@@ -1,5 +1,5 @@
-//! Who hands out blocks: a thread that reads them, or a Deliver stream. What that costs is known, so that it can be
-//! left out.
+//! Source of blocks: a thread that reads them, or a Deliver stream. Its processor time is measured, so that it can be
+//! subtracted.
 
 use super::deliver::{Served, Stream};
 use crate::error::{BenchError, Result, io};
@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// Blocks read ahead.
+/// Number of blocks read ahead.
 const AHEAD: usize = 8;
 
-/// How blocks come.
+/// Kind of source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Feed {
-    /// From a thread that reads them.
+    /// Thread that reads the blocks.
     Memory,
-    /// From an orderer's Deliver stream over loopback.
+    /// Orderer's Deliver stream over loopback.
     Deliver,
 }
 
@@ -29,14 +29,14 @@ pub(super) struct Feeder {
     spent: Spent,
 }
 
-/// Who hands them out.
+/// Clock of the source's processor time.
 enum Spent {
     Thread(Arc<AtomicU64>),
     Orderer(Served),
 }
 
 impl Feeder {
-    /// Hands out what `reader` has, up to block `end`, which is not.
+    /// Starts to pass on the blocks of `reader` before block `end`.
     pub(super) fn start(feed: Feed, reader: cache::Reader, end: u64) -> Result<Self> {
         let (give, blocks) = sync_channel(AHEAD);
         let thread = std::thread::Builder::new().name("feeder".into());
@@ -52,7 +52,7 @@ impl Feeder {
                 let following = served.following()?;
                 let follow = move || {
                     if let Err(error) = following.run(&give) {
-                        // Whoever takes them is gone, or is told.
+                        // If the receiver is gone, nothing needs to be reported.
                         let _ = give.send(Err(error));
                     }
                 };
@@ -66,13 +66,13 @@ impl Feeder {
         })
     }
 
-    /// The next block.
+    /// Returns the next block.
     pub(super) fn next(&self) -> Result<Option<Made>> {
         let blocks = self.blocks.as_ref().and_then(|blocks| blocks.recv().ok());
         blocks.transpose().map_err(io("reading blocks"))
     }
 
-    /// Processor time that it has taken so far: that of the orderer, not of who follows it.
+    /// Returns the processor time used so far: that of the orderer, without its client, or that of the reading thread.
     pub(super) fn spent_ns(&self) -> u64 {
         match &self.spent {
             Spent::Thread(spent_ns) => spent_ns.load(Relaxed),
@@ -80,13 +80,11 @@ impl Feeder {
         }
     }
 
-    /// What was wrong with the thread.
+    /// Ends the source and returns its error, if any.
     pub(super) fn end(mut self) -> Result<()> {
         match self.stop() {
             true => Ok(()),
-            false => Err(BenchError::Void(
-                "the thread that hands out blocks panicked".into(),
-            )),
+            false => Err(BenchError::Void("the thread that reads blocks panicked".into())),
         }
     }
 

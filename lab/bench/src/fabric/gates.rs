@@ -1,4 +1,4 @@
-//! What the scenario is judged by.
+//! Gates of the scenario.
 
 use super::report::{Latency, Sustained};
 use super::restart::Restart;
@@ -7,7 +7,7 @@ use crate::gate::Bound::{self, AtLeast, AtMost};
 use crate::gate::Gate;
 use std::collections::BTreeMap;
 
-/// What is judged: bound, gate, stretch.
+/// Pass criteria: bound, gate, stretch goal.
 const GATES: [(&str, Bound, f64, Option<f64>); 14] = [
     (TPS, AtLeast, 100_000.0, Some(150_000.0)),
     (TPS_BY_DELIVER, AtLeast, 90_000.0, Some(120_000.0)),
@@ -24,8 +24,8 @@ const GATES: [(&str, Bound, f64, Option<f64>); 14] = [
     (UDP_RATE_UNHASHED, AtLeast, 1_000_000.0, None),
     (UDP_LOSS, AtMost, 15.0, None),
 ];
-/// Transactions a second that the open loop offers in addition to 80 % of the sustained rate, so that latencies of
-/// different machines can be compared.
+/// Rate in transactions per second of a second open loop. The first one offers 80 % of the sustained rate; this fixed
+/// rate makes latencies of different machines comparable.
 pub(super) const FIXED_TPS: f64 = 40_000.0;
 const TPS: &str = "tps, from memory";
 const TPS_BY_DELIVER: &str = "tps, by Deliver";
@@ -33,9 +33,9 @@ const LAST_TENTH: &str = "last tenth/first";
 const CPU: &str = "CPU, us a transaction";
 const P99: &str = "p99 at 80 % of that rate, ms";
 const P99_FIXED: &str = "p99 at 40,000 tps, ms";
-/// A ratio's key, too.
+/// Key of a gate that is also a ratio's key.
 pub(super) const RATIO: &str = "ifma/library";
-/// Ratios' keys, too: processor time of a transaction, to that of the gate case.
+/// Keys of gates that are also ratios' keys: processor time of a transaction relative to the gate case.
 pub(super) const MAJORITY_COST: &str = "CPU, MAJORITY of 3/gate case";
 pub(super) const CREATORS_COST: &str = "CPU, creators 10000/gate case";
 const RESTART: &str = "restart, s";
@@ -44,20 +44,20 @@ const UDP_RATE: &str = "UDP, transactions/s";
 const UDP_RATE_UNHASHED: &str = "UDP, transactions/s, no data hash";
 const UDP_LOSS: &str = "UDP, cost of 5 % loss, %";
 
-/// Transactions that a ledger has to hold for its restart to be judged.
+/// Minimum number of transactions in a ledger for a meaningful restart time.
 pub(super) const RESTART_TRANSACTIONS: u64 = 1_000_000;
 
-/// What there is to judge.
+/// Figures that the gates judge.
 pub(super) struct Judged<'a> {
     pub(super) sustained: &'a Sustained,
     pub(super) delivered: &'a Sustained,
-    /// Of Ethernet's frames.
+    /// Figures with datagrams of Ethernet's frame size.
     pub(super) udp: &'a Udp,
     pub(super) latency: &'a Latency,
     pub(super) latency_fixed: &'a Latency,
     pub(super) restart: &'a Restart,
     pub(super) ratios: &'a BTreeMap<String, f64>,
-    /// Whether no code is wrong and enough of them are VALID.
+    /// True if no code is wrong and enough transactions are VALID.
     pub(super) valid: bool,
 }
 
@@ -88,7 +88,7 @@ impl Judged<'_> {
     }
 }
 
-/// What is not measured, and why.
+/// Returns the gates that are not measured, with the reasons.
 pub(super) fn not_measured(restart: &Restart) -> BTreeMap<&'static str, String> {
     let mut all: BTreeMap<&'static str, String> = BTreeMap::new();
     if restart.transactions < RESTART_TRANSACTIONS {

@@ -1,7 +1,8 @@
-//! The scenario `fabric`: blocks of Hyperledger Fabric, validated and committed to a ledger on the disk.
+//! Scenario `fabric`: blocks of Hyperledger Fabric, validated and committed to a ledger on the disk.
 //!
-//! A thread hands blocks out that were made before; two threads validate them, one appends each to the ledger and
-//! syncs it while the next one is validated. Contestants differ in who verifies signatures.
+//! One thread supplies blocks that were generated before. Two threads validate them, and another one appends each block
+//! to the ledger and syncs it while the next block is validated. The contestants differ in the library that verifies
+//! signatures.
 
 mod deliver;
 mod early;
@@ -35,7 +36,7 @@ use report::Findings;
 use std::path::PathBuf;
 use workload::{Blocks, Case, GATE};
 
-/// Who takes part.
+/// Contestants with their names.
 const CONTESTANTS: [(Backend, &str); 3] = [
     (Backend::Avx512Ifma, IFMA),
     (Backend::Portable, "portable"),
@@ -43,35 +44,35 @@ const CONTESTANTS: [(Backend, &str); 3] = [
 ];
 const IFMA: &str = "ifma";
 const LIBRARY: &str = "library";
-/// The gate case with the state in a database.
+/// Name of the gate case with the state in a database on the disk.
 const ON_DISK: &str = "state on disk";
-/// Share of the rate that is sustained, which the open loop offers.
+/// Share of the sustained rate that the open loop offers.
 const OPEN_SHARE: f64 = 0.8;
 
-/// How to run it.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Seed of the workloads.
     pub seed: u64,
-    /// A folder on a disk: blocks that were made stay there, ledgers are removed.
+    /// Folder on a disk. Generated blocks remain there; ledgers are removed.
     pub folder: PathBuf,
-    /// Keys of each workload.
+    /// Number of keys of each workload.
     pub keys: usize,
-    /// Transactions of the run that shows what is sustained.
+    /// Transactions of the sustained run.
     pub sustained: u64,
-    /// Of the one whose blocks come by Deliver.
+    /// Transactions of the run with blocks from a Deliver stream.
     pub delivered: u64,
-    /// Of the open loop.
+    /// Transactions of the open loop.
     pub open: u64,
-    /// Sent over UDP.
+    /// Transactions sent over UDP.
     pub udp: u64,
-    /// Of each contestant in each round.
+    /// Transactions of each contestant in each round.
     pub compared: u64,
-    /// Of each of the other cases in each round.
+    /// Transactions of each other case in each round.
     pub case: u64,
-    /// Whether there are other cases.
+    /// True if the other cases are run too.
     pub cases: bool,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
 }
 
@@ -94,7 +95,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The same in under 40 s, once the blocks are made.
+    /// Returns the options of a run of less than 40 s, once the blocks are generated.
     pub fn quick() -> Self {
         Self {
             sustained: 60_000,
@@ -109,10 +110,10 @@ impl Options {
     }
 }
 
-/// Runs the scenario, telling `progress` before each step.
+/// Runs the scenario, and calls `progress` before each step.
 ///
 /// # Errors
-/// A folder in memory, a block that is not taken, what the system says.
+/// The folder is in memory, a block was not accepted, or an error of the operating system.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let machine = Machine::read();
     let disk = Disk::look(&options.folder)?;
@@ -192,7 +193,7 @@ impl Bench<'_> {
         self.ledgers.0.join(name)
     }
 
-    /// A run whose ledger does not stay.
+    /// Runs a case whose ledger is removed afterwards.
     fn run(&self, blocks: &Blocks<'_>, transactions: u64, how: How) -> Result<Measured> {
         let folder = Removed::make(&self.ledger("once"))?;
         pipeline::run(blocks, transactions, how, &folder.0)
@@ -201,7 +202,7 @@ impl Bench<'_> {
     fn rounds(&mut self, cases: &[Case], findings: &mut Findings) -> Result<()> {
         for round in 0..self.options.rounds {
             for place in 0..CONTESTANTS.len() {
-                // Each round begins with another.
+                // Each round begins with another contestant.
                 let (backend, name) = CONTESTANTS[(place + round) % CONTESTANTS.len()];
                 self.tell(name);
                 if backend.is_available() {
@@ -227,18 +228,18 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The ledger stays, to be opened again.
+    /// Runs the sustained case; its ledger stays, to be opened again.
     fn sustained(&mut self, backend: Backend, findings: &mut Findings) -> Result<Measured> {
         self.tell("sustaining");
         let folder = self.ledger("sustained");
-        std::fs::create_dir_all(&folder).map_err(crate::error::io("making a folder"))?;
+        std::fs::create_dir_all(&folder).map_err(crate::error::io("creating a folder"))?;
         let (blocks, transactions) = (self.gate_case(), self.options.sustained);
         let measured = pipeline::run(&blocks, transactions, How::usual(backend), &folder)?;
         findings.count(&measured);
         Ok(measured)
     }
 
-    /// The same blocks from an orderer's Deliver stream.
+    /// Runs the same blocks from an orderer's Deliver stream.
     fn delivered(&mut self, backend: Backend, findings: &mut Findings) -> Result<()> {
         self.tell("sustaining, by Deliver");
         let folder = Removed::make(&self.ledger("delivered"))?;
@@ -253,7 +254,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// At a fixed rate: from a block's last transaction on, with early work and without.
+    /// Measures latency from a block's last transaction at a fixed rate, with early verification and without.
     fn coming(&mut self, backend: Backend, findings: &mut Findings) -> Result<()> {
         let offered = gates::FIXED_TPS;
         for (name, is_early) in [(early::WHOLE, false), (early::EARLY, true)] {
@@ -269,7 +270,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// With `offered` transactions a second: these, and the run.
+    /// Runs the open loop with `offered` transactions per second. Returns the rate and the run.
     fn open_loop(
         &mut self,
         backend: Backend,

@@ -1,12 +1,12 @@
-//! Who else is at work on the machine.
+//! Load by other processes of the machine.
 
 use crate::sys;
 use std::time::Instant;
 
-/// What a tick of /proc/stat lasts, on every machine.
+/// Nanoseconds of a tick of /proc/stat, which is the same on every machine.
 const TICK_NS: f64 = 1e7;
 
-/// A moment.
+/// Point in time with the counters of /proc/stat and of this process.
 pub(super) struct Since {
     busy_ticks: u64,
     own_ns: u64,
@@ -14,7 +14,7 @@ pub(super) struct Since {
 }
 
 impl Since {
-    /// Now; `None` where /proc/stat cannot be read.
+    /// Returns the present point; `None` if /proc/stat cannot be read.
     pub(super) fn now() -> Option<Self> {
         Some(Self {
             busy_ticks: busy_ticks(&std::fs::read_to_string("/proc/stat").ok()?)?,
@@ -23,7 +23,8 @@ impl Since {
         })
     }
 
-    /// How many cores others have been using since, on average; time that a hypervisor took is theirs, too.
+    /// Returns the average number of cores that other processes used since this point. Time that a hypervisor took
+    /// counts as theirs.
     pub(super) fn cores(&self) -> Option<f64> {
         let now = Self::now()?;
         let busy_ns = (now.busy_ticks - self.busy_ticks) as f64 * TICK_NS;
@@ -33,7 +34,7 @@ impl Since {
     }
 }
 
-/// Ticks in which a core was not idle: user, nice, system, interrupts, stolen ones.
+/// Returns the ticks in which a core was not idle: user, nice, system, interrupt and steal time.
 fn busy_ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.lines().next()?.split_whitespace().skip(1);
     let mut all = [0; 8];

@@ -1,4 +1,5 @@
-//! One run: blocks handed out, validated, appended to a ledger on the disk and synced beside the next one, committed.
+//! One run of the pipeline: blocks are read, validated, committed, appended to a ledger on the disk and synced while
+//! the next block is validated.
 
 use super::feeder::{Feed, Feeder};
 use super::others::Since;
@@ -15,31 +16,31 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Threads that read transactions and verify signatures.
+/// Number of threads that read transactions and verify signatures.
 pub(super) const THREADS: usize = 2;
-/// Blocks whose results can be read before others take their places.
+/// Number of most recent blocks whose results can be read.
 const PLACES: usize = 512;
 
-/// How blocks come.
+/// Pace of the blocks.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Pace {
-    /// Each as soon as the one before is validated.
+    /// Each block as soon as the previous one is validated.
     Closed,
-    /// So many transactions a second, whether they can be taken or not.
+    /// This number of transactions per second, even if the pipeline is slower.
     Open { tps: f64 },
 }
 
-/// What was seen of a block.
+/// Times of one block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) transactions: u64,
-    /// From the run's start until it was durable.
+    /// Time from the run's start until the block was durable.
     pub(super) durable: Duration,
-    /// From when it was whole until it was durable.
+    /// Time from the block's arrival until it was durable.
     pub(super) latency: Duration,
 }
 
-/// Time of each stage, all blocks together.
+/// Time in each stage, summed over all blocks.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Stages {
     pub(super) parse: Duration,
@@ -50,20 +51,20 @@ pub(super) struct Stages {
     pub(super) ledger: Duration,
 }
 
-/// What a run gave.
+/// Result of a run.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Measured {
     pub(super) transactions: u64,
     pub(super) valid: u64,
-    /// Codes that are not those the maker means.
+    /// Number of codes that differ from the expected ones.
     pub(super) wrong: u64,
-    /// From the first block's coming until the last one was durable.
+    /// Time from the first block's arrival until the last one was durable.
     pub(super) took: Duration,
-    /// Processor time of all threads but the one that hands out blocks.
+    /// Processor time of all threads except the one that supplies blocks.
     pub(super) cpu: Duration,
-    /// Of that one.
+    /// Processor time of the thread that supplies blocks.
     pub(super) feeder: Duration,
-    /// Cores that others were using.
+    /// Number of cores that other processes used.
     pub(super) others_cores: Option<f64>,
     pub(super) stages: Stages,
     pub(super) blocks: Vec<Seen>,
@@ -74,12 +75,12 @@ impl Measured {
         self.transactions as f64 / self.took.as_secs_f64()
     }
 
-    /// Microseconds a transaction.
+    /// Returns a time divided by the transactions, in microseconds.
     pub(super) fn share_us(&self, of: Duration) -> f64 {
         of.as_secs_f64() * 1e6 / self.transactions as f64
     }
 
-    /// Transactions a second in each tenth of the blocks.
+    /// Returns the transactions per second in each tenth of the blocks.
     pub(super) fn tenths(&self) -> Option<Vec<f64>> {
         let size = self.blocks.len() / 10;
         let mut begun = Duration::ZERO;
@@ -94,7 +95,7 @@ impl Measured {
     }
 }
 
-/// When a block came.
+/// Arrival of a block.
 struct Came {
     whole: Instant,
     begun: Instant,
@@ -106,16 +107,16 @@ pub(super) struct Running<'a> {
     first: u64,
     began: Instant,
     came: Vec<Came>,
-    /// What the codes of each block should be that was begun and is not finished.
+    /// Expected codes of each block that was begun and is not finished.
     meant: VecDeque<Vec<TxCode>>,
-    /// Transactions of the blocks that came.
+    /// Number of transactions in the blocks that arrived.
     given: u64,
-    /// The next block that will be durable.
+    /// Number of the next block that will become durable.
     next: u64,
     measured: &'a mut Measured,
 }
 
-/// A verifier of its own: what it learns of keys is part of the run.
+/// Returns options with a new verifier: the tables that it builds for recurring keys are part of the run.
 pub(super) fn options(backend: Backend) -> Result<Options> {
     let options = lineside_verify::Options {
         backend: Some(backend),
@@ -129,7 +130,7 @@ pub(super) fn options(backend: Backend) -> Result<Options> {
     })
 }
 
-/// How a ledger of the bench is kept, with its state in memory.
+/// Returns the configuration of a ledger with its state in memory.
 pub(super) fn setup(backend: Backend) -> Result<Setup> {
     Ok(Setup {
         validation: options(backend)?,
@@ -137,18 +138,18 @@ pub(super) fn setup(backend: Backend) -> Result<Setup> {
     })
 }
 
-/// How blocks are validated.
+/// Configuration of the validation.
 #[derive(Clone, Copy)]
 pub(super) struct How {
     pub(super) backend: Backend,
     pub(super) feed: Feed,
     pub(super) pace: Pace,
-    /// Whether the state is on the disk.
+    /// True if the state is on the disk.
     pub(super) state_on_disk: bool,
 }
 
 impl How {
-    /// As fast as they can be, from memory, the state in memory.
+    /// Returns the configuration of blocks from memory in a closed loop, with the state in memory.
     pub(super) fn usual(backend: Backend) -> Self {
         Self {
             backend,
@@ -159,7 +160,7 @@ impl How {
     }
 }
 
-/// A new ledger in `folder`, and what becomes of its blocks.
+/// Opens a new ledger in `folder`. Returns the replica and the results of its blocks.
 pub(super) fn open(how: How, folder: &Path) -> Result<(Replica<FsDisk>, Results)> {
     let disk = FsDisk::open(folder).map_err(lineside_fabric::ledger::LedgerError::from)?;
     let path = folder.join("results");
@@ -175,7 +176,7 @@ pub(super) fn open(how: How, folder: &Path) -> Result<(Replica<FsDisk>, Results)
 /// Validates the first `transactions` of `blocks` into a new ledger in `folder`.
 ///
 /// # Errors
-/// A block that is not taken; what the disk says.
+/// A block was not accepted, or an error of the disk.
 pub(super) fn run(blocks: &Blocks<'_>, transactions: u64, how: How, folder: &Path) -> Result<Measured> {
     let first = blocks.first();
     let end = first + transactions.div_ceil(blocks.case.block as u64);
@@ -209,7 +210,7 @@ pub(super) fn run(blocks: &Blocks<'_>, transactions: u64, how: How, folder: &Pat
 }
 
 impl<'a> Running<'a> {
-    /// Block `first` is the first that is measured.
+    /// Returns a run whose first measured block is `first`.
     pub(super) fn new(
         replica: Replica<FsDisk>,
         results: Results,
@@ -229,14 +230,14 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Finishes all that was begun, and ends the ledger.
+    /// Finishes all blocks that were begun, and closes the ledger.
     pub(super) fn end(mut self) -> Result<()> {
         self.finish()?;
         self.replica.flush()?;
         self.look();
         let missing = self.came.len() - self.measured.blocks.len();
         if self.came.is_empty() || missing > 0 {
-            return Err(BenchError::Void(format!("{missing} blocks without a result")));
+            return Err(BenchError::Void(format!("{missing} blocks have no result")));
         }
         Ok(self.replica.stop()?)
     }
@@ -256,7 +257,7 @@ impl<'a> Running<'a> {
         self.begin(made, whole)
     }
 
-    /// Begins a block that was whole then, and finishes an earlier one as a follower of a stream does.
+    /// Begins a block that arrived at `whole`, and finishes an earlier one, as a follower of a stream does.
     pub(super) fn begin(&mut self, made: Made, whole: Instant) -> Result<()> {
         self.came.push(Came {
             whole,
@@ -269,7 +270,7 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Finishes those that are read.
+    /// Finishes the blocks that have been read.
     pub(super) fn finish_read(&mut self) -> Result<()> {
         while let Some(added) = self.replica.finish_within(Duration::ZERO)? {
             self.count(&added);
@@ -285,7 +286,7 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Finishes what is read meanwhile.
+    /// Finishes blocks that are read until `then`.
     fn wait_until(&mut self, then: Instant) -> Result<()> {
         loop {
             let left = then.saturating_duration_since(Instant::now());
@@ -316,7 +317,7 @@ impl<'a> Running<'a> {
         self.look();
     }
 
-    /// Reads the results of blocks that are durable now.
+    /// Reads the results of the blocks that have become durable.
     fn look(&mut self) {
         let durable = self.replica.durable();
         while self.next < durable {
@@ -335,7 +336,7 @@ impl<'a> Running<'a> {
     }
 }
 
-/// How many codes differ, those that are missing among them.
+/// Returns the number of codes that differ, including missing ones.
 pub(super) fn differences(found: &[TxCode], meant: &[TxCode]) -> u64 {
     let pairs = found.iter().zip(meant).filter(|(found, meant)| found != meant);
     (pairs.count() + found.len().abs_diff(meant.len())) as u64

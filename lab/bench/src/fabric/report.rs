@@ -1,4 +1,4 @@
-//! What the scenario `fabric` found, as one JSON object or as a table.
+//! Report of `bench fabric`, as one JSON object or as a table.
 
 use super::early::{Coming, EARLY};
 use super::gates::{self, Judged, RATIO};
@@ -15,67 +15,68 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-/// Others that use more of a core than this are said in the report.
+/// Maximum use of cores by other processes; above it, the report has a note.
 const QUIET_CORES_MAX: f64 = 0.1;
-/// A load above this before the bench begins, too.
+/// Maximum load average before the benchmark; above it, the report has a note.
 const QUIET_LOAD_MAX: f64 = 0.3;
-/// The least share of VALID transactions, in percent.
+/// Minimum share of VALID transactions, in percent.
 const VALID_MIN: f64 = 95.0;
-/// The first blocks of the open loop find a verifier without tables.
+/// Divisor of the number of blocks: the first tenth of the open loop is the warm-up, since the verifier has no tables
+/// yet.
 const WARM_SHARE: usize = 10;
-/// CPU that a real peer spends on a transaction with two endorsements, in ms.
+/// Processor time of a real peer for a transaction with two endorsements, in ms: minimum and maximum.
 const REAL_PEER_MS: [f64; 2] = [0.35, 0.53];
 
-/// The scenario's outcome.
+/// Outcome of the scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// `fabric`.
+    /// Name of the scenario: `fabric`.
     pub scenario: &'static str,
     /// Seed of the workloads.
     pub seed: u64,
-    /// Where it ran.
+    /// Machine of the run.
     pub machine: Machine,
-    /// The disk that ledgers lay on.
+    /// Disk of the ledgers.
     pub disk: Disk,
-    /// By name.
+    /// Contestants by name.
     pub contestants: BTreeMap<&'static str, Contestant>,
-    /// `a/b`: how many times less processor time a transaction takes with `a`; `tps a/b`: how many times more
-    /// transactions a second.
+    /// Ratios. `a/b`: processor time of a transaction with `b` divided by that with `a`; `tps a/b`: transactions per
+    /// second of `a` divided by those of `b`.
     pub ratios: BTreeMap<String, f64>,
-    /// The long run.
+    /// Sustained run.
     pub sustained: Sustained,
-    /// The same, where blocks come from an orderer's Deliver stream over loopback; `feeder` is the orderer.
+    /// Sustained run with blocks from an orderer's Deliver stream over loopback; `feeder` is the orderer.
     pub delivered: Sustained,
-    /// The open loop, at a share of what is sustained.
+    /// Open loop at a share of the sustained rate.
     pub latency: Latency,
-    /// At the same share of what has to be sustained.
+    /// Open loop at the same share of the required rate.
     pub latency_fixed: Latency,
-    /// The block protocol, by size of datagrams; the first one's figures are judged.
+    /// Block protocol, by size of datagrams; the gates judge the first size.
     pub udp: Vec<Udp>,
-    /// From a block's last datagram until it was durable: `early` where transactions are verified as they come, `whole`
-    /// where they wait for their block.
+    /// Times from a block's last datagram until it was durable: `early` if transactions are verified as they arrive,
+    /// `whole` if they are verified with their block.
     pub early: BTreeMap<&'static str, Coming>,
-    /// The long run's ledger, opened again.
+    /// Restart with the ledger of the sustained run.
     pub restart: Restart,
-    /// Processor time that a real peer spends on a transaction of two endorsements, in ms, least and most.
+    /// Processor time of a real peer for a transaction with two endorsements, in ms: minimum and maximum.
     pub real_peer_cpu_ms_per_tx: [f64; 2],
-    /// Cores that others were using meanwhile, on average.
+    /// Average number of cores that other processes used during the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others_cores: Option<f64>,
-    /// Whether the figures may be believed, and whether they are good enough.
+    /// Checks of the validity of the figures, and of the gates.
     pub checks: Checks,
 }
 
-/// One contestant's figures; those at the top are of the gate case.
+/// Figures of one contestant; the top-level ones are those of the gate case.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
     /// Smallbank, 2 endorsements, blocks of 500, 100 creators.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub gate_case: Option<Figures>,
-    /// Other cases, by what is different.
+    /// Figures of the other cases, by the changed parameter.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub by: BTreeMap<String, Figures>,
-    /// Why there are no figures.
+    /// Reason for which there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_measured: Option<String>,
 }
@@ -83,86 +84,87 @@ pub struct Contestant {
 /// Medians over the rounds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
-    /// Transactions a second, durable ones, invalid ones among them.
+    /// Durable transactions per second, including invalid ones.
     pub tps: f64,
-    /// Processor time of all threads but the one that hands out blocks.
+    /// Processor time of all threads except the one that supplies blocks.
     pub cpu_ms_per_tx: f64,
-    /// Of the thread that hands out blocks.
+    /// Processor time of the thread that supplies blocks.
     pub feeder_cpu_ms_per_tx: f64,
-    /// Where the time goes.
+    /// Elapsed time in each stage.
     pub stages: StagesUs,
-    /// Transactions of a round.
+    /// Number of transactions of a round.
     pub transactions: u64,
-    /// Of them VALID, in percent.
+    /// VALID transactions, in percent.
     pub valid_percent: f64,
 }
 
-/// Elapsed time of each stage, microseconds a transaction.
+/// Elapsed time in each stage, in microseconds per transaction.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct StagesUs {
-    /// Read and hashed.
+    /// Reading and hashing.
     pub parse: f64,
-    /// Signatures.
+    /// Verifying signatures.
     pub verify: f64,
-    /// Policies.
+    /// Evaluating policies.
     pub policy: f64,
-    /// Reads checked, writes collected.
+    /// Checking reads and collecting writes.
     pub mvcc: f64,
-    /// Writes applied, ids kept, handed to the ledger.
+    /// Applying writes, storing ids, and passing the block to the ledger.
     pub state: f64,
-    /// Appended and synced, beside the others; blocks that are committed together each count all of it.
+    /// Appending and syncing, concurrent with the other stages. Blocks that are committed together each count the whole
+    /// time.
     pub ledger: f64,
 }
 
-/// The long run.
+/// Sustained run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sustained {
-    /// Who verified.
+    /// Contestant that verified signatures.
     pub contestant: &'static str,
-    /// Its figures.
+    /// Figures of the contestant.
     #[serde(flatten)]
     pub figures: Figures,
-    /// Transactions a second in each tenth.
+    /// Transactions per second in each tenth of the run.
     pub tenths_tps: Vec<f64>,
-    /// The last tenth's against the first's.
+    /// Rate of the last tenth divided by that of the first.
     pub last_tenth_of_first: Option<f64>,
-    /// Cores that others were using meanwhile.
+    /// Number of cores that other processes used during the run.
     pub others_cores: Option<f64>,
 }
 
-/// From when a block was whole until it was durable.
+/// Time from the arrival of a complete block until it was durable.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Latency {
-    /// Transactions offered a second.
+    /// Offered transactions per second.
     pub offered_tps: f64,
-    /// Blocks seen.
+    /// Number of blocks.
     pub blocks: usize,
-    /// Median.
+    /// Median latency.
     pub p50_ms: f64,
-    /// 99th percentile.
+    /// 99th percentile of the latency.
     pub p99_ms: f64,
-    /// The longest.
+    /// Maximum latency.
     pub max_ms: f64,
-    /// Cores that others were using meanwhile.
+    /// Number of cores that other processes used during the run.
     pub others_cores: Option<f64>,
 }
 
-/// What must be true of a run.
+/// Conditions that a valid run fulfils.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checks {
-    /// Codes that are not those that the workload's maker means.
+    /// Number of codes that differ from those that the workload expects.
     pub wrong: u64,
-    /// Codes that were compared.
+    /// Number of codes that were compared.
     pub compared: u64,
-    /// By what is judged.
+    /// Gates by key.
     pub gates: BTreeMap<&'static str, Gate>,
-    /// What is not measured, and why.
+    /// Figures that were not measured, with the reasons.
     pub not_measured: BTreeMap<&'static str, String>,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
-/// What the runs leave behind.
+/// Results of the runs.
 #[derive(Default)]
 pub(super) struct Findings {
     rounds: BTreeMap<(&'static str, String), Vec<Measured>>,
@@ -170,7 +172,7 @@ pub(super) struct Findings {
     pub(super) delivered: Option<Measured>,
     pub(super) udp: Vec<Udp>,
     pub(super) early: BTreeMap<&'static str, Coming>,
-    /// What was offered, and the run.
+    /// Offered rate, and the run.
     pub(super) open: Option<(f64, Measured)>,
     pub(super) open_fixed: Option<(f64, Measured)>,
     wrong: u64,
@@ -184,7 +186,7 @@ impl Findings {
         self.rounds.entry((contestant, case)).or_default().push(measured);
     }
 
-    /// Only what was wrong in it.
+    /// Counts only the faults of a run.
     pub(super) fn count(&mut self, measured: &Measured) {
         self.wrong += measured.wrong;
         self.compared += measured.transactions;
@@ -192,7 +194,7 @@ impl Findings {
 }
 
 impl Figures {
-    /// Of several rounds; `None` when there were none.
+    /// Returns the figures of several rounds; `None` if there are none.
     fn of(rounds: &[Measured]) -> Option<Self> {
         let middle = |of: &dyn Fn(&Measured) -> f64| median(rounds.iter().map(of));
         let transactions = rounds.first()?.transactions;
@@ -249,7 +251,7 @@ impl Latency {
     }
 }
 
-/// Medians of the rounds' ratios, between contestants on the gate case.
+/// Returns the medians of the rounds' ratios between contestants on the gate case.
 fn ratios(findings: &Findings) -> BTreeMap<String, f64> {
     let rounds = |name| findings.rounds.get(&(name, String::new()));
     let mut all = BTreeMap::new();
@@ -351,7 +353,7 @@ impl Report {
         })
     }
 
-    /// What is wrong with the system itself, not with its speed.
+    /// Returns the faults of the system itself, apart from its speed.
     pub fn failures(&self) -> Vec<String> {
         match self.checks.wrong {
             0 => Vec::new(),
@@ -368,10 +370,10 @@ impl Report {
 fn notes(machine: &Machine, sustained: &Sustained, others_cores: Option<f64>) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "{THREADS} threads validate, one writes the ledger, one hands out blocks; the last one's processor time \
-             is left out, the core it takes is not"
+            "{THREADS} threads validate, one writes the ledger, one supplies blocks; the processor time of the latter \
+             is not counted, but the core that it uses is"
         ),
-        "the real peer's figure has its ledger and the network in it, ours the ledger".to_owned(),
+        "the real peer's figure includes its ledger and the network, ours includes the ledger".to_owned(),
     ];
     if sustained.figures.valid_percent < VALID_MIN {
         let percent = sustained.figures.valid_percent;
@@ -380,28 +382,18 @@ fn notes(machine: &Machine, sustained: &Sustained, others_cores: Option<f64>) ->
     let (cores, load) = (machine.cores, machine.load_before);
     notes.push(match others_cores {
         Some(others) if others > QUIET_CORES_MAX || load > QUIET_LOAD_MAX => {
-            format!("the machine was not quiet: load {load} before; meanwhile others used {others:.2} of {cores} cores")
+            format!("the machine was not quiet: load {load} before; other processes used {others:.2} of {cores} cores")
         }
-        Some(others) => format!("meanwhile others used {others:.2} of {cores} cores"),
-        None => format!("load {load} before; what others used meanwhile is not known"),
+        Some(others) => format!("other processes used {others:.2} of {cores} cores"),
+        None => format!("load {load} before; the load by other processes during the run is not known"),
     });
     notes
 }
 
 impl Display for Report {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Machine {
-            cpu,
-            cores,
-            kernel,
-            load_before,
-            ..
-        } = &self.machine;
-        let (scenario, seed) = (self.scenario, self.seed);
-        writeln!(
-            out,
-            "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before"
-        )?;
+        let (scenario, seed, machine) = (self.scenario, self.seed, &self.machine);
+        writeln!(out, "{scenario}, seed {seed}, on {machine}")?;
         let Disk {
             file_system,
             fdatasync_us,
@@ -479,7 +471,7 @@ impl Report {
         )?;
         writeln!(
             out,
-            "CPU {:.4} ms a transaction (a real peer {least} to {most}); handing out blocks takes {:.4} more",
+            "CPU {:.4} ms a transaction (a real peer {least} to {most}); supplying blocks takes {:.4} more",
             figures.cpu_ms_per_tx, figures.feeder_cpu_ms_per_tx
         )?;
         writeln!(
@@ -515,7 +507,7 @@ impl Report {
                 ..
             } = coming.latency;
             let how = if *name == EARLY {
-                "as they come"
+                "as they arrive"
             } else {
                 "with their block"
             };
@@ -538,7 +530,7 @@ impl Report {
         } = self.restart;
         writeln!(
             out,
-            "restart: {transactions} transactions, {replayed_transactions} of them behind the checkpoint, {} MB: first \
+            "restart: {transactions} transactions, {replayed_transactions} of them after the checkpoint, {} MB: first \
              answer after {seconds:.2} s",
             bytes / 1_000_000
         )
@@ -546,7 +538,9 @@ impl Report {
 }
 
 fn beside(others_cores: Option<f64>) -> String {
-    others_cores.map_or_else(String::new, |cores| format!("; others used {cores:.2} cores"))
+    others_cores.map_or_else(String::new, |cores| {
+        format!("; other processes used {cores:.2} cores")
+    })
 }
 
 fn write_figures(out: &mut Formatter<'_>, row: &str, figures: &Figures) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! How long a replica takes to answer again.
+//! Measures the restart time of a replica.
 
 use super::pipeline::setup;
 use crate::error::{BenchError, Result};
@@ -9,20 +9,20 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
 
-/// A ledger opened again.
+/// Result of opening a ledger again.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Restart {
-    /// Transactions that it holds, those that make the channel among them.
+    /// Number of transactions in the ledger, including those that create the channel.
     pub transactions: u64,
-    /// Those of them that stand behind the last checkpoint.
+    /// Number of transactions after the last checkpoint.
     pub replayed_transactions: u64,
-    /// Bytes of its folder.
+    /// Size of the folder in bytes.
     pub bytes: u64,
-    /// Until a key of the state and the last block were read.
+    /// Time until a key of the state and the last block were read, in seconds.
     pub seconds: f64,
 }
 
-/// Opens the ledger in `folder` and asks for a key of `chaincode` and the last block.
+/// Opens the ledger in `folder`, and reads a key of `chaincode` and the last block.
 pub(super) fn measure(folder: &Path, backend: Backend, chaincode: &str, key: &str) -> Result<Restart> {
     let setup = setup(backend)?;
     let started = Instant::now();
@@ -43,7 +43,7 @@ pub(super) fn measure(folder: &Path, backend: Backend, chaincode: &str, key: &st
     replica.stop()?;
     match lost {
         true => Err(BenchError::Void(
-            "a key or a block is gone after a restart".into(),
+            "a key or a block is missing after a restart".into(),
         )),
         false => Ok(restart),
     }

@@ -1,4 +1,4 @@
-//! Whether the scenario notices what is wrong; `tests/fabric.rs` runs it.
+//! Tests that the scenario detects faults; `tests/fabric.rs` runs the scenario itself.
 
 use super::pipeline::{Seen, differences};
 use super::*;

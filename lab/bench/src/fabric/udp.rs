@@ -1,5 +1,5 @@
-//! The block protocol over UDP: what it saves, how fast one thread takes blocks out of datagrams, what loss costs, and
-//! how late the slowest block is.
+//! Block protocol over UDP: the bytes that it saves, the rate at which one thread reassembles blocks, the cost of
+//! packet loss, and the latency of the slowest block.
 
 use super::workload::Blocks;
 use crate::error::{BenchError, Result, io};
@@ -16,51 +16,52 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Payloads of Ethernet's frames, and of jumbo frames. The first one's figures are judged.
+/// Payloads of Ethernet frames and of jumbo frames, in bytes. The gates judge the first size.
 const PAYLOADS: [usize; 2] = [1_472, 8_972];
-/// IPv4 and UDP headers.
+/// Bytes of IPv4 and UDP headers.
 const AROUND_BYTES: u64 = 28;
 const LOST_PERCENT: u64 = 5;
-/// What is offered where latency is measured: the gate's rate.
+/// Offered rate of the latency measurement, which is the rate of the gate.
 const OFFERED_TPS: f64 = 50_000.0;
-/// A step of the simulated network's clock, and its delay.
+/// Step of the simulated network's clock in nanoseconds, and its delay.
 const STEP_NS: u64 = 50_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 const KEY: [u8; 32] = [7; 32];
 
-/// Figures of one size of datagrams, over the gate case's blocks.
+/// Figures for one size of datagrams, over the blocks of the gate case.
 #[derive(Clone, Debug, Serialize)]
 pub struct Udp {
-    /// Payload of a datagram, at most.
+    /// Maximum payload of a datagram, in bytes.
     pub payload_bytes: usize,
-    /// Transactions sent.
+    /// Number of transactions sent.
     pub transactions: u64,
-    /// Fewer bytes than the blocks have: headers of IPv4 and UDP, announcements and the cache's filling counted.
+    /// Saving relative to the bytes of the blocks. IPv4 and UDP headers, announcements and the filling of the cache are
+    /// counted.
     pub saved_percent: f64,
-    /// Bytes of a transaction, all of that counted.
+    /// Bytes per transaction, counted in the same way.
     pub bytes_per_tx: f64,
-    /// Transactions a second of one thread's processor time, MAC and data hash among it, sockets not.
+    /// Transactions per second of one thread's processor time, including MAC and data hash but not sockets.
     pub tps: f64,
-    /// Without the data hash.
+    /// Transactions per second without the data hash.
     pub tps_no_data_hash: f64,
-    /// What 5 % lost datagrams take of `tps`, in percent.
+    /// Reduction of `tps` by 5 % lost datagrams, in percent.
     pub loss_cost_percent: f64,
-    /// From when a block was there to be sent until it was handed on, over sockets on loopback.
+    /// Latency over sockets on loopback, from when a block was available to the sender until the receiver passed it on.
     pub sockets: Late,
-    /// The same over a simulated network, 50 us each way, its clock no machine's.
+    /// Latency over a simulated network with a delay of 50 us in each direction and a simulated clock.
     pub simulated: Late,
-    /// The same with 5 % lost each way.
+    /// Latency over the simulated network with 5 % loss in each direction.
     pub simulated_lossy: Late,
 }
 
-/// How late blocks are, at 50,000 transactions a second.
+/// Latency of blocks at 50,000 transactions per second.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Late {
-    /// Median.
+    /// Median latency.
     pub p50_ms: f64,
-    /// 99th percentile.
+    /// 99th percentile of the latency.
     pub p99_ms: f64,
-    /// The longest.
+    /// Maximum latency.
     pub max_ms: f64,
 }
 
@@ -79,7 +80,7 @@ impl Late {
     }
 }
 
-/// Blocks to be sent.
+/// Blocks to send.
 struct Sent {
     first: u64,
     blocks: Vec<Arc<[u8]>>,
@@ -104,26 +105,26 @@ impl Sent {
         Sender::new(self.key.clone(), [1; 16], options)
     }
 
-    /// When block `index` is there to be sent, from the beginning on.
+    /// Returns the time at which block `index` is available to the sender, from the start of the run.
     fn due_ns(&self, index: usize) -> u64 {
         let before = self.transactions as f64 / self.blocks.len() as f64 * index as f64;
         (before / OFFERED_TPS * 1e9) as u64
     }
 }
 
-/// What a simulated network carried.
+/// Datagrams that a simulated network carried.
 struct Flow {
-    /// What came to the receiver.
+    /// Datagrams that the receiver got.
     arrived: Vec<Vec<u8>>,
-    /// Payloads and headers of what was sent to it.
+    /// Bytes sent to the receiver, payloads and headers.
     bytes: u64,
     late_ms: Vec<f64>,
 }
 
-/// Takes blocks, and holds them against those that were sent.
+/// Receiver that compares blocks with the sent ones.
 struct Check<'a> {
     sent: &'a Sent,
-    /// Byte by byte, where nothing is timed; else by their lengths.
+    /// True: blocks are compared byte by byte, if time is not measured; false: only their lengths are compared.
     exact: bool,
     next: usize,
     wrong: u64,
@@ -209,7 +210,7 @@ fn simulate(sent: &Sent, payload_bytes: usize, lost_percent: u64) -> Result<Flow
         }
         if check.wrong > 0 || now_ns > 600_000_000_000 {
             return Err(BenchError::Void(format!(
-                "{} blocks came wrong over UDP, {} of {} came",
+                "{} blocks differ after UDP, {} of {} arrived",
                 check.wrong,
                 check.next,
                 sent.blocks.len()
@@ -219,7 +220,7 @@ fn simulate(sent: &Sent, payload_bytes: usize, lost_percent: u64) -> Result<Flow
     Ok(flow)
 }
 
-/// Processor time of taking all blocks out of datagrams.
+/// Returns the processor time of reassembling all blocks from datagrams.
 fn receive_ns(sent: &Sent, arrived: &[Vec<u8>], data_hash: bool) -> Result<u64> {
     let (mut receiver, mut check) = (sent.receiver(data_hash), Check::new(sent, false));
     let before = sys::thread_ns();
@@ -233,12 +234,12 @@ fn receive_ns(sent: &Sent, arrived: &[Vec<u8>], data_hash: bool) -> Result<u64> 
     match check.done() && check.wrong == 0 {
         true => Ok(took),
         false => Err(BenchError::Void(
-            "a block did not come out of its datagrams".into(),
+            "a block could not be reassembled from its datagrams".into(),
         )),
     }
 }
 
-/// Blocks as they are due.
+/// Sender of blocks at the offered rate.
 struct Paced<'a> {
     sent: &'a Sent,
     began: &'a std::sync::OnceLock<Instant>,
@@ -262,7 +263,7 @@ impl Source for Paced<'_> {
     }
 }
 
-/// Takes blocks from a socket.
+/// Receiver of blocks from a socket, with the time of each.
 struct Timed<'a> {
     check: Check<'a>,
     began: &'a std::sync::OnceLock<Instant>,
@@ -320,14 +321,14 @@ fn sockets(sent: &Sent, payload_bytes: usize) -> Result<Late> {
     })?;
     match Late::of(timed.late_ms) {
         Some(late) if timed.check.done() && timed.check.wrong == 0 => Ok(late),
-        _ => Err(BenchError::Void("blocks did not come over sockets".into())),
+        _ => Err(BenchError::Void("blocks were lost between the sockets".into())),
     }
 }
 
-/// Measures over the first `transactions` of `blocks`; each rate is a median of `rounds`.
+/// Measures over the first `transactions` of `blocks`; each rate is the median of `rounds`.
 ///
 /// # Errors
-/// A block that does not come, or not as it was sent; what the system says.
+/// A block is lost or differs from the sent one, or an error of the operating system.
 pub(super) fn measure(blocks: &Blocks<'_>, transactions: u64, rounds: usize) -> Result<Vec<Udp>> {
     let first = blocks.first();
     let end = first + transactions.div_ceil(blocks.case.block as u64);
@@ -354,7 +355,7 @@ fn one(sent: &Sent, payload_bytes: usize, rounds: usize) -> Result<Udp> {
     let flow = simulate(sent, payload_bytes, 0)?;
     let lossy = simulate(sent, payload_bytes, LOST_PERCENT)?;
     let mut ns = [(); 3].map(|()| Vec::new());
-    // The first round warms up.
+    // The first round is the warm-up.
     for round in 0..=rounds.max(1) {
         for (of, (arrived, data_hash)) in [(&flow, true), (&flow, false), (&lossy, true)]
             .map(|(flow, data_hash)| (&flow.arrived, data_hash))
@@ -387,7 +388,7 @@ fn one(sent: &Sent, payload_bytes: usize, rounds: usize) -> Result<Udp> {
     })
 }
 
-/// As a table.
+/// Writes the figures as a table.
 pub(super) fn write(all: &[Udp], out: &mut Formatter<'_>) -> fmt::Result {
     let head = ["saved %", "bytes/tx", "tx/s", "no hash", "loss %"];
     write!(out, "\n{:<28}", "UDP, payload")?;

@@ -1,17 +1,17 @@
-//! Which blocks: made once, kept below the data folder.
+//! Blocks of the workloads: generated once, and kept in the data folder.
 
 use crate::error::{Result, io};
 use lineside_fabric_maker::{Chaincode, Options as Members, Policy, Workload, cache};
 use std::path::Path;
 
-/// Keys that one transaction of the maker creates.
+/// Number of keys that one setup transaction creates.
 const CREATED_AT_ONCE: usize = 100;
-/// Of a thousand transactions, how many have a fault; most of those are not VALID.
+/// Faulty transactions in a thousand; most of them are not VALID.
 const FAULTY: usize = 30;
-/// Of a thousand, how many read a range.
+/// Transactions in a thousand that read a range.
 const RANGES: usize = 10;
 
-/// What the transactions are.
+/// Parameters of the transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Case {
     pub(super) chaincode: Chaincode,
@@ -19,7 +19,7 @@ pub(super) struct Case {
     pub(super) block: usize,
     pub(super) creators: usize,
     pub(super) policy: Policy,
-    /// Organisations of the network.
+    /// Number of organisations of the network.
     pub(super) orgs: usize,
 }
 
@@ -28,7 +28,7 @@ pub(super) const MAJORITY: &str = "MAJORITY of 3";
 /// Name of the case with the most creators.
 pub(super) const MANY_CREATORS: &str = "creators 10000";
 
-/// What everything is judged on.
+/// Case that the gates judge.
 pub(super) const GATE: Case = Case {
     chaincode: Chaincode::Smallbank,
     endorsements: 2,
@@ -39,7 +39,7 @@ pub(super) const GATE: Case = Case {
 };
 
 impl Case {
-    /// Its name: where it differs from the gate case.
+    /// Returns the name of the case: its difference from the gate case.
     pub(super) fn name(&self) -> String {
         let mut names = Vec::new();
         if self.chaincode != GATE.chaincode {
@@ -60,7 +60,7 @@ impl Case {
         names.join(", ")
     }
 
-    /// The others, each with one thing changed.
+    /// Returns the other cases; each changes one parameter.
     pub(super) fn others() -> Vec<Self> {
         let mut all = vec![Self {
             chaincode: Chaincode::Drm,
@@ -78,25 +78,25 @@ impl Case {
     }
 }
 
-/// Blocks of a case, so many of them.
+/// Blocks of a case, for a number of transactions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocks<'a> {
     pub(super) case: Case,
     pub(super) seed: u64,
     pub(super) keys: usize,
     pub(super) transactions: u64,
-    /// Folder of the cache.
+    /// Folder of generated blocks.
     pub(super) cache: &'a Path,
 }
 
 impl Blocks<'_> {
-    /// The first block that is measured; those before make the channel, the chaincode and its keys.
+    /// Returns the number of the first measured block; earlier blocks create the channel, the chaincode and its keys.
     pub(super) fn first(&self) -> u64 {
         let creating = self.keys.div_ceil(CREATED_AT_ONCE).div_ceil(self.case.block);
         (1 + self.case.orgs + 1 + creating) as u64
     }
 
-    /// Reads them; makes them first if they are not there.
+    /// Opens the blocks; generates them first if they are missing.
     pub(super) fn open(&self) -> Result<cache::Reader> {
         let orgs = self.case.orgs;
         let members = Members {
@@ -118,6 +118,6 @@ impl Blocks<'_> {
             ..Workload::default()
         };
         cache::open(self.cache, self.seed, &members, &workload, crate::sys::cores())
-            .map_err(io("making blocks, or reading them"))
+            .map_err(io("generating or reading blocks"))
     }
 }

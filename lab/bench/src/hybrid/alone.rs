@@ -1,4 +1,4 @@
-//! What is measured without a load: proofs over a million keys, a node that catches up, an audit.
+//! Measurements without load: proofs over a million keys, a node that catches up, and an audit.
 
 use super::run::{Who, start};
 use super::workload::{Key, Maker, record};
@@ -20,29 +20,29 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Keys in the map that proofs are made of.
+/// Number of keys in the map that is proved.
 const PROOF_KEYS: u64 = 1_000_000;
-/// How often a ledger is read again.
+/// Number of times that a ledger is read.
 const ROUNDS: usize = 3;
-/// Proofs made and checked.
+/// Number of proofs that are made and checked.
 const PROOFS: u64 = 2_000;
 
-/// What a proof costs.
+/// Cost of a proof.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Proofs {
-    /// Keys that have a value.
+    /// Number of keys that have a value.
     pub keys: u64,
-    /// To make one and write its bytes: median.
+    /// Median time to make a proof and encode it.
     pub made_us: f64,
-    /// To read its bytes and check it against a block's hash: median.
+    /// Median time to decode a proof and check it against a block's hash.
     pub checked_us: f64,
-    /// Bytes without key and value: median.
+    /// Median size in bytes without key and value.
     pub bytes: f64,
-    /// The longest one's.
+    /// Maximum size in bytes.
     pub bytes_max: usize,
 }
 
-/// Proofs of presence over `keys` keys, by one thread.
+/// Measures proofs of presence over `keys` keys, in one thread.
 pub fn proofs(maker: &Maker, quick: bool) -> Result<Proofs> {
     let keys = if quick { PROOF_KEYS / 10 } else { PROOF_KEYS };
     let mut chain = Chain::begin(&maker.genesis).map_err(void)?;
@@ -95,25 +95,25 @@ pub fn proofs(maker: &Maker, quick: bool) -> Result<Proofs> {
     })
 }
 
-/// A ledger read again.
+/// Rates at which a ledger is read.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Again {
-    /// Requests in the ledger.
+    /// Number of requests in the ledger.
     pub transactions: u64,
-    /// Bytes of its records.
+    /// Size of its records in bytes.
     pub bytes: u64,
-    /// An empty node that reads the messages from a log, verifies all signatures, executes and saves: requests a
-    /// second.
+    /// Rate of an empty node that reads the messages from a log, verifies all signatures, executes and saves, in
+    /// requests per second.
     pub catch_up_tps: f64,
-    /// The audit: megabytes a second.
+    /// Rate of the audit in megabytes per second.
     pub audit_mb_s: f64,
-    /// The same in requests.
+    /// Rate of the audit in requests per second.
     pub audit_tps: f64,
-    /// The ledger opened again, without verifying: requests a second.
+    /// Rate of opening the ledger again without verification, in requests per second.
     pub restart_tps: f64,
 }
 
-/// Messages that were ordered before, delivered by a thread as fast as they are taken.
+/// Log of recorded messages; a thread delivers them as fast as they are taken.
 struct Replay(std::sync::Mutex<Option<std::thread::JoinHandle<()>>>);
 
 impl Replay {
@@ -146,8 +146,8 @@ fn disk(folder: &Path) -> Result<FsDisk> {
     FsDisk::open(folder).map_err(void)
 }
 
-/// Catches up, audits and opens the ledger in `folder`, whose node has stopped, in turn: medians. `empty` makes new
-/// folders.
+/// Catches up, audits and opens the ledger in `folder` in turn, and returns the medians. The node of the ledger has
+/// stopped. `empty` creates new folders.
 pub fn again(maker: &Maker, folder: &Path, mut empty: impl FnMut() -> Result<Removed>) -> Result<Again> {
     let (messages, transactions) = messages_of(folder)?;
     let rate = |took: Duration| transactions as f64 / took.as_secs_f64();
@@ -164,7 +164,7 @@ pub fn again(maker: &Maker, folder: &Path, mut empty: impl FnMut() -> Result<Rem
             return Err(void(format!("the audit found: {}", finding.what)));
         }
         if found.tip != (height, tip_hash) {
-            return Err(void("who caught up has another block"));
+            return Err(void("the node that caught up has another last block"));
         }
         bytes = found.bytes;
         let begin = Instant::now();
@@ -184,7 +184,7 @@ pub fn again(maker: &Maker, folder: &Path, mut empty: impl FnMut() -> Result<Rem
     })
 }
 
-/// What a ledger's log had, and how many requests there are in it.
+/// Returns the messages of a ledger's log, and the number of requests in them.
 fn messages_of(folder: &Path) -> Result<(Vec<Entry>, u64)> {
     let (mut messages, mut transactions) = (Vec::new(), 0);
     let reader = Reader::open(disk(folder)?).map_err(void)?;
@@ -200,7 +200,7 @@ fn messages_of(folder: &Path) -> Result<(Vec<Entry>, u64)> {
     Ok((messages, transactions))
 }
 
-/// How long a node with an empty folder takes to have all of these messages, and the block that it has last.
+/// Returns the time that a node with an empty folder takes to execute all of these messages, and its last block.
 fn catch_up(maker: &Maker, messages: &[Entry], empty: &Path) -> Result<(Duration, u64, Hash)> {
     let (height, messages) = (messages.len() as u64, messages.to_vec());
     let options = Options {
@@ -223,7 +223,7 @@ fn catch_up(maker: &Maker, messages: &[Entry], empty: &Path) -> Result<(Duration
     let node = node.map_err(void)?;
     while node.status().height < height {
         if begin.elapsed() > Duration::from_secs(120) {
-            return Err(void("the node did not catch up"));
+            return Err(void("the node did not catch up in time"));
         }
         std::thread::park_timeout(Duration::from_micros(200));
     }

@@ -1,27 +1,27 @@
-//! The cases beside the gate's: each changes one thing of it.
+//! Cases in addition to the gate case; each changes one parameter.
 
 use super::workload::{Distribution, GATE, KEYS_MAX, Shape};
 
-/// Requests in a block, unless a case says otherwise.
+/// Number of requests in a block by default.
 pub const BLOCK: usize = 1000;
-/// Calls that each worker sends, at least.
+/// Minimum number of calls that each worker sends.
 const CALLS_MIN: usize = 3;
-/// Bytes of values and what goes with them in a case, more or less: of long ones fewer requests are sent.
+/// Approximate bytes of the values and their overhead in a case: with longer values, fewer requests are sent.
 const CASE_BYTES: usize = 256 << 20;
 
-/// A case.
+/// Case of the scenario.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Its name; the gate case's is empty.
+    /// Name of the case; that of the gate case is empty.
     pub name: String,
-    /// What requests are like.
+    /// Parameters of the requests.
     pub shape: Shape,
-    /// Requests in a block, at most.
+    /// Maximum number of requests in a block.
     pub block: usize,
 }
 
 impl Case {
-    /// What gates are judged by.
+    /// Returns the case that the gates judge.
     pub fn gate() -> Case {
         Case::of(String::new(), GATE)
     }
@@ -34,7 +34,7 @@ impl Case {
         }
     }
 
-    /// How many requests are sent where `wanted` are: every worker has some calls to send, whatever they are like.
+    /// Returns the number of requests to send if `wanted` are desired: every worker sends at least some calls.
     pub fn requests(&self, wanted: usize) -> usize {
         let Shape {
             value_bytes,
@@ -47,10 +47,10 @@ impl Case {
     }
 }
 
-/// All of them; of a short run the first ones.
+/// Returns all cases; for a short run, only the first ones.
 pub fn cases(quick: bool) -> Vec<Case> {
     let mut all = workloads(quick);
-    // That is the gate case.
+    // This is the gate case.
     all.retain(|case| case.shape != GATE);
     let keys = [1, 256, KEYS_MAX].map(|keys| Case::of(format!("{keys} keys"), Shape { keys, ..GATE }));
     let calls =
@@ -69,14 +69,14 @@ pub fn cases(quick: bool) -> Vec<Case> {
         Case::of(format!("values of {value_bytes} bytes"), shape)
     }));
     all.extend([4, 8, 32, 64, 128, 192, 256].map(|workers| {
-        let name = format!("{workers} calls under way");
+        let name = format!("{workers} calls in flight");
         Case::of(name, Shape { workers, ..GATE })
     }));
     all.extend(blocks());
     all
 }
 
-/// Other sizes of blocks.
+/// Returns the cases with other block sizes.
 pub fn blocks() -> Vec<Case> {
     let case = |block| Case {
         name: format!("blocks of {block}"),
@@ -86,7 +86,7 @@ pub fn blocks() -> Vec<Case> {
     [10, 100, 10_000].map(case).into()
 }
 
-/// YCSB's workloads by how they choose records; of a short run by zipfian only.
+/// Returns YCSB's workloads by their distributions of records; for a short run, only zipfian.
 pub fn workloads(quick: bool) -> Vec<Case> {
     let mut all = Vec::new();
     for (distribution, name) in [

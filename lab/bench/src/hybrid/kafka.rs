@@ -1,4 +1,4 @@
-//! Kafka beside the nodes: one real broker on loopback, a topic of its own for each run.
+//! Kafka as the ordering service: one broker on loopback, with a new topic for each run.
 
 use crate::error::{BenchError, Result};
 use lineside_hybrid::node::OpenLog;
@@ -7,23 +7,23 @@ use lineside_log_kafka::{Address, Options, open};
 use std::path::Path;
 use std::time::Duration;
 
-/// Others may use this machine too.
+/// Time-out of requests to the broker; other processes may use this machine too.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A broker.
+/// Running broker.
 pub struct Kafka {
     broker: Broker,
     topics: usize,
 }
 
 impl Kafka {
-    /// Starts it, with its data below `folder`.
+    /// Starts a broker with its data below `folder`.
     ///
     /// # Errors
-    /// [`BenchError::NotMeasured`] where it cannot be had.
+    /// [`BenchError::NotMeasured`] if Kafka is not available.
     pub fn start(folder: &Path) -> Result<Kafka> {
         if !cfg!(feature = "kafka") {
-            let why = "this build has no Kafka: build it with the cargo feature `kafka`";
+            let why = "this build does not support Kafka: build it with the cargo feature `kafka`";
             return Err(BenchError::NotMeasured(why.into()));
         }
         let data = folder.join("kafka").display().to_string();
@@ -35,11 +35,11 @@ impl Kafka {
         Ok(Kafka { broker, topics: 0 })
     }
 
-    /// A log in a topic that nobody has.
+    /// Returns a log in a new topic.
     pub fn log(&mut self) -> OpenLog {
         self.topics += 1;
         open(Options {
-            // A broker alone keeps its order on one disk.
+            // A single broker keeps its log on one disk.
             allow_weak_kafka: true,
             answer_timeout: PATIENCE,
             message_timeout: PATIENCE,

@@ -1,4 +1,4 @@
-//! One request at a time, as a client asks that shares no thread with the server.
+//! One request at a time, from a client that shares no thread with the server.
 
 use super::run::{Measured, Sent, Took, measure, two_threads, work};
 use super::workload::Call;
@@ -17,12 +17,13 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long an answer to a datagram is waited for. None is lost on loopback; if one is, the bench fails.
+/// Maximum time to wait for the answer to a datagram. None is lost on loopback; if one is, the benchmark fails.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
-/// Datagrams that may wait for the node; there is one at a time.
+/// Number of datagrams that can be queued for the node; there is one at a time.
 const QUEUE: usize = 16;
 
-/// By gRPC: the server has two threads, as `lineside hybrid serve` has, and the client one, as its verbs have.
+/// Measures by gRPC. The server has two threads, like `lineside hybrid serve`, and the client has one, like the client
+/// commands.
 pub fn by_grpc(node: &Arc<Node<FsDisk>>, calls: &[Call]) -> Result<Measured> {
     let servers = two_threads()?;
     let client = tokio::runtime::Builder::new_current_thread()
@@ -44,7 +45,7 @@ pub fn by_grpc(node: &Arc<Node<FsDisk>>, calls: &[Call]) -> Result<Measured> {
     measured
 }
 
-/// By UDP: a datagram for each request, as long as any answer to a get may be.
+/// Measures by UDP: one datagram for each request, padded to the maximum length of an answer to a get.
 pub fn by_udp(node: &Arc<Node<FsDisk>>, calls: &[Call]) -> Result<Measured> {
     let options = SocketOptions {
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
@@ -76,13 +77,14 @@ pub fn by_udp(node: &Arc<Node<FsDisk>>, calls: &[Call]) -> Result<Measured> {
 
 fn ask(socket: &UdpSocket, id: u64, sets: bool, request: &[u8]) -> Result<Code> {
     let room = if sets { 0 } else { HYBRID_DATAGRAM_BYTES_MAX };
-    let datagram = write_request(id, request, room).ok_or_else(|| void("too long for a datagram"))?;
+    let datagram =
+        write_request(id, request, room).ok_or_else(|| void("a request is too long for a datagram"))?;
     socket.send(&datagram).map_err(io("asking"))?;
     let mut reply = [0; HYBRID_DATAGRAM_BYTES_MAX];
     let bytes = socket.recv(&mut reply).map_err(io("waiting for an answer"))?;
     let body = match read_answer(&reply[..bytes]) {
         Some((of, Status::Ok, body)) if of == id => body,
-        other => return Err(void(format!("an answer to something else: {other:?}"))),
+        other => return Err(void(format!("the answer belongs to another request: {other:?}"))),
     };
     let answered = Answered::decode(body).map_err(void)?;
     Ok(answered.code())

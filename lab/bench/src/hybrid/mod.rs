@@ -1,7 +1,7 @@
-//! The scenario `hybrid`: signed requests to a ledger database, by who verifies their signatures.
+//! Scenario `hybrid`: signed requests to a ledger database; the contestants differ in how they verify signatures.
 //!
-//! Requests are made and signed before the clock starts; it stops when the last set is durable and can be read. Node
-//! and load share the machine.
+//! Requests are generated and signed before the clock starts. The clock stops when the last set is durable and can be
+//! read. Node and load share the machine.
 
 mod alone;
 mod cases;
@@ -35,33 +35,33 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use workload::{Call, Calls, GATE, Maker, RECORDS};
 
-/// Rounds on Kafka, at most: the broker keeps all of them.
+/// Maximum number of rounds on Kafka, since the broker keeps the data of all rounds.
 const KAFKA_ROUNDS: usize = 3;
-/// Rounds of lone calls.
+/// Rounds of single calls.
 const LONE_ROUNDS: usize = 3;
-/// Lone calls: a name, and how many of a hundred are sets.
+/// Single calls: a name, and the percentage of sets.
 const LONE: [(&str, u64); 2] = [("lone set", 100), ("lone get", 0)];
 
-/// How to run it.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Seed of the workloads.
     pub seed: u64,
-    /// A folder on a disk; ledgers in it are removed.
+    /// Folder on a disk; ledgers in it are removed.
     pub folder: PathBuf,
-    /// Records that every database begins with.
+    /// Number of records at the beginning.
     pub records: u64,
-    /// Requests of the gate case, in each round.
+    /// Requests of the gate case in each round.
     pub requests: usize,
-    /// Of each other case.
+    /// Requests of each other case.
     pub case: usize,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Only workloads A, B and C, by YCSB's own core: needs Java 17 and Maven.
+    /// Run only workloads A, B and C, with YCSB's own core: needs Java 17 and Maven.
     pub ycsb: bool,
-    /// Only what is judged, without Kafka.
+    /// Run only the cases with gates, without Kafka.
     pub judged: bool,
-    /// The same, shorter.
+    /// Run for a shorter time.
     pub quick: bool,
 }
 
@@ -82,7 +82,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The same, shorter.
+    /// Returns the options of a short run.
     pub fn quick() -> Self {
         Self {
             records: RECORDS / 10,
@@ -95,10 +95,10 @@ impl Options {
     }
 }
 
-/// Runs the scenario, telling `progress` before each step.
+/// Runs the scenario, and calls `progress` before each step.
 ///
 /// # Errors
-/// A folder in memory, a node that does not start, what the system says.
+/// The folder is in memory, a node does not start, or an error of the operating system.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let machine = Machine::read();
     let disk = Disk::look(&options.folder)?;
@@ -134,7 +134,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         bench.ycsb(&cases, &mut findings)?;
         return Ok(Report::new(options.seed, machine, disk, findings));
     }
-    // What is judged comes first, within minutes: a machine with neighbours is another one after an hour.
+    // Cases with gates come first, within minutes, because the load of a shared machine changes within an hour.
     bench.gate_case(&mut findings)?;
     bench.lone(&mut findings)?;
     bench.tell("proofs over a million keys");
@@ -142,13 +142,13 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     findings.proofs = Some(alone::proofs(&maker, options.quick)?);
     bench.again(&mut findings)?;
     if options.judged {
-        findings.not_measured(Order::Kafka, "only what is judged was asked for");
+        findings.not_measured(Order::Kafka, "only the cases with gates were requested");
         return Ok(Report::new(options.seed, machine, disk, findings));
     }
     for case in &cases {
         bench.case(case, &mut findings)?;
     }
-    // At the end, so that no broker takes time from those before.
+    // Kafka comes last, so that no broker takes time from the cases before.
     if let Err(error) = bench.on_kafka(kafka_rounds, &kafka_cases, &mut findings) {
         let why = match error {
             BenchError::NotMeasured(why) => why,
@@ -163,11 +163,11 @@ struct Bench<'a> {
     options: &'a Options,
     ledgers: Removed,
     now_ms: u64,
-    /// The gate case's sets of all records: signing them takes seconds.
+    /// Sets of all records for the gate case, kept because signing them takes seconds.
     load: Option<Calls>,
-    /// A ledger of them.
+    /// Ledger of these records.
     loaded: Option<Removed>,
-    /// Of the next ledger's folder.
+    /// Number of the next ledger's folder.
     number: usize,
     done: usize,
     of: usize,
@@ -186,7 +186,7 @@ impl Bench<'_> {
         Removed::make(&self.ledgers.0.join(self.number.to_string()))
     }
 
-    /// Sets of all records. They depend on the genesis, which has as many members as there are keys.
+    /// Returns the sets of all records. They depend on the genesis, which has as many members as there are keys.
     fn load_of(&mut self, maker: &Maker, keys: u64) -> Calls {
         if keys != GATE.keys {
             return maker.load(GATE.value_bytes);
@@ -195,7 +195,7 @@ impl Bench<'_> {
         load.clone()
     }
 
-    /// A run over a new ledger that has had all records set in the same way.
+    /// Runs a contestant over a new ledger in which all records were set in the same way.
     fn run(&mut self, who: Who, case: &Case, maker: &Maker, load: &Calls, calls: &Calls) -> Result<Measured> {
         let folder = self.folder()?;
         let node = start(&folder.0, &maker.genesis, who.options(case.block))?;
@@ -203,7 +203,7 @@ impl Bench<'_> {
         send(&node, calls)
     }
 
-    /// A ledger of all records, made without verifying.
+    /// Returns a ledger of all records, made without verification.
     fn ledger(&mut self, maker: &Maker, keys: u64) -> Result<Removed> {
         let folder = self.folder()?;
         let load = self.load_of(maker, keys);
@@ -227,7 +227,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Each contestant goes on from a copy of one ledger.
+    /// Runs each contestant on a copy of one ledger.
     fn case(&mut self, case: &Case, findings: &mut Findings) -> Result<()> {
         let keys = case.shape.keys;
         let maker = Maker::new(keys, 1, self.now_ms, self.options.records);
@@ -247,7 +247,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// All of them, one after the other.
+    /// Runs all contestants, one after the other.
     fn contest(
         &mut self,
         doing: &'static str,
@@ -267,7 +267,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// What YCSB's own core chooses, over the records that it loads.
+    /// Runs operations that YCSB's own core chooses, over the records that it loads.
     fn ycsb(&mut self, cases: &[Case], findings: &mut Findings) -> Result<()> {
         self.tell("building YCSB");
         let jars = Jars::build().map_err(java)?;
@@ -302,7 +302,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// One call of one request at a time, by gRPC and by UDP in turn.
+    /// Sends single calls of one request, by gRPC and by UDP in turn.
     fn ask_alone(
         &self,
         who: Contestant,
@@ -334,7 +334,8 @@ impl Bench<'_> {
         calls.into_iter().flatten().collect()
     }
 
-    /// The gate case, sizes of blocks, and lone calls, on Kafka; of a short run a fourth of the gate case alone.
+    /// Runs the gate case, the block sizes and the single calls on Kafka; in a short run, only a quarter of the gate
+    /// case.
     fn on_kafka(&mut self, rounds: usize, cases: &[Case], findings: &mut Findings) -> Result<()> {
         let folder = self.folder()?;
         let mut kafka = Kafka::start(&folder.0)?;
@@ -380,7 +381,7 @@ impl Bench<'_> {
     }
 
     fn again(&mut self, findings: &mut Findings) -> Result<()> {
-        self.tell("reading a ledger again");
+        self.tell("reading a ledger");
         let maker = Maker::new(GATE.keys, 2, self.now_ms, self.options.records);
         let shape = Shape {
             sets_percent: 100,
@@ -397,7 +398,7 @@ impl Bench<'_> {
     }
 }
 
-/// All contestants of an order; each round begins with another.
+/// Returns the contestants of an ordering service; each round begins with another one.
 fn in_turn(order: Order, round: usize) -> [Contestant; 3] {
     let mut all = Contestant::all(order);
     let first = round % all.len();
@@ -405,7 +406,7 @@ fn in_turn(order: Order, round: usize) -> [Contestant; 3] {
     all
 }
 
-/// Copies a folder's files.
+/// Copies the files of a folder.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let what = "copying a ledger";
     for entry in fs::read_dir(from).map_err(io(what))? {

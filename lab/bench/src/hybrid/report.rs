@@ -1,4 +1,4 @@
-//! What the scenario `hybrid` found, as one JSON object or as a table.
+//! Report of `bench hybrid`, as one JSON object or as a table.
 
 use super::alone::{Again, Proofs};
 use super::run::{Contestant, Measured, Order, Who};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-/// What is judged: bound, gate, stretch.
+/// Pass criteria: bound, gate, stretch goal.
 const GATES: [(&str, Bound, f64, Option<f64>); 9] = [
     (COST, AtMost, 0.125, Some(0.07)),
     (RATIO, AtLeast, 1.7, Some(2.5)),
@@ -32,64 +32,64 @@ const CHECKED: &str = "proof checked, us";
 const CATCH_UP: &str = "catch-up, transactions/s";
 const AUDIT: &str = "audit, MB/s";
 
-/// The scenario's outcome.
+/// Outcome of the scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// `hybrid`.
+    /// Name of the scenario: `hybrid`.
     pub scenario: &'static str,
     /// Seed of the workloads.
     pub seed: u64,
-    /// Where it ran.
+    /// Machine of the run.
     pub machine: Machine,
-    /// The disk that ledgers lay on.
+    /// Disk of the ledgers.
     pub disk: Disk,
-    /// By name, then by case; the gate case's name is empty.
+    /// Contestants by name, then by case; the name of the gate case is empty.
     pub contestants: Contestants,
-    /// Contestants that are not there, and why.
+    /// Contestants that were not measured, with the reasons.
     pub not_measured: BTreeMap<&'static str, String>,
-    /// `a/b`: how many times more requests a second.
+    /// Ratios `a/b` of requests per second.
     pub ratios: BTreeMap<String, f64>,
-    /// Proofs over a million keys.
+    /// Cost of proofs over a million keys.
     pub proofs: Option<Proofs>,
-    /// A ledger read again.
+    /// Rates at which a ledger is read.
     pub again: Option<Again>,
-    /// Whether the figures may be believed, and whether they are good enough.
+    /// Checks of the validity of the figures, and of the gates.
     pub checks: Checks,
 }
 
 /// Medians over the rounds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
-    /// Requests answered with success a second.
+    /// Successful requests per second.
     pub rps: f64,
-    /// Processor time of node and load a request.
+    /// Processor time of node and load per request.
     pub cpu_us: f64,
-    /// Of a call: median.
+    /// Median latency of a call.
     pub p50_us: f64,
-    /// 99th percentile.
+    /// 99th percentile of the latency of a call.
     pub p99_us: f64,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the latency of a call.
     pub p999_us: f64,
-    /// Requests in a block, sets only.
+    /// Average number of requests in a block; only sets are in blocks.
     pub blocks: f64,
-    /// Signatures in a batch.
+    /// Average number of signatures in a batch.
     pub batch: f64,
-    /// Answers that were no success, in all rounds.
+    /// Requests without success, in all rounds.
     pub refused: u64,
 }
 
-/// Whether the figures may be believed, and whether they are good enough.
+/// Conditions that a valid run fulfils, and the gates.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checks {
-    /// Answers that were no success.
+    /// Requests without success.
     pub refused: u64,
-    /// By what is judged.
+    /// Gates by key.
     pub gates: BTreeMap<&'static str, Gate>,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
-/// What came of all runs.
+/// Results of all runs.
 #[derive(Default)]
 pub(super) struct Findings {
     runs: BTreeMap<Contestant, BTreeMap<String, Vec<Measured>>>,
@@ -108,7 +108,7 @@ impl Findings {
             .push(measured);
     }
 
-    /// Forgets all of an order: some rounds of it would not mean what others mean.
+    /// Removes the results of an ordering service, because a part of its rounds would not be comparable.
     pub fn not_measured(&mut self, order: Order, why: &str) {
         for contestant in Contestant::all(order) {
             self.runs.remove(&contestant);
@@ -140,7 +140,7 @@ fn rps(contestants: &Contestants, who: Contestant, case: &str) -> Option<f64> {
     contestants.get(who.name())?.get(case).map(|figures| figures.rps)
 }
 
-/// Contestants against one another, of each order; what no figure comes out of is left out.
+/// Returns the ratios of the contestants of each ordering service, if both figures were measured.
 fn ratios(contestants: &Contestants) -> BTreeMap<String, f64> {
     let mut ratios = BTreeMap::new();
     for order in [Order::Embedded, Order::Kafka] {
@@ -235,7 +235,7 @@ impl Report {
         }
     }
 
-    /// What is wrong with the system itself, not with its speed.
+    /// Returns the faults of the system itself, apart from its speed.
     pub fn failures(&self) -> Vec<String> {
         match self.checks.refused {
             0 => Vec::new(),
@@ -251,18 +251,8 @@ impl Report {
 
 impl Display for Report {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Machine {
-            cpu,
-            cores,
-            kernel,
-            load_before,
-            ..
-        } = &self.machine;
-        let seed = self.seed;
-        writeln!(
-            out,
-            "hybrid, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before"
-        )?;
+        let (seed, machine) = (self.seed, &self.machine);
+        writeln!(out, "hybrid, seed {seed}, on {machine}")?;
         let Disk {
             file_system,
             fdatasync_us,
@@ -328,7 +318,7 @@ impl Display for Report {
             } = again;
             writeln!(
                 out,
-                "a ledger of {transactions} sets, {} MB: caught up with at {catch_up_tps:.0}/s, audited at \
+                "a ledger of {transactions} sets, {} MB: catching up at {catch_up_tps:.0}/s, audited at \
                  {audit_mb_s:.0} MB/s ({audit_tps:.0}/s), opened at {restart_tps:.0}/s",
                 bytes / 1_000_000
             )?;

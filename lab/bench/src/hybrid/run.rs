@@ -1,4 +1,4 @@
-//! One run: a node that begins with all records, workers that send calls, and what came of it.
+//! One run: a node with all records, workers that send calls, and the results.
 
 use super::workload::{Call, Calls, Key};
 use crate::error::{Result, io, void};
@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// Connections that the workers share.
+/// Number of connections that the workers share.
 const CONNECTIONS: usize = 4;
 
-/// All nodes' clock: it stands still, so that what was signed once can be sent to each of them.
+/// Clock of all nodes. It does not advance, so that requests signed once can be sent to each node.
 static CLOCK_MS: AtomicU64 = AtomicU64::new(0);
 
-/// Sets the clock.
+/// Sets the clock of all nodes.
 pub fn set_clock(now_ms: u64) {
     CLOCK_MS.store(now_ms, Ordering::Relaxed);
 }
@@ -30,48 +30,48 @@ fn clock() -> u64 {
     CLOCK_MS.load(Ordering::Relaxed)
 }
 
-/// Who verifies, and how.
+/// Method of signature verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
-    /// Nobody: digest and verification are left out.
+    /// No verification: digests and signatures are not checked.
     None,
     /// libsecp256k1, one signature at a time, on all cores.
     Scalar,
-    /// Ours.
+    /// Lineside's batches.
     Batch,
 }
 
-/// Who orders.
+/// Ordering service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Order {
-    /// The node alone.
+    /// The node itself.
     Embedded,
-    /// A broker of Kafka beside it.
+    /// Kafka broker on the same machine.
     Kafka,
 }
 
-/// A way to work.
+/// Contestant: an ordering service and a method of verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Contestant {
-    /// Who orders.
+    /// Ordering service.
     pub order: Order,
-    /// Who verifies.
+    /// Method of verification.
     pub who: Who,
 }
 
 impl Contestant {
-    /// Ours, alone.
+    /// Lineside's batches with embedded ordering.
     pub const BATCH: Contestant = Contestant {
         order: Order::Embedded,
         who: Who::Batch,
     };
 
-    /// All of one order.
+    /// Returns the contestants of one ordering service.
     pub fn all(order: Order) -> [Contestant; 3] {
         [Who::None, Who::Scalar, Who::Batch].map(|who| Contestant { order, who })
     }
 
-    /// Its name in the report.
+    /// Returns the name in the report.
     pub fn name(self) -> &'static str {
         match (self.who, self.order) {
             (Who::None, Order::Embedded) => "none",
@@ -85,7 +85,7 @@ impl Contestant {
 }
 
 impl Who {
-    /// How its node works.
+    /// Returns the options of its node.
     pub fn options(self, block_requests: usize) -> Options {
         let (mode, backend) = match self {
             Who::None => (Mode::None, None),
@@ -105,29 +105,29 @@ impl Who {
     }
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Requests answered with success a second.
+    /// Successful requests per second.
     pub rps: f64,
-    /// Processor time of the whole process a request, the workers' included.
+    /// Processor time of the whole process per request, including the workers.
     pub cpu_us: f64,
-    /// Of calls, in ns.
+    /// Latency of calls, in ns.
     pub latency: Histogram<u64>,
-    /// Answers that were no success.
+    /// Requests without success.
     pub refused: u64,
-    /// Blocks made.
+    /// Number of blocks made.
     pub blocks: u64,
-    /// Signatures in a batch, on average.
+    /// Average number of signatures in a batch.
     pub batch: f64,
 }
 
-/// Starts a node over a folder that orders alone.
+/// Starts a node with embedded ordering over a folder.
 pub fn start(folder: &Path, genesis: &[u8], options: Options) -> Result<Arc<Node<FsDisk>>> {
     start_on(folder, genesis, options, embedded())
 }
 
-/// Starts a node over a folder.
+/// Starts a node with the given log over a folder.
 pub fn start_on(folder: &Path, genesis: &[u8], options: Options, log: OpenLog) -> Result<Arc<Node<FsDisk>>> {
     let disk = FsDisk::open(folder).map_err(void)?;
     let key = Arc::new(Key::of(2, options.node.into()));
@@ -135,21 +135,21 @@ pub fn start_on(folder: &Path, genesis: &[u8], options: Options, log: OpenLog) -
     node.map(Arc::new).map_err(void)
 }
 
-/// Serves a node by gRPC on loopback, and sends calls, a worker one at a time, until all are answered. The last set is
-/// durable then, and can be read.
+/// Serves a node by gRPC on loopback, and sends calls until all are answered; each worker sends one call at a time. At
+/// the end, the last set is durable and can be read.
 pub fn send(node: &Arc<Node<FsDisk>>, calls: &Calls) -> Result<Measured> {
     let runtime = two_threads()?;
     measure(node, || runtime.block_on(serve_and_send(node.clone(), calls)))
 }
 
-/// A runtime as `lineside hybrid serve` has it.
+/// Returns a runtime like that of `lineside hybrid serve`.
 pub fn two_threads() -> Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build();
     runtime.map_err(io("starting threads"))
 }
 
-/// What comes of sending something to a node.
+/// Measures the node while `send` runs.
 pub fn measure(node: &Node<FsDisk>, send: impl FnOnce() -> Result<Sent>) -> Result<Measured> {
     let before = node.status();
     let sent = send()?;
@@ -165,7 +165,7 @@ pub fn measure(node: &Node<FsDisk>, send: impl FnOnce() -> Result<Sent>) -> Resu
     })
 }
 
-/// What workers have seen.
+/// Counts of the workers.
 pub struct Sent {
     done: u64,
     refused: u64,
@@ -175,7 +175,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Of workers that have seen nothing yet.
+    /// Returns empty counts.
     pub fn nothing() -> Sent {
         Sent {
             done: 0,
@@ -186,7 +186,7 @@ impl Sent {
         }
     }
 
-    /// A call was answered, to so many requests `done`.
+    /// Counts the answer to a call of `requests` requests, of which `done` succeeded.
     pub fn answered(&mut self, asked: Instant, requests: u64, done: u64) {
         self.latency.saturating_record(asked.elapsed().as_nanos() as u64);
         self.done += done;
@@ -196,21 +196,23 @@ impl Sent {
     fn add(&mut self, other: &Sent) {
         self.done += other.done;
         self.refused += other.refused;
-        // Both have the same bounds.
-        self.latency.add(&other.latency).expect("bounds");
+        // Both histograms have the same bounds.
+        self.latency
+            .add(&other.latency)
+            .expect("both histograms have the same bounds");
     }
 }
 
-/// A clock, of the wall and of this process' processor time.
+/// Stopwatch of elapsed time and of this process's processor time.
 pub struct Took(Instant, u64);
 
 impl Took {
-    /// From now on.
+    /// Starts the stopwatch.
     pub fn begin() -> Took {
         Took(Instant::now(), cpu_us())
     }
 
-    /// Until now.
+    /// Stores the times since the start.
     pub fn end(&self, sent: Sent) -> Sent {
         Sent {
             took: self.0.elapsed(),
@@ -273,13 +275,12 @@ pub async fn work(connection: Connection, calls: Vec<Call>) -> std::result::Resu
     Ok(sent)
 }
 
-/// From 1 µs to 10 s, three digits.
+/// Returns a histogram from 1 µs to 10 s with three digits.
 pub fn new_histogram() -> Histogram<u64> {
-    // These bounds are allowed ones.
-    Histogram::new_with_bounds(1_000, 10_000_000_000, 3).expect("bounds")
+    Histogram::new_with_bounds(1_000, 10_000_000_000, 3).expect("the bounds are valid")
 }
 
-/// Processor time of this process so far, user's and system's, in µs.
+/// Returns the processor time of this process, user and system, in µs.
 fn cpu_us() -> u64 {
     let usage = crate::sys::resource_usage();
     let us = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;

@@ -1,4 +1,4 @@
-//! Signed requests, made before the clock starts: YCSB's workloads A, B and C over 100,000 records.
+//! Signed requests, generated before the clock starts: YCSB's workloads A, B and C over 100,000 records.
 
 use bytes::Bytes;
 use lineside_hybrid::change::{KeyBytes, Rights, Role};
@@ -10,39 +10,39 @@ use lineside_verify::Curve;
 use secp256k1::{Message, SECP256K1, SecretKey};
 use serde::Serialize;
 
-/// Records that every database begins with, unless the run is short.
+/// Number of records at the beginning, except in a short run.
 pub const RECORDS: u64 = 100_000;
-/// YCSB's constant of skew.
+/// Skew of YCSB's zipfian distribution.
 const THETA: f64 = 0.99;
-/// Keys that a value may be written by.
+/// Maximum number of keys that may write a value.
 pub const KEYS_MAX: u64 = 10_000;
 
-/// How requests choose records.
+/// Distribution of the requested records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
-    /// Each as often.
+    /// All records with the same frequency.
     Uniform,
-    /// A few far more often, spread over all.
+    /// A few records far more often, spread over all.
     Zipfian,
-    /// The last ones far more often.
+    /// The newest records far more often.
     Latest,
 }
 
-/// What requests are like.
+/// Parameters of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {
-    /// Sets in a hundred requests: 50 is YCSB's A, 5 its B, 0 its C.
+    /// Percentage of sets: 50 is YCSB's A, 5 its B, 0 its C.
     pub sets_percent: u64,
-    /// How records are chosen.
+    /// Distribution of the requested records.
     pub distribution: Distribution,
     /// Bytes of a value.
     pub value_bytes: usize,
-    /// Requests in a call.
+    /// Number of requests in a call.
     pub per_call: usize,
-    /// Keys that sign.
+    /// Number of keys that sign.
     pub keys: u64,
-    /// Calls under way at once: the paper's clients times threads.
+    /// Number of calls in flight at the same time: the paper's clients times threads.
     pub workers: usize,
 }
 
@@ -56,19 +56,19 @@ pub const GATE: Shape = Shape {
     workers: 16,
 };
 
-/// A key of secp256k1, signing by libsecp256k1: it only makes the load.
+/// Key of secp256k1 that signs by libsecp256k1; it is used only to generate load.
 pub struct Key(SecretKey);
 
 impl Key {
-    /// The key of this number, of a kind of its own.
+    /// Returns the key of this kind and number.
     pub fn of(kind: u8, number: u64) -> Key {
         let mut bytes = [kind; 32];
         bytes[24..].copy_from_slice(&number.to_be_bytes());
         // No such constant is 0 or above the curve's order.
-        Key(SecretKey::from_slice(&bytes).expect("a key"))
+        Key(SecretKey::from_slice(&bytes).expect("the constant is a valid secret key"))
     }
 
-    /// As it stands in a genesis.
+    /// Returns the public key in the form of a genesis.
     pub fn public(&self) -> KeyBytes {
         KeyBytes {
             curve: Curve::Secp256k1,
@@ -89,7 +89,7 @@ impl Signer for Key {
     }
 }
 
-/// A database whose every member may do everything.
+/// Returns the genesis of a database whose members may all do everything.
 pub fn genesis(keys: u64, nodes: u32) -> Genesis {
     let member = |member| FirstMember {
         member,
@@ -117,21 +117,21 @@ pub fn genesis(keys: u64, nodes: u32) -> Genesis {
     }
 }
 
-/// Requests that are sent together: all of them get, or all of them set.
+/// Requests that are sent together: all of them gets, or all of them sets.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Whether they set.
+    /// True: all requests are sets.
     pub sets: bool,
-    /// Signed.
+    /// Signed requests.
     pub requests: Vec<Bytes>,
 }
 
-/// Calls of each worker, in its order.
+/// Calls of each worker in order.
 pub type Calls = Vec<Vec<Call>>;
 
-/// Makes and signs requests.
+/// Generator that makes and signs requests.
 pub struct Maker {
-    /// The database's.
+    /// Genesis of the database.
     pub genesis: Vec<u8>,
     database: DatabaseId,
     expiry_ms: u64,
@@ -140,10 +140,10 @@ pub struct Maker {
 }
 
 impl Maker {
-    /// For a database of `records` records and this genesis, with its clock standing at `now_ms`.
+    /// Returns the generator for a database of `records` records with this genesis and its clock at `now_ms`.
     pub fn new(keys: u64, nodes: u32, now_ms: u64, records: u64) -> Maker {
-        // It only encodes what was made just now.
-        let genesis = genesis(keys, nodes).encode().expect("a genesis");
+        // Encodes the genesis that was just made.
+        let genesis = genesis(keys, nodes).encode().expect("the genesis is valid");
         Maker {
             database: database_id(&genesis),
             genesis,
@@ -153,7 +153,7 @@ impl Maker {
         }
     }
 
-    /// Sets of all records, in calls of 100, by one worker.
+    /// Returns the sets of all records, in calls of 100, by one worker.
     pub fn load(&self, value_bytes: usize) -> Calls {
         let value = vec![b'0'; value_bytes];
         let per_call = (200_000 / (value_bytes + 200)).clamp(1, 1000);
@@ -169,7 +169,7 @@ impl Maker {
         vec![calls.collect()]
     }
 
-    /// So many requests of a shape. Two threads sign.
+    /// Returns `requests` requests of a shape. Two threads sign them.
     pub fn requests(&self, shape: &Shape, seed: u64, requests: usize) -> Calls {
         let zipfian = Zipfian::new(self.records);
         let calls = requests / shape.per_call / shape.workers;
@@ -215,12 +215,12 @@ impl Maker {
         })
     }
 
-    /// A request of the same database, by hand.
+    /// Returns a signed request to the same database.
     pub fn sign(&self, member: MemberId, lane: u16, counter: u64, body: Body<'_>) -> Bytes {
         sign_request(&Key::of(1, member), &self.encode(member, lane, counter, body)).into()
     }
 
-    /// The same with a signature of zeros.
+    /// Returns a request with a signature of zeros.
     pub fn unsigned(&self, member: MemberId, lane: u16, counter: u64, body: Body<'_>) -> Bytes {
         [
             &[0; SIGNATURE_BYTES][..],
@@ -238,17 +238,17 @@ impl Maker {
             nonce: Nonce { lane, counter },
             expiry_ms: self.expiry_ms,
         };
-        // Bodies made here are short, and their keys rise.
-        Request { head, body }.encode().expect("a request")
+        // Bodies made here are short, and their keys are in ascending order.
+        Request { head, body }.encode().expect("the request is valid")
     }
 }
 
-/// A record's key.
+/// Returns the key of a record.
 pub fn record(number: u64) -> String {
     format!("user{number:012}")
 }
 
-/// A number of [0, 1), in steps of 2^-53.
+/// Returns a number in [0, 1), in steps of 2^-53.
 fn unit(random: &mut Random) -> f64 {
     (random.next() >> 11) as f64 / (1_u64 << 53) as f64
 }
@@ -274,7 +274,7 @@ impl Zipfian {
         }
     }
 
-    /// 0 the most often.
+    /// Draws a number; 0 is the most frequent one.
     fn draw(&self, random: &mut Random) -> u64 {
         let unit = unit(random);
         let scaled = unit * self.zeta;
@@ -289,7 +289,7 @@ impl Zipfian {
     }
 }
 
-/// FNV-1a over a number's bytes: spreads the often drawn over all records, as YCSB does.
+/// Returns FNV-1a over a number's bytes, which spreads the frequent numbers over all records, as in YCSB.
 fn spread(number: u64) -> u64 {
     number
         .to_le_bytes()

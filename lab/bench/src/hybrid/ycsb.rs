@@ -1,4 +1,5 @@
-//! Requests that YCSB's own core workload chooses: written down by a binding that is no database, signed by us.
+//! Requests chosen by YCSB's own core workload: a binding without a database writes them into a trace, and the
+//! benchmark signs them.
 
 use super::workload::{Call, Calls, Distribution, Maker, Shape};
 use crate::error::{BenchError, Result, io};
@@ -7,11 +8,11 @@ use lineside_hbase_mini::Jars;
 use lineside_hybrid::request::Body;
 use std::path::Path;
 
-/// An operation of a trace.
+/// Operation of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     key: Vec<u8>,
-    /// What is set; `None`: it is read.
+    /// Value to set; `None`: the operation is a read.
     value: Option<Vec<u8>>,
 }
 
@@ -27,11 +28,11 @@ impl Operation {
     }
 }
 
-/// What YCSB does: `Phase::Load`, sets of all records; `Phase::Run`, so many operations of a shape. It chooses them by
-/// random numbers that no seed decides.
+/// Returns the operations of YCSB: for `Phase::Load`, sets of all records; for `Phase::Run`, this number of operations
+/// of a shape. YCSB's random numbers have no seed, so each trace differs.
 ///
 /// # Errors
-/// Where YCSB does not run, or what it wrote cannot be read.
+/// YCSB does not run, or its trace cannot be read.
 pub fn trace(
     jars: &Jars,
     folder: &Path,
@@ -61,8 +62,8 @@ pub fn trace(
     ];
     run(jars, phase, "Trace", 1, &properties)?;
     let bytes = std::fs::read(&file).map_err(io("reading YCSB's operations"))?;
-    let read =
-        read_trace(&bytes).ok_or_else(|| BenchError::Void("YCSB's operations cannot be read".into()))?;
+    let read = read_trace(&bytes)
+        .ok_or_else(|| BenchError::Void("YCSB's trace of operations cannot be read".into()))?;
     let expected = match phase {
         Phase::Load => records as usize,
         Phase::Run => operations,
@@ -111,8 +112,8 @@ pub fn load(maker: &Maker, operations: &[Operation]) -> Calls {
     vec![calls.collect()]
 }
 
-/// Signs a trace: each worker has the operations of its stretch, and sends its gets and its sets in calls of their own
-/// as each is full, and what is left at the end.
+/// Signs a trace. Each worker takes its part of the operations and sends gets and sets in separate calls, each as soon
+/// as it is full; the last calls have the rest.
 pub fn calls(maker: &Maker, shape: &Shape, operations: &[Operation]) -> Calls {
     let stretch = operations.len().div_ceil(shape.workers).max(1);
     let stretches = operations.chunks(stretch).enumerate();
@@ -192,7 +193,8 @@ mod tests {
         assert_eq!(calls.len(), 2);
         for (worker, calls) in calls.iter().enumerate() {
             let stretch = &operations[worker * 30..][..30 - worker];
-            // 10 sets and 20 gets of each, the last one but one get: three calls of sets, five of gets.
+            // There are 10 sets and 20 gets of each, and the last but one operation is a get: three calls of sets, five
+            // of gets.
             let count = |sets| calls.iter().filter(|call| call.sets == sets).count();
             assert_eq!((count(true), count(false)), (3, 5));
             let sent: usize = calls.iter().map(|call| call.requests.len()).sum();

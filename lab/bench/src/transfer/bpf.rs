@@ -1,4 +1,4 @@
-//! The generators' BPF object, and its state as bytes: the twin of the structs in `bpf/transfer.bpf.c`.
+//! BPF object of the generators, and its state as bytes: the twin of the structs in `bpf/transfer.bpf.c`.
 
 use super::plan::{BALANCE, Command, Plan};
 use crate::client::histogram;
@@ -28,72 +28,72 @@ const BUCKETS: usize = 1024;
 const SEEN_BYTES: usize = 56 + 8 * BUCKETS;
 const ZERO: [u8; 4] = 0u32.to_ne_bytes();
 
-/// The session that a native stream of requests belongs to.
+/// Session of a native stream of requests.
 #[derive(Clone, Copy, Debug)]
 pub struct NativeSession {
-    /// Its slot.
+    /// Slot of the session.
     pub slot: u32,
-    /// Its secret.
+    /// Secret token of the session.
     pub token: u64,
-    /// Of request 0, wrapping: requests before `first` may have been none of the session's.
+    /// Sequence number of request 0, modulo 2^64: requests before `first` need not belong to the session.
     pub sequence: u64,
 }
 
-/// What `struct tb_send` and `struct tb_seen` shall say before a run.
+/// Content of `struct tb_send` and `struct tb_seen` before a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Orders {
-    /// The requests.
+    /// Plan of the requests.
     pub plan: Plan,
-    /// Number of the first one.
+    /// Number of the first request.
     pub first: u64,
-    /// How many leave at most.
+    /// Maximum number of requests.
     pub limit: u64,
-    /// One request in so many is timed: a power of two.
+    /// Sampling interval of latencies, a power of two: one request in this many is timed.
     pub sample: u32,
-    /// Number of the call that [`Sent::last_ns`] is of.
+    /// Number of the call whose start is recorded in [`Sent::last_ns`].
     pub last: u64,
-    /// By so much a balance may differ.
+    /// Allowed difference of a balance.
     pub slack: u32,
-    /// Native TRANSFERs of this session instead of the paper's packets.
+    /// Session of native TRANSFERs; `None`: packets of the paper.
     pub native: Option<NativeSession>,
 }
 
-/// What `struct tb_send` says after a run.
+/// Content of `struct tb_send` after a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     /// Number of the next request.
     pub next: u64,
-    /// When the first left, CLOCK_MONOTONIC.
+    /// Time at which the first request left, by CLOCK_MONOTONIC.
     pub first_ns: u64,
-    /// When call number [`Orders::last`] began.
+    /// Time at which call number [`Orders::last`] began.
     pub last_ns: u64,
 }
 
-/// What `struct tb_seen` says after a run.
+/// Content of `struct tb_seen` after a run.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// Right replies.
     pub right: u64,
-    /// Wrong ones.
+    /// Wrong replies.
     pub wrong: u64,
     /// Refusals with the code `busy`.
     pub busy: u64,
     /// Other refusals.
     pub refused: u64,
-    /// When the last of the timed replies came, CLOCK_MONOTONIC.
+    /// Arrival of the last timed reply, by CLOCK_MONOTONIC.
     pub last_ns: u64,
-    /// Of timed replies, in ns.
+    /// Latencies of timed replies, in ns.
     pub latency: Histogram<u64>,
 }
 
 impl Seen {
-    /// Replies, whatever they are.
+    /// Returns the number of all replies.
     pub fn answered(&self) -> u64 {
         self.right + self.wrong + self.busy + self.refused
     }
 }
 
-/// The loaded programs and maps.
+/// Loaded programs and maps of the generators.
 pub struct Generator {
     object: Object,
     sends: MapHandle,
@@ -102,7 +102,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Loads the object.
+    /// Loads the BPF object.
     pub fn load() -> Result<Self> {
         let open = ObjectBuilder::default()
             .open_memory(OBJECT)
@@ -116,7 +116,7 @@ impl Generator {
         })
     }
 
-    /// A program of the object.
+    /// Returns a program of the object.
     pub fn program(&self, name: &str) -> Result<OwnedFd> {
         let mut programs = self.object.progs();
         let found = programs.find(|program| program.name() == OsStr::new(name));
@@ -131,7 +131,7 @@ impl Generator {
         sys::attach_native(pass.as_fd(), interface).map_err(io("attaching tb_pass"))
     }
 
-    /// Puts `program` behind `tb_rewrite` and `tb_rewrite_native`.
+    /// Sets `program` as the program that `tb_rewrite` and `tb_rewrite_native` call.
     pub fn set_next(&self, program: BorrowedFd<'_>) -> Result<()> {
         let fd = program.as_raw_fd().to_ne_bytes();
         self.next
@@ -139,7 +139,7 @@ impl Generator {
             .map_err(bpf("choosing the program to measure"))
     }
 
-    /// Forgets what was sent and seen, and writes the orders.
+    /// Resets the counters and writes the orders.
     pub fn begin(&self, orders: &Orders) -> Result<()> {
         let cleared = [
             self.sends.update(&ZERO, &send_bytes(orders), MapFlags::ANY),
@@ -151,7 +151,7 @@ impl Generator {
             .map_err(bpf("preparing a run"))
     }
 
-    /// What was sent since [`Generator::begin`].
+    /// Returns the requests sent since [`Generator::begin`].
     pub fn sent(&self) -> Result<Sent> {
         let bytes = read(&self.sends, SEND_BYTES)?;
         Ok(Sent {
@@ -161,7 +161,7 @@ impl Generator {
         })
     }
 
-    /// What was seen since [`Generator::begin`].
+    /// Returns the replies received since [`Generator::begin`].
     pub fn seen(&self) -> Result<Seen> {
         let bytes = read(&self.seens, SEEN_BYTES)?;
         let mut latency = histogram();
@@ -179,7 +179,7 @@ impl Generator {
     }
 }
 
-/// A frame of the right length, its head as every request has it, its payload as far as it is always the same.
+/// Returns a frame of the right length with the header of every request and the constant part of the payload.
 pub fn template(orders: &Orders) -> Vec<u8> {
     let payload = orders
         .native
@@ -198,7 +198,7 @@ pub fn template(orders: &Orders) -> Vec<u8> {
     frame
 }
 
-/// One TRANSFER of 1 of this session, but for request id, sequence and accounts.
+/// Returns one TRANSFER of 1 in this session, without request id, sequence and accounts.
 fn native_body(session: &NativeSession) -> Vec<u8> {
     let body = size_of::<ExecuteHead>() + size_of::<Operation>();
     let header = native::request_header(TRANSFER_OP_EXECUTE, 1, body as u16);
@@ -256,8 +256,8 @@ fn send_bytes(orders: &Orders) -> [u8; SEND_BYTES] {
     send
 }
 
-/// The sum of pseudo-header, UDP header and payload, less what each request writes itself: source port and checksum,
-/// and in the paper's packets the whole payload.
+/// Returns the sum of pseudo-header, UDP header and payload, without the fields that each request writes itself: source
+/// port and checksum, and in the paper's packets the whole payload.
 fn constant_sum(frame: &[u8], native: bool) -> u32 {
     let mut udp = frame[34..].to_vec();
     udp[..2].fill(0);
@@ -269,7 +269,7 @@ fn constant_sum(frame: &[u8], native: bool) -> u32 {
     let length = csum::sum(&frame[38..40]);
     let protocol = csum::sum(&[0, 17]);
     let sum = csum::fold(addresses + length + protocol + csum::sum(&udp));
-    // The program adds words as they lie in memory.
+    // The program adds words in the byte order of memory.
     u32::from(u16::from_ne_bytes(sum.to_be_bytes()))
 }
 
@@ -292,7 +292,9 @@ fn read(map: &MapHandle, bytes: usize) -> Result<Vec<u8>> {
         .lookup(&ZERO, MapFlags::ANY)
         .map_err(bpf("reading what a run did"))?;
     let value = value.filter(|value| value.len() >= bytes);
-    value.ok_or_else(|| BenchError::Void("the generators and this binary do not belong together".into()))
+    value.ok_or_else(|| {
+        BenchError::Void("the BPF generators and this binary are not of the same build".into())
+    })
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {

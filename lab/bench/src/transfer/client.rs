@@ -1,4 +1,4 @@
-//! The socket client: a closed loop over one socket, or one request at a time.
+//! Socket client: a closed loop over one socket, with a window of requests or one request at a time.
 
 use super::plan::{Judged, Plan};
 use super::tally::Tally;
@@ -11,21 +11,21 @@ use lineside_wire::{TRANSFER_PAPER_BYTES_MAX, TRANSFER_PORT};
 use std::net::UdpSocket;
 use std::time::Duration;
 
-/// Places for requests in flight: more than any window.
+/// Number of slots for requests in flight: larger than any window.
 const PLACES: usize = 256;
 
-/// A closed loop.
+/// Parameters of a closed loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Loop {
-    /// What is asked.
+    /// Plan of the requests.
     pub plan: Plan,
-    /// Requests in flight at most.
+    /// Maximum number of requests in flight.
     pub window: usize,
-    /// Time to run before counting begins.
+    /// Time to run before replies are counted.
     pub warm_up: Duration,
-    /// Time to count.
+    /// Time for which replies are counted.
     pub duration: Duration,
-    /// Requests at most, warming up included.
+    /// Maximum number of requests, including the warm-up.
     pub limit: u64,
 }
 
@@ -62,13 +62,13 @@ impl Flight {
         }
     }
 
-    /// How many requests may leave now; `None`: the run is over.
+    /// Returns the number of requests that may leave now; `None`: the run is over.
     fn room(&mut self, now_ns: u64) -> Option<usize> {
         if !self.is_warm && now_ns >= self.counts_from_ns {
             self.is_warm = true;
             self.first_ns = now_ns;
             self.ends_ns = now_ns + self.order.duration.as_nanos() as u64;
-            // Losses and wrong replies count whenever they happen.
+            // Losses and wrong replies count at any time.
             (self.tally.right, self.tally.sent) = (0, self.in_flight as u64);
             self.tally.latency.reset();
         }
@@ -80,11 +80,11 @@ impl Flight {
             self.wait = Wait::new(now_ns);
         }
         let left = self.order.limit - self.next;
-        // However late this thread runs, something is asked.
+        // At least one request is sent, even if this thread runs very late.
         if left > 0 && (now_ns < self.ends_ns || !self.is_warm || self.tally.sent == 0) {
             return Some((self.order.window - self.in_flight).min(left as usize));
         }
-        // At the end the last replies are waited for: every request is right, refused, wrong or lost.
+        // At the end the client waits for the last replies, so that every request is right, refused, wrong or lost.
         (self.in_flight > 0).then_some(0)
     }
 
@@ -119,7 +119,7 @@ impl Flight {
         let account = PaperRequest::parse(payload).map_or(0, |reply| Plan::account_of(reply.source));
         let place = &mut self.asked[account as usize % PLACES];
         let Some((number, sent_ns)) = *place else {
-            // Given up already: late, and counted as lost.
+            // The request was given up and counted as lost; the reply is late.
             self.tally.wrong += u64::from(self.tally.lost == 0);
             return;
         };
@@ -150,9 +150,9 @@ impl Flight {
     }
 }
 
-/// Asks from one socket, never waiting: what may leave leaves by one call (UDP_SEGMENT, which costs the client less
-/// than sendmmsg and sends the same datagrams), what has come is taken by recvmmsg. The calling thread stands in the
-/// client's namespace.
+/// Runs a closed loop over one socket without blocking. All requests that may leave are sent by one call (UDP_SEGMENT,
+/// which costs the client less than sendmmsg and sends the same datagrams), and replies are received by recvmmsg. The
+/// calling thread is in the client's namespace.
 pub fn run(order: Loop) -> Result<Tally> {
     let socket = UdpSocket::bind("0.0.0.0:0").map_err(io("binding the client's socket"))?;
     socket
@@ -191,7 +191,7 @@ pub fn run(order: Loop) -> Result<Tally> {
     }
 }
 
-/// The same with one request in flight: send and recv.
+/// Runs a closed loop with one request in flight, by send and recv.
 fn one_by_one(socket: &UdpSocket, mut flight: Flight) -> Result<Tally> {
     socket
         .set_nonblocking(true)

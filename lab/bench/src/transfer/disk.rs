@@ -1,4 +1,4 @@
-//! The disk that durable figures are of.
+//! Disk of the durable figures.
 
 use crate::error::{BenchError, Result, io};
 use crate::import::{fdatasync_us, file_system};
@@ -9,34 +9,34 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::Instant;
 
-/// Syncs whose median is reported.
+/// Number of syncs whose median is reported.
 const SYNCS: usize = 101;
-/// What a lone transfer's group takes on the disk, rounded up to a sector.
+/// Bytes that a commit of one transfer writes to the disk, rounded up to a sector.
 const IN_PLACE_BYTES: usize = 512;
 
-/// What a figure depends on.
+/// Properties of the disk that figures depend on.
 #[derive(Clone, Debug, Serialize)]
 pub struct Disk {
-    /// The folder's file system.
+    /// File system of the folder.
     pub file_system: String,
     /// Median time of an fdatasync after 4 KiB were appended to a file, in µs.
     pub fdatasync_us: f64,
-    /// The same after 512 bytes were written to a place that the file had already.
+    /// Median time of an fdatasync after 512 bytes were overwritten in a file, in µs.
     pub in_place_us: f64,
 }
 
 impl Disk {
-    /// Looks at the disk below `folder`.
+    /// Measures the disk below `folder`.
     ///
     /// # Errors
-    /// [`BenchError::NotMeasured`] on a file system in memory; what the system says.
+    /// [`BenchError::NotMeasured`] on a file system in memory; an error of the operating system.
     pub fn look(folder: &Path) -> Result<Self> {
-        std::fs::create_dir_all(folder).map_err(io("making a folder"))?;
+        std::fs::create_dir_all(folder).map_err(io("creating a folder"))?;
         let file_system = file_system(folder)?;
         if file_system == "tmpfs" {
             let folder = folder.display();
             return Err(BenchError::NotMeasured(format!(
-                "{folder} lies in memory (tmpfs); name a folder on a disk by --data"
+                "{folder} is in memory (tmpfs); give a folder on a disk with --data"
             )));
         }
         let scratch = Removed::make(&folder.join("disk"))?;

@@ -1,5 +1,5 @@
-//! What stands behind the fast path in `express`: a thread that takes records from the rings, makes them durable in a
-//! journal, and only then gives their places back.
+//! Drain of the fast path's rings in `express` mode: a thread takes records from the rings, makes them durable in a
+//! journal, and only then releases their slots.
 
 use crate::error::{BenchError, Result, io};
 use crate::servers::SERVER_CORE;
@@ -15,45 +15,45 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Kind of the journal's records here.
+/// Kind of the records in this journal.
 const KIND: u8 = 32;
-/// Records of one group.
+/// Maximum number of records in a group.
 const GROUP: u64 = 1 << 15;
-/// Bytes of one record at most.
+/// Maximum bytes of one record.
 const RECORD_BYTES: usize = 128;
-/// How long it sleeps when there is nothing.
+/// Time for which the thread sleeps when the rings are empty.
 const REST: Duration = Duration::from_micros(100);
 
-/// What a drain did.
+/// Counts of a drain.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Drained {
-    /// Records made durable.
+    /// Number of records made durable.
     pub records: u64,
-    /// Groups: one fdatasync each.
+    /// Number of groups, each with one fdatasync.
     pub groups: u64,
-    /// Records that were waiting at most when a group began.
+    /// Maximum number of records that were waiting when a group began.
     pub waiting_max: u64,
-    /// Records that could not be read though they were counted.
+    /// Number of records that were counted but could not be read.
     pub torn: u64,
 }
 
-/// Where to.
+/// Destination of the records.
 #[derive(Clone, Debug)]
 pub enum Into {
-    /// A journal in this folder, which is made and removed.
+    /// Journal in this folder, which is created and removed.
     Journal(PathBuf),
-    /// Nowhere: places are given back as they are.
+    /// No destination: slots are released without a journal.
     Nothing,
 }
 
-/// The thread.
+/// Thread that drains the rings.
 pub struct Drain {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<Drained>>>,
 }
 
 impl Drain {
-    /// Starts it on the server's core.
+    /// Starts the thread on the server's core.
     pub fn start(store: &Arc<Store>, into: Into) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (store, their_stop) = (Arc::clone(store), Arc::clone(&stop));
@@ -74,7 +74,7 @@ impl Drain {
         })
     }
 
-    /// Takes what is left, and ends.
+    /// Takes the remaining records, and ends the thread.
     pub fn end(mut self) -> Result<Drained> {
         self.stop.store(true, Relaxed);
         match self.thread.take().map(JoinHandle::join) {
@@ -89,23 +89,23 @@ impl Drop for Drain {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Somebody who wants to know what went wrong calls `end`.
+            // A caller that needs the error calls `end`.
             let _ = thread.join();
         }
     }
 }
 
-/// A folder that goes with this.
+/// Folder that is removed when dropped.
 pub struct Removed(pub PathBuf);
 
 impl Removed {
-    /// Makes it.
+    /// Creates the folder.
     pub fn make(path: &Path) -> Result<Self> {
-        fs::create_dir_all(path).map_err(io("making a folder"))?;
+        fs::create_dir_all(path).map_err(io("creating a folder"))?;
         Ok(Self(path.to_owned()))
     }
 
-    /// Makes one below `folder` that no other run has, of this process or another one.
+    /// Creates a folder below `folder` with a name that no other run uses, in this process or another one.
     pub fn of_this_run(folder: &Path) -> Result<Self> {
         static RUNS: AtomicU32 = AtomicU32::new(0);
         let (process, run) = (std::process::id(), RUNS.fetch_add(1, Relaxed));
@@ -115,7 +115,7 @@ impl Removed {
 
 impl Drop for Removed {
     fn drop(&mut self) {
-        // What cannot be removed is named by its path, below the folder that the user chose.
+        // Errors are ignored: the folder stays below the one that the user chose.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -141,7 +141,7 @@ fn journal(store: &Store, stop: &AtomicBool, folder: &Path) -> Result<Drained> {
     let mut drained = Drained::default();
     let mut bytes = Vec::with_capacity(RECORD_BYTES);
     loop {
-        // Looked at first, so that what came before it is taken once more.
+        // Reads the flag first, so that records from before the stop are still taken.
         let ends = stop.load(Relaxed);
         let mut found = 0;
         for index in 0..store.rings.as_slice().len() {
@@ -180,7 +180,7 @@ fn journal(store: &Store, stop: &AtomicBool, folder: &Path) -> Result<Drained> {
     }
 }
 
-/// What replaying it needs: the request, its outcome, and the versions that order rings.
+/// Encodes the data that a replay needs: the request, its outcome, and the versions that order the rings.
 fn put(bytes: &mut Vec<u8>, record: &Record) {
     bytes.clear();
     bytes.extend_from_slice(&record.source.0);

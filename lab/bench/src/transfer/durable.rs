@@ -1,5 +1,6 @@
-//! The durable contestants: ours, Redis with every write synced, PostgreSQL with every commit synced. All on one disk
-//! and the loopback address, nobody pinned: servers have threads of their own, the clients' one thread mostly waits.
+//! Durable contestants: Lineside, Redis with every write synced, and PostgreSQL with every commit synced. All use one
+//! disk and the loopback address, and no thread is pinned: servers have several threads, and the one thread of the
+//! clients mostly waits.
 
 use super::disk::Disk;
 use super::drain::Removed;
@@ -18,44 +19,44 @@ use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 use std::time::Duration;
 
-/// Connections, with this many requests in flight each.
+/// Number of connections, each with this many requests in flight.
 const CONNECTIONS: u32 = 50;
 const WINDOW: usize = 16;
-/// log2 of the accounts of each connection.
+/// log2 of the number of accounts of each connection.
 const BITS: u32 = 10;
-/// Connections that send batches, with this many packets in flight each.
+/// Number of connections that send batches, each with this many packets in flight.
 const STREAMS: u32 = 8;
 const PACKETS: usize = 2;
-/// log2 of the accounts of each of them.
+/// log2 of the number of accounts of each of these connections.
 const STREAM_BITS: u32 = 13;
 const STREAMS_FROM: u32 = 1 << 16;
-/// The first account of the client that sends one transfer at a time.
+/// First account of the client that sends one transfer at a time.
 const LONE_FROM: u32 = STREAMS_FROM + (STREAMS << STREAM_BITS);
-/// The first account of those who send the paper's packets.
+/// First account of the clients that send the paper's packets.
 const PAPER_FROM: u32 = LONE_FROM + (1 << BITS);
-/// Of everybody.
+/// Number of accounts of all clients.
 const ACCOUNTS: u32 = PAPER_FROM + (CONNECTIONS << BITS);
 
-/// What is asked of a contestant.
+/// Kinds of load: single transfers.
 pub const SINGLE: &str = "transfer";
-/// The same by the paper's packets over UDP, as many in flight.
+/// Single transfers by the paper's packets over UDP, with the same number in flight.
 pub const PAPER: &str = "transfer, paper packets";
-/// The same by native batches.
+/// Transfers in native batches.
 pub const BATCHES: &str = "transfer, native batches";
-/// The same one at a time.
+/// Single transfers, one at a time.
 pub const LONE: &str = "transfer, window 1";
 
-/// What was seen.
+/// Parameters of the durable measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct Durable {
     /// The disk.
     #[serde(flatten)]
     pub disk: Disk,
-    /// Connections of everybody.
+    /// Number of connections of each contestant.
     pub connections: u32,
-    /// Requests in flight on each.
+    /// Number of requests in flight on each connection.
     pub window: usize,
-    /// Transfers of a native batch.
+    /// Number of transfers in a native batch.
     pub batch: usize,
 }
 
@@ -75,17 +76,18 @@ impl Display for Durable {
     }
 }
 
-/// What was measured: by contestant and what it was asked.
+/// Results by contestant and kind of load.
 pub struct Found {
-    /// The disk and the load.
+    /// Disk, and parameters of the load.
     pub durable: Durable,
-    /// By contestant and kind of load.
+    /// Runs by contestant and kind of load.
     pub samples: BTreeMap<(&'static str, &'static str), Vec<Tally>>,
-    /// Why a contestant is not there.
+    /// Contestants that were not measured, with the reasons.
     pub absent: BTreeMap<&'static str, String>,
-    /// Medians over the rounds of a lone transfer's p50 by an fdatasync: after an append, and in place.
+    /// Medians over the rounds of the p50 of a single transfer divided by the time of an fdatasync, after an append and
+    /// in place.
     pub lone_by_fdatasync: Option<(f64, f64)>,
-    /// What did not add up.
+    /// Faults in the accounts.
     pub faults: Faults,
 }
 
@@ -95,10 +97,10 @@ struct Line {
     peers: Vec<Box<dyn Peer>>,
 }
 
-/// Measures them in rounds; everything lies below `folder`.
+/// Measures the contestants in rounds, with all data below `folder`.
 ///
 /// # Errors
-/// [`BenchError::NotMeasured`] on a file system in memory; what stands in the way.
+/// [`BenchError::NotMeasured`] on a file system in memory; a contestant fails.
 pub fn measure(
     folder: &Path,
     rounds: usize,
@@ -179,9 +181,9 @@ pub fn measure(
         ("postgres", postgres.as_ref().map(Postgres::held)),
     ] {
         let Some(held_now) = held_now else { continue };
-        // A peer's fault is no fault of ours: its figures are void.
+        // A fault of another server is not a failure of this benchmark: its figures are void.
         if held_now? != whole(CONNECTIONS << BITS) {
-            absent.insert(name, "void: its accounts do not hold what they should".into());
+            absent.insert(name, "void: the sum of its accounts is wrong".into());
         }
     }
     once(&mut faults, &ours, &mut lines);
@@ -218,7 +220,7 @@ fn line(
     Ok(Line { name, kind, peers })
 }
 
-/// `None`, and why, where it is not installed or does not start.
+/// Returns the server. If it is not installed or does not start, returns `None` and adds the reason to `absent`.
 fn present<T>(
     name: &'static str,
     started: Result<T>,
@@ -238,7 +240,8 @@ fn held(faults: &mut Faults, held: u64, due: u64) {
     faults.lost += due.saturating_sub(held);
 }
 
-/// Whether our server has done each transfer once: not more of them than were asked, not fewer than were answered.
+/// Checks that Lineside executed each transfer once: at most as many as were requested, and at least as many as were
+/// answered.
 fn once(faults: &mut Faults, ours: &Ours, lines: &mut [Line]) {
     let done = ours.changes() / 2;
     let (mut asked, mut answered) = (0, 0);

@@ -1,5 +1,4 @@
-//! The contestants of `express`: the paper's packets against the paper's software, our socket datapath and our XDP
-//! datapath.
+//! Contestants of `express`: the paper's packets with the paper's software, the socket datapath and the XDP datapath.
 
 use super::bpf::Generator;
 use super::client::{self, Loop};
@@ -25,41 +24,41 @@ use std::time::Duration;
 
 /// Core of the client and of the generators.
 pub const CLIENT_CORE: usize = 0;
-/// How long `sw` waits before it looks whether it shall stop.
+/// Interval at which `sw` checks whether it must stop.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Requests that may wait for the socket datapath's host, which gets none.
+/// Number of requests that can be queued for the socket datapath's host, which receives none.
 const HOST_QUEUE: usize = 1024;
-/// Requests of a run one at a time over accounts that are made only once.
+/// Number of requests of a run with one request in flight over accounts that are created only once.
 const CREATES_ONE_BY_ONE: u64 = 2_000;
 
-/// A contestant.
+/// Contestant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     /// The paper's software.
     Sw,
-    /// Our socket datapath, its rings drained to a journal.
+    /// Lineside's socket datapath, with its rings drained to a journal.
     Socket,
-    /// Our XDP datapath, its rings drained to a journal.
+    /// Lineside's XDP datapath, with its rings drained to a journal.
     Xdp,
-    /// The same, its rings emptied without a journal.
+    /// Lineside's XDP datapath, with its rings emptied without a journal.
     XdpUnjournalled,
 }
 
-/// By what it is driven.
+/// Client that drives a contestant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
-    /// The socket client, 64 requests in flight.
+    /// Socket client with 64 requests in flight.
     Window64,
-    /// The socket client, one request in flight.
+    /// Socket client with one request in flight.
     Window1,
-    /// The live-frames generator.
+    /// Live-frames generator.
     Live,
-    /// The same, one request in flight.
+    /// Live-frames generator with one request in flight.
     LiveWindow1,
 }
 
 impl By {
-    /// Behind a contestant's name.
+    /// Returns the suffix of a contestant's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Window64 => "",
@@ -70,21 +69,21 @@ impl By {
     }
 }
 
-/// One kind of run.
+/// Kind of run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Case {
-    /// Who answers.
+    /// Contestant that answers.
     pub who: Who,
-    /// Who asks.
+    /// Client that asks.
     pub by: By,
-    /// What.
+    /// Kind of request.
     pub command: Command,
-    /// With transaction ids.
+    /// True: requests have transaction ids.
     pub numbered: bool,
 }
 
 impl Case {
-    /// With transaction ids, as everything is judged.
+    /// Returns a case with transaction ids, which the gates require.
     pub const fn of(who: Who, by: By, command: Command) -> Self {
         Self {
             who,
@@ -94,7 +93,7 @@ impl Case {
         }
     }
 
-    /// What is asked.
+    /// Returns the plan of the requests.
     pub const fn plan(&self) -> Plan {
         Plan {
             command: self.command,
@@ -103,7 +102,7 @@ impl Case {
         }
     }
 
-    /// Whether every request must be answered.
+    /// Returns whether a lost request is a fault of this run.
     pub fn is_lossless(&self) -> bool {
         self.by != By::Live || matches!(self.who, Who::Xdp | Who::XdpUnjournalled)
     }
@@ -112,23 +111,23 @@ impl Case {
 /// Samples by case.
 pub type Samples = BTreeMap<Case, Vec<Tally>>;
 
-/// What every run needs.
+/// Resources that the runs share.
 pub struct Field {
-    /// Client's and server's namespace.
+    /// Namespaces of the client and the server.
     pub pair: Arc<Pair>,
-    /// The generators.
+    /// Generators.
     pub generator: Generator,
     ledger: XdpLedger,
     store: Arc<Store>,
     folder: PathBuf,
-    /// What did not add up so far.
+    /// Faults in the accounts so far.
     pub faults: Faults,
-    /// What drains did, by contestant.
+    /// Counts of the drains, by contestant.
     pub drained: BTreeMap<&'static str, Drained>,
 }
 
 impl Field {
-    /// Loads everything; journals lie in `folder` while there is a run.
+    /// Loads the programs; journals are in `folder` during a run.
     pub fn new(folder: PathBuf) -> Result<Self> {
         Ok(Self {
             pair: Arc::new(Pair::new()?),
@@ -141,8 +140,8 @@ impl Field {
         })
     }
 
-    /// Starts a contestant on a fresh ledger, drives it, stops it, and looks whether everything adds up. `requests`: so
-    /// many, if they are few enough for the time.
+    /// Starts a contestant on a fresh ledger, drives it, stops it, and checks that its accounts add up. `requests`
+    /// limits the number of requests in addition to the time.
     pub fn run(&mut self, case: Case, duration: Duration, requests: Option<u64>) -> Result<Tally> {
         let plan = case.plan();
         let (tally, audit) = match case.who {
@@ -171,7 +170,7 @@ impl Field {
         Ok(tally)
     }
 
-    /// Runs `drive` on a fresh `store`, its rings drained meanwhile.
+    /// Runs `drive` on a fresh `store`, whose rings are drained meanwhile.
     fn with_rings(
         &mut self,
         case: Case,
@@ -249,7 +248,7 @@ impl Field {
         let interface = self.pair.client_index;
         self.pair.client.run(CLIENT_CORE, || match case.by {
             By::Window64 | By::Window1 => {
-                // Frames that XDP_TX returns over a veth are polled only where an XDP program stands (6.18,
+                // Frames that XDP_TX returns over a veth are polled only at an interface with an XDP program (6.18,
                 // veth_xdp_flush).
                 let _passing = match case.who {
                     Who::Xdp | Who::XdpUnjournalled => Some(self.generator.attach_pass(interface)?),
@@ -286,7 +285,7 @@ impl Field {
     }
 }
 
-/// Behind a fast path that answers everything.
+/// Host of a fast path that answers everything.
 struct Nobody;
 
 impl Host for Nobody {

@@ -1,4 +1,5 @@
-//! The paper's figures 7 to 11 beside what is seen here: throughput by command for 1 to 10,000 packets, and latency.
+//! The paper's figures 7 to 11 compared with the measured ones: throughput by command for 1 to 10,000 packets, and
+//! latency.
 
 use super::express::{By, Case, Field, Who};
 use super::plan::Command;
@@ -9,16 +10,17 @@ use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
-/// Packets of a burst.
+/// Numbers of packets in a burst.
 const PACKETS: [u64; 5] = [1, 10, 100, 1_000, 10_000];
-/// The paper's figures with what its hardware gained over its software there, on average over the numbers of packets.
+/// Figures of the paper: number, command, and gain of its hardware over its software, averaged over the numbers of
+/// packets.
 const THROUGHPUT: [(u8, Command, f64); 4] = [
     (7, Command::Create, 6.25),
     (8, Command::Issue, 5.78),
     (9, Command::Transfer, 5.97),
     (10, Command::Refer, 6.14),
 ];
-/// Figure 11: what it gained in latency.
+/// Gain in latency by command in figure 11.
 const LATENCY: [(Command, f64); 4] = [
     (Command::Create, 17.2),
     (Command::Issue, 17.5),
@@ -26,48 +28,48 @@ const LATENCY: [(Command, f64); 4] = [
     (Command::Refer, 16.6),
 ];
 
-/// One of them.
+/// One of the figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// The paper's number.
+    /// Number of the figure in the paper.
     pub number: u8,
-    /// What is compared: `replies/s` or `p50 us`.
+    /// Compared quantity: `replies/s` or `p50 us`.
     pub unit: &'static str,
-    /// What the paper's hardware gained over its software; figure 11 has one for each row.
+    /// Gain of the paper's hardware over its software; figure 11 has one for each row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper: Option<f64>,
-    /// One for each number of packets, or for each command.
+    /// One row for each number of packets, or for each command.
     pub rows: Vec<Row>,
 }
 
-/// Medians.
+/// Medians over the rounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Packets, or the command.
+    /// Number of packets, or the command.
     pub what: String,
-    /// By the socket client.
+    /// Value of `sw` with the socket client.
     pub sw: f64,
-    /// By the socket client.
+    /// Value of `xdp` with the socket client.
     pub xdp: f64,
-    /// What XDP gains.
+    /// Gain of XDP.
     pub gain: f64,
-    /// At the client's interface, by live frames.
+    /// Value of `sw` with live frames, at the client's interface.
     pub live_sw: f64,
-    /// At the client's interface, by live frames.
+    /// Value of `xdp` with live frames, at the client's interface.
     pub live_xdp: f64,
-    /// What XDP gains.
+    /// Gain of XDP with live frames.
     pub live_gain: f64,
-    /// What the paper's hardware gained.
+    /// Gain of the paper's hardware.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper: Option<f64>,
 }
 
-/// Whether there is such a figure.
+/// Returns whether the paper has a figure with this number.
 pub fn is_one(number: u8) -> bool {
     (7..=11).contains(&number)
 }
 
-/// Draws figure `number`; every run is given to `seen`.
+/// Measures figure `number`, and passes every run to `seen`.
 pub fn draw(
     field: &mut Field,
     number: u8,
@@ -139,7 +141,7 @@ fn interleaved(
 }
 
 impl Row {
-    /// `less_is_more`: a latency.
+    /// Returns a row. `less_is_more`: the values are latencies.
     fn new(
         what: String,
         [sw, xdp, live_sw, live_xdp]: [f64; 4],

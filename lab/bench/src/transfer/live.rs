@@ -1,5 +1,5 @@
-//! The live-frames generator (see `crate::live`) with this scenario's requests. Their UDP checksums are right: the fast
-//! path executes nothing whose checksum it cannot check.
+//! Live-frames generator (see `crate::live`) with the requests of this scenario. Their UDP checksums are valid, because
+//! the fast path executes no request whose checksum it cannot verify.
 
 use super::bpf::{Generator, Orders, template};
 use super::plan::{Command, Plan};
@@ -9,45 +9,47 @@ use crate::sys::{self, Run};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Requests of the first call, which says how fast the generator is against this server; its replies do not count.
+/// Requests of the first call, which measures the generator's rate against this server; its replies are not counted.
 const WARM_UP_REQUESTS: u64 = 100_000;
-/// Replies have ended when none has come for so long; what came later would count against the next call.
+/// Time without a reply after which the replies of a call have ended. A later reply would count in the next call.
 const PATIENCE: Duration = Duration::from_millis(30);
-/// How many times that at most.
+/// Maximum wait for replies, in units of [`PATIENCE`].
 const PATIENCE_TIMES: usize = 100;
-/// Frames that the kernel runs at once.
+/// Number of frames that the kernel runs in one batch.
 const BATCH: u32 = 64;
 const REQUESTS_MAX: f64 = 1e9;
-/// One request in so many is timed, where there are many.
+/// Sampling interval of latencies in long runs: one request in this many is timed.
 const SAMPLE: u32 = 16;
-/// Of so few each one is.
+/// Maximum number of requests of a run in which each one is timed.
 const TIMED_EACH: u64 = 1_000;
 
-/// How to drive.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Drive {
-    /// What is asked.
+    /// Plan of the requests.
     pub plan: Plan,
-    /// One request at a time, instead of as many as can be.
+    /// True: one request at a time; false: the highest possible rate.
     pub one_by_one: bool,
-    /// The server may lose requests, so that balances are known only within a bound.
+    /// True: the server may lose requests, so that balances are known only within a bound.
     pub loses: bool,
-    /// For about so long.
+    /// Approximate duration.
     pub duration: Duration,
-    /// Requests at most; where there is such a limit nothing warms up.
+    /// Maximum number of requests; if it is given, there is no warm-up.
     pub limit: Option<u64>,
 }
 
-/// Drives whoever answers. The calling thread stands in the client's namespace, `interface` is the index of its end.
+/// Drives the attached contestant. The calling thread is in the client's namespace; `interface` is the index of the
+/// client's interface.
 pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally> {
     let send = if drive.one_by_one { "tb_live_1" } else { "tb_live" };
-    // A batch of one is acted on before the next is run, so that the reply comes while the generator waits for it.
+    // The kernel sends a batch of one before it runs the next one, so the reply arrives while the generator waits for
+    // it.
     let batch = if drive.one_by_one { 1 } else { BATCH };
     let (send, check) = (generator.program(send)?, generator.program("tb_check")?);
     let _attached = sys::attach_native(check.as_fd(), interface).map_err(io("attaching the checker"))?;
     let call = |first: u64, limit: u64, calls: u64, knows: bool| {
         let slack = if !knows {
-            // All of an account's requests of one kind may not have been done, and all of the other.
+            // In the worst case, all requests of an account of one kind were lost and all of the other kind executed.
             ((first + calls) >> drive.plan.bits) as u32 + 1
         } else {
             0
@@ -105,7 +107,7 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
     };
     let knows = !drive.loses;
     if let Some(limit) = drive.limit {
-        // One at a time most calls only look whether the reply has come: more than enough of them.
+        // With one request at a time, most calls only poll for the reply. This is more than enough.
         let calls = if drive.one_by_one {
             limit.saturating_mul(400)
         } else {
@@ -126,7 +128,7 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
     Ok(tally)
 }
 
-/// Requests after which a plan has to begin anew: an account is made once.
+/// Returns the number of requests after which a plan must be restarted, since an account is created only once.
 pub fn limit_of(plan: &Plan) -> Option<u64> {
     (plan.command == Command::Create).then(|| plan.accounts())
 }

@@ -1,5 +1,5 @@
-//! `durable`: our server behind the socket datapath, and its clients: native packets by TCP, of one
-//! transfer or of many, and paper packets by UDP.
+//! Contestant `durable`: Lineside's server with the socket datapath, and its clients, which send native packets with
+//! one or many transfers by TCP and the paper's packets by UDP.
 
 use super::drain::Removed;
 use super::peer::{Peer, Requests, Stream};
@@ -31,16 +31,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// Longer than any bench runs.
+/// Lease in nanoseconds, longer than any benchmark runs.
 const LEASE_NS: u64 = 1 << 42;
 const QUEUE: usize = 8192;
 const ACCOUNT_BITS: u32 = 18;
 const SESSIONS: u32 = 64;
-/// Requests of a group that makes accounts.
+/// Number of requests in a group that creates accounts.
 const GROUP: u32 = 2048;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The loopback address as a client's.
+/// Returns the loopback address as the source of a client.
 pub fn here() -> Source {
     Source {
         address: Ipv4Addr::LOCALHOST.into(),
@@ -48,7 +48,7 @@ pub fn here() -> Source {
     }
 }
 
-/// An empty store for `durable`.
+/// Returns an empty store for `durable` mode.
 pub fn empty_store() -> Result<Arc<Store>> {
     let geometry = Geometry {
         mode: Mode::Durable,
@@ -60,7 +60,7 @@ pub fn empty_store() -> Result<Arc<Store>> {
     Ok(Arc::new(store))
 }
 
-/// A server over the data in `folder`.
+/// Opens a server over the data in `folder`.
 pub fn open(folder: &Path, store: &Arc<Store>) -> Result<Server> {
     let setup = Setup {
         limits: Limits {
@@ -78,11 +78,11 @@ pub fn open(folder: &Path, store: &Arc<Store>) -> Result<Server> {
         express: None,
     };
     let opened = Server::open(folder, setup, Arc::clone(store));
-    let failed = |error| BenchError::Void(format!("opening a ledger: {error}"));
+    let failed = |error| BenchError::Void(format!("opening the ledger: {error}"));
     Ok(opened.map_err(failed)?.0)
 }
 
-/// Makes accounts 0 to `accounts`.
+/// Creates accounts 0 to `accounts`.
 pub fn make_accounts(server: &mut Server, accounts: u32) -> Result<()> {
     for first in (0..accounts).step_by(GROUP as usize) {
         let requests: Vec<_> = (first..accounts.min(first + GROUP))
@@ -96,21 +96,21 @@ pub fn make_accounts(server: &mut Server, accounts: u32) -> Result<()> {
             })
             .collect();
         let said = server.group(&asked);
-        // A reply to CREATE is its request.
+        // The reply to CREATE equals its request.
         let made = said.iter().zip(&requests);
         if !made
             .into_iter()
             .all(|(said, request)| said.reply.as_deref() == Some(request))
         {
             return Err(BenchError::Void(format!(
-                "accounts from {first} on were not made"
+                "accounts from {first} on were not created"
             )));
         }
     }
     Ok(())
 }
 
-/// The server behind its sockets.
+/// Server with its sockets.
 pub struct Ours {
     datapath: SocketDatapath,
     store: Arc<Store>,
@@ -118,10 +118,10 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// Starts it with accounts 0 to `accounts` in it; its data lie in `folder`, which is removed.
+    /// Starts the server with accounts 0 to `accounts`. Its data is in `folder`, which is removed.
     ///
     /// # Errors
-    /// What stands in the way.
+    /// The server cannot start.
     pub fn start(folder: &Path, accounts: u32) -> Result<Self> {
         let data = Removed::make(folder)?;
         let store = empty_store()?;
@@ -142,13 +142,13 @@ impl Ours {
         })
     }
 
-    /// What all accounts hold, as the fast path shows it.
+    /// Returns the sum of all accounts in the fast path.
     pub fn held(&self) -> u64 {
         let cells = self.store.cells.as_slice().iter();
         cells.map(|cell| cell.balance.load(Relaxed)).sum()
     }
 
-    /// How often accounts have changed since they were made: twice for each transfer.
+    /// Returns the number of changes of accounts since their creation: two for each transfer.
     pub fn changes(&self) -> u64 {
         let cells = self.store.cells.as_slice().iter();
         cells
@@ -156,10 +156,10 @@ impl Ours {
             .sum()
     }
 
-    /// A client that sends the paper's packets.
+    /// Returns a client that sends the paper's packets.
     ///
     /// # Errors
-    /// What the system says.
+    /// Error of the operating system.
     pub fn udp(&self, requests: Requests) -> Result<Box<dyn Peer>> {
         let connecting = || {
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -176,10 +176,10 @@ impl Ours {
         }))
     }
 
-    /// A client with a session of its own; a packet for each request.
+    /// Returns a client with a session, which sends one packet for each request.
     ///
     /// # Errors
-    /// What the system says, or the server.
+    /// Error of the operating system or of the server.
     pub fn tcp(&self, requests: Requests) -> Result<Box<dyn Peer>> {
         let server = self.datapath.local_addr();
         let failed = |error: lineside_transfer::client::ClientError| BenchError::Void(error.to_string());
@@ -253,7 +253,7 @@ impl Peer for Paper {
             count += 1;
         }
         if count > 0 {
-            // What does not leave is not answered either, and so is counted as lost.
+            // A request that cannot be sent gets no answer, and is therefore counted as lost.
             self.out.send_segmented(&self.socket, count);
         }
         Ok(())
@@ -264,7 +264,7 @@ impl Peer for Paper {
     }
 }
 
-/// A packet of a session: transfers from `number` on, 1 each.
+/// Appends a packet of a session, with transfers of 1 from `number` on.
 pub fn batch(out: &mut Vec<u8>, session: &Session, requests: &Requests, number: u64) {
     let count = requests.each() as usize;
     let body = size_of::<ExecuteHead>() + count * size_of::<Operation>();
@@ -290,7 +290,7 @@ pub fn batch(out: &mut Vec<u8>, session: &Session, requests: &Requests, number: 
     }
 }
 
-/// How many transfers of the reply to the packet `sequence`, which began with `number`, are as they are due.
+/// Returns the number of right transfers in the reply to the packet `sequence`, whose first transfer is `number`.
 fn right(reply: &[u8], requests: &Requests, sequence: u64, number: u64) -> u64 {
     let Ok((header, body)) = NativeHeader::ref_from_prefix(reply) else {
         return 0;

@@ -1,6 +1,6 @@
 //! Clients of the durable contestants: many connections, each with requests in flight, driven by one thread that never
-//! waits for one of them alone. It shares two cores with the servers, so it does no more than it must: it looks only at
-//! connections on which something has come.
+//! blocks on a single connection. The thread shares two cores with the servers, so it handles only connections on which
+//! data has arrived.
 
 use super::plan::BALANCE;
 use super::tally::Tally;
@@ -11,31 +11,31 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// How long it waits when nothing has come.
+/// Maximum time to block when no data has arrived.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// How long replies may come after the last request.
+/// Time in nanoseconds for which replies may arrive after the last request.
 const LOST_AFTER_NS: u64 = 3_000_000_000;
 
-/// One connection.
+/// Connection to a contestant.
 pub trait Peer {
-    /// What to wait for.
+    /// Returns the socket event to wait for.
     fn ready(&self) -> Ready;
-    /// Takes what has come, then, if `asks`, sends what may leave.
+    /// Receives the data that has arrived, then, if `asks`, sends the requests that may leave.
     ///
     /// # Errors
-    /// What ends the connection.
+    /// The connection failed.
     fn pump(&mut self, asks: bool) -> std::io::Result<()>;
-    /// What it asks and has asked.
+    /// Returns the requests of the connection.
     fn requests(&mut self) -> &mut Requests;
 }
 
-/// The transfers of one connection: 1 from each of its own accounts to another of its own, so that what an account
-/// holds is known without a model (see `plan`).
+/// Transfers of one connection: 1 from each of its own accounts to another of its own, so that balances are known
+/// without a model (see `plan`).
 pub struct Requests {
     base: u32,
     bits: u32,
     window: usize,
-    /// Transfers of one request.
+    /// Number of transfers in one request.
     each: u64,
     next: u64,
     waiting: VecDeque<(u64, u64)>,
@@ -43,7 +43,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// `window` requests of `each` transfers in flight, over 2^bits accounts from `base` on.
+    /// Returns requests with `window` of them in flight, of `each` transfers over 2^bits accounts from `base` on.
     pub fn new(base: u32, bits: u32, window: usize, each: u64) -> Self {
         Self {
             base,
@@ -56,7 +56,7 @@ impl Requests {
         }
     }
 
-    /// Number of the next request's first transfer, if one may leave now.
+    /// Returns the number of the next request's first transfer, if a request may leave now.
     pub fn ask(&mut self) -> Option<u64> {
         (self.waiting.len() < self.window).then(|| {
             let number = self.next;
@@ -66,17 +66,17 @@ impl Requests {
         })
     }
 
-    /// Transfers of one request.
+    /// Returns the number of transfers in one request.
     pub const fn each(&self) -> u64 {
         self.each
     }
 
-    /// Requests in flight.
+    /// Returns the number of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Number of the first transfer of the request that is answered next.
+    /// Returns the number of the first transfer of the next request to be answered.
     pub fn due(&self) -> Option<u64> {
         self.waiting.front().map(|(number, _)| *number)
     }
@@ -85,28 +85,28 @@ impl Requests {
         (1 << self.bits) - 1
     }
 
-    /// Who gives.
+    /// Returns the account that sends in transfer `number`.
     pub const fn source(&self, number: u64) -> u32 {
         self.base + (number as u32 & self.mask())
     }
 
-    /// Who gets.
+    /// Returns the account that receives in transfer `number`.
     pub const fn destination(&self, number: u64) -> u32 {
         self.base + ((number as u32).wrapping_add(self.mask() / 2 + 1) & self.mask())
     }
 
-    /// Above every number that the source's transfers had before.
+    /// Returns a transaction id above those of the source's earlier transfers.
     pub const fn transaction(&self, number: u64) -> u32 {
         (number >> self.bits) as u32 + 1
     }
 
-    /// What the source holds after it.
+    /// Returns the balance of the source after the transfer.
     pub const fn balance_after(&self, number: u64) -> u64 {
         let gives_first = number as u32 & self.mask() <= self.mask() / 2;
         BALANCE as u64 - gives_first as u64
     }
 
-    /// The oldest request in flight is answered; `right`: so many of its transfers as they are due.
+    /// Counts the answer to the oldest request in flight, with `right` right transfers.
     pub fn answered(&mut self, right: u64) {
         let Some((_, sent_ns)) = self.waiting.pop_front() else {
             self.tally.wrong += 1;
@@ -118,23 +118,23 @@ impl Requests {
         self.tally.latency.saturating_record(sys::now_ns() - sent_ns);
     }
 
-    /// A reply that is none.
+    /// Counts a reply that belongs to no request.
     pub fn stray(&mut self) {
         self.tally.wrong += 1;
     }
 
-    /// Transfers asked for since the beginning.
+    /// Returns the number of transfers requested since the beginning.
     pub fn asked(&self) -> u64 {
         self.next
     }
 
-    /// Right replies since the beginning.
+    /// Returns the number of right replies since the beginning.
     pub fn right_in_all(&self) -> u64 {
         self.tally.right_all
     }
 }
 
-/// Drives all of them for `duration` after a `warm_up`, then waits for what is in flight.
+/// Drives all peers for `duration` after a `warm_up`, then waits for the requests in flight.
 pub fn drive(peers: &mut [Box<dyn Peer>], warm_up: Duration, duration: Duration) -> Result<Tally> {
     let began_ns = sys::now_ns();
     let from_ns = began_ns + warm_up.as_nanos() as u64;
@@ -150,7 +150,7 @@ pub fn drive(peers: &mut [Box<dyn Peer>], warm_up: Duration, duration: Duration)
     }
     let (from_ns, asked): (u64, u64) = (sys::now_ns(), asked(peers));
     pump_until(peers, to_ns, true)?;
-    // A slow machine's first replies may take longer than that.
+    // The first replies of a slow machine may take longer than the warm-up.
     while answered(peers) == 0 && sys::now_ns() < to_ns + LOST_AFTER_NS {
         pump_until(peers, sys::now_ns() + duration.as_nanos() as u64, true)?;
     }
@@ -163,7 +163,7 @@ pub fn drive(peers: &mut [Box<dyn Peer>], warm_up: Duration, duration: Duration)
     for peer in peers.iter_mut() {
         let tally = &peer.requests().tally;
         sum.right += tally.right;
-        // The bounds of all histograms are the same.
+        // All histograms have the same bounds.
         let _ = sum.latency.add(&tally.latency);
     }
     pump_until(peers, sys::now_ns() + LOST_AFTER_NS, false)?;
@@ -185,9 +185,9 @@ fn answered(peers: &mut [Box<dyn Peer>]) -> u64 {
     peers.iter_mut().map(of).sum()
 }
 
-/// Until the time has come, or, where nobody asks any more, until everything is answered.
+/// Drives the connections until `until_ns`, or, if no requests are sent any more, until all are answered.
 fn pump_until(peers: &mut [Box<dyn Peer>], until_ns: u64, asks: bool) -> Result<()> {
-    // Everybody once: who has asked nothing hears nothing.
+    // Calls each peer once, since a peer without requests gets no reply to wait for.
     let mut ready = vec![true; peers.len()];
     loop {
         for (peer, _) in peers.iter_mut().zip(&ready).filter(|(_, ready)| **ready) {
@@ -202,20 +202,20 @@ fn pump_until(peers: &mut [Box<dyn Peer>], until_ns: u64, asks: bool) -> Result<
     }
 }
 
-/// A stream whose bytes are taken and given without waiting.
+/// Stream that is read and written without blocking.
 pub struct Stream<S> {
     socket: S,
     fd: RawFd,
     out: Vec<u8>,
     sent: usize,
-    /// What has come is at `taken..filled`.
+    /// Received bytes; those at `taken..filled` are not processed yet.
     input: Vec<u8>,
     taken: usize,
     filled: usize,
 }
 
 impl<S: Read + Write> Stream<S> {
-    /// Over a socket that does not block.
+    /// Returns a stream over a non-blocking socket.
     pub fn new(socket: S, fd: RawFd) -> Self {
         Self {
             socket,
@@ -228,7 +228,7 @@ impl<S: Read + Write> Stream<S> {
         }
     }
 
-    /// What to wait for.
+    /// Returns the socket event to wait for.
     pub fn ready(&self) -> Ready {
         Ready {
             fd: self.fd,
@@ -236,12 +236,12 @@ impl<S: Read + Write> Stream<S> {
         }
     }
 
-    /// Where what shall be sent is put.
+    /// Returns the buffer of bytes to send.
     pub fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    /// Sends what it takes.
+    /// Sends as many bytes as the socket accepts.
     pub fn flush(&mut self) -> std::io::Result<()> {
         while self.sent < self.out.len() {
             match self.socket.write(&self.out[self.sent..]) {
@@ -256,7 +256,7 @@ impl<S: Read + Write> Stream<S> {
         Ok(())
     }
 
-    /// Takes what has come.
+    /// Receives the bytes that have arrived.
     pub fn fill(&mut self) -> std::io::Result<()> {
         self.input.copy_within(self.taken..self.filled, 0);
         self.filled -= self.taken;
@@ -280,18 +280,18 @@ impl<S: Read + Write> Stream<S> {
         }
     }
 
-    /// What has come and was not taken yet.
+    /// Returns the received bytes that are not processed yet.
     pub fn input(&self) -> &[u8] {
         &self.input[self.taken..self.filled]
     }
 
-    /// Takes `count` bytes of it.
+    /// Marks `count` received bytes as processed.
     pub fn take(&mut self, count: usize) {
         self.taken += count;
     }
 }
 
-/// Calls `ask` until it gives an answer, for at most `patience`.
+/// Calls `ask` until it succeeds, for at most `patience`.
 pub fn retry<T>(
     what: &'static str,
     patience: Duration,

@@ -1,5 +1,5 @@
-//! What a packet costs in the program alone: `ls_root` behind a program that writes the whole frame anew, less the same
-//! with a trivial program behind it. Accounts lie anywhere in the store.
+//! Cost of a packet in the XDP program alone: the time of `ls_root` after a program that writes the whole frame, minus
+//! that of a trivial program after it. Accounts are spread over the whole store.
 
 use super::bpf::{Generator, NativeSession, Orders, template};
 use super::plan::{Command, Plan};
@@ -16,17 +16,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 const XDP_TX: u32 = 3;
-/// log2 of the accounts: those that are judged, and as many as have 2^22 cells.
+/// log2 of the numbers of accounts: the case of the gates, and the number that has 2^22 cells.
 const BITS: [u32; 2] = [22, 20];
-/// Calls of a round: as many as records find room.
+/// Number of calls in a round: the capacity of a ring.
 const CALLS: u32 = 1 << RING_BITS;
 const SLOT: u32 = 0;
 const TOKEN: u64 = 0x1234_5678_9abc_def1;
 
-/// The figures by name, or why there is none.
+/// Figures by name, or the reason for which one is missing.
 pub type Costs = BTreeMap<String, std::result::Result<PerPacket, String>>;
 
-/// What is measured.
+/// Kind of packet that is measured.
 #[derive(Clone, Copy)]
 struct What {
     name: &'static str,
@@ -36,13 +36,13 @@ struct What {
     bits: u32,
 }
 
-/// The name of native TRANSFER in a session, with its ring.
+/// Name of a native TRANSFER in a session, with its ring.
 pub const SESSION_TRANSFER: &str = "packet of a session's transfer, 2^22 accounts";
-/// The same without its ring.
+/// Name of a native TRANSFER in a session, without its ring.
 pub const SESSION_BARE: &str = "packet of a session's transfer, 2^22 accounts, ringless";
-/// The name of the paper's REFER.
+/// Name of the paper's REFER.
 pub const REFER: &str = "packet of refer, 2^22 accounts";
-/// Random loads of a round.
+/// Number of random loads in a round.
 const LOADS: u32 = 1 << 20;
 
 const fn what(name: &'static str, command: Command, numbered: bool, native: bool) -> What {
@@ -62,16 +62,15 @@ const WHATS: [What; 4] = [
     what("transfer with an id", Command::Transfer, true, false),
 ];
 
-/// Measures them. Runs in the client's namespace, on a core of its own.
-/// `sizes`: how many stores.
+/// Measures the costs in the client's namespace, on a core of its own. `sizes` is the number of stores.
 pub fn measure(generator: &Generator, rounds: usize, sizes: usize) -> Result<Costs> {
     let mut found = Costs::new();
     for bits in BITS.into_iter().take(sizes) {
         let name = |what: &What| format!("packet of {}, 2^{bits} accounts", what.name);
-        // Cells and what the paper's format keeps: four places for each account.
+        // Cells and the data of the paper's format: four slots for each account.
         let (free, needed) = (free_bytes(), (64 + 32) << (bits + 2));
         if free < needed + needed / 4 {
-            let why = format!("{} MiB are free, {} needed", free >> 20, needed >> 20);
+            let why = format!("{} MiB are free, {} MiB are needed", free >> 20, needed >> 20);
             found.extend(WHATS.iter().map(|what| (name(what), Err(why.clone()))));
             continue;
         }
@@ -102,7 +101,7 @@ pub fn measure(generator: &Generator, rounds: usize, sizes: usize) -> Result<Cos
     Ok(found)
 }
 
-/// What is void has no figure; what is wrong ends the bench.
+/// Converts a void figure to its reason; other errors end the benchmark.
 fn figure(found: Result<PerPacket>) -> Result<std::result::Result<PerPacket, String>> {
     match found {
         Err(BenchError::Void(why)) => Ok(Err(format!("void: {why}"))),
@@ -110,7 +109,7 @@ fn figure(found: Result<PerPacket>) -> Result<std::result::Result<PerPacket, Str
     }
 }
 
-/// With its accounts, and a session.
+/// Prepares a ledger with its accounts and a session.
 fn ready(ledger: XdpLedger, bits: u32) -> Result<XdpLedger> {
     store::fill(&ledger.store, bits)?;
     let session = &ledger.store.sessions.as_slice()[SLOT as usize];
@@ -127,8 +126,8 @@ fn loaded(ns: Vec<f64>) -> PerPacket {
     }
 }
 
-/// ns to load the four cells of a bucket that is known only when the one before is there: what no packet that names one
-/// account can be sooner than, where accounts come in no order.
+/// Returns the time to load the four cells of a bucket in ns, if the bucket's address depends on the previous load. It
+/// is the lower bound for a packet about one random account.
 fn random_bucket_ns(store: &Store) -> f64 {
     let cells = store.cells.as_slice();
     let buckets = (cells.len() / TRANSFER_BUCKET_CELLS) as u64;
@@ -139,7 +138,7 @@ fn random_bucket_ns(store: &Store) -> f64 {
             .wrapping_add(1_442_695_040_888_963_407);
         let first = ((random >> 32) % buckets) as usize * TRANSFER_BUCKET_CELLS;
         for cell in &cells[first..first + TRANSFER_BUCKET_CELLS] {
-            // Always 0, and part of the next place.
+            // The value is always 0, and is part of the next address.
             random += u64::from(cell.lock.load(Relaxed));
         }
     }
@@ -174,7 +173,7 @@ fn one(
         let not_done: u64 = refused.into_iter().map(rose).sum();
         if replies != u64::from(CALLS) || not_done > 0 {
             return Err(BenchError::Void(format!(
-                "{CALLS} calls, but {replies} replies counted, {not_done} of them not done"
+                "{CALLS} calls, but {replies} replies counted, {not_done} of them not executed"
             )));
         }
         costs.push(whole - rewriting);
@@ -188,7 +187,7 @@ fn one(
     })
 }
 
-/// ns a call of `tb_rewrite` with `program` behind it, by the kernel's clock within the program.
+/// Returns the time of a call of `tb_rewrite` followed by `program` in ns, by the kernel's clock within the program.
 fn call(
     generator: &Generator,
     program: BorrowedFd<'_>,
@@ -237,7 +236,7 @@ fn call(
     Ok((sent.last_ns - sent.first_ns) as f64 / f64::from(CALLS - 1))
 }
 
-/// Memory that can be had without swapping.
+/// Returns the memory that is available without swapping, in bytes.
 fn free_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

@@ -1,7 +1,7 @@
-//! What is asked, and what each request must be answered: the twin of `bpf/transfer.bpf.c`.
+//! Requests of the benchmark and their expected replies: the twin of `bpf/transfer.bpf.c`.
 //!
-//! Request `i` is about account `i mod 2^bits`. In each pass over the accounts each of them gives 1 and gets 1, so that
-//! what it holds at any moment is known without a model of it.
+//! Request `i` is about account `i mod 2^bits`. In each pass over the accounts, each account sends 1 and receives 1, so
+//! that its balance is known at any moment without a model.
 
 use lineside_transfer::paper::PaperRequest;
 use lineside_wire::{
@@ -11,31 +11,31 @@ use lineside_wire::{
 
 const ODD: u32 = 0x9e37_79b1;
 const INVERSE: u32 = 0x0e8b_2f51;
-/// What each account holds at first.
+/// Initial balance of each account.
 pub const BALANCE: u32 = 1_000_000;
-/// log2 of the accounts of the express contestants: 2^16, as in the paper.
+/// log2 of the number of accounts of the express contestants: 2^16, as in the paper.
 pub const ACCOUNT_BITS: u32 = 16;
 
-/// What is asked for.
+/// Kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Command {
-    /// Each account once.
+    /// Creates each account once.
     Create,
-    /// 1 for each account in turn.
+    /// Issues 1 to each account in turn.
     Issue,
-    /// 1 from each account in turn.
+    /// Transfers 1 from each account in turn.
     Transfer,
-    /// Each account in turn.
+    /// Reads each account in turn.
     Refer,
     /// Half TRANSFER, a quarter ISSUE, a quarter REFER.
     Mix,
 }
 
 impl Command {
-    /// The paper's four.
+    /// Commands of the paper.
     pub const PAPERS: [Self; 4] = [Self::Create, Self::Issue, Self::Transfer, Self::Refer];
 
-    /// As reports say it.
+    /// Returns the name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -47,37 +47,37 @@ impl Command {
     }
 }
 
-/// A stream of requests.
+/// Stream of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What is asked for.
+    /// Kind of request.
     pub command: Command,
-    /// log2 of the accounts.
+    /// log2 of the number of accounts.
     pub bits: u32,
-    /// With transaction ids: each is executed once, however often it comes.
+    /// True: requests have transaction ids, so that each is executed once even if it arrives several times.
     pub numbered: bool,
 }
 
-/// What a reply was.
+/// Result of the check of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judged {
-    /// What is due.
+    /// The expected reply.
     Right,
-    /// Not executed: ask again.
+    /// The request was not executed and has to be sent again.
     Busy,
-    /// Refused, though it should not be.
+    /// The request was refused, but should not be.
     Refused,
-    /// Not a reply to that request, or another balance.
+    /// The reply belongs to another request or has another balance.
     Wrong,
 }
 
 impl Plan {
-    /// Accounts.
+    /// Returns the number of accounts.
     pub const fn accounts(&self) -> u64 {
         1 << self.bits
     }
 
-    /// The account that request `number` is about.
+    /// Returns the account that request `number` is about.
     pub const fn account(&self, number: u64) -> u32 {
         number as u32 & self.mask()
     }
@@ -86,29 +86,29 @@ impl Plan {
         ((1u64 << self.bits) - 1) as u32
     }
 
-    /// The paper's id of an account.
+    /// Returns the paper's id of an account.
     pub const fn id(account: u32) -> u32 {
         account.wrapping_add(1).wrapping_mul(ODD)
     }
 
-    /// The account with this id; may be none of the plan's.
+    /// Returns the account with this id; it may be outside of the plan.
     pub const fn account_of(id: u32) -> u32 {
         id.wrapping_mul(INVERSE).wrapping_sub(1)
     }
 
-    /// Who gets what `account` gives.
+    /// Returns the account that receives from `account`.
     pub const fn partner(&self, account: u32) -> u32 {
         account.wrapping_add(self.mask() / 2 + 1) & self.mask()
     }
 
-    /// What requests about `account` ask for.
+    /// Returns the command of requests about `account`.
     pub const fn command(&self, account: u32) -> u8 {
         match self.command {
             Command::Create => TRANSFER_COMMAND_CREATE,
             Command::Issue => TRANSFER_COMMAND_ISSUE,
             Command::Transfer => TRANSFER_COMMAND_TRANSFER,
             Command::Refer => TRANSFER_COMMAND_REFER,
-            // The lower half's partners in the upper one have the same last bits.
+            // The partners of the lower half, which are in the upper half, have the same last bits.
             Command::Mix => match account & 3 {
                 0 | 1 => TRANSFER_COMMAND_TRANSFER,
                 2 => TRANSFER_COMMAND_REFER,
@@ -117,7 +117,7 @@ impl Plan {
         }
     }
 
-    /// Request `number`.
+    /// Returns request `number`.
     pub const fn request(&self, number: u64) -> PaperRequest {
         let account = self.account(number);
         let command = self.command(account);
@@ -137,19 +137,19 @@ impl Plan {
         PaperRequest::new(command, transaction, Self::id(account), destination, amount)
     }
 
-    /// What the source holds after request `number`.
+    /// Returns the balance of the source after request `number`.
     pub const fn balance_after(&self, number: u64) -> u32 {
         let account = self.account(number);
         match self.command(account) {
             TRANSFER_COMMAND_ISSUE => BALANCE + (number >> self.bits) as u32 + 1,
-            // The lower half gives before it gets.
+            // Accounts of the lower half send before they receive.
             TRANSFER_COMMAND_TRANSFER => BALANCE - (account <= self.mask() / 2) as u32,
             _ => BALANCE,
         }
     }
 
-    /// Whether `payload` is what request `number` is due. `is_known`: every request before it was done, so that the
-    /// balance is known; else only within the passes.
+    /// Checks the reply `payload` to request `number`. `is_known`: all earlier requests were executed, so the balance
+    /// is known exactly; otherwise it is known only within a pass.
     pub fn judge(&self, number: u64, payload: &[u8], is_known: bool) -> Judged {
         let mut due = self.request(number);
         let Some(mut reply) =
@@ -174,13 +174,13 @@ impl Plan {
         }
     }
 
-    /// How many of the first `sent` requests change something.
+    /// Returns the number of the first `sent` requests that change something.
     pub fn writes(&self, sent: u64) -> u64 {
         match self.command {
             Command::Refer => 0,
             Command::Mix => {
                 let rest = sent % 4;
-                // Of each four accounts the third only refers.
+                // Of every four accounts, the third one is only read.
                 sent / 4 * 3 + rest - u64::from(rest == 3)
             }
             _ => sent,

@@ -1,5 +1,5 @@
-//! PostgreSQL as a peer: two rows updated in one plpgsql function, every commit synced. It is spoken to in its own
-//! protocol (version 3) over a unix socket, requests pipelined, each a transaction of its own.
+//! PostgreSQL as a comparison system: one plpgsql function updates two rows, and every commit is synced. The client
+//! uses PostgreSQL's protocol (version 3) over a unix socket with pipelined requests, each a transaction.
 
 use super::drain::Removed;
 use super::peer::{Peer, Requests, Stream, retry};
@@ -36,7 +36,7 @@ BEGIN
   RETURN b;
 END $$ LANGUAGE plpgsql";
 
-/// A running server.
+/// Running server.
 pub struct Postgres {
     child: Child,
     folder: PathBuf,
@@ -45,7 +45,7 @@ pub struct Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // Its processes end with it only when it is asked.
+        // The server's child processes end only if it is asked to stop.
         let _ = sys::interrupt(self.child.id());
         let began = Instant::now();
         while began.elapsed() < STOP_MAX && matches!(self.child.try_wait(), Ok(None)) {
@@ -56,7 +56,7 @@ impl Drop for Postgres {
     }
 }
 
-/// The newest version that is installed.
+/// Returns the path of the newest installed version.
 fn find() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let mut found: Vec<PathBuf> = versions
@@ -67,7 +67,7 @@ fn find() -> Option<PathBuf> {
     found.pop()
 }
 
-/// User and group that it runs as: it refuses to be root.
+/// Returns the user and group to run as, since PostgreSQL refuses to run as root.
 fn user() -> Option<(u32, u32)> {
     let text = std::fs::read_to_string("/etc/passwd").ok()?;
     let line = text.lines().find(|line| line.starts_with("postgres:"))?;
@@ -76,10 +76,10 @@ fn user() -> Option<(u32, u32)> {
 }
 
 impl Postgres {
-    /// Starts it with accounts 0 to `accounts` in it; its data lie in `folder`, which is removed.
+    /// Starts the server with accounts 0 to `accounts`. Its data is in `folder`, which is removed.
     ///
     /// # Errors
-    /// [`BenchError::NotMeasured`] where it is not installed or does not start.
+    /// [`BenchError::NotMeasured`] if PostgreSQL is not installed or does not start.
     pub fn start(folder: &Path, accounts: u32) -> Result<Self> {
         let not = |why: &str| BenchError::NotMeasured(why.into());
         let bin = find().ok_or_else(|| not("it is not installed"))?;
@@ -147,7 +147,7 @@ impl Postgres {
         Ok(postgres)
     }
 
-    /// A connection that has been told it may ask.
+    /// Opens a connection that is ready for queries.
     fn connect(&self) -> std::io::Result<UnixStream> {
         let path = self.folder.join(format!(".s.PGSQL.{PORT}"));
         let mut stream = UnixStream::connect(path)?;
@@ -156,10 +156,10 @@ impl Postgres {
         Ok(stream)
     }
 
-    /// A client.
+    /// Returns a client.
     ///
     /// # Errors
-    /// What the system says.
+    /// Error of the operating system.
     pub fn client(&self, requests: Requests) -> Result<Box<dyn Peer>> {
         let connecting = || {
             let mut stream = self.connect()?;
@@ -180,22 +180,22 @@ impl Postgres {
         }))
     }
 
-    /// What all accounts hold.
+    /// Returns the sum of all accounts.
     ///
     /// # Errors
-    /// What the system says, or postgres.
+    /// Error of the operating system or of PostgreSQL.
     pub fn held(&self) -> Result<u64> {
         let asking = || ask(&mut self.connect()?, "SELECT sum(balance)::bigint FROM accounts");
         let sum = asking().map_err(io("auditing postgres"))?;
         let sum = sum.and_then(|sum| u64::try_from(sum).ok());
-        sum.ok_or_else(|| BenchError::Void("postgres does not say what it holds".into()))
+        sum.ok_or_else(|| BenchError::Void("postgres did not return the sum of its accounts".into()))
     }
 }
 
 struct Client {
     stream: Stream<UnixStream>,
     requests: Requests,
-    /// What the row of the transaction at hand says.
+    /// Balance in the result row of the current transaction.
     row: Option<i64>,
 }
 
@@ -234,7 +234,7 @@ impl Peer for Client {
     }
 }
 
-/// A message: its kind, its length, what `body` writes.
+/// Appends a message: its kind, its length, and the body that `body` writes.
 fn put(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
     out.push(kind);
     let at = out.len();
@@ -246,7 +246,7 @@ fn put(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
 
 fn start_up() -> Vec<u8> {
     let mut out = Vec::new();
-    // Like any message, but without a kind.
+    // The start-up message has no kind byte.
     put(&mut out, 0, |out| {
         out.extend_from_slice(&196_608u32.to_be_bytes());
         out.extend_from_slice(b"user\0postgres\0database\0postgres\0\0");
@@ -255,18 +255,18 @@ fn start_up() -> Vec<u8> {
     out
 }
 
-/// Prepares the statement `t`.
+/// Appends a message that prepares the statement `t`.
 fn put_parse(out: &mut Vec<u8>) {
     put(out, b'P', |out| {
         out.extend_from_slice(b"t\0SELECT transfer($1, $2, 1)\0");
         out.extend_from_slice(&2u16.to_be_bytes());
-        // int4, twice.
+        // Two parameters of type int4.
         out.extend_from_slice(&23u32.to_be_bytes());
         out.extend_from_slice(&23u32.to_be_bytes());
     });
 }
 
-/// Binds and executes it, as a transaction of its own. Parameters and result are binary.
+/// Appends messages that bind and execute the statement as one transaction. Parameters and result are binary.
 fn put_transfer(out: &mut Vec<u8>, from: u32, to: u32) {
     put(out, b'B', |out| {
         out.extend_from_slice(b"\0t\0");
@@ -281,14 +281,14 @@ fn put_transfer(out: &mut Vec<u8>, from: u32, to: u32) {
     put(out, b'S', |_| ());
 }
 
-/// A message's kind, its body and the bytes that it took; `None`: not all of it has come.
+/// Returns a message's kind, its body and its total length; `None`: the message is not complete yet.
 fn parse(input: &[u8]) -> Option<(u8, &[u8], usize)> {
     let length = u32::from_be_bytes(input.get(1..5)?.try_into().ok()?) as usize;
     let body = input.get(5..1 + length)?;
     Some((input[0], body, 1 + length))
 }
 
-/// The number in a row of one column: binary, or digits.
+/// Returns the number in a row of one column, in binary or in digits.
 fn row(body: &[u8]) -> Option<i64> {
     let value = body.get(6..)?;
     match <[u8; 8]>::try_from(value) {
@@ -299,7 +299,7 @@ fn row(body: &[u8]) -> Option<i64> {
     }
 }
 
-/// Reads messages until the server is ready; the number in the last row.
+/// Reads messages until the server is ready, and returns the number in the last row.
 fn until_ready(stream: &mut UnixStream) -> std::io::Result<Option<i64>> {
     let mut found = None;
     loop {
@@ -349,6 +349,6 @@ mod tests {
         }
         assert_eq!(kinds, b"2DCZD");
         assert_eq!(rows, [Some(999_999), Some(42)]);
-        assert_eq!(&replies[at..], b"Z\0\0", "the rest has not come yet");
+        assert_eq!(&replies[at..], b"Z\0\0", "the rest has not arrived yet");
     }
 }

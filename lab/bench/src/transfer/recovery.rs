@@ -1,4 +1,4 @@
-//! How fast a ledger comes back: a journal of native batches, replayed by opening its directory.
+//! Recovery rate of a ledger: a journal of native batches is replayed by opening its directory.
 
 use super::disk::Disk;
 use super::drain::Removed;
@@ -18,33 +18,33 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// log2 of the accounts.
+/// log2 of the number of accounts.
 const BITS: u32 = 16;
-/// Packets of a group, as one fdatasync takes them.
+/// Number of packets in a group, which shares one fdatasync.
 const GROUP: usize = 8;
 
-/// What was seen, and where the time went.
+/// Results of a recovery, and its time by stage.
 #[derive(Clone, Debug, Serialize)]
 pub struct Recovery {
-    /// Operations replayed.
+    /// Number of operations replayed.
     pub operations: u64,
-    /// Bytes of the journal.
+    /// Size of the journal in bytes.
     pub bytes: u64,
-    /// Operations a second, from opening the directory to a server that can answer.
+    /// Operations per second, from opening the directory to a server that can answer.
     pub operations_per_s: f64,
-    /// Seconds of that.
+    /// Duration of the recovery in seconds.
     pub whole_s: f64,
-    /// Of them, finding the journal's end, every checksum looked at.
+    /// Time to find the journal's end and check every checksum, in seconds.
     pub opening_s: f64,
-    /// Reading all records once more, as replaying does.
+    /// Time to read all records again for the replay, in seconds.
     pub reading_s: f64,
-    /// Making entries of them.
+    /// Time to decode the records, in seconds.
     pub decoding_s: f64,
-    /// Executing each operation again, in the ledger alone.
+    /// Time to execute each operation in the ledger alone, in seconds.
     pub executing_s: f64,
-    /// What is left: comparing answers, hashing and checking blocks, filling the fast path.
+    /// Remaining time, in seconds: comparing answers, hashing and checking blocks, filling the fast path.
     pub rest_s: f64,
-    /// The folder's file system.
+    /// File system of the folder.
     pub file_system: String,
 }
 
@@ -65,17 +65,17 @@ impl Display for Recovery {
         write!(
             out,
             "recovered {operations} operations, {} MB of journal on {file_system}, in {whole_s:.2} s: \
-             {operations_per_s:.0} a second; opening {opening_s:.2} s, reading {reading_s:.2}, \
+             {operations_per_s:.0} per second; opening {opening_s:.2} s, reading {reading_s:.2}, \
              decoding {decoding_s:.2}, executing {executing_s:.2}, blocks and the fast path {rest_s:.2}",
             bytes / 1_000_000
         )
     }
 }
 
-/// Writes `operations` and replays them, in a folder of its own below `folder`.
+/// Writes `operations` operations and replays them, in a new folder below `folder`.
 ///
 /// # Errors
-/// [`BenchError::NotMeasured`] on a file system in memory; what stands in the way.
+/// [`BenchError::NotMeasured`] on a file system in memory; the ledger cannot be written or opened.
 pub fn measure(folder: &Path, operations: u64) -> Result<Recovery> {
     let removed = Removed::make(&folder.join("recovery"))?;
     let disk = Disk::look(&removed.0)?;
@@ -139,7 +139,7 @@ fn open_session(server: &mut Server) -> Result<Session> {
     Err(BenchError::Void("no session was granted".into()))
 }
 
-/// Executes transfers until there are `operations`; bytes of the journal.
+/// Executes transfers until there are `operations` operations. Returns the size of the journal in bytes.
 fn write(server: &mut Server, mut session: Session, operations: u64) -> Result<u64> {
     let each = TRANSFER_OPERATIONS_MAX as u64;
     let requests = Requests::new(0, BITS, 1, each);
@@ -171,7 +171,7 @@ fn write(server: &mut Server, mut session: Session, operations: u64) -> Result<u
     Ok(lineside_transfer::server::lock(&server.report()).journal_bytes)
 }
 
-/// What is done with each record.
+/// Stages of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
 enum Step {
     Read,
@@ -179,7 +179,7 @@ enum Step {
     Execute,
 }
 
-/// Opening the journal; reading its records; reading and decoding them; executing them in a ledger besides.
+/// Measures opening the journal; reading its records; reading and decoding them; and also executing them in a ledger.
 fn parts(data: &Path) -> Result<[Duration; 4]> {
     let failed = |error: lineside_journal::Error| BenchError::Void(format!("reading the journal: {error}"));
     let disk = FsDisk::open(data).map_err(failed)?;

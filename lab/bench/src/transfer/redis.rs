@@ -1,4 +1,5 @@
-//! Redis as a peer: a Lua script that looks at the balance and moves money, every write synced (`appendfsync always`).
+//! Redis as a comparison system: a Lua script that checks the balance and moves money, with every write synced
+//! (`appendfsync always`).
 
 use super::drain::Removed;
 use super::peer::{Peer, Requests, Stream, retry};
@@ -17,7 +18,7 @@ const SCRIPT: &str = "local b = tonumber(redis.call('GET', KEYS[1])) \
     if not b or b < tonumber(ARGV[1]) or redis.call('EXISTS', KEYS[2]) == 0 then return -1 end \
     redis.call('INCRBY', KEYS[2], ARGV[1]) return redis.call('DECRBY', KEYS[1], ARGV[1])";
 
-/// A running server.
+/// Running server.
 pub struct Redis {
     child: Child,
     port: u16,
@@ -27,13 +28,13 @@ pub struct Redis {
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to kill, and waiting still reaps it.
+        // The process may have ended already; waiting still reaps it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Where it is installed, if it is.
+/// Returns the path of redis-server if it is installed.
 fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let places = std::env::split_paths(&path).chain(["/usr/bin".into()]);
@@ -43,10 +44,10 @@ fn find() -> Option<PathBuf> {
 }
 
 impl Redis {
-    /// Starts it with accounts 0 to `accounts` in it; its data lie in `folder`, which is removed.
+    /// Starts the server with accounts 0 to `accounts`. Its data is in `folder`, which is removed.
     ///
     /// # Errors
-    /// [`BenchError::NotMeasured`] where it is not installed or does not start.
+    /// [`BenchError::NotMeasured`] if Redis is not installed or does not start.
     pub fn start(folder: &Path, accounts: u32) -> Result<Self> {
         let binary = find().ok_or_else(|| BenchError::NotMeasured("it is not installed".into()))?;
         let data = Removed::make(folder)?;
@@ -86,7 +87,7 @@ impl Redis {
         Ok(stream)
     }
 
-    /// One command; its reply's line, or the string that it is.
+    /// Sends one command. Returns the reply's line, or the string of a bulk reply.
     fn ask(&self, words: &[&str]) -> std::io::Result<String> {
         let mut stream = self.connect()?;
         let mut out = Vec::new();
@@ -119,10 +120,10 @@ impl Redis {
         Ok(())
     }
 
-    /// A client.
+    /// Returns a client.
     ///
     /// # Errors
-    /// What the system says.
+    /// Error of the operating system.
     pub fn client(&self, requests: Requests) -> Result<Box<dyn Peer>> {
         let stream = self.connect().map_err(io("connecting to redis"))?;
         stream.set_nonblocking(true).map_err(io("connecting to redis"))?;
@@ -134,16 +135,16 @@ impl Redis {
         }))
     }
 
-    /// What all accounts hold.
+    /// Returns the sum of all accounts.
     ///
     /// # Errors
-    /// What the system says, or redis.
+    /// Error of the operating system or of Redis.
     pub fn held(&self, accounts: u32) -> Result<u64> {
         let script = "local s = 0 for i = 0, ARGV[1] - 1 do s = s + redis.call('GET', 'a' .. i) end return s";
         let sum = self.ask(&["EVAL", script, "0", &accounts.to_string()]);
         let sum = sum.map_err(io("auditing redis"))?;
         sum.parse()
-            .map_err(|_| BenchError::Void(format!("redis says that it holds {sum}")))
+            .map_err(|_| BenchError::Void(format!("redis returned {sum} as the sum of its accounts")))
     }
 }
 
@@ -190,16 +191,16 @@ impl Peer for Client {
     }
 }
 
-/// A command in RESP: an array of bulk strings.
+/// Appends a command in RESP: an array of bulk strings.
 fn put_command(out: &mut Vec<u8>, words: &[&str]) {
-    // Nothing fails that is written to memory.
+    // Writing to memory cannot fail.
     let _ = write!(out, "*{}\r\n", words.len());
     for word in words {
         let _ = write!(out, "${}\r\n{word}\r\n", word.len());
     }
 }
 
-/// An integer or what else a line says, and the bytes that it took; `None`: not all of it has come.
+/// Returns the integer or the text of a line, and its length; `None`: the line is not complete yet.
 fn parse(input: &[u8]) -> Option<(std::result::Result<i64, String>, usize)> {
     let end = input.windows(2).position(|pair| pair == b"\r\n")?;
     let line = &input[..end];
@@ -229,6 +230,6 @@ mod tests {
         }
         let error = Err("-NOSCRIPT No matching script. Please use EVAL.".to_owned());
         assert_eq!(found, [Ok(999_999), Ok(-1), error]);
-        assert_eq!(&replies[at..], b":12", "the rest has not come yet");
+        assert_eq!(&replies[at..], b":12", "the rest has not arrived yet");
     }
 }

@@ -1,4 +1,4 @@
-//! What the scenario `transfer` found, as one JSON object or as a table.
+//! Report of `bench transfer`, as one JSON object or as a table.
 
 use super::drain::Drained;
 use super::durable::Durable;
@@ -12,78 +12,78 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-/// The scenario's outcome.
+/// Outcome of the scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// `transfer`.
+    /// Name of the scenario: `transfer`.
     pub scenario: &'static str,
     /// Seed of the workload.
     pub seed: u64,
-    /// Where it ran.
+    /// Machine of the run.
     pub machine: Machine,
-    /// By name.
+    /// Contestants by name.
     pub contestants: BTreeMap<&'static str, Contestant>,
-    /// By key `a/b`, what varies in front.
+    /// Ratios by key `a/b`, with the varied quantity in front.
     pub ratios: BTreeMap<String, f64>,
-    /// One of the paper's figures, where it was asked for.
+    /// One of the paper's figures, if it was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figure: Option<Figure>,
-    /// The disk that durable figures are of, or why there are none.
+    /// Disk and parameters of the durable figures, or the reason for which there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub durable: Option<Result<Durable, String>>,
-    /// Coming back from a journal, or why it was not measured.
+    /// Recovery from a journal, or the reason for which it was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Result<Recovery, String>>,
-    /// Whether the figures may be believed, and whether they are good enough.
+    /// Checks of the validity of the figures, and of the gates.
     pub checks: Checks,
 }
 
-/// One contestant's figures; those at the top are of its gate case.
+/// Figures of one contestant; the top-level ones are those of its gate case.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
-    /// TRANSFER: by the socket client with 64 requests in flight, for `xdp_max` by live frames, for those that are
-    /// durable 50 connections with 16 requests in flight each.
+    /// TRANSFER by the socket client with 64 requests in flight; for `xdp_max`, by live frames; for durable
+    /// contestants, by 50 connections with 16 requests in flight each.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub gate_case: Option<Figures>,
-    /// Everything else that it was driven by, by command and way.
+    /// All other figures, by command and client.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub by: BTreeMap<String, Figures>,
-    /// ns per packet in the program alone, or why there is none.
+    /// Cost of a packet in the XDP program alone in ns, or the reason for which it is missing.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub per_packet: Costs,
-    /// What its drain did in all runs.
+    /// Counts of its drain in all runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drained: Option<Drained>,
-    /// Why there are no figures.
+    /// Reason for which there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_measured: Option<String>,
 }
 
-/// Medians over the rounds; sums where said.
+/// Medians over the rounds, or sums where noted.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
-    /// Checked, right replies a second.
+    /// Right replies per second; each reply is checked.
     pub rps: f64,
     /// Median latency.
     pub p50_us: f64,
-    /// 99th percentile.
+    /// 99th percentile of the latency.
     pub p99_us: f64,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the latency.
     pub p999_us: f64,
     /// Requests sent, in all rounds.
     pub sent: u64,
-    /// Requests without a reply, in all rounds. An open loop loses what the server cannot take.
+    /// Requests without a reply, in all rounds. An open loop loses requests that a server is too slow for.
     pub lost: u64,
-    /// Answered `busy`, not executed, in all rounds.
+    /// Requests answered with `busy`, which were not executed, in all rounds.
     pub busy: u64,
-    /// Refused otherwise, in all rounds.
+    /// Requests with another refusal, in all rounds.
     pub refused: u64,
     /// Wrong replies, in all rounds.
     pub wrong: u64,
 }
 
 impl Figures {
-    /// The figures of several rounds; `None` when there were none.
+    /// Returns the figures of several rounds; `None` if there are none.
     pub fn of(rounds: &[Tally]) -> Option<Self> {
         let quantile = |at| median(rounds.iter().map(|tally| tally.latency_us(at)));
         let sum = |of: fn(&Tally) -> u64| rounds.iter().map(of).sum();
@@ -101,27 +101,28 @@ impl Figures {
     }
 }
 
-/// What must be true of a run.
+/// Conditions that a valid run fulfils.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checks {
-    /// Requests lost in closed loops and by `xdp_max`, units of money that are gone, and replies to what was not done.
+    /// Requests lost in closed loops and by `xdp_max`, units of money that are missing, and replies to requests that
+    /// were not executed.
     pub lost: u64,
-    /// Requests done more than once.
+    /// Requests executed more than once.
     pub doubled: u64,
-    /// Units of money from nowhere.
+    /// Units of money in excess.
     pub created: u64,
-    /// Wrong replies of anybody.
+    /// Wrong replies of all contestants.
     pub wrong: u64,
-    /// Refusals of anybody; nothing that is asked should be refused.
+    /// Refusals of all contestants; no request should be refused.
     pub refused: u64,
-    /// By what is judged: a ratio's key, or a figure and its unit.
+    /// Gates by key: a ratio's key, or a figure and its unit.
     pub gates: BTreeMap<&'static str, Gate>,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
 impl Checks {
-    /// Nothing yet.
+    /// Returns empty checks.
     pub fn new(notes: Vec<String>) -> Self {
         Self {
             lost: 0,
@@ -134,14 +135,14 @@ impl Checks {
         }
     }
 
-    /// Adds what did not add up.
+    /// Adds faults in the accounts.
     pub fn add(&mut self, faults: Faults) {
         self.lost += faults.lost;
         self.doubled += faults.doubled;
         self.created += faults.created;
     }
 
-    /// Adds a run's.
+    /// Adds the counts of a run.
     pub fn add_run(&mut self, tally: &Tally, is_lossless: bool) {
         self.lost += if is_lossless { tally.lost } else { 0 };
         self.wrong += tally.wrong;
@@ -150,7 +151,7 @@ impl Checks {
 }
 
 impl Report {
-    /// What is wrong with the system itself, not with its speed.
+    /// Returns the faults of the system itself, apart from its speed.
     pub fn failures(&self) -> Vec<String> {
         let Checks {
             lost,
@@ -162,8 +163,8 @@ impl Report {
         } = self.checks;
         let what = [
             (lost, "lost"),
-            (doubled, "done more than once"),
-            (created, "units of money from nowhere"),
+            (doubled, "executed more than once"),
+            (created, "units of money in excess"),
             (wrong, "wrong replies"),
             (refused, "refused"),
         ];
@@ -179,19 +180,11 @@ impl Report {
 
 impl Display for Report {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Machine {
-            cpu,
-            cores,
-            kernel,
-            load_before,
-            random_load_ns,
-            ..
-        } = &self.machine;
-        let (scenario, seed) = (self.scenario, self.seed);
+        let (scenario, seed, machine) = (self.scenario, self.seed, &self.machine);
         writeln!(
             out,
-            "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before, \
-             {random_load_ns:.0} ns a random load"
+            "{scenario}, seed {seed}, on {machine}, {:.0} ns a random load",
+            machine.random_load_ns
         )?;
         if let Some(figure) = &self.figure {
             write!(out, "\n{figure}")?;
@@ -276,7 +269,7 @@ fn write_contestant(out: &mut Formatter<'_>, name: &str, contestant: &Contestant
         match cost {
             Ok(cost) => writeln!(
                 out,
-                "{row:<60}{:.1} ns least, {:.1} ns median ({:.1} subtracted)",
+                "{row:<60}{:.1} ns minimum, {:.1} ns median ({:.1} subtracted)",
                 cost.min_ns, cost.median_ns, cost.rewriting_ns
             )?,
             Err(why) => writeln!(out, "{row:<60}not measured: {why}")?,
@@ -285,7 +278,7 @@ fn write_contestant(out: &mut Formatter<'_>, name: &str, contestant: &Contestant
     if let Some(drained) = &contestant.drained {
         writeln!(
             out,
-            "{:<60}{} records, {} fdatasyncs, {} waiting at most",
+            "{:<60}{} records, {} fdatasyncs, at most {} waiting",
             format!("{name}, drained"),
             drained.records,
             drained.groups,

@@ -1,4 +1,4 @@
-//! Our fast-path tables as the bench needs them: emptied and filled before a run, audited after it.
+//! Fast-path tables of the benchmark, which are emptied and filled before a run and audited after it.
 
 use super::plan::{ACCOUNT_BITS, BALANCE, Plan};
 use crate::error::{BenchError, Result, io};
@@ -24,12 +24,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Longer than any bench runs.
+/// Lease in nanoseconds, longer than any benchmark runs.
 const LEASE_NS: u64 = 1 << 42;
-/// log2 of the records of a ring: what the fast path may be ahead of the journal.
+/// log2 of the number of records in a ring, which is how far the fast path may be ahead of the journal.
 pub const RING_BITS: u32 = 18;
 
-/// `express`, with issuers that a bench needs.
+/// Returns the geometry for `express` mode with the issuers that the benchmark needs.
 pub fn geometry(account_bits: u32, rings: u32) -> Geometry {
     let all = |address: Ipv4Addr, prefix_bits| Range {
         address: address.into(),
@@ -45,18 +45,18 @@ pub fn geometry(account_bits: u32, rings: u32) -> Geometry {
     }
 }
 
-/// What happened to a ledger, as its accounts show it.
+/// Changes of a ledger, derived from its accounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
-    /// Requests that changed something.
+    /// Number of requests that changed something.
     pub effects: u64,
-    /// What all accounts hold.
+    /// Sum of all accounts.
     pub held: u64,
-    /// What they should hold after these effects.
+    /// Expected sum of all accounts after these effects.
     pub due: u64,
 }
 
-/// Empties `store`, and makes the plan's accounts in it.
+/// Empties `store`, and creates the plan's accounts in it.
 pub fn fill(store: &Arc<Store>, bits: u32) -> Result<()> {
     clear(store);
     let fastpath = TransferFastPath::new(Arc::clone(store));
@@ -71,7 +71,7 @@ pub fn fill(store: &Arc<Store>, bits: u32) -> Result<()> {
         let verdict = fastpath.answer(from, lease::now_ns(), &request, &mut reply);
         if verdict != Verdict::Reply || reply.as_bytes() != request {
             return Err(BenchError::Void(format!(
-                "account {account} was not made: {verdict:?}"
+                "account {account} was not created: {verdict:?}"
             )));
         }
         if account % 4096 == 0 {
@@ -82,7 +82,7 @@ pub fn fill(store: &Arc<Store>, bits: u32) -> Result<()> {
     Ok(())
 }
 
-/// Empties `store`. Nobody executes meanwhile.
+/// Empties `store`. No other thread executes requests at the same time.
 pub fn clear(store: &Store) {
     lease::renew(&store.control().lease_until_ns, LEASE_NS);
     for cell in store.cells.as_slice() {
@@ -101,7 +101,7 @@ pub fn clear(store: &Store) {
 }
 
 fn zero_32(word: &std::sync::atomic::AtomicU32) {
-    // Only what is not zero is written, so that memory that was never used stays so.
+    // Writes only words that are not zero, so that memory that was never used stays unallocated.
     if word.load(Relaxed) != 0 {
         word.store(0, Relaxed);
     }
@@ -124,7 +124,7 @@ fn clear_cell(cell: &TransferCell) {
     }
 }
 
-/// Takes what is in the rings as if it had been journalled.
+/// Releases the records in the rings as if they had been journaled.
 pub fn forget_records(store: &Store) {
     for index in 0..store.rings.as_slice().len() {
         let ring = Ring::of(store, index);
@@ -132,7 +132,7 @@ pub fn forget_records(store: &Store) {
     }
 }
 
-/// What became of the plan's accounts.
+/// Audits the plan's accounts.
 pub fn audit(store: &Store, plan: &Plan, filled: bool) -> Audit {
     let (mut found, mut halves) = (Audit::default(), 0);
     let cells = store.cells.as_slice();
@@ -151,7 +151,7 @@ pub fn audit(store: &Store, plan: &Plan, filled: bool) -> Audit {
                 found.effects += changes;
                 found.due += changes;
             }
-            // One change here, one where it came from or went to.
+            // A transfer is one change here, and one in the other account.
             TRANSFER_COMMAND_TRANSFER => halves += changes,
             TRANSFER_COMMAND_CREATE => found.effects += changes,
             _ => {}
@@ -161,11 +161,11 @@ pub fn audit(store: &Store, plan: &Plan, filled: bool) -> Audit {
     found
 }
 
-/// The loaded XDP programs in `express`, and their store.
+/// Loaded XDP programs in `express` mode, and their store.
 pub struct XdpLedger {
     datapath: XdpDatapath,
     root: OwnedFd,
-    /// Shared with the program.
+    /// Store that is shared with the programs.
     pub store: Arc<Store>,
 }
 
@@ -175,7 +175,7 @@ impl XdpLedger {
         Self::load_program(account_bits, transfer::program)
     }
 
-    /// The same, and what is done is not written down.
+    /// Loads the programs without rings, so that requests are not recorded.
     pub fn load_ringless(account_bits: u32) -> Result<Self> {
         Self::load_program(account_bits, transfer::ringless_program)
     }
@@ -198,24 +198,24 @@ impl XdpLedger {
         })
     }
 
-    /// Attaches natively to the server's end; off when the result is dropped. The calling thread stands in the server's
-    /// namespace.
+    /// Attaches the programs natively to the server's interface; dropping the result detaches them. The calling thread
+    /// is in the server's namespace.
     pub fn attach(&self, pair: &Pair) -> Result<OwnedFd> {
         sys::attach_native(self.root.as_fd(), pair.server_index).map_err(io("attaching ls_root"))
     }
 
-    /// The program that a frame meets first.
+    /// Returns the program that receives frames first.
     pub fn root(&self) -> &OwnedFd {
         &self.root
     }
 
-    /// What the program counted.
+    /// Returns the counters of the program.
     pub fn counts(&mut self) -> Result<[u64; TransferCounter::ALL.len()]> {
         Ok(self.datapath.counts("transfer_counts")?)
     }
 }
 
-/// A store of this process alone, for the socket datapath.
+/// Returns a store in this process's memory, for the socket datapath.
 pub fn anonymous() -> Result<Arc<Store>> {
     let store = Store::anonymous(&geometry(ACCOUNT_BITS, 1)).map_err(io("making a fast-path table"))?;
     Ok(Arc::new(store))

@@ -1,5 +1,5 @@
-//! `sw`: the paper's software. One thread, recvfrom and sendto, one table with exact keys; no journal, and no memory of
-//! transaction ids: it executes a repeated packet again.
+//! Contestant `sw`, the paper's software: one thread with recvfrom and sendto, and one table with exact keys. It has no
+//! journal and does not remember transaction ids, so it executes a repeated packet again.
 
 use super::plan::{BALANCE, Plan};
 use super::store::Audit;
@@ -11,7 +11,7 @@ use std::io::ErrorKind::{Interrupted, WouldBlock};
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Requests and replies are not longer.
+/// Maximum bytes of a request or a reply.
 const BYTES: usize = 64;
 
 #[derive(Clone, Copy, Default)]
@@ -20,10 +20,10 @@ struct Slot {
     balance: u32,
 }
 
-/// Accounts in one open-addressing table, linear probing, at most half full.
+/// Accounts in one open-addressing table with linear probing, at most half full.
 pub struct Table {
     slots: Vec<Slot>,
-    /// Apart, so that eight slots lie in a cache line.
+    /// Separate from the slots, so that eight slots fit into a cache line.
     taken: Vec<bool>,
     shift: u32,
     accounts: usize,
@@ -32,7 +32,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Room for 2^bits accounts.
+    /// Returns a table for 2^bits accounts.
     pub fn new(bits: u32) -> Self {
         let slots = 2 << bits;
         Self {
@@ -45,7 +45,7 @@ impl Table {
         }
     }
 
-    /// With the plan's accounts in it.
+    /// Returns a table with the plan's accounts.
     pub fn filled(bits: u32) -> Self {
         let mut table = Self::new(bits);
         for account in 0..1u32 << bits {
@@ -56,7 +56,7 @@ impl Table {
         table
     }
 
-    /// Where `id` is, or where it would be.
+    /// Returns the slot of `id`, or the slot in which it would be, and whether it is there.
     fn find(&self, id: u32) -> (usize, bool) {
         let mask = self.slots.len() - 1;
         let mut at = (id.wrapping_mul(0x85eb_ca6b) >> self.shift) as usize;
@@ -128,7 +128,7 @@ impl Table {
         Ok(left)
     }
 
-    /// What became of its accounts; each was made with [`BALANCE`].
+    /// Audits its accounts; each was created with [`BALANCE`].
     pub fn audit(&self) -> Audit {
         let held = self.slots.iter().zip(&self.taken);
         Audit {
@@ -141,7 +141,8 @@ impl Table {
         }
     }
 
-    /// Answers what comes to `socket`, which waits no longer than `stop` may.
+    /// Answers the datagrams of `socket` until `stop` is set. The socket needs a receive time-out, so that `stop` is
+    /// checked.
     pub fn serve(&mut self, socket: &UdpSocket, stop: &AtomicBool) -> std::io::Result<()> {
         let mut bytes = [0; BYTES];
         let mut reply = Vec::with_capacity(BYTES);
@@ -157,7 +158,7 @@ impl Table {
             reply.clear();
             let answer = self.answer(&request);
             if request.put_reply(&bytes[..count], answer, &mut reply) {
-                // A reply that cannot leave is lost, as datagrams may be; the client counts it.
+                // A reply that cannot be sent is lost, like any datagram; the client counts it.
                 let _ = socket.send_to(&reply, from);
             }
         }

@@ -1,32 +1,32 @@
-//! What a run of an express contestant did.
+//! Counts of a run of an express contestant.
 
 use super::plan::Plan;
 use super::store::Audit;
 use crate::client::histogram;
 use hdrhistogram::Histogram;
 
-/// One run.
+/// Counts of one run.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Requests that left while it counted.
+    /// Requests that left in the counted time.
     pub sent: u64,
-    /// Right replies while it counted.
+    /// Right replies in the counted time.
     pub right: u64,
-    /// Not executed: ask again. All of the run.
+    /// Replies `busy` in the whole run: the request was not executed and has to be sent again.
     pub busy: u64,
-    /// Refused though they should not be. All of the run.
+    /// Refusals in the whole run; no request should be refused.
     pub refused: u64,
-    /// Other replies than are due. All of the run.
+    /// Other unexpected replies in the whole run.
     pub wrong: u64,
-    /// Requests that nobody answered. While it counted.
+    /// Requests without a reply in the counted time.
     pub lost: u64,
-    /// Time that it counted.
+    /// Counted time in nanoseconds.
     pub took_ns: u64,
     /// Latency of right replies, in ns.
     pub latency: Histogram<u64>,
-    /// Requests that left, warming up included.
+    /// Requests that left, including the warm-up.
     pub sent_all: u64,
-    /// Right replies, warming up included.
+    /// Right replies, including the warm-up.
     pub right_all: u64,
 }
 
@@ -48,36 +48,36 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Right replies a second.
+    /// Returns the right replies per second.
     pub fn rps(&self) -> f64 {
         self.right as f64 * 1e9 / self.took_ns.max(1) as f64
     }
 
-    /// A quantile of the latency, in µs.
+    /// Returns a quantile of the latency, in µs.
     pub fn latency_us(&self, quantile: f64) -> f64 {
         self.latency.value_at_quantile(quantile) as f64 / 1e3
     }
 }
 
-/// Money and effects that should not be, or are missing, in all runs.
+/// Money and effects that are in excess or missing, in all runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Units that are gone, and right replies to what was not done.
+    /// Units of money that are missing, and right replies to requests that were not executed.
     pub lost: u64,
-    /// Requests done more than once.
+    /// Requests executed more than once.
     pub doubled: u64,
-    /// Units from nowhere.
+    /// Units of money in excess.
     pub created: u64,
 }
 
 impl Faults {
-    /// Adds what is wrong with a run.
+    /// Adds the faults of a run.
     pub fn add(&mut self, plan: &Plan, tally: &Tally, audit: &Audit) {
         self.created += audit.held.saturating_sub(audit.due);
         self.lost += audit.due.saturating_sub(audit.held);
         let asked = plan.writes(tally.sent_all);
         self.doubled += audit.effects.saturating_sub(asked);
-        // Every reply that is missing may have been to a request that changed something.
+        // Every missing reply may belong to a request that changed something.
         let missing = tally.sent_all - tally.right_all;
         self.lost += asked.saturating_sub(missing).saturating_sub(audit.effects);
     }
@@ -107,8 +107,16 @@ mod tests {
             (faults.lost, faults.doubled, faults.created)
         };
         assert_eq!(faults(100, 1000), (0, 0, 0));
-        assert_eq!(faults(90, 1000), (0, 0, 0), "the others may not have come");
-        assert_eq!(faults(89, 1000), (1, 0, 0), "one was answered but not done");
+        assert_eq!(
+            faults(90, 1000),
+            (0, 0, 0),
+            "the other requests may not have arrived"
+        );
+        assert_eq!(
+            faults(89, 1000),
+            (1, 0, 0),
+            "one request was answered but not executed"
+        );
         assert_eq!(faults(101, 1000), (0, 1, 0));
         assert_eq!(faults(95, 1003), (0, 0, 3));
         assert_eq!(faults(95, 998), (2, 0, 0));

@@ -1,4 +1,4 @@
-//! Who verifies: libraries, a signature at a time; our back ends, in batches.
+//! Contestants of verification: libraries, one signature at a time; and Lineside's back ends, in batches.
 
 use super::workload::Pool;
 use aws_lc_rs::digest::{Digest, SHA256};
@@ -6,12 +6,12 @@ use aws_lc_rs::signature::ParsedPublicKey;
 use lineside_verify::{Backend, Item, Options, Verdict, Verifier};
 use std::ops::AddAssign;
 
-/// What was done.
+/// Work done in a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Done {
-    /// Signatures verified, or messages hashed.
+    /// Number of signatures verified, or of messages hashed.
     pub(super) count: u64,
-    /// Verdicts, or digests, that are not as expected.
+    /// Number of unexpected verdicts or digests.
     pub(super) mismatches: u64,
 }
 
@@ -22,28 +22,30 @@ impl AddAssign for Done {
     }
 }
 
-/// What a slice measures.
+/// Work that a slice measures.
 pub(super) trait Work {
-    /// Before a slice, not measured. What it verifies is checked, too.
+    /// Prepares a slice, outside of the measured time. Verdicts are checked here, too.
     fn prepare(&mut self) -> Done {
         Done::default()
     }
 
-    /// One batch or one call, checked: a comparison of a verdict is a hundredth of the least verification.
+    /// Does one batch or one call and checks the result. The comparison of a verdict takes a hundredth of the fastest
+    /// verification.
     fn step(&mut self) -> Done;
 
-    /// Whether the slice is over, its time being spent or not.
+    /// Returns whether the slice is over; `spent`: its time is used up.
     fn is_over(&self, spent: bool) -> bool {
         spent
     }
 
-    /// After a slice, not measured: what was not checked in `step`.
+    /// Finishes a slice, outside of the measured time: checks the results that `step` did not check. Returns the number
+    /// of mismatches.
     fn settle(&mut self) -> u64 {
         0
     }
 }
 
-/// A library, by a function from the signature's place in the pool to its verdict.
+/// Library, given by a function from a signature's index in the pool to its verdict.
 pub(super) struct Library<F> {
     verify: F,
     expected: Vec<bool>,
@@ -63,7 +65,8 @@ impl<F: Fn(usize) -> bool> Library<F> {
     }
 }
 
-/// Signatures that a library verifies before a slice: its code and its table of the generator are in the caches then.
+/// Number of signatures that a library verifies before a slice, so that its code and its table of the generator are in
+/// the caches.
 const WARM_UP_SIGNATURES: usize = 16;
 
 impl<F: Fn(usize) -> bool> Work for Library<F> {
@@ -86,7 +89,7 @@ impl<F: Fn(usize) -> bool> Work for Library<F> {
     }
 }
 
-/// aws-lc-rs with keys parsed before and the digest given: its best.
+/// Returns aws-lc-rs in its fastest form: with keys parsed before and the digest given.
 pub(super) fn aws_lc_rs(pool: &Pool) -> Box<dyn Work + '_> {
     use aws_lc_rs::signature::ECDSA_P256_SHA256_FIXED;
     let parse = |key: &lineside_verify::PublicKey| {
@@ -104,7 +107,8 @@ pub(super) fn aws_lc_rs(pool: &Pool) -> Box<dyn Work + '_> {
     })
 }
 
-/// ring, which hashes the 32 bytes of the message and parses the key itself: it offers nothing else.
+/// Returns ring, which hashes the 32 bytes of the message and parses the key in each call, since it has no other
+/// interface.
 pub(super) fn ring(pool: &Pool) -> Box<dyn Work + '_> {
     use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
     let key = |key: &lineside_verify::PublicKey| {
@@ -119,7 +123,7 @@ pub(super) fn ring(pool: &Pool) -> Box<dyn Work + '_> {
     })
 }
 
-/// libsecp256k1 with keys parsed before and a context that can only verify.
+/// Returns libsecp256k1 with keys parsed before and a context for verification only.
 pub(super) fn libsecp256k1(pool: &Pool) -> Box<dyn Work + '_> {
     use secp256k1::{Message, PublicKey, Secp256k1, ecdsa::Signature};
     let parse = |key: &lineside_verify::PublicKey| {
@@ -138,16 +142,16 @@ pub(super) fn libsecp256k1(pool: &Pool) -> Box<dyn Work + '_> {
     })
 }
 
-/// A verifier with nothing but what all verifiers of the process share.
+/// Returns a verifier that has only the tables that all verifiers of the process share.
 pub(super) fn fresh(backend: Backend) -> Verifier {
     let options = Options {
         backend: Some(backend),
         ..Options::default()
     };
-    Verifier::new(options).expect("only back ends that run here take part")
+    Verifier::new(options).expect("only back ends that this processor supports take part")
 }
 
-/// Our verifier, and where in the pool it is.
+/// Lineside's verifier, and its position in the pool.
 struct Ours<'a> {
     verifier: Verifier,
     items: Vec<Item<'a>>,
@@ -169,7 +173,7 @@ impl<'a> Ours<'a> {
         }
     }
 
-    /// Verifies the next batch. The last of the pool may be smaller.
+    /// Verifies the next batch. The last batch of the pool may be smaller.
     #[inline]
     fn batch(&mut self) -> Done {
         let end = (self.at + self.batch).min(self.items.len());
@@ -188,7 +192,8 @@ impl<'a> Ours<'a> {
     }
 }
 
-/// Feeds the pool until every key was used `uses` times and a whole round of the pool has built nothing more.
+/// Verifies signatures of the pool until every key was used `uses` times and a whole round of the pool built no more
+/// tables.
 pub(super) fn warm(verifier: &Verifier, pool: &Pool, batch: usize, uses: u64) -> Done {
     let mut ours = Ours::new(verifier.clone(), pool, batch);
     let mut done = Done::default();
@@ -205,16 +210,18 @@ pub(super) fn warm(verifier: &Verifier, pool: &Pool, batch: usize, uses: u64) ->
     }
 }
 
-/// Keys whose tables are there: by a verifier that was warmed.
+/// Verifier of keys whose tables are built.
 struct Warm<'a>(Ours<'a>);
 
-/// See [`Warm`]; batches of `batch`, 1 for calls of [`Verifier::verify`].
+/// Returns work with a warmed verifier (see [`Warm`]) and batches of `batch` signatures; 1 for calls of
+/// [`Verifier::verify`].
 pub(super) fn with_tables<'a>(verifier: &Verifier, pool: &'a Pool, batch: usize) -> Box<dyn Work + 'a> {
     Box::new(Warm(Ours::new(verifier.clone(), pool, batch)))
 }
 
 impl Work for Warm<'_> {
-    /// Others have filled the caches since: some hundred signatures that are not measured.
+    /// Other contestants have filled the caches since the last slice, so some hundred signatures are verified first,
+    /// unmeasured.
     fn prepare(&mut self) -> Done {
         let mut done = Done::default();
         while done.count < 256 {
@@ -238,17 +245,18 @@ impl Work for Warm<'_> {
     }
 }
 
-/// Keys that are new: each slice has a fresh verifier, which finds the generator's table but no key's.
+/// Verifier of new keys: each slice has a fresh verifier, which has the generator's table but no key's.
 struct Fresh<'a> {
     ours: Ours<'a>,
-    /// Signatures of this slice, and how many it may have at most.
+    /// Number of signatures of this slice, and its maximum.
     count: usize,
     most: usize,
-    /// Whether all `most` are wanted, however long they take.
+    /// True: all `most` signatures are verified, whatever the time.
     all: bool,
 }
 
-/// 16 keys from cold, the builds of their tables counted: the pool's first `most` signatures, always all of them.
+/// Returns work with 16 keys from cold, including the building of their tables: always all of the pool's first `most`
+/// signatures.
 pub(super) fn from_cold(backend: Backend, pool: &Pool, batch: usize, most: usize) -> Box<dyn Work + '_> {
     let mut ours = Ours::new(fresh(backend), pool, batch);
     ours.items.truncate(most);
@@ -261,7 +269,7 @@ pub(super) fn from_cold(backend: Backend, pool: &Pool, batch: usize, most: usize
     })
 }
 
-/// Every signature by another key, none of which comes twice.
+/// Returns work in which every signature is by another key, and no key occurs twice.
 pub(super) fn unknown(backend: Backend, pool: &Pool, batch: usize) -> Box<dyn Work + '_> {
     let ours = Ours::new(fresh(backend), pool, batch);
     // A slice may begin anywhere in the pool, after a batch that is not measured.

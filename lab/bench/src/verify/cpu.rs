@@ -1,4 +1,4 @@
-//! What the processor can do at most, and what it counts: clock, multiplier, instructions. Leaf of `unsafe`.
+//! Limits and counters of the processor: clock, multiplier, instructions. Leaf module of `unsafe`.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,14 +7,14 @@ use std::os::fd::FromRawFd;
 #[cfg(target_arch = "x86_64")]
 use std::time::Instant;
 
-/// Rounds of each loop: some tens of µs, so that an undisturbed run is found among a few.
+/// Rounds of each loop, which take some tens of µs, so that an undisturbed run is found among a few.
 #[cfg(target_arch = "x86_64")]
 const LOOPS: u32 = 10_000;
 #[cfg(target_arch = "x86_64")]
 const TRIES: usize = 5;
 
-/// Cycles per ns: the rate of additions that each wait for the one before. `None` where that is not known to be one a
-/// cycle.
+/// Returns the cycles per ns: the rate of additions that each wait for the one before. `None` on processors for which
+/// that rate is not known to be one per cycle.
 pub(super) fn clock_ghz() -> Option<f64> {
     #[cfg(target_arch = "x86_64")]
     return Some(best(add_chain));
@@ -22,17 +22,17 @@ pub(super) fn clock_ghz() -> Option<f64> {
     None
 }
 
-/// `vpmadd52luq` on 512 bits, per ns; `None` where there is none.
+/// Returns the number of `vpmadd52luq` instructions on 512 bits per ns; `None` if the processor does not have them.
 pub(super) fn multiplications_per_ns() -> Option<f64> {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma") {
-        // SAFETY: both features are there.
+        // SAFETY: the processor has both features.
         return Some(best(|| unsafe { multiply() }));
     }
     None
 }
 
-/// The highest rate: whatever comes in between lowers it.
+/// Returns the highest rate of several runs, since disturbances only lower it.
 #[cfg(target_arch = "x86_64")]
 fn best(run: impl Fn() -> u32) -> f64 {
     let rate = || {
@@ -43,10 +43,11 @@ fn best(run: impl Fn() -> u32) -> f64 {
     (0..TRIES).map(|_| rate()).fold(0.0, f64::max)
 }
 
-/// How many additions it has done. Of two registers: Golden Cove adds constants without waiting.
+/// Executes a chain of additions and returns their number. It adds two registers, since Golden Cove adds constants
+/// without latency.
 #[cfg(target_arch = "x86_64")]
 fn add_chain() -> u32 {
-    // SAFETY: changes only its own registers and the flags.
+    // SAFETY: the code changes only its own registers and the flags.
     unsafe {
         std::arch::asm!(
             "2:",
@@ -65,7 +66,8 @@ fn add_chain() -> u32 {
     16 * LOOPS
 }
 
-/// How many multiplications it has done: twelve sums at a time, more than two multipliers of four cycles need.
+/// Executes multiplications and returns their number. It has twelve independent sums, more than two multipliers of four
+/// cycles need.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn multiply() -> u32 {
@@ -83,14 +85,15 @@ fn multiply() -> u32 {
     SUMS as u32 * LOOPS
 }
 
-/// Counts this thread's instructions, those of the kernel not.
+/// Counter of this thread's instructions in user space.
 #[derive(Debug)]
 pub(super) struct Instructions {
     counter: File,
 }
 
 impl Instructions {
-    /// Begins to count. An error where there is no such counter, as in most virtual machines, or one may not read it.
+    /// Starts the counter. It is an error if there is no such counter, as in most virtual machines, or if reading it is
+    /// not permitted.
     pub(super) fn new() -> io::Result<Self> {
         // SAFETY: perf_event_attr is a plain C struct; all zeros is a valid one.
         let mut event: libbpf_sys::perf_event_attr = unsafe { mem::zeroed() };
@@ -99,17 +102,18 @@ impl Instructions {
         event.config = u64::from(libbpf_sys::PERF_COUNT_HW_INSTRUCTIONS);
         event.set_exclude_kernel(1);
         event.set_exclude_hv(1);
-        // SAFETY: `event` says its size and outlives the call; the rest are numbers: this thread, any core, no group.
+        // SAFETY: `event` contains its size and outlives the call; the other arguments are numbers: this thread, any
+        // core, no group.
         let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const event, 0, -1, -1, 0) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
+        // SAFETY: the kernel returned this new descriptor, and no other code knows it.
         let counter = unsafe { File::from_raw_fd(fd as libc::c_int) };
         Ok(Self { counter })
     }
 
-    /// How many so far.
+    /// Returns the number of instructions so far.
     pub(super) fn read(&mut self) -> Option<u64> {
         let mut bytes = [0; 8];
         self.counter.read_exact(&mut bytes).ok()?;

@@ -1,4 +1,4 @@
-//! Which figures are set against which, and what they must reach.
+//! Ratios between figures, and their gates.
 
 use super::measure::Figures;
 use super::{AWS_LC_RS, IFMA, LIBSECP256K1, PORTABLE, RING, SHA2, SHA3};
@@ -6,7 +6,7 @@ use crate::gate::Bound::{self, AtLeast, AtMost};
 use crate::gate::Gate;
 use std::collections::BTreeMap;
 
-/// What is judged: a ratio's key, or a figure with its unit; bound, gate, stretch.
+/// Pass criteria: a ratio's key, or a figure with its unit; bound, gate, stretch goal.
 const GATES: [(&str, Bound, f64, Option<f64>); 13] = [
     ("p256 ifma/aws-lc-rs", AtLeast, 35.0, Some(50.0)),
     ("p256 portable/aws-lc-rs", AtLeast, 10.0, Some(12.0)),
@@ -24,13 +24,13 @@ const GATES: [(&str, Bound, f64, Option<f64>); 13] = [
 ];
 const BATCH_8: &str = "p256 batch_8 ifma, us a batch";
 const PORT_SHARE: &str = "p256 ifma port share, %";
-/// Our cases, the one that keys do not name first.
+/// Cases of Lineside; the first one is not named in keys.
 const CASES: [&str; 6] = ["hot", "batch_8", "single", "keys_256", "cold", "unknown"];
 
 /// Figures by primitive, contestant and case.
 pub(super) type All = BTreeMap<(&'static str, &'static str, &'static str), Figures>;
 
-/// How many times faster, by `of`: best against best, or median against median.
+/// Returns the speed-ups by `of`: best slices or median slices.
 pub(super) fn ratios(all: &All, of: fn(&Figures) -> f64) -> BTreeMap<String, f64> {
     let mut ratios = BTreeMap::new();
     let mut add = |key: String, ours, theirs| {
@@ -67,7 +67,7 @@ pub(super) fn ratios(all: &All, of: fn(&Figures) -> f64) -> BTreeMap<String, f64
     ratios
 }
 
-/// Best against best; all void where somebody said something wrong.
+/// Compares best slices with the gates; all gates are void if any contestant gave a wrong result.
 pub(super) fn judge(
     all: &All,
     ratios: &BTreeMap<String, f64>,

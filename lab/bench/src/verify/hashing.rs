@@ -1,29 +1,29 @@
-//! SHA-256 and Keccak-256: our lanes beside the crates `sha2` and `sha3`.
+//! SHA-256 and Keccak-256: Lineside's batches compared with the crates `sha2` and `sha3`.
 
 use super::contestants::{Done, Work};
 use lineside_testkit::Random;
 use lineside_verify::hash::{Backend, Hasher};
 use sha2::Digest;
 
-/// Messages of a batch.
+/// Number of messages in a batch.
 const MESSAGES: usize = 256;
-/// Bytes of each message whose SHA-256 is taken.
+/// Bytes of each message for SHA-256.
 const LONG: usize = 1_024;
-/// Bytes of those whose Keccak-256 is taken: one block each.
+/// Bytes of the messages for Keccak-256: one block each.
 const SHORT: std::ops::RangeInclusive<usize> = 32..=100;
 
-/// A hash.
+/// Hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Hash {
     Sha256,
     Keccak256,
 }
 
-/// Messages, and what their digests are.
+/// Messages and their expected digests.
 pub(super) struct Messages {
     hash: Hash,
     bytes: Vec<Vec<u8>>,
-    /// By our code for one message, which is tested against the standards' vectors.
+    /// Digests by Lineside's code for single messages, which is tested against the standards' vectors.
     expected: Vec<[u8; 32]>,
 }
 
@@ -50,7 +50,7 @@ impl Messages {
         }
     }
 
-    /// The crates: `sha2` or `sha3`, a message at a time.
+    /// Returns the crate `sha2` or `sha3`, which hashes one message at a time.
     pub(super) fn by_crates(&self) -> Box<dyn Work + '_> {
         let hash = self.hash;
         self.work(move |messages, digests| {
@@ -63,7 +63,7 @@ impl Messages {
         })
     }
 
-    /// Our batch on a back end; `None` where it does not run.
+    /// Returns Lineside's batches on a back end; `None` if the processor does not support it.
     pub(super) fn in_batch(&self, backend: Backend) -> Option<Box<dyn Work + '_>> {
         let (hasher, hash) = (Hasher::new(backend)?, self.hash);
         Some(self.work(move |messages, digests| match hash {
@@ -72,7 +72,7 @@ impl Messages {
         }))
     }
 
-    /// As if a digest were another one.
+    /// Changes an expected digest.
     #[cfg(test)]
     pub(super) fn spoil_one(&mut self) {
         self.expected[9][0] ^= 1;
@@ -110,7 +110,8 @@ impl<F: Fn(&[&[u8]], &mut [[u8; 32]])> Work for Hashing<'_, F> {
         }
     }
 
-    /// Of the last batch. To compare 32 bytes would be seen beside the hash of a short message.
+    /// Checks the digests of the last batch. Comparing 32 bytes in `step` would be visible in the time of a short
+    /// message.
     fn settle(&mut self) -> u64 {
         let pairs = self.digests.iter().zip(self.expected);
         pairs.filter(|(digest, expected)| digest != expected).count() as u64

@@ -1,47 +1,49 @@
-//! How near the best slice came to what the processor can do.
+//! Lower limits of the verification time by the processor, and the share that the best slice reached.
 
 use super::measure::Rates;
 use serde::Serialize;
 
-/// Windows of a scalar of 256 bits: 16 in the generator's table (width 16), 20 in a hot key's (width 13).
+/// Windows of a scalar of 256 bits: 16 in the generator's table (width 16), and 20 in the table of a hot key (width
+/// 13).
 const LOOKUPS: u32 = 16 + 20;
-/// Bytes of tables when those widths are reached: windows x 2^(width - 1) points of 64 bytes, one generator, 16 keys.
+/// Bytes of the tables with these widths: windows x 2^(width - 1) points of 64 bytes, for one generator and 16 keys.
 const FULL_TABLES_BYTES: usize = 64 * ((16 << 15) + 16 * (20 << 12));
-/// Of eight affine additions over P-256, one in each lane: micro-operations on the two ports for 512 bits.
+/// Micro-operations on the two 512-bit ports for eight affine additions over P-256, one in each lane.
 const UOPS_PER_8: f64 = 725.0;
-/// Those of them that multiply.
+/// Number of these micro-operations that multiply.
 const MULTIPLICATIONS_PER_8: f64 = 460.0;
-/// Micro-operations on those ports in a cycle, at most.
+/// Maximum number of micro-operations on these ports per cycle.
 const PORTS: f64 = 2.0;
 
-/// A lower limit of the time of a signature, and what share of the measured time it is.
+/// Lower limit of the time of a signature, and its share of the measured time.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Limit {
-    /// ns a signature, at least.
+    /// Lower limit in ns per signature.
     pub limit_ns: f64,
-    /// ns a signature, measured: 16 hot keys, batches of 256, the best slice.
+    /// Measured time in ns per signature: 16 hot keys, batches of 256, the best slice.
     pub measured_ns: f64,
-    /// The first over the second, in percent.
+    /// `limit_ns` divided by `measured_ns`, in percent.
     pub share_percent: f64,
 }
 
-/// The limits of P-256 on `ifma` with 16 hot keys. Only its additions of points are counted, not the scalars.
+/// Limits of P-256 on `ifma` with 16 hot keys. Only additions of points are counted, not the work on scalars.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Limits {
-    /// Additions of points a signature.
+    /// Additions of points per signature.
     pub additions: u32,
-    /// Cycles per ns, measured. `None`: not measured.
+    /// Measured cycles per ns; `None`: not measured.
     pub clock_ghz: Option<f64>,
-    /// Multiplications of 512 bits (`vpmadd52luq`) a cycle, measured: 2 where both ports multiply, 1 on Zen 4.
+    /// Measured multiplications of 512 bits (`vpmadd52luq`) per cycle: 2 if both ports multiply, 1 on Zen 4.
     pub multiplications_per_cycle: Option<f64>,
-    /// Two micro-operations a cycle, of any kind: `port_share`.
+    /// Limit by two micro-operations of any kind per cycle: `port_share`.
     pub port: Option<Limit>,
-    /// The multiplications alone, at the measured rate: `multiplier_share`.
+    /// Limit by the multiplications alone at the measured rate: `multiplier_share`.
     pub multiplier: Option<Limit>,
 }
 
 impl Limits {
-    /// From the best slice's ns; without, or with smaller tables than those counted with, there are no shares.
+    /// Computes the limits from the ns of the best slice. Without it, or if the tables are smaller than assumed, there
+    /// are no shares.
     pub(super) fn new(measured_ns: Option<f64>, hot_tables_bytes: Option<usize>, rates: Rates) -> Self {
         let Rates {
             clock_ghz,

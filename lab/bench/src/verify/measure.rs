@@ -1,4 +1,4 @@
-//! Slices: who takes part, a few ms each, in turn.
+//! Slices: the contestants run for a few ms each, in turn.
 
 use super::contestants::{Done, Work};
 use super::cpu::{self, Instructions};
@@ -6,7 +6,7 @@ use crate::gate::median;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// Of which contestant's which work.
+/// Name of the work of a contestant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name {
     /// `p256`, `secp256k1`, `sha256` or `keccak256`.
@@ -15,50 +15,50 @@ pub(super) struct Name {
     pub(super) case: &'static str,
 }
 
-/// Somebody at work, and what was seen of it.
+/// Work and its results so far.
 pub(super) struct Runner<'a> {
     pub(super) name: Name,
     pub(super) work: Box<dyn Work + 'a>,
-    /// A slice in so many rounds: 1 unless slices are long.
+    /// Number of rounds for each slice: 1 unless slices are long.
     pub(super) every: usize,
     pub(super) seen: Seen,
 }
 
-/// What was seen in all slices.
+/// Results of all slices.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// ns a signature or message, by slice.
+    /// Time of each slice in ns per signature or message.
     pub(super) ns: Vec<f64>,
-    /// Signatures or messages in slices.
+    /// Number of signatures or messages in slices.
     pub(super) count: u64,
-    /// Instructions in slices; `None` where they are not counted.
+    /// Number of instructions in slices; `None` if they are not counted.
     pub(super) instructions: Option<u64>,
-    /// In slices, and before them.
+    /// Mismatches in slices and before them.
     pub(super) mismatches: u64,
 }
 
-/// One contestant's figures of one case. "Signature" is "message" where it hashes.
+/// Figures of one contestant in one case. For hashes, "signature" means "message".
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
-    /// ns a signature in the best slice.
+    /// Time per signature in the best slice, in ns.
     pub best_ns: f64,
-    /// The median slice's.
+    /// Time per signature in the median slice, in ns.
     pub median_ns: f64,
-    /// Signatures a second in the best slice.
+    /// Signatures per second in the best slice.
     pub best_per_s: f64,
-    /// Slices.
+    /// Number of slices.
     pub slices: usize,
-    /// Signatures in all slices.
+    /// Number of signatures in all slices.
     pub count: u64,
-    /// Instructions a signature; absent where they cannot be counted.
+    /// Instructions per signature; absent if they cannot be counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<f64>,
-    /// Wrong verdicts or digests.
+    /// Number of wrong verdicts or digests.
     pub mismatches: u64,
 }
 
 impl Figures {
-    /// `None` without slices.
+    /// Returns the figures; `None` if there are no slices.
     pub(super) fn of(seen: &Seen) -> Option<Self> {
         let best_ns = seen.ns.iter().copied().min_by(f64::total_cmp)?;
         Some(Self {
@@ -73,7 +73,7 @@ impl Figures {
     }
 }
 
-/// What the processor did at best between the slices.
+/// Best rates of the processor between the slices.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rates {
     /// Cycles per ns.
@@ -83,9 +83,10 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// Measures again, and keeps the better.
+    /// Measures the rates again, and keeps the better ones.
     pub(super) fn look(&mut self) {
-        // The clock right after: some processors lower it for wide multiplications.
+        // The clock is measured right after the multiplications, because some processors lower it for wide
+        // multiplications.
         let (multiplications, clock) = (cpu::multiplications_per_ns(), cpu::clock_ghz());
         let better = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
         self.multiplications_per_ns = better(self.multiplications_per_ns, multiplications);
@@ -93,7 +94,7 @@ impl Rates {
     }
 }
 
-/// Everybody's slice in each round.
+/// Runs all rounds, each with a slice of every runner.
 pub(super) fn rounds(
     runners: &mut [Runner<'_>],
     count: usize,
@@ -107,7 +108,7 @@ pub(super) fn rounds(
         tell();
         rates.look();
         for place in 0..places {
-            // Each round begins elsewhere, so that nobody always stands behind the same neighbour.
+            // Each round begins elsewhere, so that no contestant always follows the same one.
             let runner = &mut runners[(place + round * 5) % places];
             if round.is_multiple_of(runner.every) {
                 run_slice(runner, slice, instructions);
@@ -116,7 +117,7 @@ pub(super) fn rounds(
     }
 }
 
-/// One slice.
+/// Runs one slice.
 pub(super) fn run_slice(runner: &mut Runner<'_>, budget: Duration, instructions: &mut Option<Instructions>) {
     let Runner { work, seen, .. } = runner;
     seen.mismatches += work.prepare().mismatches;

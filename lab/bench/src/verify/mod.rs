@@ -1,7 +1,7 @@
-//! The scenario `verify`: ECDSA verification and hashing, ours beside the libraries that others use.
+//! Scenario `verify`: ECDSA verification and hashing by Lineside, compared with the common libraries.
 //!
-//! Everybody runs in this thread, a slice of a few ms each in turn, for many rounds. A figure is that of the best
-//! slice; the median stands beside it. On a machine with other work the best slice is the one that had it for itself.
+//! All contestants run in this thread, in turn, for a slice of a few ms each, over many rounds. A figure is that of the
+//! best slice; the report also has the median. On a machine with other load, the best slice is one without disturbance.
 
 mod contestants;
 mod cpu;
@@ -29,16 +29,16 @@ use report::Findings;
 use std::time::Duration;
 use workload::{Pool, Sizes, Workload};
 
-/// Signatures of a batch, unless a case says otherwise.
+/// Number of signatures in a batch by default.
 const BATCH: usize = 256;
-/// Signatures from cold.
+/// Number of signatures from cold.
 const COLD: usize = 10_000;
-/// Signatures after which one of 16 keys has the largest table that there is: after 16,384 valid ones, of which there
-/// are 15 in 16.
+/// Number of signatures after which each of 16 keys has the largest table: it is built after 16,384 valid signatures,
+/// and 15 of 16 are valid.
 const FEW_USES: u64 = 18_500;
-/// The same of 256 keys, which have no room for larger ones.
+/// Number of signatures after which each of 256 keys has its table; there is no room for larger ones.
 const MANY_USES: u64 = 320;
-/// Who takes part, by the names in the report.
+/// Names of contestants in the report.
 const IFMA: &str = "ifma";
 const PORTABLE: &str = "portable";
 const AWS_LC_RS: &str = "aws-lc-rs";
@@ -47,19 +47,19 @@ const LIBSECP256K1: &str = "libsecp256k1";
 const SHA2: &str = "sha2";
 const SHA3: &str = "sha3";
 
-/// How to run it.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Seed of the workload.
     pub seed: u64,
-    /// Rounds; in each, everybody has a slice.
+    /// Number of rounds; in each, every contestant has a slice.
     pub rounds: usize,
-    /// Length of a slice. Those from cold take as long as they take.
+    /// Length of a slice. Slices from cold take longer.
     pub slice: Duration,
-    /// From cold in one of so many rounds, because that takes long.
+    /// Number of rounds for each slice from cold, since that slice is long.
     pub cold_every: usize,
-    /// Percent of the workload's signatures and of the uses that warm tables; below 100, tables stay small, and the
-    /// figures mean nothing. For tests.
+    /// Percentage of the workload's signatures and of the signatures that warm tables; below 100, tables stay small and
+    /// the figures are meaningless. For tests.
     pub percent: u64,
 }
 
@@ -76,7 +76,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The same in under 40 s.
+    /// Returns the options of a run of less than 40 s.
     pub fn quick() -> Self {
         Self {
             rounds: 24,
@@ -86,7 +86,8 @@ impl Options {
     }
 }
 
-/// Runs the scenario, telling `progress` before each step. It cannot fail: who does not run here is not measured.
+/// Runs the scenario, and calls `progress` before each step. It cannot fail: a contestant that this machine does not
+/// support is reported as not measured.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Report {
     let mut findings = Findings::default();
     let mut instructions = match Instructions::new() {
@@ -118,7 +119,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Report {
     Report::new(options.seed, machine, findings)
 }
 
-/// Everybody who verifies over `curve`.
+/// Runs all contestants over `curve`.
 fn over_curve(
     curve: Curve,
     options: &Options,
@@ -205,7 +206,7 @@ fn hashing(
     findings.take(runners);
 }
 
-/// Who takes part for one primitive.
+/// Contestants of one primitive.
 struct Field<'a> {
     primitive: &'static str,
     runners: Vec<Runner<'a>>,
@@ -236,7 +237,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Every case of one of our back ends; the verifier whose 16 keys are hot.
+    /// Adds every case of one of Lineside's back ends. Returns the verifier whose 16 keys are hot.
     fn ours(
         &mut self,
         backend: Backend,
@@ -261,7 +262,7 @@ impl<'a> Field<'a> {
         add("cold", contestants::from_cold(backend, few, BATCH, COLD));
         if let Some(cold) = self.runners.last_mut() {
             cold.every = options.cold_every.max(1);
-            // Those met while warming up count, too; they belong to no slice.
+            // Mismatches during the warm-up count too, although they belong to no slice.
             cold.seen.mismatches += wrong_few + wrong_many;
         }
         hot

@@ -1,4 +1,4 @@
-//! What the scenario `verify` found, as one JSON object or as a table.
+//! Report of `bench verify`, as one JSON object or as a table.
 
 use super::gates::{self, All};
 use super::limits::{Limit, Limits};
@@ -10,76 +10,76 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-/// A load above this before the bench begins is said in the report.
+/// Maximum load average before the benchmark; above it, the report notes that the machine was busy.
 const QUIET_LOAD_MAX: f64 = 0.3;
 const CRYPTO_MB: &str =
     "Intel's crypto_mb is not part of this build (3.5 x aws-lc-rs on P-256 where it was measured)";
 
-/// What `lineside-lab bench verify` found.
+/// Outcome of the scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// `verify`.
+    /// Name of the scenario: `verify`.
     pub scenario: &'static str,
     /// Seed of the workload.
     pub seed: u64,
-    /// Where it ran.
+    /// Machine of the run.
     pub machine: Machine,
-    /// By name.
+    /// Contestants by name.
     pub contestants: BTreeMap<&'static str, Contestant>,
-    /// How many times faster `a` is in keys `a/b`, best slice against best slice. What varies comes in front: a curve
-    /// or hash, then the case, `hot` where there is none. Libraries verify one signature at a time in all cases.
+    /// Speed-up of `a` over `b` in best slices, by keys `a/b`. A key begins with the varied quantities: a curve or
+    /// hash, then the case, which is `hot` if it is missing. Libraries verify one signature at a time in all cases.
     pub ratios: BTreeMap<String, f64>,
-    /// The same, median slice against median slice.
+    /// Speed-ups in median slices, by the same keys.
     pub median_ratios: BTreeMap<String, f64>,
-    /// Whether the figures may be believed, and whether they are good enough.
+    /// Checks of the validity of the figures, and of the gates.
     pub checks: Checks,
 }
 
-/// Figures by curve or hash, then by case; or why there are none.
+/// Figures by curve or hash, then by case; or the reason for which there are none.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
-    /// `p256`, `secp256k1`, `sha256`, `keccak256`; then `hot`, `batch_8`, `single`, `keys_256`, `cold`, `unknown`,
-    /// `messages_1k` or `messages_short`.
+    /// Figures by `p256`, `secp256k1`, `sha256` or `keccak256`; then by `hot`, `batch_8`, `single`, `keys_256`, `cold`,
+    /// `unknown`, `messages_1k` or `messages_short`.
     #[serde(flatten)]
     pub figures: BTreeMap<&'static str, BTreeMap<&'static str, Figures>>,
-    /// Why there are no figures.
+    /// Reason for which there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_measured: Option<String>,
 }
 
-/// What must be true of a run.
+/// Conditions that a valid run fulfils.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checks {
-    /// Wrong verdicts and digests, of anybody. One of 16 signatures is spoilt.
+    /// Wrong verdicts and digests of all contestants. One of 16 signatures is invalid.
     pub mismatches: u64,
-    /// How near `ifma` came to what the processor can do.
+    /// Share of the processor's limits that `ifma` reached.
     pub limits: Limits,
-    /// Why instructions are not counted.
+    /// Reason for which instructions are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions_not_measured: Option<String>,
-    /// By what is judged: a ratio's key, or a figure and its unit.
+    /// Gates by key: a ratio's key, or a figure and its unit.
     pub gates: BTreeMap<&'static str, Gate>,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
-/// What the rounds leave behind.
+/// Results of the rounds.
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) figures: All,
-    /// Of all work, also of such that has no figures.
+    /// Mismatches of all work, including work without figures.
     pub(super) mismatches: u64,
-    /// Who does not run here, and why.
+    /// Contestants that this machine does not support, with the reasons.
     pub(super) missing: BTreeMap<&'static str, String>,
     pub(super) rates: Rates,
-    /// Bytes of tables of the verifier on `ifma` with 16 hot keys of P-256.
+    /// Bytes of the tables of the verifier on `ifma` with 16 hot keys of P-256.
     pub(super) hot_tables_bytes: Option<usize>,
-    /// Why instructions are not counted.
+    /// Reason for which instructions are not counted.
     pub(super) uncounted: Option<String>,
 }
 
 impl Findings {
-    /// Adds what everybody's slices show.
+    /// Adds the results of all runners' slices.
     pub(super) fn take(&mut self, runners: Vec<Runner<'_>>) {
         for Runner { name, seen, .. } in runners {
             self.mismatches += seen.mismatches;
@@ -124,7 +124,7 @@ impl Report {
         }
     }
 
-    /// What is wrong with the system itself, not with its speed: wrong answers.
+    /// Returns the faults of the system itself, apart from its speed: wrong results.
     pub fn failures(&self) -> Vec<String> {
         match self.checks.mismatches {
             0 => Vec::new(),
@@ -157,16 +157,16 @@ fn contestants(all: &All, missing: BTreeMap<&'static str, String>) -> BTreeMap<&
 
 fn notes(machine: &Machine) -> Vec<String> {
     let mut notes = vec![
-        "one thread, slices in turn; gates are judged best slice against best slice, medians stand beside".into(),
+        "one thread, slices in turn; gates compare best slices; medians are reported too".into(),
         "libraries verify one signature at a time in every case: aws-lc-rs with parsed keys and the digest given, \
-         libsecp256k1 with parsed keys; ring parses the key and hashes 32 bytes each time, as it offers nothing else"
+         libsecp256k1 with parsed keys; ring parses the key and hashes 32 bytes each time, as it has no other interface"
             .into(),
-        "ours gets parsed keys and the digest, and parses the 64 bytes of r and s in its time, as libraries do".into(),
-        "before a slice come signatures that are not measured, because others used the caches: 256 with hot keys, 16 \
+        "Lineside gets parsed keys and the digest, and parses r and s within the measured time, as libraries do".into(),
+        "each slice follows unmeasured signatures, because others used the caches: 256 with hot keys, 16 \
          of a library"
             .into(),
-        "from cold, the generators' tables are there, as all verifiers of a process share them; keys' are not".into(),
-        "the share of the ports reached counts additions of points alone as work, and all time as used".into(),
+        "from cold: the process has the generators' tables, which all verifiers share, but no tables of keys".into(),
+        "the share of the ports counts only additions of points as work, but all of the time".into(),
     ];
     if machine.load_before > QUIET_LOAD_MAX {
         let load = machine.load_before;
@@ -179,18 +179,8 @@ fn notes(machine: &Machine) -> Vec<String> {
 
 impl Display for Report {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Machine {
-            cpu,
-            cores,
-            kernel,
-            load_before,
-            ..
-        } = &self.machine;
-        let (scenario, seed) = (self.scenario, self.seed);
-        writeln!(
-            out,
-            "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before"
-        )?;
+        let (scenario, seed, machine) = (self.scenario, self.seed, &self.machine);
+        writeln!(out, "{scenario}, seed {seed}, on {machine}")?;
         for (primitive, title) in [
             ("p256", "P-256, a signature"),
             ("secp256k1", "secp256k1, a signature"),

@@ -1,4 +1,4 @@
-//! The scenario as short as it can be, and whether it notices what is wrong.
+//! Runs the scenario in its shortest form, and checks that it detects faults.
 
 use super::*;
 use crate::gate::Outcome;
@@ -21,7 +21,7 @@ fn small() -> Sizes {
     }
 }
 
-/// Everybody who verifies over a curve, by name.
+/// Returns all contestants of a curve by name.
 fn everybody<'a>(curve: Curve, pool: &'a Pool, unknown: &'a Pool) -> Vec<(&'static str, Box<dyn Work + 'a>)> {
     let mut all = match curve {
         Curve::P256 => vec![
@@ -93,7 +93,7 @@ fn a_report_has_what_is_documented_and_nothing_wrong() {
     let ifma = Backend::Avx512Ifma.is_available();
     assert_eq!(json.pointer("/ratios/p256 ifma~1aws-lc-rs").is_some(), ifma);
     assert_eq!(json.pointer("/contestants/ifma/not_measured").is_none(), ifma);
-    // With so few uses tables stay small, so nothing can be said about limits that count with large ones.
+    // After few uses, tables stay small, so no limit is computed, since limits assume large tables.
     assert!(report.checks.limits.port.is_none());
     let text = report.to_string();
     assert!(
@@ -141,7 +141,7 @@ fn everybody_says_what_is_expected() {
 fn everybody_is_found_out_who_says_what_is_not_expected() {
     for curve in [Curve::P256, Curve::Secp256k1] {
         let mut workload = Workload::new(curve, 3, small());
-        // As if all verdicts were turned round.
+        // Inverts the expected verdicts.
         for pool in [&mut workload.few, &mut workload.unknown] {
             pool.signed
                 .iter_mut()
@@ -182,11 +182,11 @@ fn from_cold_is_all_of_it_and_unknown_keys_have_no_tables() {
     }
     let mut unknown = contestants::unknown(Backend::Portable, &workload.unknown, 64);
     let mut count = unknown.prepare().count;
-    assert!(unknown.is_over(true), "a slice is over when its time is");
+    assert!(unknown.is_over(true), "a slice is over when its time is used up");
     while !unknown.is_over(false) {
         count += unknown.step().count;
     }
-    assert_eq!(count, 320, "no key came twice");
+    assert_eq!(count, 320, "no key occurs twice");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_wrong_digest_is_found_out() {
     assert_eq!(slice_of(messages.by_crates()).mismatches, 1);
 }
 
-/// Findings of a run in which everything of ours takes `ns` and everything of others 1,000 ns.
+/// Returns the findings of a run in which all work of Lineside takes `ns` and all work of libraries 1,000 ns.
 fn findings(ns: f64) -> Findings {
     let mut findings = Findings::default();
     let mut add = |primitive, contestant, case, ns| {
@@ -286,6 +286,6 @@ fn a_processor_does_some_work_in_a_ns() {
             std::hint::black_box((0..10_000u64).fold(0, |sum, i| sum ^ std::hint::black_box(i)));
             assert!(counter.read().expect("it counts") > before + 10_000);
         }
-        Err(error) => eprintln!("SKIPPED: no counter of instructions here ({error})"),
+        Err(error) => eprintln!("SKIPPED: no counter of instructions ({error})"),
     }
 }

@@ -1,4 +1,4 @@
-//! Keys, messages and signatures, all given by the seed. Making them is not measured.
+//! Keys, messages and signatures, all derived from the seed. Their generation is not measured.
 
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey};
 use lineside_testkit::Random;
@@ -8,14 +8,14 @@ use p256::elliptic_curve::ops::Reduce;
 use p256::{Scalar, U256};
 use secp256k1::{Message, SECP256K1, SecretKey};
 
-/// One of so many signatures is spoilt, so that a verifier that says always yes is found out.
+/// Number of signatures for each invalid one. Invalid signatures expose a verifier that accepts everything.
 const SPOILT_ONE_OF: usize = 16;
 
-/// A signature, and what is to be said about it.
+/// Signature and its expected verdict.
 pub(super) struct Signed {
-    /// Which of the pool's keys is said to have signed.
+    /// Index of the key in the pool that is the claimed signer.
     pub(super) key: usize,
-    /// For those who hash themselves; `digest` is its SHA-256.
+    /// Message for libraries that hash it themselves; `digest` is its SHA-256.
     pub(super) message: [u8; 32],
     pub(super) digest: [u8; 32],
     /// `r || s`.
@@ -23,20 +23,20 @@ pub(super) struct Signed {
     pub(super) valid: bool,
 }
 
-/// Signatures of some keys, in the order in which they are verified: the keys take turns.
+/// Signatures of some keys in the order of verification: the keys take turns.
 pub(super) struct Pool {
     pub(super) keys: Vec<PublicKey>,
     pub(super) signed: Vec<Signed>,
 }
 
-/// How many signatures there are of each kind.
+/// Number of signatures of each kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// Over 16 keys. Their lines of the tables together are more than a second-level cache holds.
+    /// Signatures over 16 keys. The table lines of these keys do not fit into a second-level cache.
     pub(super) few: usize,
-    /// Over 256 keys.
+    /// Signatures over 256 keys.
     pub(super) many: usize,
-    /// Each by a key of its own.
+    /// Signatures each by another key.
     pub(super) unknown: usize,
 }
 
@@ -76,7 +76,7 @@ impl Pool {
         let signed = (0..signatures).map(|index| {
             let key = index % keys;
             let mut signed = Signed::new(key, &secrets[key], bytes32(&mut random), bytes32(&mut random));
-            // Not every 16th: that would spoil one key's signatures only, where keys take turns.
+            // Not every 16th signature: since keys take turns, that would affect the signatures of one key only.
             if (index + index / SPOILT_ONE_OF).is_multiple_of(SPOILT_ONE_OF) {
                 signed.spoil(index / SPOILT_ONE_OF);
             }
@@ -87,7 +87,7 @@ impl Pool {
         Self { keys, signed }
     }
 
-    /// What our verifier takes.
+    /// Returns the signatures in the form of Lineside's verifier.
     pub(super) fn items(&self) -> Vec<Item<'_>> {
         let item = |signed: &'_ Signed| (signed.key, signed.digest);
         let pairs = self.signed.iter().map(|signed| (signed, item(signed)));
@@ -100,7 +100,7 @@ impl Pool {
             .collect()
     }
 
-    /// What is to be said about each.
+    /// Returns the expected verdicts.
     pub(super) fn expected(&self) -> Vec<bool> {
         self.signed.iter().map(|signed| signed.valid).collect()
     }
@@ -118,7 +118,7 @@ impl Signed {
         }
     }
 
-    /// Changes a bit of s, or the message.
+    /// Makes the signature invalid by changing a bit of s, or the message.
     fn spoil(&mut self, how: usize) {
         if how.is_multiple_of(2) {
             self.signature[63] ^= 2;
@@ -136,7 +136,7 @@ enum Secret {
 }
 
 impl Secret {
-    /// `bytes` are below both orders but with a probability of 2^-32.
+    /// Returns a key pair. `bytes` are below both orders, except with a probability of 2^-32.
     fn new(curve: Curve, bytes: [u8; 32]) -> Self {
         let public = |point: &[u8]| PublicKey::from_sec1(curve, point).expect("a multiple of the generator");
         match curve {
@@ -155,8 +155,9 @@ impl Secret {
         }
     }
 
-    /// `r || s`. For P-256 by the definition, with the generator's multiples from aws-lc-rs: RustCrypto's would take
-    /// longer than all that is measured, and aws-lc-rs takes no nonce. What they sign is public.
+    /// Returns `r || s`. For P-256 it follows the definition, with multiples of the generator from aws-lc-rs:
+    /// RustCrypto would take longer than the whole measurement, and aws-lc-rs does not accept a nonce. The signed data
+    /// is public.
     fn sign(&self, digest: &[u8; 32], nonce: &[u8; 32]) -> [u8; 64] {
         let mut signature = [0; 64];
         match self {
@@ -183,7 +184,7 @@ fn scalar(bytes: &[u8; 32]) -> Scalar {
     <Scalar as Reduce<U256>>::reduce_bytes(&(*bytes).into())
 }
 
-/// 0x04, x, y of the generator's multiple.
+/// Returns 0x04, x, y of a multiple of the generator.
 fn p256_multiple(scalar: &[u8; 32]) -> [u8; 65] {
     let key = PrivateKey::from_private_key(&ECDH_P256, scalar).expect("a random number is below the order");
     let point = key.compute_public_key().expect("a key has a point");

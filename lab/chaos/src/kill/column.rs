@@ -1,5 +1,6 @@
-//! `column` under kill -9. Each client puts rows, increments a counter and appends to a row, in a session. A change
-//! without an answer may have been made or not, at most once; an acknowledged one must be there, exactly once.
+//! Case `column` under kill -9. Each client puts rows, increments a counter and appends to a row, in a session. A
+//! change without an answer may or may not have been executed, but at most once; an acknowledged change must be present
+//! exactly once.
 
 use super::{Load, PATIENCE, any_port, under_load};
 use crate::client::{Ask, Client};
@@ -13,31 +14,31 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 const CLIENTS: u64 = 8;
-/// Rows that one client puts into.
+/// Number of rows that one client puts.
 const ROWS: u64 = 200;
-/// Tags that are appended to one row, and the bytes of each.
+/// Number of tags that are appended to one row, and bytes of each tag.
 const TAGS: u64 = 60;
 const TAG_BYTES: usize = 5;
-/// Time for which a client waits for one answer; then it does not know whether the change was made.
+/// Time-out of a request; after it, the client does not know whether the change was executed.
 const ANSWER: Duration = Duration::from_secs(2);
-/// Bytes of a request's body, so that the reply has room for the longest row.
+/// Bytes of a request's body, which leaves room for the longest row in the reply.
 const ROOM: usize = 600;
 
 type Row = Vec<u8>;
 type Value = Vec<u8>;
 
-/// Changes of one client, as it knows them.
+/// Changes of one client, as far as it knows.
 #[derive(Default)]
 struct Changes {
-    /// For each row: the value that was acknowledged last, and those of later puts without an answer.
+    /// Puts by row: the last acknowledged value, and values of later puts without an answer.
     puts: HashMap<Row, (Option<Value>, Vec<Value>)>,
-    /// Acknowledged increments, and those without an answer.
+    /// Number of acknowledged increments, and of those without an answer.
     increments: (u64, u64),
-    /// For each row: acknowledged tags, and those without an answer.
+    /// Appends by row: acknowledged tags, and those without an answer.
     appends: HashMap<Row, (Vec<Value>, Vec<Value>)>,
 }
 
-/// The case over the embedded table.
+/// Runs the case over the embedded table.
 pub fn column(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let mut service = Service::new(scene, Name::Column, any_port(), "")?;
     let server = service.start(None)?;
@@ -51,7 +52,7 @@ pub fn column(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
         under_load(&load, clients, || load.kill(scene, &mut service, server, report))?;
     load.tell(report);
     report.peak(server.peak_bytes());
-    // What was acknowledged last must have been on the disk, too.
+    // The last acknowledged changes must be on the disk too.
     server.kill();
     let server = service.start(None)?;
     let mut reader = Client::new(server.listen, 1 << 40)?;
@@ -84,12 +85,12 @@ fn change(client: u64, server: SocketAddr, load: &Load, seed: u64) -> Changes {
         });
         match status {
             Some(status::OK) => load.acknowledge(1),
-            // The session has ended with the daemon, or nothing is known of the change: a new session.
+            // The session ended with the daemon, or the outcome of the change is unknown: opens a new session.
             None | Some(status::NO_SESSION | status::OUTCOME_UNKNOWN) => {
                 load.repeated.fetch_add(1, Relaxed);
                 session = None;
             }
-            // Nothing was changed; the session's next change has the same nonce.
+            // The change was not executed; the session's next change has the same nonce.
             Some(status::BUSY) => session = Some(open),
             Some(other) => {
                 load.fault(format!("client {client}: status {other} to change {number}"));
@@ -158,7 +159,7 @@ fn counter_of(client: u64) -> Vec<u8> {
     format!("counter{client}").into_bytes()
 }
 
-/// Compares what one client knows with what the table holds.
+/// Compares the changes of one client with the table.
 fn check(client: u64, changes: &Changes, reader: &mut Client, report: &mut Report) {
     let mut read = |row: &[u8], report: &mut Report| {
         let body = packet::column_body(Session::default(), row, &[], ROOM);
@@ -197,7 +198,7 @@ fn check(client: u64, changes: &Changes, reader: &mut Client, report: &mut Repor
             match tags.iter().filter(|held| *held == tag).count() {
                 0 => report.lose(format!("{}: {} was appended", text(row), text(tag))),
                 1 => {}
-                _ => report.double(format!("{}: {} is there twice", text(row), text(tag))),
+                _ => report.double(format!("{}: {} occurs twice", text(row), text(tag))),
             }
         }
         for tag in tags {

@@ -1,6 +1,6 @@
-//! `fabric` under kill -9, with its state on the disk. A client follows the committed blocks of the replica, over all
-//! kills. A block that it saw must be in the ledger before the replica runs again, and its codes must be those that the
-//! maker of the channel gave it. In the end the state must be that of a replica which was never killed.
+//! Case `fabric` under kill -9, with its state on the disk. A client follows the committed blocks of the replica over
+//! all kills. A block that the client received must be in the ledger before the replica runs again, with the validation
+//! codes that the generator expects. In the end, the state must equal that of a replica that was never killed.
 
 use super::{Load, PATIENCE, under_load};
 use crate::channel::{self, Channel};
@@ -18,20 +18,20 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// Transactions of a block.
+/// Number of transactions in a block.
 const BLOCK: usize = 20;
-/// Of a thousand transactions, those that a peer marks as invalid.
+/// Transactions in a thousand that a peer marks as invalid.
 const FAULTY: usize = 100;
 /// Time between two blocks of the orderer.
 const PACE: Duration = Duration::from_millis(5);
-/// Time for which the client waits for a block before it looks whether the load is over.
+/// Maximum time to wait for a block before the client checks whether the load is over.
 const LOOK: Duration = Duration::from_millis(100);
-/// Transactions that the ledger is asked for by their ids.
+/// Number of transactions that are looked up by their ids.
 const IDS: usize = 20;
-/// Keys that `lineside fabric state` lists at most.
+/// Maximum number of keys that `lineside fabric state` lists.
 const KEYS_MAX: &str = "1000000";
 
-/// The case with the state in fjall.
+/// Runs the case with the state in fjall.
 pub fn fabric(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let runtime = Runtime::new()?;
     let load = Load::default();
@@ -71,15 +71,17 @@ pub fn fabric(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     compare(scene, &channel, &service, report)
 }
 
-/// Compares the ledger of a replica that was killed with the blocks that the client saw until then.
+/// Compares the ledger of a replica that was killed with the blocks that the client has received.
 fn look_at(service: &Service, seen: &AtomicU64, report: &mut Report) -> anyhow::Result<()> {
     let seen = seen.load(Relaxed);
     let (_, said) = service.command(&["fabric", "--json", "status", "--data", "data"])?;
     let status: Value = serde_json::from_str(said.trim()).with_context(|| said.clone())?;
-    let held = status["blocks"].as_u64().context("a ledger without a height")?;
+    let held = status["blocks"]
+        .as_u64()
+        .context("the status has no height of the ledger")?;
     for number in held..seen {
         report.lose(format!(
-            "block {number} was seen, and the ledger has {held} blocks"
+            "the client received block {number}, but the ledger has {held} blocks"
         ));
     }
     Ok(())
@@ -89,9 +91,9 @@ fn look_at(service: &Service, seen: &AtomicU64, report: &mut Report) -> anyhow::
 struct Client<'a> {
     signer: Arc<Signer>,
     endpoint: String,
-    /// The channel's blocks.
+    /// Blocks of the channel.
     blocks: &'a [Made],
-    /// Number of blocks that it saw.
+    /// Number of blocks that it received.
     seen: &'a AtomicU64,
 }
 
@@ -105,7 +107,7 @@ impl Client<'_> {
         Follower::new(options)
     }
 
-    /// Takes blocks until the load is over. A block acknowledges its transactions.
+    /// Receives blocks until the load is over. A received block acknowledges its transactions.
     async fn follow(&self, load: &Load) {
         let mut follower = self.follower(0);
         while !load.is_over() {
@@ -121,12 +123,12 @@ impl Client<'_> {
         }
     }
 
-    /// Reads all blocks from the first on.
+    /// Reads all blocks from the first one on.
     async fn all(&self, report: &mut Report) -> anyhow::Result<()> {
         let mut follower = self.follower(0);
         for block in self.blocks {
             let next = tokio::time::timeout(PATIENCE, follower.next()).await;
-            let next = next.with_context(|| format!("block {} did not come", block.number))?;
+            let next = next.with_context(|| format!("block {} did not arrive", block.number))?;
             report.count("blocks", 1);
             if let Some(fault) = difference(block, &next.bytes) {
                 report.fault(fault);
@@ -136,7 +138,7 @@ impl Client<'_> {
     }
 }
 
-/// Returns the difference of the codes in a block of the replica from those that the maker gave it.
+/// Returns the difference between the codes in a block of the replica and the expected ones.
 fn difference(made: &Made, received: &[u8]) -> Option<String> {
     let arena = Arena::new();
     let codes = match Block::read(received, &arena) {
@@ -147,7 +149,7 @@ fn difference(made: &Made, received: &[u8]) -> Option<String> {
     (codes != expected).then(|| format!("block {}: codes {codes:?}, not {expected:?}", made.number))
 }
 
-/// Has the ledger verified, and compares its state with that of a replica that was never killed.
+/// Verifies the ledger, and compares its state with that of a replica that was never killed.
 fn compare(scene: &Scene, channel: &Channel, killed: &Service, report: &mut Report) -> anyhow::Result<()> {
     let (is_right, said) = killed.command(&["fabric", "verify-ledger", "--data", "data"])?;
     ensure!(is_right, "`lineside fabric verify-ledger`: {said}");
@@ -171,7 +173,7 @@ fn compare(scene: &Scene, channel: &Channel, killed: &Service, report: &mut Repo
     Ok(())
 }
 
-/// Asks the ledger for the first transaction of some blocks: it has to be there, with its code.
+/// Looks up the first transaction of some blocks in the ledger: it must be present with its code.
 fn ids(channel: &Channel, killed: &Service, report: &mut Report) -> anyhow::Result<()> {
     let step = (channel.blocks.len() / IDS).max(1);
     for block in channel.blocks.iter().step_by(step) {
@@ -182,8 +184,10 @@ fn ids(channel: &Channel, killed: &Service, report: &mut Report) -> anyhow::Resu
         ensure!(is_there, "transaction {id} of block {}: {said}", block.number);
         let found: Value = serde_json::from_str(said.trim()).with_context(|| said.clone())?;
         report.count("ids", 1);
-        // An id that comes again is that of its first block.
-        let number = found["block"].as_u64().context("a transaction without a block")?;
+        // An id that occurs again belongs to its first block.
+        let number = found["block"]
+            .as_u64()
+            .context("the transaction has no block number")?;
         if number > block.number {
             report.fault(format!(
                 "transaction {id} is in block {}, not {number}",
@@ -194,7 +198,7 @@ fn ids(channel: &Channel, killed: &Service, report: &mut Report) -> anyhow::Resu
     Ok(())
 }
 
-/// The id of a block's first transaction.
+/// Returns the id of a block's first transaction.
 fn first_id(block: &[u8]) -> Option<String> {
     let arena = Arena::new();
     let block = Block::read(block, &arena).ok()?;
@@ -204,7 +208,7 @@ fn first_id(block: &[u8]) -> Option<String> {
     (!header.tx_id.is_empty()).then(|| header.tx_id.to_owned())
 }
 
-/// Returns the keys of the chaincode with values and versions, a line for each.
+/// Returns the keys of the chaincode with values and versions, one per line.
 fn state(replica: &Service) -> anyhow::Result<Vec<String>> {
     let name = Workload::default().chaincode.name();
     let words = [

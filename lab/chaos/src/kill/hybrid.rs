@@ -1,6 +1,6 @@
-//! `hybrid` under kill -9. Each client sets keys of its own by gRPC, each once. A write without an answer is looked for
-//! by its id, and sent again, the same, where the ledger does not hold it. In the end every key must have exactly one
-//! write, at the place that was acknowledged.
+//! Case `hybrid` under kill -9. Each client sets keys of its own by gRPC, each key once. The outcome of a write without
+//! an answer is looked up by its id, and the same write is sent again if the ledger does not have it. In the end, every
+//! key must have exactly one write, at the acknowledged position.
 
 use super::{Load, PATIENCE, any_port, under_load};
 use crate::server::Server;
@@ -19,13 +19,13 @@ use tokio::runtime::Runtime;
 const CLIENTS: u16 = 6;
 /// Lane of the first client; the honest client of the service uses lower ones.
 const FIRST_LANE: u16 = 10;
-/// Writes that are asked for the newest writes of a key.
+/// Number of newest writes of a key that are requested.
 const HISTORY: u32 = 4;
 
-/// Acknowledged place of each key of one client.
+/// Acknowledged position of each key of one client.
 type Places = Vec<(Vec<u8>, Version)>;
 
-/// The case over the embedded log.
+/// Runs the case over the embedded log.
 pub fn hybrid(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let mut service = Service::new(scene, Name::Hybrid, any_port(), "")?;
     let server = service.start(None)?;
@@ -61,22 +61,22 @@ pub fn hybrid(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One client that writes.
+/// Client that writes.
 struct Writer {
     number: u16,
     endpoint: String,
-    /// Signs the writes.
+    /// Signer of the writes.
     signing: Signing,
-    /// Identity that asks for outcomes, in another lane.
+    /// Identity that looks up outcomes, in another lane.
     reader: Identity,
-    /// The open connection.
+    /// Open connection.
     client: Option<Client>,
-    /// What was acknowledged.
+    /// Acknowledged positions.
     places: Places,
 }
 
 impl Writer {
-    /// Sets one key after another until the load is over, and notes the place of each.
+    /// Sets one key after another until the load is over, and records the position of each.
     async fn write(&mut self, load: &Load) -> anyhow::Result<()> {
         let mut number = 0u64;
         while !load.is_over() {
@@ -84,15 +84,19 @@ impl Writer {
             let key = format!("client{}/{number:08}", self.number).into_bytes();
             let request = self.signing.sign(Body::set(&key, None, &number.to_be_bytes()))?;
             let placed = self.place(request, load).await?;
-            ensure!(placed.code == 0, "{} to key {number}", placed.code_name);
-            let version = placed.version.context("an acknowledged write without a place")?;
+            ensure!(
+                placed.code == 0,
+                "unexpected code {} for key {number}",
+                placed.code_name
+            );
+            let version = placed.version.context("an acknowledged write has no position")?;
             self.places.push((key, version));
             load.acknowledge(1);
         }
         Ok(())
     }
 
-    /// Has one signed write ordered, over all broken calls and kills, until its place is known.
+    /// Sends one signed write, over all broken calls and kills, until its position is known.
     async fn place(&mut self, request: Bytes, load: &Load) -> anyhow::Result<Placed> {
         let deadline = Instant::now() + PATIENCE;
         let mut may_be_ordered = false;
@@ -111,7 +115,7 @@ impl Writer {
                 }
             }
             match client.connection().set(request.clone()).await {
-                // The first attempt was ordered after its outcome was asked for.
+                // The first attempt was ordered after the look-up of its outcome.
                 Ok(placed) if may_be_ordered && placed.version.is_none() => {}
                 Ok(placed) => return Ok(placed),
                 Err(_) => self.client = None,
@@ -119,10 +123,10 @@ impl Writer {
             may_be_ordered = true;
             load.repeated.fetch_add(1, Relaxed);
         }
-        anyhow::bail!("the place of a write was not to be had within {PATIENCE:?}")
+        anyhow::bail!("the position of a write was not known within {PATIENCE:?}")
     }
 
-    /// Returns the open connection, or opens one; `None` after a short pause where the node is down.
+    /// Returns the open connection, or opens one; `None` after a short pause if the node is down.
     async fn connected(&mut self) -> Option<&Client> {
         if self.client.is_none() {
             match Client::connect(&self.endpoint, None, self.reader.clone()).await {
@@ -134,7 +138,7 @@ impl Writer {
     }
 }
 
-/// Compares the acknowledged places with the ledger: each key has one write, there.
+/// Compares the acknowledged positions with the ledger: each key has one write, at its position.
 async fn check(
     service: &Service,
     server: &Server,

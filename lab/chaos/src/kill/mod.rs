@@ -1,5 +1,5 @@
-//! kill -9 under load: clients change things all the time, the daemon is killed and started again, and at the end each
-//! acknowledged change must be there exactly once.
+//! Attack with kill -9 under load: clients send changes all the time, the daemon is killed and started again, and at
+//! the end each acknowledged change must be present exactly once.
 
 mod column;
 mod fabric;
@@ -20,30 +20,30 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Time after which the daemon is killed although fewer changes are acknowledged than were wanted.
+/// Time after which the daemon is killed even if fewer changes than planned were acknowledged.
 const LOAD_TIME: Duration = Duration::from_secs(3);
-/// Time in which the first acknowledged change after a kill must come.
+/// Time-out of the first acknowledged change after a kill.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for which a client waits for an answer, over kills and starts.
+/// Time-out of a client's request, over kills and starts.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Pause between two looks at the number of acknowledged changes.
+/// Interval at which the number of acknowledged changes is polled.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Address that the daemon chooses the port of.
+/// Returns an address whose port the daemon chooses.
 fn any_port() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }
 
-/// State that the clients share with the thread that kills.
+/// State shared between the clients and the thread that kills.
 #[derive(Default)]
 struct Load {
-    /// True when the clients are to bring their last change to an end and return.
+    /// True when the clients must finish their last change and return.
     is_over: AtomicBool,
-    /// Changes acknowledged so far.
+    /// Number of changes acknowledged so far.
     acknowledged: AtomicU64,
-    /// Packets that a client had to send again, or whose outcome it does not know.
+    /// Number of packets that a client resent, or whose outcome it does not know.
     repeated: AtomicU64,
-    /// Answers that no correct server gives.
+    /// Answers that a correct server does not give.
     faults: Mutex<Vec<String>>,
 }
 
@@ -59,12 +59,12 @@ impl Load {
     fn fault(&self, text: String) {
         self.faults
             .lock()
-            .expect("no client panics with the lock")
+            .expect("no client panics while it holds the lock")
             .push(text);
     }
 
     /// Kills and starts `server` again and again, each time after a random number of acknowledged changes. Returns the
-    /// last server, which runs.
+    /// last server, which is running.
     fn kill(
         &self,
         scene: &Scene,
@@ -76,8 +76,8 @@ impl Load {
         self.kill_and_look(scene, service, server, report, most, |_, _| Ok(()))
     }
 
-    /// Does what [`kill`](Self::kill) does, each time after 100 to 100 + `most` further changes, and has `look`
-    /// compare what the daemon has left before it starts again.
+    /// Does the same as [`kill`](Self::kill), each time after 100 to 100 + `most` further changes, and calls `look` to
+    /// check the daemon's data before it starts again.
     fn kill_and_look(
         &self,
         scene: &Scene,
@@ -103,7 +103,7 @@ impl Load {
         Ok(server)
     }
 
-    /// Waits until `wanted` changes are acknowledged, or for a time in which any are.
+    /// Waits until `wanted` changes are acknowledged, or until the time is over and at least one is.
     fn wait_for(&self, wanted: u64) -> anyhow::Result<()> {
         let (begin, before) = (Instant::now(), self.acknowledged.load(Relaxed));
         loop {
@@ -120,17 +120,22 @@ impl Load {
         }
     }
 
-    /// Adds what the clients counted to `report`.
+    /// Adds the counts of the clients to `report`.
     fn tell(&self, report: &mut Report) {
         report.count("acknowledged", self.acknowledged.load(Relaxed));
         report.count("repeated", self.repeated.load(Relaxed));
-        for text in self.faults.lock().expect("the clients have ended").drain(..) {
+        for text in self
+            .faults
+            .lock()
+            .expect("no client panics while it holds the lock")
+            .drain(..)
+        {
             report.fault(text);
         }
     }
 }
 
-/// Runs `clients` while `attack` runs, then ends them. Returns what they return.
+/// Runs `clients` while `attack` runs, then stops them. Returns their results.
 fn under_load<T: Send>(
     load: &Load,
     clients: impl Iterator<Item = impl FnOnce() -> T + Send>,

@@ -1,6 +1,6 @@
-//! `transfer` under kill -9. Each client moves amounts of 1 from one account to its own, in a session. A packet without
-//! an answer is sent again, the same, until it is answered: in the end every operation is acknowledged, so the balance
-//! of each account must be the number of the client's operations.
+//! Case `transfer` under kill -9. Each client transfers amounts of 1 from one account to its own, in a session. The
+//! same packet is sent again until it is answered, so in the end every operation is acknowledged. The balance of each
+//! account must equal the number of the client's operations.
 
 use super::{Load, PATIENCE, any_port, under_load};
 use crate::client::{Ask, Client, StreamClient};
@@ -14,27 +14,27 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 
-/// Clients; the last third of them asks by TCP.
+/// Number of clients; the last third of them uses TCP.
 const CLIENTS: u128 = 12;
-/// Account that all amounts come from.
+/// Account from which all amounts are transferred.
 const SOURCE: u128 = 1;
 /// Account of the first client.
 const FIRST: u128 = 100;
-/// Operations in the longest packet over UDP and over TCP.
+/// Maximum number of operations in a packet over UDP, and over TCP.
 const UDP_OPERATIONS_MAX: u64 = 12;
 const TCP_OPERATIONS_MAX: u64 = 200;
 
-/// The case with a durable journal.
+/// Runs the case with a durable journal.
 pub fn transfer(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let mut service = Service::new(scene, Name::Transfer, any_port(), "account_bits = 14\n")?;
     attack(scene, &mut service, report)
 }
 
-/// The case with the fast path of `express` in the kernel, which outlives the daemon.
+/// Runs the case with the fast path of `express` mode in the kernel, which outlives the daemon.
 pub fn transfer_express(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let (scene, mut inner) = (scene.clone(), report.clone());
     let (done, is_done) = channel();
-    // The interface `lo` of a network namespace of its own: no other program is attached there.
+    // The interface `lo` of a new network namespace, since no other program is attached there.
     netns::alone(move || {
         let Some(pins) = bpffs::below_bpffs("chaos") else {
             return;
@@ -45,11 +45,11 @@ pub fn transfer_express(scene: &Scene, report: &mut Report) -> anyhow::Result<()
             service.at_interface("lo", &pins);
             attack(&scene, &mut service, &mut inner)
         });
-        done.send((inner, outcome)).expect("the case waits");
+        done.send((inner, outcome))
+            .expect("the thread of the case receives");
     });
     let Ok((inner, outcome)) = is_done.try_recv() else {
-        report.skipped =
-            Some("no right to make namespaces and load BPF programs here (root is needed)".to_owned());
+        report.skipped = Some("creating namespaces and loading BPF programs needs root".to_owned());
         return Ok(());
     };
     *report = inner;
@@ -70,7 +70,7 @@ fn attack(scene: &Scene, service: &mut Service, report: &mut Report) -> anyhow::
     load.tell(report);
     let mut numbers = HashSet::new();
     let total: u64 = paid.iter().map(|paid| paid.len() as u64).sum();
-    // Number 0: the fast path of `express` acknowledged it before the ledger gave it a number.
+    // Number 0: the fast path in `express` mode acknowledged the operation before the ledger assigned a number.
     for number in paid.iter().flatten().filter(|number| **number != 0) {
         if !numbers.insert(number) {
             report.double(format!("two operations have the number {number}"));
@@ -85,7 +85,8 @@ fn attack(scene: &Scene, service: &mut Service, report: &mut Report) -> anyhow::
         let held = answer
             .and_then(|answer| packet::balance(&answer.body))
             .context("no balance")?;
-        let text = || format!("account {account} holds {held}, its client was told {expected}");
+        let text =
+            || format!("account {account} has {held}, but its client received {expected} acknowledgements");
         match held.cmp(&expected) {
             _ if account == SOURCE && held != expected => report.fault(text()),
             std::cmp::Ordering::Less => report.lose(text()),
@@ -107,7 +108,7 @@ fn create_accounts(client: &mut Client) -> anyhow::Result<()> {
     let body = packet::execute(&session, &operations);
     let answer = client
         .ask(transfer::EXECUTE, &body, PATIENCE)
-        .context("no answer to the first accounts")?;
+        .context("no answer to the creation of the accounts")?;
     let created = packet::outcomes(&answer.body)
         .filter(|(code, ..)| *code == 0)
         .count();
@@ -115,7 +116,7 @@ fn create_accounts(client: &mut Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Pays until the load is over. Returns the ledger's number of each operation.
+/// Transfers until the load is over. Returns the ledger's number of each operation.
 fn pay(client: u128, server: SocketAddr, load: &Load, seed: u64) -> Vec<u64> {
     let mut random = Random(seed ^ ((client as u64 + 1) << 32));
     let mut numbers = Vec::new();
@@ -156,8 +157,9 @@ fn pay(client: u128, server: SocketAddr, load: &Load, seed: u64) -> Vec<u64> {
     numbers
 }
 
-/// Has one packet executed. Returns the number of each operation that was done. After the status `busy` it asks again,
-/// as nothing was executed; an operation with the code `busy` was not executed either, and its sequence is used.
+/// Executes one packet. Returns the number of each executed operation. After the status `busy` it sends the packet
+/// again, since nothing was executed. An operation with the code `busy` was not executed either, but its sequence
+/// number is used.
 fn execute(
     way: &mut dyn Ask,
     session: &Session,
@@ -173,12 +175,12 @@ fn execute(
                 load.repeated.fetch_add(1, Relaxed);
                 continue;
             }
-            other => return Err(format!("status {other} to sequence {}", session.next)),
+            other => return Err(format!("unexpected status {other} for sequence {}", session.next)),
         }
         let outcomes: Vec<_> = packet::outcomes(&answer.body).collect();
         if outcomes.len() != operations.len() {
             return Err(format!(
-                "{} outcomes of {} operations",
+                "the reply has {} outcomes for {} operations",
                 outcomes.len(),
                 operations.len()
             ));

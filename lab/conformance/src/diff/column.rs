@@ -1,6 +1,6 @@
-//! The comparison for `column`: the model and another datapath get the same frames and the same host, each over its own
-//! store, and must say the same, count the same and leave the same behind. Between the frames the host fills,
-//! invalidates, changes its mind about leases and policies, and stands still in the middle of a change.
+//! Comparison for `column`: the model and another datapath get the same frames and the same host, each over its own
+//! store. Their results, counters and stores must be equal. Between the frames, the host fills and invalidates
+//! intervals, changes leases and policies, and stops in the middle of a change.
 
 mod traffic;
 
@@ -19,27 +19,27 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use traffic::{COLUMNS, Traffic};
 
-/// Frames between two comparisons of everything that the stores hold.
+/// Number of frames between two comparisons of the whole stores.
 const STRIDE: u64 = 256;
-/// Longer than any comparison.
+/// Lease in nanoseconds, longer than any comparison.
 const LEASE_NS: u64 = 1 << 50;
 
-/// One case of the comparison.
+/// Case of the comparison.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What it is for.
+    /// Name of the case, which says what it tests.
     pub name: &'static str,
-    /// The store's geometry.
+    /// Geometry of the store.
     pub geometry: Geometry,
-    /// Whether the fast path stands at `lo`.
+    /// True if the fast path is at `lo`.
     pub loopback: bool,
-    /// What all keys begin with.
+    /// Common prefix of all keys.
     pub prefix: &'static [u8],
-    /// Whether leases end, policies change and the host stands still in the middle of changes.
+    /// True if leases end, policies change and the host stops in the middle of changes.
     pub unrest: bool,
 }
 
-/// Every case: plenty of room and none, short keys and long ones, each flag of the geometry, unrest.
+/// Returns all cases: large and small stores, short and long keys, each flag of the geometry, unrest.
 pub fn cases() -> Vec<Case> {
     let range = |text: &str, prefix_bits| text.parse().ok().map(|address| Range { address, prefix_bits });
     let geometry = Geometry {
@@ -83,7 +83,7 @@ pub fn cases() -> Vec<Case> {
         case("paper refused", &with(&|geometry| geometry.paper_format = false)),
         case("may be stale", &with(&|geometry| geometry.may_be_stale = true)),
         case(
-            "nobody trusted",
+            "no trusted address",
             &with(&|geometry| geometry.trusted_sources.clear()),
         ),
         Case {
@@ -94,10 +94,10 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Holds one case against the model with `count` frames: what was seen, and the model's counters.
+/// Compares one case with the model over `count` frames. Returns the counts, and the model's counters.
 ///
 /// # Errors
-/// The first difference, in verdict, byte, counter or in the stores; or what the system says.
+/// The first difference in verdict, bytes, counters or stores, or an error of the operating system.
 pub fn run(
     case: &Case,
     against: DatapathKind,
@@ -118,7 +118,7 @@ pub fn run(
         let frame = traffic.next_frame();
         let [model, other] = &mut sides;
         if let Err(difference) = seen.hold(number, &frame, &mut model.datapath, &mut other.datapath) {
-            // Counters often say why.
+            // The counters often explain a difference.
             compare(number, &mut sides).map_err(|counted| match (difference, counted) {
                 (
                     DiffError::Differs {
@@ -147,10 +147,10 @@ pub fn run(
     Ok((seen, std::array::from_fn(|index| counters[index])))
 }
 
-/// What the host does, the same on both sides.
+/// Action of the host, which is the same on both sides.
 #[derive(Clone, Debug)]
 enum Event {
-    /// An interval is filled from the table.
+    /// Fills an interval from the table.
     Install {
         column: ColumnId,
         interval: Interval,
@@ -158,19 +158,19 @@ enum Event {
         until_ns: u64,
         server: ServerId,
     },
-    /// An interval changes, or a part of the table's index begins to.
+    /// Changes an interval, or begins to change a part of the table's index.
     Invalidate(ColumnId, Interval),
-    /// Everything goes.
+    /// Clears the whole store.
     Clear,
-    /// A server's lease, or the fast path's (`None`), ends or not.
+    /// Ends or renews the lease of a server, or of the fast path (`None`).
     Lease(Option<ServerId>, bool),
-    /// The host stands still in the middle of a change of a column, or goes on.
+    /// Stops the host in the middle of a change of a column, or continues it.
     Halt(ColumnId, bool),
-    /// The paper's format, doubts and literal flags are on or off.
+    /// Turns the paper's format, doubts and literal flags on or off.
     Policies(u32, u32, u32),
 }
 
-/// The rows of a column.
+/// Rows of a column.
 type Table = BTreeMap<Key, Row>;
 
 struct Side {
@@ -231,7 +231,7 @@ impl Side {
     }
 }
 
-/// Counters, drops, and everything that the stores hold but the hash key and what lies by it.
+/// Compares the counters, the drops, and the whole stores except the hash key and the data placed by it.
 fn compare(number: u64, sides: &mut [Side; 2]) -> Result<(), DiffError> {
     let [model, other] = sides;
     let counters = [model.datapath.counters()?, other.datapath.counters()?];

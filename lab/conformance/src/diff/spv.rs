@@ -1,4 +1,4 @@
-//! The comparison for `spv`: every geometry and state of the store that changes what the fast path says.
+//! Comparison for `spv`: every geometry and state of the store that changes the answers of the fast path.
 
 use super::{DiffError, Frames, Seen, compare};
 use crate::spv::{DatapathKind, FrameDatapath};
@@ -19,36 +19,36 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::IntoBytes;
 
-/// An odd number with its bits well spread (2^64 by the golden ratio).
+/// Odd number with well spread bits (2^64 divided by the golden ratio).
 const HASH_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What the store is in when the frames come.
+/// State of the store during the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Leased, at rest.
+    /// Valid lease, no change in progress.
     Answering,
-    /// After its lease.
+    /// The lease has ended.
     LeaseEnded,
     /// Between begin and commit of the writer.
     ChainChanging,
-    /// A block dropped, and every third line half written.
+    /// A block is dropped, and every third line is half written.
     HalfWritten,
 }
 
-/// One case of the comparison.
+/// Case of the comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// The store's geometry.
+    /// Geometry of the store.
     pub geometry: Geometry,
-    /// Whether the fast path stands at `lo`.
+    /// True if the fast path is at `lo`.
     pub loopback: bool,
-    /// Whether the fast path answers for one of its addresses alone.
+    /// True if the fast path answers for only one of its addresses.
     pub one_address: bool,
-    /// The store's state.
+    /// State of the store.
     pub state: State,
 }
 
-/// Every case: the numbers of ways and both indexes, each state, the paper's format refused, `lo`.
+/// Returns all cases: the numbers of ways and both indexes, each state, the paper's format refused, `lo`.
 pub fn cases() -> Vec<Case> {
     let small = Geometry {
         line_bits: 10,
@@ -92,10 +92,10 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// Holds one case against the model with `count` frames.
+/// Compares one case with the model over `count` frames.
 ///
 /// # Errors
-/// The first difference, in verdict, byte, counter or in the store; or what the system says.
+/// The first difference in verdict, bytes, counters or store, or an error of the operating system.
 pub fn run(
     case: &Case,
     against: DatapathKind,
@@ -105,7 +105,7 @@ pub fn run(
     let endpoint = endpoint(case.loopback, case.one_address);
     let (mut datapath, store) = FrameDatapath::open(against, &case.geometry, &endpoint, SPV_PORT)?;
     store.format(&case.geometry)?;
-    // Which TXIDs meet in a set is the seed's too, so that a run can be repeated.
+    // The seed also determines which TXIDs share a set, so that a run can be repeated.
     for (place, word) in store.control().key.iter().enumerate() {
         word.store(
             seed.wrapping_add(place as u64).wrapping_mul(HASH_STEP) | 1,
@@ -143,7 +143,7 @@ pub fn run(
     }
 }
 
-/// Everything that the store holds.
+/// Returns the whole content of the store.
 fn words(store: &Store) -> Vec<u64> {
     let hash = |words: &[std::sync::atomic::AtomicU64; 4]| words.each_ref().map(|word| word.load(Relaxed));
     let mut all = Vec::new();
@@ -182,7 +182,7 @@ fn endpoint(loopback: bool, one_address: bool) -> Endpoint {
     endpoint
 }
 
-/// A hash that is different for each number.
+/// Returns a hash that differs for each number.
 fn hash(number: u64) -> Hash {
     let mut hash = [0x5a; 32];
     for (index, place) in hash.chunks_exact_mut(8).enumerate() {
@@ -199,9 +199,9 @@ fn tip() -> Tip {
     }
 }
 
-/// TXIDs below this are cached, if no other took their line.
+/// TXIDs below this number are cached, unless another one took their line.
 const CACHED: u64 = 60;
-/// Transactions of each block, all cached: together [`CACHED`]. The block of 5 has no tree.
+/// Number of transactions in each block. All are cached, [`CACHED`] together. The block of 5 has no tree.
 const SIZES: [u64; 6] = [1, 2, 3, 5, 17, 32];
 const TREELESS: u64 = 5;
 const ASKED: u64 = 90;
@@ -243,7 +243,7 @@ fn fill(store: &Arc<Store>, state: State) -> StoreWriter {
     writer
 }
 
-/// Paper requests, native ones of every kind, and almost right ones.
+/// Returns requests in the paper's format, native ones of every kind, and almost valid ones.
 fn payloads() -> Vec<Vec<u8>> {
     let mut payloads: Vec<_> = (0..ASKED).map(|number| hash(number).to_vec()).collect();
     for number in 0..ASKED {
@@ -301,7 +301,7 @@ fn root_request(number: u64) -> Vec<u8> {
     request
 }
 
-/// The request is as long as a reply with so many bytes of path, and filled with what nobody looks at.
+/// Returns a request as long as a reply with `path_bytes` of path, filled with bytes that no code reads.
 fn proof_request(number: u64, path_bytes: usize) -> Vec<u8> {
     let body = size_of::<ProofReply>() + path_bytes;
     let mut request = native::request_header(SPV_OP_PROOF, number, body as u16)

@@ -1,5 +1,5 @@
-//! The comparison for `transfer`: the model and another datapath get the same operations, each over its own store, and
-//! must say the same, count the same and leave the same behind.
+//! Comparison for `transfer`: the model and another datapath get the same operations, each over its own store. Their
+//! results, counters and stores must be equal.
 
 mod traffic;
 
@@ -21,30 +21,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use traffic::Traffic;
 
-/// An odd number with its bits well spread (2^64 by the golden ratio).
+/// Odd number with well spread bits (2^64 divided by the golden ratio).
 const HASH_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Frames between two comparisons of everything that the stores hold.
+/// Number of frames between two comparisons of the whole stores.
 const STRIDE: u64 = 256;
 
-/// One case of the comparison.
+/// Case of the comparison.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What it is for.
+    /// Name of the case, which says what it tests.
     pub name: &'static str,
-    /// The store's geometry; its rings are one for each CPU.
+    /// Geometry of the store, with one ring for each CPU.
     pub geometry: Geometry,
-    /// Whether the fast path stands at `lo`.
+    /// True if the fast path is at `lo`.
     pub loopback: bool,
-    /// How many accounts are asked for.
+    /// Number of accounts in the requests.
     pub accounts: u32,
-    /// Whether the lease ends now and then, policies change, locks are held, and the host claims and changes accounts.
+    /// True if the lease ends now and then, policies change, locks are held, and the host claims and changes accounts.
     pub unrest: bool,
 }
 
-/// Every case: both modes, plenty of room and none, few accounts that meet and many, signatures required.
+/// Returns all cases: both modes, large and small stores, few accounts with conflicts and many, signatures required.
 ///
 /// # Errors
-/// What the system says of its CPUs.
+/// The system's CPUs cannot be read.
 pub fn cases() -> Result<Vec<Case>, XdpError> {
     let geometry = Geometry {
         account_bits: 5,
@@ -105,17 +105,17 @@ pub fn cases() -> Result<Vec<Case>, XdpError> {
     ])
 }
 
-/// Holds one case against the model with `count` frames: what was seen, and the model's counters.
+/// Compares one case with the model over `count` frames. Returns the counts, and the model's counters.
 ///
 /// # Errors
-/// The first difference, in verdict, byte, counter or in the stores; or what the system says.
+/// The first difference in verdict, bytes, counters or stores, or an error of the operating system.
 pub fn run(
     case: &Case,
     against: DatapathKind,
     count: u64,
     seed: u64,
 ) -> Result<(Seen, [u64; TransferCounter::ALL.len()]), DiffError> {
-    // A thread of its own, so that it is one CPU whose ring is written.
+    // Uses a separate thread, so that only one CPU's ring is written.
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| pinned(case, against, count, seed));
         thread
@@ -139,7 +139,7 @@ fn pinned(
     let (model, own) = FrameDatapath::open(DatapathKind::Socket, &case.geometry, &endpoint, TRANSFER_PORT)?;
     let (datapath, theirs) = FrameDatapath::open(against, &case.geometry, &endpoint, TRANSFER_PORT)?;
     for store in [&own, &theirs] {
-        // Which accounts meet in a bucket is the seed's too, so that a run can be repeated.
+        // The seed also determines which accounts share a bucket, so that a run can be repeated.
         for (place, word) in store.control().key.iter().enumerate() {
             let key = seed.wrapping_add(place as u64).wrapping_mul(HASH_STEP) | 1;
             word.store(key, Relaxed);
@@ -180,7 +180,7 @@ fn pinned(
     Ok((pair.seen, std::array::from_fn(|index| counters[index])))
 }
 
-/// One of the two, with its store and the ring that it writes.
+/// Side of the comparison, with its store and the ring that it writes.
 struct Side {
     datapath: FrameDatapath,
     store: Arc<Store>,
@@ -188,7 +188,7 @@ struct Side {
 }
 
 impl Side {
-    /// The host's claims in it.
+    /// Returns the host's claims in the store.
     fn claims(&mut self) -> Result<Box<dyn Claims + '_>, XdpError> {
         Ok(match &mut self.datapath {
             FrameDatapath::Socket(_) => Box::new(StoreClaims::new(Arc::clone(&self.store))),
@@ -213,7 +213,7 @@ impl Pair {
         [&self.model, &self.other].map(|side| Ring::of(&side.store, side.ring))
     }
 
-    /// The same frame through both.
+    /// Sends the same frame through both sides.
     fn hold(&mut self, number: u64, request: &[u8]) -> Result<(), DiffError> {
         self.seen.hold(
             number,
@@ -223,7 +223,7 @@ impl Pair {
         )
     }
 
-    /// Counters, drops, and everything that the stores hold.
+    /// Compares the counters, the drops, and the whole stores.
     fn compare(&mut self, number: u64) -> Result<(), DiffError> {
         let counters = [self.model.datapath.counters()?, self.other.datapath.counters()?];
         let drops = [self.model.datapath.drops()?, self.other.datapath.drops()?];
@@ -250,11 +250,11 @@ impl Pair {
     }
 }
 
-/// One entry of a store: the table, its index, its words.
+/// Entry of a store: the table, its index, its words.
 type Entry = (&'static str, usize, Vec<u64>);
 
-/// Everything that the store holds that is not each datapath's own: of the rings the one that it writes, of its records
-/// all but the time.
+/// Returns the content of the store that does not depend on the datapath: of the rings only the one that it writes, and
+/// of its records all fields except the time.
 fn words(store: &Store, ring: usize) -> Vec<Entry> {
     let wide = |words: &[&AtomicU64]| words.iter().map(|word| word.load(Relaxed)).collect::<Vec<_>>();
     let narrow =
@@ -355,7 +355,7 @@ fn endpoint(loopback: bool) -> Endpoint {
     endpoint
 }
 
-/// What is fixed for both sides: a range for each family, one that has few, one that has one.
+/// Returns a fixed range for both sides: one for each family, one with few addresses, and one with a single address.
 fn range(text: &str, prefix_bits: u32) -> Option<Range> {
     text.parse().ok().map(|address| Range { address, prefix_bits })
 }

@@ -1,4 +1,4 @@
-//! Who changes and who reads.
+//! Threads that change and read rows.
 
 use super::rows::{self, Fault, Kind, Row};
 use super::{ROWS, Tally, now_ms};
@@ -16,21 +16,21 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use zerocopy::FromBytes;
 
-/// Everyone here is trusted.
+/// Source address of all requests, which is trusted.
 const FROM: Source = Source {
     address: IpAddr::V4(Ipv4Addr::LOCALHOST),
     port: 40_000,
 };
-/// Rows that most changes and reads are for.
+/// Number of rows that most changes and reads are about.
 const HOT: u64 = 96;
-/// Rows of the longest scan.
+/// Maximum number of rows in a scan.
 const SCAN_ROWS: u64 = 16;
-/// The life of what ends: longer than what the fast path's clock may be behind.
+/// Life of expiring cells: longer than the fast path's clock may lag.
 const LIFE_MS: u64 = 125;
-/// Room for a reply of one row.
+/// Bytes of a reply with one row.
 const GET_BYTES: usize = native::REPLY_HEAD_BYTES + 32;
 
-/// What all threads of a phase share.
+/// State that the threads of a phase share.
 pub(super) struct Scene<'a> {
     pub(super) fastpath: Box<dyn FastPath>,
     pub(super) host: ColumnHost,
@@ -41,11 +41,11 @@ pub(super) struct Scene<'a> {
     pub(super) tally: &'a Tally,
     pub(super) stop: AtomicBool,
     pub(super) stop_at_fault: bool,
-    /// The fast path's time, where it stands still.
+    /// Time of the fast path, if its clock does not advance.
     pub(super) frozen_ns: Option<u64>,
 }
 
-/// Who answered.
+/// Component that answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum By {
     FastPath,
@@ -62,7 +62,7 @@ impl Scene<'_> {
         !self.stop.load(Relaxed) && !self.tally.stop.load(Relaxed)
     }
 
-    /// A request's way: the fast path, and then perhaps the host.
+    /// Sends a request to the fast path, and then to the host if necessary.
     fn ask(&self, request: &[u8], reply: &mut Reply, reader: &Reader) -> Option<By> {
         reply.clear();
         let now_ns = self.frozen_ns.unwrap_or_else(lease::now_ns);
@@ -89,7 +89,7 @@ impl Scene<'_> {
                 Kind::Ends if self.is_here => self.put_for_a_while(row, column),
                 Kind::Ends => continue,
             }
-            // Without pauses the fast path would hold nothing.
+            // Without pauses, changes would keep the fast path empty.
             std::thread::sleep(Duration::from_micros(random.below(300)));
         }
     }
@@ -102,7 +102,7 @@ impl Scene<'_> {
         )
     }
 
-    /// Makes a change straight in the table, or asks Lineside for it; whether it was made.
+    /// Makes a change directly in the table, or sends it to Lineside. Returns whether it was executed.
     fn change(&self, row: usize, column: usize, change: Change, straight: bool, reader: &Reader) -> bool {
         let (key, name) = (rows::key(row), &self.columns[column]);
         if straight {
@@ -134,7 +134,7 @@ impl Scene<'_> {
         let _turn = state.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let version = state.told() + 1;
         state.begin(version);
-        // Elsewhere a region may be on its way: the same change again makes no other version.
+        // In an external table, a region may be moving: repeating the same change makes no other version.
         while !self.try_turn(row, column, version, straight, random, reader) {
             assert!(!self.is_here, "a change of the embedded table failed");
             if !self.goes_on() {
@@ -157,7 +157,7 @@ impl Scene<'_> {
         let value = rows::value(row, column, version);
         if Kind::Turns.is_absent(version) {
             let is_made = self.change(row, column, Change::Delete, straight, reader);
-            // HBase's deletion hides what is written in its millisecond.
+            // A deletion in HBase hides writes of the same millisecond.
             let now_ms = self.table.now_ms();
             while !self.is_here && self.table.now_ms() <= now_ms {
                 std::thread::yield_now();
@@ -206,12 +206,12 @@ impl Scene<'_> {
         };
         let floor = state.floor(Kind::Ends, now_ms());
         if !floor.is_multiple_of(2) {
-            // Not over yet.
+            // The version has not expired yet.
             return;
         }
         state.tell(floor);
         state.ends(0);
-        // It may end at any moment.
+        // The new version may expire at any moment.
         state.begin(floor + 2);
         let value = rows::value(row, column, floor + 1);
         let put = Change::Put(value, Some(LIFE_MS));
@@ -342,12 +342,12 @@ impl Scene<'_> {
                     self.check_all(range, column, &floors, &found, false, By::Table);
                 }
             }
-            // It reads to compare, not to win.
+            // This thread only provides reads to compare with, so it yields.
             std::thread::yield_now();
         }
     }
 
-    /// What the table itself says.
+    /// Returns the content of the table itself.
     fn held(&self, row: usize, column: usize) -> Option<Shown> {
         let cells = self.table.get(&rows::key(row), &self.columns[column..=column]);
         let cell = cells.ok()?.pop()?;
@@ -356,7 +356,7 @@ impl Scene<'_> {
 
     // ---- checks ----
 
-    /// Checks what a scan said of every row of its range, as far as it went.
+    /// Checks a scan's result for every row of its range, as far as the scan went.
     fn check_all(
         &self,
         range: Range<usize>,
@@ -381,7 +381,7 @@ impl Scene<'_> {
             self.check(row, column, *floor, shown(row, column, value), by);
         }
         if found.peek().is_some() {
-            let what = || format!("{by:?} scans {range:?} and says {found:?}");
+            let what = || format!("{by:?} scans {range:?} and returns {found:?}");
             self.tally.fault(Fault::Wrong, self.stop_at_fault, what);
         }
     }
@@ -401,14 +401,16 @@ impl Scene<'_> {
         if let Err(fault) = checked {
             let what = || {
                 let kind = Kind::of(row);
-                format!("{by:?} says {shown:?} of row {row} ({kind:?}), which was at version {floor} before")
+                format!(
+                    "{by:?} returns {shown:?} for row {row} ({kind:?}), which was at version {floor} before"
+                )
             };
             self.tally.fault(fault, self.stop_at_fault, what);
         }
     }
 }
 
-/// What an answer shows of a row.
+/// Content of a row in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     Nothing,
@@ -423,7 +425,7 @@ fn shown(row: usize, column: usize, value: Option<&[u8]>) -> Shown {
     }
 }
 
-/// The answer to a read: rows, or that there are none.
+/// Returns the answer to a read: rows, or that there are none.
 fn native_answer(reply: &Reply) -> Option<native::Answer> {
     let (header, body) = NativeHeader::ref_from_prefix(reply.as_bytes()).ok()?;
     let status = Status::from_code(header.status.get())?;

@@ -1,35 +1,36 @@
-//! What was true of each row while a read of it was under way.
+//! Set of contents that each row had while a read of it was in progress.
 //!
-//! The versions of a row follow each other: 0, nothing, then 1, 2, …. Of each row two numbers are kept: the highest
-//! version ever begun, and the highest that somebody was told of by an answer. A read that was asked after that
-//! answer must not show less, and one that was answered before a version was begun must not show that. With versions in
+//! The versions of a row follow each other: 0, which is absent, then 1, 2, …. Two numbers are kept for each row: the
+//! highest version that was ever begun, and the highest version that an answer has reported. A read that was sent after
+//! that answer must not show a lower version, and a read that was answered before a version was begun must not show
+//! that version. With versions in one order, this is linearizability for each row.
 //! one order this is linearizability, row by row.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Bytes of a value: the longest of the paper's.
+/// Bytes of a value: the maximum of the paper's format.
 const VALUE_BYTES: usize = 18;
-/// Last byte of a value, so that the paper's format keeps it whole.
+/// Last byte of a value; it is not zero, so that the paper's format keeps it.
 const END: u8 = 0x5a;
 
-/// What a row's versions are.
+/// Meaning of a row's versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Each fourth one is a delete; writers take turns.
+    /// Every fourth version is a delete; writers take turns.
     Turns,
-    /// Each replaces the one before by check-and-put; writers race. Only version 0 is nothing.
+    /// Each version replaces the previous one by check-and-put; writers race. Only version 0 is absent.
     Races,
-    /// Odd ones are put with a short life; even ones are what is left when it ends.
+    /// Odd versions are puts with a short life; even versions are the absence after their expiry.
     Ends,
-    /// It never is.
+    /// The row is always absent.
     Never,
 }
 
 impl Kind {
-    /// The kind of row `row`.
+    /// Returns the kind of row `row`.
     pub(super) const fn of(row: usize) -> Self {
-        // What ends keeps its whole block out of the fast path for a while: not in every block.
+        // An expiring row keeps its whole block out of the fast path for a while, so not every block has one.
         match row % 16 {
             2 => Self::Ends,
             0 | 3 | 6 | 8 | 11 | 14 => Self::Turns,
@@ -38,7 +39,7 @@ impl Kind {
         }
     }
 
-    /// Whether that version is nothing.
+    /// Returns whether the row is absent in that version.
     pub(super) const fn is_absent(self, version: u64) -> bool {
         match self {
             Self::Turns => version.is_multiple_of(4),
@@ -48,7 +49,7 @@ impl Kind {
         }
     }
 
-    /// The lowest version from `floor` on that is nothing.
+    /// Returns the lowest version from `floor` on in which the row is absent.
     const fn next_absent(self, floor: u64) -> Option<u64> {
         match self {
             Self::Turns => Some(floor.next_multiple_of(4)),
@@ -64,32 +65,32 @@ impl Kind {
     }
 }
 
-/// One row in one column.
+/// State of one row in one column.
 #[derive(Debug, Default)]
 pub(super) struct Row {
     begun: AtomicU64,
     told: AtomicU64,
-    /// Of [`Kind::Ends`]: when the newest odd version ends by the table's clock, and that version.
+    /// For [`Kind::Ends`]: the expiry of the newest odd version by the table's clock, and that version.
     ends_ms: AtomicU64,
     pub(super) turn: Mutex<()>,
 }
 
-/// What is wrong with an answer.
+/// Fault of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It was true, but no longer when it was asked for.
+    /// The content was true, but no longer when the request was sent.
     Stale,
-    /// It was never true, or not yet.
+    /// The content was never true, or was not true yet.
     Wrong,
 }
 
 impl Row {
-    /// Before version `version` may be seen.
+    /// Notes that version `version` may become visible.
     pub(super) fn begin(&self, version: u64) {
         self.begun.fetch_max(version, SeqCst);
     }
 
-    /// Somebody knows by an answer that it was reached.
+    /// Notes that an answer has reported this version.
     pub(super) fn tell(&self, version: u64) {
         self.told.fetch_max(version, SeqCst);
     }
@@ -98,24 +99,25 @@ impl Row {
         self.told.load(SeqCst)
     }
 
-    /// The newest version was put at `now_ms` at the latest, with a life until `ends_ms`.
+    /// Notes that the newest version was put at `now_ms` at the latest, and expires at `ends_ms`.
     pub(super) fn ends(&self, ends_ms: u64) {
         self.ends_ms.store(ends_ms, SeqCst);
     }
 
-    /// What a read that is asked now must not be below.
+    /// Returns the lowest version that a read sent now may show.
     pub(super) fn floor(&self, kind: Kind, now_ms: u64) -> u64 {
         let told = self.told();
         let ends_ms = self.ends_ms.load(SeqCst);
         let is_over = kind == Kind::Ends && !told.is_multiple_of(2) && ends_ms != 0 && now_ms >= ends_ms;
-        // Whoever put it again begins after that time, and says so first.
+        // A writer that puts the row again begins after that time, and announces it first.
         if is_over && self.told() == told && self.ends_ms.load(SeqCst) == ends_ms {
             return told + 1;
         }
         told
     }
 
-    /// Checks an answer that was asked for at `floor`: the version shown, or nothing.
+    /// Checks an answer to a request that was sent at `floor`; `shown` is the version in it, or `None` if the row was
+    /// absent.
     pub(super) fn check(&self, kind: Kind, floor: u64, shown: Option<u64>) -> Result<(), Fault> {
         let begun = self.begun.load(SeqCst);
         let reached = match shown {
@@ -124,7 +126,7 @@ impl Row {
             Some(version) => version,
             None => match kind.next_absent(floor) {
                 Some(version) if version <= begun => version,
-                // It was nothing once, if only at the very first.
+                // The row was absent once, at least in version 0.
                 _ => return Err(Fault::Stale),
             },
         };
@@ -133,7 +135,7 @@ impl Row {
     }
 }
 
-/// The value of a version, which names its row.
+/// Returns the value of a version; the value names its row.
 pub(super) fn value(row: usize, column: usize, version: u64) -> Vec<u8> {
     let mut value = Vec::with_capacity(VALUE_BYTES);
     value.extend_from_slice(&version.to_be_bytes());
@@ -144,7 +146,7 @@ pub(super) fn value(row: usize, column: usize, version: u64) -> Vec<u8> {
     value
 }
 
-/// The version that a value says, if it is whole and this row's.
+/// Returns the version in a value, if the value is complete and of this row.
 pub(super) fn version(row: usize, column: usize, bytes: &[u8]) -> Option<u64> {
     let version = u64::from_be_bytes(bytes.get(..8)?.try_into().ok()?);
     (bytes == value(row, column, version)).then_some(version)
@@ -156,12 +158,12 @@ fn sum(version: u64, row: usize, column: usize) -> u32 {
     (mixed >> 32) as u32
 }
 
-/// The key of a row: four bytes, as the paper's.
+/// Returns the key of a row: four bytes, as in the paper.
 pub(super) fn key(row: usize) -> Vec<u8> {
     format!("{row:04}").into_bytes()
 }
 
-/// The row of a key.
+/// Returns the row of a key.
 pub(super) fn row(key: &[u8]) -> Option<usize> {
     let text = std::str::from_utf8(key).ok().filter(|text| text.len() == 4)?;
     text.parse().ok()
@@ -181,11 +183,12 @@ mod tests {
         assert_eq!(check(0, Some(2)), Ok(()));
         assert_eq!(row.told(), 2);
         assert_eq!(check(2, Some(1)), Err(Fault::Stale));
-        // Version 4 is a delete: nothing may be shown once it may have been reached, and no value may say it.
+        // Version 4 is a delete: an absent row is correct once that version may have been reached, but a value with
+        // version 4 never is.
         assert_eq!(check(2, None), Ok(()));
         assert_eq!(row.told(), 4);
         assert_eq!(check(2, Some(4)), Err(Fault::Wrong));
-        // Version 5 is told: version 4 is over, and 8 has not begun.
+        // Version 5 was reported: version 4 is over, and version 8 has not begun.
         row.tell(5);
         assert_eq!(check(row.floor(Kind::Turns, 0), None), Err(Fault::Stale));
         assert_eq!(row.check(Kind::Races, 1, None), Err(Fault::Stale));

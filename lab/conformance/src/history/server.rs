@@ -1,4 +1,4 @@
-//! A server of the table whose messages get lost: changes that others make, told as `servers` wants it.
+//! Server of the table whose messages get lost: it reports changes of other clients in the way that `servers` expects.
 
 use lineside_column::coherence::Touched;
 use lineside_column::embedded::Watcher;
@@ -11,13 +11,13 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The table's server.
+/// Index of the table's server.
 const SERVER: usize = 0;
-/// The lease that it grants: with [`SLACK_NS`] off, a few ticks.
+/// Lease that the server grants in nanoseconds: a few ticks after [`SLACK_NS`] is subtracted.
 const LEASE_NS: u64 = 60_000_000;
-/// How far behind the fast path's clock may be.
+/// Maximum lag of the fast path's clock in nanoseconds.
 pub(super) const SLACK_NS: u64 = 20_000_000;
-/// A PRE is tried so often before the lease is waited for.
+/// Number of attempts of a begin-write notification (PRE) before the server waits for the lease to end.
 const TRIES: u32 = 3;
 
 #[derive(Debug)]
@@ -25,21 +25,21 @@ struct State {
     next: u64,
     open: BTreeSet<u64>,
     granted_until_ns: u64,
-    /// Changes that wait for the lease to end.
+    /// Number of changes that wait for the lease to end.
     waiting: u32,
     random: Random,
 }
 
-/// The server's side, and the network to `servers`.
+/// State of the server, and the network to `servers`.
 #[derive(Debug)]
 pub(super) struct LossyServer {
     servers: Arc<Servers>,
     ids: Vec<ColumnName>,
     clock: fn() -> u64,
     state: Mutex<State>,
-    /// Of 1000 messages so many are lost.
+    /// Number of messages in a thousand that are lost.
     lost: u64,
-    /// It does not wait for its lease to end when nobody acknowledges.
+    /// True: it does not wait for the lease to end if a notification is not acknowledged.
     pub(super) is_hasty: bool,
 }
 
@@ -51,7 +51,7 @@ impl LossyServer {
         seed: u64,
         is_hasty: bool,
     ) -> Self {
-        // What the embedded table calls the holder of all rows.
+        // The embedded table's name for the owner of all rows.
         servers.is_called(SERVER, Holder::default().server);
         Self {
             servers,
@@ -73,7 +73,7 @@ impl LossyServer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for a lease, as Lineside does now and then; question or answer may be lost.
+    /// Requests a lease, as Lineside does now and then; request or answer may be lost.
     pub(super) fn renew(&self) {
         let sent_ns = (self.clock)();
         let mut state = self.state();
@@ -130,7 +130,7 @@ impl Watcher for LossyServer {
                 return number;
             }
             if self.state().granted_until_ns < (self.clock)() {
-                // Nobody has a lease: nobody need be told.
+                // No client has a lease, so no client must be notified.
                 return number;
             }
         }

@@ -1,4 +1,4 @@
-//! One reply held against what was true while it was made.
+//! Checks one reply against the states of the chain during the request.
 
 use super::truth::{Block, History, Names, State, Tx};
 use lineside_spv::reply::{self, Proven};
@@ -11,24 +11,24 @@ use lineside_wire::{
 use std::collections::HashMap;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Merkle roots that a checker remembers.
+/// Maximum number of Merkle roots that a checker caches.
 const ROOTS: usize = 10_000;
 
-/// A request, and what is needed to check its reply.
+/// Request with the data that is needed to check its reply.
 #[derive(Clone, Copy, Debug)]
 pub enum Ask {
-    /// The paper's format.
+    /// Request in the paper's format.
     Paper(Tx),
     /// Native `root` with this request id.
     Root(Tx, u64),
-    /// Native `roots` of the first so many, with this request id.
+    /// Native `roots` of the first transactions of the array, with this number and request id.
     Roots([Tx; SPV_ROOTS_MAX], usize, u64),
-    /// `proof` with room for so many hashes, with this request id.
+    /// Native `proof` with room for this number of hashes, with this request id.
     Proof(Tx, usize, u64),
 }
 
 impl Ask {
-    /// Writes the request's payload over `into`.
+    /// Writes the request's payload into `into`.
     pub fn write(&self, names: &Names, into: &mut Vec<u8>) {
         into.clear();
         let header = |op, id, bytes: usize| native::request_header(op, id, bytes as u16);
@@ -60,47 +60,48 @@ impl Ask {
     }
 }
 
-/// What is wrong with a reply.
+/// Fault of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Made of parts that were never one: half-written hashes, or two states of the chain.
+    /// The parts never belonged together: half-written hashes, or two states of the chain.
     Torn,
-    /// True once, and no more when it was asked or when it left.
+    /// The reply was true once, but no longer when the request or the reply was sent.
     Stale,
-    /// Never true, or not the answer to this request.
+    /// The reply was never true, or is not an answer to this request.
     Wrong,
 }
 
-/// What a check says.
+/// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Checked {
-    /// True in a state that could be seen.
+    /// The reply is true in a state that could be visible.
     True,
-    /// The states that it must be held against are forgotten.
+    /// The states that it must be compared with are no longer stored.
     TooLate,
-    /// Not to be excused.
+    /// The reply has a fault.
     Fault(Fault, String),
 }
 
-/// The states that a reply may be of.
+/// States that a reply may be of.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// The oldest: its change had returned.
+    /// Oldest state: the change to it had returned.
     pub oldest: u32,
-    /// The newest: its change had begun.
+    /// Newest state: the change to it had begun.
     pub newest: u32,
 }
 
-/// Checks replies; one to a thread.
+/// Checker of replies; each thread has one.
 pub struct Checker<'a> {
     names: &'a Names,
     history: &'a History,
     recent: State,
-    /// Merkle roots of the TXIDs of blocks, by the block's Merkle root in its header, which is only a name here.
+    /// Merkle roots of the TXIDs of blocks, by the Merkle root in the block's header, which is only a name in this
+    /// chain.
     roots: HashMap<Hash, Hash>,
 }
 
-/// An answer for one transaction; `None`: unknown.
+/// Answer for one transaction; `None`: unknown.
 type Answer = Option<Block>;
 
 impl<'a> Checker<'a> {
@@ -123,7 +124,8 @@ impl<'a> Checker<'a> {
         Some(self.recent)
     }
 
-    /// Holds `reply` to `ask` against the states of `window`. Only the host may say that it does not know.
+    /// Checks the `reply` to `ask` against the states of `window`. Only the host may reply that a transaction is
+    /// unknown.
     pub fn check(&mut self, ask: &Ask, reply: &[u8], window: Window, from_host: bool) -> Checked {
         match ask {
             Ask::Paper(tx) => self.paper(*tx, reply, window, from_host),
@@ -138,7 +140,7 @@ impl<'a> Checker<'a> {
             return wrong(format!("{} bytes", reply.len()));
         };
         let answer = match *root == [0; 32] {
-            true if !from_host => return wrong("the fast path said that it does not know"),
+            true if !from_host => return wrong("the fast path replied that the transaction is unknown"),
             true => None,
             false => match self.names.block_of_root(root) {
                 Some(block) => Some(block),
@@ -155,7 +157,7 @@ impl<'a> Checker<'a> {
         self.was_it_ever(tx, answer, window)
     }
 
-    /// Whether an answer that is true nowhere in the window was true before it.
+    /// Finds out whether an answer that is not true within the window was true before.
     fn was_it_ever(&mut self, tx: Tx, answer: Answer, window: Window) -> Checked {
         let said = format!("{tx:?} is in {answer:?}, seen in states {window:?}");
         let before = window.oldest.saturating_sub(1000)..window.oldest;
@@ -185,7 +187,8 @@ impl<'a> Checker<'a> {
         Ok((status, size_of::<NativeHeader>()))
     }
 
-    /// The state with this tip, if it can be seen; the tip tells which that is, because each state has its own.
+    /// Returns the state with this tip, if it can be visible. Each state has its own tip, so the tip identifies the
+    /// state.
     fn state_of_tip(&mut self, hash: &Hash, height: u32, window: Window) -> Result<State, Checked> {
         let number = match self.names.block_of_hash(hash) {
             Some(tip) if tip.height == height => tip.born,
@@ -204,11 +207,11 @@ impl<'a> Checker<'a> {
         let state = self.state(number).ok_or(Checked::TooLate)?;
         match state.tip().map(|tip| (tip.born, tip.height)) == Some((number, height)) || number == 0 {
             true => Ok(state),
-            false => Err(wrong(format!("state {number} has not this tip"))),
+            false => Err(wrong(format!("state {number} has another tip"))),
         }
     }
 
-    /// One native answer, which must be of the state that its tip tells.
+    /// Checks one native answer, which must be of the state that its tip identifies.
     fn item(
         &self,
         tx: Tx,
@@ -223,7 +226,7 @@ impl<'a> Checker<'a> {
             let empty = (root, hash, height) == (&[0; 32], &[0; 32], 0);
             return match from_host && empty && due.is_none() {
                 true => Checked::True,
-                false => wrong(format!("{tx:?} is not known, and {due:?} holds it")),
+                false => wrong(format!("{tx:?} is reported as unknown, but {due:?} holds it")),
             };
         }
         let (of_root, of_hash) = (self.names.block_of_root(root), self.names.block_of_hash(hash));
@@ -241,7 +244,7 @@ impl<'a> Checker<'a> {
         };
         match due == Some(block) {
             true => Checked::True,
-            // Its block and the tip are each right, of two states.
+            // The block and the tip are each right, but of two states.
             false if self.names.holds(block, tx) => torn(said()),
             false => wrong(said()),
         }
@@ -300,7 +303,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A proof whose header is that of the right block: all else must be of that block too.
+    /// Checks a proof whose header is that of the right block: all other parts must be of that block too.
     fn path(&mut self, tx: Tx, proof: &TransactionProof) -> Checked {
         let Some(block) = self.names.block_of_root(&proof.header.merkle_root) else {
             return torn("the header");

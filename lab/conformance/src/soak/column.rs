@@ -1,4 +1,4 @@
-//! The soak of `column`: its promise, checked by histories, with the fast path on each datapath in turn.
+//! Soak of `column`: checks its freshness guarantee by histories, with the fast path on each datapath in turn.
 
 use super::{FAR_MAC, FAR_PORT, FAR_V4, FAR_V6, NEAR_MAC, NEAR_V4, NEAR_V6, endpoint, unframe};
 use crate::column::FrameDatapath;
@@ -15,21 +15,22 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is wrong with what a datapath did, beside its payloads; the first of it.
+/// First fault of a datapath outside of its payloads.
 type Broken = Arc<Mutex<Option<Fault>>>;
 
 enum Fault {
-    /// A frame.
+    /// Fault in a frame.
     Frame(String),
-    /// What the system said.
+    /// Error of the operating system.
     System(XdpError),
 }
 
-/// A frame, and where to say what became of it.
+/// Frame, and the channel for the result.
 type Job = (Vec<u8>, Sender<Ran>);
 type Ran = Result<(FrameVerdict, Vec<u8>), XdpError>;
 
-/// A datapath that takes whole frames, asked as a fast path. It stays in a thread of its own, as the native one must.
+/// Datapath that processes whole frames, in the form of a fast path. It stays in its own thread, as the native one
+/// requires.
 struct Framed {
     jobs: Sender<Job>,
     asked: AtomicU64,
@@ -37,13 +38,13 @@ struct Framed {
 }
 
 impl Framed {
-    /// The datapath and its store; the datapath ends with what is returned.
+    /// Opens the datapath and its store; the datapath ends when the returned value is dropped.
     fn open(kind: DatapathKind, broken: &Broken) -> Result<(Self, Arc<Store>), XdpError> {
         let (jobs, work) = bounded::<Job>(0);
         let (opened, is_open) = bounded(1);
         let serve = move || match FrameDatapath::open(kind, &history::geometry(), &endpoint(), COLUMN_PORT) {
             Ok((mut datapath, store)) => {
-                // Nobody who asked has gone: they wait.
+                // The receiver exists, since it waits for the answer.
                 let _ = opened.send(Ok(store));
                 for (frame, back) in work {
                     let _ = back.send(datapath.run(&frame));
@@ -71,7 +72,7 @@ impl Framed {
     fn run(&self, frame: &[u8]) -> Ran {
         let ended = || XdpError::System {
             what: "the datapath".into(),
-            source: io::Error::other("its thread has ended"),
+            source: io::Error::other("the datapath's thread has ended"),
         };
         let (back, ran) = bounded(1);
         self.jobs.send((frame.to_vec(), back)).map_err(|_| ended())?;
@@ -105,8 +106,8 @@ impl FastPath for Framed {
                 Err(what) => Fault::Frame(what.to_owned()),
             },
             Ok((FrameVerdict::Pass, left)) if left == room[..bytes] => return Verdict::Forward,
-            Ok((FrameVerdict::Pass, _)) => Fault::Frame("a frame that is passed was changed".into()),
-            Ok((FrameVerdict::Drop(_), _)) => Fault::Frame("a good request was dropped".into()),
+            Ok((FrameVerdict::Pass, _)) => Fault::Frame("a passed frame was changed".into()),
+            Ok((FrameVerdict::Drop(_), _)) => Fault::Frame("a valid request was dropped".into()),
             Err(error) => Fault::System(error),
         };
         self.breaks(broken);
@@ -114,10 +115,10 @@ impl FastPath for Framed {
     }
 }
 
-/// Checks so many rows of the answers of the fast path on this datapath.
+/// Checks the rows in the answers of the fast path on this datapath.
 ///
 /// # Errors
-/// What the system says.
+/// Error of the operating system.
 pub fn run(kind: DatapathKind, options: &Options, progress: &mut dyn FnMut(u64)) -> Result<Report, XdpError> {
     let broken = Broken::default();
     let mut place = || {

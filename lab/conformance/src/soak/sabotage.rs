@@ -1,4 +1,4 @@
-//! Writers that break the store's rules on purpose: a soak that finds nothing wrong with them is worth nothing.
+//! Writers that break a rule of the store on purpose. A soak that finds no fault with them does not work.
 
 use lineside_spv::chain::Tip;
 use lineside_spv::store::{self, Hash, Store};
@@ -8,27 +8,27 @@ use lineside_wire::SPV_HEADER_BYTES;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-/// Which rule is broken.
+/// Rule that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
-    /// A disconnected block's lines stay.
+    /// Lines of a disconnected block are not removed.
     KeepDropped,
-    /// What another block said of a transaction stays when a higher one holds it too.
+    /// A line for a transaction is not replaced when a higher block contains the same transaction.
     KeepDuplicates,
-    /// The epoch does not tell that the chain changes.
+    /// The epoch does not change when the chain changes.
     NoEpoch,
-    /// A line is rewritten without its sequence number.
+    /// A line is rewritten without a change of its sequence number.
     NoSequence,
-    /// A block's place is rewritten without its generation.
+    /// The table entry of a block is rewritten without a new generation.
     NoGeneration,
-    /// A change does not wait for the answers that it makes old.
+    /// A change does not wait for answers that still use the old data.
     NoGrace,
-    /// A block keeps its tree when another one is written over it.
+    /// A block keeps its tree when another block overwrites it.
     KeepTree,
 }
 
 impl Sabotage {
-    /// All of them.
+    /// All rules.
     pub const ALL: [Self; 7] = [
         Self::KeepDropped,
         Self::KeepDuplicates,
@@ -40,7 +40,7 @@ impl Sabotage {
     ];
 }
 
-/// A writer with one fault.
+/// Writer with one fault.
 pub struct Saboteur {
     store: Arc<Store>,
     inner: StoreWriter,
@@ -50,7 +50,7 @@ pub struct Saboteur {
 }
 
 impl Saboteur {
-    /// The only writer of `store`, which is emptied.
+    /// Returns the only writer of `store`, which is emptied.
     pub fn new(store: Arc<Store>, fault: Sabotage) -> Self {
         Self {
             inner: StoreWriter::new(Arc::clone(&store)),
@@ -61,7 +61,7 @@ impl Saboteur {
         }
     }
 
-    /// As long as other writes take, so that a reader may come between two.
+    /// Waits for about the time of other writes, so that a reader may come in between.
     fn dawdle() {
         for _ in 0..200 {
             std::hint::spin_loop();
@@ -69,7 +69,7 @@ impl Saboteur {
         std::thread::yield_now();
     }
 
-    /// The line of `txid` holds another transaction for a while, with this one's block.
+    /// Makes the line of `txid` hold another transaction for a while, with the block of `txid`.
     fn swap_line(&self, txid: &Hash, other: &Hash) {
         let (words, other) = (store::words(txid), store::words(other));
         let set = self.store.set(&other);
@@ -85,7 +85,7 @@ impl Saboteur {
         let Some(own) = own.filter(|own| !std::ptr::eq(*own, line)) else {
             return;
         };
-        // As if the new line's block were written before its TXID is.
+        // Imitates a writer that writes the block of the new line before its TXID.
         line.block.store(own.block.load(Relaxed), Relaxed);
         line.generation.store(own.generation.load(Relaxed), Release);
         Self::dawdle();
@@ -93,7 +93,7 @@ impl Saboteur {
         line.generation.store(generation, Release);
     }
 
-    /// The block's place holds half of another root for a while.
+    /// Makes the table entry of the block hold half of another root for a while.
     fn mix_root(&self, block: &BlockRef, other: &BlockRef) {
         let root = store::words(&block.root);
         let places = self.store.blocks.as_slice().iter();

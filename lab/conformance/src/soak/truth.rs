@@ -1,5 +1,5 @@
-//! What is true when: a chain whose blocks are made up, so that every hash in an answer tells which block it is of, and
-//! a record of which blocks were connected in each state of the chain.
+//! Generated chain and its history. Every hash in an answer identifies its block, and the history records which blocks
+//! were connected in each state of the chain.
 
 use lineside_spv::chain::{
     BlockId, BlockInfo, Chain, ChainError, CheckedBlock, Located, Network, Refused, Reorg, Submitted, Tip,
@@ -11,24 +11,24 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The chain's greatest length, and the length that it keeps.
+/// Maximum length of the chain, and the length that it keeps.
 pub const HEIGHTS: usize = 24;
 const KEPT: usize = 8;
-/// Transactions that belong to one height.
+/// Number of transactions that belong to one height.
 pub const POSITIONS: u32 = 32;
-/// These two transactions of each height have the same first eight bytes, which the fast path looks at first.
+/// Position of two transactions of each height with the same first eight bytes, which the fast path compares first.
 const TWINS: u32 = 6;
-/// States that are remembered: a reply is checked within a few of them.
+/// Number of states that are stored; a reply is checked against a few of them.
 const REMEMBERED: usize = 1 << 16;
 
-/// A block: the state of the chain that it came with, and its height. No two are the same.
+/// Block, identified by its height and by the state of the chain in which it was connected first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     pub born: u32,
     pub height: u32,
 }
 
-/// A transaction of one height; a block there, or one above, may hold it.
+/// Transaction of one height; a block at that height, or at the next one, may contain it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tx {
     pub height: u32,
@@ -52,7 +52,7 @@ impl Block {
     }
 }
 
-/// Which kind of hash it is.
+/// Kind of a hash.
 #[derive(Clone, Copy)]
 enum Kind {
     Root,
@@ -60,7 +60,7 @@ enum Kind {
     Txid,
 }
 
-/// The hashes of everything, by the seed.
+/// Generator of all hashes from the seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Names {
     seed: u64,
@@ -76,14 +76,14 @@ impl Names {
         Random(self.seed ^ at.wrapping_mul(0xd6e8_feb8_6659_fd93)).next()
     }
 
-    /// Its second word tells the number, the others that it is whole.
+    /// Returns a hash whose second word encodes the number and whose other words allow to check it.
     fn hash_of(&self, kind: Kind, number: u32, first: u32) -> Hash {
         let told = self.word(kind, 9, 0) ^ u64::from(number);
         let word = |index, of| self.word(kind, index, of);
         store::bytes(&[word(0, first), told, word(2, number), word(3, number)])
     }
 
-    /// The number of a whole hash of this kind.
+    /// Returns the number in a valid hash of this kind.
     fn number_of(&self, kind: Kind, hash: &Hash) -> Option<u32> {
         let told = store::words(hash)[1] ^ self.word(kind, 9, 0);
         u32::try_from(told).ok()
@@ -97,7 +97,7 @@ impl Names {
         self.hash_of(Kind::Block, block.number(), block.number())
     }
 
-    /// A header that names its block twice, by hash and by root.
+    /// Returns a header that identifies its block twice, by hash and by root.
     pub fn header(&self, block: Block) -> [u8; SPV_HEADER_BYTES] {
         let mut header = [0x5a; SPV_HEADER_BYTES];
         header[4..36].copy_from_slice(&self.hash(block));
@@ -106,12 +106,12 @@ impl Names {
         header
     }
 
-    /// The TXIDs of `block`, in its order.
+    /// Returns the TXIDs of `block` in block order.
     pub fn txids(&self, block: Block) -> Vec<Hash> {
         self.txs(block).map(|tx| self.txid(tx)).collect()
     }
 
-    /// Position of `tx` in `block`, which holds it.
+    /// Returns the position of `tx` in `block`, which contains it.
     pub fn index(&self, block: Block, tx: Tx) -> u32 {
         self.txs(block).take_while(|other| *other != tx).count() as u32
     }
@@ -122,13 +122,13 @@ impl Names {
         self.hash_of(Kind::Txid, number, if twin { number & !1 } else { number })
     }
 
-    /// The block that has this root; `None`: the root is torn, or nobody's.
+    /// Returns the block with this root; `None`: the root is torn, or of no block.
     pub fn block_of_root(&self, root: &Hash) -> Option<Block> {
         let block = Block::of_number(self.number_of(Kind::Root, root)?);
         (self.root(block) == *root).then_some(block)
     }
 
-    /// The block that has this hash; `None`: the hash is torn, or nobody's.
+    /// Returns the block with this hash; `None`: the hash is torn, or of no block.
     pub fn block_of_hash(&self, hash: &Hash) -> Option<Block> {
         let block = Block::of_number(self.number_of(Kind::Block, hash)?);
         (self.hash(block) == *hash).then_some(block)
@@ -143,8 +143,8 @@ impl Names {
         (self.txid(tx) == *txid).then_some(tx)
     }
 
-    /// Whether `block` holds `tx`: most of its own height's, and some of the height below, which a lower block may hold
-    /// as well.
+    /// Returns whether `block` contains `tx`. It contains most transactions of its own height, and some of the height
+    /// below, which a lower block may contain as well.
     pub fn holds(&self, block: Block, tx: Tx) -> bool {
         let chance = Random(self.seed ^ u64::from(block.number()) << 8 ^ u64::from(tx.position)).next() % 16;
         match block.height.checked_sub(tx.height) {
@@ -162,19 +162,19 @@ impl Names {
     }
 }
 
-/// The connected blocks.
+/// Connected blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// From 1, one more with each change.
+    /// Number of the state, which is 1 at first and increases with each change.
     pub number: u32,
-    /// How many blocks there are.
+    /// Number of blocks.
     pub len: usize,
-    /// The state that each came with, by height.
+    /// State in which each block was connected first, by height.
     born: [u32; HEIGHTS],
 }
 
 impl State {
-    /// The first one: no block yet.
+    /// Returns the first state, without blocks.
     pub fn empty() -> Self {
         Self {
             number: 0,
@@ -195,7 +195,7 @@ impl State {
         self.at(self.len.checked_sub(1)?)
     }
 
-    /// The block that answers for `tx`: the highest that holds it.
+    /// Returns the block that answers for `tx`: the highest one that contains it.
     pub fn locate(&self, names: &Names, tx: Tx) -> Option<Block> {
         let candidates = [tx.height + 1, tx.height].map(|height| self.at(height as usize));
         candidates
@@ -204,7 +204,8 @@ impl State {
             .find(|block| names.holds(*block, tx))
     }
 
-    /// The next state: some blocks leave, and at least one new one comes, so that no two states have one tip.
+    /// Returns the next state: some blocks are disconnected, and at least one new block is connected, so that each
+    /// state has another tip.
     pub fn next(&self, random: &mut Random) -> Self {
         let mut next = *self;
         next.number += 1;
@@ -225,18 +226,18 @@ impl State {
 }
 
 struct Slot {
-    /// The state's number; 0 while it is written.
+    /// Number of the state; 0 while the entry is written.
     number: AtomicU32,
     len: AtomicU32,
     born: [AtomicU32; HEIGHTS],
 }
 
-/// The states that were, and which of them may be seen now.
+/// Past states, and the range of states that may be visible now.
 pub struct History {
     slots: Vec<Slot>,
-    /// The newest state whose change had returned: no older one may be answered from.
+    /// Newest state whose change had returned; an answer must not be of an older one.
     committed: AtomicU32,
-    /// The newest state that anybody can have seen.
+    /// Newest state that can be visible.
     announced: AtomicU32,
 }
 
@@ -254,7 +255,7 @@ impl History {
         }
     }
 
-    /// Before the chain changes to `state`.
+    /// Notes that the chain is about to change to `state`.
     pub fn announce(&self, state: &State) {
         let slot = &self.slots[state.number as usize % REMEMBERED];
         slot.number.store(0, Relaxed);
@@ -267,7 +268,7 @@ impl History {
         self.announced.store(state.number, Release);
     }
 
-    /// After the chain has changed to the state of this number.
+    /// Notes that the chain has changed to the state with this number.
     pub fn commit(&self, number: u32) {
         self.committed.store(number, Release);
     }
@@ -280,7 +281,7 @@ impl History {
         self.announced.load(Acquire)
     }
 
-    /// The state of this number; `None`: it is too long ago.
+    /// Returns the state with this number; `None`: it is no longer stored.
     pub fn state(&self, number: u32) -> Option<State> {
         let slot = &self.slots[number as usize % REMEMBERED];
         let before = slot.number.load(Acquire);
@@ -294,7 +295,7 @@ impl History {
     }
 }
 
-/// The chain that the host answers from; it follows what is wanted.
+/// Chain of the host, which follows the wanted state.
 pub struct SoakChain {
     names: Names,
     connected: State,

@@ -1,120 +1,120 @@
-//! `vectors/column`: requests to a table, the fast path holding parts of it. What one changes in the table the next
-//! ones find.
+//! Vectors of `vectors/column`: requests to a table, of which the fast path holds parts. A change by one vector is
+//! visible to the next ones.
 
 pub use crate::vectors::transfer::Vector;
 use crate::vectors::{Bytes, Endpoint, Lease};
 use serde::Deserialize;
 use std::net::IpAddr;
 
-/// A file of vectors, asked one after the other; before each of them the fast path is filled anew.
+/// File of vectors that run one after the other. Before each of them, the fast path is filled again.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// The file's name without its ending.
+    /// Name of the file without its extension.
     #[serde(skip)]
     pub name: String,
-    /// How the fast path and host stand.
+    /// State of the fast path and the host.
     pub state: State,
-    /// The interface that the fast path stands at.
+    /// Interface of the fast path.
     pub endpoint: Endpoint,
-    /// The rows that are there before the first vector.
+    /// Rows that are in the table before the first vector.
     #[serde(default, rename = "row")]
     pub rows: Vec<Row>,
-    /// What the fast path holds.
+    /// Parts of the table in the fast path.
     #[serde(default)]
     pub held: Vec<Held>,
-    /// The vectors.
+    /// Vectors in order.
     #[serde(rename = "vector")]
     pub vectors: Vec<Vector>,
 }
 
-/// How the fast path and host stand.
+/// State of the fast path and the host.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
-    /// Whether the fast path may answer.
+    /// State of the lease.
     pub lease: Lease,
-    /// Whether the host is in the middle of a change of the fast path's index.
+    /// True: the host is in the middle of a change of the fast path's index.
     pub changing: bool,
-    /// A row whose block is invalid: column and key.
+    /// Column and key of a row whose block is invalid.
     pub invalid: Option<(String, Bytes)>,
-    /// Whether one such block makes its column miss.
+    /// True: one such block makes its whole column miss.
     pub literal_flags: bool,
-    /// Whether the paper's packets are answered.
+    /// True: packets of the paper are answered.
     pub paper_format: bool,
-    /// Whether replies say that they may be stale.
+    /// True: replies say that they may be stale.
     pub may_be_stale: bool,
-    /// The columns that the fast path may hold.
+    /// Columns that the fast path may hold.
     pub columns: Vec<String>,
-    /// Who may change the table without a session.
+    /// Addresses that may change the table without a session.
     pub trusted: Vec<IpAddr>,
-    /// Milliseconds since 1970 by the table's clock.
+    /// Time of the table's clock, in milliseconds since 1970.
     pub now_ms: u64,
-    /// Whether the table answers.
+    /// State of the table.
     pub table: Table,
 }
 
-/// Whether the table answers, or what it says instead.
+/// State of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Table {
-    /// It does.
+    /// The table answers.
     #[serde(rename = "here")]
     Here,
-    /// It cannot be asked now.
+    /// The table is not reachable.
     #[serde(rename = "away")]
     Away,
-    /// It has not the column's family.
+    /// The table does not have the column's family.
     #[serde(rename = "without the family")]
     WithoutTheFamily,
-    /// It refuses.
+    /// The table refuses requests.
     #[serde(rename = "refusing")]
     Refusing,
-    /// It is read, and takes no changes any more.
+    /// The table can be read, but accepts no changes any more.
     #[serde(rename = "ended")]
     Ended,
-    /// It is read, and does not say what became of a change.
+    /// The table can be read, but does not report the outcome of a change.
     #[serde(rename = "silent")]
     Silent,
 }
 
-/// A cell of the table.
+/// Cell of the table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
     /// `family:qualifier`.
     pub column: String,
-    /// Its row.
+    /// Key of the row.
     pub key: Bytes,
-    /// What it holds.
+    /// Value of the cell.
     pub value: Bytes,
-    /// When it was written.
+    /// Time of the write, in milliseconds since 1970.
     pub timestamp_ms: u64,
 }
 
-/// A part of the table that the fast path holds.
+/// Part of the table that the fast path holds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Held {
     /// `family:qualifier`.
     pub column: String,
-    /// Its lowest key.
+    /// Lowest key.
     pub low: Bytes,
-    /// The first key above; none: to the table's end.
+    /// First key after the part; if it is missing, the part extends to the table's end.
     pub high: Option<Bytes>,
 }
 
-/// Reads every file of `vectors/column`, in the order of their names.
+/// Reads every file of `vectors/column` in the order of their names.
 ///
 /// # Errors
-/// The first file that cannot be read or is not what it should be, with its name, line and what is wrong.
+/// The first file that cannot be read or is not valid, with its name, line and fault.
 pub fn load() -> Result<Vec<File>, String> {
     crate::vectors::load_with("column", parse)
 }
 
-/// Reads the text of the file `name`.
+/// Parses the text of the file `name`.
 ///
 /// # Errors
-/// As [`load`].
+/// The errors of [`load`].
 pub fn parse(name: &str, text: &str) -> Result<File, String> {
     let mut file: File = toml::from_str(text).map_err(|error| format!("{name}.toml: {error}"))?;
     file.name = name.into();

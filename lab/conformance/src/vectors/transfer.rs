@@ -1,130 +1,131 @@
-//! `vectors/transfer`: sequences of requests, each of which changes what the next ones find.
+//! Vectors of `vectors/transfer`: sequences of requests, each of which changes the state for the next ones.
 
 use crate::vectors::{Bytes, Endpoint, Lease, Said};
 use serde::Deserialize;
 use std::net::IpAddr;
 use std::ops::Range;
 
-/// A file of vectors, asked one after the other.
+/// File of vectors that run one after the other.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// The file's name without its ending.
+    /// Name of the file without its extension.
     #[serde(skip)]
     pub name: String,
-    /// What is there before the first one.
+    /// State before the first vector.
     pub state: State,
-    /// The interface that the fast path stands at.
+    /// Interface of the fast path.
     pub endpoint: Endpoint,
-    /// The vectors.
+    /// Vectors in order.
     #[serde(rename = "vector")]
     pub vectors: Vec<Vector>,
 }
 
-/// An empty ledger, and how it is kept.
+/// Configuration of an empty ledger.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
-    /// Who executes.
+    /// Mode of the service.
     pub mode: Mode,
-    /// Whether the fast path may answer.
+    /// State of the lease.
     pub lease: Lease,
-    /// Whether the paper's packets are answered.
+    /// True: packets of the paper are answered.
     pub paper_format: bool,
-    /// Whether the interface is `lo`.
+    /// True: the interface is `lo`.
     pub loopback: bool,
-    /// log2 of the accounts that the fast path has room for.
+    /// log2 of the number of accounts in the fast path.
     pub account_bits: u32,
-    /// Accounts that the ledger takes.
+    /// Maximum number of accounts of the ledger.
     pub accounts_max: u64,
-    /// Session slots.
+    /// Number of session slots.
     pub sessions_max: u32,
-    /// log2 of the records of one ring.
+    /// log2 of the number of records in one ring.
     pub ring_bits: u32,
-    /// Whether the host empties the fast path's rings after each vector.
+    /// True: the host drains the fast path's rings after each vector.
     pub drains: bool,
-    /// Whether the journal's disk takes anything more.
+    /// State of the journal's disk.
     pub disk: Disk,
-    /// Whether writes must be signed.
+    /// True: writes must be signed.
     pub require_signature: bool,
-    /// The tokens of the sessions that are open, 16 hex digits each, from slot 0 on.
+    /// Tokens of the open sessions, 16 hex digits each, from slot 0 on.
     pub sessions: Vec<String>,
-    /// Who opened them.
+    /// Address that opened the sessions.
     pub opener: IpAddr,
-    /// Who may issue: `address` or `address/bits`.
+    /// Addresses that may issue: `address` or `address/bits`.
     pub issuers: Vec<String>,
 }
 
-/// Who executes.
+/// Component that executes requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// The host.
+    /// The host executes.
     Durable,
-    /// The fast path.
+    /// The fast path executes.
     Express,
 }
 
-/// Whether the journal's disk takes anything more.
+/// State of the journal's disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Disk {
-    /// It does.
+    /// The disk has free space.
     #[serde(rename = "has room")]
     HasRoom,
-    /// It does not.
+    /// The disk is full.
     #[serde(rename = "full")]
     Full,
 }
 
-/// A request, and what becomes of it.
+/// Request and its expected result.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vector {
-    /// Why it is here.
+    /// Name of the vector, which says what it tests.
     pub what: String,
-    /// Everything in front of the payload.
+    /// Headers in front of the payload.
     pub headers: Bytes,
-    /// The payload.
+    /// Payload of the request.
     pub request: Bytes,
-    /// What follows the datagram in its frame.
+    /// Bytes after the datagram in its frame.
     #[serde(default)]
     pub trailer: Bytes,
-    /// What the fast path says.
+    /// Expected verdict of the fast path.
     pub fastpath: Said,
-    /// The service's counters that rise by one; no other does.
+    /// Counters of the service that increase by one; all others stay the same.
     #[serde(default)]
     pub counts: Vec<String>,
-    /// With the fast path's reply: everything in front of its payload.
+    /// Headers in front of the reply's payload, if the fast path replies.
     pub reply_headers: Option<Bytes>,
-    /// The payload of the answer, whether the fast path gives it or the host.
+    /// Payload of the reply of the fast path or the host.
     pub reply: Option<Bytes>,
-    /// What the host says of the payload that the fast path leaves to it, and in `durable` of every one; none: the
-    /// vector is about the frame, or about the fast path.
+    /// Expected verdict of the host on a payload that the fast path forwards, and in `durable` on every payload. If it
+    /// is missing, the vector is about the frame, or about the fast path.
     pub host: Option<Said>,
-    /// Seconds since the first vector.
+    /// Time in seconds since the first vector.
     #[serde(default)]
     pub at_s: u64,
-    /// Bytes of the payload, from and before, that are those of the last reply with `chosen`.
+    /// Ranges of payload bytes (start and end) that are copied from the last reply with `chosen`.
     #[serde(default)]
     kept: Vec<[usize; 2]>,
-    /// Bytes of the reply that the server may choose: not all zero; where they are `kept` too, those.
+    /// Ranges of reply bytes that the server may choose. They are not all zero; if they are also `kept`, they equal the
+    /// kept bytes.
     #[serde(default)]
     chosen: Vec<[usize; 2]>,
 }
 
 impl Vector {
-    /// The request's frame, around `payload`.
+    /// Returns the request's frame with `payload`.
     pub fn frame(&self, payload: &[u8]) -> Vec<u8> {
         [&self.headers.0[..], payload, &self.trailer.0].concat()
     }
 
-    /// The reply's frame, if the fast path replies.
+    /// Returns the reply's frame, if the fast path replies.
     pub fn reply_frame(&self) -> Option<Vec<u8>> {
         let (headers, reply) = (self.reply_headers.as_ref()?, self.reply.as_ref()?);
         Some([&headers.0[..], &reply.0, &self.trailer.0].concat())
     }
 
-    /// The payload, with what it keeps of `last`, the last reply that had anything `chosen`.
+    /// Returns the payload with the `kept` bytes of `last`, the last reply that had `chosen` bytes.
     pub fn payload(&self, last: &[u8]) -> Vec<u8> {
         let mut payload = self.request.0.clone();
         for range in ranges(&self.kept) {
@@ -135,13 +136,13 @@ impl Vector {
         payload
     }
 
-    /// Whether the server chooses anything in the reply.
+    /// Returns whether the server chooses any bytes of the reply.
     pub fn is_chosen(&self) -> bool {
         !self.chosen.is_empty()
     }
 
-    /// The reply to `payload` as it must be, with what was chosen in `found`; `None`: something chosen is not as it
-    /// must be.
+    /// Returns the expected reply to `payload` with the chosen bytes of `found`; `None`: the chosen bytes are not
+    /// valid.
     pub fn expected(&self, payload: &[u8], found: &[u8]) -> Option<Vec<u8>> {
         let mut reply = self.reply.as_ref().map(|reply| reply.0.clone())?;
         for range in ranges(&self.chosen) {
@@ -163,20 +164,20 @@ impl Vector {
         };
         match () {
             _ if fastpath_replies != self.reply_headers.is_some() => {
-                Some("`reply_headers` goes with fastpath = \"reply\", and only with that")
+                Some("`reply_headers` needs fastpath = \"reply\", and the reverse")
             }
             _ if (fastpath_replies || host_replies) != self.reply.is_some() => {
-                Some("`reply` goes with fastpath or host = \"reply\", and only with that")
+                Some("`reply` needs fastpath or host = \"reply\", and the reverse")
             }
-            _ if self.host == Some(Said::Forward) => Some("nobody stands behind the host"),
+            _ if self.host == Some(Said::Forward) => Some("the host cannot forward"),
             _ if matches!(self.fastpath, Said::Drop(_))
                 && self.host.is_some()
                 && self.host != Some(self.fastpath.clone()) =>
             {
-                Some("what the fast path drops the host must drop too")
+                Some("the host must drop what the fast path drops")
             }
             _ if fastpath_replies && !(self.kept.is_empty() && self.chosen.is_empty()) => {
-                Some("the fast path chooses nothing")
+                Some("the fast path cannot have `chosen` bytes")
             }
             _ if !within(&self.request, &self.kept) => Some("`kept` is not within the request"),
             _ if !self
@@ -195,18 +196,18 @@ fn ranges(list: &[[usize; 2]]) -> impl Iterator<Item = Range<usize>> + '_ {
     list.iter().map(|[from, before]| *from..*before)
 }
 
-/// Reads every file of `vectors/transfer`, in the order of their names.
+/// Reads every file of `vectors/transfer` in the order of their names.
 ///
 /// # Errors
-/// The first file that cannot be read or is not what it should be, with its name, line and what is wrong.
+/// The first file that cannot be read or is not valid, with its name, line and fault.
 pub fn load() -> Result<Vec<File>, String> {
     crate::vectors::load_with("transfer", parse)
 }
 
-/// Reads the text of the file `name`.
+/// Parses the text of the file `name`.
 ///
 /// # Errors
-/// As [`load`].
+/// The errors of [`load`].
 pub fn parse(name: &str, text: &str) -> Result<File, String> {
     let mut file: File = toml::from_str(text).map_err(|error| format!("{name}.toml: {error}"))?;
     file.name = name.into();
@@ -214,7 +215,7 @@ pub fn parse(name: &str, text: &str) -> Result<File, String> {
     Ok(file)
 }
 
-/// What is wrong with vectors that are asked one after the other.
+/// Checks vectors that run one after the other.
 pub(crate) fn check(name: &str, vectors: &[Vector]) -> Result<(), String> {
     for (index, vector) in vectors.iter().enumerate() {
         let at = format!("{name}.toml: {:?}", vector.what);
@@ -223,7 +224,7 @@ pub(crate) fn check(name: &str, vectors: &[Vector]) -> Result<(), String> {
         }
         let earlier = &vectors[..index];
         if earlier.iter().any(|other| other.what == vector.what) {
-            return Err(format!("{at}: two vectors of that name"));
+            return Err(format!("{at}: two vectors have that name"));
         }
         if earlier.last().is_some_and(|before| before.at_s > vector.at_s) {
             return Err(format!("{at}: time goes back"));
@@ -282,18 +283,18 @@ chosen = [[1, 2], [2, 3]]
         for wrong in [&[5, 0, 9][..], &[5, 7, 8], &[5, 7]] {
             assert_eq!(vector.expected(&payload, wrong), None);
         }
-        // The rest is compared by who asks.
+        // The caller compares the other bytes.
         assert_eq!(vector.expected(&payload, &[6, 7, 9]).unwrap()[0], 5);
     }
 
     #[test]
     fn what_is_wrong_is_said() {
         let cases = [
-            ("host = \"reply\"", "host = \"forward\"", "`reply` goes with"),
+            ("host = \"reply\"", "host = \"forward\"", "`reply` needs"),
             (
                 "fastpath = \"forward\"",
                 "fastpath = \"reply\"",
-                "`reply_headers` goes with",
+                "`reply_headers` needs",
             ),
             ("[[2, 3]]", "[[2, 4]]", "`kept` is not within"),
             ("[1, 2],", "[2, 2],", "`chosen` is not within"),

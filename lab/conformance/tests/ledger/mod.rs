@@ -1,4 +1,4 @@
-//! The whole of `transfer` at an interface of this thread's namespace, over a directory of its own.
+//! Complete `transfer` service at an interface of this thread's namespace, over a directory of its own.
 #![allow(dead_code, reason = "each test uses what it needs")]
 
 use lineside_fastpath::{DropReason, Readers, lease};
@@ -23,7 +23,7 @@ pub const TRANSFER: u32 = 3;
 pub const REFER: u32 = 4;
 const LEASE_NS: u64 = 60_000_000_000;
 
-/// A packet of the paper's.
+/// Returns a packet in the paper's format.
 pub fn paper(command: u32, id: u32, source: u32, destination: u32, amount: u32) -> Vec<u8> {
     [command, id, source, destination, amount]
         .iter()
@@ -58,7 +58,7 @@ fn geometry(mode: Mode) -> Geometry {
     }
 }
 
-/// A running service; both families, port 7702.
+/// Running service on both address families, port 7702.
 pub struct Server {
     pub datapath: XdpDatapath,
     pub store: Arc<Store>,
@@ -73,7 +73,7 @@ impl Server {
         Self::start_at(TRANSFER_PORT, mode, interface, xdp_mode)
     }
 
-    /// The same at another port.
+    /// Starts the service at another port.
     pub fn start_at(port: u16, mode: Mode, interface: &str, xdp_mode: XdpMode) -> Self {
         let (geometry, data) = (geometry(mode), TempDir::new().expect("a directory"));
         let images = vec![transfer::program(&geometry, port)];
@@ -116,7 +116,7 @@ impl Server {
         if mode == Mode::Durable {
             lease::renew(&store.control().lease_until_ns, LEASE_NS);
         }
-        // In `express` it is the host's thread that gives the lease; until then the fast path leaves everything to it.
+        // In `express` mode, a thread of the host grants the lease; until then, the fast path forwards everything.
         while !lease::is_valid(&store.control().lease_until_ns, lease::now_ns()) {
             std::thread::yield_now();
         }
@@ -132,7 +132,7 @@ impl Server {
         }
     }
 
-    /// What the line counted.
+    /// Returns a counter of the fast path.
     pub fn count(&mut self, counter: TransferCounter) -> u64 {
         let counts: [u64; TransferCounter::ALL.len()] =
             self.datapath.counts("transfer_counts").expect("counts");
@@ -144,12 +144,12 @@ impl Server {
         counts[reason as usize]
     }
 
-    /// Requests that the host answered.
+    /// Returns the number of requests that the host answered.
     pub fn host_replies(&self) -> u64 {
         self.socket.counts().host_replies.load(Relaxed)
     }
 
-    /// Waits until the rings are empty: the host empties them by itself.
+    /// Waits until the host has drained the rings.
     pub fn drained(&self) {
         let written = |store: &Store| -> u64 {
             let rings = store.rings.as_slice().iter();
@@ -163,7 +163,8 @@ impl Server {
         }
     }
 
-    /// As a daemon ends: the line stops, then the threads, the host last. What its journal tells then.
+    /// Stops the service like a daemon: the XDP program first, then the threads, the host last. Returns the audit of
+    /// its journal.
     pub fn end(mut self) -> Audit {
         self.datapath.detach().expect("detach");
         self.socket.stop();

@@ -1,4 +1,4 @@
-//! A chain that holds just what a file of vectors says.
+//! Chain with exactly the blocks of a file of vectors.
 
 use lineside_conformance::vectors::{Block, File};
 use lineside_spv::chain::{

@@ -1,4 +1,4 @@
-//! The far machine: its frames, made and checked by another library than ours.
+//! Remote machine on the tap device, whose frames are made and checked by another library.
 
 use super::{FAR_MAC, NEAR_MAC, Tap};
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice, VlanId};
@@ -10,11 +10,11 @@ pub const NEAR_V4: [u8; 4] = [10, 0, 0, 2];
 pub const FAR_V4: [u8; 4] = [10, 0, 0, 1];
 pub const NEAR_V6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
 pub const FAR_V6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-/// Where the UDP header and its checksum are in an untagged IPv4 frame.
+/// Offset of the UDP header in an untagged IPv4 frame; the checksum is within it.
 pub const UDP: usize = 34;
 pub const CHECK: usize = UDP + 6;
 
-/// How a request travels.
+/// Encapsulation of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
     pub v6: bool,
@@ -26,8 +26,8 @@ pub const PLAIN: Way = Way {
     vlan: false,
 };
 
-/// A namespace with `t0` in it, addresses and neighbour set, and the far end; `None`, said in one line, where they
-/// cannot be had.
+/// Returns a namespace with `t0`, its addresses and neighbour, and the remote side. Prints one line and returns `None`
+/// where they cannot be created.
 pub fn behind_a_tap(virtio: bool) -> Option<(Namespace, Tap)> {
     let alone = Namespace::new()?;
     let tap = alone.run(move || Tap::new(virtio))?;
@@ -86,14 +86,14 @@ pub fn request(port: u16, way: Way, payload: &[u8]) -> Vec<u8> {
     )
 }
 
-/// What the fast path must make of [`request`] with this answer.
+/// Returns the expected reply of the fast path to [`request`] with this payload.
 pub fn reply(port: u16, way: Way, payload: &[u8]) -> Vec<u8> {
     let is_native = payload.len() >= 16 && payload.starts_with(b"LS");
     let ttl = if is_native { 64 } else { REQUEST_TTL - 1 };
     datagram([NEAR_MAC, FAR_MAC], way, false, ttl, [port, FAR_PORT], payload)
 }
 
-/// The payload of a UDP reply to the far machine; every checksum in it must be there and right.
+/// Returns the payload of a UDP reply to the remote machine; all of its checksums must be present and right.
 pub fn checked_payload(port: u16, frame: &[u8]) -> Vec<u8> {
     let sliced = SlicedPacket::from_ethernet(frame).expect("a frame");
     let Some(TransportSlice::Udp(udp)) = &sliced.transport else {
@@ -126,7 +126,7 @@ pub fn is_udp(frame: &[u8]) -> bool {
     sliced.is_ok_and(|sliced| matches!(sliced.transport, Some(TransportSlice::Udp(_))))
 }
 
-/// The sum of an untagged IPv4 frame's pseudo header, as RFC 1071 has it, word by word.
+/// Returns the sum of an untagged IPv4 frame's pseudo header by RFC 1071, word by word.
 pub fn pseudo_sum(frame: &[u8]) -> u16 {
     let word = |at: usize| u32::from(frame[at]) << 8 | u32::from(frame[at + 1]);
     let mut sum = word(26) + word(28) + word(30) + word(32) + 17 + word(UDP + 4);

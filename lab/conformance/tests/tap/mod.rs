@@ -1,4 +1,5 @@
-//! A tap device whose far end is the test: what is written arrives at the interface, what leaves it is read.
+//! Tap device whose remote side is the test: frames that it writes arrive at the interface, and it reads the frames
+//! that leave the interface.
 
 pub mod far;
 
@@ -12,14 +13,14 @@ use std::time::{Duration, Instant};
 pub const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 pub const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub const NAME: &str = "t0";
-/// For what must come; nothing is measured with it.
+/// Time-out for an expected frame; it is not used for measurements.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// struct virtio_net_hdr.
+/// Bytes of struct virtio_net_hdr.
 const VIRTIO_BYTES: usize = 10;
 const VIRTIO_NEEDS_CHECKSUM: u8 = 1;
 const FRAME_ROOM: usize = 4096;
 
-/// The far end of the device.
+/// Remote side of the device.
 pub struct Tap {
     file: File,
     virtio: bool,
@@ -27,15 +28,17 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes `t0` in this thread's network namespace. `virtio`: each frame travels behind a header that may leave its
-    /// checksum to the receiver, as those of virtual machines do. `None`, said in one line, where there is no tap.
+    /// Creates `t0` in this thread's network namespace. `virtio`: each frame has a header that may leave its checksum
+    /// to the receiver, as in virtual machines. Prints one line and returns `None` where there is no tap device.
     pub fn new(virtio: bool) -> Option<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
         let file = match options.open("/dev/net/tun") {
             Ok(file) => file,
             Err(error) => {
-                skipped(format_args!("no tap devices here (/dev/net/tun: {error})"));
+                skipped(format_args!(
+                    "tap devices are not available (/dev/net/tun: {error})"
+                ));
                 return None;
             }
         };
@@ -49,7 +52,7 @@ impl Tap {
             *place = byte as libc::c_char;
         }
         request.ifr_ifru.ifru_flags = flags as libc::c_short;
-        // SAFETY: an open descriptor and a request that outlives the call.
+        // SAFETY: the descriptor is open, and the request outlives the call.
         let made = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &mut request) };
         assert_eq!(made, 0, "TUNSETIFF: {}", std::io::Error::last_os_error());
         Some(Self {
@@ -59,20 +62,20 @@ impl Tap {
         })
     }
 
-    /// A frame arrives at the interface.
+    /// Sends a frame to the interface.
     pub fn send(&mut self, frame: &[u8]) {
         self.send_behind([0; VIRTIO_BYTES], frame);
     }
 
-    /// A frame arrives whose UDP header at `udp` has the sum of the pseudo header where its checksum belongs.
+    /// Sends a frame whose UDP header at `udp` has the sum of the pseudo header instead of the checksum.
     pub fn send_partial(&mut self, frame: &[u8], udp: u8) {
         assert!(self.virtio);
-        // flags, gso_type, hdr_len, gso_size, csum_start, csum_offset; in this machine's byte order
+        // flags, gso_type, hdr_len, gso_size, csum_start, csum_offset, in this machine's byte order
         let header = [VIRTIO_NEEDS_CHECKSUM, 0, 0, 0, 0, 0, udp, 0, 6, 0];
         self.send_behind(header, frame);
     }
 
-    /// Whether the frame that came out last leaves its checksum to the receiver.
+    /// Returns whether the frame that was received last leaves its checksum to the receiver.
     pub fn needs_checksum(&self) -> bool {
         self.needs_checksum
     }
@@ -84,7 +87,8 @@ impl Tap {
         assert_eq!(written, whole.len());
     }
 
-    /// The next frame that leaves the interface and that `wanted` takes: the kernel sends some of its own.
+    /// Returns the next frame that leaves the interface and for which `wanted` is true; the kernel sends some frames of
+    /// its own.
     pub fn receive(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
@@ -94,10 +98,10 @@ impl Tap {
                 None => wait_readable(&self.file),
             }
         }
-        panic!("no frame came out of the tap in {PATIENCE:?}");
+        panic!("no frame left the interface within {PATIENCE:?}");
     }
 
-    /// What has left the interface already, if anything.
+    /// Returns a frame that has already left the interface, if any.
     pub fn poll(&mut self) -> Option<Vec<u8>> {
         let mut frame = vec![0; FRAME_ROOM];
         let bytes = match self.file.read(&mut frame) {
@@ -117,41 +121,41 @@ fn wait_readable(file: &impl AsRawFd) {
         events: libc::POLLIN,
         revents: 0,
     };
-    // SAFETY: one entry, valid for writing.
+    // SAFETY: the array has one entry, which is valid for writing.
     unsafe { libc::poll(&mut wait, 1, 100) };
 }
 
-/// Sees what the interface gives to the stack, behind XDP.
+/// Packet socket that receives the frames that XDP passes to the stack.
 pub struct Observer(OwnedFd);
 
 impl Observer {
     pub fn new() -> Self {
         let all = (libc::ETH_P_ALL as u16).to_be();
-        // SAFETY: a plain socket call.
+        // SAFETY: the call takes no pointers.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, i32::from(all)) };
         assert!(fd >= 0, "AF_PACKET: {}", std::io::Error::last_os_error());
-        // SAFETY: a descriptor that nobody else owns.
+        // SAFETY: no other code owns the descriptor.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         // SAFETY: zeros are a valid sockaddr_ll, and NAME has no zero byte.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         let name = std::ffi::CString::new(NAME).expect("a name");
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_protocol = all;
-        // SAFETY: a C string that outlives the call.
+        // SAFETY: the C string outlives the call.
         address.sll_ifindex = unsafe { libc::if_nametoindex(name.as_ptr()) } as i32;
         let bytes = size_of_val(&address) as u32;
-        // SAFETY: the address is as long as said.
+        // SAFETY: the address has the given length.
         let bound = unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), bytes) };
         assert_eq!(bound, 0, "bind: {}", std::io::Error::last_os_error());
         Self(socket)
     }
 
-    /// Forgets what was seen so far.
+    /// Discards the frames received so far.
     pub fn clear(&mut self) {
         while self.next(libc::MSG_DONTWAIT).is_some() {}
     }
 
-    /// The next frame that came in.
+    /// Returns the next incoming frame.
     pub fn receive(&mut self) -> Vec<u8> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
@@ -161,16 +165,16 @@ impl Observer {
                 None => wait_readable(&self.0),
             }
         }
-        panic!("no frame reached the stack in {PATIENCE:?}");
+        panic!("no frame reached the stack within {PATIENCE:?}");
     }
 
-    /// A frame, and where it went or came from.
+    /// Returns a frame and its packet type, such as incoming or outgoing.
     fn next(&mut self, flags: libc::c_int) -> Option<(Vec<u8>, libc::c_uchar)> {
         let mut frame = vec![0u8; FRAME_ROOM];
         // SAFETY: zeros are a valid sockaddr_ll.
         let mut from: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         let mut from_bytes = size_of_val(&from) as u32;
-        // SAFETY: both buffers are valid for writing and as long as said.
+        // SAFETY: both buffers are valid for writing and have the given lengths.
         let bytes = unsafe {
             libc::recvfrom(
                 self.0.as_raw_fd(),

@@ -1,4 +1,4 @@
-//! The odometer on every datapath that takes whole frames.
+//! Adapter that runs the odometer on every datapath that processes whole frames.
 
 use lineside_conformance::frames::{self, FrameService};
 use lineside_conformance::native::NativeMap;
@@ -8,10 +8,10 @@ use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 use std::io;
 use std::sync::Arc;
 
-/// The service.
+/// The odometer, for the generic conformance tests.
 pub struct Odometer;
 
-/// One datapath of the odometer that takes whole frames.
+/// Datapath of the odometer that processes whole frames.
 pub type FrameDatapath = frames::FrameDatapath<Odometer>;
 
 impl FrameService for Odometer {

@@ -1,4 +1,4 @@
-//! `lineside-lab fabric make`: a channel of its own, for who has no network at hand.
+//! `lineside-lab fabric make`: generates a channel, so that blocks can be tried without a network.
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
@@ -11,48 +11,48 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Organisations, and endorsements of a transaction, at most: certificates take their time.
+/// Maximum number of organisations, and of endorsements of a transaction: making certificates takes time.
 const ORGS_MAX: usize = 50;
-/// Transactions at most: they are some 4 KB each.
+/// Maximum number of transactions; each takes about 4 KB.
 const TRANSACTIONS_MAX: u64 = 10_000_000;
 
-/// Make a channel: a folder of blocks for `replay`, `import` and `mock-orderer`, with the codes that a peer gives, the
-/// genesis block, and the MSP of a client that may read it. The same options give the same channel.
+/// Make a channel: a folder of blocks for `replay`, `import` and `mock-orderer`, with the validation codes of a peer,
+/// the genesis block, and the MSP of a client that may read the channel. The same options give the same channel.
 #[derive(Args)]
 pub struct Make {
-    /// Is made; if it is there, it must be empty.
+    /// Folder to create; if it exists, it must be empty.
     folder: PathBuf,
-    /// What it is made from.
+    /// Seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Blocks of transactions. Some that begin a channel come before them.
+    /// Number of blocks of transactions. The blocks that set up the channel come before them.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     blocks: u32,
-    /// Transactions of a block.
+    /// Number of transactions in a block.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     transactions: u16,
-    /// What the transactions call.
+    /// Chaincode that the transactions call.
     #[arg(long, value_enum, default_value = "smallbank")]
     chaincode: Called,
-    /// Keys that there are; 11 or more.
+    /// Number of keys, at least 11.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(11..=1_000_000))]
     keys: u32,
-    /// Endorsements of a transaction, by as many organisations.
+    /// Number of endorsements of a transaction, each by another organisation.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=ORGS_MAX as i64))]
     endorsements: u8,
-    /// Of a thousand transactions, how many have a fault, of every kind in turn.
+    /// Number of transactions with a fault in every 1,000; the kinds of fault take turns.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1000))]
     faulty: u16,
-    /// Every how many blocks the channel's configuration changes; 0: never.
+    /// Number of blocks between changes of the channel's configuration; 0: it never changes.
     #[arg(long, default_value_t = 0)]
     config_every: u32,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Called {
-    /// Accounts, and payments between them.
+    /// Bank accounts and payments between them.
     Smallbank,
-    /// Works that are played.
+    /// Digital rights: works and the plays of them.
     Drm,
 }
 
@@ -79,17 +79,17 @@ impl Make {
     }
 }
 
-/// Makes the folder.
+/// Generates the folder.
 ///
 /// # Errors
-/// A folder that holds something; what the system says.
+/// The folder is not empty, or an error of the operating system.
 pub fn make(arguments: &Make, as_json: bool) -> anyhow::Result<()> {
     let workload = arguments.workload()?;
     let folder = &arguments.folder;
     let at = || folder.display().to_string();
     fs::create_dir_all(folder).with_context(at)?;
     if fs::read_dir(folder).with_context(at)?.next().is_some() {
-        bail!("{} is not empty", folder.display());
+        bail!("{} is not empty; give an empty or a new folder", folder.display());
     }
     let options = Options {
         orgs: usize::from(arguments.endorsements).max(2),
@@ -131,7 +131,7 @@ fn write_block(folder: &Path, block: &Made) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A block's line of the manifest.
+/// Returns the entry of a block in the manifest.
 fn recorded(block: &Made) -> Value {
     let codes = block.codes.iter();
     let txs: Vec<_> = codes.map(|&code| json!({"code_num": code as u8})).collect();

@@ -11,20 +11,20 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Deliver recorded blocks as an orderer does, to whoever asks, without TLS.
+/// Deliver recorded blocks as an orderer does, to every client, without TLS.
 #[derive(Args)]
 pub struct MockOrderer {
-    /// Holds NNNNN.orderer.pb.gz, from 00000 on.
+    /// Folder with files NNNNN.orderer.pb.gz, numbered from 00000.
     folder: PathBuf,
-    /// Where it listens.
+    /// Address to listen on.
     #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 7050)))]
     listen: SocketAddr,
 }
 
-/// Delivers until a signal comes.
+/// Delivers until a signal arrives.
 ///
 /// # Errors
-/// What stands in the way.
+/// The blocks cannot be read, or the address cannot be bound.
 pub fn run(arguments: &MockOrderer, as_json: bool) -> anyhow::Result<()> {
     let blocks = Memory::read(&arguments.folder, "orderer")?;
     let genesis = blocks

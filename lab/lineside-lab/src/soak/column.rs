@@ -1,5 +1,5 @@
-//! `lineside-lab soak column`: the promise of `column`, checked over an embedded table, with the fast path on each
-//! datapath in turn.
+//! `lineside-lab soak column`: checks the freshness guarantee of `column` over an embedded table, with the fast path on
+//! each datapath in turn.
 
 use super::{Rule, Soak, datapaths, sabotage};
 use anyhow::bail;
@@ -26,7 +26,7 @@ pub(super) fn run(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
     let sabotage = sabotage(arguments.sabotage, rule)?;
     let datapaths = datapaths(arguments);
     if sabotage == Some(Sabotage::NoClock) && datapaths != [DatapathKind::Socket] {
-        let why = "--sabotage no-clock: the other datapaths have the kernel's clock; it goes with --datapaths socket";
+        let why = "--sabotage no-clock: only the clock of the socket datapath can be stopped; give --datapaths socket";
         bail!(Wrong(why.to_owned()));
     }
     let bar = CountBar::new(arguments.replies);
@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
         };
         match soak::run(*kind, &options, &mut |here| bar.show(done + here)) {
             Err(XdpError::NotAllowed(why)) if datapaths.len() > 1 => {
-                tell!("lineside: no BPF here ({why}): xdp is left out");
+                tell!("lineside: BPF is not available ({why}); skipping xdp");
             }
             report => {
                 let report = report?;

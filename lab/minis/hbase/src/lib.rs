@@ -1,5 +1,5 @@
-//! A whole HBase in one JVM, for tests and benches: built from `hbase/` by Maven, started on free ports of the loopback
-//! address with its data in a folder of its own, ended when dropped.
+//! HBase in one JVM, for tests and benchmarks. Maven builds it from `hbase/`. It listens on free ports of the loopback
+//! address, keeps its data in a temporary folder, and ends when it is dropped.
 //!
 //! ```no_run
 //! use lineside_hbase_mini::{Jars, Options};
@@ -18,7 +18,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// What Java 17 must open to HBase 2.6.
+/// Packages that Java 17 must open to HBase 2.6.
 const OPENS: &[&str] = &[
     "java.base/java.lang",
     "java.base/java.lang.reflect",
@@ -31,19 +31,19 @@ const OPENS: &[&str] = &[
     "java.security.jgss/sun.security.krb5",
 ];
 
-/// Why there is no HBase.
+/// Reasons for which HBase does not run.
 #[derive(Debug)]
 pub enum Error {
-    /// Something that it needs is not on this machine: a test is skipped.
+    /// A requirement is not installed on this machine; a test is skipped.
     NotHere(String),
-    /// It is there, and does not do what it should.
+    /// HBase is installed and does not work.
     Failed(String),
 }
 
 impl std::fmt::Display for Error {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NotHere(why) => write!(out, "no HBase here: {why}"),
+            Self::NotHere(why) => write!(out, "HBase is not available: {why}"),
             Self::Failed(why) => write!(out, "HBase: {why}"),
         }
     }
@@ -55,18 +55,18 @@ fn failed<T: std::fmt::Display>(what: &'static str) -> impl Fn(T) -> Error {
     move |why| Error::Failed(format!("{what}: {why}"))
 }
 
-/// Everything in Java, built.
+/// Compiled Java code: HBase and the modules of `hbase/`.
 #[derive(Clone, Debug)]
 pub struct Jars {
     out: PathBuf,
 }
 
 impl Jars {
-    /// Builds `hbase/`, once for each process; the first time on a machine Maven fetches 110 MB.
+    /// Builds `hbase/`, once in each process. The first build on a machine downloads 110 MB with Maven.
     ///
     /// # Errors
-    /// [`Error::NotHere`] without a JDK of version 17 or later, without Maven, or where Maven cannot fetch what it
-    /// needs; [`Error::Failed`] where something does not compile.
+    /// [`Error::NotHere`] if a JDK of version 17 or later or Maven is not installed, or if Maven cannot download a
+    /// package; [`Error::Failed`] if a module does not compile.
     pub fn build() -> Result<Self, Error> {
         static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
         for tool in ["javac", "mvn"] {
@@ -82,10 +82,10 @@ impl Jars {
         }
     }
 
-    /// The jar of one module of `hbase/`.
+    /// Returns the path of the jar of one module of `hbase/`.
     ///
     /// # Errors
-    /// [`Error::Failed`] where there is none of this name.
+    /// [`Error::Failed`] if there is no module with this name.
     pub fn module(&self, name: &str) -> Result<PathBuf, Error> {
         let folder = self.out.join(name);
         let jars = fs::read_dir(&folder).map_err(failed("looking for a jar"))?;
@@ -94,10 +94,10 @@ impl Jars {
             .ok_or_else(|| Error::Failed(format!("no jar in {}", folder.display())))
     }
 
-    /// A JVM with HBase and `modules` on its class path, with what they need besides, that would run `class`.
+    /// Returns a command that runs `class` in a JVM with HBase, `modules` and their dependencies on the class path.
     ///
     /// # Errors
-    /// Those of [`Jars::module`].
+    /// The errors of [`Jars::module`].
     pub fn java(&self, modules: &[&str], class: &str, compilers: Compilers) -> Result<Command, Error> {
         let mut path = format!("{}/*", self.out.join("lib").display());
         for module in modules {
@@ -120,10 +120,10 @@ impl Jars {
         Ok(java)
     }
 
-    /// Starts it, and waits until it can be asked: 7 to 15 s.
+    /// Starts HBase, and waits until it accepts requests, which takes 7 to 15 s.
     ///
     /// # Errors
-    /// [`Error::Failed`], with the end of what it said.
+    /// [`Error::Failed`], with the end of its log.
     pub fn start(&self, options: &Options) -> Result<HBase, Error> {
         let folder = tempfile::tempdir().map_err(failed("making a folder"))?;
         let said = folder.path().join("said");
@@ -163,7 +163,7 @@ impl Jars {
     }
 }
 
-/// Runs Maven, for one process at a time.
+/// Runs Maven; a lock file ensures that only one process does so at a time.
 fn package() -> Result<PathBuf, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
@@ -184,26 +184,26 @@ fn package() -> Result<PathBuf, String> {
     }
 }
 
-/// Which of its compilers a JVM uses.
+/// JIT compilers that a JVM uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compilers {
-    /// The first alone: it starts in two thirds of the time, and stays slower.
+    /// C1 alone: HBase starts in two thirds of the time, and stays slower.
     #[default]
     First,
-    /// Both, as everybody's: for what is measured.
+    /// C1 and C2, the JVM's default: for benchmarks.
     Both,
 }
 
-/// What is started.
+/// Options of an HBase process.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Region servers in the JVM.
     pub region_servers: u32,
-    /// Settings of HBase; each name begins with `hbase.` or `lineside.`, and neither names nor values have blanks.
+    /// Settings of HBase. Each name begins with `hbase.` or `lineside.`; names and values contain no blanks.
     pub settings: Vec<(String, String)>,
-    /// Modules of `hbase/` on its class path, besides `mini`.
+    /// Modules of `hbase/` on the class path in addition to `mini`.
     pub modules: Vec<&'static str>,
-    /// Its JVM's.
+    /// JIT compilers of the JVM.
     pub compilers: Compilers,
 }
 
@@ -218,14 +218,14 @@ impl Default for Options {
     }
 }
 
-/// Where it listens, all on 127.0.0.1.
+/// TCP ports of HBase, all on 127.0.0.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ports {
     /// ZooKeeper.
     pub zookeeper: u16,
     /// The master.
     pub master: u16,
-    /// The first region server; 0 where there is none in the JVM.
+    /// The first region server; 0 if the JVM has no region server.
     pub regionserver: u16,
     /// The Thrift 2 gateway: binary protocol, unframed.
     pub thrift: u16,
@@ -247,10 +247,10 @@ impl Ports {
     }
 }
 
-/// It runs; ends when dropped, and its data go with it.
+/// Running HBase; ends when it is dropped, and its data is removed.
 #[derive(Debug)]
 pub struct HBase {
-    /// Where it listens.
+    /// Ports on which it listens.
     pub ports: Ports,
     child: Child,
     input: ChildStdin,
@@ -260,10 +260,10 @@ pub struct HBase {
 }
 
 impl HBase {
-    /// Has it do one of the commands of `Commands.java`; what it says to it.
+    /// Runs one of the commands of `Commands.java`, and returns the answer.
     ///
     /// # Errors
-    /// [`Error::Failed`] with what it says.
+    /// [`Error::Failed`] with the error of the command.
     pub fn command(&mut self, command: &str) -> Result<String, Error> {
         writeln!(self.input, "{command}").map_err(failed("asking"))?;
         let line = self.line()?;
@@ -273,17 +273,17 @@ impl HBase {
         }
     }
 
-    /// Its process.
+    /// Returns the process id of the JVM.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Where its data lie, and where more may be put; goes with it.
+    /// Returns the folder of its data, where tests may put more files. The folder is removed with it.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// What it said in its log.
+    /// Returns its log.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.said).unwrap_or_default()
     }
@@ -306,7 +306,7 @@ impl HBase {
 
 impl Drop for HBase {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

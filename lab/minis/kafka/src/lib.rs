@@ -1,6 +1,6 @@
-//! A whole Kafka broker in one JVM, for tests and benches: jars by Maven (`lab/minis/kafka/java`), started on free
-//! ports of the loopback address with its data in a folder of its own; killed and started again where wanted; ended
-//! when dropped.
+//! Kafka broker in one JVM, for tests and benchmarks. Maven fetches its jars (`lab/minis/kafka/java`). The broker
+//! listens on free ports of the loopback address and keeps its data in a temporary folder. A test can kill and restart
+//! it; it ends when it is dropped.
 //!
 //! ```no_run
 //! use lineside_kafka_mini::Jars;
@@ -21,19 +21,19 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// Why there is no Kafka.
+/// Reasons for which Kafka does not run.
 #[derive(Debug)]
 pub enum Error {
-    /// Something that it needs is not on this machine: a test is skipped.
+    /// A requirement is not installed on this machine; a test is skipped.
     NotHere(String),
-    /// It is there, and does not do what it should.
+    /// Kafka is installed and does not work.
     Failed(String),
 }
 
 impl std::fmt::Display for Error {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NotHere(why) => write!(out, "no Kafka here: {why}"),
+            Self::NotHere(why) => write!(out, "Kafka is not available: {why}"),
             Self::Failed(why) => write!(out, "Kafka: {why}"),
         }
     }
@@ -45,27 +45,28 @@ fn failed<T: std::fmt::Display>(what: &'static str) -> impl Fn(T) -> Error {
     move |why| Error::Failed(format!("{what}: {why}"))
 }
 
-/// What Kafka's own log goes through: all to its output, where the line is looked for that says it runs.
+/// Configuration of Kafka's log: everything goes to standard output, where the line that says that Kafka runs is looked
+/// for.
 const LOG4J: &str = "log4j.rootLogger=WARN, c
 log4j.appender.c=org.apache.log4j.ConsoleAppender
 log4j.appender.c.layout=org.apache.log4j.PatternLayout
 log4j.appender.c.layout.ConversionPattern=%d{ISO8601} %-5p %c{1}: %m%n
 log4j.logger.kafka.server.KafkaRaftServer=INFO
 ";
-/// In that line.
+/// Text in the line that says that Kafka runs.
 const RUNS: &str = "Kafka Server started";
 
-/// Everything in Java.
+/// Jars of Kafka and its dependencies.
 #[derive(Clone, Debug)]
 pub struct Jars {
     out: PathBuf,
 }
 
 impl Jars {
-    /// Fetches the jars, once for each process; the first time on a machine Maven fetches 46 MB.
+    /// Fetches the jars, once in each process. The first time on a machine, Maven downloads 46 MB.
     ///
     /// # Errors
-    /// [`Error::NotHere`] without Java or Maven, or where Maven cannot fetch what it needs.
+    /// [`Error::NotHere`] if Java or Maven is not installed, or if Maven cannot download a package.
     pub fn fetch() -> Result<Self, Error> {
         static FETCHED: OnceLock<Result<PathBuf, String>> = OnceLock::new();
         for tool in ["java", "mvn"] {
@@ -80,11 +81,11 @@ impl Jars {
         }
     }
 
-    /// Starts a broker that is its own controller, with `settings` besides its usual ones, and waits until it can be
-    /// asked: 5 to 15 s.
+    /// Starts a broker that is its own controller, with `settings` in addition to the defaults, and waits until it
+    /// accepts requests, which takes 5 to 15 s.
     ///
     /// # Errors
-    /// [`Error::Failed`], with the end of what it said.
+    /// [`Error::Failed`], with the end of its log.
     pub fn start(&self, settings: &[(&str, &str)]) -> Result<Broker, Error> {
         let folder = tempfile::tempdir().map_err(failed("making a folder"))?;
         let (port, controller) = free_ports().map_err(failed("looking for ports"))?;
@@ -145,7 +146,7 @@ auto.create.topics.enable=true
 
     fn java(&self, folder: &Path) -> Command {
         let mut java = Command::new("java");
-        // Without its second compiler it starts in two thirds of the time.
+        // Without the second compiler, it starts in two thirds of the time.
         java.args([
             "-Xms64m",
             "-Xmx256m",
@@ -162,7 +163,7 @@ auto.create.topics.enable=true
     }
 }
 
-/// Two ports that nobody has; they stay the broker's over its restarts.
+/// Returns two free ports. The broker keeps them over its restarts.
 fn free_ports() -> std::io::Result<(u16, u16)> {
     let (one, other) = (
         TcpListener::bind("127.0.0.1:0")?,
@@ -171,7 +172,7 @@ fn free_ports() -> std::io::Result<(u16, u16)> {
     Ok((one.local_addr()?.port(), other.local_addr()?.port()))
 }
 
-/// Runs Maven, for one process at a time.
+/// Runs Maven; a lock file ensures that only one process does so at a time.
 fn package() -> Result<PathBuf, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
@@ -192,7 +193,7 @@ fn package() -> Result<PathBuf, String> {
     }
 }
 
-/// A broker; ends when dropped, and its data go with it.
+/// Running broker; ends when it is dropped, and its data is removed.
 #[derive(Debug)]
 pub struct Broker {
     jars: Jars,
@@ -202,24 +203,24 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Where it listens, as `127.0.0.1:port`.
+    /// Returns the address on which it listens, as `127.0.0.1:port`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Ends it as a power cut ends a process: SIGKILL.
+    /// Kills the broker with SIGKILL, as a power cut would end it.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // It may have ended by itself.
+            // The process may have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 
-    /// Starts it again where it was, with its data, and waits until it can be asked.
+    /// Restarts the broker at the same address with its data, and waits until it accepts requests.
     ///
     /// # Errors
-    /// [`Error::Failed`], with the end of what it said.
+    /// [`Error::Failed`], with the end of its log.
     pub fn restart(&mut self) -> Result<(), Error> {
         self.kill();
         let said = self.folder.path().join("said");
@@ -239,7 +240,7 @@ impl Broker {
         let mut before = Vec::new();
         for line in lines.by_ref().map_while(Result::ok) {
             if line.contains(RUNS) {
-                // It must not wait for somebody to read the rest.
+                // The broker must not block on a full pipe.
                 std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
                 return Ok(());
             }

@@ -1,13 +1,13 @@
-//! Figure 13: keys that a table loses because others took their places, and the tags that a look-up compares.
+//! Figure 13: keys that a table loses because other keys took their places, and tags that a look-up compares.
 //!
-//! Measured on the fast-path table that the daemon uses, and computed. With `n` keys that are uniform over `s` sets of
-//! `w` lines, the number `X` of keys of one set is binomial with `n` trials and probability `1/s`. A set keeps
-//! `K = min(X, w)` of them, each further key replaces one, so
+//! Both are measured on the daemon's fast-path table, and computed. With `n` keys that are uniform over `s` sets of `w`
+//! lines, the number `X` of keys of one set is binomial with `n` trials and probability `1/s`. A set keeps `K = min(X,
+//! w)` of them, and each further key replaces one, so:
 //!
 //! - a key is lost with probability `s * E[max(X - w, 0)] / n` (for `w` = 1: `1 - s/n * (1 - (1 - 1/s)^n)`);
 //! - a key shares a set with at least `w` others with probability `P(Y >= w)`, `Y` binomial with `n - 1` trials;
-//! - a hit compares `E[K (K + 1) / 2] / E[K]` tags, and a miss `E[K]`, where lines are looked at one after the other
-//!   and empty ones are not compared. A circuit compares all `w` at once.
+//! - a hit compares `E[K (K + 1) / 2] / E[K]` tags, and a miss `E[K]`, if lines are examined one after the other and
+//!   empty ones are not compared. A circuit compares all `w` at once.
 
 use crate::error::{PapersError, Result};
 use lineside_spv::store::{Geometry, Hash, Store, words};
@@ -19,12 +19,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Numbers of keys in the paper's figure.
 pub const KEYS: [usize; 3] = [10_000, 50_000, 250_000];
-/// Lines a set in the paper's figure.
+/// Lines per set in the paper's figure.
 pub const WAYS: [u32; 3] = [1, 2, 4];
 /// log2 of the number of lines of the paper's table.
 pub const LINE_BITS: u32 = 22;
 
-/// How a key's set is chosen.
+/// Method that chooses the set of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Index {
     /// By keyed hash, as the daemon does.
@@ -43,16 +43,16 @@ impl Index {
     }
 }
 
-/// What a table does to its keys.
+/// Effect of collisions on the keys of a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Collisions {
     /// Keys that are no longer in the table, in percent.
     pub lost_percent: f64,
-    /// Keys whose set was given more keys than it has lines, in percent.
+    /// Keys whose set received more keys than it has lines, in percent.
     pub sharing_percent: f64,
     /// Tags compared by a look-up of a key that is in the table.
     pub hit_comparisons: f64,
-    /// Tags compared by a look-up of another key.
+    /// Tags compared by a look-up of a key that is not in the table.
     pub miss_comparisons: f64,
 }
 
@@ -77,7 +77,8 @@ pub fn computed(keys: usize, line_bits: u32, ways: u32) -> Collisions {
     }
 }
 
-/// Probabilities of 0, 1, 2, ... successes in `trials`, each with probability `1 / sets`, until they vanish.
+/// Returns the probabilities of 0, 1, 2, ... successes in `trials`, each with probability `1 / sets`, until they
+/// vanish.
 fn binomial(trials: usize, sets: f64) -> impl Iterator<Item = f64> {
     let n = trials as f64;
     let mut next = Some((0.0, (n * (-1.0 / sets).ln_1p()).exp()));
@@ -91,10 +92,11 @@ fn binomial(trials: usize, sets: f64) -> impl Iterator<Item = f64> {
     })
 }
 
-/// Fills a table of 2^`line_bits` lines with TXIDs and looks after each number of `keys`, which rise.
+/// Fills a table of 2^`line_bits` lines with TXIDs, and measures it after each number of `keys`, which are in ascending
+/// order.
 ///
 /// # Errors
-/// Where there is no memory for the table.
+/// There is not enough memory for the table.
 pub fn measure(
     line_bits: u32,
     ways: u32,
@@ -131,7 +133,7 @@ struct Filled {
     ticket: Ticket,
     seed: u64,
     txids: Vec<Hash>,
-    /// Keys given to each set, by the address of its first line.
+    /// Number of keys that each set received, by the address of its first line.
     given: HashMap<usize, u32>,
 }
 
@@ -166,7 +168,7 @@ impl Filled {
         }
     }
 
-    /// Number of tags compared until `txid` was found or no line was left, and if it was found.
+    /// Returns the number of tags compared until `txid` was found or no line was left, and whether it was found.
     fn look_up(&self, txid: &Hash) -> (u32, bool) {
         let words = words(txid);
         let mut compared = 0;
@@ -205,7 +207,7 @@ impl Filled {
     }
 }
 
-/// A TXID: the double SHA-256 of a transaction's bytes, here of two numbers.
+/// Returns a TXID: a double SHA-256, here of two numbers instead of a transaction.
 fn txid(seed: u64, number: u64) -> Hash {
     let mut transaction = [0; 16];
     transaction[..8].copy_from_slice(&seed.to_le_bytes());
@@ -220,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_closed_forms_are_those_of_known_cases() {
-        // Two keys over two lines: they meet in half of the cases, and one of the two is lost.
+        // Two keys over two lines collide in half of the cases, and then one of the two is lost.
         let two = computed(2, 1, 1);
         assert!((two.lost_percent - 25.0).abs() < 1e-9, "{two:?}");
         assert!((two.sharing_percent - 50.0).abs() < 1e-9, "{two:?}");
@@ -236,12 +238,13 @@ mod tests {
             );
             assert_eq!(found.hit_comparisons, 1.0);
         }
-        // The paper says less than 1 % at 250,000 keys: that needs 2^24 lines.
+        // The paper claims less than 1 % at 250,000 keys, which needs 2^24 lines.
         let lost = |bits| computed(250_000, bits, 1).lost_percent;
         assert!((lost(22) - 2.922).abs() < 0.001 && lost(23) > 1.0 && lost(24) < 1.0);
     }
 
-    /// Counters in an array, which know nothing of stores, sets in memory or binomials.
+    /// Compares the closed forms with counters in an array, which is independent of stores, sets in memory and
+    /// binomials.
     #[test]
     fn the_closed_forms_agree_with_bins_and_balls() {
         for (bits, ways, keys) in [(12, 1, 2000), (12, 2, 2000), (12, 4, 3000), (10, 4, 2000)] {
@@ -279,7 +282,7 @@ mod tests {
                 let found = measure(14, ways, index, &keys, 1).expect("memory for 2^14 lines");
                 for (keys, found) in keys.into_iter().zip(found) {
                     let expected = computed(keys, 14, ways);
-                    // Five standard deviations, of about as many losses as there are.
+                    // Tolerance of five standard deviations of the number of losses.
                     let losses = expected.lost_percent * keys as f64 / 100.0;
                     let room = 100.0 * (5.0 * losses.sqrt() + 3.0) / keys as f64;
                     assert!(
@@ -288,7 +291,7 @@ mod tests {
                     );
                     assert!((found.hit_comparisons - expected.hit_comparisons).abs() < 0.05);
                     assert!((found.miss_comparisons - expected.miss_comparisons).abs() < 0.05);
-                    // Keys that share come in groups of more than `ways`.
+                    // Keys that share a set come in groups of more than `ways`.
                     let sharing = expected.sharing_percent * keys as f64 / 100.0;
                     let room = 100.0 * (5.0 * (sharing * f64::from(ways + 1)).sqrt() + 10.0) / keys as f64;
                     assert!(

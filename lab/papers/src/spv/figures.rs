@@ -1,4 +1,4 @@
-//! The files of each figure: one CSV table with everything that is drawn and more, and its SVG.
+//! Files of each figure: one CSV table with everything that is drawn and more, and its SVG plot.
 
 use super::CollisionRow;
 use super::collisions::{Collisions, Index, KEYS, LINE_BITS, WAYS, computed};
@@ -13,10 +13,10 @@ use crate::table::{Table, number};
 use lineside_bench::figures::{By, Sample, Shape, median};
 use std::path::{Path, PathBuf};
 
-/// Points of a computed curve.
+/// Number of points of a computed curve.
 const CURVE_POINTS: u32 = 60;
 
-/// A figure's files.
+/// Files of a figure.
 struct Figure {
     name: &'static str,
     table: Table,
@@ -50,18 +50,18 @@ fn series(name: impl Into<String>, colour: usize, style: Style, points: Vec<(f64
     }
 }
 
-/// Median of several runs.
+/// Returns the median of several runs.
 fn of(samples: Option<&Vec<Sample>>, value: impl Fn(&Sample) -> f64) -> Option<f64> {
     median(samples?.iter().map(value))
 }
 
-/// Requests lost in all rounds of a run.
+/// Returns the number of requests lost in all rounds of a run.
 fn lost(samples: Option<&Vec<Sample>>) -> String {
     let lost = samples.into_iter().flatten().map(|sample| sample.lost);
     lost.sum::<u64>().to_string()
 }
 
-/// A cell that may be empty.
+/// Formats a cell that may be empty.
 fn cell(value: Option<f64>) -> String {
     value.map_or_else(String::new, number)
 }
@@ -115,7 +115,7 @@ pub fn collisions(out: &Path, rows: &[CollisionRow]) -> Result<Vec<PathBuf>> {
     figure.write(out)
 }
 
-/// Numbers of keys from the paper's least to its greatest, evenly on a logarithmic axis.
+/// Returns numbers of keys from the paper's smallest to its largest, evenly spaced on a logarithmic axis.
 fn curve_keys() -> impl Iterator<Item = usize> {
     let (least, most) = (KEYS[0] as f64, KEYS[KEYS.len() - 1] as f64);
     (0..=CURVE_POINTS)
@@ -141,7 +141,7 @@ fn lost_chart(rows: &[CollisionRow]) -> Chart {
             points,
         ));
         let curve = curve_keys().map(|keys| (keys as f64, computed(keys, LINE_BITS, ways).lost_percent));
-        // A loss that cannot be seen among 250,000 keys would only stretch the axis.
+        // A loss that is invisible among 250,000 keys would only stretch the axis.
         let curve = curve.filter(|point| point.1 > 1e-5).collect();
         all.push(series(
             format!("{ways}-way, computed"),
@@ -258,7 +258,7 @@ fn per_block(found: &Measurements) -> Figure {
     }
 }
 
-/// Contestants of figure 18 with their clients.
+/// Returns the contestants of figure 18 with their clients.
 fn throughput_cases() -> impl Iterator<Item = (&'static str, &'static str, Contestant, By)> {
     let by_socket = THROUGHPUT
         .into_iter()
@@ -310,7 +310,7 @@ fn throughput(found: &Measurements) -> Figure {
     }
 }
 
-/// Shapes with the paper's number of transactions in a block.
+/// Returns the shapes with the paper's number of transactions in a block.
 pub fn papers_shapes(found: &Measurements) -> impl Iterator<Item = Shape> {
     let shapes = found.shapes.iter().copied();
     shapes.filter(|shape| shape.transactions == PAPER_PER_BLOCK)
@@ -331,7 +331,7 @@ fn with_papers(name: &str, paper: &str) -> String {
     }
 }
 
-/// Throughput of a sweep at each hit rate.
+/// Returns the throughput of a sweep at each hit rate.
 pub fn sweep_points(found: &Measurements, by: By) -> Vec<(f64, f64)> {
     let at = |hits: u64| {
         Some((
@@ -416,7 +416,7 @@ fn hit_rate(found: &Measurements) -> Figure {
     }
 }
 
-/// The roof of a contestant: the greatest throughput that any client saw of it.
+/// Returns the roof of a contestant: the greatest throughput that any client measured.
 pub fn system_rps(found: &Measurements, contestant: Contestant) -> Option<f64> {
     let paced = OFFERED
         .iter()
@@ -492,7 +492,7 @@ fn roofline(found: &Measurements) -> Figure {
     }
 }
 
-/// Values from `least` to `most`, evenly on a logarithmic axis.
+/// Returns values from `least` to `most`, evenly spaced on a logarithmic axis.
 fn curve(least: f64, most: f64) -> impl Iterator<Item = f64> {
     (0..=CURVE_POINTS).map(move |at| least * (most / least).powf(f64::from(at) / f64::from(CURVE_POINTS)))
 }
@@ -554,7 +554,7 @@ fn latency(found: &Measurements) -> Figure {
     }
 }
 
-/// Processor time of a server and of the XDP program, in µs a reply.
+/// Processor time of a server and of the XDP program, in µs per reply.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     pub server_us: f64,
@@ -563,7 +563,7 @@ pub struct Cost {
     pub rps: f64,
 }
 
-/// Cost of a contestant at [`LOAD`].
+/// Returns the cost of a contestant at [`LOAD`].
 pub fn cost(found: &Measurements, contestant: Contestant, hits: u64) -> Option<Cost> {
     let samples = found.costs.get(&(contestant.name, hits));
     let each = |ns: u64, sample: &Sample| ns as f64 / 1e3 / sample.right.max(1) as f64;

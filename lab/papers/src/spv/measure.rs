@@ -1,4 +1,4 @@
-//! The runs that figures 16, 18, 19, 20 and 21 and the server's load are drawn from.
+//! Runs that provide the values of figures 16, 18, 19, 20 and 21 and of the server's load.
 
 use super::Options;
 use lineside_bench::figures::{By, Sample, Setting, Shape, Software, Who, median};
@@ -6,25 +6,25 @@ use lineside_bench::{BenchError, Progress};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Numbers of transactions in a block of figures 16 and 21.
+/// Numbers of transactions in a block for figures 16 and 21.
 pub const PER_BLOCK: [usize; 3] = [1024, 2048, 4096];
-/// The number that the paper keeps to in its other figures.
+/// Number of transactions in a block for the paper's other figures.
 pub const PAPER_PER_BLOCK: usize = 2048;
 /// Hit rates of figure 19, in percent.
 pub const HITS: [u64; 11] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 /// Hit rates for the server's load, in percent.
 pub const LOAD_HITS: [u64; 6] = [0, 25, 50, 75, 90, 100];
-/// Offered loads of figure 20, in requests a second.
+/// Offered loads of figure 20, in requests per second.
 pub const OFFERED: [u32; 7] = [10_000, 20_000, 50_000, 100_000, 200_000, 400_000, 800_000];
-/// Offered load at which the server's processor time is measured, in requests a second.
+/// Offered load at which the server's processor time is measured, in requests per second.
 pub const LOAD: u32 = 50_000;
 
-/// A contestant, the way in which it is driven, and its name in the paper.
+/// Contestant: server or datapath, with its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contestant {
-    /// Our name.
+    /// Name in our tables.
     pub name: &'static str,
-    /// Name in the paper; empty for a contestant that the paper has not.
+    /// Name in the paper; empty if the paper does not have this contestant.
     pub paper: &'static str,
     /// Server or datapath.
     pub who: Who,
@@ -34,22 +34,22 @@ const fn contestant(name: &'static str, paper: &'static str, who: Who) -> Contes
     Contestant { name, paper, who }
 }
 
-/// No look-up at all.
+/// Server that echoes requests without a look-up.
 pub const ECHO: Contestant = contestant("echo", "", Who::Software(Software::Echo));
 /// The paper's software.
 pub const SW: Contestant = contestant("sw", "SW", Who::Software(Software::Sw));
 /// The paper's software with a cache before the tree.
 pub const SW_CACHE: Contestant = contestant("sw_cache", "SW Cache", Who::Software(Software::SwCache));
-/// The paper's software that never sleeps.
+/// The paper's software with a busy loop instead of blocking receives.
 pub const SW_SPIN: Contestant = contestant("sw_spin", "", Who::Software(Software::SwSpin));
-/// Our socket datapath.
+/// Lineside's socket datapath.
 pub const SOCKET: Contestant = contestant("socket", "", Who::Software(Software::Socket));
-/// Our XDP datapath.
+/// Lineside's XDP datapath.
 pub const XDP: Contestant = contestant("xdp", "HW", Who::Xdp);
-/// Our XDP datapath before the paper's software.
+/// Lineside's XDP datapath in front of the paper's software.
 pub const XDP_THEN_SW: Contestant = contestant("xdp + sw", "HW", Who::XdpThenSw);
 
-/// Contestants of figure 18 by the socket client; `xdp` by live frames is the paper's HW Max.
+/// Contestants of figure 18 with the socket client; `xdp` with live frames is the paper's HW Max.
 pub const THROUGHPUT: [Contestant; 5] = [ECHO, SW, SW_CACHE, SOCKET, XDP];
 /// Contestants of figure 21.
 pub const LATENCY: [Contestant; 5] = [SW, SW_CACHE, SW_SPIN, SOCKET, XDP];
@@ -58,9 +58,9 @@ pub const ROOFLINE: [Contestant; 3] = [SW, SW_CACHE, XDP];
 /// Servers without a fast path in the driver.
 pub const LOADED: [Contestant; 3] = [SW, SW_CACHE, SOCKET];
 
-/// Clients of figure 21 and of figure 19's sweep.
+/// Name of the client of figure 21 and of figure 19's sweep.
 pub const SOCKET_CLIENT: &str = "socket client";
-/// The generator of live frames.
+/// Name of the generator of live frames.
 pub const LIVE_FRAMES: &str = "live frames";
 
 /// Runs by shape of the chain, contestant and client.
@@ -68,21 +68,21 @@ pub const LIVE_FRAMES: &str = "live frames";
 pub struct Runs(BTreeMap<(Shape, Who, By), Vec<Sample>>);
 
 impl Runs {
-    /// Median over the rounds, where there was a run.
+    /// Returns the median over the rounds, if there was such a run.
     pub fn median(&self, shape: Shape, who: Who, by: By, of: fn(&Sample) -> f64) -> Option<f64> {
         median(self.0.get(&(shape, who, by))?.iter().map(of))
     }
 }
 
-/// Everything that was measured.
+/// All measured values.
 pub struct Measurements {
     /// Runs for figures 16, 18 and 21.
     pub runs: Runs,
     /// Shapes in the order in which they were run.
     pub shapes: Vec<Shape>,
-    /// Blocks of figure 21.
+    /// Number of blocks of figure 21.
     pub blocks: usize,
-    /// The shape of the next fields.
+    /// Shape that the next fields were measured with.
     pub main: Shape,
     /// Figure 19: runs of `xdp + sw` by hit rate, closed loop and open loop.
     pub sweep: BTreeMap<(u64, By), Vec<Sample>>,
@@ -90,13 +90,13 @@ pub struct Measurements {
     pub paced: BTreeMap<(&'static str, u32), Vec<Sample>>,
     /// Processor time at [`LOAD`], by contestant and hit rate.
     pub costs: BTreeMap<(&'static str, u64), Vec<Sample>>,
-    /// Requests lost in the socket client's loops, which wait for two seconds.
+    /// Requests lost in the closed loops of the socket client, whose time-out is two seconds.
     pub lost: u64,
     /// Wrong replies.
     pub wrong: u64,
 }
 
-/// Returns the shapes of the chain; figure 21 has those of figure 16 that have its number of blocks.
+/// Returns the shapes of the chain. Figure 21 uses those shapes of figure 16 that have its number of blocks.
 fn shapes(options: &Options) -> Vec<Shape> {
     let mut shapes = Vec::new();
     for transactions in PER_BLOCK {
@@ -108,7 +108,7 @@ fn shapes(options: &Options) -> Vec<Shape> {
     shapes
 }
 
-/// The largest chain with the paper's number of transactions in a block.
+/// Returns the largest chain with the paper's number of transactions in a block.
 fn main_shape(options: &Options) -> Shape {
     let most = options.transactions.iter().max().copied().unwrap_or_default();
     Shape {
@@ -117,7 +117,7 @@ fn main_shape(options: &Options) -> Shape {
     }
 }
 
-/// What a shape is run for.
+/// Returns the contestants and clients that are run with a shape.
 fn plan(options: &Options, shape: Shape) -> Vec<(Who, By)> {
     let mut plan = vec![(ECHO.who, By::Window64), (SW.who, By::Window64)];
     if shape.transactions == PAPER_PER_BLOCK {
@@ -144,7 +144,7 @@ pub fn steps(options: &Options) -> usize {
     (of_shapes + of_main) * rounds
 }
 
-/// Runs everything.
+/// Runs all measurements.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Measurements, BenchError> {
     let shapes = shapes(options);
     let mut runner = Runner {
@@ -174,7 +174,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Meas
             runner.sweep(&mut setting)?;
             runner.costs(&mut setting)?;
         }
-        // The namespaces and maps of this shape are gone before the next is loaded.
+        // The namespaces and maps of this shape are removed before the next is loaded.
         drop(setting);
     }
     Ok(runner.found)
@@ -199,8 +199,9 @@ impl Runner<'_> {
         self.done += 1;
     }
 
-    /// Runs, and counts faults. An open loop may lose what the server cannot take, and the generator of live frames
-    /// gives a request up after 200 ms, in which a busy machine may not have run the server at all.
+    /// Runs a contestant and counts faults. An open loop may lose requests that the server cannot keep up with, and the
+    /// generator of live frames gives up a request after 200 ms, in which a busy machine may not have scheduled the
+    /// server at all.
     fn run(&mut self, setting: &Setting, who: Who, by: By, with_cost: bool) -> Result<Sample, BenchError> {
         let run = if with_cost {
             Setting::run_with_cost
@@ -218,7 +219,7 @@ impl Runner<'_> {
     fn contestants(&mut self, setting: &Setting, shape: Shape, plan: &[(Who, By)]) -> Result<(), BenchError> {
         for round in 0..self.rounds {
             for place in 0..plan.len() {
-                // Each round begins with another contestant, so that none always follows the same one.
+                // Each round begins with another contestant, so that no contestant always follows the same one.
                 let (who, by) = plan[(place + round * 5) % plan.len()];
                 self.tell("figures 16, 18 and 21");
                 let sample = self.run(setting, who, by, false)?;

@@ -1,31 +1,32 @@
-//! Models of throughput: the paper's, and those that a closed loop follows.
+//! Models of throughput: the paper's model, and models of a closed loop.
 
-/// Bytes of a request or a reply on the wire of Ethernet without preamble and frame check sequence.
+/// Bytes of a request or a reply on Ethernet, without preamble and frame check sequence.
 pub const FRAME_BYTES: u32 = 74;
-/// Preamble and start (8), frame check sequence (4), gap between frames (12).
+/// Bytes on Ethernet in addition to a frame: preamble and start (8), frame check sequence (4), gap between frames (12).
 const ETHERNET_EXTRA_BYTES: u32 = 24;
-/// The link of the paper.
+/// Bit rate of the paper's link.
 pub const LINK_BITS_PER_S: f64 = 10e9;
 
-/// Requests a second that a link takes each way.
+/// Returns the requests per second that a link carries in each direction.
 pub fn link_rps(bits_per_s: f64) -> f64 {
     bits_per_s / 8.0 / f64::from(FRAME_BYTES + ETHERNET_EXTRA_BYTES)
 }
 
-/// The paper's equation (1): `T = (T_HW - T_SW) / 100 * H + T_SW`, with `H` in percent. It holds where hits and misses
-/// are limited by the senders, independently of each other.
+/// Returns the throughput by the paper's equation (1): `T = (T_HW - T_SW) / 100 * H + T_SW`, with `H` in percent. It
+/// holds where hits and misses are limited by the senders, independently of each other.
 pub fn linear(hit_percent: f64, hit_rps: f64, miss_rps: f64) -> f64 {
     (hit_rps - miss_rps) / 100.0 * hit_percent + miss_rps
 }
 
-/// The harmonic mean `1/T = h/T_HW + (1 - h)/T_SW`: times add up where one thing is done after the other.
+/// Returns the throughput as the harmonic mean `1/T = h/T_HW + (1 - h)/T_SW`: times add up if requests are processed
+/// one after the other.
 pub fn harmonic(hit_percent: f64, hit_rps: f64, miss_rps: f64) -> f64 {
     let hits = hit_percent / 100.0;
     1.0 / (hits / hit_rps + (1.0 - hits) / miss_rps)
 }
 
-/// The bound `min(T_HW, T_SW / (1 - h))`: the server and the fast path work at the same time, and the slower of the two
-/// limits both, because a closed loop keeps their mix.
+/// Returns the bound `min(T_HW, T_SW / (1 - h))`: the server and the fast path work at the same time, and the slower of
+/// the two limits both, because a closed loop keeps their proportion.
 pub fn bottleneck(hit_percent: f64, hit_rps: f64, miss_rps: f64) -> f64 {
     let misses = 1.0 - hit_percent / 100.0;
     if misses <= 0.0 {
@@ -34,12 +35,13 @@ pub fn bottleneck(hit_percent: f64, hit_rps: f64, miss_rps: f64) -> f64 {
     hit_rps.min(miss_rps / misses)
 }
 
-/// A roofline: throughput is the offered load up to what the system or the link takes.
+/// Returns the throughput of a roofline: the offered load up to the capacity of the system or of the link.
 pub fn roof(offered_rps: f64, system_rps: f64) -> f64 {
     offered_rps.min(system_rps).min(link_rps(LINK_BITS_PER_S))
 }
 
-/// A model of throughput: hit rate in percent, throughput of hits alone, throughput of misses alone.
+/// Model of throughput, a function of the hit rate in percent, the throughput of hits alone and the throughput of
+/// misses alone.
 pub type Model = fn(f64, f64, f64) -> f64;
 
 /// The models of figure 19 by name.
@@ -49,7 +51,7 @@ pub const MODELS: [(&str, Model); 3] = [
     ("slower of both", bottleneck),
 ];
 
-/// Error of `modelled` in percent of `measured`.
+/// Returns the error of `modelled` in percent of `measured`.
 pub fn error_percent(modelled: f64, measured: f64) -> f64 {
     100.0 * (modelled - measured).abs() / measured
 }
@@ -75,7 +77,7 @@ mod tests {
             assert!(harmonic(hits, 970.0, 490.0) < linear(hits, 970.0, 490.0));
             assert!(harmonic(hits, 970.0, 490.0) < bottleneck(hits, 970.0, 490.0));
         }
-        // Half of the requests at 1 a second, half at 3: two take 4/3 s.
+        // With half of the requests at 1 per second and half at 3 per second, two requests take 4/3 s.
         assert!((harmonic(50.0, 3.0, 1.0) - 1.5).abs() < 1e-12);
         assert_eq!(error_percent(110.0, 100.0), 10.0);
     }

@@ -1,5 +1,5 @@
-//! The paper's values, where its text gives them, next to ours. The points of its figures are not in the text and are
-//! not read off the pictures.
+//! The paper's values next to Lineside's, for the values that the paper's text states. Points of its figures are not in
+//! the text, and are not read off the images.
 
 use super::CollisionRow;
 use super::collisions::{Index, LINE_BITS, computed};
@@ -11,20 +11,20 @@ use crate::table::{Table, number};
 use lineside_bench::figures::{By, Sample, Shape, Who};
 use std::path::{Path, PathBuf};
 
-/// One value of the paper and ours.
+/// Value of the paper and of Lineside for one quantity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Number of the figure, or the table.
+    /// Number of the figure or table.
     pub figure: &'static str,
-    /// Quantity, in our names.
+    /// Quantity, in the names of this crate.
     pub quantity: String,
-    /// The paper's value, as its text gives it; empty where it gives none.
+    /// The paper's value, as in its text; empty if it gives none.
     pub paper: &'static str,
-    /// Our value.
+    /// Value of Lineside.
     pub ours: f64,
     /// Unit of `ours`; empty for a ratio.
     pub unit: &'static str,
-    /// A reason for a difference, or a condition.
+    /// Reason of a difference, or a condition.
     pub remark: &'static str,
 }
 
@@ -45,7 +45,7 @@ fn row(
     }
 }
 
-/// Rows of figure 13.
+/// Returns the rows of figure 13.
 pub fn collisions(rows: &[CollisionRow]) -> Vec<Comparison> {
     let mut found = Vec::new();
     let papers = rows
@@ -86,7 +86,7 @@ pub fn collisions(rows: &[CollisionRow]) -> Vec<Comparison> {
     found
 }
 
-/// Rows of what was measured.
+/// Returns the rows of the measured figures.
 pub fn measured(found: &Measurements) -> Vec<Comparison> {
     let mut rows = Vec::new();
     rows.extend(per_block(found));
@@ -98,7 +98,7 @@ pub fn measured(found: &Measurements) -> Vec<Comparison> {
     rows
 }
 
-/// Mean of the ratios of two contestants over shapes, as the paper's "on average".
+/// Returns the mean of the ratios of two contestants over shapes, which is the paper's "on average".
 fn mean_ratio(
     found: &Measurements,
     shapes: impl Iterator<Item = Shape>,
@@ -114,8 +114,8 @@ fn mean_ratio(
     (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64)
 }
 
-/// The largest spread of `sw` over the numbers of transactions in a block, at one number of transactions, each against
-/// the `echo` of its shape.
+/// Returns the largest spread of `sw` over the numbers of transactions in a block, at one total number of transactions.
+/// Each value is relative to the `echo` of its shape.
 fn per_block(found: &Measurements) -> Option<Comparison> {
     let ratio = |shape| {
         mean_ratio(

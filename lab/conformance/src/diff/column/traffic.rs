@@ -1,4 +1,4 @@
-//! What clients ask for and what the host does between, drawn from a seed.
+//! Requests of the clients and actions of the host between them, drawn from a seed.
 
 use super::{Case, Event, Table};
 use crate::diff::Frames;
@@ -11,9 +11,9 @@ use lineside_wire::{
 };
 use zerocopy::IntoBytes;
 
-/// The columns; the paper's format can name the first one.
+/// Columns; the paper's format can name the first one.
 pub(super) const COLUMNS: [&str; 2] = ["entry:foo", "entry:a longer qualifier"];
-/// Keys are these numbers in decimal.
+/// Number of keys, which are these numbers in decimal.
 const KEYS: usize = 700;
 
 pub(super) struct Traffic<'a> {
@@ -52,7 +52,8 @@ impl<'a> Traffic<'a> {
         ColumnId(self.one_in(4).into())
     }
 
-    /// Mostly one that a row may have; else a part of one, one with something behind it, the first or a long one.
+    /// Returns mostly a key that a row may have; otherwise a prefix of one, an extension of one, the first key or a
+    /// long one.
     fn key_bytes(&mut self) -> Vec<u8> {
         let number = self.below(KEYS);
         let mut key = [self.case.prefix, format!("k{number:03}").as_bytes()].concat();
@@ -73,7 +74,7 @@ impl<'a> Traffic<'a> {
         Key::new(&bytes).unwrap_or(Key::FIRST)
     }
 
-    /// A row of the table is put or deleted.
+    /// Puts or deletes a row of the table.
     fn change(&mut self, column: ColumnId) -> Key {
         let key = self.key();
         let bytes = match self.below(12) {
@@ -114,7 +115,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// What happens before the next frame.
+    /// Returns the actions before the next frame.
     pub(super) fn events(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         if !self.halted.is_empty() && self.one_in(3) {
@@ -190,7 +191,7 @@ impl<'a> Traffic<'a> {
         let op = [&b"get"[..], b"get", b"sc1", b"sc1", b"put"][self.below(5)];
         let (mut key, mut stop) = (self.key_bytes(), self.key_bytes());
         if self.one_in(2) {
-            // A few rows behind the start.
+            // A few rows after the start.
             stop = key.clone();
             if let Some(last) = stop.last_mut() {
                 *last = last.saturating_add(3);

@@ -1,5 +1,5 @@
-//! Seeded traffic for `transfer`: requests of every kind among few accounts, so that they meet, and what a host does
-//! meanwhile.
+//! Seeded traffic for `transfer`: requests of every kind among few accounts, so that they conflict, and the actions of
+//! a host between them.
 
 use super::{Case, range};
 use crate::diff::Frames;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::IntoBytes;
 
-/// Who may issue: some of the senders, some addresses of both families that nobody has.
+/// Returns the issuers: some of the senders, and some addresses of both families that no sender has.
 pub(super) fn issuers() -> Vec<Range> {
     let ranges = [
         ("10.0.0.8", 29),
@@ -37,7 +37,7 @@ pub(super) fn issuers() -> Vec<Range> {
         .collect()
 }
 
-/// Where balances and ids behave unusually.
+/// Edge cases of balances and ids.
 const EDGES: [u64; 9] = [
     0,
     1,
@@ -50,7 +50,7 @@ const EDGES: [u64; 9] = [
     u64::MAX,
 ];
 
-/// Requests, each made for the state that the model's store is in.
+/// Generator of requests, each made for the state of the model's store.
 pub(super) struct Traffic {
     frames: Frames,
     store: Arc<Store>,
@@ -58,7 +58,7 @@ pub(super) struct Traffic {
     sessions: u32,
     unrest: bool,
     executes: bool,
-    /// Payloads sent lately: they are sent again.
+    /// Recent payloads, which are sent again.
     lately: Vec<Vec<u8>>,
 }
 
@@ -75,7 +75,7 @@ impl Traffic {
         }
     }
 
-    /// All sessions but the last are open; where the fast path does not execute, the host has filled in some accounts.
+    /// Opens all sessions except the last. If the fast path does not execute, the host fills in some accounts.
     pub(super) fn prepare(&self, store: &Arc<Store>) {
         if !self.executes {
             let changes: Vec<_> = (1..=self.accounts)
@@ -109,7 +109,7 @@ impl Traffic {
         self.frames.random.one_in(chances)
     }
 
-    /// The next frame.
+    /// Returns the next frame.
     pub(super) fn next_frame(&mut self) -> Vec<u8> {
         let payload = match self.below(20) {
             0..=7 => self.paper(),
@@ -132,7 +132,8 @@ impl Traffic {
         frame
     }
 
-    /// What was mutated gets a right checksum, most often; a good one sometimes a sender's unfinished one, or none.
+    /// Mostly gives a mutated frame a valid checksum. Sometimes gives a valid frame a sender's partial checksum, or
+    /// none.
     fn sum_up(&mut self, frame: &mut [u8]) {
         let way = self.below(16);
         let Some(found) = frame::parse(frame).filter(|_| way < 14) else {
@@ -156,7 +157,7 @@ impl Traffic {
         frame[check].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// Ids from 1; a few that no account gets.
+    /// Returns a paper id from 1 on; a few of the ids have no account.
     fn paper_id(&mut self) -> u32 {
         match self.below(40) {
             0 => 0,
@@ -168,7 +169,7 @@ impl Traffic {
     fn account(&mut self) -> AccountId {
         let id = self.paper_id();
         if self.one_in(4) {
-            // Native ones: as likely to meet, and unlike in one byte only.
+            // Native ids, which conflict as often and differ in one byte only.
             let mut native = AccountId::from_paper(id);
             native.0[0] = 0xa5;
             return native;
@@ -176,7 +177,7 @@ impl Traffic {
         AccountId::from_paper(id)
     }
 
-    /// Small ones, edges, and what just suffices for `account` or just does not.
+    /// Returns small amounts, edge cases, and amounts that `account` can just pay or just cannot pay.
     fn amount(&mut self, account: &AccountId) -> u64 {
         let held = self.store.find(account).map_or(0, |index| {
             let cell = &self.store.cells.as_slice()[index];
@@ -342,7 +343,7 @@ impl Traffic {
         self.native(TRANSFER_OP_REFER, &body)
     }
 
-    /// What is the host's, or nobody's.
+    /// Returns an operation of the host, or an unknown one.
     fn other(&mut self) -> Vec<u8> {
         let op = TRANSFER_OP_OPEN + self.below(4) as u8;
         let bytes = if self.one_in(3) {
@@ -375,7 +376,7 @@ impl Traffic {
         packet
     }
 
-    /// What the host does between two frames, to both stores alike: it drains the rings; with unrest, it also ends and
+    /// Applies the host's actions between two frames to both stores: it drains the rings. With unrest, it also ends and
     /// renews leases, changes policies, holds locks and changes accounts.
     pub(super) fn disturb(&mut self, stores: &[&Store; 2], rings: [Ring<'_>; 2]) {
         if self.executes && self.one_in(40) {
@@ -387,7 +388,7 @@ impl Traffic {
             return;
         }
         let (what, value) = (self.below(8), self.frames.random.next());
-        // Most often one that is asked for.
+        // Mostly an account that occurs in requests.
         let account = self.account();
         let cell = match self.store.find(&account) {
             Some(index) if what != 5 => index,
@@ -421,7 +422,7 @@ impl Traffic {
             }
         }
         if what == 4 || what == 5 || what == 6 {
-            // Not for ever: most often all are free.
+            // Not permanently: mostly all locks are free.
             if self.one_in(2) {
                 free_locks(stores);
             }
@@ -429,7 +430,7 @@ impl Traffic {
     }
 }
 
-/// What a host does with accounts and sessions.
+/// Action of the host on accounts and sessions.
 pub(super) enum Order {
     Claim(Vec<u32>, Vec<u32>),
     Put(Vec<(u32, Change)>),
@@ -449,7 +450,8 @@ impl Order {
 }
 
 impl Traffic {
-    /// What the host does next, if anything; of what there is to claim about half is claimed. No lock is held then.
+    /// Returns the host's next action, if any. It claims about half of the accounts that can be claimed. No lock is
+    /// held at that time.
     pub(super) fn next_order(&mut self, stores: &[&Store; 2]) -> Option<Order> {
         if !self.unrest || !self.executes || !self.one_in(16) {
             return None;
