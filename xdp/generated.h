@@ -58,8 +58,8 @@ struct ls_native_header {
 	__u8 version; /* 1 */
 	__u8 op; /* operation; bit 7 is set in replies */
 	__be16 status; /* request: 0; reply: status code */
-	__be16 length; /* bytes that follow this header */
-	__be64 request_id; /* chosen by the client, echoed */
+	__be16 length; /* bytes after this header */
+	__be64 request_id; /* chosen by the client and returned in the reply */
 };
 _Static_assert(sizeof(struct ls_native_header) == 16, "native_header");
 
@@ -79,17 +79,17 @@ _Static_assert(sizeof(struct ls_native_header) == 16, "native_header");
 #define LS_SPV_OP_WITNESS_PROOF 5
 #define LS_SPV_OP_WTXID_PROOF 6
 
-/* Where one transaction is, and the tip this was true at. */
+/* Position of one transaction, and the tip at which it was valid. */
 struct ls_root_reply {
 	__u64 root[4]; /* Merkle root of the block (the request has the TXID here) */
 	__u64 block_hash[4]; /* hash of the block's header, wire byte order */
 	__u64 tip_hash[4]; /* hash of the best block when this was answered */
-	__be32 height; /* height of the block; 0xffffffff: not known */
+	__be32 height; /* height of the block; 0xffffffff: unknown */
 	__be32 tip_height; /* height of the best block */
 };
 _Static_assert(sizeof(struct ls_root_reply) == 104, "root_reply");
 
-/* Begins the body of `roots`; the tip that all items were true at. */
+/* Header of the body of `roots`, with the tip at which all items were valid. */
 struct ls_roots_head {
 	__u64 tip_hash[4]; /* request: zeros; reply: hash of the best block when this was answered */
 	__be32 tip_height; /* request: 0; reply: height of the best block */
@@ -97,35 +97,35 @@ struct ls_roots_head {
 };
 _Static_assert(sizeof(struct ls_roots_head) == 40, "roots_head");
 
-/* Where one transaction of `roots` is. Of an unknown one only the status is not zero. */
+/* Position of one transaction of `roots`. If it is unknown, all fields except the status are zero. */
 struct ls_root_item {
 	__u64 root[4]; /* Merkle root of the block (the request has the TXID here) */
 	__u64 block_hash[4]; /* hash of the block's header, wire byte order */
-	__be32 height; /* height of the block; 0xffffffff: not known */
+	__be32 height; /* height of the block; 0xffffffff: unknown */
 	__be32 status; /* 0 ok, 1 unknown */
 };
 _Static_assert(sizeof(struct ls_root_item) == 72, "root_item");
 
-/* Unknown: zeros but for the tip. Too long: but for transactions and depth. */
+/* Unknown: zeros except for the tip. Too long: zeros except for transactions and depth. */
 struct ls_proof_reply {
 	__u64 header[10]; /* the block's header, wire byte order (the request has the TXID here) */
-	__be32 height; /* height of the block; 0xffffffff: not known */
+	__be32 height; /* height of the block; 0xffffffff: unknown */
 	__be32 transactions; /* number of transactions in the block */
 	__be32 index; /* position of the transaction in the block, from 0 */
-	__be32 depth; /* hashes that follow */
+	__be32 depth; /* number of hashes that follow */
 	__u64 tip_hash[4]; /* hash of the best block when this was answered */
 	__be32 tip_height; /* height of the best block */
 	__be32 reserved; /* zero */
 };
 _Static_assert(sizeof(struct ls_proof_reply) == 136, "proof_reply");
 
-/* Too long: zeros but for transactions, depth, coinbase_bytes. Else: but for the tip. */
+/* Too long: zeros except for transactions, depth and coinbase_bytes. Unknown: zeros except for the tip. */
 struct ls_witness_reply {
 	__u64 header[10]; /* the block's header, wire byte order (the request has the TXID here) */
-	__be32 height; /* height of the block; 0xffffffff: not known */
+	__be32 height; /* height of the block; 0xffffffff: unknown */
 	__be32 transactions; /* number of transactions in the block */
 	__be32 index; /* position of the transaction in the block, from 0 */
-	__be32 depth; /* hashes of each of the two paths that follow */
+	__be32 depth; /* number of hashes in each of the two paths that follow */
 	__u64 tip_hash[4]; /* hash of the best block when this was answered */
 	__be32 tip_height; /* height of the best block */
 	__be32 coinbase_bytes; /* bytes of the coinbase without its witness; too long: the room needed is 64 * depth more */
@@ -134,17 +134,17 @@ struct ls_witness_reply {
 };
 _Static_assert(sizeof(struct ls_witness_reply) == 200, "witness_reply");
 
-/* Begins a reply to `headers`. Fewer than asked for: the chain ends there. */
+/* Header of a reply to `headers`. If there are fewer headers than requested, the chain ends there. */
 struct ls_headers_head {
 	__u64 tip_hash[4]; /* hash of the best block when this was answered */
 	__be32 tip_height; /* height of the best block */
-	__be32 start; /* height of the first header, as asked for */
-	__be32 count; /* headers that follow */
+	__be32 start; /* height of the first header, as requested */
+	__be32 count; /* number of headers that follow */
 	__be32 reserved; /* zero */
 };
 _Static_assert(sizeof(struct ls_headers_head) == 48, "headers_head");
 
-/* One cache line of the cache: one TXID and the block that holds it. */
+/* Cache line: one TXID and the block that contains it. */
 struct ls_spv_line {
 	__u64 seq; /* odd while being written */
 	__u64 txid[4]; /* the whole TXID, wire byte order */
@@ -156,13 +156,13 @@ struct ls_spv_line {
 };
 _Static_assert(sizeof(struct ls_spv_line) == 64, "spv_line");
 
-/* One block whose transactions may be cached. All its lines end when its generation changes. */
+/* Block whose transactions may be cached. All its lines become invalid when its generation changes. */
 struct ls_spv_block {
-	__u32 generation; /* odd while being written; a line is valid only with the same one */
+	__u32 generation; /* odd while being written; a line is valid only with the same generation */
 	__u32 height; /* height, or 0xffffffff */
 	__u64 root[4]; /* Merkle root, wire byte order */
 	__u64 root_sum; /* sum of the root's eight 32-bit words in memory order, for the checksum of a paper reply */
-	__u64 tree; /* first node of the block's tree, and in the upper half its stamp; 0: no tree */
+	__u64 tree; /* first node of the block's tree, with its stamp in the upper half; 0: no tree */
 	__u32 transactions; /* number of transactions in the block; only with a tree */
 	__u32 depth; /* length of the tree's paths; only with a tree */
 	__u64 hash[4]; /* block hash, wire byte order */
@@ -170,13 +170,13 @@ struct ls_spv_block {
 };
 _Static_assert(sizeof(struct ls_spv_block) == 128, "spv_block");
 
-/* One node of a Merkle tree, or 32 bytes of the header that lies before the tree. */
+/* Node of a Merkle tree, or 32 bytes of the header before the tree. */
 struct ls_spv_node {
 	__u64 hash[4]; /* wire byte order */
 };
 _Static_assert(sizeof(struct ls_spv_node) == 32, "spv_node");
 
-/* What the whole cache stands on: lease, epoch, tip, hash key and geometry. */
+/* State of the whole cache: lease, epoch, tip, hash key and geometry. */
 struct ls_spv_control {
 	__u64 lease_until_ns; /* the fast path answers only before this CLOCK_MONOTONIC time */
 	__u64 epoch; /* odd while the chain changes: the fast path forwards everything */
@@ -184,13 +184,13 @@ struct ls_spv_control {
 	__u64 tip_hash[4]; /* best block */
 	__u32 tip_height; /* height of the best block */
 	__u32 set_bits; /* log2 of the number of sets */
-	__u32 ways; /* 1, 2 or 4 lines a set */
+	__u32 ways; /* number of lines in a set: 1, 2 or 4 */
 	__u32 block_mask; /* number of block slots - 1 */
 	__u32 paper_index; /* 1: index by the TXID's low bits, as the paper does; 0: keyed hash */
 	__u32 paper_format; /* 1: the paper's packets are answered; 0: dropped */
-	__u32 layout_version; /* 3; another one is not adopted */
-	__u32 tree_nodes; /* number of nodes for trees; 0: none, and proofs are the host's */
-	__u64 chain_state; /* state of the chain that filled the lines; only a daemon whose chain is in it keeps them */
+	__u32 layout_version; /* 3; a cache with another number is not adopted */
+	__u32 tree_nodes; /* number of nodes for trees; 0: none, and only the host answers proofs */
+	__u64 chain_state; /* state of the chain that filled the lines; a daemon keeps them only if its chain contains it */
 	__u64 reserved_2[8]; /* zero */
 };
 _Static_assert(sizeof(struct ls_spv_control) == 176, "spv_control");
@@ -256,30 +256,30 @@ enum ls_transfer_code {
 	LS_TRANSFER_CODE_PENDING_EXISTS = 15,
 };
 
-/* The paper's packet, its Table II. */
+/* Packet of the paper (its Table II). */
 struct ls_paper_transfer {
 	__be32 command; /* 1 CREATE, 2 ISSUE, 3 TRANSFER, 4 REFER; bit 31: refused */
 	__be32 transaction_id; /* above the source's last one; 0: sent once, never repeated */
 	__be32 source; /* Source ID */
-	__be32 destination; /* Destination ID; of TRANSFER only */
-	__be32 amount; /* request: what is moved; reply: what Source holds then, or the code */
+	__be32 destination; /* Destination ID; only of TRANSFER */
+	__be32 amount; /* request: amount; reply: balance of Source after the operation, or the code */
 };
 _Static_assert(sizeof(struct ls_paper_transfer) == 20, "paper_transfer");
 
-/* Begins the body of `execute`: which session, and its how manieth packet. */
+/* Header of the body of `execute`: session and sequence number of the packet. */
 struct ls_execute_head {
-	__be64 token; /* the session's secret */
-	__be64 sequence; /* one more than the session's last; reply to another one: the expected one */
-	__be32 slot; /* the session's number */
-	__be16 count; /* operations that follow */
+	__be64 token; /* secret token of the session */
+	__be64 sequence; /* last sequence number of the session plus 1; reply to another one: the expected one */
+	__be32 slot; /* slot number of the session */
+	__be16 count; /* number of operations that follow */
 	__be16 durability; /* request: 0; reply: 1 durable, 2 express */
 };
 _Static_assert(sizeof(struct ls_execute_head) == 24, "execute_head");
 
-/* Begins `signed`: ECDSA over SHA-256 of `lineside/transfer/1` and what follows. */
+/* Header of `signed`: ECDSA over SHA-256 of `lineside/transfer/1` and the following bytes. */
 struct ls_signed_head {
 	__u8 curve; /* 1: P-256, 2: secp256k1 */
-	__u8 key_prefix; /* 2 where the key's y is even, 3 where it is odd */
+	__u8 key_prefix; /* 2 if the key's y is even, 3 if it is odd */
 	__be16 reserved; /* zero */
 	__be32 reserved_2; /* zero */
 	__u64 key_x[4]; /* x of the key, big-endian */
@@ -288,73 +288,73 @@ struct ls_signed_head {
 };
 _Static_assert(sizeof(struct ls_signed_head) == 104, "signed_head");
 
-/* One operation, and what became of it. */
+/* Operation, and its outcome. */
 struct ls_operation {
 	__u8 command; /* 1 CREATE, 2 ISSUE, 3 TRANSFER, 5 FREEZE, 6 UNFREEZE */
 	__u8 flags; /* 1: linked with the next one */
-	__be16 code; /* request: 0; reply: what became of it */
+	__be16 code; /* request: 0; reply: code of the outcome */
 	__be32 contract; /* 0 plain, 1 pending, 2 post, 3 void */
-	__u8 source[16]; /* the account that gives, is made or is meant */
-	__u8 destination[16]; /* TRANSFER: the account that gets; CREATE: fingerprint of the owner's key, or 0; else 0 */
-	__be64 amount; /* request: what is moved; reply: what Source holds then */
-	__be64 number; /* request: 0; reply: the operation's number in the ledger, 0 where it has none yet */
-	__be64 timestamp; /* the client's own clock; kept, not used */
-	__u8 uuid[16]; /* the client's name of the operation; names a pending transfer */
-	__be32 nonce; /* the client's; kept, not used */
+	__u8 source[16]; /* account that pays, is created or is affected */
+	__u8 destination[16]; /* TRANSFER: account that is paid; CREATE: fingerprint of the owner's key, or 0; else 0 */
+	__be64 amount; /* request: amount; reply: balance of the source after the operation */
+	__be64 number; /* request: 0; reply: number of the operation in the ledger, or 0 if it has none yet */
+	__be64 timestamp; /* time of the client's clock; stored, not used */
+	__u8 uuid[16]; /* client's id of the operation; names a pending transfer */
+	__be32 nonce; /* for the client; stored, not used */
 	__be32 timeout_s; /* pending: seconds until it expires, 0: never; else 0 */
 };
 _Static_assert(sizeof(struct ls_operation) == 88, "operation");
 
-/* Begins the body of `refer`. */
+/* Header of the body of `refer`. */
 struct ls_refer_head {
-	__be32 count; /* accounts that follow: 1 to 29 */
+	__be32 count; /* number of accounts that follow: 1 to 29 */
 	__be16 durability; /* request: 0; reply: 1 durable, 2 express */
 	__be16 reserved; /* zero */
 };
 _Static_assert(sizeof(struct ls_refer_head) == 8, "refer_head");
 
-/* What one account holds. */
+/* Balance of one account. */
 struct ls_balance_item {
-	__u8 account[16]; /* the account */
-	__be64 balance; /* request: 0; reply: what it holds, what is set aside included */
-	__be64 held; /* what is set aside by pending transfers */
-	__be64 version; /* how often it has changed */
+	__u8 account[16]; /* id of the account */
+	__be64 balance; /* request: 0; reply: balance, including amounts reserved by pending transfers */
+	__be64 held; /* amounts reserved by pending transfers */
+	__be64 version; /* number of changes of the account */
 	__be16 code; /* 0 done, 1 unknown account */
 	__be16 frozen; /* 1: frozen */
 	__be32 reserved; /* zero */
 };
 _Static_assert(sizeof(struct ls_balance_item) == 48, "balance_item");
 
-/* A session being opened, closed or asked for. */
+/* Session that is opened, closed or queried. */
 struct ls_session_body {
-	__u8 challenge[16]; /* proof that the client gets what is sent to its address */
-	__be64 token; /* the session's secret */
-	__be64 sequence; /* the next sequence */
-	__be32 slot; /* the session's number */
-	__be32 lease_s; /* reply to a challenge: seconds for which it is good */
+	__u8 challenge[16]; /* proof that the client receives packets at its address */
+	__be64 token; /* secret token of the session */
+	__be64 sequence; /* next sequence number */
+	__be32 slot; /* slot number of the session */
+	__be32 lease_s; /* reply to a challenge: seconds for which it is valid */
 };
 _Static_assert(sizeof(struct ls_session_body) == 40, "session_body");
 
-/* One account. Its id and validity never change once set; the rest only under its lock. */
+/* Account. Its id and validity never change once set; the other fields change only under its lock. */
 struct ls_transfer_cell {
 	__u32 lock; /* 1 while it is being changed */
 	__u32 flags; /* cell_valid, cell_frozen, cell_claimed */
-	__u64 id[2]; /* the account */
-	__u64 balance; /* what it holds */
-	__u64 held_out; /* set aside by pending transfers out of it: never above balance */
-	__u64 held_in; /* pending for it: balance and this never overflow */
-	__u64 version; /* how often it has changed */
-	__u32 bucket_lock; /* of a bucket's first cell: 1 while a cell of the bucket is being taken */
+	__u64 id[2]; /* id of the account */
+	__u64 balance; /* balance */
+	__u64 held_out; /* reserved by pending transfers from it: never above balance */
+	__u64 held_in; /* pending transfers to it: their sum with balance never overflows */
+	__u64 version; /* number of changes of the account */
+	__u32 bucket_lock; /* in a bucket's first cell: 1 while a cell of the bucket is being allocated */
 	__u32 reserved; /* zero */
 };
 _Static_assert(sizeof(struct ls_transfer_cell) == 64, "transfer_cell");
 
-/* What the paper's format needs of an account besides: its last transaction id and reply. At the cell's index. */
+/* Data of an account in the paper's format: last transaction id and reply. Same index as the cell. */
 struct ls_transfer_paper {
-	__u32 last_id; /* last transaction id that counted; 0: none */
-	__u32 destination; /* of that request */
-	__u32 amount; /* of that request */
-	__u32 command; /* of that request; the reply's code 16 bits higher */
+	__u32 last_id; /* last accepted transaction id; 0: none */
+	__u32 destination; /* Destination of that request */
+	__u32 amount; /* Amount of that request */
+	__u32 command; /* Command of that request; the reply's code 16 bits higher */
 	__u32 reply_amount; /* Amount of its reply */
 	__u32 reserved; /* zero */
 	__u64 reserved_2; /* zero */
@@ -363,65 +363,65 @@ _Static_assert(sizeof(struct ls_transfer_paper) == 32, "transfer_paper");
 
 /* One session, with the reply to its last packet. */
 struct ls_transfer_session {
-	__u32 lock; /* 1 while a packet of the session is executed */
-	__u32 count; /* operations of the last packet */
-	__u64 token; /* 0: closed */
-	__u64 sequence; /* of the last packet; 0: none yet */
-	__u64 sum; /* of the last packet's operations */
-	__u64 codes; /* of the last packet's operations, 16 bits each, the first lowest */
-	__u64 amounts[4]; /* of the last packet's replies */
-	__u64 claimed; /* 1 while the host executes or withholds packets of the session: the fast path leaves them to it */
+	__u32 lock; /* 1 while a packet of the session is being executed */
+	__u32 count; /* number of operations in the last packet */
+	__u64 token; /* token; 0: closed */
+	__u64 sequence; /* sequence number of the last packet; 0: none yet */
+	__u64 sum; /* checksum of the last packet's operations */
+	__u64 codes; /* codes of the last packet's operations, 16 bits each, the first one lowest */
+	__u64 amounts[4]; /* Amounts of the last packet's replies */
+	__u64 claimed; /* 1 while the host executes or withholds packets of the session, which the fast path then forwards */
 	__u64 reserved[6]; /* zero */
 };
 _Static_assert(sizeof(struct ls_transfer_session) == 128, "transfer_session");
 
-/* One effect, on its way from the fast path to the journal. */
+/* Effect of a request, on its way from the fast path to the journal. */
 struct ls_transfer_record {
-	__u64 seal; /* its place in the ring, plus 1; written last */
-	__u64 source[2]; /* account */
-	__u64 destination[2]; /* account */
-	__u64 amount; /* asked for */
-	__u64 source_version; /* of the source after this; 0: not touched */
-	__u64 destination_version; /* of the destination after this; 0: not touched */
-	__u64 source_balance; /* after this: the reply's amount */
-	__u32 slot; /* session; 0xffffffff: paper format */
+	__u64 seal; /* index in the ring plus 1; written last */
+	__u64 source[2]; /* account that pays */
+	__u64 destination[2]; /* account that is paid */
+	__u64 amount; /* requested amount */
+	__u64 source_version; /* version of the source after the operation; 0: not changed */
+	__u64 destination_version; /* version of the destination after the operation; 0: not changed */
+	__u64 source_balance; /* balance after the operation, which is the reply's amount */
+	__u32 slot; /* slot of the session; 0xffffffff: paper format */
 	__u32 command; /* command; flags 8 bits higher, code 16 bits higher */
 	__u32 contract; /* contract code */
-	__u32 place; /* which operation of its packet; how many there are 16 bits higher */
-	__u64 sequence; /* the session's, or the transaction id */
-	__u64 sum; /* of the packet's operations */
-	__u64 timestamp; /* the client's */
-	__u64 uuid[2]; /* the client's */
-	__u32 nonce; /* the client's */
+	__u32 place; /* index of the operation in its packet; number of operations 16 bits higher */
+	__u64 sequence; /* sequence number of the session, or transaction id */
+	__u64 sum; /* checksum of the packet's operations */
+	__u64 timestamp; /* value from the client */
+	__u64 uuid[2]; /* value from the client */
+	__u32 nonce; /* value from the client */
 	__u32 timeout_s; /* zero */
-	__u64 time_ns; /* the fast path's clock, CLOCK_MONOTONIC */
+	__u64 time_ns; /* time of the fast path's clock, CLOCK_MONOTONIC */
 };
 _Static_assert(sizeof(struct ls_transfer_record) == 144, "transfer_record");
 
-/* How far one CPU's ring has been written and read. */
+/* Positions to which one CPU's ring was written and read. */
 struct ls_transfer_ring {
-	__u64 head; /* records written so far */
+	__u64 head; /* number of records written */
 	__u64 reserved[7]; /* zero */
-	__u64 tail; /* records that are in the journal */
+	__u64 tail; /* number of records that are in the journal */
 	__u64 reserved_2[7]; /* zero */
 };
 _Static_assert(sizeof(struct ls_transfer_ring) == 128, "transfer_ring");
 
-/* What the fast path stands on: lease, mode, hash key, sizes and policies. */
+/* State of the fast path: lease, mode, hash key, sizes and policies. */
 struct ls_transfer_control {
 	__u64 lease_until_ns; /* the fast path answers only before this CLOCK_MONOTONIC time */
 	__u64 key[3]; /* key of the index hash: two odd multipliers and a mask */
-	__u64 ledger; /* the ledger whose accounts these are */
-	__u32 mode; /* 1 durable: the fast path only refers; 2 express: the fast path executes */
+	__u64 ledger; /* id of the ledger with these accounts */
+	__u32 mode; /* 1 durable: the fast path only reads; 2 express: the fast path executes */
 	__u32 bucket_bits; /* log2 of the number of buckets */
 	__u32 sessions; /* number of session slots */
-	__u32 ring_records; /* records of one ring, a power of two */
-	__u32 paper_format; /* 1: the paper's packets are answered */
+	__u32 ring_records; /* number of records in a ring, a power of two */
+	__u32 paper_format; /* 1: packets of the paper are answered */
 	__u32 require_signature; /* 1: unsigned writes are refused */
-	__u32 layout_version; /* 1; another one is not adopted */
-	__u32 issuers; /* address ranges below */
-	__u64 issuer[16]; /* address ranges that may issue: IPv6, IPv4 mapped into it */
-	__u64 issuer_mask[16]; /* the bits of each that count */
+	__u32 layout_version; /* 1; a store with another number is not adopted */
+	__u32 issuers; /* number of address ranges below */
+	__u64 issuer[16]; /* address ranges that may issue: IPv6, or IPv4 mapped into it */
+	__u64 issuer_mask[16]; /* bits of each address that are compared */
 	__u64 reserved[7]; /* zero */
 };
 _Static_assert(sizeof(struct ls_transfer_control) == 384, "transfer_control");
@@ -505,155 +505,155 @@ enum ls_column_code {
 	LS_COLUMN_CODE_BAD_REQUEST = 5,
 };
 
-/* Begins every request but `open`; each part behind it is padded with zeros to 8 bytes. */
+/* Header of every request except `open`; each part after it is padded with zeros to 8 bytes. */
 struct ls_column_head {
 	__u8 flags; /* 1 reverse, 2 stop_inclusive, 4 start_exclusive, 8 absent */
 	__u8 start_bytes; /* bytes of the key, or of the start key (0: from the first row) */
 	__u8 stop_bytes; /* `scan`: bytes of the stop key (0: to the last row); else 0 */
-	__u8 columns; /* names that follow: at least 1; of one alone but `get` and `scan` */
-	__be16 limit; /* `scan`: rows at most, 0: as many as fit; else 0 */
-	__be16 value_bytes; /* bytes of the value; 0 where there is none */
+	__u8 columns; /* number of names that follow: at least 1; exactly 1 except for `get` and `scan` */
+	__be16 limit; /* `scan`: maximum number of rows, 0: as many as fit; else 0 */
+	__be16 value_bytes; /* bytes of the value; 0 if there is none */
 	__be16 expected_bytes; /* `check_and_put`: bytes of the expected value; else 0 */
 	__be16 reserved; /* zero */
-	__be32 slot; /* changes: the session's number, or 0 */
-	__be64 token; /* changes: the session's secret; 0: none, the sender is trusted */
-	__be64 nonce; /* changes: in a session one more than its last; without one 0, or never used twice */
+	__be32 slot; /* changes: slot number of the session, or 0 */
+	__be64 token; /* changes: secret token of the session; 0: none, for a trusted sender */
+	__be64 nonce; /* changes: in a session, the last nonce plus 1; without a session 0, or a new number */
 };
 _Static_assert(sizeof(struct ls_column_head) == 32, "column_head");
 
-/* Begins every reply but to `open`; rows follow, then zeros. */
+/* Header of every reply except to `open`; rows follow, then zeros. */
 struct ls_column_reply {
 	__u8 source; /* 1: fast path, 2: host */
 	__u8 flags; /* 1 may_be_stale, 2 more, 4 not_applied, 8 left_out */
-	__be16 rows; /* rows that follow */
+	__be16 rows; /* number of rows that follow */
 	__be32 reserved; /* zero */
 	__be64 version_ms; /* newest timestamp of the rows, ms since 1970; 0 without rows */
 	__be64 reserved_2; /* zero */
 };
 _Static_assert(sizeof(struct ls_column_reply) == 24, "column_reply");
 
-/* Begins a row; key, value and zeros to 8 bytes follow. */
+/* Header of a row; key, value and padding to 8 bytes follow. */
 struct ls_column_row {
 	__u8 key_bytes; /* bytes of the key */
-	__u8 column; /* which of the request's names: 0 is the first; 0x80: left out, 0x40: its key is cut, too */
-	__be16 value_bytes; /* bytes of the value; left out: 8, and the value is how many bytes it has */
+	__u8 column; /* index of the name in the request; 0x80: omitted, 0x40: its key is truncated too */
+	__be16 value_bytes; /* bytes of the value; if omitted: 8, and the value is its length */
 };
 _Static_assert(sizeof(struct ls_column_row) == 4, "column_row");
 
-/* A session being opened. */
+/* Session that is opened. */
 struct ls_column_session {
-	__u8 challenge[16]; /* proof that the client gets what is sent to its address */
-	__be64 token; /* reply with a session: its secret */
-	__be32 slot; /* reply with a session: its number */
-	__be32 lease_s; /* reply: seconds for which the challenge, or the session, is good */
+	__u8 challenge[16]; /* proof that the client receives packets at its address */
+	__be64 token; /* reply with a session: secret token */
+	__be32 slot; /* reply with a session: slot number */
+	__be32 lease_s; /* reply: seconds for which the challenge, or the session, is valid */
 	__be64 reserved; /* zero */
 };
 _Static_assert(sizeof(struct ls_column_session) == 40, "column_session");
 
-/* Switches the fast path off, or on again; for loopback and trusted_sources. */
+/* Switches the fast path off or on; only for loopback and trusted_sources. */
 struct ls_column_switch {
 	__be64 off; /* 1: the fast path is off; 0: it is on */
 };
 _Static_assert(sizeof(struct ls_column_switch) == 8, "column_switch");
 
-/* Begins every notice; table, keys (each behind its length, u8) and tag follow. */
+/* Header of every notification; table, keys (each after its length, u8) and tag follow. */
 struct ls_column_notice {
 	__be32 magic; /* 0x4c53434e, "LSCN" */
 	__u8 kind; /* 1 pre, 2 post, 3 ask, 4 grant, 5 ack */
 	__u8 flags; /* `pre`: 1 range, 2 opened; else 0 */
-	__be16 keys; /* `pre`: keys that follow; else 0 */
+	__be16 keys; /* `pre`: number of keys that follow; else 0 */
 	__be64 server; /* hash of the server's name; `ask`: 0 */
-	__be64 epoch; /* of the server's numbers for this subscriber and table, rises with every start; `ask`: 0 */
-	__be64 number; /* `pre`, `ack`: the change's; `grant`: the next change's; else 0 */
-	__be64 oldest_open; /* lowest number under way, without one the next; `ask`, `ack`: 0 */
-	__be64 token; /* `ask`: random; `grant`: that of the question; else 0 */
-	__be64 expires_ms; /* `pre`: when the first of its cells ends by itself, ms since 1970; 0: none does */
-	__be32 lease_ms; /* `grant`: for so long, from the question on; else 0 */
+	__be64 epoch; /* the server's number of this subscriber and table, which increases with every start; `ask`: 0 */
+	__be64 number; /* `pre`, `ack`: number of the change; `grant`: of the next change; else 0 */
+	__be64 oldest_open; /* lowest number in progress, or the next one; `ask`, `ack`: 0 */
+	__be64 token; /* `ask`: random; `grant`: that of the `ask`; else 0 */
+	__be64 expires_ms; /* `pre`: expiry of the first of its cells, ms since 1970; 0: none expires */
+	__be32 lease_ms; /* `grant`: duration from the `ask` on; else 0 */
 	__be16 table_bytes; /* bytes of the table's name, which follows */
 	__be16 reserved; /* zero */
 };
 _Static_assert(sizeof(struct ls_column_notice) == 64, "column_notice");
 
-/* What the fast path stands on: lease, hash key, sizes and policies. */
+/* State of the fast path: lease, hash key, sizes and policies. */
 struct ls_column_control {
 	__u64 lease_until_ns; /* the fast path answers only before this CLOCK_MONOTONIC time */
 	__u64 key[3]; /* key of the names' hash: two words of NH, one odd multiplier */
-	__u32 name_mask; /* places in the names' table - 1 */
+	__u32 name_mask; /* number of entries of the names' table - 1 */
 	__u32 columns; /* number of columns */
 	__u32 pages; /* pages in the pool */
 	__u32 blocks; /* blocks in the pool */
-	__u32 block_rows; /* rows of a block at most: 2^b */
-	__u32 data_bytes; /* bytes of one block's records in column_data, the room behind them included */
-	__u32 paper_format; /* 1: the paper's packets are answered */
-	__u32 may_be_stale; /* 1: replies say so */
-	__u32 literal_flags; /* 1: an invalid block makes its whole column miss, as the paper reads */
-	__u32 layout_version; /* 1; another one is not adopted */
-	__u32 ranges; /* address ranges below */
+	__u32 block_rows; /* log2 of the maximum number of rows in a block */
+	__u32 data_bytes; /* bytes of one block's records in column_data, including padding */
+	__u32 paper_format; /* 1: packets of the paper are answered */
+	__u32 may_be_stale; /* 1: replies have the flag may_be_stale */
+	__u32 literal_flags; /* 1: an invalid block makes its whole column miss, as in the paper */
+	__u32 layout_version; /* 1; a store with another number is not adopted */
+	__u32 ranges; /* number of address ranges below */
 	__u32 reserved; /* zero */
-	__u64 range[16]; /* address ranges whose changes make the fast path invalidate a block: IPv6, IPv4 mapped into it */
-	__u64 range_mask[16]; /* the bits of each that count */
+	__u64 range[16]; /* ranges whose changes make the fast path invalidate a block: IPv6, or IPv4 mapped into it */
+	__u64 range_mask[16]; /* bits of each address that are compared */
 };
 _Static_assert(sizeof(struct ls_column_control) == 336, "column_control");
 
-/* Until when the rows of each server may be answered. */
+/* End of the lease of each server. */
 struct ls_column_servers {
 	__u64 until_ns[64]; /* CLOCK_MONOTONIC time */
 };
 _Static_assert(sizeof(struct ls_column_servers) == 512, "column_servers");
 
-/* One place in the table of names. */
+/* Entry of the table of names. */
 struct ls_column_name {
-	__u64 name[4]; /* family:qualifier, zeros behind it */
-	__u32 column; /* the column's number and 1; 0: nothing */
+	__u64 name[4]; /* family:qualifier, padded with zeros */
+	__u32 column; /* number of the column plus 1; 0: unused */
 	__u32 reserved; /* zero */
 };
 _Static_assert(sizeof(struct ls_column_name) == 40, "column_name");
 
-/* One column. */
+/* Column. */
 struct ls_column_table {
 	__u64 seq; /* odd while its tops, pages or blocks change */
-	__u64 invalid_blocks; /* blocks with the flag invalid */
-	__u32 pages; /* pages in use */
-	__u32 skip; /* bytes of a key that its tops skip */
+	__u64 invalid_blocks; /* number of blocks with the flag invalid */
+	__u32 pages; /* number of pages in use */
+	__u32 skip; /* number of key bytes that its tops skip */
 	__u64 reserved[5]; /* zero */
 };
 _Static_assert(sizeof(struct ls_column_table) == 64, "column_table");
 
-/* The pages of one column in the keys' order. */
+/* Pages of one column in the order of keys. */
 struct ls_column_tops {
-	__u64 head[4096]; /* of each page's first low key; of the first page 0 */
-	__u32 page[4096]; /* index into the pages */
+	__u64 head[4096]; /* head of each page's first low key; of the first page 0 */
+	__u32 page[4096]; /* indexes of the pages */
 };
 _Static_assert(sizeof(struct ls_column_tops) == 49152, "column_tops");
 
-/* Up to 64 blocks in the keys' order. */
+/* Up to 64 blocks in the order of keys. */
 struct ls_column_page {
-	__u32 count; /* blocks */
-	__u32 skip; /* bytes of a key that the heads skip */
+	__u32 count; /* number of blocks */
+	__u32 skip; /* number of key bytes that the heads skip */
 	__u64 reserved[7]; /* zero */
-	__u64 head[64]; /* of each block's low key; of the first block 0 */
-	__u32 block[64]; /* index into the blocks */
+	__u64 head[64]; /* head of each block's low key; of the first block 0 */
+	__u32 block[64]; /* indexes of the blocks */
 };
 _Static_assert(sizeof(struct ls_column_page) == 832, "column_page");
 
 /* All rows of one interval of keys. */
 struct ls_column_block {
 	__u32 flags; /* block_invalid, block_continues */
-	__u32 rows; /* rows */
+	__u32 rows; /* number of rows */
 	__u32 lengths; /* bytes of the low key; of the high key (0xff: none) 8 bits higher; the heads' skip 16 bits higher */
-	__u32 server; /* whose lease it needs */
-	__u64 until_ns; /* CLOCK_MONOTONIC time at which a row may end to be */
-	__u32 used; /* 1: read since the writer last looked */
+	__u32 server; /* index of the server whose lease it needs */
+	__u64 until_ns; /* CLOCK_MONOTONIC time at which the first row may expire */
+	__u32 used; /* 1: read since the writer's last check */
 	__u32 reserved; /* zero */
-	__u32 end[8]; /* where each record ends in the block's data, bytes */
-	__u64 head[8]; /* of each row's key */
+	__u32 end[8]; /* end of each record in the block's data, in bytes */
+	__u64 head[8]; /* head of each row's key */
 	__u64 bound[16]; /* low key (inclusive) and high key (exclusive), word by word in turn */
-	__u64 sum[8]; /* of the records' 32-bit words up to the end of each */
+	__u64 sum[8]; /* sums of the records' 32-bit words up to the end of each record */
 	__u64 version_ms[8]; /* timestamp of each row, ms since 1970 */
 };
 _Static_assert(sizeof(struct ls_column_block) == 384, "column_block");
 
-/* 64 bytes of records; a block's stand together. */
+/* 64 bytes of records; those of a block are contiguous. */
 struct ls_column_line {
 	__u64 words[8]; /* column_row, key, value, padding; then the next */
 };
@@ -769,13 +769,13 @@ enum ls_hybrid_code {
 #define LS_ODOMETER_OP_READ 1
 #define LS_ODOMETER_OP_ADD 2
 
-/* The number: `read` says what it is, `add` what it has become. */
+/* The number: `read` returns it, `add` returns the sum. */
 struct ls_odometer_number {
 	__be64 number; /* the number (a request has 0 here, or what is added) */
 };
 _Static_assert(sizeof(struct ls_odometer_number) == 8, "odometer_number");
 
-/* The whole fast-path table: one number, and until when the fast path may say it. */
+/* Whole fast-path table: one number, and the end of the fast path's lease. */
 struct ls_odometer_control {
 	__u64 lease_until_ns; /* the fast path answers only before this CLOCK_MONOTONIC time */
 	__u64 number; /* the number */

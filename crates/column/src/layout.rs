@@ -5,7 +5,7 @@
 use lineside_fastpath::memory::Shared;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-/// What the fast path stands on: lease, hash key, sizes and policies.
+/// State of the fast path: lease, hash key, sizes and policies.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ColumnControl {
@@ -13,7 +13,7 @@ pub struct ColumnControl {
     pub lease_until_ns: AtomicU64,
     /// key of the names' hash: two words of NH, one odd multiplier
     pub key: [AtomicU64; 3],
-    /// places in the names' table - 1
+    /// number of entries of the names' table - 1
     pub name_mask: AtomicU32,
     /// number of columns
     pub columns: AtomicU32,
@@ -21,25 +21,25 @@ pub struct ColumnControl {
     pub pages: AtomicU32,
     /// blocks in the pool
     pub blocks: AtomicU32,
-    /// rows of a block at most: 2^b
+    /// log2 of the maximum number of rows in a block
     pub block_rows: AtomicU32,
-    /// bytes of one block's records in column_data, the room behind them included
+    /// bytes of one block's records in column_data, including padding
     pub data_bytes: AtomicU32,
-    /// 1: the paper's packets are answered
+    /// 1: packets of the paper are answered
     pub paper_format: AtomicU32,
-    /// 1: replies say so
+    /// 1: replies have the flag may_be_stale
     pub may_be_stale: AtomicU32,
-    /// 1: an invalid block makes its whole column miss, as the paper reads
+    /// 1: an invalid block makes its whole column miss, as in the paper
     pub literal_flags: AtomicU32,
-    /// 1; another one is not adopted
+    /// 1; a store with another number is not adopted
     pub layout_version: AtomicU32,
-    /// address ranges below
+    /// number of address ranges below
     pub ranges: AtomicU32,
     /// zero
     pub reserved: AtomicU32,
-    /// address ranges whose changes make the fast path invalidate a block: IPv6, IPv4 mapped into it
+    /// ranges whose changes make the fast path invalidate a block: IPv6, or IPv4 mapped into it
     pub range: [AtomicU64; 16],
-    /// the bits of each that count
+    /// bits of each address that are compared
     pub range_mask: [AtomicU64; 16],
 }
 
@@ -48,7 +48,7 @@ const _: () = assert!(size_of::<ColumnControl>() == 336);
 // SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
 unsafe impl Shared for ColumnControl {}
 
-/// Until when the rows of each server may be answered.
+/// End of the lease of each server.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ColumnServers {
@@ -61,13 +61,13 @@ const _: () = assert!(size_of::<ColumnServers>() == 512);
 // SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
 unsafe impl Shared for ColumnServers {}
 
-/// One place in the table of names.
+/// Entry of the table of names.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ColumnName {
-    /// family:qualifier, zeros behind it
+    /// family:qualifier, padded with zeros
     pub name: [AtomicU64; 4],
-    /// the column's number and 1; 0: nothing
+    /// number of the column plus 1; 0: unused
     pub column: AtomicU32,
     /// zero
     pub reserved: AtomicU32,
@@ -78,17 +78,17 @@ const _: () = assert!(size_of::<ColumnName>() == 40);
 // SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
 unsafe impl Shared for ColumnName {}
 
-/// One column.
+/// Column.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ColumnTable {
     /// odd while its tops, pages or blocks change
     pub seq: AtomicU64,
-    /// blocks with the flag invalid
+    /// number of blocks with the flag invalid
     pub invalid_blocks: AtomicU64,
-    /// pages in use
+    /// number of pages in use
     pub pages: AtomicU32,
-    /// bytes of a key that its tops skip
+    /// number of key bytes that its tops skip
     pub skip: AtomicU32,
     /// zero
     pub reserved: [AtomicU64; 5],
@@ -99,13 +99,13 @@ const _: () = assert!(size_of::<ColumnTable>() == 64);
 // SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
 unsafe impl Shared for ColumnTable {}
 
-/// The pages of one column in the keys' order.
+/// Pages of one column in the order of keys.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ColumnTops {
-    /// of each page's first low key; of the first page 0
+    /// head of each page's first low key; of the first page 0
     pub head: [AtomicU64; 4096],
-    /// index into the pages
+    /// indexes of the pages
     pub page: [AtomicU32; 4096],
 }
 
@@ -114,19 +114,19 @@ const _: () = assert!(size_of::<ColumnTops>() == 49152);
 // SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
 unsafe impl Shared for ColumnTops {}
 
-/// Up to 64 blocks in the keys' order.
+/// Up to 64 blocks in the order of keys.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ColumnPage {
-    /// blocks
+    /// number of blocks
     pub count: AtomicU32,
-    /// bytes of a key that the heads skip
+    /// number of key bytes that the heads skip
     pub skip: AtomicU32,
     /// zero
     pub reserved: [AtomicU64; 7],
-    /// of each block's low key; of the first block 0
+    /// head of each block's low key; of the first block 0
     pub head: [AtomicU64; 64],
-    /// index into the blocks
+    /// indexes of the blocks
     pub block: [AtomicU32; 64],
 }
 
@@ -141,25 +141,25 @@ unsafe impl Shared for ColumnPage {}
 pub struct ColumnBlock {
     /// block_invalid, block_continues
     pub flags: AtomicU32,
-    /// rows
+    /// number of rows
     pub rows: AtomicU32,
     /// bytes of the low key; of the high key (0xff: none) 8 bits higher; the heads' skip 16 bits higher
     pub lengths: AtomicU32,
-    /// whose lease it needs
+    /// index of the server whose lease it needs
     pub server: AtomicU32,
-    /// CLOCK_MONOTONIC time at which a row may end to be
+    /// CLOCK_MONOTONIC time at which the first row may expire
     pub until_ns: AtomicU64,
-    /// 1: read since the writer last looked
+    /// 1: read since the writer's last check
     pub used: AtomicU32,
     /// zero
     pub reserved: AtomicU32,
-    /// where each record ends in the block's data, bytes
+    /// end of each record in the block's data, in bytes
     pub end: [AtomicU32; 8],
-    /// of each row's key
+    /// head of each row's key
     pub head: [AtomicU64; 8],
     /// low key (inclusive) and high key (exclusive), word by word in turn
     pub bound: [AtomicU64; 16],
-    /// of the records' 32-bit words up to the end of each
+    /// sums of the records' 32-bit words up to the end of each record
     pub sum: [AtomicU64; 8],
     /// timestamp of each row, ms since 1970
     pub version_ms: [AtomicU64; 8],
@@ -170,7 +170,7 @@ const _: () = assert!(size_of::<ColumnBlock>() == 384);
 // SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
 unsafe impl Shared for ColumnBlock {}
 
-/// 64 bytes of records; a block's stand together.
+/// 64 bytes of records; those of a block are contiguous.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ColumnLine {

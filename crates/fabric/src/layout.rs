@@ -5,21 +5,21 @@
 use lineside_fastpath::memory::Shared;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-/// What became of one block. A file holds some of them, block n in place n modulo their count.
+/// Result of one block. A file has several of them, block n at index n modulo their number.
 #[repr(C)]
 #[derive(Debug)]
 pub struct FabricResult {
     /// results_magic
     pub magic: AtomicU64,
-    /// odd while being written; 0: nothing was written yet
+    /// odd while being written; 0: never written
     pub seq: AtomicU64,
     /// number of the block
     pub number: AtomicU64,
-    /// transactions of the block
+    /// number of transactions of the block
     pub transactions: AtomicU32,
-    /// those that are VALID
+    /// number of VALID transactions
     pub valid: AtomicU32,
-    /// codes below; fewer than transactions: the others are in the ledger only
+    /// number of codes below; if fewer than transactions, the others are only in the ledger
     pub codes_bytes: AtomicU32,
     /// 0 for the genesis block, else 1
     pub has_commit_hash: AtomicU32,
@@ -27,23 +27,23 @@ pub struct FabricResult {
     pub header_hash: [AtomicU64; 4],
     /// the block's commit hash
     pub commit_hash: [AtomicU64; 4],
-    /// block and transactions read and hashed
+    /// time for reading and hashing block and transactions
     pub parse_ns: AtomicU64,
-    /// identities looked up, signatures verified
+    /// time for looking up identities and verifying signatures
     pub verify_ns: AtomicU64,
-    /// codes and policies
+    /// time for codes and policies
     pub policy_ns: AtomicU64,
-    /// reads checked, writes collected, commit hash
+    /// time for checking reads, collecting writes and the commit hash
     pub mvcc_ns: AtomicU64,
-    /// from the ledger's beginning with it until it was durable
+    /// time from the start of the ledger's write until it was durable
     pub ledger_ns: AtomicU64,
-    /// from the whole block until it was durable
+    /// time from the complete block until it was durable
     pub total_ns: AtomicU64,
-    /// when it was durable, nanoseconds since 1970
+    /// time at which it was durable, nanoseconds since 1970
     pub durable_unix_ns: AtomicU64,
     /// zero
     pub reserved: [AtomicU64; 4],
-    /// codes of its transactions, a byte each, as TRANSACTIONS_FILTER has them
+    /// codes of its transactions, one byte each, as in TRANSACTIONS_FILTER
     pub codes: [AtomicU64; 8192],
 }
 

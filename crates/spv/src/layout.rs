@@ -5,7 +5,7 @@
 use lineside_fastpath::memory::Shared;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-/// One cache line of the cache: one TXID and the block that holds it.
+/// Cache line: one TXID and the block that contains it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SpvLine {
@@ -30,11 +30,11 @@ const _: () = assert!(size_of::<SpvLine>() == 64);
 // SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
 unsafe impl Shared for SpvLine {}
 
-/// One block whose transactions may be cached. All its lines end when its generation changes.
+/// Block whose transactions may be cached. All its lines become invalid when its generation changes.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SpvBlock {
-    /// odd while being written; a line is valid only with the same one
+    /// odd while being written; a line is valid only with the same generation
     pub generation: AtomicU32,
     /// height, or 0xffffffff
     pub height: AtomicU32,
@@ -42,7 +42,7 @@ pub struct SpvBlock {
     pub root: [AtomicU64; 4],
     /// sum of the root's eight 32-bit words in memory order, for the checksum of a paper reply
     pub root_sum: AtomicU64,
-    /// first node of the block's tree, and in the upper half its stamp; 0: no tree
+    /// first node of the block's tree, with its stamp in the upper half; 0: no tree
     pub tree: AtomicU64,
     /// number of transactions in the block; only with a tree
     pub transactions: AtomicU32,
@@ -59,7 +59,7 @@ const _: () = assert!(size_of::<SpvBlock>() == 128);
 // SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
 unsafe impl Shared for SpvBlock {}
 
-/// One node of a Merkle tree, or 32 bytes of the header that lies before the tree.
+/// Node of a Merkle tree, or 32 bytes of the header before the tree.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SpvNode {
@@ -72,7 +72,7 @@ const _: () = assert!(size_of::<SpvNode>() == 32);
 // SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
 unsafe impl Shared for SpvNode {}
 
-/// What the whole cache stands on: lease, epoch, tip, hash key and geometry.
+/// State of the whole cache: lease, epoch, tip, hash key and geometry.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SpvControl {
@@ -88,7 +88,7 @@ pub struct SpvControl {
     pub tip_height: AtomicU32,
     /// log2 of the number of sets
     pub set_bits: AtomicU32,
-    /// 1, 2 or 4 lines a set
+    /// number of lines in a set: 1, 2 or 4
     pub ways: AtomicU32,
     /// number of block slots - 1
     pub block_mask: AtomicU32,
@@ -96,11 +96,11 @@ pub struct SpvControl {
     pub paper_index: AtomicU32,
     /// 1: the paper's packets are answered; 0: dropped
     pub paper_format: AtomicU32,
-    /// 3; another one is not adopted
+    /// 3; a cache with another number is not adopted
     pub layout_version: AtomicU32,
-    /// number of nodes for trees; 0: none, and proofs are the host's
+    /// number of nodes for trees; 0: none, and only the host answers proofs
     pub tree_nodes: AtomicU32,
-    /// state of the chain that filled the lines; only a daemon whose chain is in it keeps them
+    /// state of the chain that filled the lines; a daemon keeps them only if its chain contains it
     pub chain_state: AtomicU64,
     /// zero
     pub reserved_2: [AtomicU64; 8],

@@ -66,9 +66,9 @@ pub struct NativeHeader {
     pub op: u8,
     /// request: 0; reply: status code
     pub status: U16,
-    /// bytes that follow this header
+    /// bytes after this header
     pub length: U16,
-    /// chosen by the client, echoed
+    /// chosen by the client and returned in the reply
     pub request_id: U64,
 }
 
@@ -78,44 +78,44 @@ const _: () = assert!(size_of::<NativeHeader>() == 16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Status {
-    /// answered
+    /// done
     Ok = 0,
     /// no connected block holds it; no such row
     Unknown = 1,
     /// wrong length, unknown operation, or padding that is not zero
     BadRequest = 2,
-    /// the host's queue is full: ask again later
+    /// the host's queue is full: try again later
     Busy = 3,
-    /// the header's version is not known here
+    /// this server does not support the header's version
     UnsupportedVersion = 4,
-    /// no such session, or not its token
+    /// no such session, or a wrong token
     NoSession = 5,
-    /// not the session's next sequence; the reply says which
+    /// not the session's next sequence number; the reply has the expected one
     Sequence = 6,
-    /// the session's last sequence with another body
+    /// the session's last sequence number with another body
     Reused = 7,
     /// the sender may not do this, or has not signed it
     Unauthorised = 8,
     /// nothing can be written: the disk or memory is full, or writing has ended after an error
     NoRoom = 9,
-    /// it may have been done or not: the table did not say
+    /// the change may or may not have been executed: the table did not report the outcome
     OutcomeUnknown = 10,
     /// the table has no such column family
     UnknownFamily = 11,
-    /// a scan's start lies behind its stop
+    /// the scan's start key is above its stop key
     StartBehindStop = 12,
-    /// what is incremented has not 8 bytes
+    /// cannot increment: the cell value is not 8 bytes
     NotANumber = 13,
-    /// it does not fit a packet; the reply says how long it is. Of a change: the cell's limit
+    /// too long for a packet; the reply has the length. For a change: longer than a cell may be
     TooLong = 14,
     /// the server does not keep the data that this operation needs
     NotKept = 15,
-    /// the block that holds the transaction commits to no witnesses
+    /// the transaction's block commits to no witnesses
     NoCommitment = 16,
 }
 
 impl Status {
-    /// The one of a code, if there is one.
+    /// Returns the value of a code, if it is known.
     pub const fn from_code(code: u16) -> Option<Self> {
         match code {
             0 => Some(Self::Ok),
@@ -139,43 +139,43 @@ impl Status {
         }
     }
 
-    /// What it means.
+    /// Returns the meaning in words.
     pub const fn meaning(self) -> &'static str {
         match self {
-            Self::Ok => "answered",
+            Self::Ok => "done",
             Self::Unknown => "no connected block holds it; no such row",
             Self::BadRequest => "wrong length, unknown operation, or padding that is not zero",
-            Self::Busy => "the host's queue is full: ask again later",
-            Self::UnsupportedVersion => "the header's version is not known here",
-            Self::NoSession => "no such session, or not its token",
-            Self::Sequence => "not the session's next sequence; the reply says which",
-            Self::Reused => "the session's last sequence with another body",
+            Self::Busy => "the host's queue is full: try again later",
+            Self::UnsupportedVersion => "this server does not support the header's version",
+            Self::NoSession => "no such session, or a wrong token",
+            Self::Sequence => "not the session's next sequence number; the reply has the expected one",
+            Self::Reused => "the session's last sequence number with another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::NoRoom => "nothing can be written: the disk or memory is full, or writing has ended after an error",
-            Self::OutcomeUnknown => "it may have been done or not: the table did not say",
+            Self::OutcomeUnknown => "the change may or may not have been executed: the table did not report the outcome",
             Self::UnknownFamily => "the table has no such column family",
-            Self::StartBehindStop => "a scan's start lies behind its stop",
-            Self::NotANumber => "what is incremented has not 8 bytes",
-            Self::TooLong => "it does not fit a packet; the reply says how long it is. Of a change: the cell's limit",
+            Self::StartBehindStop => "the scan's start key is above its stop key",
+            Self::NotANumber => "cannot increment: the cell value is not 8 bytes",
+            Self::TooLong => "too long for a packet; the reply has the length. For a change: longer than a cell may be",
             Self::NotKept => "the server does not keep the data that this operation needs",
-            Self::NoCommitment => "the block that holds the transaction commits to no witnesses",
+            Self::NoCommitment => "the transaction's block commits to no witnesses",
         }
     }
 }
 
-/// Why a fast path drops a packet.
+/// Reason for which a fast path drops a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum DropReason {
     /// source port 0 or the port of a Lineside service (rule 8: never loop)
     SourcePort = 0,
-    /// source address is multicast, broadcast, unspecified, or our own off lo
+    /// source address is multicast, broadcast, unspecified, or one of this host outside of lo
     SourceAddress = 1,
     /// a native packet with the reply bit set
     ReplyBit = 2,
     /// neither a paper's request nor a native packet
     NotARequest = 3,
-    /// paper format switched off by policy
+    /// paper format, which the configuration refuses
     PaperRefused = 4,
     /// request in a paper's format whose reply would have no hop left (rule 8: never loop)
     HopLimit = 5,
@@ -192,7 +192,7 @@ impl DropReason {
         Self::HopLimit,
     ];
 
-    /// The name in metrics and logs.
+    /// Returns the name in metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SourcePort => "source_port",
@@ -205,31 +205,31 @@ impl DropReason {
     }
 }
 
-/// Bytes of the paper's request: a TXID in wire byte order, as it is hashed, not as explorers print it.
+/// Bytes of the paper's request: a TXID in wire byte order, which is the reverse of that in explorers.
 pub const SPV_PAPER_REQUEST_BYTES: usize = 32;
 
-/// Bytes of the paper's reply: a Merkle root in wire byte order; zeros: unknown.
+/// Bytes of the paper's reply: a Merkle root in wire byte order; zeros if the TXID is unknown.
 pub const SPV_PAPER_REPLY_BYTES: usize = 32;
 
-/// Height of a block whose parents are not known (--detached).
+/// Height of a block whose parents are unknown (--detached).
 pub const SPV_HEIGHT_UNKNOWN: u32 = 0xffffffff;
 
-/// Items that one `roots` packet may hold: 1,208 bytes.
+/// Maximum number of items in a `roots` packet: 1,208 bytes.
 pub const SPV_ROOTS_MAX: usize = 16;
 
-/// Hashes that a `proof` packet may have room for: the path of a block of 16,384 transactions, 600 bytes.
+/// Maximum number of hashes in a `proof` packet: the path of a block of 16,384 transactions, 600 bytes.
 pub const SPV_PROOF_DEPTH_MAX: usize = 14;
 
-/// Headers that one `headers` packet may hold: 1,184 bytes.
+/// Maximum number of headers in a `headers` packet: 1,184 bytes.
 pub const SPV_HEADERS_MAX: usize = 14;
 
-/// Bytes after witness_reply that a `witness_proof` packet may have room for: 1,452 bytes with both headers.
+/// Maximum bytes after witness_reply in a `witness_proof` packet: 1,452 bytes with both headers.
 pub const SPV_WITNESS_ROOM_MAX: usize = 1236;
 
-/// Bytes of a block's header.
+/// Bytes of a block header.
 pub const SPV_HEADER_BYTES: usize = 80;
 
-/// Nodes before a tree's leaves in the fast-path table: the block's header, then zeros.
+/// Number of nodes before a tree's leaves in the fast-path table: the block header, then zeros.
 pub const SPV_TREE_HEAD_NODES: usize = 3;
 
 /// Operation `root` of `spv`.
@@ -250,7 +250,7 @@ pub const SPV_OP_WITNESS_PROOF: u8 = 5;
 /// Operation `wtxid_proof` of `spv`.
 pub const SPV_OP_WTXID_PROOF: u8 = 6;
 
-/// Where one transaction is, and the tip this was true at. 104 bytes, network byte order.
+/// Position of one transaction, and the tip at which it was valid. 104 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RootReply {
@@ -260,7 +260,7 @@ pub struct RootReply {
     pub block_hash: [u8; 32],
     /// hash of the best block when this was answered
     pub tip_hash: [u8; 32],
-    /// height of the block; 0xffffffff: not known
+    /// height of the block; 0xffffffff: unknown
     pub height: U32,
     /// height of the best block
     pub tip_height: U32,
@@ -268,7 +268,7 @@ pub struct RootReply {
 
 const _: () = assert!(size_of::<RootReply>() == 104);
 
-/// Begins the body of `roots`; the tip that all items were true at. 40 bytes, network byte order.
+/// Header of the body of `roots`, with the tip at which all items were valid. 40 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RootsHead {
@@ -282,7 +282,7 @@ pub struct RootsHead {
 
 const _: () = assert!(size_of::<RootsHead>() == 40);
 
-/// Where one transaction of `roots` is. Of an unknown one only the status is not zero. 72 bytes, network byte order.
+/// Position of one transaction of `roots`. If it is unknown, all fields except the status are zero. 72 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RootItem {
@@ -290,7 +290,7 @@ pub struct RootItem {
     pub root: [u8; 32],
     /// hash of the block's header, wire byte order
     pub block_hash: [u8; 32],
-    /// height of the block; 0xffffffff: not known
+    /// height of the block; 0xffffffff: unknown
     pub height: U32,
     /// 0 ok, 1 unknown
     pub status: U32,
@@ -298,19 +298,19 @@ pub struct RootItem {
 
 const _: () = assert!(size_of::<RootItem>() == 72);
 
-/// Unknown: zeros but for the tip. Too long: but for transactions and depth. 136 bytes, network byte order.
+/// Unknown: zeros except for the tip. Too long: zeros except for transactions and depth. 136 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ProofReply {
     /// the block's header, wire byte order (the request has the TXID here)
     pub header: [u8; 80],
-    /// height of the block; 0xffffffff: not known
+    /// height of the block; 0xffffffff: unknown
     pub height: U32,
     /// number of transactions in the block
     pub transactions: U32,
     /// position of the transaction in the block, from 0
     pub index: U32,
-    /// hashes that follow
+    /// number of hashes that follow
     pub depth: U32,
     /// hash of the best block when this was answered
     pub tip_hash: [u8; 32],
@@ -322,19 +322,19 @@ pub struct ProofReply {
 
 const _: () = assert!(size_of::<ProofReply>() == 136);
 
-/// Too long: zeros but for transactions, depth, coinbase_bytes. Else: but for the tip. 200 bytes, network byte order.
+/// Too long: zeros except for transactions, depth and coinbase_bytes. Unknown: zeros except for the tip. 200 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct WitnessReply {
     /// the block's header, wire byte order (the request has the TXID here)
     pub header: [u8; 80],
-    /// height of the block; 0xffffffff: not known
+    /// height of the block; 0xffffffff: unknown
     pub height: U32,
     /// number of transactions in the block
     pub transactions: U32,
     /// position of the transaction in the block, from 0
     pub index: U32,
-    /// hashes of each of the two paths that follow
+    /// number of hashes in each of the two paths that follow
     pub depth: U32,
     /// hash of the best block when this was answered
     pub tip_hash: [u8; 32],
@@ -350,7 +350,7 @@ pub struct WitnessReply {
 
 const _: () = assert!(size_of::<WitnessReply>() == 200);
 
-/// Begins a reply to `headers`. Fewer than asked for: the chain ends there. 48 bytes, network byte order.
+/// Header of a reply to `headers`. If there are fewer headers than requested, the chain ends there. 48 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct HeadersHead {
@@ -358,9 +358,9 @@ pub struct HeadersHead {
     pub tip_hash: [u8; 32],
     /// height of the best block
     pub tip_height: U32,
-    /// height of the first header, as asked for
+    /// height of the first header, as requested
     pub start: U32,
-    /// headers that follow
+    /// number of headers that follow
     pub count: U32,
     /// zero
     pub reserved: U32,
@@ -378,7 +378,7 @@ pub enum SpvCounter {
     Misses = 1,
     /// requests forwarded because the lease had ended or the chain was changing
     NotLeased = 2,
-    /// native requests that only the host decides
+    /// native requests that only the host answers
     ForwardedNative = 3,
 }
 
@@ -391,7 +391,7 @@ impl SpvCounter {
         Self::ForwardedNative,
     ];
 
-    /// The name in metrics and logs.
+    /// Returns the name in metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hits => "hits",
@@ -405,43 +405,43 @@ impl SpvCounter {
 /// Bytes of the paper's packet, request and reply.
 pub const TRANSFER_PAPER_BYTES_MIN: usize = 20;
 
-/// Bytes of the paper's packet with the zeros that fill a frame of 64 bytes.
+/// Bytes of the paper's packet with padding to a frame of 64 bytes.
 pub const TRANSFER_PAPER_BYTES_MAX: usize = 22;
 
-/// Set in Command of a refusal, whose Amount is the code.
+/// Bit of Command in a refusal, whose Amount is the code.
 pub const TRANSFER_PAPER_REFUSED: u32 = 0x80000000;
 
-/// CREATE: a new account; Amount is what it opens with.
+/// CREATE: creates the account Source with the balance Amount.
 pub const TRANSFER_COMMAND_CREATE: u8 = 1;
 
-/// ISSUE: Amount is added to Source.
+/// ISSUE: adds Amount to Source.
 pub const TRANSFER_COMMAND_ISSUE: u8 = 2;
 
-/// TRANSFER: Amount goes from Source to Destination.
+/// TRANSFER: moves Amount from Source to Destination.
 pub const TRANSFER_COMMAND_TRANSFER: u8 = 3;
 
-/// REFER: what Source holds. Paper format only; the native format has `refer`.
+/// REFER: reads the balance of Source. Paper format only; the native format has `refer`.
 pub const TRANSFER_COMMAND_REFER: u8 = 4;
 
-/// FREEZE: nothing goes in or out of Source until UNFREEZE. Native format only.
+/// FREEZE: blocks transfers into and out of Source until UNFREEZE. Native format only.
 pub const TRANSFER_COMMAND_FREEZE: u8 = 5;
 
-/// UNFREEZE. Native format only.
+/// UNFREEZE: ends FREEZE. Native format only.
 pub const TRANSFER_COMMAND_UNFREEZE: u8 = 6;
 
-/// Contract code: at once.
+/// Contract code of TRANSFER: immediate.
 pub const TRANSFER_CONTRACT_PLAIN: u32 = 0;
 
-/// Contract code of TRANSFER: Amount is set aside until it is posted, voided or expires; `uuid` names it.
+/// Contract code of TRANSFER: Amount is reserved until it is posted, voided or expires; `uuid` names it.
 pub const TRANSFER_CONTRACT_PENDING: u32 = 1;
 
-/// Contract code of TRANSFER: the pending transfer `uuid` is done; Amount of it (0: all), the rest is released.
+/// Contract code of TRANSFER: posts Amount (0: all) of the pending transfer `uuid`, and releases the rest.
 pub const TRANSFER_CONTRACT_POST: u32 = 2;
 
-/// Contract code of TRANSFER: the pending transfer `uuid` is given up.
+/// Contract code of TRANSFER: cancels the pending transfer `uuid`.
 pub const TRANSFER_CONTRACT_VOID: u32 = 3;
 
-/// Flag of an operation: it and the next are done both or not at all.
+/// Flag of an operation: it is linked with the next one, and both are executed or none.
 pub const TRANSFER_FLAG_LINKED: u8 = 1;
 
 /// Curve of a signed packet: P-256.
@@ -450,34 +450,34 @@ pub const TRANSFER_CURVE_P256: u8 = 1;
 /// Curve of a signed packet: secp256k1.
 pub const TRANSFER_CURVE_SECP256K1: u8 = 2;
 
-/// Operations of one packet that the fast path executes; more are the host's.
+/// Maximum number of operations in a packet that the fast path executes; larger packets go to the host.
 pub const TRANSFER_LINE_OPERATIONS_MAX: usize = 4;
 
-/// Operations in one packet: what the header's length allows. 16 fit a datagram.
+/// Maximum number of operations in a packet, by the header's length field. 16 fit into a datagram.
 pub const TRANSFER_OPERATIONS_MAX: usize = 744;
 
-/// Accounts in one `refer` packet: 1,416 bytes.
+/// Maximum number of accounts in one `refer` packet: 1,416 bytes.
 pub const TRANSFER_REFER_MAX: usize = 29;
 
-/// Durability told in replies: on the disk before the reply left.
+/// Durability in replies: the operation was on the disk before the reply was sent.
 pub const TRANSFER_DURABLE: u16 = 1;
 
-/// Durability told in replies: executed; on the disk within a bounded delay.
+/// Durability in replies: executed, and on the disk within a bounded delay.
 pub const TRANSFER_EXPRESS: u16 = 2;
 
-/// Cells that an account may lie in.
+/// Number of cells in which an account may be.
 pub const TRANSFER_BUCKET_CELLS: usize = 4;
 
-/// Flag of a cell: it holds an account. Never taken back.
+/// Flag of a cell: it has an account. Never cleared.
 pub const TRANSFER_CELL_VALID: u32 = 1;
 
-/// Flag of a cell: frozen.
+/// Flag of a cell: the account is frozen.
 pub const TRANSFER_CELL_FROZEN: u32 = 2;
 
-/// Flag of a cell: the host is changing what it holds; the fast path only reads it.
+/// Flag of a cell: the host is changing the account; the fast path only reads it.
 pub const TRANSFER_CELL_CLAIMED: u32 = 4;
 
-/// Address ranges that may CREATE, ISSUE, FREEZE and UNFREEZE.
+/// Maximum number of address ranges that may CREATE, ISSUE, FREEZE and UNFREEZE.
 pub const TRANSFER_ISSUERS_MAX: usize = 8;
 
 /// Operation `execute` of `transfer`.
@@ -498,7 +498,7 @@ pub const TRANSFER_OP_SESSION: u8 = 5;
 /// Operation `signed` of `transfer`.
 pub const TRANSFER_OP_SIGNED: u8 = 6;
 
-/// What became of one operation of `transfer`.
+/// Outcome of one operation of `transfer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum TransferCode {
@@ -508,36 +508,36 @@ pub enum TransferCode {
     UnknownAccount = 1,
     /// the account exists already
     AccountExists = 2,
-    /// the source holds less, what is set aside not counted
+    /// insufficient funds: the source's available balance is lower, pending transfers excluded
     InsufficientBalance = 3,
-    /// a balance, with what is pending for it, would not fit its format
+    /// a balance, including pending transfers to it, would exceed its format
     Overflow = 4,
     /// source and destination are the same
     SameAccount = 5,
-    /// no room for another account or pending transfer
+    /// the limit of accounts or pending transfers is reached
     StoreFull = 6,
     /// transaction id below the source's last one
     StaleId = 7,
-    /// not executed: ask again
+    /// busy, not executed: try again
     Busy = 8,
     /// source or destination is frozen
     Frozen = 9,
-    /// no such command, contract or flag; transfer of 0; a field that must (not) be zero
+    /// unknown command, contract or flag; a transfer of 0; or a field that must (not) be zero
     BadCommand = 10,
     /// the source's last transaction id with another body
     IdReused = 11,
     /// the sender may not do this, or has not signed it
     Unauthorised = 12,
-    /// not executed, because another operation linked with it was refused
+    /// not executed, because a linked operation was refused
     LinkedFailed = 13,
-    /// no pending transfer of that name between these accounts, or not any more
+    /// no pending transfer with this uuid between these accounts, or it has ended
     UnknownPending = 14,
-    /// a pending transfer of that name exists already
+    /// a pending transfer with this uuid exists already
     PendingExists = 15,
 }
 
 impl TransferCode {
-    /// The one of a code, if there is one.
+    /// Returns the value of a code, if it is known.
     pub const fn from_code(code: u16) -> Option<Self> {
         match code {
             0 => Some(Self::Done),
@@ -560,30 +560,30 @@ impl TransferCode {
         }
     }
 
-    /// What it means.
+    /// Returns the meaning in words.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::UnknownAccount => "no such account",
             Self::AccountExists => "the account exists already",
-            Self::InsufficientBalance => "the source holds less, what is set aside not counted",
-            Self::Overflow => "a balance, with what is pending for it, would not fit its format",
+            Self::InsufficientBalance => "insufficient funds: the source's available balance is lower, pending transfers excluded",
+            Self::Overflow => "a balance, including pending transfers to it, would exceed its format",
             Self::SameAccount => "source and destination are the same",
-            Self::StoreFull => "no room for another account or pending transfer",
+            Self::StoreFull => "the limit of accounts or pending transfers is reached",
             Self::StaleId => "transaction id below the source's last one",
-            Self::Busy => "not executed: ask again",
+            Self::Busy => "busy, not executed: try again",
             Self::Frozen => "source or destination is frozen",
-            Self::BadCommand => "no such command, contract or flag; transfer of 0; a field that must (not) be zero",
+            Self::BadCommand => "unknown command, contract or flag; a transfer of 0; or a field that must (not) be zero",
             Self::IdReused => "the source's last transaction id with another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
-            Self::LinkedFailed => "not executed, because another operation linked with it was refused",
-            Self::UnknownPending => "no pending transfer of that name between these accounts, or not any more",
-            Self::PendingExists => "a pending transfer of that name exists already",
+            Self::LinkedFailed => "not executed, because a linked operation was refused",
+            Self::UnknownPending => "no pending transfer with this uuid between these accounts, or it has ended",
+            Self::PendingExists => "a pending transfer with this uuid exists already",
         }
     }
 }
 
-/// The paper's packet, its Table II. 20 bytes, network byte order.
+/// Packet of the paper (its Table II). 20 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct PaperTransfer {
@@ -593,25 +593,25 @@ pub struct PaperTransfer {
     pub transaction_id: U32,
     /// Source ID
     pub source: U32,
-    /// Destination ID; of TRANSFER only
+    /// Destination ID; only of TRANSFER
     pub destination: U32,
-    /// request: what is moved; reply: what Source holds then, or the code
+    /// request: amount; reply: balance of Source after the operation, or the code
     pub amount: U32,
 }
 
 const _: () = assert!(size_of::<PaperTransfer>() == 20);
 
-/// Begins the body of `execute`: which session, and its how manieth packet. 24 bytes, network byte order.
+/// Header of the body of `execute`: session and sequence number of the packet. 24 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ExecuteHead {
-    /// the session's secret
+    /// secret token of the session
     pub token: U64,
-    /// one more than the session's last; reply to another one: the expected one
+    /// last sequence number of the session plus 1; reply to another one: the expected one
     pub sequence: U64,
-    /// the session's number
+    /// slot number of the session
     pub slot: U32,
-    /// operations that follow
+    /// number of operations that follow
     pub count: U16,
     /// request: 0; reply: 1 durable, 2 express
     pub durability: U16,
@@ -619,13 +619,13 @@ pub struct ExecuteHead {
 
 const _: () = assert!(size_of::<ExecuteHead>() == 24);
 
-/// Begins `signed`: ECDSA over SHA-256 of `lineside/transfer/1` and what follows. 104 bytes, network byte order.
+/// Header of `signed`: ECDSA over SHA-256 of `lineside/transfer/1` and the following bytes. 104 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct SignedHead {
     /// 1: P-256, 2: secp256k1
     pub curve: u8,
-    /// 2 where the key's y is even, 3 where it is odd
+    /// 2 if the key's y is even, 3 if it is odd
     pub key_prefix: u8,
     /// zero
     pub reserved: U16,
@@ -641,7 +641,7 @@ pub struct SignedHead {
 
 const _: () = assert!(size_of::<SignedHead>() == 104);
 
-/// One operation, and what became of it. 88 bytes, network byte order.
+/// Operation, and its outcome. 88 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Operation {
@@ -649,23 +649,23 @@ pub struct Operation {
     pub command: u8,
     /// 1: linked with the next one
     pub flags: u8,
-    /// request: 0; reply: what became of it
+    /// request: 0; reply: code of the outcome
     pub code: U16,
     /// 0 plain, 1 pending, 2 post, 3 void
     pub contract: U32,
-    /// the account that gives, is made or is meant
+    /// account that pays, is created or is affected
     pub source: [u8; 16],
-    /// TRANSFER: the account that gets; CREATE: fingerprint of the owner's key, or 0; else 0
+    /// TRANSFER: account that is paid; CREATE: fingerprint of the owner's key, or 0; else 0
     pub destination: [u8; 16],
-    /// request: what is moved; reply: what Source holds then
+    /// request: amount; reply: balance of the source after the operation
     pub amount: U64,
-    /// request: 0; reply: the operation's number in the ledger, 0 where it has none yet
+    /// request: 0; reply: number of the operation in the ledger, or 0 if it has none yet
     pub number: U64,
-    /// the client's own clock; kept, not used
+    /// time of the client's clock; stored, not used
     pub timestamp: U64,
-    /// the client's name of the operation; names a pending transfer
+    /// client's id of the operation; names a pending transfer
     pub uuid: [u8; 16],
-    /// the client's; kept, not used
+    /// for the client; stored, not used
     pub nonce: U32,
     /// pending: seconds until it expires, 0: never; else 0
     pub timeout_s: U32,
@@ -673,11 +673,11 @@ pub struct Operation {
 
 const _: () = assert!(size_of::<Operation>() == 88);
 
-/// Begins the body of `refer`. 8 bytes, network byte order.
+/// Header of the body of `refer`. 8 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ReferHead {
-    /// accounts that follow: 1 to 29
+    /// number of accounts that follow: 1 to 29
     pub count: U32,
     /// request: 0; reply: 1 durable, 2 express
     pub durability: U16,
@@ -687,17 +687,17 @@ pub struct ReferHead {
 
 const _: () = assert!(size_of::<ReferHead>() == 8);
 
-/// What one account holds. 48 bytes, network byte order.
+/// Balance of one account. 48 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct BalanceItem {
-    /// the account
+    /// id of the account
     pub account: [u8; 16],
-    /// request: 0; reply: what it holds, what is set aside included
+    /// request: 0; reply: balance, including amounts reserved by pending transfers
     pub balance: U64,
-    /// what is set aside by pending transfers
+    /// amounts reserved by pending transfers
     pub held: U64,
-    /// how often it has changed
+    /// number of changes of the account
     pub version: U64,
     /// 0 done, 1 unknown account
     pub code: U16,
@@ -709,19 +709,19 @@ pub struct BalanceItem {
 
 const _: () = assert!(size_of::<BalanceItem>() == 48);
 
-/// A session being opened, closed or asked for. 40 bytes, network byte order.
+/// Session that is opened, closed or queried. 40 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct SessionBody {
-    /// proof that the client gets what is sent to its address
+    /// proof that the client receives packets at its address
     pub challenge: [u8; 16],
-    /// the session's secret
+    /// secret token of the session
     pub token: U64,
-    /// the next sequence
+    /// next sequence number
     pub sequence: U64,
-    /// the session's number
+    /// slot number of the session
     pub slot: U32,
-    /// reply to a challenge: seconds for which it is good
+    /// reply to a challenge: seconds for which it is valid
     pub lease_s: U32,
 }
 
@@ -733,17 +733,17 @@ const _: () = assert!(size_of::<SessionBody>() == 40);
 pub enum TransferCounter {
     /// requests answered by the fast path
     Replies = 0,
-    /// requests left to the host
+    /// requests forwarded to the host
     Forwarded = 1,
     /// requests forwarded because the lease had ended
     NotLeased = 2,
-    /// requests of those answered whose code, or first code, is not 0
+    /// answered requests whose code, or first code, is not 0
     Refusals = 3,
-    /// stored replies given again
+    /// stored replies sent again for repeated requests
     Repeats = 4,
     /// requests answered busy: a lock was held, or the ring was full
     Busy = 5,
-    /// requests of those answered busy because the ring was full
+    /// requests answered busy because the ring was full
     RingFull = 6,
 }
 
@@ -759,7 +759,7 @@ impl TransferCounter {
         Self::RingFull,
     ];
 
-    /// The name in metrics and logs.
+    /// Returns the name in metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Replies => "replies",
@@ -773,148 +773,148 @@ impl TransferCounter {
     }
 }
 
-/// Bytes of the paper's row key: a shorter one has zeros behind it.
+/// Bytes of a row key in the paper's format, padded with zeros.
 pub const COLUMN_PAPER_KEY_BYTES: usize = 4;
 
-/// Bytes of the paper's column name (`entry:foo`): a shorter one has zeros behind it.
+/// Bytes of a column name (`entry:foo`) in the paper's format, padded with zeros.
 pub const COLUMN_PAPER_NAME_BYTES: usize = 9;
 
-/// Bytes of the paper's value: a shorter one has zeros behind it.
+/// Bytes of a value in the paper's format, padded with zeros.
 pub const COLUMN_PAPER_VALUE_BYTES: usize = 18;
 
-/// Bytes of `get`, key, name; more are zeros. Of `put` too, before its value.
+/// Bytes of `get`, key, name; further bytes are zeros. Also those of `put` before its value.
 pub const COLUMN_PAPER_GET_BYTES: usize = 16;
 
-/// Bytes of `sc1`, startRow, name, stopRow (inclusive); more are zeros.
+/// Bytes of `sc1`, startRow, name, stopRow (inclusive); further bytes are zeros.
 pub const COLUMN_PAPER_SCAN_BYTES: usize = 20;
 
 /// Bytes of a reply to `get`: status, value.
 pub const COLUMN_PAPER_GET_REPLY_BYTES: usize = 19;
 
-/// Bytes of one row of a reply to `sc1`, behind status and number of rows: key, value.
+/// Bytes of one row of a reply to `sc1`, after status and number of rows: key, value.
 pub const COLUMN_PAPER_ROW_BYTES: usize = 22;
 
-/// First byte of a reply to `get` and `sc1`: here it is.
+/// First byte of a reply to `get` and `sc1`: found.
 pub const COLUMN_PAPER_FOUND: u8 = 0;
 
 /// First byte of a reply to `get` and `sc1`: no such row, no row in the range, or startRow above stopRow.
 pub const COLUMN_PAPER_NO_ROW: u8 = 1;
 
-/// First byte of a reply to `sc1`: there are more rows in the range than fit.
+/// First byte of a reply to `sc1`: the range has more rows than fit.
 pub const COLUMN_PAPER_MORE: u8 = 2;
 
-/// Bytes of the longest row key in a packet.
+/// Maximum bytes of a row key in a packet.
 pub const COLUMN_KEY_BYTES_MAX: usize = 64;
 
-/// Bytes of the longest value in a packet.
+/// Maximum bytes of a value in a packet.
 pub const COLUMN_VALUE_BYTES_MAX: usize = 1024;
 
-/// Bytes of the longest name of a column, `family:qualifier`.
+/// Maximum bytes of a column name, `family:qualifier`.
 pub const COLUMN_NAME_BYTES_MAX: usize = 32;
 
-/// Flag of `scan`: from the last row down; start is then the highest key.
+/// Flag of `scan`: descending order; start is then the highest key.
 pub const COLUMN_FLAG_REVERSE: u8 = 1;
 
-/// Flag of `scan`: a row at the stop key is in the range.
+/// Flag of `scan`: a row at the stop key is included.
 pub const COLUMN_FLAG_STOP_INCLUSIVE: u8 = 2;
 
-/// Flag of `scan`: a row at the start key is not; so a scan continues behind the last row that it got.
+/// Flag of `scan`: a row at the start key is excluded, which continues a scan after the last received row.
 pub const COLUMN_FLAG_START_EXCLUSIVE: u8 = 4;
 
-/// Flag of `check_and_put`: put only where there is no row; else where its value is the expected one.
+/// Flag of `check_and_put`: put only if the row is absent; otherwise if its value is the expected one.
 pub const COLUMN_FLAG_ABSENT: u8 = 8;
 
-/// Source told in replies: the fast path.
+/// Source of a reply: the fast path.
 pub const COLUMN_SOURCE_FASTPATH: u8 = 1;
 
-/// Source told in replies: the host.
+/// Source of a reply: the host.
 pub const COLUMN_SOURCE_HOST: u8 = 2;
 
-/// Flag of a reply: nothing tells the fast path of changes that others make.
+/// Flag of a reply: it may be stale, because the fast path gets no notifications of other clients' changes.
 pub const COLUMN_REPLY_MAY_BE_STALE: u8 = 1;
 
-/// Flag of a reply to `scan`: it ended at the limit or for want of room; there may be more rows behind.
+/// Flag of a reply to `scan`: it ended at the limit or for lack of room; more rows may follow.
 pub const COLUMN_REPLY_MORE: u8 = 2;
 
-/// Flag of a reply to `check_and_put`: the condition did not hold.
+/// Flag of a reply to `check_and_put`: the condition was false.
 pub const COLUMN_REPLY_NOT_APPLIED: u8 = 4;
 
-/// Flag of a reply: a row in it is left out, being longer than a packet.
+/// Flag of a reply: a row in it is omitted, because it is longer than a packet.
 pub const COLUMN_REPLY_LEFT_OUT: u8 = 8;
 
-/// Bit of a row's `column`: all cells of the row do not fit one packet; this column's value is its longest.
+/// Bit of a row's `column`: the row's cells do not fit into a packet; this column has the longest value.
 pub const COLUMN_ROW_LEFT_OUT: u8 = 0x80;
 
-/// Bit beside it: the key is longer than 255 bytes, and cut; no row that begins so can be told.
+/// Bit next to it: the key is above 255 bytes and truncated; rows with this prefix cannot be returned.
 pub const COLUMN_ROW_CUT_KEY: u8 = 0x40;
 
-/// First bytes of a notice, between a server of the table and Lineside: "LSCN".
+/// First bytes of a notification between a server of the table and Lineside: "LSCN".
 pub const COLUMN_NOTICE_MAGIC: u32 = 0x4c53434e;
 
-/// UDP port at which a server's coprocessor is asked for leases, unless told otherwise.
+/// Default UDP port of a server's coprocessor, which grants leases.
 pub const COLUMN_NOTICE_PORT: u16 = 7706;
 
-/// UDP port at which Lineside hears of changes, unless told otherwise.
+/// Default UDP port on which Lineside receives notifications of changes.
 pub const COLUMN_NOTIFY_PORT: u16 = 7707;
 
-/// Bytes of the longest notice: no network splits it.
+/// Maximum bytes of a notification, which avoids fragmentation.
 pub const COLUMN_NOTICE_BYTES_MAX: usize = 1400;
 
-/// Bytes of the tag behind every notice: HMAC-SHA256 over all before it, cut.
+/// Bytes of the tag after every notification: truncated HMAC-SHA256 over all bytes before it.
 pub const COLUMN_NOTICE_TAG_BYTES: usize = 16;
 
-/// Bytes that the key of the tags has at least.
+/// Minimum bytes of the key of the tags.
 pub const COLUMN_NOTICE_KEY_BYTES_MIN: usize = 32;
 
-/// Kind of a notice, to Lineside: a change begins; to be acknowledged.
+/// Kind of a notification to Lineside: a change begins; it must be acknowledged.
 pub const COLUMN_NOTICE_PRE: u8 = 1;
 
-/// Kind of a notice, to Lineside: a change is over; not acknowledged.
+/// Kind of a notification to Lineside: a change has ended; it is not acknowledged.
 pub const COLUMN_NOTICE_POST: u8 = 2;
 
-/// Kind of a notice, to the server: a lease is asked for.
+/// Kind of a notification to the server: request for a lease.
 pub const COLUMN_NOTICE_ASK: u8 = 3;
 
-/// Kind of a notice, to Lineside: a lease.
+/// Kind of a notification to Lineside: grant of a lease.
 pub const COLUMN_NOTICE_GRANT: u8 = 4;
 
-/// Kind of a notice, to the server: the fast path has forgotten what the change touches.
+/// Kind of a notification to the server: the fast path has invalidated the range of the change.
 pub const COLUMN_NOTICE_ACK: u8 = 5;
 
 /// Flag of `pre`: the keys are a range, low (inclusive) and high (exclusive; empty: to the table's end).
 pub const COLUMN_NOTICE_RANGE: u8 = 1;
 
-/// Flag of `pre`: a region was opened; its table may be described anew.
+/// Flag of `pre`: a region was opened; its table's schema may have changed.
 pub const COLUMN_NOTICE_OPENED: u8 = 2;
 
-/// Rows of the largest block.
+/// Maximum number of rows in a block.
 pub const COLUMN_BLOCK_ROWS_MAX: usize = 8;
 
-/// Blocks of a page.
+/// Maximum number of blocks in a page.
 pub const COLUMN_PAGE_BLOCKS: usize = 64;
 
-/// Pages of a column.
+/// Maximum number of pages in a column.
 pub const COLUMN_PAGES_MAX: usize = 4096;
 
-/// Servers whose leases the fast path watches.
+/// Maximum number of servers whose leases the fast path checks.
 pub const COLUMN_SERVERS_MAX: usize = 64;
 
-/// Address ranges whose changes make the fast path invalidate a block.
+/// Maximum number of address ranges whose changes make the fast path invalidate a block.
 pub const COLUMN_RANGES_MAX: usize = 8;
 
 /// Flag of a block: a row in it may have changed.
 pub const COLUMN_BLOCK_INVALID: u32 = 1;
 
-/// Flag of a block: the next block in order begins where this one ends.
+/// Flag of a block: the next block in order begins at its end.
 pub const COLUMN_BLOCK_CONTINUES: u32 = 2;
 
-/// Head in tops and pages where there is nothing: above every key's.
+/// Head of unused entries in tops and pages: above every key's.
 pub const COLUMN_NO_HEAD: u64 = 0x8000000000000000;
 
-/// Head in a block where there is no row: not below any key's.
+/// Head of unused entries in a block: not below any key's.
 pub const COLUMN_NO_ROW_HEAD: u64 = 0x7fffffffffffffff;
 
-/// Length of a block's high key that has none: to the table's end.
+/// Length of the high key of a block that extends to the table's end.
 pub const COLUMN_NO_END: u32 = 0xff;
 
 /// Operation `get` of `column`.
@@ -944,7 +944,7 @@ pub const COLUMN_OP_OPEN: u8 = 8;
 /// Operation `switch` of `column`.
 pub const COLUMN_OP_SWITCH: u8 = 9;
 
-/// What became of one operation of `column`.
+/// Outcome of one operation of `column`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum ColumnCode {
@@ -956,14 +956,14 @@ pub enum ColumnCode {
     Unauthorised = 2,
     /// the table has no such column family
     UnknownColumn = 3,
-    /// the table cannot be reached, or does not take it now
+    /// the table is not reachable, or does not accept the change now
     NoTable = 4,
     /// an empty key, or a packet that is too short
     BadRequest = 5,
 }
 
 impl ColumnCode {
-    /// The one of a code, if there is one.
+    /// Returns the value of a code, if it is known.
     pub const fn from_code(code: u16) -> Option<Self> {
         match code {
             0 => Some(Self::Done),
@@ -976,20 +976,20 @@ impl ColumnCode {
         }
     }
 
-    /// What it means.
+    /// Returns the meaning in words.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::EmptyValue => "there is no value",
             Self::Unauthorised => "the sender may not do this",
             Self::UnknownColumn => "the table has no such column family",
-            Self::NoTable => "the table cannot be reached, or does not take it now",
+            Self::NoTable => "the table is not reachable, or does not accept the change now",
             Self::BadRequest => "an empty key, or a packet that is too short",
         }
     }
 }
 
-/// Begins every request but `open`; each part behind it is padded with zeros to 8 bytes. 32 bytes, network byte order.
+/// Header of every request except `open`; each part after it is padded with zeros to 8 bytes. 32 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnHead {
@@ -999,27 +999,27 @@ pub struct ColumnHead {
     pub start_bytes: u8,
     /// `scan`: bytes of the stop key (0: to the last row); else 0
     pub stop_bytes: u8,
-    /// names that follow: at least 1; of one alone but `get` and `scan`
+    /// number of names that follow: at least 1; exactly 1 except for `get` and `scan`
     pub columns: u8,
-    /// `scan`: rows at most, 0: as many as fit; else 0
+    /// `scan`: maximum number of rows, 0: as many as fit; else 0
     pub limit: U16,
-    /// bytes of the value; 0 where there is none
+    /// bytes of the value; 0 if there is none
     pub value_bytes: U16,
     /// `check_and_put`: bytes of the expected value; else 0
     pub expected_bytes: U16,
     /// zero
     pub reserved: U16,
-    /// changes: the session's number, or 0
+    /// changes: slot number of the session, or 0
     pub slot: U32,
-    /// changes: the session's secret; 0: none, the sender is trusted
+    /// changes: secret token of the session; 0: none, for a trusted sender
     pub token: U64,
-    /// changes: in a session one more than its last; without one 0, or never used twice
+    /// changes: in a session, the last nonce plus 1; without a session 0, or a new number
     pub nonce: U64,
 }
 
 const _: () = assert!(size_of::<ColumnHead>() == 32);
 
-/// Begins every reply but to `open`; rows follow, then zeros. 24 bytes, network byte order.
+/// Header of every reply except to `open`; rows follow, then zeros. 24 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnReply {
@@ -1027,7 +1027,7 @@ pub struct ColumnReply {
     pub source: u8,
     /// 1 may_be_stale, 2 more, 4 not_applied, 8 left_out
     pub flags: u8,
-    /// rows that follow
+    /// number of rows that follow
     pub rows: U16,
     /// zero
     pub reserved: U32,
@@ -1039,31 +1039,31 @@ pub struct ColumnReply {
 
 const _: () = assert!(size_of::<ColumnReply>() == 24);
 
-/// Begins a row; key, value and zeros to 8 bytes follow. 4 bytes, network byte order.
+/// Header of a row; key, value and padding to 8 bytes follow. 4 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnRow {
     /// bytes of the key
     pub key_bytes: u8,
-    /// which of the request's names: 0 is the first; 0x80: left out, 0x40: its key is cut, too
+    /// index of the name in the request; 0x80: omitted, 0x40: its key is truncated too
     pub column: u8,
-    /// bytes of the value; left out: 8, and the value is how many bytes it has
+    /// bytes of the value; if omitted: 8, and the value is its length
     pub value_bytes: U16,
 }
 
 const _: () = assert!(size_of::<ColumnRow>() == 4);
 
-/// A session being opened. 40 bytes, network byte order.
+/// Session that is opened. 40 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnSession {
-    /// proof that the client gets what is sent to its address
+    /// proof that the client receives packets at its address
     pub challenge: [u8; 16],
-    /// reply with a session: its secret
+    /// reply with a session: secret token
     pub token: U64,
-    /// reply with a session: its number
+    /// reply with a session: slot number
     pub slot: U32,
-    /// reply: seconds for which the challenge, or the session, is good
+    /// reply: seconds for which the challenge, or the session, is valid
     pub lease_s: U32,
     /// zero
     pub reserved: U64,
@@ -1071,7 +1071,7 @@ pub struct ColumnSession {
 
 const _: () = assert!(size_of::<ColumnSession>() == 40);
 
-/// Switches the fast path off, or on again; for loopback and trusted_sources. 8 bytes, network byte order.
+/// Switches the fast path off or on; only for loopback and trusted_sources. 8 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnSwitch {
@@ -1081,7 +1081,7 @@ pub struct ColumnSwitch {
 
 const _: () = assert!(size_of::<ColumnSwitch>() == 8);
 
-/// Begins every notice; table, keys (each behind its length, u8) and tag follow. 64 bytes, network byte order.
+/// Header of every notification; table, keys (each after its length, u8) and tag follow. 64 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnNotice {
@@ -1091,21 +1091,21 @@ pub struct ColumnNotice {
     pub kind: u8,
     /// `pre`: 1 range, 2 opened; else 0
     pub flags: u8,
-    /// `pre`: keys that follow; else 0
+    /// `pre`: number of keys that follow; else 0
     pub keys: U16,
     /// hash of the server's name; `ask`: 0
     pub server: U64,
-    /// of the server's numbers for this subscriber and table, rises with every start; `ask`: 0
+    /// the server's number of this subscriber and table, which increases with every start; `ask`: 0
     pub epoch: U64,
-    /// `pre`, `ack`: the change's; `grant`: the next change's; else 0
+    /// `pre`, `ack`: number of the change; `grant`: of the next change; else 0
     pub number: U64,
-    /// lowest number under way, without one the next; `ask`, `ack`: 0
+    /// lowest number in progress, or the next one; `ask`, `ack`: 0
     pub oldest_open: U64,
-    /// `ask`: random; `grant`: that of the question; else 0
+    /// `ask`: random; `grant`: that of the `ask`; else 0
     pub token: U64,
-    /// `pre`: when the first of its cells ends by itself, ms since 1970; 0: none does
+    /// `pre`: expiry of the first of its cells, ms since 1970; 0: none expires
     pub expires_ms: U64,
-    /// `grant`: for so long, from the question on; else 0
+    /// `grant`: duration from the `ask` on; else 0
     pub lease_ms: U32,
     /// bytes of the table's name, which follows
     pub table_bytes: U16,
@@ -1123,13 +1123,13 @@ pub enum ColumnCounter {
     Hits = 0,
     /// requests forwarded because the fast path does not hold all of their range
     Misses = 1,
-    /// requests forwarded because a row in a block that they need may have changed
+    /// requests forwarded because a row in a block of their range may have changed
     Invalid = 2,
-    /// requests forwarded because the fast path's lease, a server's lease or the life of a row had ended
+    /// requests forwarded because the fast path's lease or a server's lease had ended, or a row had expired
     NotLeased = 3,
-    /// requests forwarded because the host was changing what they need
+    /// requests forwarded because the host was changing their range
     Changing = 4,
-    /// requests that only the host answers, changes among them
+    /// requests that only the host answers, including changes
     Forwarded = 5,
     /// blocks that the fast path invalidated itself
     LineInvalidations = 6,
@@ -1147,7 +1147,7 @@ impl ColumnCounter {
         Self::LineInvalidations,
     ];
 
-    /// The name in metrics and logs.
+    /// Returns the name in metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hits => "hits",
@@ -1161,10 +1161,10 @@ impl ColumnCounter {
     }
 }
 
-/// Begins every `fabric_result`; another layout has another one.
+/// First field of every `fabric_result`; each layout has another number.
 pub const FABRIC_RESULTS_MAGIC: u64 = 0x4c53464142523031;
 
-/// AES-256-GMAC that ends every native datagram: key by HMAC-SHA256 from the shared key, nonce the sequence.
+/// Bytes of the MAC that ends every native datagram: AES-256-GMAC, HMAC-SHA256 key, nonce is the sequence.
 pub const FABRIC_MAC_BYTES: usize = 16;
 
 /// Kind of a section: an entry of the cache.
@@ -1179,22 +1179,22 @@ pub const FABRIC_RUN_NOTES: u8 = 1;
 /// Flag of a run: segments 1 to segments - 2 are the block's transactions.
 pub const FABRIC_RUN_TRANSACTIONS: u8 = 2;
 
-/// In place of a cache id: none.
+/// Value of a cache id: none.
 pub const FABRIC_NO_ENTRY: u16 = 0xffff;
 
-/// Cache ids of a session.
+/// Number of cache ids in a session.
 pub const FABRIC_ENTRIES_MAX: usize = 32768;
 
-/// Segments of a block: 65,535 transactions, what stands before them, what stands behind them.
+/// Maximum number of segments in a block: 65,535 transactions, the bytes before them, and those after them.
 pub const FABRIC_SEGMENTS_MAX: usize = 65537;
 
-/// In place of a block's number in `want_item`: entries of the cache are wanted.
+/// Value of a block number in `want_item`: entries of the cache are requested.
 pub const FABRIC_WANT_ENTRIES: u64 = 0xffffffffffffffff;
 
-/// Bytes of the shortest copy.
+/// Minimum bytes of a copy.
 pub const FABRIC_COPY_BYTES_MIN: usize = 6;
 
-/// Bytes of the paper's packet, at most.
+/// Maximum bytes of the paper's packet.
 pub const FABRIC_PAPER_BYTES_MAX: usize = 9000;
 
 /// Bit of a paper annotation: the identity `description` was cut out at `offset`.
@@ -1210,41 +1210,41 @@ pub const FABRIC_OP_DATA: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct SessionHead {
-    /// the sending side's session, random at its start
+    /// session of the sender of the datagram, random at its start
     pub session: [u8; 16],
 }
 
 const _: () = assert!(size_of::<SessionHead>() == 16);
 
-/// What the sender has. It counts only for the receiver that it names. 32 bytes, network byte order.
+/// Blocks that the sender has. It is valid only for the receiver that it names. 32 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Announce {
-    /// the session of the receiver that this answers; zeros: none is known
+    /// session of the receiver that this answers; zeros: unknown
     pub receiver: [u8; 16],
-    /// the oldest block that can be sent again
+    /// oldest block that can be sent again
     pub oldest: U64,
-    /// one more than the newest block's number; equal to oldest: there is none
+    /// number of the newest block plus 1; equal to oldest: there are no blocks
     pub next: U64,
 }
 
 const _: () = assert!(size_of::<Announce>() == 32);
 
-/// Begins the body of `data`: which block. 16 bytes, network byte order.
+/// Header of the body of `data`. 16 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct DataHead {
-    /// the block's number
+    /// number of the block
     pub block: U64,
-    /// bytes of the whole block, as the orderer delivers it
+    /// bytes of the whole block, in the orderer's encoding
     pub block_bytes: U32,
-    /// segments that the block is cut into; 0: this datagram holds entries only
+    /// number of segments of the block; 0: this datagram has only entries
     pub segments: U32,
 }
 
 const _: () = assert!(size_of::<DataHead>() == 16);
 
-/// A section: an identity, or a sample of a transaction, for the cache. Its bytes follow. 38 bytes, network byte order.
+/// Section with an identity, or a sample of a transaction, for the cache. Its bytes follow. 38 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct EntryHead {
@@ -1252,7 +1252,7 @@ pub struct EntryHead {
     pub kind: u8,
     /// zero
     pub reserved: u8,
-    /// its cache id in this session
+    /// cache id in this session
     pub id: U16,
     /// bytes of the entry
     pub length: U16,
@@ -1262,7 +1262,7 @@ pub struct EntryHead {
 
 const _: () = assert!(size_of::<EntryHead>() == 38);
 
-/// A section: segments that follow one another, or one part of one. 18 bytes, network byte order.
+/// Section with consecutive segments, or one part of a segment. 18 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RunHead {
@@ -1270,31 +1270,31 @@ pub struct RunHead {
     pub kind: u8,
     /// run_notes, run_transactions
     pub flags: u8,
-    /// segments; 1 where there is more than one part
+    /// number of segments; 1 if it has more than one part
     pub count: U16,
-    /// the first one's number; transaction n is segment n + 1
+    /// number of the first segment; transaction n is segment n + 1
     pub segment: U32,
-    /// where the first byte stands in the block
+    /// offset of the first byte in the block
     pub offset: U32,
-    /// which part of the segment
+    /// index of the part of the segment
     pub part: U16,
-    /// how many it has
+    /// number of parts of the segment
     pub parts: U16,
-    /// cache id of the bytes that copies may reach before the run's own; 0xffff: none
+    /// cache id of bytes that copies may use before the run's own ones; 0xffff: none
     pub dictionary: U16,
 }
 
 const _: () = assert!(size_of::<RunHead>() == 18);
 
-/// What the receiver has and wants. 28 bytes, network byte order.
+/// Blocks that the receiver has and requests. 28 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct WantHead {
-    /// the session of the sender that this answers; zeros: none is known
+    /// session of the sender that this answers; zeros: unknown
     pub sender: [u8; 16],
-    /// the next block that the receiver hands on
+    /// next block that the receiver passes on
     pub next: U64,
-    /// items that follow
+    /// number of items that follow
     pub count: U16,
     /// zero
     pub reserved: U16,
@@ -1302,19 +1302,19 @@ pub struct WantHead {
 
 const _: () = assert!(size_of::<WantHead>() == 28);
 
-/// Segments, parts of one, or cache entries, to be sent again. 20 bytes, network byte order.
+/// Segments, parts of a segment, or cache entries to send again. 20 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct WantItem {
-    /// the block's number; all ones: entries, whose ids are first to last
+    /// number of the block; all ones: entries, whose ids are first to last
     pub block: U64,
-    /// the first segment
+    /// number of the first segment
     pub first: U32,
-    /// the last segment; all ones: to the block's end
+    /// number of the last segment; all ones: to the block's end
     pub last: U32,
-    /// first equal to last: the first part wanted
+    /// if first equals last: first requested part
     pub part_first: U16,
-    /// first equal to last: the last part wanted
+    /// if first equals last: last requested part
     pub part_last: U16,
 }
 
@@ -1328,7 +1328,7 @@ pub struct PaperHead {
     pub sequence: U16,
     /// control in the upper four bits; 0 cache update, 1 block header, 2 transaction, 3 block metadata
     pub control: u8,
-    /// annotations that follow
+    /// number of annotations that follow
     pub annotations: u8,
 }
 
@@ -1340,7 +1340,7 @@ const _: () = assert!(size_of::<PaperHead>() == 4);
 pub struct PaperAnnotation {
     /// what it is; bit 7: locator, else pointer
     pub kind: u8,
-    /// where, in the payload as it is sent; of 0x11 the number of transactions
+    /// offset in the sent payload; for 0x11, number of transactions
     pub offset: U16,
     /// pointer: bytes; locator: cache id
     pub description: U16,
@@ -1348,31 +1348,31 @@ pub struct PaperAnnotation {
 
 const _: () = assert!(size_of::<PaperAnnotation>() == 5);
 
-/// First byte of what is signed.
+/// First byte of the signed bytes.
 pub const HYBRID_REQUEST_VERSION: u8 = 1;
 
-/// In its place in the paper's requests, in the log of a database of the paper's mode.
+/// First byte of the paper's requests in the log of a database in the paper's mode.
 pub const HYBRID_REQUEST_VERSION_PAPER: u8 = 2;
 
-/// Bytes of a key, at most; at least one.
+/// Maximum bytes of a key; the minimum is one.
 pub const HYBRID_KEY_BYTES_MAX: usize = 1024;
 
-/// Bytes of a value, at most.
+/// Maximum bytes of a value.
 pub const HYBRID_VALUE_BYTES_MAX: usize = 262144;
 
-/// Bytes of a request with its signature, at most.
+/// Maximum bytes of a request with its signature.
 pub const HYBRID_REQUEST_BYTES_MAX: usize = 524288;
 
-/// Bytes of a datagram with a request, at most, and of one with an answer; longer ones by gRPC.
+/// Maximum bytes of a datagram with a request or an answer; longer ones need gRPC.
 pub const HYBRID_DATAGRAM_BYTES_MAX: usize = 1200;
 
-/// Keys that one request reads, and that it writes, at most.
+/// Maximum number of keys that one request reads, and that it writes.
 pub const HYBRID_REQUEST_KEYS_MAX: usize = 1000;
 
-/// Bytes of a message of the log, at most.
+/// Maximum bytes of a message of the log.
 pub const HYBRID_MESSAGE_BYTES_MAX: usize = 900000;
 
-/// Requests in a message of the log, at most.
+/// Maximum number of requests in a message of the log.
 pub const HYBRID_MESSAGE_REQUESTS_MAX: usize = 10000;
 
 /// Kind of a write: the key has the value that follows.
@@ -1381,10 +1381,10 @@ pub const HYBRID_WRITE_PUT: u8 = 0;
 /// Kind of a write: the key is absent.
 pub const HYBRID_WRITE_DELETE: u8 = 1;
 
-/// What a read sees: what this node has committed.
+/// Consistency of a read: the state that this node has committed.
 pub const HYBRID_READ_LOCAL: u8 = 0;
 
-/// What a read sees: all that was answered before it came, by any node.
+/// Consistency of a read: all requests answered by any node before the read arrived.
 pub const HYBRID_READ_LINEARIZABLE: u8 = 1;
 
 /// Curve of a key: P-256; requests are hashed by SHA-256.
@@ -1393,7 +1393,7 @@ pub const HYBRID_CURVE_P256: u8 = 1;
 /// Curve of a key: secp256k1; requests are hashed by Keccak-256.
 pub const HYBRID_CURVE_SECP256K1: u8 = 2;
 
-/// In place of a member in a rule: every member.
+/// Value of a member in a rule: every member.
 pub const HYBRID_EVERYONE: u64 = 0;
 
 /// Right to read keys with the rule's prefix.
@@ -1402,43 +1402,43 @@ pub const HYBRID_RIGHT_READ: u8 = 1;
 /// Right to write keys with the rule's prefix.
 pub const HYBRID_RIGHT_WRITE: u8 = 2;
 
-/// Role of a member: none but what rules give.
+/// Role of a member: only the rights of the rules.
 pub const HYBRID_ROLE_USER: u8 = 0;
 
 /// Role of a member: votes on changes.
 pub const HYBRID_ROLE_ADMIN: u8 = 1;
 
-/// Changes that wait for votes, at most.
+/// Maximum number of changes that wait for votes.
 pub const HYBRID_VOTES_OPEN_MAX: usize = 256;
 
-/// Of these an admin has asked for, at most, when asking for another.
+/// Maximum number of these changes that one admin has requested.
 pub const HYBRID_VOTES_PER_ADMIN_MAX: usize = 16;
 
-/// Keys of a member that are not revoked, at most.
+/// Maximum number of a member's keys that are not revoked.
 pub const HYBRID_KEYS_PER_MEMBER_MAX: usize = 16;
 
-/// Change: a member with its first key.
+/// Change: adds a member with its first key.
 pub const HYBRID_CHANGE_ADD_MEMBER: u8 = 1;
 
-/// Change: a member and all its keys count no more.
+/// Change: revokes a member and all its keys.
 pub const HYBRID_CHANGE_REVOKE_MEMBER: u8 = 2;
 
-/// Change: one more key of a member; its own, or by votes.
+/// Change: adds a key of a member; by the member, or by votes.
 pub const HYBRID_CHANGE_ADD_KEY: u8 = 3;
 
-/// Change: a key counts no more; its own, or by votes.
+/// Change: revokes a key; by the member, or by votes.
 pub const HYBRID_CHANGE_REVOKE_KEY: u8 = 4;
 
-/// Change: the rights of a member, or of everyone, below a prefix; 0 takes them away.
+/// Change: sets the rights of a member, or of everyone, below a prefix; 0 removes them.
 pub const HYBRID_CHANGE_SET_RULE: u8 = 5;
 
-/// Change: a node that may order messages.
+/// Change: adds a node that may order messages.
 pub const HYBRID_CHANGE_ADD_NODE: u8 = 6;
 
-/// Change: a node's messages count no more.
+/// Change: revokes a node.
 pub const HYBRID_CHANGE_REVOKE_NODE: u8 = 7;
 
-/// Change: how many admins must ask for a change.
+/// Change: sets the number of admins that must request a change.
 pub const HYBRID_CHANGE_SET_QUORUM: u8 = 8;
 
 /// Kind of a message of the log: requests, a block.
@@ -1447,25 +1447,25 @@ pub const HYBRID_MESSAGE_BLOCK: u8 = 1;
 /// Kind of a message of the log: a signed head.
 pub const HYBRID_MESSAGE_HEAD: u8 = 2;
 
-/// What an answer by UDP says: its code alone.
+/// Content of an answer by UDP: only its code.
 pub const HYBRID_ANSWER_REFUSED: u8 = 0;
 
-/// What an answer by UDP says: what keys hold.
+/// Content of an answer by UDP: cells of keys.
 pub const HYBRID_ANSWER_CELLS: u8 = 1;
 
-/// What an answer by UDP says: keys and what they hold.
+/// Content of an answer by UDP: keys and their cells.
 pub const HYBRID_ANSWER_RANGE: u8 = 2;
 
-/// What an answer by UDP says: a proof.
+/// Content of an answer by UDP: a proof.
 pub const HYBRID_ANSWER_PROOF: u8 = 3;
 
-/// What an answer by UDP says: writes of a key.
+/// Content of an answer by UDP: writes of a key.
 pub const HYBRID_ANSWER_HISTORY: u8 = 4;
 
-/// What an answer by UDP says: a block's header, and a node's word for it.
+/// Content of an answer by UDP: a block's header with a node's signature.
 pub const HYBRID_ANSWER_SIGNED_HEAD: u8 = 5;
 
-/// What an answer by UDP says: a place in the ledger.
+/// Content of an answer by UDP: a position in the ledger.
 pub const HYBRID_ANSWER_PLACED: u8 = 6;
 
 /// Operation `get` of `hybrid`.
@@ -1507,58 +1507,58 @@ pub const HYBRID_OP_CHANGE: u8 = 17;
 /// Operation `ask` of `hybrid`.
 pub const HYBRID_OP_ASK: u8 = 32;
 
-/// What became of one operation of `hybrid`.
+/// Outcome of one operation of `hybrid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum HybridCode {
-    /// committed; of reads: answered
+    /// committed; for reads: answered
     Done = 0,
-    /// the vote counts; more are needed until the change is made
+    /// the vote counts; the change needs more votes
     Recorded = 1,
-    /// a version that it read is not the newest: nothing was written
+    /// a version that the transaction read is not the newest one: nothing was written
     Conflict = 2,
-    /// not the one encoding of a request
+    /// not a canonical encoding of a request
     Malformed = 3,
-    /// for another database
+    /// the request is for another database
     WrongDatabase = 4,
-    /// no such member, or no such key of it
+    /// unknown member, or unknown key of the member
     UnknownMember = 5,
     /// the member or the key was revoked
     Revoked = 6,
-    /// not this member's signature of these bytes
+    /// the member's signature of the request is not valid
     BadSignature = 7,
-    /// s is above half the curve's order
+    /// s of the signature is above half the curve's order
     HighS = 8,
-    /// not above the last nonce of this member's lane
+    /// the nonce is not above the last one of this member's lane
     NonceUsed = 9,
-    /// its expiry is before the time of its block, or of the node
+    /// the request has expired by the time of its block, or of the node
     Expired = 10,
-    /// no rule gives the member this right below the key, or it takes an admin
+    /// no rule gives the member this right for the key, or only an admin may do this
     NotAllowed = 11,
-    /// a change that cannot be made as things stand
+    /// the change is not possible in the present state of the database
     BadChange = 12,
-    /// too many changes wait for votes
+    /// too many changes are waiting for votes
     TooManyVotes = 13,
-    /// too long for this way, or for a message: use gRPC, or less at once
+    /// too long for UDP, or for a message: use gRPC, or send less at once
     TooLarge = 14,
-    /// not taken: ask again
+    /// not accepted: try again later
     Busy = 15,
-    /// this node takes no writes; status says why
+    /// this node accepts no writes; its status has the reason
     ReadOnly = 16,
     /// a read must expire within a minute
     ExpiryTooFar = 17,
-    /// no such transaction; nothing to show
+    /// no such transaction, or nothing to prove
     Unknown = 18,
-    /// it may have been done or not: ask for its outcome
+    /// the request may or may not have been executed: ask for its outcome
     OutcomeUnknown = 19,
-    /// the paper's request to a database that is not of its mode, or another to one that is
+    /// a request of the paper to a database not in the paper's mode, or the reverse
     WrongMode = 20,
-    /// the key's version is above the request's: nothing was written
+    /// the key's version is above that of the request: nothing was written
     OldVersion = 21,
 }
 
 impl HybridCode {
-    /// The one of a code, if there is one.
+    /// Returns the value of a code, if it is known.
     pub const fn from_code(code: u16) -> Option<Self> {
         match code {
             0 => Some(Self::Done),
@@ -1587,36 +1587,36 @@ impl HybridCode {
         }
     }
 
-    /// What it means.
+    /// Returns the meaning in words.
     pub const fn meaning(self) -> &'static str {
         match self {
-            Self::Done => "committed; of reads: answered",
-            Self::Recorded => "the vote counts; more are needed until the change is made",
-            Self::Conflict => "a version that it read is not the newest: nothing was written",
-            Self::Malformed => "not the one encoding of a request",
-            Self::WrongDatabase => "for another database",
-            Self::UnknownMember => "no such member, or no such key of it",
+            Self::Done => "committed; for reads: answered",
+            Self::Recorded => "the vote counts; the change needs more votes",
+            Self::Conflict => "a version that the transaction read is not the newest one: nothing was written",
+            Self::Malformed => "not a canonical encoding of a request",
+            Self::WrongDatabase => "the request is for another database",
+            Self::UnknownMember => "unknown member, or unknown key of the member",
             Self::Revoked => "the member or the key was revoked",
-            Self::BadSignature => "not this member's signature of these bytes",
-            Self::HighS => "s is above half the curve's order",
-            Self::NonceUsed => "not above the last nonce of this member's lane",
-            Self::Expired => "its expiry is before the time of its block, or of the node",
-            Self::NotAllowed => "no rule gives the member this right below the key, or it takes an admin",
-            Self::BadChange => "a change that cannot be made as things stand",
-            Self::TooManyVotes => "too many changes wait for votes",
-            Self::TooLarge => "too long for this way, or for a message: use gRPC, or less at once",
-            Self::Busy => "not taken: ask again",
-            Self::ReadOnly => "this node takes no writes; status says why",
+            Self::BadSignature => "the member's signature of the request is not valid",
+            Self::HighS => "s of the signature is above half the curve's order",
+            Self::NonceUsed => "the nonce is not above the last one of this member's lane",
+            Self::Expired => "the request has expired by the time of its block, or of the node",
+            Self::NotAllowed => "no rule gives the member this right for the key, or only an admin may do this",
+            Self::BadChange => "the change is not possible in the present state of the database",
+            Self::TooManyVotes => "too many changes are waiting for votes",
+            Self::TooLarge => "too long for UDP, or for a message: use gRPC, or send less at once",
+            Self::Busy => "not accepted: try again later",
+            Self::ReadOnly => "this node accepts no writes; its status has the reason",
             Self::ExpiryTooFar => "a read must expire within a minute",
-            Self::Unknown => "no such transaction; nothing to show",
-            Self::OutcomeUnknown => "it may have been done or not: ask for its outcome",
-            Self::WrongMode => "the paper's request to a database that is not of its mode, or another to one that is",
-            Self::OldVersion => "the key's version is above the request's: nothing was written",
+            Self::Unknown => "no such transaction, or nothing to prove",
+            Self::OutcomeUnknown => "the request may or may not have been executed: ask for its outcome",
+            Self::WrongMode => "a request of the paper to a database not in the paper's mode, or the reverse",
+            Self::OldVersion => "the key's version is above that of the request: nothing was written",
         }
     }
 }
 
-/// Begins every request; s is at most half the curve's order. 64 bytes, network byte order.
+/// Header of every request; s is at most half the curve's order. 64 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RequestSignature {
@@ -1628,7 +1628,7 @@ pub struct RequestSignature {
 
 const _: () = assert!(size_of::<RequestSignature>() == 64);
 
-/// Begins what is signed. 44 bytes, network byte order.
+/// Header of the signed bytes. 44 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RequestHead {
@@ -1636,41 +1636,41 @@ pub struct RequestHead {
     pub version: u8,
     /// operation
     pub op: u8,
-    /// which of the member's keys
+    /// number of the member's key
     pub key: U16,
     /// the database's id: the first bytes of its genesis' hash
     pub database: [u8; 16],
-    /// who asks
+    /// number of the member
     pub member: U64,
     /// lane in the upper 16 bits, counter in the lower 48: above the last one of the lane
     pub nonce: U64,
-    /// milliseconds since 1970 after which it does not count
+    /// expiry in milliseconds since 1970
     pub expiry_ms: U64,
 }
 
 const _: () = assert!(size_of::<RequestHead>() == 44);
 
-/// Begins a message of the log, behind the node's signature. 29 bytes, network byte order.
+/// Header of a message of the log, after the node's signature. 29 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct MessageHead {
     /// 1 requests, 2 a signed head
     pub kind: u8,
-    /// who ordered it
+    /// number of the node that ordered it
     pub node: U32,
-    /// above the last one of the node
+    /// number above the last one of the node
     pub sequence: U64,
-    /// the node's clock; a block's time never goes back
+    /// time of the node's clock; a block's time never decreases
     pub time_ms: U64,
     /// zero
     pub reserved: U32,
-    /// requests that follow, each behind be32 bytes
+    /// number of requests that follow, each after be32 bytes
     pub count: U32,
 }
 
 const _: () = assert!(size_of::<MessageHead>() == 29);
 
-/// What a block's hash covers: Keccak-256 of `lineside/hybrid/block/1` and this. 240 bytes, network byte order.
+/// Data that a block's hash covers: Keccak-256 of `lineside/hybrid/block/1` and this. 240 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct BlockHeader {
@@ -1678,41 +1678,41 @@ pub struct BlockHeader {
     pub database: [u8; 16],
     /// 0: genesis
     pub number: U64,
-    /// of its message in the log
+    /// position of its message in the log
     pub position: U64,
-    /// never before that of the block before
+    /// time, never before that of the previous block
     pub time_ms: U64,
-    /// requests in it
+    /// number of requests
     pub transactions: U32,
-    /// of these with code 0 or 1
+    /// number of requests with code 0 or 1
     pub committed: U32,
-    /// the hash of the block before
+    /// hash of the previous block
     pub previous: [u8; 32],
     /// Keccak-256 of the message without its signature; the paper's TH
     pub transactions_hash: [u8; 32],
-    /// of RFC 6962's tree (SHA-256) over the requests, signatures included
+    /// root of RFC 6962's tree (SHA-256) over the requests with signatures
     pub transactions_root: [u8; 32],
-    /// Keccak-256 of the codes, a byte each
+    /// Keccak-256 of the codes, one byte each
     pub codes_hash: [u8; 32],
-    /// of the map over all that decides later verdicts
+    /// root of the map of all data that affects later results
     pub state_root: [u8; 32],
-    /// the paper's BH: Keccak-256 of the one before and TH
+    /// the paper's BH: Keccak-256 of the previous one and TH
     pub paper_hash: [u8; 32],
 }
 
 const _: () = assert!(size_of::<BlockHeader>() == 240);
 
-/// A node's word for a block. 116 bytes, network byte order.
+/// Attestation of a block by a node. 116 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct NodeHead {
-    /// whose
+    /// number of the node
     pub node: U32,
-    /// the block's
+    /// number of the block
     pub number: U64,
     /// zero
     pub reserved: U64,
-    /// the block's
+    /// hash of the block
     pub hash: [u8; 32],
     /// of the node's signature of `lineside/hybrid/head/1`, the database's id, node, number and hash
     pub r: [u8; 32],
@@ -1722,15 +1722,15 @@ pub struct NodeHead {
 
 const _: () = assert!(size_of::<NodeHead>() == 116);
 
-/// A member's word for a block. 112 bytes, network byte order.
+/// Attestation of a block by a member. 112 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct MemberWord {
-    /// whose
+    /// number of the member
     pub member: U64,
-    /// the block's
+    /// number of the block
     pub number: U64,
-    /// the block's
+    /// hash of the block
     pub hash: [u8; 32],
     /// of the member's signature of `lineside/hybrid/word/1`, the database's id, member, number and hash
     pub r: [u8; 32],
@@ -1740,13 +1740,13 @@ pub struct MemberWord {
 
 const _: () = assert!(size_of::<MemberWord>() == 112);
 
-/// Begins an answer by UDP, behind the native header of status ok. 3 bytes, network byte order.
+/// Header of an answer by UDP, after the native header with status ok. 3 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct AnswerHead {
-    /// what became of the request
+    /// code of the request
     pub code: U16,
-    /// what follows: 0 nothing, 1 cells, 2 a range, 3 a proof, 4 history, 5 a signed head, 6 a place
+    /// content: 0 nothing, 1 cells, 2 a range, 3 a proof, 4 history, 5 a signed head, 6 a position
     pub says: u8,
 }
 
@@ -1758,7 +1758,7 @@ pub const ODOMETER_OP_READ: u8 = 1;
 /// Operation `add` of `odometer`.
 pub const ODOMETER_OP_ADD: u8 = 2;
 
-/// The number: `read` says what it is, `add` what it has become. 8 bytes, network byte order.
+/// The number: `read` returns it, `add` returns the sum. 8 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct OdometerNumber {
@@ -1785,7 +1785,7 @@ impl OdometerCounter {
         Self::Forwarded,
     ];
 
-    /// The name in metrics and logs.
+    /// Returns the name in metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reads => "reads",
@@ -1798,7 +1798,7 @@ impl OdometerCounter {
 pub mod metric {
     use crate::{Metric, MetricKind};
 
-    /// 1; the version that runs, and the datapath that each service runs on
+    /// 1; version of the program, and the datapath of each service
     pub const INFO: Metric = Metric {
         name: "lineside_info",
         key: "info",
@@ -1806,7 +1806,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &["version", "service", "datapath"],
-        help: "1; the version that runs, and the datapath that each service runs on",
+        help: "1; version of the program, and the datapath of each service",
     };
     /// time since the process began to serve
     pub const UPTIME: Metric = Metric {
@@ -1818,7 +1818,7 @@ pub mod metric {
         labels: &[],
         help: "time since the process began to serve",
     };
-    /// reasons why /healthz says 503 now
+    /// number of reasons for which /healthz returns 503 now
     pub const PROBLEMS: Metric = Metric {
         name: "lineside_problems",
         key: "problems",
@@ -1826,9 +1826,9 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "reasons why /healthz says 503 now",
+        help: "number of reasons for which /healthz returns 503 now",
     };
-    /// warnings that `lineside status` shows now
+    /// number of warnings that `lineside status` shows now
     pub const WARNINGS: Metric = Metric {
         name: "lineside_warnings",
         key: "warnings",
@@ -1836,9 +1836,9 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "warnings that `lineside status` shows now",
+        help: "number of warnings that `lineside status` shows now",
     };
-    /// how much longer the fast path may answer without hearing from its host; 0: everything is forwarded
+    /// time for which the fast path may answer without renewal by the host; 0: all requests are forwarded
     pub const LEASE_LEFT: Metric = Metric {
         name: "lineside_lease_left_seconds",
         key: "lease_left",
@@ -1846,7 +1846,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "seconds",
         labels: &["service"],
-        help: "how much longer the fast path may answer without hearing from its host; 0: everything is forwarded",
+        help: "time for which the fast path may answer without renewal by the host; 0: all requests are forwarded",
     };
     /// requests answered by the fast path
     pub const FASTPATH_REPLIES: Metric = Metric {
@@ -1868,7 +1868,7 @@ pub mod metric {
         labels: &["service"],
         help: "requests answered by the host",
     };
-    /// requests that found the host's queue full: native ones are answered busy, others dropped
+    /// requests that arrived with a full host queue: native ones are answered busy, others dropped
     pub const QUEUE_FULL: Metric = Metric {
         name: "lineside_queue_full_total",
         key: "queue_full",
@@ -1876,9 +1876,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["service"],
-        help: "requests that found the host's queue full: native ones are answered busy, others dropped",
+        help: "requests that arrived with a full host queue: native ones are answered busy, others dropped",
     };
-    /// TCP connections that are open
+    /// open TCP connections
     pub const CONNECTIONS: Metric = Metric {
         name: "lineside_connections",
         key: "connections",
@@ -1886,9 +1886,9 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &["service"],
-        help: "TCP connections that are open",
+        help: "open TCP connections",
     };
-    /// TCP connections refused because all places were taken
+    /// TCP connections refused because the limit was reached
     pub const CONNECTIONS_REFUSED: Metric = Metric {
         name: "lineside_connections_refused_total",
         key: "connections_refused",
@@ -1896,9 +1896,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["service"],
-        help: "TCP connections refused because all places were taken",
+        help: "TCP connections refused because the limit was reached",
     };
-    /// replies that could not leave: full send buffer, or a neighbour that does not resolve
+    /// replies that could not be sent: full send buffer, or a neighbour that does not resolve
     pub const UNSENT: Metric = Metric {
         name: "lineside_unsent_total",
         key: "unsent",
@@ -1906,7 +1906,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["service"],
-        help: "replies that could not leave: full send buffer, or a neighbour that does not resolve",
+        help: "replies that could not be sent: full send buffer, or a neighbour that does not resolve",
     };
     /// datagrams dropped because they are longer than any request
     pub const OVERSIZE: Metric = Metric {
@@ -1918,7 +1918,7 @@ pub mod metric {
         labels: &["service"],
         help: "datagrams dropped because they are longer than any request",
     };
-    /// replies withheld because they were longer than their request
+    /// replies withheld because they were longer than the request
     pub const AMPLIFICATION: Metric = Metric {
         name: "lineside_amplification_total",
         key: "amplification",
@@ -1926,9 +1926,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["service"],
-        help: "replies withheld because they were longer than their request",
+        help: "replies withheld because they were longer than the request",
     };
-    /// packets that nobody answers, by reason
+    /// dropped packets by reason
     pub const DROPS: Metric = Metric {
         name: "lineside_drops_total",
         key: "drops",
@@ -1936,7 +1936,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["service", "datapath", "reason"],
-        help: "packets that nobody answers, by reason",
+        help: "dropped packets by reason",
     };
     /// requests answered by the fast path
     pub const SPV_HITS: Metric = Metric {
@@ -1968,7 +1968,7 @@ pub mod metric {
         labels: &["datapath"],
         help: "requests forwarded because the lease had ended or the chain was changing",
     };
-    /// native requests that only the host decides
+    /// native requests that only the host answers
     pub const SPV_FORWARDED_NATIVE: Metric = Metric {
         name: "lineside_spv_forwarded_native_total",
         key: "forwarded_native",
@@ -1976,7 +1976,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
-        help: "native requests that only the host decides",
+        help: "native requests that only the host answers",
     };
     /// lines that the host wrote into the fast path
     pub const SPV_FILLS: Metric = Metric {
@@ -1998,7 +1998,7 @@ pub mod metric {
         labels: &[],
         help: "fills that replaced a valid line of another TXID",
     };
-    /// lines emptied and blocks dropped
+    /// lines cleared and blocks dropped
     pub const SPV_INVALIDATIONS: Metric = Metric {
         name: "lineside_spv_invalidations_total",
         key: "invalidations",
@@ -2006,7 +2006,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "lines emptied and blocks dropped",
+        help: "lines cleared and blocks dropped",
     };
     /// fills refused because their block had been dropped
     pub const SPV_LATE_FILLS: Metric = Metric {
@@ -2028,7 +2028,7 @@ pub mod metric {
         labels: &[],
         help: "Merkle trees that the host wrote into the fast path",
     };
-    /// Merkle trees that gave their place to another one
+    /// Merkle trees replaced by another one
     pub const SPV_TREE_EVICTIONS: Metric = Metric {
         name: "lineside_spv_tree_evictions_total",
         key: "tree_evictions",
@@ -2036,7 +2036,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "Merkle trees that gave their place to another one",
+        help: "Merkle trees replaced by another one",
     };
     /// height of the best block
     pub const SPV_TIP_HEIGHT: Metric = Metric {
@@ -2048,7 +2048,7 @@ pub mod metric {
         labels: &[],
         help: "height of the best block",
     };
-    /// blocks in the chain store, side branches and detached ones included
+    /// blocks in the chain store, including side branches and detached ones
     pub const SPV_BLOCKS: Metric = Metric {
         name: "lineside_spv_blocks",
         key: "blocks",
@@ -2056,7 +2056,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "blocks in the chain store, side branches and detached ones included",
+        help: "blocks in the chain store, including side branches and detached ones",
     };
     /// transactions that can be found
     pub const SPV_TRANSACTIONS: Metric = Metric {
@@ -2068,7 +2068,7 @@ pub mod metric {
         labels: &[],
         help: "transactions that can be found",
     };
-    /// 1: the node that is followed answers; 0: it is away, or what it gives is refused
+    /// 1: the followed node answers; 0: it does not, or its data is refused
     pub const SPV_NODE_UP: Metric = Metric {
         name: "lineside_spv_node_up",
         key: "node_up",
@@ -2076,7 +2076,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "1: the node that is followed answers; 0: it is away, or what it gives is refused",
+        help: "1: the followed node answers; 0: it does not, or its data is refused",
     };
     /// height of the node's best block when it was last asked
     pub const SPV_NODE_HEIGHT: Metric = Metric {
@@ -2088,7 +2088,7 @@ pub mod metric {
         labels: &[],
         help: "height of the node's best block when it was last asked",
     };
-    /// blocks of the node that are not answered from, those without min_confirmations included
+    /// blocks of the node that are not used for answers, including those without min_confirmations
     pub const SPV_NODE_BLOCKS_BEHIND: Metric = Metric {
         name: "lineside_spv_node_blocks_behind",
         key: "node_blocks_behind",
@@ -2096,9 +2096,9 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "blocks of the node that are not answered from, those without min_confirmations included",
+        help: "blocks of the node that are not used for answers, including those without min_confirmations",
     };
-    /// times that the node answered again after it had been away
+    /// times that the node answered again after an outage
     pub const SPV_NODE_RECONNECTS: Metric = Metric {
         name: "lineside_spv_node_reconnects_total",
         key: "node_reconnects",
@@ -2106,9 +2106,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "times that the node answered again after it had been away",
+        help: "times that the node answered again after an outage",
     };
-    /// blocks of the node that were refused; one that is offered again and again counts once
+    /// blocks of the node that were refused; a block that is offered repeatedly counts once
     pub const SPV_NODE_REFUSED_BLOCKS: Metric = Metric {
         name: "lineside_spv_node_refused_blocks_total",
         key: "node_refused_blocks",
@@ -2116,9 +2116,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "blocks of the node that were refused; one that is offered again and again counts once",
+        help: "blocks of the node that were refused; a block that is offered repeatedly counts once",
     };
-    /// reorganisations of the node's chain that were followed
+    /// reorganisations of the node's chain that Lineside followed
     pub const SPV_REORGANISATIONS: Metric = Metric {
         name: "lineside_spv_reorganisations_total",
         key: "reorganisations",
@@ -2126,7 +2126,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "reorganisations of the node's chain that were followed",
+        help: "reorganisations of the node's chain that Lineside followed",
     };
     /// blocks that the longest reorganisation since the start disconnected
     pub const SPV_REORGANISATION_DEPTH_MAX: Metric = Metric {
@@ -2138,7 +2138,7 @@ pub mod metric {
         labels: &[],
         help: "blocks that the longest reorganisation since the start disconnected",
     };
-    /// clients of the Electrum protocol that are connected
+    /// connected clients of the Electrum protocol
     pub const SPV_ELECTRUM_CLIENTS: Metric = Metric {
         name: "lineside_spv_electrum_clients",
         key: "electrum_clients",
@@ -2146,9 +2146,9 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "clients of the Electrum protocol that are connected",
+        help: "connected clients of the Electrum protocol",
     };
-    /// requests of Electrum clients by outcome: answered with a result or an error, here or upstream
+    /// requests of Electrum clients by outcome: result or error, local or from the upstream server
     pub const SPV_ELECTRUM_REQUESTS: Metric = Metric {
         name: "lineside_spv_electrum_requests_total",
         key: "electrum_requests",
@@ -2156,7 +2156,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["outcome"],
-        help: "requests of Electrum clients by outcome: answered with a result or an error, here or upstream",
+        help: "requests of Electrum clients by outcome: result or error, local or from the upstream server",
     };
     /// requests of Electrum clients that were sent to the upstream server
     pub const SPV_ELECTRUM_FORWARDED: Metric = Metric {
@@ -2168,7 +2168,7 @@ pub mod metric {
         labels: &[],
         help: "requests of Electrum clients that were sent to the upstream server",
     };
-    /// forwarded requests that failed because the upstream server was away or too slow
+    /// forwarded requests that failed because the upstream server did not answer in time
     pub const SPV_ELECTRUM_UPSTREAM_FAILURES: Metric = Metric {
         name: "lineside_spv_electrum_upstream_failures_total",
         key: "electrum_upstream_failures",
@@ -2176,9 +2176,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "forwarded requests that failed because the upstream server was away or too slow",
+        help: "forwarded requests that failed because the upstream server did not answer in time",
     };
-    /// 1: the upstream Electrum server answers; 0: it is away
+    /// 1: the upstream Electrum server answers; 0: it does not
     pub const SPV_ELECTRUM_UPSTREAM_UP: Metric = Metric {
         name: "lineside_spv_electrum_upstream_up",
         key: "electrum_upstream_up",
@@ -2186,9 +2186,9 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "1: the upstream Electrum server answers; 0: it is away",
+        help: "1: the upstream Electrum server answers; 0: it does not",
     };
-    /// notifications that were sent to Electrum clients
+    /// notifications sent to Electrum clients
     pub const SPV_ELECTRUM_NOTIFICATIONS: Metric = Metric {
         name: "lineside_spv_electrum_notifications_total",
         key: "electrum_notifications",
@@ -2196,9 +2196,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "notifications that were sent to Electrum clients",
+        help: "notifications sent to Electrum clients",
     };
-    /// times that an Electrum client had to wait because of its rate of requests
+    /// times that an Electrum client was delayed because of its request rate
     pub const SPV_ELECTRUM_THROTTLED: Metric = Metric {
         name: "lineside_spv_electrum_throttled_total",
         key: "electrum_throttled",
@@ -2206,9 +2206,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "times that an Electrum client had to wait because of its rate of requests",
+        help: "times that an Electrum client was delayed because of its request rate",
     };
-    /// clients refused or closed by a limit: clients, line, idle, stalled, memory, handshake (TLS)
+    /// clients refused or disconnected by a limit: clients, line, idle, stalled, memory, handshake (TLS)
     pub const SPV_CLIENTS_DROPPED: Metric = Metric {
         name: "lineside_spv_clients_dropped_total",
         key: "clients_dropped",
@@ -2216,9 +2216,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["limit"],
-        help: "clients refused or closed by a limit: clients, line, idle, stalled, memory, handshake (TLS)",
+        help: "clients refused or disconnected by a limit: clients, line, idle, stalled, memory, handshake (TLS)",
     };
-    /// HTTP connections that are open
+    /// open HTTP connections
     pub const SPV_HTTP_CLIENTS: Metric = Metric {
         name: "lineside_spv_http_clients",
         key: "http_clients",
@@ -2226,9 +2226,9 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "HTTP connections that are open",
+        help: "open HTTP connections",
     };
-    /// HTTP requests by outcome: answered, or throttled because of their client's rate
+    /// HTTP requests by outcome: answered, or throttled because of the client's request rate
     pub const SPV_HTTP_REQUESTS: Metric = Metric {
         name: "lineside_spv_http_requests_total",
         key: "http_requests",
@@ -2236,7 +2236,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["outcome"],
-        help: "HTTP requests by outcome: answered, or throttled because of their client's rate",
+        help: "HTTP requests by outcome: answered, or throttled because of the client's request rate",
     };
     /// requests answered by the fast path
     pub const TRANSFER_REPLIES: Metric = Metric {
@@ -2248,7 +2248,7 @@ pub mod metric {
         labels: &["datapath"],
         help: "requests answered by the fast path",
     };
-    /// requests left to the host
+    /// requests forwarded to the host
     pub const TRANSFER_FORWARDED: Metric = Metric {
         name: "lineside_transfer_forwarded_total",
         key: "forwarded",
@@ -2256,7 +2256,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
-        help: "requests left to the host",
+        help: "requests forwarded to the host",
     };
     /// requests forwarded because the lease had ended
     pub const TRANSFER_NOT_LEASED: Metric = Metric {
@@ -2268,7 +2268,7 @@ pub mod metric {
         labels: &["datapath"],
         help: "requests forwarded because the lease had ended",
     };
-    /// requests of those answered whose code, or first code, is not 0
+    /// answered requests whose code, or first code, is not 0
     pub const TRANSFER_REFUSALS: Metric = Metric {
         name: "lineside_transfer_refusals_total",
         key: "refusals",
@@ -2276,9 +2276,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
-        help: "requests of those answered whose code, or first code, is not 0",
+        help: "answered requests whose code, or first code, is not 0",
     };
-    /// stored replies given again
+    /// stored replies sent again for repeated requests
     pub const TRANSFER_REPEATS: Metric = Metric {
         name: "lineside_transfer_repeats_total",
         key: "repeats",
@@ -2286,7 +2286,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
-        help: "stored replies given again",
+        help: "stored replies sent again for repeated requests",
     };
     /// requests answered busy: a lock was held, or the ring was full
     pub const TRANSFER_BUSY: Metric = Metric {
@@ -2298,7 +2298,7 @@ pub mod metric {
         labels: &["datapath"],
         help: "requests answered busy: a lock was held, or the ring was full",
     };
-    /// requests of those answered busy because the ring was full
+    /// requests answered busy because the ring was full
     pub const TRANSFER_RING_FULL: Metric = Metric {
         name: "lineside_transfer_ring_full_total",
         key: "ring_full",
@@ -2306,9 +2306,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
-        help: "requests of those answered busy because the ring was full",
+        help: "requests answered busy because the ring was full",
     };
-    /// accounts
+    /// number of accounts
     pub const TRANSFER_ACCOUNTS: Metric = Metric {
         name: "lineside_transfer_accounts",
         key: "accounts",
@@ -2316,9 +2316,9 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "accounts",
+        help: "number of accounts",
     };
-    /// open sessions
+    /// number of open sessions
     pub const TRANSFER_SESSIONS: Metric = Metric {
         name: "lineside_transfer_sessions",
         key: "sessions",
@@ -2326,9 +2326,9 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "open sessions",
+        help: "number of open sessions",
     };
-    /// operations with an effect
+    /// operations that had an effect
     pub const TRANSFER_OPERATIONS: Metric = Metric {
         name: "lineside_transfer_operations_total",
         key: "operations",
@@ -2336,7 +2336,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "operations with an effect",
+        help: "operations that had an effect",
     };
     /// operations refused by the host
     pub const TRANSFER_REFUSED: Metric = Metric {
@@ -2348,7 +2348,7 @@ pub mod metric {
         labels: &[],
         help: "operations refused by the host",
     };
-    /// operations that the fast path has executed and the journal has not yet
+    /// operations that the fast path has executed and that are not journaled yet
     pub const TRANSFER_UNJOURNALED_OPS: Metric = Metric {
         name: "lineside_transfer_unjournaled_ops",
         key: "unjournaled_ops",
@@ -2356,9 +2356,9 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "operations that the fast path has executed and the journal has not yet",
+        help: "operations that the fast path has executed and that are not journaled yet",
     };
-    /// groups of requests made durable together, one fdatasync each
+    /// batches of requests made durable by one fdatasync each
     pub const TRANSFER_GROUPS: Metric = Metric {
         name: "lineside_transfer_groups_total",
         key: "groups",
@@ -2366,7 +2366,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "groups of requests made durable together, one fdatasync each",
+        help: "batches of requests made durable by one fdatasync each",
     };
     /// bytes written to the journal
     pub const TRANSFER_JOURNAL: Metric = Metric {
@@ -2388,7 +2388,7 @@ pub mod metric {
         labels: &[],
         help: "settlement blocks sealed",
     };
-    /// requests refused because nothing could be written
+    /// requests refused because the journal could not be written
     pub const TRANSFER_WRITES_REFUSED: Metric = Metric {
         name: "lineside_transfer_writes_refused_total",
         key: "writes_refused",
@@ -2396,7 +2396,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "requests refused because nothing could be written",
+        help: "requests refused because the journal could not be written",
     };
     /// signatures of packets checked
     pub const TRANSFER_SIGNATURES: Metric = Metric {
@@ -2408,7 +2408,7 @@ pub mod metric {
         labels: &[],
         help: "signatures of packets checked",
     };
-    /// how often the fast path rested while the host executed, in express
+    /// times that the fast path was paused so that the host could execute (express mode)
     pub const TRANSFER_RESTS: Metric = Metric {
         name: "lineside_transfer_rests_total",
         key: "rests",
@@ -2416,9 +2416,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "how often the fast path rested while the host executed, in express",
+        help: "times that the fast path was paused so that the host could execute (express mode)",
     };
-    /// groups that the host executed while the fast path ran, on accounts and sessions it had claimed
+    /// batches that the host executed while the fast path ran, on accounts and sessions it had locked
     pub const TRANSFER_CLAIMS: Metric = Metric {
         name: "lineside_transfer_claims_total",
         key: "claims",
@@ -2426,9 +2426,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "groups that the host executed while the fast path ran, on accounts and sessions it had claimed",
+        help: "batches that the host executed while the fast path ran, on accounts and sessions it had locked",
     };
-    /// blocks that are settled besides the journal
+    /// blocks exported to the settlement log
     pub const TRANSFER_SETTLED_BLOCKS: Metric = Metric {
         name: "lineside_transfer_settled_blocks",
         key: "settled_blocks",
@@ -2436,7 +2436,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "blocks that are settled besides the journal",
+        help: "blocks exported to the settlement log",
     };
     /// requests answered by the fast path
     pub const COLUMN_HITS: Metric = Metric {
@@ -2458,7 +2458,7 @@ pub mod metric {
         labels: &["datapath"],
         help: "requests forwarded because the fast path does not hold all of their range",
     };
-    /// requests forwarded because a row in a block that they need may have changed
+    /// requests forwarded because a row in a block of their range may have changed
     pub const COLUMN_INVALID: Metric = Metric {
         name: "lineside_column_invalid_total",
         key: "invalid",
@@ -2466,9 +2466,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
-        help: "requests forwarded because a row in a block that they need may have changed",
+        help: "requests forwarded because a row in a block of their range may have changed",
     };
-    /// requests forwarded because the fast path's lease, a server's lease or the life of a row had ended
+    /// requests forwarded because the fast path's lease or a server's lease had ended, or a row had expired
     pub const COLUMN_NOT_LEASED: Metric = Metric {
         name: "lineside_column_not_leased_total",
         key: "not_leased",
@@ -2476,9 +2476,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
-        help: "requests forwarded because the fast path's lease, a server's lease or the life of a row had ended",
+        help: "requests forwarded because the fast path's lease or a server's lease had ended, or a row had expired",
     };
-    /// requests forwarded because the host was changing what they need
+    /// requests forwarded because the host was changing their range
     pub const COLUMN_CHANGING: Metric = Metric {
         name: "lineside_column_changing_total",
         key: "changing",
@@ -2486,9 +2486,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
-        help: "requests forwarded because the host was changing what they need",
+        help: "requests forwarded because the host was changing their range",
     };
-    /// requests that only the host answers, changes among them
+    /// requests that only the host answers, including changes
     pub const COLUMN_FORWARDED: Metric = Metric {
         name: "lineside_column_forwarded_total",
         key: "forwarded",
@@ -2496,7 +2496,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
-        help: "requests that only the host answers, changes among them",
+        help: "requests that only the host answers, including changes",
     };
     /// blocks that the fast path invalidated itself
     pub const COLUMN_LINE_INVALIDATIONS: Metric = Metric {
@@ -2538,7 +2538,7 @@ pub mod metric {
         labels: &[],
         help: "intervals that the host wrote into the fast path",
     };
-    /// fills left out because the fast path is full and most of their rows were read once
+    /// fills skipped because the fast path is full and most of their rows were read once
     pub const COLUMN_COLD_FILLS: Metric = Metric {
         name: "lineside_column_cold_fills_total",
         key: "cold_fills",
@@ -2546,9 +2546,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "fills left out because the fast path is full and most of their rows were read once",
+        help: "fills skipped because the fast path is full and most of their rows were read once",
     };
-    /// fills not installed because the table had changed meanwhile
+    /// fills discarded because the table changed during the read
     pub const COLUMN_LATE_FILLS: Metric = Metric {
         name: "lineside_column_late_fills_total",
         key: "late_fills",
@@ -2556,9 +2556,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "fills not installed because the table had changed meanwhile",
+        help: "fills discarded because the table changed during the read",
     };
-    /// misses that the host answered by what another read of the table had brought meanwhile
+    /// misses that the host answered with rows of another concurrent read of the table
     pub const COLUMN_SHARED_READS: Metric = Metric {
         name: "lineside_column_shared_reads_total",
         key: "shared_reads",
@@ -2566,7 +2566,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "misses that the host answered by what another read of the table had brought meanwhile",
+        help: "misses that the host answered with rows of another concurrent read of the table",
     };
     /// blocks invalidated by the host
     pub const COLUMN_INVALIDATIONS: Metric = Metric {
@@ -2578,7 +2578,7 @@ pub mod metric {
         labels: &[],
         help: "blocks invalidated by the host",
     };
-    /// blocks that gave way to others
+    /// blocks evicted
     pub const COLUMN_EVICTIONS: Metric = Metric {
         name: "lineside_column_evictions_total",
         key: "evictions",
@@ -2586,9 +2586,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "blocks that gave way to others",
+        help: "blocks evicted",
     };
-    /// intervals in which fills are forbidden now
+    /// intervals that must not be filled now
     pub const COLUMN_MARKS: Metric = Metric {
         name: "lineside_column_marks",
         key: "marks",
@@ -2596,7 +2596,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "intervals in which fills are forbidden now",
+        help: "intervals that must not be filled now",
     };
     /// 1 while the fast path is switched off
     pub const COLUMN_OFF: Metric = Metric {
@@ -2608,7 +2608,7 @@ pub mod metric {
         labels: &[],
         help: "1 while the fast path is switched off",
     };
-    /// sessions that are open
+    /// open sessions
     pub const COLUMN_SESSIONS: Metric = Metric {
         name: "lineside_column_sessions",
         key: "sessions",
@@ -2616,7 +2616,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "sessions that are open",
+        help: "open sessions",
     };
     /// servers of the table whose lease is held
     pub const COLUMN_LEASED_SERVERS: Metric = Metric {
@@ -2628,7 +2628,7 @@ pub mod metric {
         labels: &[],
         help: "servers of the table whose lease is held",
     };
-    /// notices of the table's servers that were taken
+    /// accepted notifications of the table's servers
     pub const COLUMN_NOTICES: Metric = Metric {
         name: "lineside_column_notices_total",
         key: "notices",
@@ -2636,9 +2636,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "notices of the table's servers that were taken",
+        help: "accepted notifications of the table's servers",
     };
-    /// notices that were not: a wrong tag, table or form, or a server that grants no lease
+    /// rejected notifications: a wrong tag, table or format, or a server that grants no lease
     pub const COLUMN_REFUSED_NOTICES: Metric = Metric {
         name: "lineside_column_refused_notices_total",
         key: "refused_notices",
@@ -2646,7 +2646,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "notices that were not: a wrong tag, table or form, or a server that grants no lease",
+        help: "rejected notifications: a wrong tag, table or format, or a server that grants no lease",
     };
     /// 1 while an unconfigured server holds rows; none of its rows are cached, over Thrift 2 no rows at all
     pub const COLUMN_STRANGERS: Metric = Metric {
@@ -2658,7 +2658,7 @@ pub mod metric {
         labels: &[],
         help: "1 while an unconfigured server holds rows; none of its rows are cached, over Thrift 2 no rows at all",
     };
-    /// blocks in the ledger, all durable
+    /// blocks in the ledger, all of them durable
     pub const FABRIC_HEIGHT: Metric = Metric {
         name: "lineside_fabric_height",
         key: "height",
@@ -2666,7 +2666,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &["channel"],
-        help: "blocks in the ledger, all durable",
+        help: "blocks in the ledger, all of them durable",
     };
     /// blocks committed since the start
     pub const FABRIC_BLOCKS: Metric = Metric {
@@ -2688,7 +2688,7 @@ pub mod metric {
         labels: &["channel", "code"],
         help: "transactions committed since the start, by validation code",
     };
-    /// what the stages of blocks took; total is from the whole block until it was durable, waiting included
+    /// time of the stages of blocks; total is from the complete block until it was durable, with waiting
     pub const FABRIC_STAGE: Metric = Metric {
         name: "lineside_fabric_stage_seconds_total",
         key: "stage",
@@ -2696,7 +2696,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "seconds",
         labels: &["channel", "stage"],
-        help: "what the stages of blocks took; total is from the whole block until it was durable, waiting included",
+        help: "time of the stages of blocks; total is from the complete block until it was durable, with waiting",
     };
     /// 1 while an orderer sends blocks or holds the request for the next one, else 0
     pub const FABRIC_FOLLOWING: Metric = Metric {
@@ -2708,7 +2708,7 @@ pub mod metric {
         labels: &["channel"],
         help: "1 while an orderer sends blocks or holds the request for the next one, else 0",
     };
-    /// how often a source was left for the next: broken connections, streams that ended, blocks refused
+    /// switches to the next source: broken connections, streams that ended, refused blocks
     pub const FABRIC_SOURCES_LEFT: Metric = Metric {
         name: "lineside_fabric_sources_left_total",
         key: "sources_left",
@@ -2716,9 +2716,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["channel"],
-        help: "how often a source was left for the next: broken connections, streams that ended, blocks refused",
+        help: "switches to the next source: broken connections, streams that ended, refused blocks",
     };
-    /// 1 where nothing more is taken; /status says why
+    /// 1 if no more blocks are accepted; /status has the reason
     pub const FABRIC_STOPPED: Metric = Metric {
         name: "lineside_fabric_stopped",
         key: "stopped",
@@ -2726,9 +2726,9 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &["channel"],
-        help: "1 where nothing more is taken; /status says why",
+        help: "1 if no more blocks are accepted; /status has the reason",
     };
-    /// transactions that came by UDP and were verified before their block was whole
+    /// transactions received by UDP and verified before their block was complete
     pub const FABRIC_EARLY_VERIFIED: Metric = Metric {
         name: "lineside_fabric_early_verified_total",
         key: "early_verified",
@@ -2736,9 +2736,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["channel"],
-        help: "transactions that came by UDP and were verified before their block was whole",
+        help: "transactions received by UDP and verified before their block was complete",
     };
-    /// of them, those that were not verified again when their block was read
+    /// transactions among them that were not verified again with their block
     pub const FABRIC_EARLY_USED: Metric = Metric {
         name: "lineside_fabric_early_used_total",
         key: "early_used",
@@ -2746,9 +2746,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["channel"],
-        help: "of them, those that were not verified again when their block was read",
+        help: "transactions among them that were not verified again with their block",
     };
-    /// those that were left to be verified with their block: no room, or too late
+    /// transactions verified with their block instead, for lack of room or time
     pub const FABRIC_EARLY_SKIPPED: Metric = Metric {
         name: "lineside_fabric_early_skipped_total",
         key: "early_skipped",
@@ -2756,7 +2756,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["channel"],
-        help: "those that were left to be verified with their block: no room, or too late",
+        help: "transactions verified with their block instead, for lack of room or time",
     };
     /// blocks in the ledger without genesis, all durable
     pub const HYBRID_HEIGHT: Metric = Metric {
@@ -2808,7 +2808,7 @@ pub mod metric {
         labels: &[],
         help: "keys that have a value",
     };
-    /// 1 where no writes are taken; /status says why
+    /// 1 if no writes are accepted; /status has the reason
     pub const HYBRID_READ_ONLY: Metric = Metric {
         name: "lineside_hybrid_read_only",
         key: "read_only",
@@ -2816,9 +2816,9 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "1 where no writes are taken; /status says why",
+        help: "1 if no writes are accepted; /status has the reason",
     };
-    /// datagrams that came by UDP; host_replies says how many the node has answered
+    /// datagrams received by UDP; host_replies has the number that the node has answered
     pub const HYBRID_DATAGRAMS: Metric = Metric {
         name: "lineside_hybrid_datagrams_total",
         key: "datagrams",
@@ -2826,7 +2826,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "datagrams that came by UDP; host_replies says how many the node has answered",
+        help: "datagrams received by UDP; host_replies has the number that the node has answered",
     };
 
     /// All, in the order of spec/.

@@ -5,7 +5,7 @@
 use lineside_fastpath::memory::Shared;
 use core::sync::atomic::AtomicU64;
 
-/// The whole fast-path table: one number, and until when the fast path may say it.
+/// Whole fast-path table: one number, and the end of the fast path's lease.
 #[repr(C)]
 #[derive(Debug)]
 pub struct OdometerControl {
