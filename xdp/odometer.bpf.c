@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/*
- * The fast path of `odometer`, the C twin of lab/example-service/src/fastpath.rs. root.bpf.c tail-calls it through
- * its slot.
- */
+/* Fast path of `odometer`, the C twin of lab/example-service/src/fastpath.rs; root.bpf.c calls it through its slot. */
 #include "maps.h"
 #include "order.h"
 #include "reply.h"
@@ -28,10 +25,7 @@ struct odometer_packet {
 	struct ls_odometer_number body;
 };
 
-/*
- * Returns XDP_TX with the reply in the frame, or XDP_PASS. The frame is not modified before it is certain that this
- * program answers it.
- */
+/* Returns XDP_TX with the reply in the frame, or XDP_PASS. Only a frame that this program answers is modified. */
 static __always_inline int odometer_read(void *data, void *end, const struct ls_datagram *found, __u64 now_ns)
 {
 	struct odometer_packet *packet = data + (found->udp & 63) + sizeof(struct udphdr);
