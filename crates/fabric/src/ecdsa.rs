@@ -1,5 +1,6 @@
-//! ECDSA over P-384 and P-521, one signature at a time. Few identities have such keys, so there is neither a batch nor
-//! a table for them; P-256 is in the crate `verify`.
+//! ECDSA over P-384 and P-521, one signature at a time. Few identities have such keys, so there are no batches or
+//! tables for
+//! them. P-256 is implemented in the crate `verify`.
 
 use crate::der::{Reader, tag};
 use p384::ecdsa::signature::hazmat::PrehashVerifier;
@@ -9,7 +10,7 @@ use std::fmt;
 const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 /// secp521r1: 1.3.132.0.35.
 const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
-/// Bytes of a number below the order of P-384, and of P-521.
+/// Size of a number below the order of P-384 and of P-521, in bytes.
 const P384_BYTES: usize = 48;
 const P521_BYTES: usize = 66;
 
@@ -36,7 +37,7 @@ pub(crate) fn is_large(curve: &[u8]) -> bool {
     curve == P384 || curve == P521
 }
 
-/// A signature in DER: two numbers greater than 0, big endian, without zeros in front.
+/// A parsed DER signature: two positive numbers, big endian, without leading zeros.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Numbers {
     r: Vec<u8>,
@@ -44,12 +45,12 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// Reads a signature as a peer reads those of its members: what follows the two numbers is not looked at.
+    /// Parses a signature as peers parse those of members: bytes after the two numbers are ignored.
     pub fn parse_go(bytes: &[u8]) -> Option<Self> {
         Self::parse(bytes).map(|(numbers, _)| numbers)
     }
 
-    /// Reads a signature as Go's `crypto/ecdsa` does, as on certificates: nothing may follow.
+    /// Parses a signature as Go's `crypto/ecdsa` does for certificates: no bytes may follow.
     pub fn parse_strict(bytes: &[u8]) -> Option<Self> {
         Self::parse(bytes).and_then(|(numbers, is_all)| is_all.then_some(numbers))
     }
@@ -65,7 +66,7 @@ impl Numbers {
     }
 }
 
-/// The bytes of a number greater than 0, of the content of an INTEGER in minimal form.
+/// Returns the bytes of a positive number from the content of a minimal INTEGER.
 fn magnitude(content: &[u8]) -> Option<Vec<u8>> {
     match content {
         [] | [0] | [0x80..=0xff, ..] => None,
@@ -74,7 +75,7 @@ fn magnitude(content: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// A number with zeros in front; `None` if it is longer.
+/// Pads a number with leading zeros; `None` if it is too long.
 fn padded<const N: usize>(number: &[u8]) -> Option<[u8; N]> {
     let mut padded = [0; N];
     let from = N.checked_sub(number.len())?;
@@ -99,9 +100,9 @@ fn p521_signature(numbers: &Numbers) -> Option<p521::ecdsa::Signature> {
 }
 
 impl LargeKey {
-    /// Reads a point in the uncompressed form, of the curve with this identifier; `None`: it is none.
+    /// Parses a point of the curve with this identifier in uncompressed form; `None` if it is invalid.
     pub fn from_sec1(curve: &[u8], point: &[u8]) -> Option<Self> {
-        // Go takes the uncompressed form only.
+        // Go accepts only the uncompressed form.
         if point.first() != Some(&4) {
             return None;
         }
@@ -116,8 +117,9 @@ impl LargeKey {
         }
     }
 
-    /// Returns true if s is half of the order at most, which a peer wants of its members. Numbers that are no signature
-    /// over this curve have no low s.
+    /// Returns whether s is at most half of the order, which peers require of members. Returns false for numbers that
+    /// are not a
+    /// signature over this curve.
     pub(crate) fn is_low_s(&self, numbers: &Numbers) -> bool {
         match self {
             Self::P384(_) => {
@@ -129,7 +131,7 @@ impl LargeKey {
         }
     }
 
-    /// Returns true if the signature is one over a digest, of any length.
+    /// Returns whether the signature is valid for a digest, which may have any length.
     pub(crate) fn verify(&self, digest: &[u8], numbers: &Numbers) -> bool {
         match self {
             Self::P384(key) => p384_signature(numbers)
@@ -141,7 +143,7 @@ impl LargeKey {
         }
     }
 
-    /// Returns the signature in DER with its s made low; `None` where it is low already, or none over this curve.
+    /// Returns the signature in DER with a low s; `None` if its s is low already, or the numbers are not a signature.
     pub(crate) fn lowered(&self, numbers: &Numbers) -> Option<Vec<u8>> {
         match self {
             Self::P384(_) => Some(
@@ -162,8 +164,9 @@ impl LargeKey {
     }
 }
 
-/// The leftmost bytes of a digest, or all of a shorter one with zeros in front: the library takes no shorter one than
-/// half of that.
+/// Returns the leftmost bytes of a digest, with leading zeros if it is shorter: the library rejects digests shorter
+/// than half
+/// of the order.
 fn whole<const N: usize>(digest: &[u8]) -> Option<[u8; N]> {
     padded(digest.get(..N).unwrap_or(digest))
 }

@@ -251,7 +251,7 @@ fn files_that_are_cut_or_missing() {
     std::fs::write(&middle, &bytes[..bytes.len() - 5]).unwrap();
     let error = by_rules(root.path()).unwrap_err().to_string();
     assert!(
-        error.contains("blockfile_000001") && error.contains("cut short"),
+        error.contains("blockfile_000001") && error.contains("incomplete"),
         "{error}"
     );
     std::fs::remove_file(&middle).unwrap();

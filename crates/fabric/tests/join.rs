@@ -558,7 +558,7 @@ fn what_is_wrong_in_a_file_is_refused_and_named() {
         (
             "txids.data",
             &|bytes| bytes.truncate(bytes.len() - 1),
-            "it is shorter than it says",
+            "it is shorter than its lengths say",
         ),
         (
             "txids.data",
@@ -568,7 +568,7 @@ fn what_is_wrong_in_a_file_is_refused_and_named() {
         (
             "txids.data",
             &|bytes| bytes.copy_within(1..66, 66),
-            "an id is there twice",
+            "an id occurs twice",
         ),
         ("txids.data", &|bytes| bytes[0] = 2, "format 2"),
         (
@@ -579,7 +579,7 @@ fn what_is_wrong_in_a_file_is_refused_and_named() {
         (
             "public_state.data",
             &|bytes| bytes.truncate(100),
-            "it is shorter than it says",
+            "it is shorter than its lengths say",
         ),
         (
             "public_state.data",
@@ -590,12 +590,12 @@ fn what_is_wrong_in_a_file_is_refused_and_named() {
                     .unwrap();
                 bytes[at] ^= 1;
             },
-            "a key of the channel that this program does not know",
+            "a key of the channel is unknown",
         ),
         (
             "public_state.metadata",
             &|bytes| bytes[1] = 0xff,
-            "it is shorter than it says",
+            "it is shorter than its lengths say",
         ),
         (
             "public_state.data",

@@ -276,7 +276,7 @@ fn the_state_is_verified_with_its_ledger() {
         keys.insert(place.clone(), bytes).unwrap();
         kept = Some((place, value));
     });
-    says("something else under key");
+    says("another entry for key");
     let (place, value) = kept.unwrap();
     change(directory.path(), |keys| {
         keys.insert(place.clone(), value.clone()).unwrap();
@@ -297,7 +297,7 @@ fn the_state_is_verified_with_its_ledger() {
     fs::remove_dir_all(directory.path().join("state/keys")).unwrap();
     let (keys, findings) = found(directory.path());
     assert!(
-        keys.is_none() && findings[0].contains("no sound state"),
+        keys.is_none() && findings[0].contains("no valid state"),
         "{findings:?}"
     );
 }
@@ -483,7 +483,7 @@ fn what_cannot_be_read_decides_nothing() {
     else {
         panic!("{refused:?}");
     };
-    assert!(what.contains("does not write"), "{what}");
+    assert!(what.contains("unknown form"), "{what}");
     // It stays so, and what is there is served on.
     assert!(
         replica

@@ -727,7 +727,7 @@ fn configurations_that_are_not_known() {
         stops(|network| network.channel_capabilities = vec!["V1_4_3"]),
         "channel capabilities below V2_0"
     );
-    let unknown = "the application capability V9_9 is not known";
+    let unknown = "the application capability V9_9 is not supported";
     assert_eq!(
         stops(|network| network.application_capabilities = vec!["V2_5", "V9_9"]),
         unknown

@@ -222,7 +222,7 @@ fn a_change_signed_by_those_who_may_is_taken_and_so_is_the_next() {
     case.taken();
 }
 
-const NOT_SIGNED: &str = "is not signed by those whom /Channel/Application/Org1MSP/Admins names";
+const NOT_SIGNED: &str = "is not signed as the policy /Channel/Application/Org1MSP/Admins requires";
 
 #[test]
 fn signatures() {
@@ -268,7 +268,7 @@ fn versions() {
         .stops("at version 1, which it does not have");
     Case::new()
         .with(|change| change.edit(Of::Proposed, set(2)))
-        .stops("not what its update makes");
+        .stops("differs from the result of its update");
     // Something else changes, too, without a version of its own.
     let policy = |group: &mut Group<'_>| {
         let below = org1(group);
@@ -276,7 +276,7 @@ fn versions() {
     };
     Case::new()
         .with(|change| change.edit(Of::Both, policy))
-        .stops("not what its update makes");
+        .stops("differs from the result of its update");
     // And with one, only proposed.
     let policy = |group: &mut Group<'_>| {
         let policies = &mut org1(group).policies;
@@ -284,7 +284,7 @@ fn versions() {
     };
     Case::new()
         .with(|change| change.edit(Of::Proposed, policy))
-        .stops("not what its update makes");
+        .stops("differs from the result of its update");
     Case::new().with(|change| change.edit(Of::Both, policy)).taken();
 }
 
@@ -322,7 +322,7 @@ fn additions() {
     };
     Case::new()
         .with(|change| change.edit(Of::Both, alone))
-        .stops("not what its update makes");
+        .stops("differs from the result of its update");
     Case::new().with(|change| change.edit(Of::Written, alone)).taken();
     let underscore = |group: &mut Group<'_>| {
         let below = org1(group);
@@ -351,7 +351,7 @@ fn a_majority() {
     };
     let [one, two] = [0, 1].map(|org| joining().network.orgs[org].admin());
     joining().by(&[&one, &two]).taken();
-    let why = "not signed by those whom /Channel/Application/Admins names";
+    let why = "not signed as the policy /Channel/Application/Admins requires";
     joining().by(&[&one, &one]).stops(why);
     joining().by(&[&two]).stops(why);
 }
@@ -386,7 +386,7 @@ fn mod_policies() {
         with_mod_policy(application).with(|change| change.edit(Of::Both, bumped))
     };
     let [one, two] = [0, 1].map(|org| Case::new().network.orgs[org].admin());
-    let below = "whom /Channel/Application/Org1MSP/Admins names";
+    let below = "policy /Channel/Application/Org1MSP/Admins requires";
     for path in ["Org1MSP/Admins", "/Channel/Application/Org1MSP/Admins"] {
         mod_policy(path).by(&[&one]).taken();
         mod_policy(path).by(&[&two]).stops(below);
@@ -397,7 +397,7 @@ fn mod_policies() {
         "/Application/Admins",
         "Application/Admins",
     ] {
-        mod_policy(path).by(&[&one, &two]).stops("is not there");
+        mod_policy(path).by(&[&one, &two]).stops("does not exist");
     }
     for path in ["", "/", "a//b", "a_b", "..", "Org1MSP/"] {
         mod_policy(path)
@@ -434,7 +434,7 @@ fn missing_mod_policies_are_filled_in() {
         case.with(|change| change.edit(Of::Both, bumped))
     };
     case().with(|change| change.edit(Of::Proposed, filled)).taken();
-    case().stops("not what its update makes");
+    case().stops("differs from the result of its update");
 }
 
 /// Fields that nobody knows belong to what is signed.
@@ -460,8 +460,8 @@ fn unknown_fields() {
         case
     };
     with(true, true).taken();
-    with(true, false).stops("not what its update makes");
-    with(false, true).stops("not what its update makes");
+    with(true, false).stops("differs from the result of its update");
+    with(false, true).stops("differs from the result of its update");
 }
 
 #[test]
@@ -471,7 +471,7 @@ fn updates_for_others() {
     case.stops("its update is for the channel \"another\"");
     let mut case = Case::new();
     case.change.kind = 1;
-    case.stops("its update is of another type");
+    case.stops("the header type of its update is not CONFIG_UPDATE");
     let mut case = Case::new();
     let bare = case.network.config_transaction();
     let outcome = case.network.next(&mut case.validator, &[bare]);

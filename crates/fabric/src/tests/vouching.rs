@@ -108,9 +108,9 @@ fn behind(first: Vec<u8>, network: &mut Network, validator: &mut Validator) -> R
 fn what_stands_ahead_can_halt_a_peer() {
     for (data, why) in [
         (&b""[..], "crash"),
-        (b"\xff", "wait for ever"),
+        (b"\xff", "wait forever"),
         (b"\x0a\x02\x12\x00", "crash"),
-        (b"\x0a\x03\x12\x01\xff", "wait for ever"),
+        (b"\x0a\x03\x12\x01\xff", "wait forever"),
     ] {
         let (mut network, mut validator) = channel();
         let mut first = network.tx(CC, &writing("a"));
