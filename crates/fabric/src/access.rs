@@ -26,8 +26,7 @@ pub struct SignedBy<'a> {
 
 impl Config {
     /// Returns the path of the policy for a resource of a peer, for example `event/Block`: the one in the channel's
-    /// ACLs, otherwise
-    /// the application's Readers. `None` if the ACL names a policy that cannot exist.
+    /// ACLs, otherwise the application's Readers. `None` if the ACL names a policy that cannot exist.
     pub fn guard(&self, resource: &str) -> Option<String> {
         match self.acls.get(resource).map(String::as_str) {
             None | Some("") => Some(READERS.to_owned()),
@@ -52,8 +51,7 @@ impl Config {
 }
 
 /// Returns the end of validity of the certificate in a serialised identity, in seconds since 1970; `None` if it cannot
-/// be
-/// parsed.
+/// be parsed.
 pub fn expires_s(identity: &[u8]) -> Option<i64> {
     let arena = Arena::new();
     let identity: SerializedIdentity<'_> = proto::decode(identity, &arena).ok()?;

@@ -41,8 +41,7 @@ pub(crate) struct Early {
 
 impl Early {
     /// Decides the block; returns its bytes and the result. If the assumed configuration or predecessor turned out to
-    /// be wrong,
-    /// the block is read again.
+    /// be wrong, the block is read again.
     pub fn decide(mut self, validator: &mut Validator) -> (Vec<u8>, Result<Validated, Error>) {
         let stands =
             self.tip == Some(validator.tip()) && Arc::ptr_eq(&self.setting, &validator.reader.setting);

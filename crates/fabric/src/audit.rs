@@ -1,6 +1,5 @@
 //! Audit of a peer's data. Its blocks are validated again or compared with a ledger, by codes and commit hashes; its
-//! snapshot
-//! is compared key by key.
+//! snapshot is compared key by key.
 
 use crate::block::Block;
 use crate::code::TxCode;
@@ -100,9 +99,8 @@ pub struct Ours {
 
 /// Reference for an audit.
 pub enum Against<'a> {
-    /// The rules: each block is validated again. The validator stands at the block before the first one in the files;
-    /// `None`: the
-    /// files begin with the genesis block.
+    /// The rules: each block is validated again. The validator is at the block before the first one in the files;
+    /// `None`: the files begin with the genesis block.
     Rules(Option<Box<Validator>>, Options),
     /// A ledger. The function returns the block with a number, or `None` if it has none. Blocks before this number are
     /// skipped.
@@ -110,8 +108,7 @@ pub enum Against<'a> {
 }
 
 /// Compares a peer's block files, oldest block first, up to the first difference. `each` is called with the number of
-/// each
-/// block that agrees.
+/// each block that agrees.
 ///
 /// # Errors
 /// The reason why the audit cannot continue. Differences are in the result.

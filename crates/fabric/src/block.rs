@@ -232,8 +232,7 @@ impl<'a> Block<'a> {
     }
 
     /// Returns the signatures on the block. Signatures of BFT orderers name a consenter by number; `consenter` returns
-    /// the
-    /// identity for it.
+    /// the identity for it.
     pub fn signatures(
         &self,
         consenter: impl Fn(u32) -> Option<Vec<u8>>,

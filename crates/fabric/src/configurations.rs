@@ -1,6 +1,5 @@
 //! Follows a channel's configurations after the block at which a replica stopped, so that access control stays current
-//! although
-//! the replica cannot continue. A configuration depends only on the previous one, not on the state.
+//! although the replica cannot continue. A configuration depends only on the previous one, not on the state.
 
 use crate::config::Config;
 use crate::error::Error;
@@ -35,8 +34,7 @@ impl Configurations {
     ///
     /// # Errors
     /// [`Error::Refused`] if a peer would reject the block, [`Error::Stop`] if this program cannot determine the new
-    /// configuration.
-    /// Nothing changes then.
+    /// configuration. Nothing changes then.
     pub fn follow(&mut self, bytes: &[u8]) -> Result<Option<Arc<Config>>, Error> {
         let (tip, config) = self.reader.read_config(bytes, self.tip)?;
         self.tip = tip;

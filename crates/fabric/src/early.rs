@@ -2,10 +2,8 @@
 //! thread.
 //!
 //! The results are only a cache. A result is used for a transaction of the complete block only if the envelope has the
-//! same
-//! bytes and the configuration is the same; everything else is verified as if nothing had arrived early. A sender of
-//! early
-//! transactions therefore cannot change any code.
+//! same bytes and the configuration is the same; everything else is verified as if nothing had arrived early. A sender
+//! of early transactions therefore cannot change any code.
 //!
 //! Only the counts are visible from outside. Results are kept until their block is read or dropped, or the ledger is
 //! past it.
@@ -85,7 +83,7 @@ pub(crate) struct Known {
     bytes: Box<[u8]>,
     /// Digests of all hashed messages of the transaction.
     pub digests: Box<[[u8; 32]]>,
-    /// Whether each signature of the transaction holds.
+    /// Result of each signature of the transaction: true if it is valid.
     pub holds: Box<[bool]>,
 }
 

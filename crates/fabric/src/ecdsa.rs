@@ -1,6 +1,5 @@
 //! ECDSA over P-384 and P-521, one signature at a time. Few identities have such keys, so there are no batches or
-//! tables for
-//! them. P-256 is implemented in the crate `verify`.
+//! tables for them. P-256 is implemented in the crate `verify`.
 
 use crate::der::{Reader, tag};
 use p384::ecdsa::signature::hazmat::PrehashVerifier;
@@ -118,8 +117,7 @@ impl LargeKey {
     }
 
     /// Returns whether s is at most half of the order, which peers require of members. Returns false for numbers that
-    /// are not a
-    /// signature over this curve.
+    /// are not a signature over this curve.
     pub(crate) fn is_low_s(&self, numbers: &Numbers) -> bool {
         match self {
             Self::P384(_) => {
@@ -165,8 +163,7 @@ impl LargeKey {
 }
 
 /// Returns the leftmost bytes of a digest, with leading zeros if it is shorter: the library rejects digests shorter
-/// than half
-/// of the order.
+/// than half of the order.
 fn whole<const N: usize>(digest: &[u8]) -> Option<[u8; N]> {
     padded(digest.get(..N).unwrap_or(digest))
 }

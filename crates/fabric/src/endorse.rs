@@ -1,6 +1,5 @@
 //! Evaluation of endorsement policies: checks that the required organisations endorsed a transaction, by the policies
-//! of
-//! each written key, collection and chaincode. It corresponds to Fabric's `vscc`.
+//! of each written key, collection and chaincode. It corresponds to Fabric's `vscc`.
 
 use crate::config::Config;
 use crate::error::Stop;
@@ -47,10 +46,8 @@ pub(crate) struct Endorser<'b> {
     /// Keys whose metadata is changed by endorsed transactions of this block.
     pub changed: HashSet<(String, String, Vec<u8>)>,
     /// Keys whose metadata may be changed by transactions of this block on which peers do not finish, or do not agree.
-    /// A
-    /// peer scans a transaction's writes before it knows whether it will evaluate its endorsements, and then waits for
-    /// the
-    /// result of that evaluation.
+    /// A peer scans a transaction's writes before it knows whether it will evaluate its endorsements, and then waits
+    /// for the result of that evaluation.
     pub undecided: HashSet<(String, String, Vec<u8>)>,
     /// Reason why peers stop in this block, and the operation on a later transaction at which they do.
     pub halted: Option<(When, &'static str)>,

@@ -106,9 +106,9 @@ pub enum Stop {
     Limit {
         /// Of what.
         what: &'static str,
-        /// How much there is.
+        /// The actual value.
         found: usize,
-        /// How much it takes.
+        /// The limit.
         limit: usize,
     },
 }

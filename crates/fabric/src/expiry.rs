@@ -1,14 +1,11 @@
 //! Expiry of private data (blockToLive): the hashed keys that a block removes from the state.
 //!
 //! A key of a collection with blockToLive b that was written by block W is removed by the commit of block W + b + 1.
-//! The removal
-//! takes place after that block's endorsements and reads were checked, and after its commit hash was computed, which
-//! does not
-//! cover the removal. A write in between (of a value, a deletion, or only metadata) gives the key another version or
-//! none, and
-//! the block of the new version counts. A write in block W + b + 1 itself precedes the removal. The rule depends only
-//! on the
-//! versions in the state and the definitions of the collections, so no schedule must be stored across restarts.
+//! The removal takes place after that block's endorsements and reads were checked, and after its commit hash was
+//! computed, which does not cover the removal. A write in between (of a value, a deletion, or only metadata) gives the
+//! key another version or none, and the block of the new version counts. A write in block W + b + 1 itself precedes the
+//! removal. The rule depends only on the versions in the state and the definitions of the collections, so no schedule
+//! must be stored across restarts.
 
 use crate::error::Stop;
 use crate::lifecycle::{LIFECYCLE, lives};
@@ -107,10 +104,9 @@ pub(crate) fn expire(
     Ok(())
 }
 
-/// Returns an error for a block that changes the `blockToLive` of an existing collection. Peers refuse to endorse such
-/// a
-/// definition. If a majority endorses it nevertheless, peers keep using the cached value until they restart, so they
-/// disagree.
+/// Returns an error for a block that changes the `blockToLive` of an existing collection. Peers refuse to endorse a
+/// definition that does this. If a majority endorses it nevertheless, peers keep using the cached value until they
+/// restart, so they disagree.
 pub(crate) fn lives_stay(state: &State, known: &mut KnownLives, updates: &Updates) -> Result<(), Stop> {
     let Some(space) = updates.namespaces.get(LIFECYCLE) else {
         return Ok(());

@@ -1,13 +1,10 @@
 //! History of keys: which transactions wrote a key, and with which values.
 //!
 //! The blocks contain every write. The index narrows the search: for each block it has a 32-bit fingerprint of every
-//! public
-//! key that the block writes (4 bytes for each key), in one file that is appended to and scanned from its beginning.
-//! Two keys
-//! with the same fingerprint only cost reading a block in vain. The file can be removed at any time. Commits do not
-//! wait for
-//! it: blocks that are missing or damaged in the index are read instead, and are added again when a replica opens the
-//! ledger.
+//! public key that the block writes (4 bytes for each key), in one file that is appended to and scanned from its
+//! beginning. Two keys with the same fingerprint only cost reading a block in vain. The file can be removed at any
+//! time. Commits do not wait for it: blocks that are missing or damaged in the index are read instead, and are added
+//! again when a replica opens the ledger.
 //!
 //! ```text
 //!  "LSFHIST1", header hash of the block that the ledger begins with, or of its snapshot's last block (32 bytes)

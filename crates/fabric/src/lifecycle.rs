@@ -129,8 +129,7 @@ impl Definition {
 }
 
 /// Returns the `blockToLive` of each collection of a chaincode whose keys expire, by the collection's name; an empty
-/// map if the
-/// chaincode is not defined. `get` returns public values of `_lifecycle`.
+/// map if the chaincode is not defined. `get` returns public values of `_lifecycle`.
 ///
 /// Keys of implicit collections, and of `_lifecycle`, never expire.
 pub(crate) fn lives(

@@ -1,6 +1,5 @@
 //! Limits of this program. A block beyond them that is not yet verified to be signed by an orderer is refused, and
-//! requested
-//! again. In a signed block, exceeding a limit is [`Stop::Limit`](crate::Stop::Limit), never a guess.
+//! requested again. In a signed block, exceeding a limit is [`Stop::Limit`](crate::Stop::Limit), never a guess.
 
 /// Maximum size of a block, in bytes. Fabric's orderers limit it to 100 MB by default.
 pub const BLOCK_BYTES_MAX: usize = 256 << 20;
@@ -21,8 +20,7 @@ pub const IDENTITIES_MAX: usize = 200_000;
 /// Maximum size of the cached identities, in bytes; see [`IDENTITIES_MAX`].
 pub const IDENTITIES_BYTES_MAX: usize = 64 << 20;
 /// Maximum size of identities and validation parameters that are cached, in bytes. Text around a certificate is part of
-/// the
-/// identity's bytes, so one certificate can produce any number of long identities.
+/// the identity's bytes, so one certificate can produce any number of long identities.
 pub const KEPT_BYTES_MAX: usize = 16 << 10;
 /// Maximum memory of early transactions and their results, in bytes. Beyond it, transactions are not verified early.
 pub const EARLY_BYTES_MAX: usize = 64 << 20;

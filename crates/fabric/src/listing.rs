@@ -90,7 +90,7 @@ struct Public {
 #[derive(Debug)]
 pub struct Listing {
     keys: BTreeMap<Place, Listed>,
-    /// Whether the listing includes public keys.
+    /// True if the listing includes public keys.
     has_public: bool,
 }
 

@@ -36,11 +36,11 @@ pub struct Identity {
     pub raw: Vec<u8>,
     /// The public key in the certificate.
     pub key: Key,
-    /// Whether the MSP accepts it: it is not a CA, not revoked, and its node OUs fit.
+    /// True if the MSP accepts it: it is not a CA, not revoked, and its node OUs fit.
     pub valid: bool,
     /// Its node OUs, as bits of [`role`].
     pub roles: u8,
-    /// Whether the certificate is in the MSP's list of admins.
+    /// True if the certificate is in the MSP's list of admins.
     pub listed_admin: bool,
     /// Its organizational units.
     pub units: Vec<String>,
@@ -67,7 +67,7 @@ struct Ca {
     root: bool,
     /// Chains from this CA to a root, as indices into [`Msp::cas`].
     chains: Vec<Vec<usize>>,
-    /// Whether the CA signed an intermediate CA; it may then not sign identities.
+    /// True if the CA signed an intermediate CA. The CA must then not sign identities.
     internal: bool,
 }
 

@@ -166,8 +166,7 @@ impl Checker<'_> {
     }
 
     /// Applies `take` to the value and metadata of a key as the block wrote them, otherwise as the state holds them.
-    /// The
-    /// committed value also counts for a key that the block deleted, as in the peer.
+    /// The committed value also counts for a key that the block deleted, as in the peer.
     fn latest<T>(
         &self,
         namespace: &str,

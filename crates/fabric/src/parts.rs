@@ -15,8 +15,7 @@ pub(crate) struct Parts {
     /// Offset and index of each occurrence of an identity. After [`Self::sort`] they are in order and do not overlap.
     pub spans: Vec<(usize, usize)>,
     /// Range of the first occurrence of each identity; empty if it does not occur in the bytes, because the message
-    /// that contains
-    /// it had to be normalised.
+    /// that contains it had to be normalised.
     pub identities: Vec<Range<usize>>,
     /// Id of each transaction, if it has one.
     pub ids: Vec<Option<TxId>>,

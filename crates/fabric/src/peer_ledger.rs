@@ -1,12 +1,9 @@
 //! Reader of a peer's block files: `ledgersData/chains/chains/CHANNEL/blockfile_NNNNNN` under its file system path.
 //!
 //! A file is a sequence of blocks, each after its length as a varint. The blocks are not stored as protobuf messages: a
-//! block
-//! is its number, data hash, previous hash, number of envelopes, envelopes, number of metadata entries, and entries.
-//! Numbers are
-//! varints, and bytes are preceded by their length. A crash may leave an incomplete block at the end of the last file,
-//! which the
-//! peer removes when it starts.
+//! block is its number, data hash, previous hash, number of envelopes, envelopes, number of metadata entries, and
+//! entries. Numbers are varints, and bytes are preceded by their length. A crash may leave an incomplete block at the
+//! end of the last file, which the peer removes when it starts.
 
 use crate::limits::{BLOCK_BYTES_MAX, TRANSACTIONS_MAX};
 use crate::proto::wire;

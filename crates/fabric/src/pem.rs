@@ -1,10 +1,8 @@
 //! PEM decoder with the behaviour of Go's `encoding/pem.Decode` for the first block, and of `base64.StdEncoding`.
 //!
-//! It follows Go 1.25.3 and later, with which Fabric 3.1.5 appears to be built. The decoder of Go 1.24 and earlier
-//! starts at the
-//! first BEGIN, this one at the last BEGIN before an END. They differ only if several BEGINs precede an END, or if the
-//! first
-//! BEGIN does not start a valid block.
+//! The decoder follows Go 1.25.3 and later, with which Fabric 3.1.5 appears to be built. The decoder of Go 1.24 and
+//! earlier starts at the first BEGIN, this one at the last BEGIN before an END. They differ only if several BEGINs
+//! precede an END, or if the first BEGIN does not start a valid block.
 
 const BEGIN: &[u8] = b"-----BEGIN ";
 const END: &[u8] = b"\n-----END ";

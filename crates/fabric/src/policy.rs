@@ -206,8 +206,7 @@ fn node(
 
 impl Compiled {
     /// Returns whether these identities, each of which signed, satisfy the policy. Rules are evaluated from left to
-    /// right
-    /// without backtracking, and each identity counts once.
+    /// right without backtracking, and each identity counts once.
     pub(crate) fn evaluate(&self, identities: &[&Identity], rules: Rules) -> bool {
         let mut used = vec![false; identities.len()];
         self.node(&self.root, identities, &mut used, rules)

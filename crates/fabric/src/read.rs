@@ -2,8 +2,7 @@
 //! while earlier blocks are still being executed.
 //!
 //! The orderers' signatures are checked first. Anyone may have sent the block, so work before that check is bounded by
-//! a
-//! small multiple of the block's size.
+//! a small multiple of the block's size.
 
 use crate::block::{Block, data_digest};
 use crate::config::{BLOCK_VALIDATION, Config};
@@ -76,8 +75,7 @@ pub(crate) struct Read<'a> {
 
 impl Reader {
     /// Parses and verifies the block that follows `tip`. `data` is the hash of its transactions, if it was computed
-    /// before.
-    /// Afterwards, also after an error, the early results for the block are discarded.
+    /// before. Afterwards, also after an error, the early results for the block are discarded.
     pub fn read<'a>(
         &self,
         bytes: &'a [u8],
@@ -133,8 +131,7 @@ impl Reader {
     }
 
     /// Checks the `ConfigEnvelope` of a CONFIG transaction against the current configuration, and returns the
-    /// configuration
-    /// that it sets.
+    /// configuration that it sets.
     pub fn next_config(&self, data: &[u8]) -> Result<Arc<Config>, Stop> {
         let (current, verifier, rules) = (&*self.setting.config, &self.options.verifier, self.rules);
         if rules.hold(Rule::ConfigAuthorised) {
@@ -146,8 +143,7 @@ impl Reader {
     }
 
     /// Checks only the orderers' signatures and the data hash of the block that follows `tip`, and returns its tip and
-    /// the
-    /// configuration that it sets, if any. Other transactions are not parsed.
+    /// the configuration that it sets, if any. Other transactions are not parsed.
     pub fn read_config(&self, bytes: &[u8], tip: Tip) -> Result<(Tip, Option<Arc<Config>>), Error> {
         let mut arenas = Arenas::new(&self.options);
         {
@@ -293,8 +289,7 @@ impl Reader {
     }
 
     /// Resolves identities and verifies the signatures of all transactions, in one batch for each thread. Signatures
-    /// with an
-    /// early result are skipped. `note` is called with each identity and its index.
+    /// with an early result are skipped. `note` is called with each identity and its index.
     pub fn verify<'a>(
         &self,
         parsed: &[Parsed<'a>],
@@ -496,8 +491,7 @@ impl Checked<'_> {
     }
 
     /// Returns the identities with a valid signature among `count` claims, each once. An identity whose first signature
-    /// is
-    /// bad may still count by a later one.
+    /// is bad may still count by a later one.
     pub fn signers(
         &self,
         from: usize,

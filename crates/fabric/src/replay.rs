@@ -2,8 +2,7 @@
 //!
 //! `NNNNN.orderer.pb.gz` is a block as the orderer delivered it, `NNNNN.committed.pb.gz` as a peer committed it.
 //! `manifest.json` has the codes and commit hashes, and `state/NNNNN.json` a peer's state after a block. Only the
-//! blocks are
-//! required, from 00000 on.
+//! blocks are required, from 00000 on.
 
 use crate::block::Block;
 use crate::limits::BLOCK_BYTES_MAX;
@@ -63,11 +62,10 @@ pub struct Replayed {
     pub commit_hash: Option<[u8; 32]>,
     /// Differences from the records.
     pub differences: Vec<String>,
-    /// Whether there was a manifest or a committed block to compare with.
+    /// True if there was a manifest or a committed block to compare with.
     pub compared: bool,
-    /// Whether the block is recorded but was not replayed, because its file or that of an earlier block is missing;
-    /// this counts
-    /// as a difference.
+    /// True if the block is recorded but was not replayed, because its file or that of an earlier block is missing;
+    /// this counts as a difference.
     pub missing: bool,
     /// Time that each stage took.
     pub times: Times,

@@ -1,6 +1,5 @@
 //! Public keys of identities and CAs, and verification of signatures: ECDSA over P-256 in batches; ECDSA over P-384 and
-//! P-521
-//! and Ed25519 one by one.
+//! P-521 and Ed25519 one by one.
 
 use crate::ecdsa::{LargeKey, Numbers};
 use crate::rules::{Rule, Rules};
@@ -40,10 +39,8 @@ pub(crate) enum Unverified<'a> {
 
 impl<'a> Unverified<'a> {
     /// Prepares a member's signature over a message for verification. `digest` is the message's SHA-256, and `parts`
-    /// returns its
-    /// bytes. `None` if the form is invalid: ECDSA signatures must be DER as Go parses it, with a low s; Ed25519
-    /// accepts any
-    /// bytes.
+    /// returns its bytes. `None` if the form is invalid: ECDSA signatures must be DER as Go parses it, with a low s;
+    /// Ed25519 accepts any bytes.
     pub fn new(
         key: &'a Key,
         digest: [u8; 32],

@@ -1,8 +1,7 @@
 //! Snapshots of a channel, in the files that a peer of Fabric 2.3 or newer writes (`peer snapshot submitrequest`).
 //!
 //! A snapshot is the state of a channel after one block: the public state with the channel's configuration, the hashes
-//! of the
-//! private state, and the ids of all transactions. It contains no blocks, codes or private data.
+//! of the private state, and the ids of all transactions. It contains no blocks, codes or private data.
 //!
 //! ```text
 //!  _snapshot_signable_metadata.json      channel, last block, SHA-256 of each file below
@@ -14,8 +13,7 @@
 //! ```
 //!
 //! Each binary file begins with a format byte, 1. Numbers are varints; texts and messages are preceded by their length.
-//! A
-//! SHA-256 covers every byte except for the commit hash, which an operator compares with another peer's.
+//! A SHA-256 covers every byte except for the commit hash, which an operator compares with another peer's.
 
 mod data;
 mod files;

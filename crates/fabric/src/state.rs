@@ -1,6 +1,5 @@
 //! The state that valid transactions produce: public keys of chaincodes, hashed keys of their private data collections,
-//! and
-//! the index of transaction ids. It is kept in memory or in a database on the disk.
+//! and the index of transaction ids. It is kept in memory or in a database on the disk.
 
 mod disk;
 mod expiring;
@@ -227,8 +226,7 @@ impl State {
     }
 
     /// Returns the keys of collections that expire with block `number`, unless that block itself writes them. The
-    /// result is
-    /// complete only if [`check`](Self::check) succeeds.
+    /// result is complete only if [`check`](Self::check) succeeds.
     pub(crate) fn due(&self, number: u64) -> Vec<Due> {
         match &self.kept {
             Kept::Memory(memory) => memory.expiring.due(number),
@@ -263,8 +261,7 @@ impl State {
     }
 
     /// Calls `each` with namespace, collection (empty: public), key and entry of every key, in no defined order. The
-    /// result
-    /// is complete only if [`check`](Self::check) succeeds.
+    /// result is complete only if [`check`](Self::check) succeeds.
     pub fn each(&self, each: &mut Each<'_>) {
         match &self.kept {
             Kept::Memory(_) => {
@@ -295,8 +292,7 @@ impl State {
     }
 
     /// Returns an error if an earlier lookup failed. A state on the disk that cannot be read reports keys as missing,
-    /// so the
-    /// results of lookups are valid only if this succeeds.
+    /// so the results of lookups are valid only if this succeeds.
     ///
     /// # Errors
     /// The first failure. It persists until the ledger is opened again.
@@ -320,7 +316,8 @@ impl State {
         }
     }
 
-    /// Loads the entries of public keys, given with their namespaces, into the processor's caches, if they are in memory.
+    /// Loads the entries of public keys, given with their namespaces, into the processor's caches, if they are in
+    /// memory.
     ///
     /// The lookups do not depend on one another, so the processor waits once for the memory of several keys, where
     /// validation, which decides about each key, would wait for each of them.
@@ -345,9 +342,8 @@ impl State {
     }
 
     /// Returns the keys of a collection, which are hashes, from `start` (inclusive) to `end` (exclusive); an empty
-    /// `end` is
-    /// no bound. An empty collection is that of the public keys. The result is complete only if [`check`](Self::check)
-    /// succeeds.
+    /// `end` is no bound. An empty collection is that of the public keys. The result is complete only if
+    /// [`check`](Self::check) succeeds.
     pub fn range_of<'a>(
         &'a self,
         namespace: &str,
@@ -371,10 +367,8 @@ impl State {
     }
 
     /// Returns the namespaces and collections (empty: public keys) that have keys, in order. For a state on the disk,
-    /// this
-    /// includes those whose last keys were deleted by changes that are not in the database yet. The result is complete
-    /// only
-    /// if [`check`](Self::check) succeeds.
+    /// this includes those whose last keys were deleted by changes that are not in the database yet. The result is
+    /// complete only if [`check`](Self::check) succeeds.
     pub fn spaces(&self) -> BTreeSet<(String, String)> {
         match &self.kept {
             Kept::Memory(Memory { namespaces, .. }) => {
@@ -443,8 +437,7 @@ impl State {
     }
 
     /// Passes the changes of the first `durable` blocks to the database, which writes them in the background: when
-    /// enough are
-    /// gathered, or with `soon` as soon as possible. These blocks must be durable in the ledger.
+    /// enough are gathered, or with `soon` as soon as possible. These blocks must be durable in the ledger.
     ///
     /// # Errors
     /// The state cannot be written. It must be opened again.

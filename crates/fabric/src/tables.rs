@@ -1,8 +1,7 @@
 //! Builds tables of frequent public keys on a separate thread, in parallel with the validation of blocks.
 //!
 //! The largest table takes some ten milliseconds to build. A verifier with [`Builds::Deferred`] leaves that to this
-//! thread, so no
-//! block waits for it; with [`Builds::Inline`] the thread has nothing to do.
+//! thread, so no block waits for it; with [`Builds::Inline`] the thread has nothing to do.
 
 use lineside_verify::Verifier;
 use std::io;

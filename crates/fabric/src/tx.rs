@@ -39,8 +39,7 @@ impl Parsed<'_> {
 }
 
 /// Result of a peer's scan of a transaction for changes of key-level policies. A peer scans every transaction before
-/// one
-/// whose endorsements it evaluates, whether the scanned one is valid or not.
+/// one whose endorsements it evaluates, whether the scanned one is valid or not.
 #[derive(Debug)]
 pub(crate) enum Passed<'a> {
     /// The writes of the transaction.
@@ -121,7 +120,7 @@ pub(crate) struct Dispatched<'a> {
     /// The part of the signed bytes that all endorsers share; each appends its own identity.
     pub response: &'a [u8],
     pub endorsements: Vec<Endorsement<'a>>,
-    /// Whether the transaction has more than [`ENDORSEMENTS_MAX`] endorsements.
+    /// True if the transaction has more than [`ENDORSEMENTS_MAX`] endorsements.
     pub too_many: bool,
 }
 
@@ -210,7 +209,7 @@ struct Owed<'a> {
     payload: Option<usize>,
     /// Hash of nonce and creator, which is the id of a transaction that names none.
     id: Option<usize>,
-    /// Whether the named id must equal that hash.
+    /// True if the named id must equal that hash.
     id_is_checked: bool,
     /// Hash of the proposal, and the proposal hash in the response that the endorsers signed.
     proposal: Option<(usize, &'a [u8])>,
@@ -220,8 +219,7 @@ struct Owed<'a> {
 
 impl Owed<'_> {
     /// Sets the digests and applies the checks that need them. The check that comes first in the peer's order decides,
-    /// so
-    /// a failure here replaces the result of later checks.
+    /// so a failure here replaces the result of later checks.
     fn settle(self, parsed: &mut Parsed<'_>, digests: &[[u8; 32]], rules: Rules) {
         let digest = |place: usize| digests.get(place).copied().unwrap_or_default();
         let hash = self.id.map(digest).map(TxId::Hash);

@@ -1,7 +1,6 @@
 //! Checks of a CONFIG transaction against the current configuration: it must be the result of an update whose
-//! signatures
-//! satisfy the policies of every changed element. The rules are those of Fabric's `common/configtx`. A peer halts on a
-//! configuration that violates them, so a violation is always [`Stop::Config`].
+//! signatures satisfy the policies of every changed element. The rules are those of Fabric's `common/configtx`. A peer
+//! halts on a configuration that violates them, so a violation is always [`Stop::Config`].
 
 use crate::config::Config;
 use crate::error::Stop;

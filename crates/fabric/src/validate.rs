@@ -1,6 +1,6 @@
 //! The block validator: checks the blocks of one channel in order, by the rules of a Fabric peer, and holds the state
-//! that
-//! they produce. [`Validator::validate`] returns a code for each transaction; [`Validator::commit`] applies the result.
+//! that they produce. [`Validator::validate`] returns a code for each transaction; [`Validator::commit`] applies the
+//! result.
 
 use crate::block::Block;
 use crate::code::TxCode;

@@ -1,10 +1,9 @@
 //! Certificates and revocation lists, as far as an MSP needs them.
 //!
 //! A certificate is parsed in two steps. [`Signed::parse`] reads what is needed to check its signature; it rejects only
-//! input
-//! that Go's `crypto/x509` rejects too. [`Certificate::parse`] reads the rest, and accepts less than Go does. It is
-//! called only
-//! for certificates that a CA of the channel signed; if it rejects one, validation stops without a decision.
+//! input that Go's `crypto/x509` rejects too. [`Certificate::parse`] reads the rest, and accepts less than Go does. It
+//! is called only for certificates that a CA of the channel signed; if it rejects one, validation stops without a
+//! decision.
 
 use crate::der::{Reader, put, tag};
 use crate::ecdsa::{LargeKey, Numbers, is_large};
@@ -184,8 +183,7 @@ impl<'a> Signed<'a> {
     }
 
     /// Returns the DER with s of the signature normalised to at most n/2, where n is the order of the issuer's curve.
-    /// An MSP does
-    /// this to a certificate before it hashes it. `None` stands for a P-256 key.
+    /// An MSP does this to a certificate before it hashes it. `None` stands for a P-256 key.
     pub(crate) fn sanitised(&self, issuer: Option<&Key>) -> Vec<u8> {
         let lowered = match (issuer, self.seal) {
             (None | Some(Key::P256(_)), _) => self.ecdsa().and_then(lowered),
@@ -249,17 +247,17 @@ pub struct Certificate {
     pub units: Vec<String>,
     /// The public key.
     pub key: CertifiedKey,
-    /// Whether the basic constraints say CA.
+    /// True if the basic constraints say CA.
     pub is_ca: bool,
     /// Maximum number of CAs below this one, from the basic constraints.
     pub path_length: Option<u32>,
-    /// Whether the key usage permits signing certificates, or is missing.
+    /// True if the key usage permits signing certificates, or is missing.
     pub may_sign: bool,
-    /// Whether the extended key usage is missing, or includes one that Go requires by default: server, or any.
+    /// True if the extended key usage is missing, or includes one that Go requires by default: server, or any.
     pub usage_fits: bool,
-    /// Whether there is a critical extension that Go does not know.
+    /// True if there is a critical extension that Go does not know.
     pub unknown_critical: bool,
-    /// Whether there are name constraints, which are not supported in CA certificates.
+    /// True if there are name constraints, which are not supported in CA certificates.
     pub name_constraints: bool,
     /// The subject key identifier.
     pub subject_key_id: Option<Vec<u8>>,
@@ -267,8 +265,7 @@ pub struct Certificate {
 
 impl Certificate {
     /// Parses a complete certificate. Returns `None` for forms that this program does not support, even if Go does.
-    /// `issuer` is
-    /// the key that signed it, which decides [`raw`](Self::raw); `None` stands for a P-256 key.
+    /// `issuer` is the key that signed it, which decides [`raw`](Self::raw); `None` stands for a P-256 key.
     pub fn parse(signed: &Signed<'_>, issuer: Option<&Key>) -> Option<Self> {
         let mut all = Reader::new(signed.tbs);
         let mut tbs = all.inside(tag::SEQUENCE)?;
@@ -532,8 +529,7 @@ pub struct Crl {
     /// The signature; `None` if the algorithm is unknown.
     seal: Option<OwnSeal>,
     /// The authority key identifier; empty if the extension has none. `None` if the extension is missing or cannot be
-    /// parsed by
-    /// Go: peers then accept no identity of the MSP.
+    /// parsed by Go: peers then accept no identity of the MSP.
     pub authority_key_id: Option<Vec<u8>>,
     /// Contents of the serial numbers, sorted.
     pub serials: Vec<Vec<u8>>,

@@ -1,8 +1,7 @@
 //! The base of a ledger that begins with a snapshot: the snapshot's files, in the first records of the journal.
 //!
 //! The files are stored unchanged. If no checkpoint is usable, the state after the snapshot's last block is read from
-//! them
-//! again, and every SHA-256 is checked.
+//! them again, and every SHA-256 is checked.
 
 use super::error::LedgerError;
 use super::index::Index;
@@ -43,8 +42,7 @@ pub(crate) struct Base {
 }
 
 /// Appends the files of a snapshot to an empty journal and makes them durable. Files that the head does not name are
-/// skipped.
-/// `each` is called after every commit.
+/// skipped. `each` is called after every commit.
 pub(crate) fn write<D: Disk>(
     journal: &mut Journal<D>,
     record_bytes_max: usize,
@@ -236,8 +234,7 @@ impl Base {
 }
 
 /// Loads a snapshot: the ids into `index`, which is empty, and the keys into `state`, unless it already has them. All
-/// hashes
-/// are checked.
+/// hashes are checked.
 pub(crate) fn load(
     files: &mut impl Files,
     head: &Head,
@@ -330,8 +327,7 @@ impl Loading<'_> {
     }
 
     /// Returns the `blockToLive` of a collection; `None` if its keys do not expire. All public keys come before the
-    /// first key of
-    /// a collection, so all definitions are in the state after a flush.
+    /// first key of a collection, so all definitions are in the state after a flush.
     fn life(&mut self, namespace: &str, collection: &str) -> Result<Option<u64>, String> {
         if !self.lives.has(namespace) {
             self.flush()?;

@@ -292,8 +292,7 @@ impl<R: Read> Input<R> {
     }
 
     /// Reads ids and codes from the files of `at`, and the newest from the checkpoint. Returns the files that were
-    /// rebuilt,
-    /// with the reasons.
+    /// rebuilt, with the reasons.
     fn filed(
         &mut self,
         at: &IdsAt,

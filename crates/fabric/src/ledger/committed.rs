@@ -6,8 +6,8 @@ use crate::proto::{Arena, wire};
 
 impl Stored {
     /// Returns the block with its codes and its commit hash in its metadata: the bytes that a peer of version 3.1
-    /// delivers. They
-    /// equal the peer's bytes if the orderer wrote the block as Go does, with the fields in order and each once.
+    /// delivers. They equal the peer's bytes if the orderer wrote the block as Go does, with the fields in order and
+    /// each once.
     pub fn committed(&self) -> Vec<u8> {
         let arena = Arena::new();
         let Ok(block) = Block::read(&self.bytes, &arena) else {

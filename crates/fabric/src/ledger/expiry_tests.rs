@@ -1,6 +1,5 @@
 //! Tests of expiry in ledgers that begin with a snapshot: the expiry index after joining, and ledgers of versions
-//! without
-//! expiry.
+//! without expiry.
 
 use super::image::{Image, LAYOUT_WITHOUT_EXPIRY};
 use super::{Begun, Expected, Look, Replica, Setup, StateStore, export, join, validator_from};
@@ -107,8 +106,7 @@ fn add_nine(replica: &mut Replica<SimDisk>) {
 }
 
 /// A checkpoint of a version without expiry is used, except in a ledger that was joined: there it may contain keys of
-/// the
-/// snapshot that had expired.
+/// the snapshot that had expired.
 #[test]
 fn checkpoints_of_versions_without_expiry() {
     let folder = tempfile::tempdir().unwrap();

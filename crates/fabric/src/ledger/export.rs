@@ -10,8 +10,7 @@ use lineside_journal::Disk;
 use std::path::Path;
 
 /// Writes the channel after the ledger's last block to a new folder, in the files of a peer's snapshot. The state must
-/// be in
-/// memory.
+/// be in memory.
 ///
 /// # Errors
 /// Errors of the ledger and of the disk. The folder is then not a valid snapshot.

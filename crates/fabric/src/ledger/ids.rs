@@ -77,8 +77,7 @@ impl Ids {
     }
 
     /// Prefetches the table entries of these ids into the CPU's caches. Independent lookups overlap their cache misses,
-    /// as long
-    /// as no other work is between them.
+    /// as long as no other work is between them.
     pub fn warm<'i>(&self, all: impl Iterator<Item = &'i [u8; 32]>) {
         if let Self::Memory(ids) = self {
             for id in all {

@@ -158,9 +158,8 @@ fn an_id_that_comes_again_is_found_across_restarts_and_merged_runs() {
 }
 
 /// Replaces a file of an intact ledger with `bytes`. The change must be reported when the ledger is opened; or the
-/// block that
-/// depends on it is refused, and the change is reported at the next opening; or nothing depends on it. Returns the
-/// reports.
+/// block that depends on it is refused, and the change is reported at the next opening; or nothing depends on it.
+/// Returns the reports.
 fn opens_or_refuses(sound: &Path, sender: &mut Sender, file: &Path, bytes: &[u8]) -> String {
     let folder = tempfile::tempdir().unwrap();
     copy(sound, folder.path());

@@ -1,8 +1,6 @@
 //! Image of the state for a checkpoint, copied in small steps while blocks continue to be committed. The committer
-//! reports
-//! each change before it is applied, and the old entries of keys that are not copied yet are kept aside. A state on the
-//! disk
-//! is not copied: its image is complete when the database has the changes of the image's last block.
+//! reports each change before it is applied, and the old entries of keys that are not copied yet are kept aside. A
+//! state on the disk is not copied: its image is complete when the database has the changes of the image's last block.
 
 use crate::state::{Entry, Key, Keys, Space, State, Updates};
 use crate::validate::Validator;
@@ -14,8 +12,7 @@ use std::ops::Bound;
 /// Layout with the state.
 pub(super) const LAYOUT: u32 = 3;
 /// Layout with the state, of versions that did not support expiry. They stopped before the first block that wrote a key
-/// that
-/// expires, so the only keys of that kind are from a snapshot, and were never removed.
+/// that expires, so the only keys of that kind are from a snapshot, and were never removed.
 pub(super) const LAYOUT_WITHOUT_EXPIRY: u32 = 1;
 /// Layout without a state, which is on the disk.
 pub(super) const LAYOUT_STATELESS: u32 = 2;
@@ -96,8 +93,7 @@ fn keys_of<'s>(state: &'s State, namespace: &str, collection: &str) -> Option<&'
 
 impl Taking {
     /// Begins an image of a validator whose configuration was set by block `config_block`. Only names and counts are
-    /// copied now.
-    /// `state` is the state in memory, if it is there.
+    /// copied now. `state` is the state in memory, if it is there.
     pub fn begin(
         validator: &Validator,
         config_block: u64,

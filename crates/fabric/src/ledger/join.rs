@@ -32,10 +32,8 @@ pub struct Joined {
 }
 
 /// Creates a ledger on an empty disk from the snapshot in `folder`. The SHA-256 of every file is checked; then the
-/// files are
-/// copied to the journal and read into a state, and a checkpoint is written. `step` is called after each step with its
-/// name.
-/// If this function does not return `Ok`, the disk does not hold a valid ledger and must be cleared.
+/// files are copied to the journal and read into a state, and a checkpoint is written. `step` is called after each step
+/// with its name. If this function does not return `Ok`, the disk does not hold a valid ledger and must be cleared.
 ///
 /// # Errors
 /// [`LedgerError::Snapshot`] names the file that is damaged or has unexpected content.
@@ -95,7 +93,7 @@ pub fn join<D: Disk>(
     })
 }
 
-/// Reads a snapshot into a validator that stands at the snapshot's last block. All hashes are checked.
+/// Reads a snapshot into a validator that is at the snapshot's last block. All hashes are checked.
 ///
 /// # Errors
 /// [`LedgerError::Snapshot`] names the damaged file.

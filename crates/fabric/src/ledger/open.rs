@@ -406,10 +406,8 @@ pub struct Look<D: Disk> {
 
 impl<D: Disk> Look<D> {
     /// Opens a ledger for reading only. Without `state`, the state cannot be queried. [`LedgerError::State`] means that
-    /// the
-    /// state on the disk is open in another process or does not fit the ledger; [`StateStore::Memory`] then still
-    /// works, by
-    /// replaying all blocks.
+    /// the state on the disk is open in another process or does not fit the ledger; [`StateStore::Memory`] then still
+    /// works, by replaying all blocks.
     ///
     /// # Errors
     /// [`LedgerError::Empty`], or the ledger cannot be read.
@@ -422,8 +420,7 @@ impl<D: Disk> Look<D> {
     }
 
     /// Opens a ledger for reading only, without a state. If `directory` holds a state on the disk, its index of
-    /// transaction ids
-    /// is used, so not all blocks need to be read.
+    /// transaction ids is used, so not all blocks need to be read.
     ///
     /// # Errors
     /// The errors of [`Self::open`].
@@ -481,8 +478,7 @@ impl<D: Disk> Look<D> {
 ///
 /// # Errors
 /// [`LedgerError::NotThere`] and [`LedgerError::BeforeSnapshot`] for a block that the ledger does not have; other
-/// errors if
-/// the ledger cannot be read.
+/// errors if the ledger cannot be read.
 pub fn validator_at<D: Disk>(
     blocks: &Blocks<D>,
     options: &Options,

@@ -65,8 +65,7 @@ impl Validator {
     }
 
     /// Commits the next block of a ledger with its recorded codes. No signature is verified and no policy evaluated.
-    /// Returns
-    /// whether the block sets the configuration.
+    /// Returns whether the block sets the configuration.
     pub(crate) fn redo(&mut self, stored: &Stored) -> Result<bool, LedgerError> {
         let number = stored.number;
         let wrong = |what: &str| LedgerError::block(number, what);

@@ -30,8 +30,7 @@ pub struct Setup {
     /// Sizes of the journal.
     pub journal: JournalOptions,
     /// Minimum number of transactions between two checkpoints; in a long ledger it is an eighth of all transactions. 0
-    /// disables
-    /// checkpoints.
+    /// disables checkpoints.
     pub checkpoint_after: u64,
     /// Storage of the state.
     pub state: StateStore,
@@ -165,10 +164,8 @@ impl<D: Disk> Replica<D> {
     ///
     /// # Errors
     /// [`LedgerError::Validation`]: the block is not accepted. [`LedgerError::Full`]: the disk is full, and the call
-    /// may be
-    /// repeated later. After other errors the ledger must be opened again. Nothing changes on error. If blocks were
-    /// begun,
-    /// they are finished first; on their errors, see [`Self::finish`], `bytes` is not examined.
+    /// may be repeated later. After other errors the ledger must be opened again. Nothing changes on error. If blocks
+    /// were begun, they are finished first; on their errors, see [`Self::finish`], `bytes` is not examined.
     pub fn add(&mut self, bytes: Vec<u8>) -> Result<Added, LedgerError> {
         while self.finish()?.is_some() {}
         if self.validator.is_none() {
@@ -182,8 +179,7 @@ impl<D: Disk> Replica<D> {
     }
 
     /// Starts reading a block and verifying its signatures, while earlier blocks are executed. It must follow the block
-    /// that was
-    /// begun last, and is added by [`Self::finish`]. Each begun block is held in memory.
+    /// that was begun last, and is added by [`Self::finish`]. Each begun block is held in memory.
     ///
     /// # Errors
     /// [`LedgerError::Validation`]: there is no genesis block yet.
@@ -207,8 +203,7 @@ impl<D: Disk> Replica<D> {
     }
 
     /// Begins the block `next`, for a stream of blocks. Then finishes the oldest begun block if it is read, or if the
-    /// maximum
-    /// of blocks is being read ahead.
+    /// maximum of blocks is being read ahead.
     ///
     /// # Errors
     /// The errors of [`Self::begin`] and [`Self::finish`].
@@ -254,15 +249,13 @@ impl<D: Disk> Replica<D> {
     }
 
     /// Registers `tell`, which another thread calls whenever a begun block can be finished without waiting. Only the
-    /// first
-    /// registration counts.
+    /// first registration counts.
     pub fn on_read(&self, tell: impl Fn() + Send + Sync + 'static) {
         self.ahead.tell(Box::new(tell));
     }
 
     /// Returns a handle for transactions that arrive before their block is complete: a thread verifies their signatures
-    /// in
-    /// advance. The first call starts that thread. `None` before the genesis block.
+    /// in advance. The first call starts that thread. `None` before the genesis block.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -368,8 +361,7 @@ impl<D: Disk> Replica<D> {
     ///
     /// # Errors
     /// [`LedgerError::Full`]: the disk has no space; the call may be repeated. [`LedgerError::Stopped`]: the block will
-    /// not become
-    /// durable.
+    /// not become durable.
     pub fn wait(&self, number: u64) -> Result<(), LedgerError> {
         self.waiter.wait(number)
     }

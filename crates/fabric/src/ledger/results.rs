@@ -1,8 +1,7 @@
 //! Results of blocks in shared memory for other processes: `fabric_result` of `spec/fabric.toml`.
 //!
 //! A block is published once it is durable. The file holds the last few blocks; a reader that falls further behind must
-//! read
-//! the ledger.
+//! read the ledger.
 
 use super::error::LedgerError;
 use super::store::Meta;
@@ -123,8 +122,7 @@ fn map(file: &File) -> io::Result<Table<FabricResult>> {
 }
 
 /// Returns whether `path` is a file of results, or one that was not initialised: every slot has the magic or is all
-/// zeros.
-/// Returns false if there is no file, and `InvalidData` if it is another file.
+/// zeros. Returns false if there is no file, and `InvalidData` if it is another file.
 fn replaceable(path: &Path) -> io::Result<bool> {
     let wrong = || {
         let what = format!("{} is there, and no file of results", path.display());
@@ -185,8 +183,7 @@ impl Publisher {
     }
 
     /// Opens the file at `path`, or creates it. A new file is created as `PATH.new` and then renamed; readers of a
-    /// replaced file
-    /// see no more blocks.
+    /// replaced file see no more blocks.
     ///
     /// # Errors
     /// A system error; `InvalidData` if `path` or `PATH.new` is another kind of file, which is left unchanged.

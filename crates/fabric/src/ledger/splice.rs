@@ -1,8 +1,7 @@
 //! Compact encoding of a block's bytes, in which each identity is replaced by a reference to the record that holds it.
 //!
 //! The encoder uses only the positions of the identities' bytes, so decoding always returns the same bytes, also for a
-//! block
-//! that is malformed.
+//! block that is malformed.
 
 use crate::block::{Block, header_type};
 use crate::limits::{BLOCK_BYTES_MAX, TRANSACTIONS_MAX};

@@ -175,8 +175,7 @@ impl<D: Disk> Blocks<D> {
     ///
     /// # Errors
     /// [`LedgerError::NotThere`] if `number` is greater than the number of the next block,
-    /// [`LedgerError::BeforeSnapshot`], or
-    /// an error of the journal.
+    /// [`LedgerError::BeforeSnapshot`], or an error of the journal.
     pub fn from(&self, number: u64) -> Result<Cursor<D>, LedgerError> {
         let view = self.view();
         let (first, blocks) = (view.index.first(), view.index.height());
@@ -344,8 +343,7 @@ impl<D: Disk> Writer<D> {
     }
 
     /// Appends the next block, which [`Self::commit`] commits. If the block does not fit into the current group, the
-    /// earlier
-    /// blocks are committed first.
+    /// earlier blocks are committed first.
     ///
     /// # Errors
     /// [`JournalError::Full`]: nothing is appended; the call may be repeated when there is space. Other errors end
@@ -465,8 +463,7 @@ impl<D: Disk> Writer<D> {
     }
 
     /// Makes all appended blocks durable with one write and one fdatasync, and shows them to readers. Returns the
-    /// number of
-    /// blocks.
+    /// number of blocks.
     ///
     /// # Errors
     /// The errors of [`Journal::commit`].

@@ -52,8 +52,7 @@ impl Totals {
     }
 
     /// Returns the total nanoseconds of each of [`STAGES`]. The last covers the time from the block's arrival until it
-    /// was
-    /// durable, with waiting.
+    /// was durable, with waiting.
     pub fn stages_ns(&self) -> [u64; STAGES.len()] {
         std::array::from_fn(|stage| {
             let sum = self.stages_ns.get(stage);

@@ -27,8 +27,7 @@ const FINDINGS_MAX: usize = 1_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Number of the last block of the snapshot with which the ledger begins; its files were checked. `None`: the
-    /// ledger begins
-    /// with the genesis block.
+    /// ledger begins with the genesis block.
     pub joined_after: Option<u64>,
     /// Number of blocks that were validated.
     pub blocks: u64,
@@ -44,7 +43,7 @@ pub struct Report {
     pub checkpoints: u64,
     /// Number of keys that were compared with the state on the disk, if there is one.
     pub state_keys: Option<u64>,
-    /// Whether the state on the disk was skipped because another process has it open.
+    /// True if the state on the disk was skipped because another process has it open.
     pub state_in_use: bool,
     /// Header hash of the last block.
     pub last_hash: Option<[u8; 32]>,
@@ -71,10 +70,8 @@ impl Report {
 }
 
 /// Reads every byte of a ledger without changing it, and validates every block up to the first damage. Compares codes,
-/// commit
-/// hashes, header hashes, the newest checkpoint, and every key of the state on the disk, if there is one. `each` is
-/// called
-/// after each block with its number.
+/// commit hashes, header hashes, the newest checkpoint, and every key of the state on the disk, if there is one. `each`
+/// is called after each block with its number.
 ///
 /// # Errors
 /// [`LedgerError::Empty`], or an error of the disk. Faults of the ledger are in the report.
@@ -157,9 +154,9 @@ struct Again<'o, D: Disk> {
 struct Checkpoint {
     /// Last record that the checkpoint covers.
     lsn: Lsn,
-    /// Whether the state is outside of the checkpoint.
+    /// True if the state is outside of the checkpoint.
     is_stateless: bool,
-    /// Whether ids and codes are outside of the checkpoint, in files.
+    /// True if ids and codes are outside of the checkpoint, in files.
     are_filed: bool,
     /// Hash of the checkpoint's content.
     hash: [u8; 32],

@@ -1,8 +1,7 @@
 //! Zero-copy parser of Fabric's messages, with the behaviour of Go's protobuf (`google.golang.org/protobuf`).
 //!
 //! [`Message::walk`] parses a message in one pass if it has the usual form: fields in the order of their numbers, each
-//! once.
-//! Other valid encodings are first normalised by [`plain::normalise`] into an [`Arena`].
+//! once. Other valid encodings are first normalised by [`plain::normalise`] into an [`Arena`].
 
 mod messages;
 pub mod plain;

@@ -1,10 +1,8 @@
 //! The plain decoder: normalises any valid encoding of a message into the form that the walker accepts.
 //!
-//! It collects the fields in a map. Repeated occurrences follow the rules of protobuf: of a scalar the last counts;
-//! messages are
-//! merged, which equals decoding the concatenation of their bytes; a member of a oneof removes the others. Unknown
-//! fields are
-//! checked and dropped.
+//! The decoder collects the fields in a map. Repeated occurrences follow the rules of protobuf: of a scalar the last
+//! counts; messages are merged, which equals decoding the concatenation of their bytes; a member of a oneof removes the
+//! others. Unknown fields are checked and dropped.
 
 use super::{Malformed, wire};
 use std::collections::BTreeMap;

@@ -68,8 +68,7 @@ impl Head {
         let wrong = |what: String| SnapshotError::new(ADDITIONAL, what);
         let of: Additional = serde_json::from_slice(additional).map_err(|error| wrong(error.to_string()))?;
         // No hash covers this file. A peer writes it in exactly one form, so all damage is found except in the digits
-        // of the commit
-        // hash.
+        // of the commit hash.
         if additional != additional_text(&of.snapshot_hash, &of.last_block_commit_hash).as_bytes() {
             return Err(wrong("it is not in the form that a peer writes".into()));
         }

@@ -20,8 +20,7 @@ pub trait Contents {
     fn config(&mut self, envelope: &[u8], version: Height) -> Result<Taken, String>;
 
     /// Takes a key: namespace, collection (empty for a public key), and entry. The keys of one collection are
-    /// consecutive and in
-    /// ascending order.
+    /// consecutive and in ascending order.
     ///
     /// # Errors
     /// The reason for refusing it.

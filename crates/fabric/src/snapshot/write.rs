@@ -1,8 +1,7 @@
 //! Writes a snapshot of a state in memory, in the files of a peer.
 //!
 //! The history of collection definitions (`confighistory`) is not kept and therefore not written. A Fabric peer accepts
-//! the
-//! snapshot only if no chaincode has collections. Lineside does not need the history.
+//! the snapshot only if no chaincode has collections. Lineside does not need the history.
 
 use super::data::FORMAT;
 use super::{

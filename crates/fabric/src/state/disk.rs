@@ -1,29 +1,21 @@
 //! The state in a key-value database on the disk, with the changes of the latest blocks in memory.
 //!
 //! The changes of a block are written when the block is durable in the ledger. Each write is atomic and includes the
-//! number
-//! and hashes of the last block, the mark. The database is therefore never ahead of the ledger. After a crash it may
-//! lag, and
-//! the blocks after its mark are executed again. A database that is damaged, or whose mark is not in the ledger, is
-//! rebuilt
-//! from the ledger.
+//! number and hashes of the last block, the mark. The database is therefore never ahead of the ledger. After a crash it
+//! may lag, and the blocks after its mark are executed again. A database that is damaged, or whose mark is not in the
+//! ledger, is rebuilt from the ledger.
 //!
 //! Batches are linked: each names the last block of the previous batch. The links detect a lost batch, because fjall
-//! skips the
-//! rest of a log that it cannot read, and continues with the next log.
+//! skips the rest of a log that it cannot read, and continues with the next log.
 //!
 //! An index lists the keys of collections that expire, by the block that removes them. Its entries are the prefix
-//! `EXPIRY`,
-//! that block (u64, big endian) and the key's place; the value is the collection's blockToLive (u64, little endian). A
-//! batch
-//! updates the index together with the keys, so each key that expires is in the index exactly once.
+//! `EXPIRY`, that block (u64, big endian) and the key's place; the value is the collection's blockToLive (u64, little
+//! endian). A batch updates the index together with the keys, so each key that expires is in the index exactly once.
 //!
 //! The place of a key in the database is the namespace and the collection, each after its length (u32, big endian), and
-//! the
-//! key itself, so the keys of one collection are adjacent and in order. A value is block and transaction (u64, little
-//! endian),
-//! a flag for the validation parameter (0 or 1), the parameter's length (u32, little endian), the parameter, and the
-//! value.
+//! the key itself, so the keys of one collection are adjacent and in order. A value is block and transaction (u64,
+//! little endian), a flag for the validation parameter (0 or 1), the parameter's length (u32, little endian), the
+//! parameter, and the value.
 
 mod cache;
 mod merged;
@@ -120,10 +112,10 @@ pub(crate) struct Disk {
     database: Database,
     keys: Keyspace,
     folder: Folder,
-    /// Whether the state is open for reading only.
+    /// True if the state is open for reading only.
     looked_at: bool,
     mark: Option<Mark>,
-    /// Whether the mark has the older layout, without the index of keys that expire.
+    /// True if the mark has the older layout, without the index of keys that expire.
     lacks_expiry: bool,
     /// Changes of blocks that are not durable in the ledger yet, oldest first.
     pending: VecDeque<Pending>,
@@ -378,8 +370,7 @@ impl Disk {
     }
 
     /// Returns all keys in the database that expire, each with the number of the block that it expires with. Changes
-    /// that
-    /// are not written yet are ignored.
+    /// that are not written yet are ignored.
     pub fn all_due(&self) -> Vec<(u64, Due)> {
         let listed = guarded(|| {
             let listed = self.keys.range::<&[u8], _>(&EXPIRY[..]..&MARK[..]);
@@ -448,8 +439,7 @@ impl Disk {
     }
 
     /// Returns the keys of a collection (empty: public keys) from `start` (inclusive) to `end` (exclusive); an empty
-    /// `end` is
-    /// no bound.
+    /// `end` is no bound.
     pub fn range<'a>(
         &'a self,
         namespace: &str,
@@ -483,8 +473,7 @@ impl Disk {
     }
 
     /// Returns the namespaces and collections (empty: public keys) that have keys, in no order and with duplicates.
-    /// Those
-    /// whose last keys were deleted by changes that are not in the database yet are included.
+    /// Those whose last keys were deleted by changes that are not in the database yet are included.
     pub fn spaces(&self) -> Vec<(String, String)> {
         let written = |keys: &super::Changes| keys.values().any(|update| update.value.is_some());
         let waiting = self.waiting().flat_map(Updates::collections);
@@ -569,8 +558,7 @@ impl Disk {
     }
 
     /// Gathers the changes of the first `durable` blocks and continues writing on another thread. A write begins when
-    /// enough
-    /// is gathered, or with `soon` at once.
+    /// enough is gathered, or with `soon` at once.
     pub fn settle_behind(&mut self, durable: u64, soon: bool) -> Result<(), String> {
         self.gather(durable);
         if self.looked_at {
@@ -618,8 +606,7 @@ impl Disk {
     }
 
     /// Returns the message of a failed write. The database is then as before the write or as after it; the next start
-    /// finds
-    /// out. fjall reports the cause only once.
+    /// finds out. fjall reports the cause only once.
     fn not_written(&self, error: &fjall::Error) -> String {
         self.fail(error);
         let folder = self.folder.0.display();

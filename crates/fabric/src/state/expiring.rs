@@ -39,8 +39,7 @@ pub(super) struct Expiring(BTreeMap<String, BTreeMap<String, Written>>);
 
 impl Expiring {
     /// Moves a key from the block `before` that wrote it last to the block `after` that writes it now; `None` stands
-    /// for a
-    /// missing key.
+    /// for a missing key.
     pub fn rewrite(
         &mut self,
         (namespace, collection): (&str, &str),

@@ -93,8 +93,7 @@ impl Folder {
     }
 
     /// Checks that each keyspace's list of tables is unchanged. fjall stores a checksum of the list in `current`
-    /// (number of
-    /// the list, its XXH3 of 128 bits, 0), but does not verify it.
+    /// (number of the list, its XXH3 of 128 bits, 0), but does not verify it.
     pub fn has_true_lists(&self) -> io::Result<bool> {
         let keyspaces = match fs::read_dir(self.database().join("keyspaces")) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),

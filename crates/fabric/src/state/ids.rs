@@ -6,8 +6,7 @@ use std::sync::Arc;
 /// The ids of every transaction in the ledger, valid or not.
 ///
 /// With a ledger that indexes the ids of durable blocks ([`rest_on`](Self::rest_on)), only the ids of later blocks are
-/// kept
-/// in memory, in two generations. The older generation is dropped when all of its blocks are in the ledger.
+/// kept in memory, in two generations. The older generation is dropped when all of its blocks are in the ledger.
 #[derive(Default)]
 pub struct TxIds {
     recent: Ids,

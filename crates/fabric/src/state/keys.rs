@@ -10,7 +10,8 @@ use std::hint::black_box;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Key of the state. A key of at most 24 bytes, as nearly all are, is stored in place: comparing it reads no other memory.
+/// Key of the state. A key of at most 24 bytes, as nearly all are, is stored in place: comparing it reads no other
+/// memory.
 pub type Key = SmallVec<[u8; 24]>;
 
 /// Keys with their entries: a hash table, and the order of the keys for ranges.

@@ -1,16 +1,12 @@
 //! Ids and codes in files, with the newest ids in memory and a filter in memory for each file of older ids.
 //!
 //! All of it can be rebuilt from the ledger. The checkpoint records how many transactions it covers. Records beyond
-//! that
-//! number are ignored when the folder is opened, and are added again when the blocks after the checkpoint are replayed.
-//! The
-//! files are durable before a checkpoint that depends on them is written.
+//! that number are ignored when the folder is opened, and are added again when the blocks after the checkpoint are
+//! replayed. The files are durable before a checkpoint that depends on them is written.
 //!
 //! A lookup uses a keyed hash of the id. It checks the newest ids and the filter of each run; if a filter indicates a
-//! possible
-//! match, it reads the run's file and compares the id itself. A lookup of a new id therefore touches a few cache lines,
-//! and
-//! rarely reads a file.
+//! possible match, it reads the run's file and compares the id itself. A lookup of a new id therefore touches a few
+//! cache lines, and rarely reads a file.
 
 use super::log::{Log, Sum, Tail, damaged};
 use super::run::{self, Run};
@@ -115,8 +111,7 @@ impl DiskIds {
     }
 
     /// Opens an index with at least the `transactions` of a checkpoint, which contains their `tail`. Returns also which
-    /// runs had
-    /// to be rebuilt. Errors name the file.
+    /// runs had to be rebuilt. Errors name the file.
     pub fn open(folder: &Path, transactions: u64, tail: Tail) -> io::Result<(Self, Vec<String>)> {
         if let Ok(why) = fs::read_to_string(marker(folder)) {
             return Err(io::Error::new(ErrorKind::InvalidData, why));
@@ -284,8 +279,7 @@ fn mergeable(runs: &[Arc<Run>]) -> Option<usize> {
 }
 
 /// Returns the contiguous runs in a folder for the first `transactions` transactions, and the faults of damaged runs.
-/// All
-/// other files of runs are removed.
+/// All other files of runs are removed.
 fn runs(folder: &Path, transactions: u64, seed: u64) -> io::Result<(Vec<Arc<Run>>, Vec<String>)> {
     let (mut found, mut remade) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(folder)? {

@@ -1,16 +1,11 @@
 //! The file of all ids and codes, in the order of their transactions.
 //!
 //! `transactions` consists of pages of 4,096 bytes. The first page holds [`MAGIC`], the secret seed of the folder's
-//! hash
-//! function (u64, little endian), and the XXH3 (64 bits) of both. Every other page holds 124 records of 33 bytes (id,
-//! code)
-//! and a checksum: the lower 32 bits of the XXH3 of the records, seeded with the page's number and the checksum of the
-//! previous
-//! page. The checksum of a page therefore depends on all records up to it. Only full pages are written, and a written
-//! page is
-//! never changed. The records after the last full page are in memory and in the checkpoint, which also has the last
-//! page's
-//! checksum.
+//! hash function (u64, little endian), and the XXH3 (64 bits) of both. Every other page holds 124 records of 33 bytes
+//! (id, code) and a checksum: the lower 32 bits of the XXH3 of the records, seeded with the page's number and the
+//! checksum of the previous page. The checksum of a page therefore depends on all records up to it. Only full pages are
+//! written, and a written page is never changed. The records after the last full page are in memory and in the
+//! checkpoint, which also has the last page's checksum.
 
 use super::Record;
 use std::fs::File;
@@ -259,8 +254,7 @@ impl Log {
 }
 
 /// Reads the first `transactions` records in a folder that another process may write. `tail` is their part in the
-/// checkpoint.
-/// Errors name the file.
+/// checkpoint. Errors name the file.
 pub(crate) fn read_all(
     folder: &Path,
     transactions: u64,

@@ -17,8 +17,7 @@ pub(crate) struct MemoryIds {
     ids: Vec<[u8; 32]>,
     codes: Vec<u8>,
     /// Index in parts, by the id's hash. A table that grows moves all of its entries; for one table of all entries that
-    /// would
-    /// take as long as validating several blocks.
+    /// would take as long as validating several blocks.
     by_id: Box<[HashTable<Spot>; PARTS]>,
     hasher: DefaultHashBuilder,
 }

@@ -1,12 +1,10 @@
 //! Runs: sorted files with the hashes of older ids and the numbers of their transactions.
 //!
 //! The file `run-FIRST-SPAN` covers `SPAN` transactions from number `FIRST` on. It consists of pages, the first hash of
-//! each page,
-//! a Bloom filter, and a footer. A page has 4,096 bytes: up to 340 entries (hash u64, number u32), their count (u16) at
-//! byte
-//! 4,080, and at byte 4,088 the XXH3 of everything before, seeded with the page's number. All numbers are little
-//! endian. The
-//! first hashes and the filter are held in memory, which takes 1.5 bytes for each transaction.
+//! each page, a Bloom filter, and a footer. A page has 4,096 bytes: up to 340 entries (hash u64, number u32), their
+//! count (u16) at byte 4,080, and at byte 4,088 the XXH3 of everything before, seeded with the page's number. All
+//! numbers are little endian. The first hashes and the filter are held in memory, which takes 1.5 bytes for each
+//! transaction.
 
 use super::log::{PAGE_BYTES, damaged};
 use std::fs::{self, File};
@@ -23,8 +21,7 @@ const ENTRIES: usize = 340;
 const COUNT_AT: usize = ENTRIES * ENTRY_BYTES;
 const SUM_AT: usize = PAGE_BYTES - 8;
 /// Size of the footer, in bytes: magic; seed, number of pages, words of the filter, and hash of both sections (u64
-/// each);
-/// first and span (u32 each); hash of the footer (u64).
+/// each); first and span (u32 each); hash of the footer (u64).
 const FOOTER_BYTES: usize = 8 + 4 * 8 + 2 * 4 + 8;
 /// Number of words in a block of the filter. All bits of an id are in one block, which is a cache line.
 const BLOCK_WORDS: usize = 8;
@@ -241,8 +238,7 @@ impl Writing {
 }
 
 /// Writes a run of `span` transactions from number `first` on. `fill` passes at most `entries` entries, sorted. The
-/// file gets
-/// its name only after it is durable.
+/// file gets its name only after it is durable.
 fn write(
     (folder, seed): (&Path, u64),
     (first, span): (u32, u32),
