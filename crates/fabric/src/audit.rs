@@ -43,7 +43,7 @@ pub enum AuditError {
         hint: &'static str,
     },
     /// A block in the files does not have the next number.
-    #[error("{place}: block {found}, and the next is {wanted}")]
+    #[error("{place}: found block {found}, expected block {wanted}")]
     Order {
         /// File and byte offset.
         place: String,

@@ -19,7 +19,7 @@ pub(crate) const COMMIT_HASH: usize = 4;
 /// Number of metadata entries.
 pub(crate) const METADATA: usize = 5;
 
-/// Types of transactions.
+/// Transaction types: `common.HeaderType`.
 pub mod header_type {
     #![allow(missing_docs)]
     pub const CONFIG: i32 = 1;

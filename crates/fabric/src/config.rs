@@ -176,11 +176,11 @@ impl Config {
         }
         let channel = root.capabilities(CHANNEL_CAPABILITIES, "channel", &arena)?;
         if !channel.contains(&"V2_0") && !channel.contains(&"V3_0") {
-            return Err(wrong("channel capabilities below V2_0"));
+            return Err(wrong("the channel capability V2_0 or V3_0 is required"));
         }
         let of_application = application.capabilities(APPLICATION_CAPABILITIES, "application", &arena)?;
         if !of_application.contains(&"V2_0") && !of_application.contains(&"V2_5") {
-            return Err(wrong("application capabilities below V2_0"));
+            return Err(wrong("the application capability V2_0 or V2_5 is required"));
         }
         let acls: Option<Acls<'_>> = application.value("ACLs", &arena)?;
         let acls = acls.unwrap_or_default().acls.into_iter();
@@ -203,7 +203,7 @@ impl Config {
                 let bytes = organisation
                     .values
                     .get("MSP")
-                    .ok_or_else(|| wrong(format!("{name} has no MSP")))?;
+                    .ok_or_else(|| wrong(format!("the organisation {name} has no MSP")))?;
                 let takes_ed25519 = channel.contains(&"V3_0");
                 let place = add_msp(bytes, &mut msps, &mut configs, (verifier, takes_ed25519), &arena)?;
                 places.insert((*name).to_owned(), place);
@@ -238,7 +238,7 @@ impl Config {
             for (name, place) in before {
                 let of = after.get(name).map(|place| next.msps.name(*place));
                 if of.is_some_and(|of| of != self.msps.name(*place)) {
-                    return Err(wrong(format!("the organisation {name} gets another MSP")));
+                    return Err(wrong(format!("the organisation {name} must keep its MSP")));
                 }
             }
         }
@@ -291,8 +291,8 @@ fn add_msp<'a>(
     let config: MspConfig<'_> = proto::decode(bytes, arena).map_err(|_| wrong("an MSP is malformed"))?;
     match config.kind {
         0 => {}
-        1 => return Err(wrong("an MSP of type idemix")),
-        _ => return Err(wrong("an MSP of an unknown type")),
+        1 => return Err(wrong("an MSP has the type idemix, which is not supported")),
+        _ => return Err(wrong("an MSP has an unknown type")),
     }
     let fabric: FabricMspConfig<'_> =
         proto::decode(config.config, arena).map_err(|_| wrong("an MSP is malformed"))?;
@@ -353,7 +353,10 @@ fn add_policies(
                     }
                 })?;
                 if compiled.version != 0 {
-                    return Err(wrong(format!("the policy {at} has version {}", compiled.version)));
+                    return Err(wrong(format!(
+                        "the policy {at} has version {}, not 0",
+                        compiled.version
+                    )));
                 }
                 Policy::Signature(compiled)
             }

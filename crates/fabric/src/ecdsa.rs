@@ -13,12 +13,12 @@ const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
 const P384_BYTES: usize = 48;
 const P521_BYTES: usize = 66;
 
-/// A public key.
+/// A public key over P-384 or P-521.
 #[derive(Clone)]
 pub enum LargeKey {
-    /// Over P-384.
+    /// A key over P-384.
     P384(p384::ecdsa::VerifyingKey),
-    /// Over P-521.
+    /// A key over P-521.
     P521(p521::ecdsa::VerifyingKey),
 }
 

@@ -104,7 +104,7 @@ pub enum Stop {
     /// A limit of this program is exceeded.
     #[error("{what}: {found}, the limit is {limit}")]
     Limit {
-        /// Of what.
+        /// The limited quantity, with its unit.
         what: &'static str,
         /// The actual value.
         found: usize,

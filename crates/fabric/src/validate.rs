@@ -119,7 +119,7 @@ impl Validator {
         let channel = block.channel().unwrap_or_default();
         // The genesis block needs no signatures.
         let config = block.genesis_config(&arena).ok_or(Refused::Malformed {
-            what: "a genesis block holds one CONFIG transaction",
+            what: "a genesis block must contain exactly one CONFIG transaction",
         })?;
         let mut ids = TxIds::default();
         for parsed in parse(&block.transactions, &channel, &arena, rules) {
@@ -248,7 +248,7 @@ impl Validator {
             hash = commit_hash(&flags, &updates, previous, rules);
         }
         if let Some((found, limit)) = self.state.too_long(&updates) {
-            let what = "bytes of a key, with the names before it, in a state on the disk";
+            let what = "bytes of a key with its namespace and collection, in a state on the disk";
             return Err(Stop::Limit { what, found, limit }.into());
         }
         let ids = read.parsed.iter().zip(&codes).filter_map(|(parsed, code)| {
@@ -360,7 +360,9 @@ impl Validator {
                 Next::Unsure(what) => return Err(stop(what).into()),
                 Next::Config(data) => {
                     if parsed.len() != 1 {
-                        return Err(stop("it is a configuration that is not alone in its block").into());
+                        return Err(
+                            stop("it is a configuration, but not the only transaction of its block").into(),
+                        );
                     }
                     config = Some(self.reader.next_config(data)?);
                     TxCode::Valid
@@ -375,7 +377,7 @@ impl Validator {
                         *code
                     }
                     Ok(dispatched) if dispatched.too_many => {
-                        return Err(stop("it has too many endorsements").into());
+                        return Err(stop("it has more endorsements than the limit").into());
                     }
                     Ok(dispatched) => {
                         let signers =

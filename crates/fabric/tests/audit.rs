@@ -265,7 +265,7 @@ fn files_that_are_cut_or_missing() {
     // A missing block.
     let (without, _) = peer_of(&[&blocks[..4], &blocks[5..]].concat(), "some");
     let error = by_rules(without.path()).unwrap_err().to_string();
-    assert!(error.contains("block 5, and the next is 4"), "{error}");
+    assert!(error.contains("found block 5, expected block 4"), "{error}");
 }
 
 /// A peer that was joined from a snapshot has no genesis block.

@@ -109,7 +109,7 @@ fn map(file: &File) -> io::Result<Table<FabricResult>> {
     let length = file.metadata()?.len() as usize;
     let memory = MmapRaw::map_raw(file)?;
     let places = length / size_of::<FabricResult>();
-    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "it is no file of results");
+    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "it is not a file of results");
     let table: Table<FabricResult> = Table::shared(memory, places).ok_or_else(wrong)?;
     let known = table
         .as_slice()
@@ -125,7 +125,10 @@ fn map(file: &File) -> io::Result<Table<FabricResult>> {
 /// zeros. Returns false if there is no file, and `InvalidData` if it is another file.
 fn replaceable(path: &Path) -> io::Result<bool> {
     let wrong = || {
-        let what = format!("{} is there, and no file of results", path.display());
+        let what = format!(
+            "{} exists and is not a file of results; give another path",
+            path.display()
+        );
         io::Error::new(io::ErrorKind::InvalidData, what)
     };
     let metadata = match std::fs::metadata(path) {
@@ -215,7 +218,7 @@ impl Publisher {
         let wrong = || {
             io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "a file of results has at least one place",
+                "a file of results must have at least one slot",
             )
         };
         let table: Table<FabricResult> = Table::shared(MmapRaw::map_raw(&file)?, places)

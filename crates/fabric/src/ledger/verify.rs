@@ -113,7 +113,10 @@ pub fn verify_ledger<D: Disk>(
         report.find(what);
     }
     if journal.first_lsn != 1 {
-        report.find(format!("the journal begins with record {}", journal.first_lsn));
+        report.find(format!(
+            "the journal begins with record {}, not with record 1",
+            journal.first_lsn
+        ));
         return Ok(report);
     }
     let reader = match Reader::open(disk.clone()) {

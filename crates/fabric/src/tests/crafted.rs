@@ -705,7 +705,7 @@ fn blocks_of_bft_orderers() {
     assert_eq!(codes(&all[1..]).unwrap(), [Valid]);
 }
 
-// ---- what is not decided ----
+// ---- input on which validation stops ----
 
 fn stops(change: impl FnOnce(&mut Network)) -> String {
     let mut network = Network::new();
@@ -718,14 +718,17 @@ fn stops(change: impl FnOnce(&mut Network)) -> String {
 
 #[test]
 fn configurations_that_are_not_known() {
-    assert_eq!(stops(|network| network.orgs[0].kind = 1), "an MSP of type idemix");
+    assert_eq!(
+        stops(|network| network.orgs[0].kind = 1),
+        "an MSP has the type idemix, which is not supported"
+    );
     assert_eq!(
         stops(|network| network.application_capabilities = vec!["V1_3"]),
-        "application capabilities below V2_0"
+        "the application capability V2_0 or V2_5 is required"
     );
     assert_eq!(
         stops(|network| network.channel_capabilities = vec!["V1_4_3"]),
-        "channel capabilities below V2_0"
+        "the channel capability V2_0 or V3_0 is required"
     );
     let unknown = "the application capability V9_9 is not supported";
     assert_eq!(

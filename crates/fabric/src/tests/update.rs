@@ -503,7 +503,7 @@ fn an_organisation_keeps_its_msp() {
         validator,
         change,
     };
-    case.stops("the organisation Org1MSP gets another MSP");
+    case.stops("the organisation Org1MSP must keep its MSP");
 }
 
 /// A mutated configuration transaction is accepted or stops the replica, but never causes a panic.

@@ -124,7 +124,7 @@ mod tests {
     use lineside_testkit::Random;
     use std::collections::HashMap;
 
-    /// The cache returns what was put last, or nothing, and it stays within its bytes.
+    /// The cache returns the last entry that was put, or nothing, and does not exceed its size.
     #[test]
     fn it_knows_what_was_put_last_or_nothing() {
         let (cache, mut random, mut map) = (Cache::default(), Random(1), HashMap::new());
