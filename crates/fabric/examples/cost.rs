@@ -1,4 +1,4 @@
-//! What validation costs: CPU milliseconds per transaction of a recorded set, blocks in memory.
+//! Measures the cost of validation: CPU milliseconds per transaction of a recorded set, with the blocks in memory.
 //!
 //!     cargo run --release -p lineside-fabric --example cost -- DIR [ROUNDS]
 
@@ -6,16 +6,20 @@ use lineside_fabric::replay::read;
 use lineside_fabric::{Options, Times, Validator};
 use std::path::PathBuf;
 
-/// CPU time of this thread and all others, in milliseconds.
+/// Returns the CPU time of the main thread, in milliseconds.
 fn cpu_ms() -> Result<f64, Box<dyn std::error::Error>> {
     let text = std::fs::read_to_string("/proc/self/schedstat")?;
-    let ns: f64 = text.split_whitespace().next().ok_or("no time")?.parse()?;
+    let ns: f64 = text
+        .split_whitespace()
+        .next()
+        .ok_or("/proc/self/schedstat has no CPU time")?
+        .parse()?;
     Ok(ns / 1e6)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let directory = PathBuf::from(arguments.next().ok_or("which folder?")?);
+    let directory = PathBuf::from(arguments.next().ok_or("usage: cost DIR [ROUNDS]")?);
     let rounds: u32 = arguments.next().map_or(Ok(5), |text| text.parse())?;
     let mut blocks = Vec::new();
     while let Some(block) = read(&directory, blocks.len() as u64, "orderer")? {
@@ -28,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         options.verifier.backend()
     );
     let [genesis, blocks @ ..] = blocks.as_slice() else {
-        return Err("no blocks".into());
+        return Err("the folder has no 00000.orderer.pb.gz".into());
     };
     for round in 1..=rounds {
         let mut validator = Validator::new(genesis, options.clone())?;

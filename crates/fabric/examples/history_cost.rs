@@ -1,4 +1,4 @@
-//! What the index of written keys costs: CPU time of a replica in memory with and without it, in turn.
+//! Measures the cost of the history index: CPU time of a replica in memory with and without it, alternately.
 //!
 //!     cargo run --release -p lineside-fabric --example history_cost -- DIR [ROUNDS]
 
@@ -9,10 +9,14 @@ use std::path::{Path, PathBuf};
 
 type Failed = Box<dyn std::error::Error>;
 
-/// CPU time of all threads, in clock ticks of the system.
+/// Returns the CPU time of all threads, in clock ticks of the system.
 fn cpu_ticks() -> Result<u64, Failed> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
-    let fields = text.rsplit_once(')').ok_or("no fields")?.1.split_whitespace();
+    let fields = text
+        .rsplit_once(')')
+        .ok_or("/proc/self/stat has an unknown form")?
+        .1
+        .split_whitespace();
     let ticks = fields.skip(11).take(2).map(str::parse::<u64>);
     Ok(ticks.sum::<Result<u64, _>>()?)
 }
@@ -35,7 +39,7 @@ fn run(blocks: &[Vec<u8>], history: Option<&Path>) -> Result<u64, Failed> {
 
 fn main() -> Result<(), Failed> {
     let mut arguments = std::env::args().skip(1);
-    let directory = PathBuf::from(arguments.next().ok_or("which folder?")?);
+    let directory = PathBuf::from(arguments.next().ok_or("usage: history_cost DIR [ROUNDS]")?);
     let rounds: u32 = arguments.next().map_or(Ok(50), |text| text.parse())?;
     let mut blocks = Vec::new();
     while let Some(block) = read(&directory, blocks.len() as u64, "orderer")? {

@@ -1,4 +1,4 @@
-//! Who may ask for blocks: one signature against a policy of the channel's configuration.
+//! Access control for requests: checks one signature against a policy of the channel's configuration.
 
 use crate::config::Config;
 use crate::msp::Resolution;
@@ -10,23 +10,23 @@ use crate::x509::{Certificate, Signed};
 use lineside_verify::Verifier;
 use lineside_verify::hash::sha256;
 
-/// What guards a resource for which the channel names no policy.
+/// Policy for a resource for which the channel's ACLs name none.
 const READERS: &str = "Application/Readers";
 
-/// Something signed by somebody.
+/// A signed message.
 #[derive(Clone, Copy, Debug)]
 pub struct SignedBy<'a> {
-    /// The signer, serialised.
+    /// The signer's `SerializedIdentity`.
     pub identity: &'a [u8],
-    /// All bytes that are signed.
+    /// The signed bytes.
     pub message: &'a [u8],
     /// The signature.
     pub signature: &'a [u8],
 }
 
 impl Config {
-    /// The path of the policy that guards a resource of a peer, such as `event/Block`: what the channel's ACLs name,
-    /// else the application's Readers. `None` where the ACL names none that could be had.
+    /// Returns the path of the policy for a resource of a peer, for example `event/Block`: the one in the channel's
+    /// ACLs, otherwise the application's Readers. `None` if the ACL names a policy that cannot exist.
     pub fn guard(&self, resource: &str) -> Option<String> {
         match self.acls.get(resource).map(String::as_str) {
             None | Some("") => Some(READERS.to_owned()),
@@ -35,7 +35,7 @@ impl Config {
         }
     }
 
-    /// Whether who signed satisfies the policy at a path.
+    /// Returns whether the signer satisfies the policy at a path.
     pub fn permits(&self, path: &str, by: SignedBy<'_>, verifier: &Verifier) -> bool {
         let rules = Rules::default();
         let Some(Resolution::Known(identity)) = self.msps.resolve(&[by.identity], verifier, rules).pop()
@@ -50,7 +50,8 @@ impl Config {
     }
 }
 
-/// When the certificate in a serialised identity ends, in seconds since 1970; `None` where that cannot be read.
+/// Returns the end of validity of the certificate in a serialised identity, in seconds since 1970; `None` if it cannot
+/// be parsed.
 pub fn expires_s(identity: &[u8]) -> Option<i64> {
     let arena = Arena::new();
     let identity: SerializedIdentity<'_> = proto::decode(identity, &arena).ok()?;

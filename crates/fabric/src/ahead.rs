@@ -1,5 +1,5 @@
-//! Blocks that are read while the blocks ahead of them are still being executed, on a thread of its own. Of blocks that
-//! wait together the transactions are hashed together.
+//! Read-ahead: a thread parses blocks and verifies their signatures while earlier blocks are being executed. The
+//! transactions of blocks that wait together are hashed together.
 
 use crate::block::data_digests;
 use crate::error::{Error, Refused};
@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Blocks whose transactions are hashed together.
+/// Maximum number of blocks whose transactions are hashed together.
 const TOGETHER: usize = 4;
 
 struct Source {
@@ -21,7 +21,7 @@ struct Source {
     arenas: Arenas,
 }
 
-/// What reading the source gave; `None` once it was taken.
+/// Result of reading the source; `None` after it was taken.
 struct Outcome<'a>(Option<Result<Read<'a>, Error>>);
 
 self_cell!(
@@ -32,7 +32,7 @@ self_cell!(
     }
 );
 
-/// A block that was read, and under what.
+/// A block that was read ahead, with the configuration and predecessor that were assumed.
 pub(crate) struct Early {
     cell: Cell,
     setting: Arc<Setting>,
@@ -40,8 +40,8 @@ pub(crate) struct Early {
 }
 
 impl Early {
-    /// The block's bytes, and what becomes of it. Where it was read under a configuration or behind a block that turned
-    /// out otherwise, it is read again.
+    /// Decides the block; returns its bytes and the result. If the assumed configuration or predecessor turned out to
+    /// be wrong, the block is read again.
     pub fn decide(mut self, validator: &mut Validator) -> (Vec<u8>, Result<Validated, Error>) {
         let stands =
             self.tip == Some(validator.tip()) && Arc::ptr_eq(&self.setting, &validator.reader.setting);
@@ -58,9 +58,9 @@ impl Early {
 struct Job {
     reader: Reader,
     bytes: Vec<u8>,
-    /// `None`: it follows the block read before.
+    /// The predecessor; `None` if it is the block that was read before.
     tip: Option<Tip>,
-    /// The hash of its transactions, where it is known.
+    /// Hash of the transactions, if it is known.
     data: Option<[u8; 32]>,
 }
 
@@ -71,7 +71,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Waits for the next block. If others wait behind it, the hashes of all of them are made at once.
+    /// Waits for the next block. If more blocks wait, the hashes of all of them are computed together.
     fn next(&mut self) -> Option<Job> {
         if self.taken.is_empty() {
             self.taken.push_back(self.jobs.recv().ok()?);
@@ -95,22 +95,22 @@ impl Waiting {
     }
 }
 
-/// Is called by the thread that reads.
+/// Callback that the reading thread calls after each block.
 type Told = Box<dyn Fn() + Send + Sync>;
 
-/// The thread that reads ahead.
+/// Handle of the thread that reads ahead.
 pub(crate) struct Ahead {
     told: Arc<OnceLock<Told>>,
     jobs: Option<Sender<Job>>,
     done: Receiver<Early>,
-    /// The oldest that was not taken, where somebody has waited for it.
+    /// The oldest block that was not taken, if [`Self::wait`] has received it.
     read: Option<Early>,
     thread: Option<JoinHandle<()>>,
     under_way: usize,
 }
 
 impl Ahead {
-    /// Starts it.
+    /// Starts the thread.
     pub fn start() -> io::Result<Self> {
         let (jobs, waiting) = channel();
         let mut waiting = Waiting {
@@ -143,7 +143,7 @@ impl Ahead {
         })
     }
 
-    /// Begins to read the block behind those that were begun, or behind the validator's last.
+    /// Begins to read the block after those that were begun, or after the validator's last block.
     pub fn begin(&mut self, bytes: Vec<u8>, validator: &Validator) {
         let tip = (self.under_way == 0).then(|| validator.tip());
         let job = Job {
@@ -159,18 +159,18 @@ impl Ahead {
         }
     }
 
-    /// Calls `tell` whenever a block is read. Only the first such call counts.
+    /// Registers `tell`, which is called whenever a block is read. Only the first registration counts.
     pub fn tell(&self, tell: Told) {
         let _ = self.told.set(tell);
     }
 
-    /// The oldest block that was begun and not taken, once it is read.
+    /// Waits for the oldest block that was begun and not taken, and returns it; `None` if there is none.
     pub fn take(&mut self) -> Option<Early> {
         self.under_way = self.under_way.checked_sub(1)?;
         self.read.take().or_else(|| self.done.recv().ok())
     }
 
-    /// Waits so long until the oldest block that was begun and not taken is read. Whether [`Self::take`] need not wait.
+    /// Waits up to `time` until the oldest begun block is read. Returns whether [`Self::take`] would not wait.
     pub fn wait(&mut self, time: Duration) -> bool {
         if self.read.is_none() && self.under_way > 0 {
             match self.done.recv_timeout(time) {
@@ -187,7 +187,7 @@ impl Drop for Ahead {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // It ends when it is asked for nothing more; if it panicked, it has said so.
+            // The thread ends when the channel is closed. A panic was already reported.
             let _ = thread.join();
         }
     }

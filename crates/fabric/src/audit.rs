@@ -1,5 +1,5 @@
-//! Auditing what a peer has: each of its blocks is validated again, or compared with a ledger, and its codes and commit
-//! hash compared; a snapshot of it is compared key by key.
+//! Audit of a peer's data. Its blocks are validated again or compared with a ledger, by codes and commit hashes; its
+//! snapshot is compared key by key.
 
 use crate::block::Block;
 use crate::code::TxCode;
@@ -12,60 +12,60 @@ use crate::state::{Entry, Height, State, TxId};
 use crate::validate::{Options, Validator};
 use std::collections::HashSet;
 
-/// Differences of one block, or of a snapshot, that are told; more are counted.
+/// Maximum number of described differences of a block or a snapshot; further ones are only counted.
 const DIFFERENCES_MAX: usize = 20;
 
-/// Reason why an audit cannot go on.
+/// Reason why an audit cannot continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuditError {
-    /// The block files.
+    /// The block files cannot be read.
     #[error(transparent)]
     Files(#[from] PeerLedgerError),
-    /// A block that this program cannot decide, or does not take.
+    /// A block that this program cannot decide or does not accept.
     #[error("block {number} ({place}): {source}")]
     Block {
-        /// Its number.
+        /// Block number.
         number: u64,
-        /// File and byte.
+        /// File and byte offset.
         place: String,
-        /// Reason.
+        /// The reason.
         source: Error,
     },
-    /// The first block of the files does not follow what the audit begins with.
-    #[error("the peer's first block is {found}, and the audit begins with {wanted}: {hint}")]
+    /// The first block in the files does not follow the block before the audit's first one.
+    #[error("the peer's first block is {found}, but the audit begins with {wanted}: {hint}")]
     Start {
         /// Number of the peer's first block.
         found: u64,
-        /// Number of the block that is wanted.
+        /// Number of the expected block.
         wanted: u64,
         /// Advice to the operator.
         hint: &'static str,
     },
-    /// Another block than the next.
-    #[error("{place}: block {found}, and the next is {wanted}")]
+    /// A block in the files does not have the next number.
+    #[error("{place}: found block {found}, expected block {wanted}")]
     Order {
-        /// File and byte.
+        /// File and byte offset.
         place: String,
         /// Number of the block there.
         found: u64,
-        /// Number of the block that is wanted.
+        /// Number of the expected block.
         wanted: u64,
     },
-    /// The snapshot.
+    /// The snapshot is invalid.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    /// The other side of the comparison cannot be had.
+    /// The other side of the comparison cannot be read.
     #[error("{0}")]
     Ours(String),
 }
 
-/// First block of a peer that differs.
+/// The first block of a peer that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Its number.
+    /// Block number.
     pub number: u64,
-    /// File and byte.
+    /// File and byte offset.
     pub place: String,
     /// Description of each difference.
     pub what: Vec<String>,
@@ -74,43 +74,44 @@ pub struct Difference {
 /// Result of an audit of block files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audited {
-    /// Blocks that were compared and agree.
+    /// Number of blocks that were compared and agree.
     pub blocks: u64,
-    /// Their transactions.
+    /// Number of their transactions.
     pub transactions: u64,
-    /// Blocks without a commit hash among them, the genesis block left out.
+    /// Number of these blocks without a commit hash, except for the genesis block.
     pub without_commit_hash: u64,
     /// The first block that differs.
     pub difference: Option<Difference>,
-    /// Bytes at the end of the files that are no whole block.
+    /// Number of bytes at the end of the files that are not a complete block.
     pub unfinished_bytes: u64,
 }
 
-/// Header hash, codes and commit hash of a block, by our reckoning.
+/// Our own header hash, codes and commit hash of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ours {
     /// Header hash.
     pub hash: [u8; 32],
-    /// Codes, as TRANSACTIONS_FILTER has them.
+    /// Codes, in the encoding of TRANSACTIONS_FILTER.
     pub codes: Vec<u8>,
     /// Commit hash.
     pub commit_hash: Option<[u8; 32]>,
 }
 
-/// Other side of an audit.
+/// Reference for an audit.
 pub enum Against<'a> {
-    /// Nothing but the rules: each block is validated again. The validator is where the files begin; `None`: they begin
-    /// with the genesis block.
+    /// The rules: each block is validated again. The validator is at the block before the first one in the files;
+    /// `None`: the files begin with the genesis block.
     Rules(Option<Box<Validator>>, Options),
-    /// A ledger: gives the block of a number, `None` where it has no such block. Those before the first are left out.
+    /// A ledger. The function returns the block with a number, or `None` if it has none. Blocks before this number are
+    /// skipped.
     Ledger(u64, &'a mut dyn FnMut(u64) -> Result<Option<Ours>, String>),
 }
 
-/// Compares a peer's block files, the oldest block first, up to the first that differs. `each` is called after each
-/// block that agrees, with its number.
+/// Compares a peer's block files, oldest block first, up to the first difference. `each` is called with the number of
+/// each block that agrees.
 ///
 /// # Errors
-/// Reasons why the audit cannot go on. Differences are in the result.
+/// The reason why the audit cannot continue. Differences are in the result.
 pub fn audit(
     peer: &mut PeerLedger,
     mut against: Against<'_>,
@@ -144,7 +145,7 @@ pub fn audit(
 }
 
 impl Against<'_> {
-    /// Our own result for a block, or why no peer takes it; `None`: it is not compared.
+    /// Returns our own result for a block, or the reason why no peer accepts it; `None` if the block is skipped.
     fn reckon(&mut self, block: &PeerBlock, place: &str) -> Result<Option<Result<Ours, String>>, AuditError> {
         let number = block.number;
         match self {
@@ -172,7 +173,7 @@ fn validate(
             return Err(AuditError::Start {
                 found: number,
                 wanted: 0,
-                hint: "--snapshot DIR gives the snapshot that the peer was joined from",
+                hint: "give --snapshot DIR, the snapshot that the peer was joined from",
             });
         }
         let started = Validator::new(&block.bytes, options.clone()).map_err(failed)?;
@@ -188,7 +189,7 @@ fn validate(
         return Err(AuditError::Start {
             found: number,
             wanted: validator.last() + 1,
-            hint: "the snapshot is not the one that these files follow",
+            hint: "these files do not follow this snapshot; give the one that the peer was joined from",
         });
     }
     match validator.validate(&block.bytes) {
@@ -201,16 +202,16 @@ fn validate(
             validator.commit(validated);
             Ok(Ok(ours))
         }
-        Err(Error::Refused(refused)) => Ok(Err(format!("no peer takes this block: {refused}"))),
+        Err(Error::Refused(refused)) => Ok(Err(format!("no peer accepts this block: {refused}"))),
         Err(stop) => Err(failed(stop)),
     }
 }
 
-/// Returns the differences between a peer's block and ours; counts the block if there are none.
+/// Returns the differences between a peer's block and ours. A block without differences is counted.
 fn compare(block: &PeerBlock, ours: &Ours, audited: &mut Audited) -> Vec<String> {
     let arena = Arena::new();
     let Ok(theirs) = Block::read(&block.bytes, &arena) else {
-        return vec!["the peer's bytes are no block".to_owned()];
+        return vec!["the peer's bytes are not a block".to_owned()];
     };
     let mut what = Vec::new();
     if theirs.hash() != ours.hash {
@@ -220,7 +221,7 @@ fn compare(block: &PeerBlock, ours: &Ours, audited: &mut Audited) -> Vec<String>
             hex(&ours.hash)
         ));
     } else if theirs.check_data().is_err() {
-        what.push("its transactions are not those of its header".to_owned());
+        what.push("its transactions do not match the data hash in its header".to_owned());
     }
     what.extend(differing_codes(theirs.filter(), &ours.codes));
     let theirs_hash = theirs.commit_hash();
@@ -259,7 +260,7 @@ fn differing_codes(theirs: &[u8], ours: &[u8]) -> Vec<String> {
         .collect();
     let count = both.count();
     if count > what.len() {
-        what.push(format!("and {} transactions more", count - what.len()));
+        what.push(format!("and {} more transactions", count - what.len()));
     }
     what
 }
@@ -267,15 +268,15 @@ fn differing_codes(theirs: &[u8], ours: &[u8]) -> Vec<String> {
 /// Result of comparing a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// Keys that are the same.
+    /// Number of keys that are equal.
     pub keys: u64,
-    /// Ids of transactions that are known.
+    /// Number of transaction ids that are known.
     pub ids: u64,
     /// Descriptions of the first differences.
     pub differences: Vec<String>,
     /// Number of differences.
     pub count: u64,
-    /// The oldest block that wrote a key that differs, by the peer's version or ours: the first that can be wrong.
+    /// The oldest block that wrote a differing key, by the peer's version or ours: the first block that can be wrong.
     pub first_block: Option<u64>,
 }
 
@@ -291,10 +292,10 @@ impl Compared {
     }
 }
 
-/// Compares a peer's snapshot with a channel that is at the same block.
+/// Compares a peer's snapshot with a channel at the same block.
 ///
 /// # Errors
-/// The file that is damaged.
+/// The damaged file.
 pub fn compare_snapshot(
     files: &mut impl Files,
     head: &Head,
@@ -317,7 +318,7 @@ pub fn compare_snapshot(
         ),
     ] {
         if !same {
-            compared.differ(format!("{what} is another one"), [None, None]);
+            compared.differ(format!("{what} differs"), [None, None]);
         }
     }
     read(files, head, &mut comparing)?;
@@ -338,7 +339,7 @@ pub fn compare_snapshot(
     if compared.ids < ids {
         let missing = ids - compared.ids;
         compared.differ(
-            format!("{missing} ids of transactions are not in it"),
+            format!("the peer does not have {missing} of our transaction ids"),
             [None, None],
         );
     }
@@ -366,7 +367,7 @@ fn name(namespace: &str, collection: &str, key: &[u8]) -> String {
 impl Contents for Comparing<'_> {
     fn config(&mut self, envelope: &[u8], version: Height) -> Result<Taken, String> {
         if !self.ours.config().is_of(envelope) {
-            let what = "the channel's configuration is another one".to_owned();
+            let what = "the channel's configuration differs".to_owned();
             self.compared.differ(what, [Some(version.block), None]);
         }
         Ok(Taken::More)
@@ -379,7 +380,7 @@ impl Contents for Comparing<'_> {
         let theirs = entry.version.block;
         match found {
             None => {
-                let what = format!("{}: the peer has it, of block {theirs}, and we do not", of());
+                let what = format!("{}: the peer has it from block {theirs}, we do not have it", of());
                 self.compared.differ(what, [Some(theirs), None]);
             }
             Some(found) if *found == entry => self.compared.keys += 1,
@@ -414,8 +415,10 @@ impl Contents for Comparing<'_> {
                     TxId::Hash(digest) => hex(&digest),
                     TxId::Other(text) => text.escape_ascii().to_string(),
                 };
-                self.compared
-                    .differ(format!("the id {text}, which we do not have"), [None, None]);
+                self.compared.differ(
+                    format!("the peer has the transaction id {text}, we do not"),
+                    [None, None],
+                );
             }
         }
         Ok(())

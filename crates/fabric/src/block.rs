@@ -1,4 +1,4 @@
-//! Blocks: their header, what makes them follow one another, who signed them.
+//! Blocks: parsing, the header hash that links them, and the orderers' signatures.
 
 use crate::der;
 use crate::error::{Error, Refused};
@@ -16,10 +16,10 @@ pub(crate) const SIGNATURES: usize = 0;
 pub(crate) const TRANSACTIONS_FILTER: usize = 2;
 /// `BlockMetadataIndex_COMMIT_HASH`.
 pub(crate) const COMMIT_HASH: usize = 4;
-/// How many entries there are.
+/// Number of metadata entries.
 pub(crate) const METADATA: usize = 5;
 
-/// Types of transactions.
+/// Transaction types: `common.HeaderType`.
 pub mod header_type {
     #![allow(missing_docs)]
     pub const CONFIG: i32 = 1;
@@ -28,27 +28,27 @@ pub mod header_type {
     pub const ORDERER_TRANSACTION: i32 = 4;
 }
 
-/// A block, read.
+/// A parsed block; its parts borrow the input.
 #[derive(Debug)]
 pub struct Block<'a> {
-    /// Its number.
+    /// Block number.
     pub number: u64,
-    /// The header hash of the block before it.
+    /// Header hash of the previous block.
     pub previous_hash: &'a [u8],
-    /// The hash of its transactions.
+    /// Hash of the transactions, from the header.
     pub data_hash: &'a [u8],
-    /// Its transactions' envelopes.
+    /// Serialised envelopes of the transactions.
     pub transactions: Vec<&'a [u8]>,
-    /// Its metadata.
+    /// Metadata entries, by `BlockMetadataIndex`.
     pub metadata: Vec<&'a [u8]>,
 }
 
-/// A signature on a block: whose, over what.
+/// A signature on a block, with its signer and the hash of the signed bytes.
 #[derive(Debug)]
 pub struct BlockSignature {
-    /// The signer, serialised.
+    /// The signer's `SerializedIdentity`.
     pub identity: Vec<u8>,
-    /// SHA-256 of what is signed.
+    /// SHA-256 of the signed bytes.
     pub digest: [u8; 32],
     /// The signature.
     pub signature: Vec<u8>,
@@ -76,15 +76,15 @@ fn part_len(content: usize) -> usize {
     }
 }
 
-/// The hash of a block's transactions.
+/// Returns the hash of a block's transactions.
 pub(crate) fn data_digest(transactions: &[&[u8]]) -> [u8; 32] {
     let mut digest = [[0; 32]];
     sha256_streams(&[transactions], &mut digest);
     digest[0]
 }
 
-/// The hashes of several blocks' transactions, which are made side by side: four take little more than one and a half
-/// times as long as one. `None` for what is no block.
+/// Returns the hash of each block's transactions; `None` for bytes that are not a block. The hashes are computed in
+/// parallel lanes: four take about 1.5 times as long as one.
 pub(crate) fn data_digests(blocks: &[&[u8]]) -> Vec<Option<[u8; 32]>> {
     let arena = Arena::new();
     let read = blocks.iter().map(|bytes| Block::read(bytes, &arena).ok());
@@ -101,22 +101,22 @@ pub(crate) fn data_digests(blocks: &[&[u8]]) -> Vec<Option<[u8; 32]>> {
 }
 
 impl<'a> Block<'a> {
-    /// Reads a block. Nothing is checked but its form.
+    /// Parses a block. Only its form is checked.
     pub fn read(bytes: &'a [u8], arena: &'a Arena) -> Result<Self, Error> {
         let malformed = |what| Refused::Malformed { what };
         if bytes.len() > BLOCK_BYTES_MAX {
-            return Err(malformed("more bytes than are taken").into());
+            return Err(malformed("it exceeds the maximum block size").into());
         }
         let block: proto::Block<'a> = proto::decode(bytes, arena).map_err(|why| {
             malformed(match why {
-                Malformed::Bad => "not the message",
-                Malformed::TooLarge => "larger than is taken",
+                Malformed::Bad => "it is not a valid protobuf Block message",
+                Malformed::TooLarge => "its decoded form exceeds the size or nesting limit",
             })
         })?;
-        let header = block.header.ok_or(malformed("there is no header"))?;
+        let header = block.header.ok_or(malformed("it has no header"))?;
         let transactions = block.data.unwrap_or_default().data;
         if transactions.len() > TRANSACTIONS_MAX {
-            return Err(malformed("more transactions than are taken").into());
+            return Err(malformed("it has more transactions than the limit").into());
         }
         Ok(Self {
             number: header.number,
@@ -165,7 +165,7 @@ impl<'a> Block<'a> {
         header
     }
 
-    /// The header in DER: what is hashed, and signed.
+    /// Returns the header in DER: the input of the header hash, and part of the signed bytes.
     pub fn header_bytes(&self) -> Vec<u8> {
         let mut content = Vec::with_capacity(80);
         der::put_unsigned(&mut content, self.number);
@@ -176,12 +176,13 @@ impl<'a> Block<'a> {
         header
     }
 
-    /// The header hash: what the next block has as its previous hash.
+    /// Returns the header hash, which is the next block's previous hash.
     pub fn hash(&self) -> [u8; 32] {
         Sha256::digest(self.header_bytes()).into()
     }
 
-    /// Whether the transactions are the header's and stand as the orderer writes them.
+    /// Checks that the transactions have the header's data hash, and that their encoding is the one that orderers
+    /// write.
     pub fn check_data(&self) -> Result<(), Refused> {
         self.check_data_of(data_digest(&self.transactions))
     }
@@ -202,7 +203,7 @@ impl<'a> Block<'a> {
         Ok(())
     }
 
-    /// Whether its only transaction is a configuration's.
+    /// Returns whether the block's only transaction is a configuration.
     pub fn is_config(&self) -> bool {
         let arena = Arena::new();
         let [only] = self.transactions.as_slice() else {
@@ -212,7 +213,7 @@ impl<'a> Block<'a> {
         matches!(kind, Some(header_type::CONFIG | header_type::ORDERER_TRANSACTION))
     }
 
-    /// The configuration of a genesis block.
+    /// Returns the serialised `ConfigEnvelope` of a genesis block.
     pub(crate) fn genesis_config(&self, arena: &'a Arena) -> Option<&'a [u8]> {
         let [only] = self.transactions.as_slice() else {
             return None;
@@ -223,14 +224,15 @@ impl<'a> Block<'a> {
         (header.kind == header_type::CONFIG).then_some(payload.data)
     }
 
-    /// The channel that its first transaction names, where that can be read.
+    /// Returns the channel that the first transaction names; `None` if it cannot be parsed.
     pub fn channel(&self) -> Option<String> {
         let arena = Arena::new();
         let header = channel_header(self.transactions.first()?, &arena)?;
         Some(header.channel_id.to_owned())
     }
 
-    /// The signatures on the block. Those of BFT orderers name a consenter by number, whose identity is looked up.
+    /// Returns the signatures on the block. Signatures of BFT orderers name a consenter by number; `consenter` returns
+    /// the identity for it.
     pub fn signatures(
         &self,
         consenter: impl Fn(u32) -> Option<Vec<u8>>,
@@ -277,7 +279,7 @@ impl<'a> Block<'a> {
         Ok(signatures)
     }
 
-    /// All bytes that a signature on the block signs.
+    /// Returns the complete bytes that `signature` signs.
     pub(crate) fn signed_by(&self, signature: &BlockSignature) -> Vec<u8> {
         let arena = Arena::new();
         let bytes = self.metadata.get(SIGNATURES).copied().unwrap_or_default();
@@ -285,7 +287,7 @@ impl<'a> Block<'a> {
         [metadata.value, &signature.header, &self.header_bytes()].concat()
     }
 
-    /// The codes that a committed block holds, one byte each.
+    /// Returns the validation codes that a committed block holds, one byte each.
     pub fn filter(&self) -> &'a [u8] {
         self.metadata
             .get(TRANSACTIONS_FILTER)
@@ -293,7 +295,7 @@ impl<'a> Block<'a> {
             .unwrap_or_default()
     }
 
-    /// The commit hash that a committed block holds.
+    /// Returns the commit hash that a committed block holds.
     pub fn commit_hash(&self) -> Option<Vec<u8>> {
         let arena = Arena::new();
         let bytes = self.metadata.get(COMMIT_HASH).copied()?;
@@ -308,7 +310,7 @@ fn channel_header<'a>(envelope: &'a [u8], arena: &'a Arena) -> Option<ChannelHea
     proto::decode(payload.header?.channel_header, arena).ok()
 }
 
-/// Whether an envelope is what Go would write of it: payload, signature, then what it does not know, as it came.
+/// Checks that an envelope has the encoding that Go writes: payload, signature, then unknown fields in their order.
 fn well_formed(bytes: &[u8]) -> Result<(), &'static str> {
     const MALFORMED: &str = "it is malformed";
     let mut rest = bytes;

@@ -1,20 +1,20 @@
-//! What a transaction is marked with.
+//! Validation codes of transactions.
 
 macro_rules! codes {
     ($( $number:literal $name:ident $text:literal; )+) => {
-        /// `peer.TxValidationCode`.
+        /// Validation code of a transaction: `peer.TxValidationCode`.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
         #[repr(u8)]
         #[allow(missing_docs)]
         pub enum TxCode { $( $name = $number, )+ }
 
         impl TxCode {
-            /// Fabric's name of it.
+            /// Returns Fabric's name of the code.
             pub fn name(self) -> &'static str {
                 match self { $( TxCode::$name => $text, )+ }
             }
 
-            /// From the byte in TRANSACTIONS_FILTER.
+            /// Returns the code for a byte of TRANSACTIONS_FILTER.
             pub fn from_number(number: u8) -> Option<Self> {
                 match number { $( $number => Some(TxCode::$name), )+ _ => None }
             }

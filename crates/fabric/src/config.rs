@@ -1,4 +1,4 @@
-//! A channel's configuration: what a CONFIG transaction sets, at once.
+//! The channel configuration that a CONFIG transaction sets: MSPs, policies, capabilities and ACLs, parsed at once.
 
 use crate::error::Stop;
 use crate::limits::CONFIG_ITEMS_MAX;
@@ -13,14 +13,14 @@ use crate::update;
 use lineside_verify::Verifier;
 use std::collections::{BTreeMap, HashMap};
 
-/// Groups in each other, at most: channel, application, organisation, and some to spare.
+/// Maximum nesting depth of groups: channel, application, organisation, and a margin.
 const GROUP_DEPTH_MAX: usize = 8;
-/// Policies that refer to policies, at most.
+/// Maximum depth of policies that refer to other policies.
 const POLICY_DEPTH_MAX: usize = 16;
 
-/// The capabilities of the channel group that v3.1 has.
+/// Capabilities of the channel group that Fabric 3.1 supports.
 const CHANNEL_CAPABILITIES: &[&str] = &["V1_1", "V1_3", "V1_4_2", "V1_4_3", "V2_0", "V3_0"];
-/// Those of the application group.
+/// Capabilities of the application group that Fabric 3.1 supports.
 const APPLICATION_CAPABILITIES: &[&str] = &[
     "V1_1",
     "V1_2",
@@ -32,44 +32,44 @@ const APPLICATION_CAPABILITIES: &[&str] = &[
     "V1_1_PVTDATA_EXPERIMENTAL",
 ];
 
-/// The paths of policies, from the channel group on.
+/// Path of the policy for blocks. Paths of policies begin below the channel group.
 pub const BLOCK_VALIDATION: &str = "Orderer/BlockValidation";
-/// Who has to endorse a chaincode's definition.
+/// Path of the policy for the endorsement of chaincode definitions.
 pub const LIFECYCLE_ENDORSEMENT: &str = "Application/LifecycleEndorsement";
 
 #[derive(Debug)]
 enum Policy {
     Signature(Compiled),
-    /// How many of the policies at these paths.
+    /// Minimum number of the policies at these paths that must be satisfied.
     Implicit(usize, Vec<String>),
 }
 
 /// A consenter of a BFT orderer.
 #[derive(Debug)]
 pub struct Consenter {
-    /// Its number.
+    /// Number of the consenter.
     pub id: u32,
-    /// Its identity, serialised.
+    /// The consenter's `SerializedIdentity`.
     pub identity: Vec<u8>,
 }
 
-/// A channel's configuration.
+/// A channel configuration.
 #[derive(Debug)]
 pub struct Config {
-    /// Counts configurations.
+    /// Sequence number of the configuration.
     pub sequence: u64,
-    /// The MSPs of application and orderer.
+    /// MSPs of the application and orderer organisations.
     pub msps: Msps,
-    /// MSP of each application organisation, by the organisation's name.
+    /// Index of the MSP of each application organisation, by the organisation's name.
     pub organisations: BTreeMap<String, usize>,
-    /// The same of those that order.
+    /// Index of the MSP of each orderer organisation, by the organisation's name.
     orderers: BTreeMap<String, usize>,
-    /// Consenters; `None` where blocks are not signed as BFT orderers do.
+    /// The consenters of BFT orderers; `None` if the capability V3_0 is not set.
     pub consenters: Option<Vec<Consenter>>,
-    /// Policies that the channel names for a peer's resources, as it names them.
+    /// Policy references for resources of a peer, by the resource, as the channel's ACLs give them.
     pub acls: HashMap<String, String>,
     policies: HashMap<String, Policy>,
-    /// The `ConfigEnvelope` that set it.
+    /// The `ConfigEnvelope` that set this configuration.
     pub(crate) envelope: Vec<u8>,
 }
 
@@ -77,7 +77,7 @@ fn wrong(what: impl Into<String>) -> Stop {
     Stop::Config { what: what.into() }
 }
 
-/// A group, read with all below it.
+/// A parsed group with everything below it.
 #[derive(Default)]
 struct Group<'a> {
     groups: BTreeMap<&'a str, Group<'a>>,
@@ -89,12 +89,12 @@ impl<'a> Group<'a> {
     fn read(bytes: &'a [u8], depth: usize, items: &mut usize, arena: &'a Arena) -> Result<Self, Stop> {
         let depth = depth
             .checked_sub(1)
-            .ok_or_else(|| wrong("groups nested too deeply"))?;
+            .ok_or_else(|| wrong("its groups are nested too deeply"))?;
         let group: ConfigGroup<'a> =
             proto::decode(bytes, arena).map_err(|_| wrong("a group is malformed"))?;
         *items += 1 + group.values.len() + group.policies.len();
         if *items > CONFIG_ITEMS_MAX {
-            return Err(wrong("too many groups, values and policies"));
+            return Err(wrong("it has too many groups, values and policies"));
         }
         let mut read = Self::default();
         for entry in group.groups {
@@ -123,25 +123,25 @@ impl<'a> Group<'a> {
             .map_err(|_| wrong(format!("the value {name} is malformed")))
     }
 
-    /// The names of its capabilities.
+    /// Returns the names of the group's capabilities, which must all be in `known`.
     fn capabilities(&self, known: &[&str], of: &str, arena: &'a Arena) -> Result<Vec<&'a str>, Stop> {
         let capabilities: Option<Capabilities<'a>> = self.value("Capabilities", arena)?;
         let capabilities = capabilities.unwrap_or_default().capabilities;
         let names: Vec<_> = capabilities.iter().map(|entry| entry.key).collect();
         if let Some(name) = names.iter().find(|name| !known.contains(name)) {
-            return Err(wrong(format!("the {of} capability {name} is not known")));
+            return Err(wrong(format!("the {of} capability {name} is not supported")));
         }
         Ok(names)
     }
 }
 
 impl Config {
-    /// Whether a `ConfigEnvelope` set it.
+    /// Returns whether `envelope` set this configuration.
     pub(crate) fn is_of(&self, envelope: &[u8]) -> bool {
         self.envelope == envelope
     }
 
-    /// From a CONFIG transaction's data, a `ConfigEnvelope`.
+    /// Parses the data of a CONFIG transaction, a `ConfigEnvelope`.
     pub(crate) fn new(bytes: &[u8], verifier: &Verifier, rules: Rules) -> Result<Self, Stop> {
         update::check_names(&update::read_config(bytes)?.1)?;
         let arena = Arena::new();
@@ -162,7 +162,9 @@ impl Config {
             .ok_or_else(|| wrong("there is no orderer group"))?;
         let known = ["Application", "Orderer"];
         if let Some(name) = root.groups.keys().find(|name| !known.contains(name)) {
-            return Err(wrong(format!("a group {name} beside application and orderer")));
+            return Err(wrong(format!(
+                "it has an unexpected group {name}; only Application and Orderer are supported"
+            )));
         }
         if !orderer.values.contains_key("Capabilities") {
             return Err(wrong("the orderer group has no capabilities"));
@@ -170,15 +172,15 @@ impl Config {
 
         let hashing: Option<HashingAlgorithm<'_>> = root.value("HashingAlgorithm", &arena)?;
         if hashing.is_some_and(|hashing| !matches!(hashing.name, "SHA256")) {
-            return Err(wrong("another hashing algorithm than SHA256"));
+            return Err(wrong("it uses a hashing algorithm other than SHA256"));
         }
         let channel = root.capabilities(CHANNEL_CAPABILITIES, "channel", &arena)?;
         if !channel.contains(&"V2_0") && !channel.contains(&"V3_0") {
-            return Err(wrong("channel capabilities below V2_0"));
+            return Err(wrong("the channel capability V2_0 or V3_0 is required"));
         }
         let of_application = application.capabilities(APPLICATION_CAPABILITIES, "application", &arena)?;
         if !of_application.contains(&"V2_0") && !of_application.contains(&"V2_5") {
-            return Err(wrong("application capabilities below V2_0"));
+            return Err(wrong("the application capability V2_0 or V2_5 is required"));
         }
         let acls: Option<Acls<'_>> = application.value("ACLs", &arena)?;
         let acls = acls.unwrap_or_default().acls.into_iter();
@@ -201,7 +203,7 @@ impl Config {
                 let bytes = organisation
                     .values
                     .get("MSP")
-                    .ok_or_else(|| wrong(format!("{name} has no MSP")))?;
+                    .ok_or_else(|| wrong(format!("the organisation {name} has no MSP")))?;
                 let takes_ed25519 = channel.contains(&"V3_0");
                 let place = add_msp(bytes, &mut msps, &mut configs, (verifier, takes_ed25519), &arena)?;
                 places.insert((*name).to_owned(), place);
@@ -226,7 +228,7 @@ impl Config {
         })
     }
 
-    /// Organisations keep the names of their MSPs.
+    /// Checks that organisations keep the identifiers of their MSPs in the next configuration.
     pub(crate) fn may_become(&self, next: &Self) -> Result<(), Stop> {
         let pairs = [
             (&self.organisations, &next.organisations),
@@ -236,19 +238,19 @@ impl Config {
             for (name, place) in before {
                 let of = after.get(name).map(|place| next.msps.name(*place));
                 if of.is_some_and(|of| of != self.msps.name(*place)) {
-                    return Err(wrong(format!("the organisation {name} gets another MSP")));
+                    return Err(wrong(format!("the organisation {name} must keep its MSP")));
                 }
             }
         }
         Ok(())
     }
 
-    /// Whether there is a policy at a path.
+    /// Returns whether there is a policy at a path.
     pub fn has(&self, path: &str) -> bool {
         self.policies.contains_key(path)
     }
 
-    /// The path of a policy that is named from the root, or from the channel group.
+    /// Returns the path of a policy reference, which begins at the root (`/Channel/`) or at the channel group.
     pub fn path_of(reference: &str) -> Option<&str> {
         match reference.strip_prefix('/') {
             Some(absolute) => absolute.strip_prefix("Channel/"),
@@ -256,7 +258,8 @@ impl Config {
         }
     }
 
-    /// Whether these identities, each of whom signed, satisfy the policy at a path; not if there is none.
+    /// Returns whether these identities, each of which signed, satisfy the policy at a path; false if there is no
+    /// policy.
     pub(crate) fn evaluate(&self, path: &str, identities: &[&Identity], rules: Rules) -> bool {
         self.evaluate_within(path, identities, rules, POLICY_DEPTH_MAX)
     }
@@ -288,8 +291,8 @@ fn add_msp<'a>(
     let config: MspConfig<'_> = proto::decode(bytes, arena).map_err(|_| wrong("an MSP is malformed"))?;
     match config.kind {
         0 => {}
-        1 => return Err(wrong("an MSP of type idemix")),
-        _ => return Err(wrong("an MSP of a type that is not known")),
+        1 => return Err(wrong("an MSP has the type idemix, which is not supported")),
+        _ => return Err(wrong("an MSP has an unknown type")),
     }
     let fabric: FabricMspConfig<'_> =
         proto::decode(config.config, arena).map_err(|_| wrong("an MSP is malformed"))?;
@@ -297,9 +300,7 @@ fn add_msp<'a>(
         if earlier != config.config {
             return Err(wrong(format!("two different MSPs are called {}", fabric.name)));
         }
-        return msps
-            .place(fabric.name)
-            .ok_or_else(|| wrong("an MSP without a place"));
+        return msps.place(fabric.name).ok_or_else(|| wrong("an MSP is missing"));
     }
     Ok(msps.add(Msp::new(&fabric, verifier, takes_ed25519)?))
 }
@@ -352,7 +353,10 @@ fn add_policies(
                     }
                 })?;
                 if compiled.version != 0 {
-                    return Err(wrong(format!("the policy {at} has version {}", compiled.version)));
+                    return Err(wrong(format!(
+                        "the policy {at} has version {}, not 0",
+                        compiled.version
+                    )));
                 }
                 Policy::Signature(compiled)
             }
@@ -370,11 +374,11 @@ fn add_policies(
                     1 => below.len(),
                     2 if below.is_empty() => 0,
                     2 => below.len() / 2 + 1,
-                    _ => return Err(wrong(format!("the policy {at} has a rule that is not known"))),
+                    _ => return Err(wrong(format!("the policy {at} has an unknown rule"))),
                 };
                 Policy::Implicit(threshold, below)
             }
-            _ => return Err(wrong(format!("the policy {at} is of a type that is not known"))),
+            _ => return Err(wrong(format!("the policy {at} is of an unknown type"))),
         };
         policies.insert(at, policy);
     }

@@ -1,5 +1,5 @@
-//! The configurations of a channel after the block at which a replica stopped: who may read changes also while the
-//! replica cannot go on. A configuration depends on the one before it and on no other state.
+//! Follows a channel's configurations after the block at which a replica stopped, so that access control stays current
+//! although the replica cannot continue. A configuration depends only on the previous one, not on the state.
 
 use crate::config::Config;
 use crate::error::Error;
@@ -7,7 +7,7 @@ use crate::read::{Reader, Setting, Tip};
 use crate::validate::Validator;
 use std::sync::Arc;
 
-/// Follows the blocks of a channel for their configurations only.
+/// Follows the blocks of a channel, only for their configurations.
 #[derive(Debug)]
 pub struct Configurations {
     reader: Reader,
@@ -15,7 +15,7 @@ pub struct Configurations {
 }
 
 impl Configurations {
-    /// From the block on that `validator` takes next.
+    /// Starts with the next block of `validator`.
     pub fn after(validator: &Validator) -> Self {
         let mut reader = validator.reader.clone();
         reader.early = None;
@@ -25,16 +25,16 @@ impl Configurations {
         }
     }
 
-    /// The number of the block to follow next.
+    /// Returns the number of the next block to follow.
     pub fn next(&self) -> u64 {
         self.tip.number + 1
     }
 
-    /// Follows the next block; returns the configuration that it sets, if it sets one.
+    /// Follows the next block. Returns the configuration that it sets, if it sets one.
     ///
     /// # Errors
-    /// [`Error::Refused`] where a peer would not take the block, [`Error::Stop`] where this program does not know what
-    /// the configuration becomes. Nothing has changed then.
+    /// [`Error::Refused`] if a peer would reject the block, [`Error::Stop`] if this program cannot determine the new
+    /// configuration. Nothing changes then.
     pub fn follow(&mut self, bytes: &[u8]) -> Result<Option<Arc<Config>>, Error> {
         let (tip, config) = self.reader.read_config(bytes, self.tip)?;
         self.tip = tip;

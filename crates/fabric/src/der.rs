@@ -1,6 +1,6 @@
-//! DER (X.690), as strictly as Go's `cryptobyte` reads certificates.
+//! DER (X.690) encoding, parsed as strictly as Go's `cryptobyte` does for certificates.
 
-/// Universal tags and those of X.509.
+/// Universal tags, and those that X.509 uses.
 pub mod tag {
     #![allow(missing_docs)]
     pub const BOOLEAN: u8 = 0x01;
@@ -17,33 +17,33 @@ pub mod tag {
     pub const SET: u8 = 0x31;
 }
 
-/// An element: its tag, its content, and all of its bytes.
+/// An element with its tag, its content, and its complete bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Element<'a> {
     /// The identifier octet.
     pub tag: u8,
-    /// Without the header.
+    /// The content, without the header.
     pub content: &'a [u8],
-    /// With it.
+    /// The complete bytes, with the header.
     pub whole: &'a [u8],
 }
 
-/// Reads elements one after the other.
+/// Reader of consecutive elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Over these bytes.
+    /// Creates a reader of these bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// Whether nothing is left.
+    /// Returns whether no bytes are left.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The next element, whatever its tag.
+    /// Returns the next element with any tag.
     pub fn any(&mut self) -> Option<Element<'a>> {
         let (&[tag, first], rest) = self.0.split_first_chunk::<2>()?;
         if tag & 0x1f == 0x1f {
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
                 let value = length
                     .iter()
                     .fold(0usize, |sum, &octet| sum << 8 | usize::from(octet));
-                // Minimal: no zero in front, and the short form where it can be.
+                // The length must be minimal: no leading zero, and the short form where possible.
                 if length.first() == Some(&0) || value < 0x80 {
                     return None;
                 }
@@ -74,12 +74,12 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The next element, which must have this tag.
+    /// Returns the next element, which must have this tag.
     pub fn expect(&mut self, tag: u8) -> Option<Element<'a>> {
         self.any().filter(|element| element.tag == tag)
     }
 
-    /// The next element if it has this tag.
+    /// Returns the next element if it has this tag, otherwise `Some(None)`.
     pub fn optional(&mut self, tag: u8) -> Option<Option<Element<'a>>> {
         if self.0.first() == Some(&tag) {
             self.any().map(Some)
@@ -88,12 +88,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A reader over the content of the next element, which must have this tag.
+    /// Returns a reader of the content of the next element, which must have this tag.
     pub fn inside(&mut self, tag: u8) -> Option<Reader<'a>> {
         self.expect(tag).map(|element| Reader(element.content))
     }
 
-    /// The content of an INTEGER in minimal form.
+    /// Returns the content of an INTEGER in minimal form.
     pub fn integer(&mut self) -> Option<&'a [u8]> {
         let content = self.expect(tag::INTEGER)?.content;
         match content {
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A BIT STRING of whole bytes.
+    /// Returns the content of a BIT STRING of whole bytes.
     pub fn bit_string(&mut self) -> Option<&'a [u8]> {
         match self.expect(tag::BIT_STRING)?.content {
             [0, bytes @ ..] => Some(bytes),

@@ -1,10 +1,12 @@
-//! Transactions that come before their block is whole, verified in private, on a thread of its own.
+//! Early verification: transactions that arrive before their block is complete are verified in advance on a separate
+//! thread.
 //!
-//! What comes of it is a cache and nothing else: whoever reads the whole block uses what was found out about a
-//! transaction only if its envelope has the same bytes, and under the same configuration. Everything else is found out
-//! then, as if nothing had come early. So whoever sends transactions early, whatever he sends, changes no code.
+//! The results are only a cache. A result is used for a transaction of the complete block only if the envelope has the
+//! same bytes and the configuration is the same; everything else is verified as if nothing had arrived early. A sender
+//! of early transactions therefore cannot change any code.
 //!
-//! Nothing of it can be seen but counts. It is kept until the block is read, dropped, or behind the ledger.
+//! Only the counts are visible from outside. Results are kept until their block is read or dropped, or the ledger is
+//! past it.
 
 use crate::limits::EARLY_BYTES_MAX;
 use crate::proto::Arena;
@@ -19,47 +21,47 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Transactions that are verified together, at most. What comes meanwhile waits for them.
+/// Maximum number of transactions that are verified together; later ones wait.
 const TOGETHER_MAX: usize = 128;
-/// Their bytes, at most; one is taken whatever it has.
+/// Maximum total size of a batch, in bytes; a single transaction may be larger.
 const TOGETHER_BYTES_MAX: usize = 1 << 20;
-/// As many as fill the verifier's lanes; fewer wait a moment for others.
+/// Number of transactions that fill the verifier's lanes; a smaller batch waits [`OTHERS_WAIT`] for more.
 const TOGETHER_MIN: usize = 16;
 /// See [`TOGETHER_MIN`].
 const OTHERS_WAIT: Duration = Duration::from_micros(300);
-/// Kept with a transaction beside its bytes, its digests and its verdicts, about.
+/// Approximate memory of a transaction in addition to its bytes, digests and results, in bytes.
 const AROUND_BYTES: usize = 256;
 
-/// Takes transactions that come early. Handles may be cloned.
+/// Handle to submit early transactions. It may be cloned.
 #[derive(Clone, Debug)]
 pub struct EarlyWork {
     shared: Arc<Shared>,
 }
 
-/// What has become of transactions that came early.
+/// Counts of early transactions.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct EarlyCounts {
-    /// Verified before their block was whole.
+    /// Transactions that were verified before their block was complete.
     pub verified: u64,
-    /// Those of them that did not have to be verified again when it was read.
+    /// Verified transactions whose results were used for the block.
     pub used: u64,
-    /// Left alone, since there was no room.
+    /// Transactions that were skipped because the memory limit was reached or their block was already in the ledger.
     pub skipped: u64,
 }
 
 impl EarlyWork {
-    /// A transaction of a block has come: its index, and its envelope. It is copied, or left alone where there is no
+    /// Submits a transaction of a block: its index and its envelope. The envelope is copied, or skipped if there is no
     /// room.
     pub fn put(&self, block: u64, index: u32, envelope: &[u8]) {
         self.shared.put(block, index, envelope);
     }
 
-    /// What came of this block is void.
+    /// Discards the transactions of a block.
     pub fn dropped(&self, block: u64) {
         self.shared.forget(block);
     }
 
-    /// What has become of transactions so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> EarlyCounts {
         let counted = |count: &AtomicU64| count.load(Ordering::Relaxed);
         EarlyCounts {
@@ -69,19 +71,19 @@ impl EarlyWork {
         }
     }
 
-    /// Bytes of all that waits or is kept.
+    /// Returns the memory of all waiting transactions and results, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.shared.lock().bytes
     }
 }
 
-/// What is known of a transaction before its block is read.
+/// Verification result of a transaction whose block was not read yet.
 #[derive(Debug)]
 pub(crate) struct Known {
     bytes: Box<[u8]>,
-    /// Of all that it hashes.
+    /// Digests of all hashed messages of the transaction.
     pub digests: Box<[[u8; 32]]>,
-    /// Whether each of its claims holds.
+    /// Result of each signature of the transaction: true if it is valid.
     pub holds: Box<[bool]>,
 }
 
@@ -102,20 +104,20 @@ struct Came {
 }
 
 struct Inner {
-    /// How transactions are read now.
+    /// Reader for transactions from now on.
     reader: Reader,
-    /// Blocks before this one are in the ledger.
+    /// Number of the next block; earlier ones are in the ledger.
     next: u64,
     waiting: VecDeque<Came>,
-    /// Blocks of the transactions that are being verified, and that are not void.
+    /// Blocks of the transactions that are being verified, except for discarded ones.
     working: BTreeSet<u64>,
     known: BTreeMap<u64, HashMap<u32, Known>>,
-    /// Of all that waits, is being verified, or is known.
+    /// Memory of all waiting transactions and results, in bytes.
     bytes: usize,
     ended: bool,
 }
 
-/// What the thread, whoever tells of transactions and whoever reads blocks share.
+/// State that the thread, the submitters and the block reader share.
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
     came: Condvar,
@@ -156,12 +158,12 @@ impl Shared {
         }
     }
 
-    /// Forgets a block, also what is being found out about it.
+    /// Discards a block, including transactions that are being verified.
     pub fn forget(&self, block: u64) {
         self.lock().forget(|other| other == block);
     }
 
-    /// The blocks before `next` are in the ledger, and what follows is read by `reader`.
+    /// Records that blocks before `next` are in the ledger, and that later ones are read by `reader`.
     pub fn follow(&self, reader: &Reader, next: u64) {
         let mut inner = self.lock();
         inner.next = next;
@@ -172,7 +174,7 @@ impl Shared {
         }
     }
 
-    /// Adds to `known` what was found out since about the transactions of a block under this configuration.
+    /// Moves results for the transactions of a block to `known`, if they were found under this configuration.
     pub fn take(&self, block: u64, setting: &Arc<Setting>, all: &[&[u8]], known: &mut Vec<Option<Known>>) {
         known.resize_with(all.len(), || None);
         let mut inner = self.lock();
@@ -194,12 +196,12 @@ impl Shared {
         }
     }
 
-    /// So many transactions were not verified again.
+    /// Counts transactions whose results were used.
     pub fn used(&self, count: u64) {
         self.used.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// The transactions to be verified next, and how; `None`: there will be no more.
+    /// Waits for transactions; returns the next batch with its reader, or `None` after the end.
     fn next(&self) -> Option<(Reader, Vec<Came>)> {
         let mut inner = self.lock();
         let none = |inner: &mut Inner| inner.waiting.is_empty() && !inner.ended;
@@ -226,7 +228,7 @@ impl Shared {
         Some((inner.reader.clone(), batch))
     }
 
-    /// Keeps what was found out under `setting`, unless it is void by now.
+    /// Stores the results that were found under `setting`, unless they are discarded or outdated.
     fn keep(&self, setting: &Arc<Setting>, batch: Vec<(Came, Found)>) {
         let count = batch.len() as u64;
         let mut inner = self.lock();
@@ -264,7 +266,7 @@ impl Inner {
         self.forget_known(void);
     }
 
-    /// Forgets what was found out, and what is being.
+    /// Discards results, including those of transactions that are being verified.
     fn forget_known(&mut self, void: impl Fn(u64) -> bool) {
         self.working.retain(|block| !void(*block));
         let mut bytes = 0;
@@ -279,7 +281,7 @@ impl Inner {
     }
 }
 
-/// What was found out about a transaction.
+/// Verification result of a transaction.
 struct Found {
     digests: Box<[[u8; 32]]>,
     holds: Box<[bool]>,
@@ -304,7 +306,7 @@ fn find_out(reader: &Reader, batch: Vec<Came>) -> Vec<(Came, Found)> {
     batch.into_iter().zip(found).collect()
 }
 
-/// As `reader`, on one thread, and without what is known early.
+/// Returns a copy of `reader` for one thread, without early results.
 fn reading(reader: &Reader) -> Reader {
     let mut reader = reader.clone();
     reader.options.threads = 1;
@@ -312,19 +314,19 @@ fn reading(reader: &Reader) -> Reader {
     reader
 }
 
-/// The thread that verifies what comes early; it ends when this is dropped.
+/// Thread that verifies early transactions; it ends when this is dropped.
 pub(crate) struct Worker {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
-    /// Starts it. Blocks from `next` on are read by `reader`.
+    /// Starts the thread. Blocks from `next` on are read by `reader`.
     pub fn start(reader: &Reader, next: u64) -> io::Result<Self> {
         Self::with_bytes(reader, next, EARLY_BYTES_MAX)
     }
 
-    /// The same, with another bound than [`EARLY_BYTES_MAX`].
+    /// Starts the thread with another memory limit than [`EARLY_BYTES_MAX`].
     pub fn with_bytes(reader: &Reader, next: u64, bytes_max: usize) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             inner: Mutex::new(Inner {
@@ -354,12 +356,12 @@ impl Worker {
         })
     }
 
-    /// For whoever reads blocks.
+    /// Returns the shared state for block readers.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// For whoever hears of transactions.
+    /// Returns a handle for submitters.
     pub fn handle(&self) -> EarlyWork {
         EarlyWork {
             shared: Arc::clone(&self.shared),
@@ -372,7 +374,7 @@ impl Drop for Worker {
         self.shared.lock().ended = true;
         self.shared.came.notify_one();
         if let Some(thread) = self.thread.take() {
-            // If it panicked, it has said so.
+            // A panic was already reported.
             let _ = thread.join();
         }
     }

@@ -1,5 +1,5 @@
 //! ECDSA over P-224, P-384 and P-521, one signature at a time. Few identities have keys over these curves, so there is
-//! neither a batch nor a table for them; P-256 is in the crate `verify`.
+//! neither a batch nor a table for them. P-256 is implemented in the crate `verify`.
 
 use crate::der::{Reader, tag};
 use p384::ecdsa::signature::hazmat::PrehashVerifier;
@@ -11,7 +11,7 @@ const P224: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x21];
 const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 /// secp521r1: 1.3.132.0.35.
 const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
-/// Bytes of a number below the order of P-224, of P-384, and of P-521.
+/// Size of a number below the order of P-224, of P-384 and of P-521, in bytes.
 const P224_BYTES: usize = 28;
 const P384_BYTES: usize = 48;
 const P521_BYTES: usize = 66;
@@ -19,11 +19,11 @@ const P521_BYTES: usize = 66;
 /// Public key over another NIST curve than P-256.
 #[derive(Clone)]
 pub enum OtherKey {
-    /// Over P-224.
+    /// A key over P-224.
     P224(p224::ecdsa::VerifyingKey),
-    /// Over P-384.
+    /// A key over P-384.
     P384(p384::ecdsa::VerifyingKey),
-    /// Over P-521.
+    /// A key over P-521.
     P521(p521::ecdsa::VerifyingKey),
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn is_other_curve(curve: &[u8]) -> bool {
     [P224, P384, P521].contains(&curve)
 }
 
-/// A signature in DER: two numbers greater than 0, big endian, without zeros in front.
+/// A parsed DER signature: two positive numbers, big endian, without leading zeros.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Numbers {
     r: Vec<u8>,
@@ -50,12 +50,12 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// Reads a signature as a peer reads those of its members: what follows the two numbers is not looked at.
+    /// Parses a signature as peers parse those of members: bytes after the two numbers are ignored.
     pub fn parse_go(bytes: &[u8]) -> Option<Self> {
         Self::parse(bytes).map(|(numbers, _)| numbers)
     }
 
-    /// Reads a signature as Go's `crypto/ecdsa` does, as on certificates: nothing may follow.
+    /// Parses a signature as Go's `crypto/ecdsa` does for certificates: no bytes may follow.
     pub fn parse_strict(bytes: &[u8]) -> Option<Self> {
         Self::parse(bytes).and_then(|(numbers, is_all)| is_all.then_some(numbers))
     }
@@ -71,7 +71,7 @@ impl Numbers {
     }
 }
 
-/// The bytes of a number greater than 0, of the content of an INTEGER in minimal form.
+/// Returns the bytes of a positive number from the content of a minimal INTEGER.
 fn magnitude(content: &[u8]) -> Option<Vec<u8>> {
     match content {
         [] | [0] | [0x80..=0xff, ..] => None,
@@ -80,7 +80,7 @@ fn magnitude(content: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// A number with zeros in front; `None` if it is longer.
+/// Pads a number with leading zeros; `None` if it is too long.
 fn padded<const N: usize>(number: &[u8]) -> Option<[u8; N]> {
     let mut padded = [0; N];
     let from = N.checked_sub(number.len())?;
@@ -113,9 +113,9 @@ fn p521_signature(numbers: &Numbers) -> Option<p521::ecdsa::Signature> {
 }
 
 impl OtherKey {
-    /// Reads a point in the uncompressed form, of the curve with this identifier; `None`: it is none.
+    /// Parses a point of the curve with this identifier in uncompressed form; `None` if it is invalid.
     pub fn from_sec1(curve: &[u8], point: &[u8]) -> Option<Self> {
-        // Go takes the uncompressed form only.
+        // Go accepts only the uncompressed form.
         if point.first() != Some(&4) {
             return None;
         }
@@ -133,8 +133,8 @@ impl OtherKey {
         }
     }
 
-    /// Returns true if s is half of the order at most, which a peer wants of its members. Numbers that are no signature
-    /// over this curve have no low s.
+    /// Returns whether s is at most half of the order, which peers require of members. Returns false for numbers that
+    /// are not a signature over this curve.
     pub(crate) fn is_low_s(&self, numbers: &Numbers) -> bool {
         match self {
             Self::P224(_) => {
@@ -149,7 +149,7 @@ impl OtherKey {
         }
     }
 
-    /// Returns true if the signature is one over a digest, of any length.
+    /// Returns whether the signature is valid for a digest, which may have any length.
     pub(crate) fn verify(&self, digest: &[u8], numbers: &Numbers) -> bool {
         match self {
             Self::P224(key) => p224_signature(numbers)
@@ -164,7 +164,7 @@ impl OtherKey {
         }
     }
 
-    /// Returns the signature in DER with its s made low; `None` where it is low already, or none over this curve.
+    /// Returns the signature in DER with a low s; `None` if its s is low already, or the numbers are not a signature.
     pub(crate) fn lowered(&self, numbers: &Numbers) -> Option<Vec<u8>> {
         match self {
             Self::P224(_) => Some(
@@ -192,8 +192,8 @@ impl OtherKey {
     }
 }
 
-/// The leftmost bytes of a digest, or all of a shorter one with zeros in front: the library takes no shorter one than
-/// half of that.
+/// Returns the leftmost bytes of a digest, with leading zeros if it is shorter: the library rejects digests shorter
+/// than half of the order.
 fn whole<const N: usize>(digest: &[u8]) -> Option<[u8; N]> {
     padded(digest.get(..N).unwrap_or(digest))
 }

@@ -1,5 +1,5 @@
-//! Whether a transaction is endorsed by whom it has to be: key by key, collection by collection, chaincode by
-//! chaincode (Fabric's `vscc`).
+//! Evaluation of endorsement policies: checks that the required organisations endorsed a transaction, by the policies
+//! of each written key, collection and chaincode. It corresponds to Fabric's `vscc`.
 
 use crate::config::Config;
 use crate::error::Stop;
@@ -15,69 +15,70 @@ use crate::tx::{Dispatched, Known, Next, Parsed, Passed};
 use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Key-level policies kept compiled, at most; then all are forgotten.
+/// Maximum number of compiled key-level policies that are cached; at this number the cache is cleared.
 const KEY_POLICIES_MAX: usize = 10_000;
 
-/// Definitions and key-level policies, compiled; they belong to one configuration and one state of `_lifecycle`.
+/// Cache of compiled definitions and key-level policies. It is valid for one configuration and one state of
+/// `_lifecycle`.
 #[derive(Default, Debug)]
 pub(crate) struct Compiled {
     definitions: HashMap<String, Option<Arc<Definition>>>,
     key_policies: HashMap<Box<[u8]>, Option<Arc<Endorsement>>>,
-    /// blockToLive of collections.
+    /// Cached `blockToLive` values of collections.
     pub lives: KnownLives,
 }
 
 impl Compiled {
-    /// Forgets the definitions, since they changed.
+    /// Clears the definitions, because a block changed them.
     pub fn forget_definitions(&mut self) {
         self.definitions.clear();
         self.lives.forget();
     }
 }
 
-/// What policies are evaluated against.
+/// Evaluates the endorsements of a block's transactions in order.
 pub(crate) struct Endorser<'b> {
     pub state: &'b State,
     pub config: &'b Config,
     pub compiler: Compiler<'b>,
     pub compiled: &'b mut Compiled,
     pub rules: Rules,
-    /// Keys whose metadata transactions of this block change that were endorsed well.
+    /// Keys whose metadata is changed by endorsed transactions of this block.
     pub changed: HashSet<(String, String, Vec<u8>)>,
-    /// Keys whose metadata transactions of this block would change of which peers do not come to an end, or not to
-    /// the same: they look at a transaction's writes before they know whether they will look at its endorsements, and
-    /// wait for what comes of these.
+    /// Keys whose metadata may be changed by transactions of this block on which peers do not finish, or do not agree.
+    /// A peer scans a transaction's writes before it knows whether it will evaluate its endorsements, and then waits
+    /// for the result of that evaluation.
     pub undecided: HashSet<(String, String, Vec<u8>)>,
-    /// What stops peers in this block, and at what of the transactions behind.
+    /// Reason why peers stop in this block, and the operation on a later transaction at which they do.
     pub halted: Option<(When, &'static str)>,
 }
 
-/// What peers look at.
+/// Operation of a peer that may never finish.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum When {
-    /// A transaction of a chaincode that is defined.
+    /// Evaluation of a transaction whose chaincode is defined.
     Chaincode,
-    /// A key's policy.
+    /// Evaluation of a key-level policy.
     Key,
 }
 
-/// What comes of a transaction's endorsements.
+/// Result of evaluating a transaction's endorsements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     Endorsed,
     NotEndorsed,
-    /// A chaincode that is not defined.
+    /// A chaincode is not defined.
     Undefined,
 }
 
-/// A policy failed, or it cannot be said.
+/// Reason why a transaction is not endorsed: a policy is not satisfied, or the peer's decision cannot be determined.
 enum Failure {
     Policy,
     Unsure(&'static str),
 }
 
 impl Endorser<'_> {
-    /// Decides one transaction; they have to come in order.
+    /// Decides one transaction. Transactions must be passed in block order.
     pub fn decide(
         &mut self,
         tx: &Dispatched<'_>,
@@ -102,7 +103,7 @@ impl Endorser<'_> {
         }
         if undefined && !failed.is_empty() {
             return Err(unsure(
-                "peers differ on it: one namespace is not defined, and another's policy fails",
+                "peers disagree on it: one namespace is not defined, and the policy of another fails",
             ));
         }
         let verdict = match (undefined, failed.is_empty()) {
@@ -124,7 +125,7 @@ impl Endorser<'_> {
         Ok(verdict)
     }
 
-    /// Notes a transaction whose endorsements nobody looks at.
+    /// Records the metadata writes of a transaction whose endorsements are not evaluated.
     pub fn pass_over(&mut self, tx: &Parsed<'_>) {
         let dispatched = match &tx.known {
             Known::Signed(signed) => match &signed.next {
@@ -138,14 +139,14 @@ impl Endorser<'_> {
             (None, Some(Passed::Writes(rwset))) => self.undecide(rwset),
             (None, Some(Passed::Halts)) => {
                 let what =
-                    "peers wait for ever for what an earlier transaction, which they cannot read, writes";
+                    "peers wait forever for the writes of an earlier transaction that they cannot decode";
                 self.halted.get_or_insert((When::Key, what));
             }
             (None, Some(Passed::Crashes)) => {
                 self.halted = Some((When::Chaincode, "peers crash on an earlier transaction"));
             }
             (None, Some(Passed::Unsure)) => {
-                let what = "what an earlier transaction writes is larger than is taken";
+                let what = "the writes of an earlier transaction exceed the size limit";
                 self.halted = Some((When::Chaincode, what));
             }
             (None, None) => {}
@@ -173,7 +174,7 @@ impl Endorser<'_> {
             return Ok(known.clone());
         }
         let found = lifecycle::definition(name, self.state, self.config, self.compiler)?.map(Arc::new);
-        // What is not defined is not kept: anybody can name it.
+        // Undefined names are not cached, because any client can invent them.
         if found.is_some() {
             self.compiled.definitions.insert(name.to_owned(), found.clone());
         }
@@ -251,7 +252,7 @@ impl Endorser<'_> {
         }
     }
 
-    /// The policy for one key: its own, or its collection's, or the chaincode's.
+    /// Evaluates the policy for one written key: its own, otherwise its collection's, otherwise the chaincode's.
     fn key<'t>(
         &mut self,
         definition: &Definition,
@@ -269,7 +270,7 @@ impl Endorser<'_> {
             }
             if self.undecided.contains(&key) {
                 return Err(Failure::Unsure(
-                    "peers differ on whether an earlier transaction changed the policy of a key it writes",
+                    "peers disagree on whether an earlier transaction changed the policy of a key it writes",
                 ));
             }
         }
@@ -310,7 +311,7 @@ impl Endorser<'_> {
     }
 
     fn key_policy(&mut self, parameter: &[u8]) -> Result<Arc<Endorsement>, Failure> {
-        const HALTS: &str = "it writes a key whose validation parameter is no policy";
+        const HALTS: &str = "it writes a key whose validation parameter is not a policy";
         if let Some(known) = self.compiled.key_policies.get(parameter) {
             return known.clone().ok_or(Failure::Unsure(HALTS));
         }
@@ -329,7 +330,7 @@ impl Endorser<'_> {
     }
 }
 
-/// Which policies hold already.
+/// Policies that are already satisfied for the namespace.
 #[derive(Default)]
 struct Checked<'t> {
     any: bool,
@@ -337,7 +338,7 @@ struct Checked<'t> {
     collections: Vec<&'t str>,
 }
 
-/// Collection and key of each metadata write.
+/// Returns collection and key of each metadata write.
 fn metadata_writes<'t>(of: &'t NsRwSet<'_>) -> impl Iterator<Item = (&'t str, &'t [u8])> {
     let public = of
         .public

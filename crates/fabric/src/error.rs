@@ -1,114 +1,114 @@
-//! Why a block is not taken.
+//! Errors: reasons why a block is not accepted.
 
-/// What stands in a block's way.
+/// Reason why a block is not accepted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A peer would not take the block either: it is not the next one, or not what the orderer signed.
+    /// A peer would reject the block too: it is not the next block, or not the bytes that the orderer signed.
     #[error("block refused: {0}")]
     Refused(#[from] Refused),
-    /// This program cannot say for sure what a peer would make of the block. It stops before it.
-    #[error("stopped before the block: {0}")]
+    /// This program cannot determine the peer's decision. Validation stops before the block.
+    #[error("validation stopped before this block: {0}")]
     Stop(#[from] Stop),
 }
 
-/// A rule for whole blocks that does not hold. The peer asks for the block again, for ever.
+/// Violated rule for whole blocks. A peer requests the block again, without limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The bytes are no block.
-    #[error("the bytes are no block: {what}")]
+    /// The bytes are not a valid block.
+    #[error("malformed block: {what}")]
     Malformed {
-        /// Which part.
+        /// The part that is wrong.
         what: &'static str,
     },
-    /// Another block than the next.
+    /// The block's number is not the next one.
     #[error("it has number {found}, the next is {expected}")]
     Number {
-        /// Its number.
+        /// The block's number.
         found: u64,
-        /// The number wanted.
+        /// The expected number.
         expected: u64,
     },
-    /// It does not follow the last block.
-    #[error("its previous hash is not the last block's")]
+    /// The block's previous hash is not the header hash of the last block.
+    #[error("its previous hash is not the header hash of the last block")]
     PreviousHash,
-    /// Its transactions are not those of its header.
-    #[error("its data hash is not that of its transactions")]
+    /// The transactions do not match the data hash in the header.
+    #[error("the data hash in its header is not the hash of its transactions")]
     DataHash,
-    /// It has no transactions.
+    /// The block has no transactions.
     #[error("it has no transactions")]
     Empty,
-    /// A transaction's envelope is not as the orderer writes them.
+    /// The envelope of a transaction does not have the encoding that orderers write.
     #[error("transaction {index}: {what}")]
     Envelope {
-        /// Which transaction.
+        /// Index of the transaction in the block.
         index: usize,
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
-    /// It is of another channel.
-    #[error("it is of another channel")]
+    /// The block belongs to another channel.
+    #[error("it belongs to another channel")]
     Channel,
-    /// It has fewer metadata entries than five.
-    #[error("it has {found} metadata entries, not five")]
+    /// The block has fewer than five metadata entries.
+    #[error("it has {found} metadata entries, fewer than five")]
     Metadata {
-        /// How many.
+        /// Number of entries.
         found: usize,
     },
-    /// Its signatures do not satisfy /Channel/Orderer/BlockValidation.
-    #[error("its signatures do not satisfy the policy BlockValidation")]
+    /// The block's signatures do not satisfy /Channel/Orderer/BlockValidation.
+    #[error("its signatures do not satisfy the policy /Channel/Orderer/BlockValidation")]
     Signature,
 }
 
-/// What this program does not decide.
+/// Reason why this program cannot determine a peer's decision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Stop {
-    /// A channel configuration that it does not know, or that a peer would not take.
-    #[error("the channel configuration: {what}")]
+    /// A channel configuration that this program does not support, or that a peer would reject.
+    #[error("channel configuration: {what}")]
     Config {
-        /// What is in it.
+        /// The fault.
         what: String,
     },
-    /// An identity that the channel's CAs signed, and that it cannot read.
-    #[error("transaction {index}: an identity: {what}")]
+    /// An identity that the channel's CAs signed, but whose form this program does not support.
+    #[error("transaction {index}: identity: {what}")]
     Identity {
-        /// Which transaction.
+        /// Index of the transaction in the block.
         index: usize,
-        /// What it is.
+        /// The unsupported form.
         what: &'static str,
     },
-    /// A transaction on which peers may differ, halt or crash.
+    /// A transaction on which peers may disagree, halt or crash.
     #[error("transaction {index}: {what}")]
     Transaction {
-        /// Which transaction.
+        /// Index of the transaction in the block.
         index: usize,
-        /// What is in it.
+        /// The reason.
         what: String,
     },
-    /// A chaincode definition that it does not know.
-    #[error("the definition of chaincode {name}: {what}")]
+    /// A chaincode definition that this program does not support.
+    #[error("definition of chaincode {name}: {what}")]
     Chaincode {
-        /// Which one.
+        /// Name of the chaincode.
         name: String,
-        /// What is in it.
+        /// The reason.
         what: &'static str,
     },
-    /// A state that cannot be read or written.
+    /// The state cannot be read or written.
     #[error("{what}")]
     State {
-        /// What the disk says.
+        /// The error, with the state's directory.
         what: String,
     },
-    /// More than this program takes.
+    /// A limit of this program is exceeded.
     #[error("{what}: {found}, the limit is {limit}")]
     Limit {
-        /// Of what.
+        /// The limited quantity, with its unit.
         what: &'static str,
-        /// How much there is.
+        /// The actual value.
         found: usize,
-        /// How much it takes.
+        /// The limit.
         limit: usize,
     },
 }

@@ -1,10 +1,11 @@
 //! Expiry of private data (blockToLive): the hashed keys that a block removes from the state.
 //!
-//! A key of a collection with blockToLive b, written by block W, is removed by the commit of block W + b + 1: after
-//! that block's endorsements and reads were checked, and after its commit hash was made, which does not cover the
-//! removal. A write in between (a value, a deletion, metadata alone) gives the key another version or none, so that
-//! version's own block decides; a write in block W + b + 1 itself comes first. The rule is a function of the versions
-//! in the state and of the collections' definitions, so that no schedule of its own has to survive a restart.
+//! A key of a collection with blockToLive b that was written by block W is removed by the commit of block W + b + 1.
+//! The removal takes place after that block's endorsements and reads were checked, and after its commit hash was
+//! computed, which does not cover the removal. A write in between (of a value, a deletion, or only metadata) gives the
+//! key another version or none, and the block of the new version counts. A write in block W + b + 1 itself precedes the
+//! removal. The rule depends only on the versions in the state and the definitions of the collections, so no schedule
+//! must be stored across restarts.
 
 use crate::error::Stop;
 use crate::lifecycle::{LIFECYCLE, lives};
@@ -71,7 +72,7 @@ pub(crate) fn expire(
     if !rules.hold(Rule::Expiry) {
         return Ok(());
     }
-    // One block early is what a life counted without the block of the expiry would give.
+    // The disabled rule counts the life without the block of the expiry, which is one block early.
     let due = state.due(number + u64::from(!rules.hold(Rule::ExpiryBlock)));
     for key in due {
         let (namespace, collection) = (key.namespace.as_str(), key.collection.as_str());
@@ -83,15 +84,15 @@ pub(crate) fn expire(
         let written = entry.map(|entry| entry.version.block);
         if rules.hold(Rule::ExpiryBlock) && written.and_then(|block| expiry(block, key.life)) != Some(number)
         {
-            // A state on the disk that cannot be read says so by itself.
+            // A failed read of the state on the disk is reported as that failure.
             state.check().map_err(|what| Stop::State { what })?;
             let what = format!(
-                "the index of expiring keys has one of {namespace} {collection} that does not expire with block \
+                "the index of expiring keys lists a key of {namespace} {collection} that does not expire with block \
                  {number}"
             );
             return Err(Stop::State { what });
         }
-        // The height that a peer gives such a deletion.
+        // Version that a peer gives this deletion.
         let version = Height {
             block: number,
             tx: u64::MAX,
@@ -103,9 +104,9 @@ pub(crate) fn expire(
     Ok(())
 }
 
-/// Stops before a block that changes the blockToLive of a collection that there is. Peers refuse to endorse such a
-/// definition. Where a majority endorses it nevertheless, peers go on with the blockToLive that they have in memory
-/// until they are started again, so that they differ.
+/// Returns an error for a block that changes the `blockToLive` of an existing collection. Peers refuse to endorse a
+/// definition that does this. If a majority endorses it nevertheless, peers keep using the cached value until they
+/// restart, so they disagree.
 pub(crate) fn lives_stay(state: &State, known: &mut KnownLives, updates: &Updates) -> Result<(), Stop> {
     let Some(space) = updates.namespaces.get(LIFECYCLE) else {
         return Ok(());
@@ -129,8 +130,8 @@ pub(crate) fn lives_stay(state: &State, known: &mut KnownLives, updates: &Update
             return Err(Stop::Transaction {
                 index: usize::try_from(update.version.tx).unwrap_or_default(),
                 what: format!(
-                    "it changes the block to live of collection {collection} of chaincode {name} from {life} to \
-                     {other}, and peers keep the earlier one until they are started again"
+                    "it changes the blockToLive of collection {collection} of chaincode {name} from {life} to \
+                     {other}, but peers keep using the earlier value until they restart"
                 ),
             });
         }
@@ -138,7 +139,7 @@ pub(crate) fn lives_stay(state: &State, known: &mut KnownLives, updates: &Update
     Ok(())
 }
 
-/// Name of the chaincode whose collections a key of `_lifecycle` defines.
+/// Returns the name of the chaincode whose collections a key of `_lifecycle` defines.
 fn defined(key: &[u8]) -> Option<&str> {
     let key = std::str::from_utf8(key).ok()?;
     let fields = key.strip_prefix("namespaces/fields/");
@@ -148,7 +149,7 @@ fn defined(key: &[u8]) -> Option<&str> {
     }
 }
 
-/// Schedules all keys of a state in memory that expire: a checkpoint does not say which they are.
+/// Schedules the expiry of all keys of a state in memory, because checkpoints do not contain the schedule.
 pub(crate) fn schedule(state: &mut State) -> Result<(), Stop> {
     let namespaces = state.in_memory().into_iter().flatten();
     let with_collections = namespaces.filter(|(_, space)| !space.collections.is_empty());

@@ -1,11 +1,12 @@
-//! SHA-256 of many messages at once: in lanes they cost a third of what they cost one by one.
+//! Computes SHA-256 of many messages together, in parallel lanes, at about a third of the cost of one by one.
 
 use lineside_verify::hash::sha256_batch;
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Longer messages in several parts are not copied to be in one piece.
+/// Maximum size of a message in several parts, in bytes, that is copied to be contiguous; a longer one is hashed at
+/// once.
 const JOINED_BYTES_MAX: usize = 16 << 10;
 
 /// Messages to be hashed together.
@@ -13,25 +14,25 @@ const JOINED_BYTES_MAX: usize = 16 << 10;
 pub(crate) struct Hashes<'a> {
     messages: Vec<Message<'a>>,
     joined: Vec<u8>,
-    /// Digests of the messages that are added next.
+    /// Digests of the next messages, which are known already.
     known: VecDeque<[u8; 32]>,
 }
 
 enum Message<'a> {
     Whole(&'a [u8]),
-    /// Where in `joined` it is.
+    /// Range of the message in `joined`.
     Joined(Range<usize>),
     Hashed([u8; 32]),
 }
 
 impl<'a> Hashes<'a> {
-    /// Says the digests of the messages that are added next; what was said before is void.
+    /// Sets the known digests of the next messages, in place of earlier ones.
     pub fn know(&mut self, digests: &[[u8; 32]]) {
         self.known.clear();
         self.known.extend(digests);
     }
 
-    /// Adds the message that consists of these parts; its place among the digests.
+    /// Adds the message that consists of these parts; returns the index of its digest.
     pub fn add(&mut self, parts: &[&'a [u8]]) -> usize {
         if let Some(digest) = self.known.pop_front() {
             return self.put(Message::Hashed(digest));
@@ -51,7 +52,7 @@ impl<'a> Hashes<'a> {
         self.put(message)
     }
 
-    /// Adds a digest that is there already; its place among them.
+    /// Adds a digest that is computed already; returns its index.
     pub fn add_digest(&mut self, digest: [u8; 32]) -> usize {
         self.known.pop_front();
         self.put(Message::Hashed(digest))
@@ -62,12 +63,12 @@ impl<'a> Hashes<'a> {
         self.messages.len() - 1
     }
 
-    /// How many there are.
+    /// Returns the number of messages.
     pub fn len(&self) -> usize {
         self.messages.len()
     }
 
-    /// The digests of all messages; then there is none.
+    /// Returns the digests of all messages, and removes the messages.
     pub fn take(&mut self) -> Vec<[u8; 32]> {
         let joined = &self.joined;
         let messages = self.messages.iter().filter_map(|message| match message {
@@ -120,7 +121,7 @@ mod tests {
         let mut hashes = Hashes::default();
         hashes.know(&[[1; 32], [2; 32], [3; 32]]);
         hashes.add(&[b"a"]);
-        // It is at hand; what is known of it is passed over.
+        // A given digest consumes the known digest of the same position.
         hashes.add_digest([9; 32]);
         hashes.add(&[b"c"]);
         hashes.add(&[b"d"]);

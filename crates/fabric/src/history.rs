@@ -1,15 +1,15 @@
-//! History of keys: which transactions wrote a key, and what.
+//! History of keys: which transactions wrote a key, and with which values.
 //!
-//! The blocks hold every write. An index says in which blocks to look: of each block it has a 32-bit print of every
-//! public key that the block writes, 4 bytes a key, in one file that is appended to, and read from its beginning to its
-//! end. Two keys with one print cost a block that is read in vain. The file can be removed at any time. No commit waits
-//! for it: what it lacks, or has damaged, is looked up in the blocks themselves, and written again when a replica opens
-//! the ledger.
+//! The blocks contain every write. The index narrows the search: for each block it has a 32-bit fingerprint of every
+//! public key that the block writes (4 bytes for each key), in one file that is appended to and scanned from its
+//! beginning. Two keys with the same fingerprint only cost reading a block in vain. The file can be removed at any
+//! time. Commits do not wait for it: blocks that are missing or damaged in the index are read instead, and are added
+//! again when a replica opens the ledger.
 //!
 //! ```text
 //!  "LSFHIST1", header hash of the block that the ledger begins with, or of its snapshot's last block (32 bytes)
-//!  for each block: number (u64), how many prints (u32), checksum of both and of the prints (u32), the prints (u32
-//! each)
+//!  for each block: number (u64), number of fingerprints (u32), checksum of both and of the fingerprints (u32),
+//!    the fingerprints (u32 each)
 //! ```
 
 use crate::block::Block;
@@ -27,19 +27,19 @@ use std::path::Path;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 const MAGIC: &[u8; 8] = b"LSFHIST1";
-/// Bytes before the first block.
+/// Size of the header before the first block, in bytes.
 const START_BYTES: usize = 40;
-/// Bytes before the prints of a block.
+/// Size of the header of a block, in bytes.
 const HEAD_BYTES: usize = 16;
-/// Maximum number of prints of a block.
+/// Maximum number of fingerprints of a block.
 const PRINTS_MAX: u32 = 1 << 24;
 
-/// Write of a public key by a valid transaction.
+/// A write of a public key by a valid transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyWrite {
-    /// Number of the block.
+    /// Block number.
     pub block: u64,
-    /// Place of the transaction in it.
+    /// Index of the transaction in the block.
     pub tx: u64,
     /// Id of the transaction.
     pub id: String,
@@ -49,11 +49,11 @@ pub struct KeyWrite {
     pub namespace: String,
     /// The key.
     pub key: Vec<u8>,
-    /// The value; `None`: the key is deleted.
+    /// The value; `None` if the key is deleted.
     pub value: Option<Vec<u8>>,
 }
 
-/// Print of a key.
+/// Returns the fingerprint of a key.
 fn print(seed: u64, key: &[u8]) -> u32 {
     xxh3_64_with_seed(key, seed) as u32
 }
@@ -62,7 +62,7 @@ fn seed(namespace: &str) -> u64 {
     xxh3_64(namespace.as_bytes())
 }
 
-/// Prints of the public keys that a block changes.
+/// Returns the fingerprints of the public keys that a block changes.
 pub(crate) fn prints(updates: &Updates) -> Vec<u32> {
     let mut prints = Vec::new();
     for (namespace, space) in &updates.namespaces {
@@ -72,7 +72,7 @@ pub(crate) fn prints(updates: &Updates) -> Vec<u32> {
     prints
 }
 
-/// Bytes of the index for one block.
+/// Encodes the index entry of a block.
 fn encode(number: u64, prints: &[u32]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD_BYTES + 4 * prints.len());
     bytes.extend_from_slice(&number.to_le_bytes());
@@ -86,16 +86,16 @@ fn encode(number: u64, prints: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// Reads an index, the oldest block first, as far as it is sound.
+/// Reader of an index, oldest block first, up to the first damage.
 struct Scan {
     from: BufReader<File>,
     next: u64,
-    /// Where the sound part ends.
+    /// Offset of the end of the valid part.
     end: u64,
 }
 
 impl Scan {
-    /// `None`: the file is no index of this ledger.
+    /// Opens an index; `None` if the file is missing or belongs to another ledger.
     fn open(path: &Path, first: u64, root: &[u8; 32]) -> io::Result<Option<Self>> {
         let mut from = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -114,7 +114,7 @@ impl Scan {
         }))
     }
 
-    /// The next block's prints.
+    /// Returns the next block's number and fingerprints; `None` at the end of the valid part.
     fn next(&mut self) -> io::Result<Option<(u64, Vec<u32>)>> {
         let mut bytes = Vec::new();
         (&mut self.from).take(HEAD_BYTES as u64).read_to_end(&mut bytes)?;
@@ -141,7 +141,7 @@ impl Scan {
     }
 }
 
-/// Index that is written, after the blocks are durable.
+/// Writer of the index. Blocks are added after they are durable.
 #[derive(Debug)]
 pub(crate) struct Index {
     file: File,
@@ -149,7 +149,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Opens the index of a ledger that has a block, or is joined from a snapshot, and adds the blocks that it lacks.
+    /// Opens the index of a ledger that is not empty, and adds the blocks that it lacks.
     pub fn open<D: Disk>(path: &Path, blocks: &Blocks<D>) -> Result<Self, LedgerError> {
         let root = blocks.root_hash().ok_or(LedgerError::Empty)?;
         let (mut next, mut end) = (blocks.first(), 0);
@@ -182,7 +182,7 @@ impl Index {
     pub fn append(&mut self, number: u64, prints: &[u32]) -> io::Result<()> {
         if number != self.next {
             return Err(io::Error::other(format!(
-                "the history has block {} next, not {number}",
+                "the next block of the history index is {}, not {number}",
                 self.next
             )));
         }
@@ -202,7 +202,7 @@ fn prints_of(stored: &Stored) -> Result<Vec<u32>, LedgerError> {
     Ok(prints)
 }
 
-/// A function of a write: the place of its transaction in the block, the transaction, chaincode, key and value.
+/// Callback for a write: index of the transaction in the block, its envelope, chaincode, key and value.
 type OnWrite<'a> = dyn FnMut(usize, &[u8], &str, &[u8], Option<&[u8]>) + 'a;
 
 /// Calls `each` with every write of a block's valid transactions.
@@ -261,8 +261,7 @@ fn id_and_time(envelope: &[u8]) -> (String, (i64, i32)) {
     read().unwrap_or_default()
 }
 
-/// Returns every write of a key, the oldest first. `index` is the file of the index; blocks that it does not have are
-/// read.
+/// Returns every write of a key, oldest first. `index` is the path of the index; blocks that it lacks are read.
 ///
 /// # Errors
 /// Errors of the ledger and of the disk.
@@ -297,10 +296,10 @@ pub fn of_key<D: Disk>(
     Ok(found)
 }
 
-/// Returns what a transaction wrote; nothing where it is not valid.
+/// Returns the writes of a transaction; none if it is invalid.
 ///
 /// # Errors
-/// [`LedgerError::NotFound`] for an id that no transaction has; what the ledger says.
+/// [`LedgerError::NotFound`] if no transaction has this id, or an error of the ledger.
 pub fn of_transaction<D: Disk>(blocks: &Blocks<D>, id: &TxId) -> Result<Vec<KeyWrite>, LedgerError> {
     let shown = || match id {
         TxId::Hash(digest) => hex(digest),
@@ -309,13 +308,13 @@ pub fn of_transaction<D: Disk>(blocks: &Blocks<D>, id: &TxId) -> Result<Vec<KeyW
     let place = blocks
         .transaction(id)?
         .ok_or_else(|| LedgerError::NotFound { id: shown() })?;
-    // The first with this id may be invalid, and a later one of the same block valid.
+    // The first transaction with this id may be invalid, and a later one of the same block valid.
     let mut found = writes(&blocks.block(place.block)?, &|_, _, _| true)?;
     found.retain(|write| TxId::new(&write.id) == *id);
     Ok(found)
 }
 
-/// Returns what the valid transactions of a block wrote.
+/// Returns the writes of a block's valid transactions.
 ///
 /// # Errors
 /// Errors of the ledger.

@@ -1,4 +1,4 @@
-//! Identities of a block, looked up once each, and those of earlier blocks.
+//! Resolves the identities of a block once each, with a cache of identities from earlier blocks.
 
 use crate::limits::{IDENTITIES_BYTES_MAX, IDENTITIES_MAX, KEPT_BYTES_MAX};
 use crate::msp::{Identity, Msps, Resolution};
@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use lineside_verify::Verifier;
 use std::sync::Arc;
 
-/// Identities that earlier blocks had, by a keyed hash of all their bytes, then by these. They belong to one
+/// Cache of resolved identities, by their serialised bytes. The hash of the map is keyed. A cache is valid for one
 /// configuration.
 #[derive(Default, Debug)]
 pub(crate) struct Cache {
@@ -29,7 +29,7 @@ impl Cache {
     }
 }
 
-/// The identities of one block.
+/// The distinct identities of one block.
 #[derive(Default, Debug)]
 pub(crate) struct OfBlock<'a> {
     places: HashMap<&'a [u8], usize>,
@@ -38,7 +38,7 @@ pub(crate) struct OfBlock<'a> {
 }
 
 impl<'a> OfBlock<'a> {
-    /// The place of an identity.
+    /// Returns the index of an identity, and adds it if it is new.
     pub fn place(&mut self, bytes: &'a [u8]) -> usize {
         let next = self.bytes.len();
         let place = *self.places.entry(bytes).or_insert(next);
@@ -48,7 +48,7 @@ impl<'a> OfBlock<'a> {
         place
     }
 
-    /// Finds out about all of them.
+    /// Resolves all identities, from the cache where possible.
     pub fn resolve(&mut self, cache: &mut Cache, msps: &Msps, verifier: &Verifier, rules: Rules) {
         self.resolutions = vec![Resolution::Unknown; self.bytes.len()];
         let (mut at, mut unknown) = (Vec::new(), Vec::new());
@@ -72,7 +72,7 @@ impl<'a> OfBlock<'a> {
         }
     }
 
-    /// What is known of one.
+    /// Returns the result for the identity at an index.
     pub fn get(&self, place: usize) -> &Resolution {
         self.resolutions.get(place).unwrap_or(&Resolution::Unknown)
     }

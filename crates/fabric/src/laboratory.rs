@@ -1,14 +1,13 @@
-//! Stops that a test asks for, in place of a rule that this version does not know.
+//! Artificial stops for tests, which simulate a validation rule that this version does not support.
 
 use crate::error::Stop;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// By channel: number of the block that is not decided.
+/// Number of the block before which validators stop, by channel.
 static UNDECIDED: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
-/// Lets every validator of this process stop before block `number` of a channel; `None`: before none, as a version that
-/// knows the rule.
+/// Makes every validator of this process stop before block `number` of a channel; `None` removes the stop.
 pub fn leave_undecided(channel: &str, number: Option<u64>) {
     let mut undecided = UNDECIDED.lock().unwrap_or_else(PoisonError::into_inner);
     match number {

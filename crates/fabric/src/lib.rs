@@ -1,4 +1,4 @@
-//! The `fabric` service: blocks of Hyperledger Fabric, validated as a peer of version 3.1 validates them.
+//! The `fabric` service: validates blocks of Hyperledger Fabric by the rules of a peer of version 3.1.
 //!
 //! ```text
 //!  orderer -> Deliver stream (crate fabric-grpc), or UDP (crate fabric-udp, thread `udp`) -> the following task
@@ -12,7 +12,7 @@
 //!                |                                 |-> Publisher: results in shared memory
 //!                |                                 `-> Waiter -> thread `show` (fabric-grpc) -> block events
 //!                `-> Validator::commit: the state changes in memory, before block N is durable
-//!                    every so many transactions: copy the state in pieces -> thread `checkpoint`: write it
+//!                    every fixed number of transactions: copy the state in pieces -> thread `checkpoint`: write it
 //!
 //!  thread `tables`: builds tables of frequent public keys for the verifier, between blocks
 //! ```

@@ -1,4 +1,5 @@
-//! Chaincode definitions: who has to endorse what, as committed to the namespace `_lifecycle`.
+//! Chaincode definitions, as committed to the namespace `_lifecycle`: endorsement policies of chaincodes and
+//! collections.
 
 use crate::config::{Config, LIFECYCLE_ENDORSEMENT};
 use crate::error::Stop;
@@ -13,32 +14,32 @@ use crate::state::State;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// The namespace of definitions.
+/// Namespace of the definitions.
 pub const LIFECYCLE: &str = "_lifecycle";
-/// The namespace of definitions before Fabric 2.0.
+/// Namespace of the definitions before Fabric 2.0.
 const LEGACY: &str = "lscc";
 const IMPLICIT_COLLECTION: &str = "_implicit_org_";
 
-/// Who has to endorse.
+/// An endorsement policy.
 #[derive(Clone, Debug)]
 pub(crate) enum Endorsement {
-    /// Whoever this policy says.
+    /// A signature policy.
     Signature(Box<Compiled>),
-    /// Whoever the channel's policy at this path says.
+    /// The channel's policy at this path.
     Reference(String),
-    /// Nobody can: a peer fails to evaluate it.
+    /// A policy that a peer fails to evaluate, so it is never satisfied.
     Impossible,
 }
 
 impl Endorsement {
-    /// From an `ApplicationPolicy`.
+    /// Parses an `ApplicationPolicy`.
     pub fn new(bytes: &[u8], compiler: Compiler<'_>) -> Result<Self, &'static str> {
         let arena = Arena::new();
         match plain::normalise(ApplicationPolicy::schema(), bytes) {
             Ok(_) => {}
             Err(proto::Malformed::Bad) => return Ok(Endorsement::Impossible),
             Err(proto::Malformed::TooLarge) => {
-                return Err("a policy larger or nested more deeply than is taken");
+                return Err("a policy exceeds the size or nesting limit");
             }
         }
         let Ok(policy) = proto::decode::<ApplicationPolicy<'_>>(bytes, &arena) else {
@@ -56,7 +57,7 @@ impl Endorsement {
         }
     }
 
-    /// From a `SignaturePolicyEnvelope`; `None` where it is none at all.
+    /// Parses a `SignaturePolicyEnvelope`; `None` if the bytes are not one.
     pub fn envelope(bytes: &[u8], compiler: Compiler<'_>) -> Result<Option<Self>, &'static str> {
         match compiler.envelope(bytes) {
             Ok(policy) => Ok(Some(Self::Signature(Box::new(policy)))),
@@ -66,7 +67,7 @@ impl Endorsement {
         }
     }
 
-    /// Whether these identities, each of whom signed, are enough.
+    /// Returns whether these identities, each of which signed, satisfy the policy.
     pub fn satisfied(&self, identities: &[&Identity], config: &Config, rules: Rules) -> bool {
         match self {
             Self::Signature(policy) => policy.evaluate(identities, rules),
@@ -76,12 +77,12 @@ impl Endorsement {
     }
 }
 
-/// A chaincode's definition.
+/// A chaincode definition.
 #[derive(Clone, Debug)]
 pub(crate) struct Definition {
-    /// Who has to endorse what it writes.
+    /// Endorsement policy of the chaincode.
     pub endorsement: Endorsement,
-    /// Of its collections, by name.
+    /// Collections by name.
     collections: HashMap<String, Collection>,
 }
 
@@ -90,20 +91,20 @@ struct Collection {
     endorsement: Option<Endorsement>,
 }
 
-/// What there is to say about a collection.
+/// Endorsement policy of a collection.
 pub(crate) enum OfCollection<'d> {
-    /// The chaincode has no such collection, or no such organisation is in the channel.
+    /// The chaincode has no collection of this name, or the channel has no organisation of an implicit one.
     Missing,
-    /// Its own policy.
+    /// The collection's own policy.
     Own(&'d Endorsement),
-    /// A policy that is not written anywhere.
+    /// The policy of an implicit collection of one organisation.
     Implied(Endorsement),
-    /// The chaincode's.
+    /// The chaincode's policy.
     Chaincode,
 }
 
 impl Definition {
-    /// A collection's policy.
+    /// Returns the policy of a collection.
     pub fn collection(&self, name: &str, config: &Config) -> OfCollection<'_> {
         if let Some(msp) = name.strip_prefix(IMPLICIT_COLLECTION) {
             let place = config.msps.place(msp);
@@ -127,10 +128,10 @@ impl Definition {
     }
 }
 
-/// blockToLive of each collection of a chaincode whose keys expire, by the collection's name; none where the
-/// chaincode is not defined. `get` gives the public values of `_lifecycle`.
+/// Returns the `blockToLive` of each collection of a chaincode whose keys expire, by the collection's name; an empty
+/// map if the chaincode is not defined. `get` returns public values of `_lifecycle`.
 ///
-/// Collections of one organisation, which no definition names, never expire, nor do those of `_lifecycle`.
+/// Keys of implicit collections, and of `_lifecycle`, never expire.
 pub(crate) fn lives(
     name: &str,
     get: &dyn Fn(&str) -> Option<Arc<[u8]>>,
@@ -153,7 +154,7 @@ pub(crate) fn lives(
     let package: CollectionConfigPackage<'_> = proto::decode(package, &arena).map_err(|_| malformed())?;
     for fixed in package.configs.into_iter().filter_map(|config| config.fixed) {
         if !fixed.name.starts_with(IMPLICIT_COLLECTION) {
-            // Of two with one name, the peer takes the first.
+            // Of two collections with one name, the peer takes the first.
             lives.entry(fixed.name.to_owned()).or_insert(fixed.block_to_live);
         }
     }
@@ -161,7 +162,7 @@ pub(crate) fn lives(
     Ok(lives)
 }
 
-/// The definition of a chaincode as it was committed; `None` if there is none that a transaction may name.
+/// Returns the committed definition of a chaincode; `None` if there is none that a transaction may name.
 pub(crate) fn definition(
     name: &str,
     state: &State,
@@ -193,7 +194,7 @@ pub(crate) fn definition(
     };
     let Some(metadata) = get(format!("namespaces/metadata/{name}")) else {
         return match state.get(LEGACY, "", name.as_bytes()) {
-            Some(_) => Err(stop("it is of the lifecycle before Fabric 2.0")),
+            Some(_) => Err(stop("it uses the lifecycle before Fabric 2.0")),
             None => Ok(None),
         };
     };
@@ -208,7 +209,7 @@ pub(crate) fn definition(
         let data: StateData<'_> = proto::decode(&bytes, &arena).map_err(|_| stop("a field is malformed"))?;
         match data {
             StateData { int64: Some(_), .. } | StateData { string: Some(_), .. } => {
-                Err(stop("a field of another type"))
+                Err(stop("a field has another type"))
             }
             StateData { bytes, .. } => Ok(bytes.unwrap_or_default().to_vec()),
         }
@@ -217,7 +218,7 @@ pub(crate) fn definition(
     let sequence: StateData<'_> =
         proto::decode(&sequence, &arena).map_err(|_| stop("a field is malformed"))?;
     if sequence.bytes.is_some() || sequence.string.is_some() {
-        return Err(stop("a field of another type"));
+        return Err(stop("a field has another type"));
     }
     let endorsement_info = field("EndorsementInfo")?;
     proto::decode::<ChaincodeEndorsementInfo<'_>>(&endorsement_info, &arena)
@@ -228,13 +229,13 @@ pub(crate) fn definition(
     match validation.validation_plugin {
         "vscc" => {}
         "" => return Ok(None),
-        _ => return Err(stop("a validation plugin that is not vscc")),
+        _ => return Err(stop("its validation plugin is not vscc")),
     }
     if validation.validation_parameter.is_empty() {
         return Ok(None);
     }
     let package = field("Collections")?;
-    // The walker leaves the policies in it to be read later; a peer reads all of it or halts.
+    // Decoding leaves the policies for later, but a peer parses the whole package or halts.
     plain::normalise(CollectionConfigPackage::schema(), &package)
         .map_err(|_| stop("its collections are malformed"))?;
     let package: CollectionConfigPackage<'_> =
@@ -245,7 +246,7 @@ pub(crate) fn definition(
             .endorsement_policy
             .map(|bytes| Endorsement::new(bytes, compiler));
         let endorsement = endorsement.transpose().map_err(stop)?;
-        // Of two with one name, the peer takes the first.
+        // Of two collections with one name, the peer takes the first.
         collections
             .entry(fixed.name.to_owned())
             .or_insert(Collection { endorsement });

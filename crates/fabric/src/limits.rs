@@ -1,35 +1,34 @@
-//! What this program takes at most. Beyond it, a block that nobody has vouched for yet is refused, and asked for again;
-//! what an orderer has signed is [`Stop::Limit`](crate::Stop::Limit), never a guess.
+//! Limits of this program. A block beyond them that is not yet verified to be signed by an orderer is refused, and
+//! requested again. In a signed block, exceeding a limit is [`Stop::Limit`](crate::Stop::Limit), never a guess.
 
-/// Bytes of a block. Fabric's orderers stop at 100 MB by default.
+/// Maximum size of a block, in bytes. Fabric's orderers limit it to 100 MB by default.
 pub const BLOCK_BYTES_MAX: usize = 256 << 20;
-/// Transactions of a block.
+/// Maximum number of transactions in a block.
 pub const TRANSACTIONS_MAX: usize = 1 << 20;
-/// Signatures of a block.
+/// Maximum number of signatures on a block.
 pub const SIGNATURES_MAX: usize = 1_024;
-/// Bytes of a block's signatures. A thousand with their identities are about one MiB.
+/// Maximum size of a block's signatures, in bytes. A thousand with their identities take about one MiB.
 pub const SIGNATURES_BYTES_MAX: usize = 4 << 20;
-/// Entries of one repeated field of a message; each takes two bytes at least, and some ten times as many in memory.
+/// Maximum number of entries in a repeated field. Each takes at least two bytes, and about ten times as much in memory.
 pub const REPEATED_MAX: usize = 1 << 20;
-/// Endorsements of a transaction.
+/// Maximum number of endorsements of a transaction.
 pub const ENDORSEMENTS_MAX: usize = 1_024;
-/// Rules and principals of a signature policy.
+/// Maximum number of rules, and of principals, of a signature policy.
 pub const POLICY_RULES_MAX: usize = 10_000;
-/// Identities kept between blocks, and their bytes. When there are more, all are forgotten.
+/// Maximum number of identities that are cached between blocks. At this limit the cache is cleared.
 pub const IDENTITIES_MAX: usize = 200_000;
-/// See [`IDENTITIES_MAX`].
+/// Maximum size of the cached identities, in bytes; see [`IDENTITIES_MAX`].
 pub const IDENTITIES_BYTES_MAX: usize = 64 << 20;
-/// Longer identities and validation parameters are not kept. Text around a certificate is part of an identity's bytes,
-/// so one certificate gives any number of identities of any length.
+/// Maximum size of identities and validation parameters that are cached, in bytes. Text around a certificate is part of
+/// the identity's bytes, so one certificate can produce any number of long identities.
 pub const KEPT_BYTES_MAX: usize = 16 << 10;
-/// Bytes of transactions that came before their block was whole, and of what was found out about them. Beyond it they
-/// are left alone until the block is read.
+/// Maximum memory of early transactions and their results, in bytes. Beyond it, transactions are not verified early.
 pub const EARLY_BYTES_MAX: usize = 64 << 20;
-/// Groups, MSPs and policies of a configuration.
+/// Maximum number of groups, values and policies of a configuration.
 pub const CONFIG_ITEMS_MAX: usize = 100_000;
-/// CA certificates of an MSP.
+/// Maximum number of CA certificates of an MSP.
 pub const CAS_MAX: usize = 1_000;
-/// Signatures checked to find a certificate's chains, as in Go.
+/// Maximum number of signatures that are checked to find a certificate's chains, as in Go.
 pub const CHAIN_CHECKS_MAX: usize = 100;
-/// CAs in a chain, at most.
+/// Maximum number of CAs in a chain.
 pub const CHAIN_LENGTH_MAX: usize = 16;

@@ -1,6 +1,6 @@
-//! Listings of a peer's state: `state/NNNNN.json` of a recorded set holds what a peer had after block NNNNN.
+//! Listings of a peer's state: `state/NNNNN.json` of a recorded set is the state of a peer after block NNNNN.
 //!
-//! A listing has the hashed private state of all chaincodes, and the public state of all but `_lifecycle`.
+//! A listing contains the hashed private state of all chaincodes, and the public state of all except `_lifecycle`.
 
 use crate::lifecycle::LIFECYCLE;
 use crate::mvcc::VALIDATION_PARAMETER;
@@ -15,13 +15,13 @@ use std::path::Path;
 /// Namespace, collection (empty: public), and the key in hex.
 type Place = (String, String, String);
 
-/// What a peer has under a key.
+/// Entry of a key in a peer's state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Listed {
-    /// In hex; of a collection, the hash.
+    /// The value in hex; for a collection, its hash.
     value: String,
     version: (u64, u64),
-    /// The metadata as a peer writes them, in hex; empty where there are none.
+    /// The metadata as a peer encodes it, in hex; empty if there is none.
     metadata: String,
 }
 
@@ -90,7 +90,7 @@ struct Public {
 #[derive(Debug)]
 pub struct Listing {
     keys: BTreeMap<Place, Listed>,
-    /// Whether public keys are among them.
+    /// True if the listing includes public keys.
     has_public: bool,
 }
 
@@ -98,7 +98,7 @@ impl Listing {
     /// Reads the listing of the state after block `number` of a recorded set; `None` if there is none.
     ///
     /// # Errors
-    /// The file cannot be read, or is no such listing.
+    /// The file cannot be read, or is not a valid listing.
     pub fn read(directory: &Path, number: u64) -> Result<Option<Self>, ReplayError> {
         let path = directory.join(format!("state/{number:05}.json"));
         let text = match std::fs::read(&path) {
@@ -135,17 +135,17 @@ impl Listing {
         }))
     }
 
-    /// Number of keys in the listing.
+    /// Returns the number of keys in the listing.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there is no key in it.
+    /// Returns whether the listing has no keys.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// The differences of a state from the listing; none if both have the same keys, values, versions and metadata.
+    /// Returns the differences between a state and the listing; none if keys, values, versions and metadata are equal.
     pub fn differences(&self, state: &State) -> Vec<String> {
         let mut found = BTreeMap::new();
         state.each(&mut |namespace, collection, key, entry| {

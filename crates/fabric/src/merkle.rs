@@ -1,4 +1,4 @@
-//! The Merkle summary of a long range query.
+//! Merkle summary of the results of a long range query.
 
 use crate::proto::{MerkleSummary, wire};
 use crate::state::Height;
@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 const LEAF_LEVEL: u32 = 1;
 
-/// Builds a summary as results come.
+/// Builds a summary incrementally.
 #[derive(Debug)]
 pub struct Builder {
     degree: u32,
-    /// The results of the next leaf, as `QueryReads`.
+    /// Results of the next leaf, encoded as `QueryReads`.
     pending: Vec<u8>,
     pending_count: u32,
     levels: BTreeMap<u32, Vec<[u8; 32]>>,
@@ -19,7 +19,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Of this degree, which is 2 or more.
+    /// Creates a builder with this degree, which must be at least 2.
     pub fn new(degree: u32) -> Self {
         Self {
             degree,
@@ -68,7 +68,7 @@ impl Builder {
         }
     }
 
-    /// The level and the hashes; `None` where there are too few results for a summary.
+    /// Returns the level and its hashes; `None` if there are too few results for a summary.
     pub fn done(mut self) -> Option<(u32, Vec<[u8; 32]>)> {
         if self.levels.is_empty() {
             return None;
@@ -92,7 +92,7 @@ impl Builder {
     }
 }
 
-/// Whether results have this summary.
+/// Returns whether the results have this summary.
 pub fn matches<'k>(summary: &MerkleSummary<'_>, results: impl Iterator<Item = (&'k [u8], Height)>) -> bool {
     let mut builder = Builder::new(summary.max_degree);
     for (key, version) in results {

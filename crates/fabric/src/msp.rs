@@ -1,7 +1,8 @@
-//! Membership: which identities there are, and what they are.
+//! Membership service providers: resolve the identities that signed a channel's messages, and determine their roles.
 //!
-//! As an MSP of Fabric 1.4.3 and later: a chain to a root that is the only one, no CA, not revoked, one node OU.
-//! A certificate's own time decides nothing: it is judged one second after it begins (FAB-3678).
+//! The rules are those of Fabric 1.4.3 and later. An identity needs exactly one chain to a root, must not be a CA or
+//! revoked, and must have exactly one node OU. The certificate's own validity period does not matter: it is checked one
+//! second after the period begins (FAB-3678).
 
 use crate::error::Stop;
 use crate::limits::{CAS_MAX, CHAIN_CHECKS_MAX, CHAIN_LENGTH_MAX};
@@ -24,37 +25,37 @@ pub mod role {
     pub const ORDERER: u8 = 8;
 }
 
-/// Somebody whom a CA of the channel signed.
+/// An identity whose certificate was signed by a CA of the channel.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// Its MSP, as a place in [`Msps`].
+    /// Index of its MSP in [`Msps`].
     pub msp: usize,
-    /// SHA-256 of the certificate; with the MSP, what two identities are told apart by.
+    /// SHA-256 of the certificate. Two identities are equal if `msp` and `id` are.
     pub id: [u8; 32],
-    /// The certificate.
+    /// The certificate, in DER.
     pub raw: Vec<u8>,
-    /// Its key.
+    /// The public key in the certificate.
     pub key: Key,
-    /// Whether the MSP takes it: not a CA, not revoked, node OUs as they should be.
+    /// True if the MSP accepts it: it is not a CA, not revoked, and its node OUs fit.
     pub valid: bool,
-    /// The node OUs that it has.
+    /// Its node OUs, as bits of [`role`].
     pub roles: u8,
-    /// In the MSP's own list of admins.
+    /// True if the certificate is in the MSP's list of admins.
     pub listed_admin: bool,
     /// Its organizational units.
     pub units: Vec<String>,
-    /// SHA-256 of the CA certificates above it.
+    /// SHA-256 of the certificates in its chain, from the issuing CA to the root.
     pub certifiers: [u8; 32],
 }
 
-/// What becomes of a serialised identity.
+/// Result of resolving a serialised identity.
 #[derive(Clone, Debug)]
 pub enum Resolution {
-    /// It is one.
+    /// An MSP of the channel knows the identity; see [`Identity::valid`].
     Known(Arc<Identity>),
     /// No MSP of the channel knows it.
     Unknown,
-    /// A CA of the channel signed it, and this program cannot read it.
+    /// A CA of the channel signed it, but this program does not support its form, for this reason.
     Unsure(&'static str),
 }
 
@@ -64,9 +65,9 @@ struct Ca {
     certificate: Certificate,
     key: Key,
     root: bool,
-    /// From here to a root, as places in [`Msp::cas`].
+    /// Chains from this CA to a root, as indices into [`Msp::cas`].
     chains: Vec<Vec<usize>>,
-    /// It stands above an intermediate CA, so it may not sign identities.
+    /// True if the CA signed an intermediate CA. The CA must then not sign identities.
     internal: bool,
 }
 
@@ -80,12 +81,12 @@ struct NodeOu {
 /// A membership service provider.
 #[derive(Debug)]
 pub struct Msp {
-    /// Its identifier.
+    /// MSP identifier.
     pub name: String,
     cas: Vec<Ca>,
     crls: Vec<Crl>,
     admins: Vec<Vec<u8>>,
-    /// Whether node OUs are told apart.
+    /// The configured node OUs; `None` if node OUs are disabled.
     node_ous: Option<Vec<NodeOu>>,
     units: Vec<(String, [u8; 32])>,
     takes_ed25519: bool,
@@ -104,7 +105,7 @@ fn wrong(name: &str, what: &str) -> Stop {
     }
 }
 
-/// A certificate from an MSP's configuration. `issuer` gives the key that signed it, where that is not of P-256.
+/// Parses a certificate of an MSP's configuration. `issuer` returns the key that signed it, if that is not a P-256 key.
 fn configured(
     name: &str,
     pem: &[u8],
@@ -115,18 +116,19 @@ fn configured(
     };
     let signed = Signed::parse(&der).ok_or_else(|| wrong(name, "a certificate is malformed"))?;
     Certificate::parse(&signed, issuer(&signed).as_ref())
-        .ok_or_else(|| wrong(name, "a certificate of a form that is not known here"))
+        .ok_or_else(|| wrong(name, "a certificate has an unsupported form"))
 }
 
 impl Msp {
-    /// Sets an MSP up. `takes_ed25519`: its identities may have such keys, as from the channel capability V3_0 on.
+    /// Creates an MSP from its configuration. `takes_ed25519`: Ed25519 keys are accepted, as with the channel
+    /// capability V3_0.
     pub fn new(config: &FabricMspConfig<'_>, verifier: &Verifier, takes_ed25519: bool) -> Result<Self, Stop> {
         let name = config.name;
         let crypto = config.crypto_config.clone().unwrap_or_default();
         if !matches!(crypto.signature_hash_family, "" | "SHA2")
             || !matches!(crypto.identity_hash_function, "" | "SHA256")
         {
-            return Err(wrong(name, "another hash than SHA-256"));
+            return Err(wrong(name, "it uses a hash function other than SHA-256"));
         }
         let mut msp = Self {
             name: name.to_owned(),
@@ -146,7 +148,7 @@ impl Msp {
         if msp.takes_nobody() && !config.intermediate_certs.is_empty() {
             return Err(wrong(
                 name,
-                "intermediate CAs, and a revocation list without an authority key identifier, which peers refuse",
+                "peers refuse intermediate CAs with a revocation list that has no authority key identifier",
             ));
         }
         for unit in &config.organizational_units {
@@ -161,11 +163,11 @@ impl Msp {
         if msp.takes_nobody() && !msp.admins.is_empty() && msp.node_ous.is_none() {
             return Err(wrong(
                 name,
-                "admins by certificate, and a revocation list without an authority key identifier, which peers refuse",
+                "peers refuse admin certificates with a revocation list that has no authority key identifier",
             ));
         }
         if msp.admins.is_empty() && !msp.node_ous.iter().flatten().any(|ou| ou.role == role::ADMIN) {
-            return Err(wrong(name, "no admins"));
+            return Err(wrong(name, "it has no admins"));
         }
         Ok(msp)
     }
@@ -174,23 +176,23 @@ impl Msp {
         let name = self.name.clone();
         let count = config.root_certs.len() + config.intermediate_certs.len();
         if config.root_certs.is_empty() || count > CAS_MAX {
-            return Err(wrong(&name, "no root certificates, or too many"));
+            return Err(wrong(&name, "it has no root certificates, or too many CAs"));
         }
         let mut signed = Vec::new();
         let roots = config.root_certs.iter().map(|pem| (pem, true));
         for (pem, root) in roots.chain(config.intermediate_certs.iter().map(|pem| (pem, false))) {
             let certificate = configured(&name, pem, &|_| None)?;
             let CertifiedKey::Known(key) = certificate.key.clone() else {
-                return Err(wrong(&name, "a CA with a key of a kind that is not known here"));
+                return Err(wrong(&name, "the key of a CA has an unsupported type"));
             };
             if !certificate.is_ca || certificate.subject_key_id.is_none() {
-                return Err(wrong(&name, "a CA certificate that is not one"));
-            }
-            if certificate.name_constraints || certificate.unknown_critical || !certificate.usage_fits {
                 return Err(wrong(
                     &name,
-                    "a CA certificate with constraints that are not known here",
+                    "a certificate in the list of CAs is not a CA certificate",
                 ));
+            }
+            if certificate.name_constraints || certificate.unknown_critical || !certificate.usage_fits {
+                return Err(wrong(&name, "a CA certificate has unsupported constraints"));
             }
             self.cas.push(Ca {
                 certificate,
@@ -203,7 +205,7 @@ impl Msp {
                 signed.push(der);
             }
         }
-        // Who signed whom.
+        // Indices of the CAs that signed each CA.
         let mut parents: Vec<Vec<usize>> = Vec::new();
         for (der, ca) in signed.iter().zip(&self.cas) {
             let checked = Signed::parse(der).ok_or_else(|| wrong(&name, "a certificate is malformed"))?;
@@ -230,7 +232,10 @@ impl Msp {
                 .ok_or_else(|| wrong(&name, "no such CA"))?;
             if !ca.root {
                 let [chain] = found.as_slice() else {
-                    return Err(wrong(&name, "an intermediate CA without one chain to a root"));
+                    return Err(wrong(
+                        &name,
+                        "an intermediate CA does not have exactly one chain to a root",
+                    ));
                 };
                 for &above in chain.iter().skip(1) {
                     if let Some(flag) = internal.get_mut(above) {
@@ -246,7 +251,7 @@ impl Msp {
         Ok(())
     }
 
-    /// Makes s low in the signatures on CA certificates whose issuers' keys are not of P-256.
+    /// Normalises the signature of each CA certificate to low s, where the issuer's key is not a P-256 key.
     fn sanitise_cas(&mut self, signed: &[Vec<u8>], parents: &[Vec<usize>]) {
         for (place, (der, above)) in signed.iter().zip(parents).enumerate() {
             let is_root = self.cas.get(place).is_some_and(|ca| ca.root);
@@ -259,7 +264,8 @@ impl Msp {
         }
     }
 
-    /// The key of the CA that signed a certificate; `None`: it is of P-256, or no CA of the MSP signed it.
+    /// Returns the key of the CA that signed a certificate; `None` if it is a P-256 key, or if no CA of the MSP signed
+    /// it.
     fn large_issuer(&self, signed: &Signed<'_>, verifier: &Verifier) -> Option<Key> {
         let mut candidates = self.candidates(signed.issuer);
         let is_large = |ca: &usize| {
@@ -294,7 +300,7 @@ impl Msp {
         }
     }
 
-    /// CAs with this name that may sign certificates.
+    /// Returns the CAs with the subject `issuer` that may sign certificates, at most [`CHAIN_CHECKS_MAX`].
     fn candidates(&self, issuer: &[u8]) -> impl Iterator<Item = usize> {
         let fits = move |(place, ca): (usize, &Ca)| {
             (ca.certificate.subject == issuer && ca.certificate.may_sign).then_some(place)
@@ -311,18 +317,18 @@ impl Msp {
         seal.is_some_and(|seal| verify_all(&[seal], verifier, Rules::default()) == [true])
     }
 
-    /// Whether no identity of this MSP is taken, since it has a revocation list that peers cannot match with a CA.
+    /// Returns whether the MSP accepts no identity, because peers cannot match one of its revocation lists with a CA.
     fn takes_nobody(&self) -> bool {
         self.crls.iter().any(|crl| crl.authority_key_id.is_none())
     }
 
-    /// SHA-256 of the certificates from one of the MSP's CAs to its root.
+    /// Returns the SHA-256 of the certificates from a CA of the MSP to its root.
     fn certifiers_of(&self, pem: &[u8], verifier: &Verifier) -> Result<[u8; 32], Stop> {
         let certificate = configured(&self.name, pem, &|signed| self.large_issuer(signed, verifier))?;
         let mut cas = self.cas.iter();
         let found = cas.find(|ca| ca.certificate.raw == certificate.raw);
         let chain = found.and_then(|ca| ca.chains.first());
-        let chain = chain.ok_or_else(|| wrong(&self.name, "an OU of a CA that the MSP does not have"))?;
+        let chain = chain.ok_or_else(|| wrong(&self.name, "an OU names a CA that the MSP does not have"))?;
         Ok(self.hash_of(chain))
     }
 
@@ -361,7 +367,7 @@ impl Msp {
         Ok(())
     }
 
-    /// Whether every CA of a chain is valid one second after a certificate begins.
+    /// Returns whether every CA of a chain is valid one second after a certificate's validity begins.
     fn in_time(&self, chain: &[usize], not_before_s: i64) -> bool {
         let now = not_before_s + 1;
         chain.iter().filter_map(|&ca| self.cas.get(ca)).all(|ca| {
@@ -370,7 +376,7 @@ impl Msp {
         })
     }
 
-    /// What the MSP says of a certificate that these of its CAs signed.
+    /// Returns the identity of a certificate that the CAs `signers` signed.
     fn admit(
         &self,
         place: usize,
@@ -381,7 +387,7 @@ impl Msp {
     ) -> Resolution {
         let issuer = signers.first().and_then(|&ca| self.cas.get(ca));
         let Some(certificate) = Certificate::parse(signed, issuer.map(|ca| &ca.key)) else {
-            return Resolution::Unsure("a certificate of a form that is not known here");
+            return Resolution::Unsure("the certificate has an unsupported form");
         };
         let mut now_s = certificate.not_before_s + 1;
         if !rules.hold(Rule::ExpiryIgnored) {
@@ -401,7 +407,7 @@ impl Msp {
         let key = match &certificate.key {
             CertifiedKey::Known(key) => key.clone(),
             CertifiedKey::Malformed => return Resolution::Unknown,
-            CertifiedKey::Other => return Resolution::Unsure("a key of a kind that is not known here"),
+            CertifiedKey::Other => return Resolution::Unsure("the key has an unsupported type"),
         };
         let takes_ed25519 = self.takes_ed25519 || !rules.hold(Rule::Ed25519FromV3);
         let takes_key = takes_ed25519 || !matches!(key, Key::Ed25519(_));
@@ -434,7 +440,7 @@ impl Msp {
         listing.any(|crl| crl.is_signed_by(&issuer.key, verifier) || !rules.hold(Rule::ListSigned))
     }
 
-    /// The node OUs of a certificate; `None` if they are not as they should be.
+    /// Returns the roles that a certificate's node OUs give it; `None` if the node OUs are invalid.
     fn roles(&self, certificate: &Certificate, certifiers: &[u8; 32], rules: Rules) -> Option<u8> {
         let Some(node_ous) = &self.node_ous else {
             let listed = |unit: &String| {
@@ -452,7 +458,7 @@ impl Msp {
         };
         let (mut count, mut roles) = (0, 0);
         for unit in &certificate.units {
-            // Where two roles have one name, the last in this order is the one whose certifiers count.
+            // Two roles may have the same OU name; the certifiers of the last one in this order then apply.
             let mut named = node_ous.iter().filter(|ou| ou.unit == *unit);
             let Some(ou) = named.clone().next_back() else {
                 continue;
@@ -467,23 +473,23 @@ impl Msp {
         (count == 1 || !rules.hold(Rule::OneNodeOu)).then_some(roles)
     }
 
-    /// Whether node OUs tell its identities apart.
+    /// Returns whether the MSP determines roles by node OUs.
     pub fn has_node_ous(&self) -> bool {
         self.node_ous.is_some()
     }
 }
 
-/// An identity that waits for its certificate's signature to be checked.
+/// An identity whose certificate's signature is not verified yet.
 struct Waiting {
     at: usize,
     msp: usize,
     der: Vec<u8>,
-    /// The CAs that may have signed it.
+    /// CAs that may have signed the certificate.
     candidates: Vec<usize>,
 }
 
 impl Msps {
-    /// Adds one.
+    /// Adds an MSP and returns its index.
     pub fn add(&mut self, msp: Msp) -> usize {
         let place = self.all.len();
         self.by_name.insert(msp.name.clone(), place);
@@ -491,22 +497,22 @@ impl Msps {
         place
     }
 
-    /// The place of the MSP with this identifier.
+    /// Returns the index of the MSP with the identifier `name`.
     pub fn place(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
 
-    /// The identifier of the MSP at a place.
+    /// Returns the identifier of the MSP at an index.
     pub fn name(&self, place: usize) -> Option<&str> {
         self.get(place).map(|msp| msp.name.as_str())
     }
 
-    /// The MSP at a place.
+    /// Returns the MSP at an index.
     pub fn get(&self, place: usize) -> Option<&Msp> {
         self.all.get(place)
     }
 
-    /// What becomes of serialised identities; the signatures on their certificates are checked in one batch.
+    /// Resolves serialised identities. The signatures on their certificates are verified in one batch.
     pub(crate) fn resolve(&self, identities: &[&[u8]], verifier: &Verifier, rules: Rules) -> Vec<Resolution> {
         let mut resolutions = vec![Resolution::Unknown; identities.len()];
         let mut waiting = Vec::new();
@@ -526,7 +532,7 @@ impl Msps {
             .map(|waiting| Signed::parse(&waiting.der))
             .collect();
         let mut seals = Vec::new();
-        // The signer that each seal would be of: whose identity it is, and the CA.
+        // For each seal, the index in `waiting` of the identity and the index of the CA that would be its signer.
         let mut seal_of = Vec::new();
         for (place, (waiting, signed)) in waiting.iter().zip(&signed).enumerate() {
             for &ca in &waiting.candidates {

@@ -1,4 +1,5 @@
-//! Which transactions read what is still so; what the block writes; the commit hash.
+//! Multi-version concurrency control (MVCC): checks that each transaction read current versions, collects the writes of
+//! valid ones, and computes the commit hash.
 
 use crate::code::TxCode;
 use crate::merkle;
@@ -11,10 +12,10 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The metadata that this program keeps.
+/// Name of the only metadata entry that the state keeps.
 pub const VALIDATION_PARAMETER: &str = "VALIDATION_PARAMETER";
 
-/// A transaction's reads, checked against the state and what the block wrote before it.
+/// Checks reads against the state and the earlier writes of the block, and collects the block's writes.
 pub(crate) struct Checker<'s> {
     pub state: &'s State,
     pub updates: Updates,
@@ -22,13 +23,13 @@ pub(crate) struct Checker<'s> {
 }
 
 impl Checker<'_> {
-    /// The code of a transaction that endorsers agree on; an error where a peer would crash or halt.
+    /// Returns the code of an endorsed transaction; an error if a peer would crash or halt on it.
     pub fn check(&self, rwset: &[NsRwSet<'_>]) -> Result<TxCode, &'static str> {
         for of in rwset {
             if of.namespace.is_empty() && !(of.public.reads.is_empty() && of.public.range_queries.is_empty())
             {
-                // A peer keeps it there, and this program elsewhere.
-                return Err("it reads the channel's configuration from the state");
+                // A peer keeps the configuration in the state, this program does not.
+                return Err("it reads the namespace \"\", where peers keep the channel's configuration");
             }
             for read in &of.public.reads {
                 if !self.read_holds(of.namespace, read) {
@@ -77,7 +78,7 @@ impl Checker<'_> {
         let results = self.results(namespace, query);
         if let Some(summary) = &query.merkle {
             if summary.max_degree < 2 {
-                return Err("a range query's Merkle summary of degree 0 or 1");
+                return Err("the Merkle summary of a range query has degree 0 or 1");
             }
             let results = results.iter().map(|(key, version)| (&**key, *version));
             let matches = merkle::matches(summary, results);
@@ -89,8 +90,8 @@ impl Checker<'_> {
             if read.key.as_bytes() != &**key {
                 return Ok(!self.rules.hold(Rule::RangeRaw));
             }
-            // Some versions of the peer read this version without looking whether it is there.
-            let read = height(&read.version).ok_or("a range query's read without a version")?;
+            // Some versions of the peer dereference this version without checking that it is present.
+            let read = height(&read.version).ok_or("a read of a range query has no version")?;
             if read != *version {
                 return Ok(!self.rules.hold(Rule::RangeRaw));
             }
@@ -98,7 +99,7 @@ impl Checker<'_> {
         Ok(reads.len() == results.len() || !self.rules.hold(Rule::RangeRaw))
     }
 
-    /// The keys in a range as they are now, those that the block wrote included.
+    /// Returns the current keys in a range, with the writes of the block.
     fn results<'a>(&'a self, namespace: &str, query: &'a RangeQueryInfo<'_>) -> Vec<(Cow<'a, [u8]>, Height)> {
         let (start, end) = (query.start_key.as_bytes(), query.end_key.as_bytes());
         let committed = self.state.range(namespace, start, end);
@@ -130,7 +131,7 @@ impl Checker<'_> {
         results
     }
 
-    /// Adds what a valid transaction writes.
+    /// Adds the writes of a valid transaction.
     pub fn apply(&mut self, rwset: &[NsRwSet<'_>], version: Height) {
         let mut operations = Operations::default();
         for of in rwset {
@@ -147,7 +148,7 @@ impl Checker<'_> {
                 let metadata = self.latest(namespace, collection, key, |_, metadata| metadata.cloned());
                 Some((value_of(&operation), metadata.flatten()))
             } else {
-                // Only the metadata: the value stays, if there is one, and gets this version.
+                // Only the metadata changes: an existing value stays and gets this version.
                 match self.latest(namespace, collection, key, |value, _| value.clone()) {
                     Some(value) => Some((value, operation.metadata.map(Arc::from))),
                     None => continue,
@@ -164,8 +165,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Something of what the block wrote, or else of what was committed; also where the block deleted it, as the peer
-    /// has it.
+    /// Applies `take` to the value and metadata of a key as the block wrote them, otherwise as the state holds them.
+    /// The committed value also counts for a key that the block deleted, as in the peer.
     fn latest<T>(
         &self,
         namespace: &str,
@@ -187,10 +188,10 @@ const METADATA_UPDATE: u8 = 2;
 const METADATA_DELETE: u8 = 4;
 const KEY_DELETE: u8 = 8;
 
-/// Sum of what one transaction does to one key.
+/// Combined operations of one transaction on one key.
 #[derive(Default)]
 struct Operation<'a> {
-    /// Sums, as in the peer: a key that is written twice looks like a change of metadata.
+    /// Sum of the operations' flags, as in the peer: a key that is written twice looks like a metadata change.
     flags: u8,
     value: Option<&'a [u8]>,
     metadata: Option<&'a [u8]>,
@@ -204,7 +205,7 @@ fn value_of(operation: &Operation<'_>) -> Arc<[u8]> {
 /// Namespace, collection (empty: public) and key.
 type Place<'a> = (&'a str, &'a str, &'a [u8]);
 
-/// The writes of one transaction, in its order.
+/// Writes of one transaction, in its order.
 #[derive(Default)]
 struct Operations<'a>(SmallVec<[(Place<'a>, Operation<'a>); 4]>);
 
@@ -307,16 +308,16 @@ impl<'a> Operations<'a> {
     }
 }
 
-/// Bytes of a key and its value in the input of the commit hash for which memory is reserved.
+/// Expected bytes of a key and its value in the input of the commit hash; memory is reserved for them.
 const COMMIT_HASH_BYTES_A_KEY: usize = 128;
 
-/// SHA-256 over the flags, the updates and the previous commit hash.
+/// Returns the SHA-256 over flags, updates and previous commit hash.
 pub(crate) fn commit_hash(flags: &[u8], updates: &Updates, previous: &[u8], rules: Rules) -> [u8; 32] {
     let mut bytes = Vec::with_capacity(flags.len() + COMMIT_HASH_BYTES_A_KEY * updates.len());
     wire::put_varint(&mut bytes, flags.len() as u64);
     bytes.extend_from_slice(flags);
     let (mut write, mut version) = (Vec::new(), Vec::new());
-    // The namespace "" holds the channel's configuration, which is not part of it.
+    // The namespace "" holds the channel's configuration, which the commit hash does not cover.
     for (namespace, space) in updates
         .namespaces
         .iter()

@@ -1,28 +1,28 @@
-//! What a ledger keeps of a block apart from the rest of it: the identities, which come again and again, and the
-//! transactions' ids.
+//! Parts of a block that the ledger stores separately: the identities, which recur in many blocks, and the transaction
+//! ids.
 
 use crate::block::{Block, SIGNATURES};
 use crate::proto::{self, Arena, Metadata, SignatureHeader};
 use crate::state::TxId;
 use std::ops::Range;
 
-/// Shorter identities are left where they are.
+/// Minimum size of an identity, in bytes, that is stored separately.
 const IDENTITY_BYTES_MIN: usize = 64;
 
-/// Where identities lie in a block's bytes, and the ids of its transactions.
+/// Positions of the identities in a block's bytes, and the ids of its transactions.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Parts {
-    /// Where an identity begins, and which it is. In order, none within another, once [`Self::sort`] was called.
+    /// Offset and index of each occurrence of an identity. After [`Self::sort`] they are in order and do not overlap.
     pub spans: Vec<(usize, usize)>,
-    /// Of each identity, where it is first found. Nothing where it lies elsewhere only: what had to be rewritten to be
-    /// read does.
+    /// Range of the first occurrence of each identity; empty if it does not occur in the bytes, because the message
+    /// that contains it had to be normalised.
     pub identities: Vec<Range<usize>>,
-    /// The id of each transaction, where it has one.
+    /// Id of each transaction, if it has one.
     pub ids: Vec<Option<TxId>>,
 }
 
 impl Parts {
-    /// Adds identity number `place`, if it lies in `bytes`.
+    /// Adds an occurrence of the identity with index `place`, if it lies in `bytes`.
     pub fn add(&mut self, bytes: &[u8], identity: &[u8], place: usize) {
         if identity.len() < IDENTITY_BYTES_MIN {
             return;
@@ -42,7 +42,7 @@ impl Parts {
         self.spans.push((at, place));
     }
 
-    /// Adds those who signed the block, as identities that have no number yet.
+    /// Adds the signers of the block, as identities with new indices.
     pub fn add_signers(&mut self, bytes: &[u8], block: &Block<'_>) {
         let arena = Arena::new();
         let signatures = block.metadata.get(SIGNATURES);
@@ -54,7 +54,7 @@ impl Parts {
         }
     }
 
-    /// Puts the identities into the order in which they lie; of two that overlap the first is kept.
+    /// Sorts the occurrences by offset; of two that overlap, the first is kept.
     pub fn sort(&mut self) {
         self.spans.sort_unstable_by_key(|(at, _)| *at);
         let (identities, mut free) = (&self.identities, 0);

@@ -1,9 +1,9 @@
-//! Block files of a peer: `ledgersData/chains/chains/CHANNEL/blockfile_NNNNNN` under its file system path.
+//! Reader of a peer's block files: `ledgersData/chains/chains/CHANNEL/blockfile_NNNNNN` under its file system path.
 //!
-//! A file is a row of blocks, each with its length as a varint before it. A block is not a message there: number, data
-//! hash, previous hash, how many envelopes and each of them, how many metadata entries and each of them; numbers are
-//! varints, and bytes have their length before them. A crash may leave the beginning of a block at the end of the last
-//! file; the peer cuts that off when it starts.
+//! A file is a sequence of blocks, each after its length as a varint. The blocks are not stored as protobuf messages: a
+//! block is its number, data hash, previous hash, number of envelopes, envelopes, number of metadata entries, and
+//! entries. Numbers are varints, and bytes are preceded by their length. A crash may leave an incomplete block at the
+//! end of the last file, which the peer removes when it starts.
 
 use crate::limits::{BLOCK_BYTES_MAX, TRANSACTIONS_MAX};
 use crate::proto::wire;
@@ -11,41 +11,41 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Beginning of a block file's name; its number, of six digits, follows.
+/// Beginning of a block file's name, before its number of six digits.
 const PREFIX: &str = "blockfile_";
-/// Where block files are under a peer's file system path.
+/// Folder of the block files under a peer's file system path.
 const CHAINS: &str = "ledgersData/chains/chains";
-/// Bytes read at once.
+/// Size of the read buffer, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Reason why a peer's block files cannot be read on.
+/// Reason why a peer's block files cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {what}", path.display())]
 pub struct PeerLedgerError {
     /// File or folder.
     pub path: PathBuf,
-    /// Description of what is wrong.
+    /// The fault.
     pub what: String,
 }
 
-/// Block of a peer, and where it is.
+/// A block of a peer, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerBlock {
-    /// Its number.
+    /// Block number.
     pub number: u64,
     /// The block as a peer delivers it: a `common.Block`.
     pub bytes: Vec<u8>,
-    /// File that it is in.
+    /// File that contains the block.
     pub file: PathBuf,
-    /// Where in the file it begins.
+    /// Offset of the block in the file, in bytes.
     pub offset: u64,
 }
 
-/// Reads the blocks of a peer's ledger, the oldest first.
+/// Reader of the blocks of a peer's ledger, oldest first.
 pub struct PeerLedger {
     files: std::vec::IntoIter<PathBuf>,
     open: Option<OpenFile>,
-    /// Bytes at the end of the last file that are no whole block.
+    /// Number of bytes at the end of the last file that are not a complete block.
     unfinished_bytes: u64,
 }
 
@@ -56,11 +56,10 @@ struct OpenFile {
 }
 
 impl PeerLedger {
-    /// Opens a folder of block files, or a peer's file system path with one channel; `channel` says which where there
-    /// are several.
+    /// Opens a folder of block files, or a peer's file system path. `channel` selects a channel if there are several.
     ///
     /// # Errors
-    /// A folder without block files, or with a file missing between others.
+    /// The folder has no block files, or a file is missing between others.
     pub fn open(folder: &Path, channel: Option<&str>) -> Result<Self, PeerLedgerError> {
         let folder = find(folder, channel)?;
         let failed = |what: String| PeerLedgerError {
@@ -92,15 +91,16 @@ impl PeerLedger {
         })
     }
 
-    /// Bytes at the end of the last file that are no whole block, once [`Self::next`] gave `None`.
+    /// Returns the number of bytes at the end of the last file that are not a complete block, once [`Self::next`]
+    /// returned `None`.
     pub fn unfinished_bytes(&self) -> u64 {
         self.unfinished_bytes
     }
 
-    /// Reads the next block; `None` after the last.
+    /// Reads the next block; returns `None` after the last.
     ///
     /// # Errors
-    /// Bytes that are no block, with the file and where in it.
+    /// The file and the offset of bytes that are not a block.
     #[allow(clippy::should_implement_trait, reason = "it can fail, and is over then")]
     pub fn next(&mut self) -> Result<Option<PeerBlock>, PeerLedgerError> {
         loop {
@@ -138,7 +138,7 @@ impl PeerLedger {
                     if self.files.len() > 0 {
                         return Err(wrong(
                             &open.path,
-                            "a block is cut short, and another file follows",
+                            "a block is incomplete, although another file follows",
                         ));
                     }
                     let length = open.from.get_ref().metadata().map(|file| file.len());
@@ -152,7 +152,8 @@ impl PeerLedger {
 }
 
 impl OpenFile {
-    /// The number and the bytes of the next block; `None` at the end. `UnexpectedEof`: it is cut short.
+    /// Returns number and bytes of the next block; `None` at the end of the file. `UnexpectedEof`: the block is
+    /// incomplete.
     fn read(&mut self) -> io::Result<Option<(u64, Vec<u8>)>> {
         if self.from.fill_buf()?.is_empty() {
             return Ok(None);
@@ -170,11 +171,11 @@ impl OpenFile {
                 break;
             }
             if shift > 28 {
-                return Err(invalid("a length of more than five bytes"));
+                return Err(invalid("the length of a block has more than five bytes"));
             }
         }
         if length > BLOCK_BYTES_MAX as u64 {
-            return Err(invalid("a block that is larger than is taken"));
+            return Err(invalid("a block exceeds the maximum block size"));
         }
         let mut stored = Vec::new();
         (&mut self.from).take(length).read_to_end(&mut stored)?;
@@ -182,12 +183,12 @@ impl OpenFile {
         if (stored.len() as u64) < length {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        let block = message(&stored).ok_or_else(|| invalid("bytes that are no block"))?;
+        let block = message(&stored).ok_or_else(|| invalid("the bytes are not a block"))?;
         Ok(Some(block))
     }
 }
 
-/// The number of a stored block, and the block as a message.
+/// Converts a stored block; returns its number and the protobuf message.
 fn message(mut stored: &[u8]) -> Option<(u64, Vec<u8>)> {
     let stored = &mut stored;
     let bytes = |from: &mut &[u8]| wire::length_delimited(from).ok().map(<[u8]>::to_vec);
@@ -226,7 +227,7 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Finds the folder of block files.
+/// Returns the folder of block files.
 fn find(folder: &Path, channel: Option<&str>) -> Result<PathBuf, PeerLedgerError> {
     let chains = folder.join(CHAINS);
     if !chains.is_dir() {
@@ -244,7 +245,7 @@ fn find(folder: &Path, channel: Option<&str>) -> Result<PathBuf, PeerLedgerError
         [one] => Ok(chains.join(one)),
         [] => Err(failed("there is no such channel here".to_owned())),
         several => Err(failed(format!(
-            "there are several channels, {}; --channel says which",
+            "there are several channels: {}; give one with --channel",
             several.join(", ")
         ))),
     }

@@ -1,14 +1,14 @@
-//! PEM, as Go's `encoding/pem.Decode` reads the first block, and its `base64.StdEncoding`.
+//! PEM decoder with the behaviour of Go's `encoding/pem.Decode` for the first block, and of `base64.StdEncoding`.
 //!
-//! It is the decoder of Go 1.25.3 and later, with which Fabric 3.1.5 seems to be built. That of Go 1.24 and before
-//! begins at the first BEGIN, this one at the last BEGIN before an END: they differ only where several BEGINs stand
-//! before an END, or where what a BEGIN begins is no block.
+//! The decoder follows Go 1.25.3 and later, with which Fabric 3.1.5 appears to be built. The decoder of Go 1.24 and
+//! earlier starts at the first BEGIN, this one at the last BEGIN before an END. They differ only if several BEGINs
+//! precede an END, or if the first BEGIN does not start a valid block.
 
 const BEGIN: &[u8] = b"-----BEGIN ";
 const END: &[u8] = b"\n-----END ";
 const DASHES: &[u8] = b"-----";
 
-/// The first block's bytes, whatever its type says.
+/// Returns the bytes of the first block, of any type.
 pub fn decode(data: &[u8]) -> Option<Vec<u8>> {
     let mut from = 0;
     loop {
@@ -22,16 +22,16 @@ pub fn decode(data: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// What there is in front of an END.
+/// Result of looking for a block before an END line.
 enum Found {
     Block(Vec<u8>),
-    /// Nothing; something may follow.
+    /// There is no block; a later one may follow.
     None,
-    /// Nothing, and Go looks no further.
+    /// There is no block, and Go stops searching.
     End,
 }
 
-/// The block that the END at `end` ends and that begins at `from` or after; the END's type is at `trailer`.
+/// Decodes the block that ends at `end` and begins at or after `from`. The type in its END line is at `trailer`.
 fn block(data: &[u8], from: usize, end: usize, trailer: usize) -> Found {
     let before = data.get(from..end).unwrap_or_default();
     let Some(begin) = before.windows(BEGIN.len()).rposition(|window| window == BEGIN) else {
@@ -57,7 +57,7 @@ fn block(data: &[u8], from: usize, end: usize, trailer: usize) -> Found {
         text = next;
     }
     if headers && end < text {
-        // The headers reach the END, or go beyond it.
+        // The headers reach the END line or go beyond it.
         return if trailer < text { Found::End } else { Found::None };
     }
     let end_line = data.get(trailer..).unwrap_or_default();
@@ -72,7 +72,7 @@ fn block(data: &[u8], from: usize, end: usize, trailer: usize) -> Found {
     base64(digits).map_or(Found::None, Found::Block)
 }
 
-/// The line that begins at a place, without its end and the blanks before that; and where the next begins.
+/// Returns the line at an offset, without trailing blanks and line end, and the offset of the next line.
 fn line(data: &[u8], at: usize) -> (&[u8], usize) {
     let rest = data.get(at..).unwrap_or_default();
     let (line, next) = match rest.iter().position(|&byte| byte == b'\n') {
@@ -90,7 +90,7 @@ fn line(data: &[u8], at: usize) -> (&[u8], usize) {
     (line.get(..line.len() - blanks).unwrap_or_default(), next)
 }
 
-/// Padded, and the bits that no byte needs may be anything.
+/// Decodes padded base64. The unused bits of the last digit may have any value.
 fn base64(text: impl Iterator<Item = u8>) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let (mut bits, mut digits, mut padding) = (0u32, 0, 0);
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(of("AQ-_"), None);
     }
 
-    /// As Go 1.25.3 and later; before, the first BEGIN was tried first.
+    /// Several BEGINs are handled as in Go 1.25.3 and later; earlier versions tried the first BEGIN first.
     #[test]
     fn several_begins() {
         let other = PLAIN.replace("AQID", "AQIE");
@@ -203,10 +203,10 @@ mod tests {
             whole("-----BEGIN A-----\nAQIE\n-----BEGIN X-----\nAQID\n-----END X-----"),
             Some(vec![1, 2, 3])
         );
-        // One that is not at the beginning of a line takes the END with it.
+        // A BEGIN that is not at the start of a line makes its END unusable.
         let inside = format!("-----BEGIN X-----\nAQIE -----BEGIN X-----\nAQID\n-----END X-----\n{other}");
         assert_eq!(whole(&inside), Some(vec![1, 2, 4]));
-        // What is no block is passed over.
+        // Invalid blocks are skipped.
         for bad in [
             "-----BEGIN X-----\n!\n-----END X-----\n",
             "-----BEGIN X-----\nAQIE\n-----END Y-----\n",
@@ -215,7 +215,7 @@ mod tests {
         ] {
             assert_eq!(whole(&format!("{bad}{PLAIN}")), Some(vec![1, 2, 3]), "{bad:?}");
         }
-        // Headers without a line before END: passed over, but not where END itself looks like one.
+        // Headers that reach the END line are skipped, unless the END line itself looks like a header.
         let reached = "-----BEGIN X-----\na: b\n-----END X-----\n";
         assert_eq!(whole(&format!("{reached}{PLAIN}")), Some(vec![1, 2, 3]));
         let beyond = "-----BEGIN X:-----\na: b\n-----END X:-----\n";

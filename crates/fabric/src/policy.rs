@@ -1,4 +1,4 @@
-//! Signature policies, compiled once, and the principals in them.
+//! Signature policies: which principals must sign. A policy is compiled once and then evaluated for sets of identities.
 
 use crate::limits::POLICY_RULES_MAX;
 use crate::msp::{Identity, Msps, Resolution, role};
@@ -9,29 +9,29 @@ use crate::proto::{
 use crate::rules::{Rule, Rules};
 use lineside_verify::Verifier;
 
-/// Who may sign.
+/// Class of identities that a policy can require.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Principal {
-    /// Whoever the MSP takes.
+    /// Any valid identity of the MSP.
     Member(usize),
-    /// An admin: by list or by node OU.
+    /// An admin of the MSP, by its list of certificates or by node OU.
     Admin(usize),
-    /// Bits of [`role`].
+    /// A valid identity of the MSP with one of these roles: bits of [`role`].
     Role(usize, u8),
-    /// An organizational unit, certified so.
+    /// A valid identity of the MSP with this organizational unit and these certifiers.
     Unit(usize, String, [u8; 32]),
-    /// This certificate.
+    /// The identity of the MSP with this certificate.
     Certificate(usize, Vec<u8>),
-    /// Anybody who is known at all.
+    /// Any identity that an MSP of the channel knows.
     Anybody,
-    /// All of these.
+    /// An identity that is in all of these classes.
     All(Vec<Principal>),
-    /// Nobody.
+    /// No identity.
     Nobody,
 }
 
 impl Principal {
-    /// Whether an identity is one.
+    /// Returns whether `identity` is in the class.
     pub fn is(&self, identity: &Identity) -> bool {
         match self {
             Principal::Member(msp) => identity.msp == *msp && identity.valid,
@@ -54,14 +54,14 @@ impl Principal {
     }
 }
 
-/// Why a policy cannot be had.
+/// Reason why a policy was not compiled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PolicyError {
-    /// The bytes are no policy.
+    /// The bytes are not a policy.
     Malformed,
     /// A peer cannot compile it.
     Compile,
-    /// This program does not take it, a peer might.
+    /// This program does not support the policy, for this reason; a peer may.
     Unsure(&'static str),
 }
 
@@ -69,7 +69,7 @@ impl From<Malformed> for PolicyError {
     fn from(malformed: Malformed) -> Self {
         match malformed {
             Malformed::Bad => PolicyError::Malformed,
-            Malformed::TooLarge => PolicyError::Unsure("a policy larger or nested more deeply than is taken"),
+            Malformed::TooLarge => PolicyError::Unsure("a policy exceeds the size or nesting limit"),
         }
     }
 }
@@ -80,16 +80,16 @@ enum Node {
     NOutOf(i32, Vec<Node>),
 }
 
-/// A signature policy.
+/// A compiled signature policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compiled {
     root: Node,
     principals: Vec<Principal>,
-    /// Its version; channel policies have to have 0.
+    /// The policy's version; channel policies must have version 0.
     pub version: i32,
 }
 
-/// What compiling needs to know.
+/// Context for the compilation of policies.
 #[derive(Clone, Copy)]
 pub(crate) struct Compiler<'a> {
     pub msps: &'a Msps,
@@ -98,14 +98,14 @@ pub(crate) struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// From a `SignaturePolicyEnvelope`.
+    /// Compiles a `SignaturePolicyEnvelope`.
     pub fn envelope(self, bytes: &[u8]) -> Result<Compiled, PolicyError> {
-        // All of it has to be readable before any of it is compiled.
+        // The whole envelope must be decodable before any part is compiled.
         let ordered = plain::normalise(SignaturePolicyEnvelope::schema(), bytes)?;
         let arena = Arena::new();
         let envelope: SignaturePolicyEnvelope<'_> = proto::decode(&ordered, &arena)?;
         if envelope.identities.len() > POLICY_RULES_MAX {
-            return Err(PolicyError::Unsure("a policy with too many principals"));
+            return Err(PolicyError::Unsure("a policy has too many principals"));
         }
         let rule = envelope.rule.ok_or(PolicyError::Compile);
         let principals = envelope
@@ -156,7 +156,7 @@ impl Compiler<'_> {
                 Ok(of) if of.anonymity == 0 => Principal::Anybody,
                 _ => Principal::Nobody,
             },
-            // One layer is what there is a use for.
+            // Combined principals are supported to a depth of one; deeper ones have no known use.
             4 if depth == 0 => match proto::decode::<CombinedPrincipal<'_>>(bytes, &arena) {
                 Ok(of) if !of.principals.is_empty() => {
                     let all = of.principals.iter().map(|principal| self.principal(principal, 1));
@@ -164,7 +164,7 @@ impl Compiler<'_> {
                 }
                 _ => Principal::Nobody,
             },
-            4 => return Err(PolicyError::Unsure("a combined principal in another")),
+            4 => return Err(PolicyError::Unsure("a combined principal contains another one")),
             _ => Principal::Nobody,
         })
     }
@@ -180,7 +180,7 @@ fn node(
     let depth = depth.checked_sub(2).ok_or(Malformed::TooLarge)?;
     *rules += 1;
     if *rules > POLICY_RULES_MAX {
-        return Err(PolicyError::Unsure("a policy with too many rules"));
+        return Err(PolicyError::Unsure("a policy has too many rules"));
     }
     let policy: SignaturePolicy<'_> = proto::decode(bytes, arena)?;
     match (policy.signed_by, policy.n_out_of) {
@@ -205,8 +205,8 @@ fn node(
 }
 
 impl Compiled {
-    /// Whether these identities, each of whom signed, satisfy the policy: from left to right, each used once, no
-    /// going back.
+    /// Returns whether these identities, each of which signed, satisfy the policy. Rules are evaluated from left to
+    /// right without backtracking, and each identity counts once.
     pub(crate) fn evaluate(&self, identities: &[&Identity], rules: Rules) -> bool {
         let mut used = vec![false; identities.len()];
         self.node(&self.root, identities, &mut used, rules)
@@ -241,7 +241,7 @@ impl Compiled {
         }
     }
 
-    /// `n` of the members of these MSPs, each once.
+    /// Returns a policy that requires members of `n` of these MSPs.
     pub(crate) fn members(n: i32, msps: &[usize]) -> Self {
         Self {
             root: Node::NOutOf(n, (0..msps.len()).map(Node::SignedBy).collect()),

@@ -1,8 +1,8 @@
-//! What is done with a block before anything is looked up in the state: it is read, and its signatures are verified.
-//! That may be done while the blocks ahead of it are still being executed.
+//! First stage of validation, which needs no state: parses a block and verifies its signatures. It may therefore run
+//! while earlier blocks are still being executed.
 //!
-//! What the orderer signed comes first. Until then nothing costs more than a small multiple of the block's bytes,
-//! since anybody may have sent it.
+//! The orderers' signatures are checked first. Anyone may have sent the block, so work before that check is bounded by
+//! a small multiple of the block's size.
 
 use crate::block::{Block, data_digest};
 use crate::config::{BLOCK_VALIDATION, Config};
@@ -22,11 +22,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-/// The hash of a larger block's transactions is made before they are read; that of a smaller one's meanwhile, unless it
-/// is known.
+/// Size of a block up to which its transactions are hashed in parallel with parsing, in bytes. Transactions of a larger
+/// block are hashed before they are parsed.
 const MEANWHILE_BYTES_MAX: usize = 4 << 20;
 
-/// A channel's configuration, and the identities that were found to belong to it.
+/// A channel's configuration, with the cache of identities that were resolved under it.
 #[derive(Debug)]
 pub(crate) struct Setting {
     pub config: Arc<Config>,
@@ -42,40 +42,40 @@ impl Setting {
     }
 }
 
-/// The block that the next one must follow.
+/// Number and header hash of the block that the next one must follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tip {
     pub number: u64,
     pub hash: [u8; 32],
 }
 
-/// Reads the blocks of a channel under one configuration.
+/// Parses and verifies the blocks of a channel under one configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Reader {
     pub options: Options,
     pub channel: Arc<str>,
     pub setting: Arc<Setting>,
     pub rules: Rules,
-    /// What is known of transactions that came before their block was whole.
+    /// Results for transactions that were received before their block was complete.
     pub early: Option<Arc<early::Shared>>,
 }
 
-/// A block, read and its signatures verified.
+/// A block that is parsed, and whose signatures are verified.
 #[derive(Debug)]
 pub(crate) struct Read<'a> {
-    /// The block that it follows, and it.
+    /// The block's predecessor, and the block itself.
     pub tips: [Tip; 2],
     pub parsed: Vec<Parsed<'a>>,
     pub checked: Checked<'a>,
     pub parts: Parts,
-    /// How long that took.
+    /// Time that parsing took; `verify` is that of the signatures.
     pub parse: Duration,
     pub verify: Duration,
 }
 
 impl Reader {
-    /// Reads the block that follows `tip`, whose transactions' hash is `data` where that is known. Whatever comes of
-    /// it, nothing is known of it early then.
+    /// Parses and verifies the block that follows `tip`. `data` is the hash of its transactions, if it was computed
+    /// before. Afterwards, also after an error, the early results for the block are discarded.
     pub fn read<'a>(
         &self,
         bytes: &'a [u8],
@@ -107,7 +107,7 @@ impl Reader {
         self.know_early(&block, &mut known);
         let parsed = self.parse(&block, bytes.len(), of_shares, &known, data)?;
         let parsed_at = Instant::now();
-        // What was being verified is by now, with luck.
+        // Verifications that were still running at the first query have probably finished by now.
         self.know_early(&block, &mut known);
         let mut parts = Parts::default();
         let checked = self.verify(&parsed, &known, |identity, place| {
@@ -130,7 +130,8 @@ impl Reader {
         })
     }
 
-    /// The configuration that a CONFIG transaction sets, a `ConfigEnvelope`, if it follows from this one.
+    /// Checks the `ConfigEnvelope` of a CONFIG transaction against the current configuration, and returns the
+    /// configuration that it sets.
     pub fn next_config(&self, data: &[u8]) -> Result<Arc<Config>, Stop> {
         let (current, verifier, rules) = (&*self.setting.config, &self.options.verifier, self.rules);
         if rules.hold(Rule::ConfigAuthorised) {
@@ -141,8 +142,8 @@ impl Reader {
         Ok(Arc::new(next))
     }
 
-    /// Reads only whether the block that follows `tip` sets another configuration, and does not look at other
-    /// transactions.
+    /// Checks only the orderers' signatures and the data hash of the block that follows `tip`, and returns its tip and
+    /// the configuration that it sets, if any. Other transactions are not parsed.
     pub fn read_config(&self, bytes: &[u8], tip: Tip) -> Result<(Tip, Option<Arc<Config>>), Error> {
         let mut arenas = Arenas::new(&self.options);
         {
@@ -169,7 +170,7 @@ impl Reader {
         Ok((own, config))
     }
 
-    /// Adds what is known early of a block that orderers have signed.
+    /// Adds the early results for `block`, which orderers have signed, to `known`.
     fn know_early(&self, block: &Block<'_>, known: &mut Vec<Option<early::Known>>) {
         if let Some(early) = &self.early {
             early.take(block.number, &self.setting, &block.transactions, known);
@@ -192,7 +193,7 @@ impl Reader {
         }
     }
 
-    /// Whether the orderers' signatures satisfy the channel's policy for blocks.
+    /// Checks that the orderers' signatures satisfy the channel's policy for blocks.
     fn check_signatures(&self, block: &Block<'_>) -> Result<(), Error> {
         let (config, rules) = (&*self.setting.config, self.rules);
         let consenters = config.consenters.as_deref();
@@ -208,14 +209,14 @@ impl Reader {
             .map(|by| identities.place(&by.identity))
             .collect();
         self.resolve(&mut identities);
-        // Whether the signature holds, or `None` where the next one of `unverified` says that.
+        // Signer and result of each signature; `None` if the result is the next one of `unverified`.
         let (mut known, mut unverified) = (Vec::new(), Vec::new());
         for (by, place) in signatures.iter().zip(&places) {
             let Resolution::Known(identity) = identities.get(*place) else {
                 continue;
             };
             if let Key::Ed25519(key) = &identity.key {
-                // Up to 4 MiB of metadata are signed, so that they are put together for one signature at a time.
+                // The signed bytes include up to 4 MiB of metadata, so they are assembled for one signature at a time.
                 let holds = verify_ed25519(key, &[&block.signed_by(by)], &by.signature, rules);
                 known.push((&**identity, Some(holds)));
             } else if let Some(one) =
@@ -242,7 +243,7 @@ impl Reader {
         for place in places {
             if let Resolution::Unsure(what) = identities.get(place) {
                 return Err(Stop::Config {
-                    what: format!("an orderer's identity: {what}"),
+                    what: format!("identity of an orderer: {what}"),
                 }
                 .into());
             }
@@ -250,7 +251,7 @@ impl Reader {
         Err(Refused::Signature.into())
     }
 
-    /// Reads the transactions, which must be those that the header tells.
+    /// Parses the transactions, and checks that their hash is the one in the header.
     fn parse<'a>(
         &self,
         block: &Block<'a>,
@@ -287,8 +288,8 @@ impl Reader {
         })
     }
 
-    /// Looks identities up and verifies all of the transactions' signatures, in one batch a thread, but for those that
-    /// are known to hold or not. `note` is told of each identity, and which it is.
+    /// Resolves identities and verifies the signatures of all transactions, in one batch for each thread. Signatures
+    /// with an early result are skipped. `note` is called with each identity and its index.
     pub fn verify<'a>(
         &self,
         parsed: &[Parsed<'a>],
@@ -296,7 +297,7 @@ impl Reader {
         mut note: impl FnMut(&'a [u8], usize),
     ) -> Checked<'a> {
         let mut identities = OfBlock::default();
-        // Who is said to have signed what.
+        // All claimed signatures, transaction by transaction.
         let mut claims: Vec<Claim<'a>> = Vec::with_capacity(parsed.len() * 3);
         let mut first = Vec::with_capacity(parsed.len());
         for tx in parsed {
@@ -324,7 +325,7 @@ impl Reader {
                     let message = [dispatched.response, by.endorser];
                     claim(by.endorser, by.digest, by.signature, message);
                 }
-                // The creator stands there twice.
+                // The creator occurs twice in the transaction: in its header and in the header of its action.
                 if endorser.creator == signed.creator {
                     note(endorser.creator, creator);
                 }
@@ -357,7 +358,8 @@ impl Reader {
         }
     }
 
-    /// Fills in what is known of claims, of which `first` are the first of each transaction. Which they are.
+    /// Copies early results into `holds` and returns for each claim whether it had one. `first` is the index of each
+    /// transaction's first claim.
     fn fill_in(&self, first: &[usize], known: &[Option<early::Known>], holds: &mut [bool]) -> Vec<bool> {
         let mut is_known = vec![false; holds.len()];
         let mut used = 0;
@@ -403,7 +405,8 @@ impl Reader {
     }
 }
 
-/// Where messages of a block are kept that had to be rewritten; one for each thread's share of the transactions.
+/// Arenas for messages of a block that had to be normalised: one for the block, and one for each thread's share of the
+/// transactions.
 pub(crate) struct Arenas {
     of_block: Arena,
     of_shares: Vec<Arena>,
@@ -418,7 +421,7 @@ impl Arenas {
     }
 }
 
-/// What a thread made. If it panicked, so does this one: codes that are missing are worse than none.
+/// Returns the result of a thread. A panic is passed on: a block with missing codes must not be accepted.
 fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     match thread.join() {
         Ok(made) => made,
@@ -426,18 +429,18 @@ fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     }
 }
 
-/// The places of a transaction's claims among all.
+/// Returns the range of a transaction's claims among all claims.
 fn claims_of(first: &[usize], index: usize, claims: usize) -> Range<usize> {
     let begin = |index: usize| first.get(index).copied().unwrap_or(claims);
     begin(index)..begin(index + 1)
 }
 
-/// Somebody is said to have signed something.
+/// A claimed signature: the identity at index `place` is said to have signed a message.
 #[derive(Debug)]
 struct Claim<'a> {
     place: usize,
     digest: [u8; 32],
-    /// What is signed, in two parts.
+    /// The signed bytes, in two parts.
     message: [&'a [u8]; 2],
     signature: &'a [u8],
 }
@@ -452,18 +455,18 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// A block's signatures, verified.
+/// The verified signatures of a block.
 #[derive(Debug)]
 pub(crate) struct Checked<'a> {
     identities: OfBlock<'a>,
     claims: Vec<Claim<'a>>,
-    /// The first claim of each transaction: its creator's.
+    /// Index of each transaction's first claim, which is its creator's.
     pub first: Vec<usize>,
     holds: Vec<bool>,
 }
 
 impl Checked<'_> {
-    /// Whether each claim holds, transaction by transaction.
+    /// Returns the result of each claim, grouped by transaction.
     pub fn holds_of_each(&self) -> Vec<Box<[bool]>> {
         let of_one = |index| {
             let of = claims_of(&self.first, index, self.holds.len());
@@ -472,7 +475,7 @@ impl Checked<'_> {
         (0..self.first.len()).map(of_one).collect()
     }
 
-    /// Whether a valid identity did sign.
+    /// Returns whether a valid identity made the signature of `claim`.
     pub fn signed(&self, claim: usize, index: usize, rules: Rules) -> Result<bool, Stop> {
         let Some(of) = self.claims.get(claim) else {
             return Ok(false);
@@ -487,7 +490,8 @@ impl Checked<'_> {
         }
     }
 
-    /// Who did sign, each once. One whose first signature is bad may sign again.
+    /// Returns the identities with a valid signature among `count` claims, each once. An identity whose first signature
+    /// is bad may still count by a later one.
     pub fn signers(
         &self,
         from: usize,

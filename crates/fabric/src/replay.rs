@@ -1,8 +1,8 @@
-//! A folder of recorded blocks, validated again and compared with what was recorded of them.
+//! Validates a folder of recorded blocks again and compares the results with the recorded ones.
 //!
-//! `NNNNN.orderer.pb.gz` is a block as the orderer delivered it, `NNNNN.committed.pb.gz` as a peer committed it;
-//! `manifest.json` has the codes and commit hashes; `state/NNNNN.json` what a peer had in its state after a block. Only
-//! the blocks have to be there, from 00000 on.
+//! `NNNNN.orderer.pb.gz` is a block as the orderer delivered it, `NNNNN.committed.pb.gz` as a peer committed it.
+//! `manifest.json` has the codes and commit hashes, and `state/NNNNN.json` a peer's state after a block. Only the
+//! blocks are required, from 00000 on.
 
 use crate::block::Block;
 use crate::limits::BLOCK_BYTES_MAX;
@@ -15,16 +15,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Why a folder cannot be replayed to its end.
+/// Reason why a folder cannot be replayed to its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
     /// A file cannot be read.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
     /// The folder does not begin with a genesis block.
@@ -33,40 +33,41 @@ pub enum ReplayError {
         /// The folder.
         path: PathBuf,
     },
-    /// The manifest is not what it should be.
+    /// The manifest is invalid.
     #[error("{}: {what}", path.display())]
     Manifest {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
-    /// A block is not taken.
+    /// A block is not accepted.
     #[error("block {number}: {source}")]
     Block {
-        /// Its number.
+        /// Block number.
         number: u64,
-        /// Why not.
+        /// The reason.
         source: Error,
     },
 }
 
-/// A block, replayed.
+/// Result of replaying a block.
 #[derive(Clone, Debug)]
 pub struct Replayed {
-    /// Its number.
+    /// Block number.
     pub number: u64,
-    /// Its codes.
+    /// Validation codes.
     pub codes: Vec<TxCode>,
-    /// Its commit hash; the genesis block has none.
+    /// Commit hash; the genesis block has none.
     pub commit_hash: Option<[u8; 32]>,
-    /// What differs from what was recorded.
+    /// Differences from the records.
     pub differences: Vec<String>,
-    /// What it was compared with: the manifest, the committed block, or neither.
+    /// True if there was a manifest or a committed block to compare with.
     pub compared: bool,
-    /// It is recorded and was not replayed, for it is not there, or one before it is not: a difference.
+    /// True if the block is recorded but was not replayed, because its file or that of an earlier block is missing;
+    /// this counts as a difference.
     pub missing: bool,
-    /// How long it took.
+    /// Time that each stage took.
     pub times: Times,
 }
 
@@ -79,10 +80,10 @@ struct Manifest {
 struct Recorded {
     number: u64,
     commit_hash: Option<String>,
-    /// The commit hash vouches for the codes too, so they may be left out.
+    /// Codes of the transactions; optional, because the commit hash covers them.
     txs: Option<Vec<RecordedTx>>,
     tx_count: Option<usize>,
-    /// How many transactions have which code, by its name.
+    /// Number of transactions with each code, by the code's name.
     codes: Option<BTreeMap<String, usize>>,
 }
 
@@ -126,15 +127,15 @@ fn manifest(directory: &Path) -> Result<Option<Manifest>, ReplayError> {
     let mut numbers = BTreeSet::new();
     let again = manifest.blocks.iter().find(|block| !numbers.insert(block.number));
     match again {
-        Some(block) => Err(wrong(format!("block {} is there twice", block.number))),
+        Some(block) => Err(wrong(format!("block {} occurs twice", block.number))),
         None => Ok(Some(manifest)),
     }
 }
 
-/// Replays a folder and calls `each` for every block, until there are no more or it says `false`.
+/// Replays a folder and calls `each` for every block, until there are no more or `each` returns `false`.
 ///
 /// # Errors
-/// What stands in the way; the blocks before were told.
+/// The reason why the replay cannot continue; `each` was called for the blocks before.
 pub fn replay(
     directory: &Path,
     options: Options,
@@ -144,7 +145,7 @@ pub fn replay(
     replay_with(directory, &mut start, each)
 }
 
-/// As [`replay`], with another start.
+/// Replays a folder as [`replay`] does, with the function `start` for the genesis block.
 pub(crate) fn replay_with(
     directory: &Path,
     start: &mut dyn FnMut(&[u8]) -> Result<Validator, Error>,
@@ -217,7 +218,7 @@ pub(crate) fn replay_with(
     Ok(validator)
 }
 
-/// Tells of the blocks from `next` on that the manifest or the folder has.
+/// Reports the blocks from `next` on that the manifest or the folder contains.
 fn tell_missing(
     directory: &Path,
     next: u64,
@@ -249,7 +250,7 @@ fn tell_missing(
             codes: Vec::new(),
             commit_hash: None,
             differences: vec![format!(
-                "it is recorded, and not replayed: block {next} is not there"
+                "it is recorded but was not replayed, because block {next} is missing"
             )],
             compared: false,
             missing: true,
@@ -263,7 +264,7 @@ fn tell_missing(
 }
 
 fn compare_manifest(replayed: &mut Replayed, recorded: &Recorded) {
-    // What has neither hash nor codes says nothing.
+    // An entry with neither hash nor codes cannot be compared.
     replayed.compared = recorded.commit_hash.is_some() || recorded.txs.is_some() || recorded.codes.is_some();
     let counts = [recorded.tx_count, recorded.txs.as_ref().map(Vec::len)];
     for count in counts.into_iter().flatten() {
@@ -347,7 +348,7 @@ fn name(code: u8) -> String {
     TxCode::from_number(code).map_or_else(|| code.to_string(), |code| code.name().to_owned())
 }
 
-/// Lower-case hex.
+/// Returns lower-case hex.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,6 +1,6 @@
-//! The rules that the mutation test breaks, one at a time. Outside of tests there is nothing to break.
+//! Validation rules as values, so that the mutation test can disable one at a time. Outside of tests all rules hold.
 
-/// A rule of validation.
+/// A validation rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(not(test), allow(dead_code))]
 #[allow(missing_docs)]
@@ -61,7 +61,7 @@ pub(crate) enum Rule {
     RolesWithoutNodeOus,
 }
 
-/// Which rules hold: all of them.
+/// The set of rules that hold: all of them, except for one that a test disables.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Rules {
     #[cfg(test)]
@@ -69,7 +69,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Whether a rule holds.
+    /// Returns whether a rule holds.
     #[inline(always)]
     pub fn hold(self, rule: Rule) -> bool {
         #[cfg(test)]

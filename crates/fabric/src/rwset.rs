@@ -1,30 +1,30 @@
-//! Read-write sets.
+//! Read-write sets of transactions.
 
 use crate::proto::{self, Arena, HashedRwSet, KvRwSet, Malformed, TxReadWriteSet, Version};
 use crate::state::Height;
 
-/// What a transaction read and writes of one chaincode.
+/// Reads and writes of a transaction in one chaincode's namespace.
 #[derive(Debug)]
 pub struct NsRwSet<'a> {
-    /// The chaincode.
+    /// Name of the chaincode.
     pub namespace: &'a str,
-    /// Its public keys.
+    /// Reads and writes of public keys.
     pub public: KvRwSet<'a>,
-    /// Its collections.
+    /// Reads and writes of collections.
     pub collections: Vec<Collection<'a>>,
 }
 
-/// What a transaction read and writes of one collection.
+/// Reads and writes of a transaction in one collection.
 #[derive(Debug)]
 pub struct Collection<'a> {
-    /// The collection.
+    /// Name of the collection.
     pub name: &'a str,
-    /// Its keys, hashed.
+    /// Reads and writes of hashed keys.
     pub hashed: HashedRwSet<'a>,
 }
 
 impl NsRwSet<'_> {
-    /// Whether it writes anything, metadata included.
+    /// Returns whether the set contains writes, including writes of metadata.
     pub fn writes(&self) -> bool {
         let hashed = |collection: &Collection<'_>| {
             !collection.hashed.writes.is_empty() || !collection.hashed.metadata_writes.is_empty()
@@ -34,7 +34,7 @@ impl NsRwSet<'_> {
     }
 }
 
-/// Reads the results of a chaincode action.
+/// Parses the results of a chaincode action.
 pub fn read<'a>(results: &'a [u8], arena: &'a Arena) -> Result<Vec<NsRwSet<'a>>, Malformed> {
     let set: TxReadWriteSet<'a> = proto::decode(results, arena)?;
     let mut namespaces = Vec::with_capacity(set.ns_rwset.len());
@@ -56,7 +56,7 @@ pub fn read<'a>(results: &'a [u8], arena: &'a Arena) -> Result<Vec<NsRwSet<'a>>,
     Ok(namespaces)
 }
 
-/// The height that a read tells.
+/// Returns the version of a read; `None` if the key did not exist.
 pub fn height(version: &Option<Version<'_>>) -> Option<Height> {
     version.as_ref().map(|version| Height {
         block: version.block_num,

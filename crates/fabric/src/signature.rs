@@ -7,29 +7,29 @@ use crate::x509::is_low_s;
 use lineside_verify::encoding::der;
 use lineside_verify::{Item, PublicKey, SignatureBytes, Verifier, ed25519};
 
-/// A public key of a kind that peers take.
+/// A public key of a type that peers support.
 #[derive(Clone, Debug)]
 pub enum Key {
     /// ECDSA over P-256.
     P256(PublicKey),
     /// ECDSA over P-224, P-384 or P-521.
     OtherCurve(OtherKey),
-    /// Ed25519. Whether these bytes are a point of the curve is asked when a signature is verified.
+    /// Ed25519. The bytes are checked to be a point of the curve only when a signature is verified.
     Ed25519([u8; ed25519::KEY_BYTES]),
 }
 
-/// A signature whose form is right, and what it has to be of.
+/// A well-formed signature with its key and message.
 #[derive(Clone, Debug)]
 pub(crate) enum Unverified<'a> {
-    /// By ECDSA over P-256, over a digest.
+    /// ECDSA over P-256, over a digest.
     Ecdsa(Item<'a>),
-    /// By ECDSA over P-224, P-384 or P-521.
+    /// ECDSA over P-224, P-384 or P-521.
     OtherCurve {
         key: &'a OtherKey,
         digest: Vec<u8>,
         signature: Numbers,
     },
-    /// By Ed25519, over a message in parts.
+    /// Ed25519, over a message in parts.
     Ed25519 {
         key: &'a [u8; ed25519::KEY_BYTES],
         message: Vec<&'a [u8]>,
@@ -38,9 +38,9 @@ pub(crate) enum Unverified<'a> {
 }
 
 impl<'a> Unverified<'a> {
-    /// A member's signature over a message, of which `digest` is the SHA-256 and `parts` gives all bytes. `None`
-    /// where no signature has this form: ECDSA in DER as Go reads it, with s in the lower half; of Ed25519 any bytes
-    /// may be.
+    /// Prepares a member's signature over a message for verification. `digest` is the message's SHA-256, and `parts`
+    /// returns its bytes. `None` if the form is invalid: ECDSA signatures must be DER as Go parses it, with a low s;
+    /// Ed25519 accepts any bytes.
     pub fn new(
         key: &'a Key,
         digest: [u8; 32],
@@ -85,7 +85,7 @@ impl<'a> Unverified<'a> {
     }
 }
 
-/// Returns of each signature whether it is valid.
+/// Returns whether each signature is valid.
 pub(crate) fn verify_all(all: &[Unverified<'_>], verifier: &Verifier, rules: Rules) -> Vec<bool> {
     let items = all.iter().filter_map(|one| match one {
         Unverified::Ecdsa(item) => Some(*item),
@@ -109,7 +109,7 @@ pub(crate) fn verify_all(all: &[Unverified<'_>], verifier: &Verifier, rules: Rul
     all.iter().map(verify).collect()
 }
 
-/// Returns whether a member signed a message with Ed25519: the message itself, not its hash.
+/// Returns whether a member signed a message with Ed25519. The signature is over the message itself, not its hash.
 pub(crate) fn verify_ed25519(
     key: &[u8; ed25519::KEY_BYTES],
     message: &[&[u8]],

@@ -1,19 +1,19 @@
 //! Snapshots of a channel, in the files that a peer of Fabric 2.3 or newer writes (`peer snapshot submitrequest`).
 //!
-//! A snapshot is the channel after one block: the public state with the channel's configuration, the hashes of the
-//! private state, and the ids of all transactions. It holds neither blocks nor codes nor private data.
+//! A snapshot is the state of a channel after one block: the public state with the channel's configuration, the hashes
+//! of the private state, and the ids of all transactions. It contains no blocks, codes or private data.
 //!
 //! ```text
 //!  _snapshot_signable_metadata.json      channel, last block, SHA-256 of each file below
 //!  _snapshot_additional_metadata.json    SHA-256 of the file above, commit hash of the last block
-//!  public_state.data, .metadata          records of keys; how many each namespace has
-//!  private_state_hashes.data, .metadata  the same for hashed keys; a namespace is CHAINCODE$$hCOLLECTION
-//!  txids.data, .metadata                 ids; how many
+//!  public_state.data, .metadata          records of keys; number of keys of each namespace
+//!  private_state_hashes.data, .metadata  likewise for hashed keys; a namespace is CHAINCODE$$hCOLLECTION
+//!  txids.data, .metadata                 ids; number of ids
 //!  confighistory.data, .metadata         definitions of collections by block, which are not needed here
 //! ```
 //!
-//! Each binary file begins with a format byte, 1. Numbers are varints; texts and messages have their length before
-//! them. Every byte is covered by a SHA-256, except for the commit hash: who joins compares it with another peer's.
+//! Each binary file begins with a format byte, 1. Numbers are varints; texts and messages are preceded by their length.
+//! A SHA-256 covers every byte except for the commit hash, which an operator compares with another peer's.
 
 mod data;
 mod files;
@@ -37,16 +37,16 @@ pub(crate) const IDS: &str = "txids.data";
 pub(crate) const HISTORY: &str = "confighistory.data";
 /// Key of the channel's configuration, in the namespace "".
 pub(crate) const CONFIG_KEY: &[u8] = b"CHANNEL_CONFIG_ENV_BYTES";
-/// Stands between a chaincode's name and that of its collection.
+/// Separator between the names of a chaincode and its collection.
 pub(crate) const COLLECTION_JOINER: &str = "$$h";
 
-/// Reason why a snapshot is refused: the file, and what is wrong with it.
+/// Reason why a snapshot is refused.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}: {what}")]
 pub struct SnapshotError {
     /// Name of the file.
     pub file: String,
-    /// Description of what is wrong with it.
+    /// The fault.
     pub what: String,
 }
 
@@ -60,14 +60,14 @@ impl SnapshotError {
 
     pub(crate) fn io(file: &str, error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::NotFound => Self::new(file, "the snapshot does not have this file"),
-            io::ErrorKind::UnexpectedEof => Self::new(file, "it is shorter than it says"),
+            io::ErrorKind::NotFound => Self::new(file, "the file is missing in the snapshot"),
+            io::ErrorKind::UnexpectedEof => Self::new(file, "it is shorter than its lengths say"),
             _ => Self::new(file, error.to_string()),
         }
     }
 }
 
-/// Returns the name of the file that counts what `data` holds.
+/// Returns the name of the file with the counts for the file `data`.
 pub(crate) fn counts_of(data: &str) -> String {
     format!("{}metadata", data.strip_suffix("data").unwrap_or(data))
 }

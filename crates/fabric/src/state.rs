@@ -1,4 +1,5 @@
-//! The state that valid transactions leave: keys of chaincodes, hashed keys of their collections, transaction ids.
+//! The state that valid transactions produce: public keys of chaincodes, hashed keys of their private data collections,
+//! and the index of transaction ids. It is kept in memory or in a database on the disk.
 
 mod disk;
 mod expiring;
@@ -17,49 +18,49 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Where a value was written.
+/// Position of a transaction in the chain; the version of the values that it wrote.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Height {
-    /// The block.
+    /// Block number.
     pub block: u64,
-    /// The transaction in it.
+    /// Index of the transaction in the block.
     pub tx: u64,
 }
 
-/// A value.
+/// The value of a key, with its metadata.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Its bytes; of a collection, the hash of them.
+    /// The value; for a collection, its hash.
     pub value: Arc<[u8]>,
-    /// The metadata VALIDATION_PARAMETER: who has to endorse a write. Other metadata is not kept.
+    /// The metadata entry VALIDATION_PARAMETER, the key's endorsement policy. Other metadata is not kept.
     pub validation_parameter: Option<Arc<[u8]>>,
-    /// Who wrote it.
+    /// Position of the transaction that wrote the value.
     pub version: Height,
 }
 
 /// A value, and its metadata VALIDATION_PARAMETER.
 pub type Written = (Arc<[u8]>, Option<Arc<[u8]>>);
 
-/// What a block does to a key.
+/// Change of a key by a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Update {
-    /// `None`: it is deleted.
+    /// The new value; `None` deletes the key.
     pub value: Option<Written>,
-    /// By whom.
+    /// Position of the transaction that made the change.
     pub version: Height,
 }
 
-/// A namespace: `K` is what holds keys, public ones and those of each collection.
+/// A namespace. `K` is the container of keys, for the public keys and for those of each collection.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Space<K> {
-    /// The chaincode's own.
+    /// The chaincode's public keys.
     pub public: K,
-    /// By the collection's name; keys are hashes.
+    /// Keys of collections by the collection's name; the keys are hashes.
     pub collections: BTreeMap<String, K>,
 }
 
 impl<K: Default> Space<K> {
-    /// The keys of a collection, if there is such a one; `collection` is empty for the public ones.
+    /// Returns the keys of a collection, if it exists; an empty name is that of the public keys.
     pub fn keys(&self, collection: &str) -> Option<&K> {
         match collection {
             "" => Some(&self.public),
@@ -75,28 +76,28 @@ impl<K: Default> Space<K> {
     }
 }
 
-/// Keys and what a block does to them, in order.
+/// Changed keys of a block, in key order.
 pub type Changes = BTreeMap<Key, Update>;
 
-/// What a block does to the state, in the order of the commit hash: by namespace, key, collection.
+/// Changes of the state by a block, in the order of the commit hash: namespace, collection, key.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Updates {
-    /// By namespace.
+    /// Changes by namespace.
     pub namespaces: BTreeMap<String, Space<Changes>>,
-    /// The blockToLive of each collection that is changed here and whose keys expire.
+    /// `blockToLive` of each changed collection whose keys expire.
     pub(crate) lives: Lives,
 }
 
-/// blockToLive, greater than 0, by namespace and collection.
+/// `blockToLive`, greater than 0, by namespace and collection.
 pub(crate) type Lives = BTreeMap<String, BTreeMap<String, u64>>;
 
 impl Updates {
-    /// What the block does to a key.
+    /// Returns the change of a key.
     pub fn get(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<&Update> {
         self.namespaces.get(namespace)?.keys(collection)?.get(key)
     }
 
-    /// Does it; what was done before is forgotten.
+    /// Sets the change of a key, in place of an earlier one.
     pub fn put(&mut self, namespace: &str, collection: &str, key: &[u8], update: Update) {
         if !self.namespaces.contains_key(namespace) {
             self.namespaces.insert(namespace.to_owned(), Space::default());
@@ -106,7 +107,7 @@ impl Updates {
         }
     }
 
-    /// Each namespace's public keys (the empty collection), then those of its collections.
+    /// Returns each namespace's public keys (with an empty collection name), then the keys of its collections.
     pub(crate) fn collections(&self) -> impl Iterator<Item = (&str, &str, &Changes)> {
         self.namespaces.iter().flat_map(|(namespace, space)| {
             let public = std::iter::once(("", &space.public));
@@ -117,40 +118,40 @@ impl Updates {
         })
     }
 
-    /// The blockToLive of a collection that is changed here; `None` if its keys do not expire.
+    /// Returns the `blockToLive` of a changed collection; `None` if its keys do not expire.
     pub(crate) fn life(&self, namespace: &str, collection: &str) -> Option<u64> {
         self.lives.get(namespace)?.get(collection).copied()
     }
 
-    /// Says that the keys of a collection expire.
+    /// Sets the `blockToLive` of a collection.
     pub(crate) fn set_life(&mut self, namespace: &str, collection: &str, life: u64) {
         let lives = self.lives.entry(namespace.to_owned()).or_default();
         lives.insert(collection.to_owned(), life);
     }
 
-    /// Keys written or deleted.
+    /// Returns the number of changed keys.
     pub fn len(&self) -> usize {
         self.collections().map(|(_, _, keys)| keys.len()).sum()
     }
 
-    /// Whether the block changes nothing.
+    /// Returns whether no key is changed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// The state: what is under each key, public ones and those of collections.
+/// The state: the values of public keys and of the keys of collections.
 #[derive(Debug)]
 pub struct State {
     kept: Kept,
 }
 
-/// Where it is kept.
+/// Storage of a state.
 #[derive(Debug)]
 enum Kept {
     Memory(Memory),
     Disk(Box<Disk>),
-    /// Somewhere that is not looked at: nothing can be asked.
+    /// Not opened: lookups return nothing, and [`State::check`] returns an error.
     Elsewhere,
 }
 
@@ -162,7 +163,7 @@ struct Memory {
 }
 
 impl Default for State {
-    /// Nothing, in memory.
+    /// Returns an empty state in memory.
     fn default() -> Self {
         Self::from(HashMap::new())
     }
@@ -185,20 +186,20 @@ impl From<Disk> for State {
     }
 }
 
-/// A function that is called with namespace, collection (empty: public), key, and what is under it.
+/// Callback that receives namespace, collection (empty: public), key and entry.
 pub type Each<'a> = dyn FnMut(&str, &str, &[u8], &Entry) + 'a;
 
-/// The keys and values of a range, in order.
+/// Iterator over the keys and entries of a range, in key order.
 type Range<'a> = Box<dyn Iterator<Item = (Cow<'a, [u8]>, Cow<'a, Entry>)> + 'a>;
 
 impl State {
-    /// One that cannot be asked, and is not changed.
+    /// Returns a placeholder for a state that is not opened: lookups return nothing, and changes are ignored.
     pub(crate) fn elsewhere() -> Self {
         let kept = Kept::Elsewhere;
         Self { kept }
     }
 
-    /// What is in memory, by namespace, if it is.
+    /// Returns the keys by namespace, if the state is in memory.
     pub(crate) fn in_memory(&self) -> Option<&HashMap<String, Space<Keys>>> {
         match &self.kept {
             Kept::Memory(memory) => Some(&memory.namespaces),
@@ -206,8 +207,8 @@ impl State {
         }
     }
 
-    /// Schedules the keys of a collection that are in memory for their expiry. A checkpoint does not have the
-    /// schedule, which follows from the versions.
+    /// Adds the keys of a collection to the expiry schedule, if the state is in memory. Checkpoints do not contain the
+    /// schedule, because it follows from the versions of the keys.
     pub(crate) fn schedule(&mut self, namespace: &str, collection: &str, life: u64) {
         let Kept::Memory(memory) = &mut self.kept else {
             return;
@@ -224,8 +225,8 @@ impl State {
         }
     }
 
-    /// Keys of collections that expire with block `number`, unless that block itself writes them.
-    /// [`check`](Self::check) says whether these are all.
+    /// Returns the keys of collections that expire with block `number`, unless that block itself writes them. The
+    /// result is complete only if [`check`](Self::check) succeeds.
     pub(crate) fn due(&self, number: u64) -> Vec<Due> {
         match &self.kept {
             Kept::Memory(memory) => memory.expiring.due(number),
@@ -234,8 +235,9 @@ impl State {
         }
     }
 
-    /// All keys that expire, each after the number of the block that it expires with, in order. On the disk, what
-    /// blocks that are not written to it yet change is left out. [`check`](Self::check) says whether these are all.
+    /// Returns all keys that expire, ordered by the number of the block that they expire with. For a state on the disk,
+    /// changes that are not in the database yet are ignored. The result is complete only if [`check`](Self::check)
+    /// succeeds.
     pub(crate) fn all_due(&self) -> BTreeSet<(u64, Due)> {
         let all = match &self.kept {
             Kept::Memory(memory) => memory.expiring.all(),
@@ -245,7 +247,7 @@ impl State {
         all.into_iter().collect()
     }
 
-    /// All that is in memory: namespace, collection (empty: public), key, and what is under it. In no order.
+    /// Returns namespace, collection (empty: public), key and entry of all keys in memory, in no defined order.
     pub(crate) fn all_in_memory(&self) -> impl Iterator<Item = (&str, &str, &Key, &Entry)> {
         let spaces = self.in_memory().into_iter().flatten();
         spaces.flat_map(|(namespace, space)| {
@@ -258,8 +260,8 @@ impl State {
         })
     }
 
-    /// Calls `each` with all that is in the state: namespace, collection (empty: public), key, and what is under it.
-    /// The order is not defined. [`check`](Self::check) says whether that was all.
+    /// Calls `each` with namespace, collection (empty: public), key and entry of every key, in no defined order. The
+    /// result is complete only if [`check`](Self::check) succeeds.
     pub fn each(&self, each: &mut Each<'_>) {
         match &self.kept {
             Kept::Memory(_) => {
@@ -272,7 +274,7 @@ impl State {
         }
     }
 
-    /// What is on the disk, if it is.
+    /// Returns the database, if the state is on the disk.
     pub(crate) fn on_disk(&self) -> Option<&Disk> {
         match &self.kept {
             Kept::Disk(disk) => Some(disk),
@@ -280,7 +282,7 @@ impl State {
         }
     }
 
-    /// Whether it has what block `number` does already.
+    /// Returns whether the state already contains the changes of block `number`.
     pub(crate) fn has(&self, number: u64) -> bool {
         match &self.kept {
             Kept::Memory(_) => false,
@@ -289,20 +291,20 @@ impl State {
         }
     }
 
-    /// Whether all that was asked was answered: a state on the disk may not be readable, and then says that nothing
-    /// is there.
+    /// Returns an error if an earlier lookup failed. A state on the disk that cannot be read reports keys as missing,
+    /// so the results of lookups are valid only if this succeeds.
     ///
     /// # Errors
-    /// Why not, the first time. It does not get better before the ledger is opened again.
+    /// The first failure. It persists until the ledger is opened again.
     pub fn check(&self) -> Result<(), String> {
         match &self.kept {
             Kept::Memory(_) => Ok(()),
             Kept::Disk(disk) => disk.failure().map_or(Ok(()), |what| Err(what.to_owned())),
-            Kept::Elsewhere => Err("the state is not looked at here".to_owned()),
+            Kept::Elsewhere => Err("the state was not opened".to_owned()),
         }
     }
 
-    /// What there is under a key. [`check`](Self::check) says whether that is so.
+    /// Returns the entry of a key. The result is valid only if [`check`](Self::check) succeeds.
     pub fn get(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<Cow<'_, Entry>> {
         match &self.kept {
             Kept::Memory(Memory { namespaces, .. }) => {
@@ -333,14 +335,15 @@ impl State {
         }
     }
 
-    /// Public keys from `start` on, before `end`; an empty `end` is none. [`check`](Self::check) says whether that is
-    /// so.
+    /// Returns the public keys from `start` (inclusive) to `end` (exclusive); an empty `end` is no bound. The result is
+    /// complete only if [`check`](Self::check) succeeds.
     pub fn range<'a>(&'a self, namespace: &str, start: &'a [u8], end: &'a [u8]) -> Range<'a> {
         self.range_of(namespace, "", start, end)
     }
 
-    /// Keys of a collection, which are hashes, or public ones where it is empty: from `start` on, before `end`; an
-    /// empty `end` is none. [`check`](Self::check) says whether that is so.
+    /// Returns the keys of a collection, which are hashes, from `start` (inclusive) to `end` (exclusive); an empty
+    /// `end` is no bound. An empty collection is that of the public keys. The result is complete only if
+    /// [`check`](Self::check) succeeds.
     pub fn range_of<'a>(
         &'a self,
         namespace: &str,
@@ -363,9 +366,9 @@ impl State {
         }
     }
 
-    /// Returns the namespaces and collections (empty: public keys) that have keys, in order. On the disk, those whose
-    /// last keys are deleted by blocks that are not written to it yet are among them. [`check`](Self::check) says
-    /// whether that is so.
+    /// Returns the namespaces and collections (empty: public keys) that have keys, in order. For a state on the disk,
+    /// this includes those whose last keys were deleted by changes that are not in the database yet. The result is
+    /// complete only if [`check`](Self::check) succeeds.
     pub fn spaces(&self) -> BTreeSet<(String, String)> {
         match &self.kept {
             Kept::Memory(Memory { namespaces, .. }) => {
@@ -382,13 +385,14 @@ impl State {
         }
     }
 
-    /// What stands in the way of keeping this: more bytes of a key than can be kept, and how many can be.
+    /// Returns the size of the longest changed key and the maximum, in bytes, if the state on the disk cannot store
+    /// that key.
     pub(crate) fn too_long(&self, updates: &Updates) -> Option<(usize, usize)> {
         let found = self.on_disk()?.too_long(updates)?;
         Some((found, disk::PLACE_BYTES_MAX))
     }
 
-    /// Block `mark` does this.
+    /// Applies the changes of block `mark`.
     pub(crate) fn apply(&mut self, mark: Mark, updates: Updates) {
         match &mut self.kept {
             Kept::Memory(memory) => memory.apply(updates),
@@ -397,16 +401,16 @@ impl State {
         }
     }
 
-    /// Puts keys into a state that is made from a snapshot. A state on the disk is damaged until [`Self::apply`] and
-    /// [`Self::settle`] say which block it is of.
+    /// Adds keys to a state that is being restored from a snapshot. A state on the disk counts as damaged until
+    /// [`Self::apply`] and [`Self::settle`] set the block that it belongs to.
     ///
     /// # Errors
-    /// Why it cannot be written.
+    /// The state cannot be written.
     pub(crate) fn load(&mut self, updates: Updates) -> Result<(), String> {
         if let Kept::Disk(disk) = &self.kept {
             return match disk.too_long(&updates) {
                 Some(bytes) => Err(format!(
-                    "a key of {bytes} bytes with the names before it, and {} fit the state on the disk",
+                    "a key with its namespace and collection has {bytes} bytes; a state on the disk stores at most {}",
                     disk::PLACE_BYTES_MAX
                 )),
                 None => disk.load(&updates),
@@ -421,10 +425,10 @@ impl State {
         Ok(())
     }
 
-    /// The first `durable` blocks are durable in the ledger: what they do may go to the disk.
+    /// Writes the changes of the first `durable` blocks to the disk. These blocks must be durable in the ledger.
     ///
     /// # Errors
-    /// Why it cannot be written. It does not get better before the ledger is opened again.
+    /// The state cannot be written. The failure persists until the ledger is opened again.
     pub(crate) fn settle(&mut self, durable: u64) -> Result<(), String> {
         match &mut self.kept {
             Kept::Disk(disk) => disk.settle(durable),
@@ -432,11 +436,11 @@ impl State {
         }
     }
 
-    /// The first `durable` blocks are durable in the ledger: what they do goes to the disk some time, where `soon` as
-    /// soon as it can.
+    /// Passes the changes of the first `durable` blocks to the database, which writes them in the background: when
+    /// enough are gathered, or with `soon` as soon as possible. These blocks must be durable in the ledger.
     ///
     /// # Errors
-    /// The reason why it cannot be written. The state is to be opened again then.
+    /// The state cannot be written. It must be opened again.
     pub(crate) fn settle_behind(&mut self, durable: u64, soon: bool) -> Result<(), String> {
         match &mut self.kept {
             Kept::Disk(disk) => disk.settle_behind(durable, soon),
@@ -444,7 +448,7 @@ impl State {
         }
     }
 
-    /// Public keys of all namespaces, and keys of all collections. On the disk they are counted one by one.
+    /// Returns the number of keys: public ones and those of collections. A state on the disk counts them one by one.
     pub fn len(&self) -> usize {
         let collections = |space: &Space<Keys>| space.collections.values().map(Keys::len).sum::<usize>();
         match &self.kept {
@@ -458,7 +462,7 @@ impl State {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether the state has no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -488,17 +492,17 @@ impl Memory {
     }
 }
 
-/// From `start` on, before `end`; an empty `end` is none.
+/// Returns the bounds from `start` (inclusive) to `end` (exclusive); an empty `end` is no bound.
 fn bounds<'a>(start: &'a [u8], end: &'a [u8]) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
     let end = match end {
         [] => Bound::Unbounded,
-        // `range` panics where the end is before the start; there is nothing in between.
+        // `range` panics if the end is before the start; this range is empty.
         end => Bound::Excluded(end.max(start)),
     };
     (Bound::Included(start), end)
 }
 
-/// What is done to the keys from `start` on, before `end`.
+/// Returns the changes of keys from `start` (inclusive) to `end` (exclusive); an empty `end` is no bound.
 pub(crate) fn range<'a>(
     changes: &'a Changes,
     start: &'a [u8],

@@ -1,14 +1,14 @@
-//! Tables of keys, built beside the validation of blocks.
+//! Builds tables of frequent public keys on a separate thread, in parallel with the validation of blocks.
 //!
-//! The largest takes some ten milliseconds. A verifier with [`Builds::Deferred`] leaves that to this thread, and no
-//! block waits for it; with [`Builds::Inline`] there is nothing to do here.
+//! The largest table takes some ten milliseconds to build. A verifier with [`Builds::Deferred`] leaves that to this
+//! thread, so no block waits for it; with [`Builds::Inline`] the thread has nothing to do.
 
 use lineside_verify::Verifier;
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
-/// The thread that builds them.
+/// Handle of the thread that builds tables.
 pub(crate) struct Tables {
     verifier: Verifier,
     wake: Option<SyncSender<()>>,
@@ -16,12 +16,12 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Starts it.
+    /// Starts the thread.
     pub fn start(verifier: Verifier) -> io::Result<Self> {
         let (wake, woken) = sync_channel::<()>(1);
         let builder = verifier.clone();
         let work = move || {
-            // One at a time: whoever drops this waits for no more than one.
+            // One table at a time, so that dropping the handle waits for at most one.
             while woken.recv().is_ok() {
                 while builder.build_pending(1) > 0 {}
             }
@@ -33,12 +33,12 @@ impl Tables {
         })
     }
 
-    /// Has those built that are wanted.
+    /// Wakes the thread if tables are to be built.
     pub fn build(&self) {
         if self.verifier.stats().pending_builds > 0
             && let Some(wake) = &self.wake
         {
-            // If it was woken already it has yet to look.
+            // If the channel is full, the thread has yet to handle the previous wake-up.
             let _ = wake.try_send(());
         }
     }
@@ -48,7 +48,7 @@ impl Drop for Tables {
     fn drop(&mut self) {
         self.wake = None;
         if let Some(thread) = self.thread.take() {
-            // If it panicked, it has said so.
+            // A panic was already reported.
             let _ = thread.join();
         }
     }

@@ -1,5 +1,4 @@
-//! A transaction, read as far as it can be without knowing anything else: its part of the checks that every
-//! transaction has to itself, in the peer's order.
+//! Parsing of transactions, with all checks of a peer that need only the transaction itself, in the peer's order.
 
 use crate::block::header_type;
 use crate::code::TxCode;
@@ -15,19 +14,19 @@ use crate::rwset::{self, NsRwSet};
 use crate::state::TxId;
 use sha2::{Digest, Sha256};
 
-/// A transaction, read.
+/// A parsed transaction.
 #[derive(Debug)]
 pub(crate) struct Parsed<'a> {
-    /// The id under which the ledger has it, valid or not.
+    /// Id under which the ledger indexes the transaction, valid or not.
     pub id: Option<TxId>,
-    /// What is known of it.
+    /// Result of the checks so far.
     pub known: Known<'a>,
-    /// Where its endorsements are not looked at: what peers find in it all the same.
+    /// If its endorsements are not evaluated: the writes that peers still extract from it.
     pub passed: Option<Box<Passed<'a>>>,
 }
 
 impl Parsed<'_> {
-    /// The id of an endorser transaction that is well formed.
+    /// Returns the id of a well-formed endorser transaction; `None` for other transactions.
     pub fn endorser_id(&self) -> Option<&TxId> {
         match &self.known {
             Known::Signed(Signed {
@@ -39,33 +38,33 @@ impl Parsed<'_> {
     }
 }
 
-/// What a peer finds in a transaction when it looks for keys whose policies it changes. It does so with each that is
-/// ahead of one whose endorsements it looks at, whatever became of it.
+/// Result of a peer's scan of a transaction for changes of key-level policies. A peer scans every transaction before
+/// one whose endorsements it evaluates, whether the scanned one is valid or not.
 #[derive(Debug)]
 pub(crate) enum Passed<'a> {
-    /// Its writes.
+    /// The writes of the transaction.
     Writes(Vec<NsRwSet<'a>>),
-    /// Nothing that can be read; then the peer waits for ever before it looks at any key's policy.
+    /// A message cannot be decoded; the peer then waits forever before it evaluates a key-level policy.
     Halts,
-    /// Nothing where it must be; then the peer crashes.
+    /// A required message is missing; the peer then crashes.
     Crashes,
-    /// Not known here.
+    /// This program cannot determine the result.
     Unsure,
 }
 
-/// Nearly all are signed; a box would cost each of them an allocation.
+/// Result of parsing a transaction. Nearly all are `Signed`; boxing that variant would cost an allocation for each.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Known<'a> {
-    /// It is decided.
+    /// The code is already determined.
     Code(TxCode),
-    /// It depends on who signed it.
+    /// The code depends on the creator's signature.
     Signed(Signed<'a>),
-    /// It cannot be said.
+    /// The peer's decision cannot be determined, for this reason.
     Unsure(&'static str),
 }
 
-/// What the creator signed.
+/// The payload that the creator signed, with its signature.
 #[derive(Debug)]
 pub(crate) struct Signed<'a> {
     pub creator: &'a [u8],
@@ -73,9 +72,9 @@ pub(crate) struct Signed<'a> {
     /// SHA-256 of the payload.
     pub digest: [u8; 32],
     pub signature: &'a [u8],
-    /// What it is if the creator did sign it.
+    /// Result if the creator's signature is valid.
     pub next: Next<'a>,
-    /// Why that cannot be said.
+    /// Reason why the peer's decision cannot be determined even then.
     pub unsure: Option<&'static str>,
 }
 
@@ -84,44 +83,44 @@ pub(crate) enum Next<'a> {
     Code(TxCode),
     Config(&'a [u8]),
     Endorser(Endorser<'a>),
-    /// A peer crashes here, or it cannot be said.
+    /// A peer crashes on the transaction, or its decision cannot be determined.
     Unsure(&'static str),
 }
 
-/// Why a transaction is read no further.
+/// Reason to stop parsing a transaction.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Code(TxCode),
     Unsure(&'static str),
 }
 
-/// `code` for what Go refuses, too.
+/// Returns a function that maps a decoding error to a fault: `code` if Go also rejects the message, otherwise unsure.
 fn or(code: TxCode) -> impl Fn(Malformed) -> Fault {
     move |why| match why {
         Malformed::Bad => Fault::Code(code),
-        Malformed::TooLarge => Fault::Unsure("a message in it is larger or nested more deeply than is taken"),
+        Malformed::TooLarge => Fault::Unsure("a message in it exceeds the size or nesting limit"),
     }
 }
 
-/// An endorser transaction, well formed, with the right id.
+/// A well-formed endorser transaction.
 #[derive(Debug)]
 pub(crate) struct Endorser<'a> {
     pub id: TxId,
-    /// Who is said to have created its action.
+    /// Creator that the header of its action names.
     pub creator: &'a [u8],
     pub dispatched: Result<Dispatched<'a>, TxCode>,
 }
 
-/// An endorser transaction that its endorsements decide.
+/// Content of an endorser transaction whose code depends on its endorsements.
 #[derive(Debug)]
 pub(crate) struct Dispatched<'a> {
-    /// The chaincode, then what it writes to, each once.
+    /// The chaincode's namespace, then the other namespaces that it writes, each once.
     pub namespaces: Vec<&'a str>,
     pub rwset: Vec<NsRwSet<'a>>,
-    /// What each endorser signed before his own name.
+    /// The part of the signed bytes that all endorsers share; each appends its own identity.
     pub response: &'a [u8],
     pub endorsements: Vec<Endorsement<'a>>,
-    /// There are more endorsements than this program takes.
+    /// True if the transaction has more than [`ENDORSEMENTS_MAX`] endorsements.
     pub too_many: bool,
 }
 
@@ -132,19 +131,21 @@ pub(crate) struct Endorsement<'a> {
     pub signature: &'a [u8],
 }
 
-/// Transactions whose messages are hashed together.
+/// Number of transactions whose messages are hashed together.
 const TOGETHER: usize = 64;
-/// What endorsers signed is written out for each of them, unless it is longer, or they are more.
+/// Maximum size of a response, in bytes, that is copied for each endorser and hashed in the batch. A longer response is
+/// hashed once, and the state of the hasher is cloned.
 const RESPONSE_BYTES_MAX: usize = 4 << 10;
-/// See [`RESPONSE_BYTES_MAX`].
+/// Maximum number of endorsements for which the response is copied; see [`RESPONSE_BYTES_MAX`].
 const WRITTEN_OUT_MAX: usize = 16;
 
-/// Reads transactions.
+/// Parses transactions of `channel`.
 pub(crate) fn parse<'a>(all: &[&'a [u8]], channel: &str, arena: &'a Arena, rules: Rules) -> Vec<Parsed<'a>> {
     parse_with(all, channel, arena, rules, &|_| &[], &mut |_| ())
 }
 
-/// The same. `known` are the digests that `made` was given of a transaction when its bytes were read before, or none.
+/// Parses transactions of `channel`, and calls `made` with the digests of each. `known` returns the digests of a
+/// transaction that an earlier call made of the same bytes, or an empty slice.
 pub(crate) fn parse_with<'a, 'k>(
     all: &[&'a [u8]],
     channel: &str,
@@ -189,12 +190,12 @@ pub(crate) fn parse_with<'a, 'k>(
     done
 }
 
-/// Whether a peer looks at its endorsements, if its creator did sign it.
+/// Returns whether a peer evaluates the transaction's endorsements if its creator's signature is valid.
 fn is_looked_at(parsed: &Parsed<'_>) -> bool {
     match &parsed.known {
         Known::Signed(signed) => match &signed.next {
             Next::Endorser(tx) => tx.dispatched.is_ok(),
-            // It is alone in its block.
+            // A configuration is alone in its block, so no later transaction depends on a scan of it.
             Next::Config(_) => true,
             Next::Code(_) | Next::Unsure(_) => false,
         },
@@ -202,22 +203,23 @@ fn is_looked_at(parsed: &Parsed<'_>) -> bool {
     }
 }
 
-/// What is not known of a transaction until its messages are hashed: their places among the digests.
+/// Indices of a transaction's messages among the digests of its batch, which are computed after parsing.
 #[derive(Default)]
 struct Owed<'a> {
     payload: Option<usize>,
-    /// Nonce and creator. It is the id of a transaction that names none.
+    /// Hash of nonce and creator, which is the id of a transaction that names none.
     id: Option<usize>,
-    /// Whether it must be the id that is named.
+    /// True if the named id must equal that hash.
     id_is_checked: bool,
-    /// What was proposed, and the hash that the endorsers signed of it.
+    /// Hash of the proposal, and the proposal hash in the response that the endorsers signed.
     proposal: Option<(usize, &'a [u8])>,
-    /// What the first of the endorsers signed.
+    /// Index of the first endorsement's message.
     first_endorsement: usize,
 }
 
 impl Owed<'_> {
-    /// What is found first by a peer counts, whatever was found behind it.
+    /// Sets the digests and applies the checks that need them. The check that comes first in the peer's order decides,
+    /// so a failure here replaces the result of later checks.
     fn settle(self, parsed: &mut Parsed<'_>, digests: &[[u8; 32]], rules: Rules) {
         let digest = |place: usize| digests.get(place).copied().unwrap_or_default();
         let hash = self.id.map(digest).map(TxId::Hash);
@@ -259,7 +261,7 @@ impl From<Fault> for Known<'_> {
     }
 }
 
-/// A transaction that is being read.
+/// Parsing state of one transaction.
 struct Reading<'r, 'a> {
     channel: &'r str,
     arena: &'a Arena,
@@ -297,7 +299,7 @@ fn read<'a>(bytes: &'a [u8], reading: &mut Reading<'_, 'a>) -> Result<Parsed<'a>
     })
 }
 
-/// What the transaction would write, as a peer reads it that looks at nothing else.
+/// Returns the writes of a transaction by a peer's scan, which checks nothing else.
 #[cold]
 fn writes<'a>(bytes: &'a [u8], arena: &'a Arena) -> Result<Vec<NsRwSet<'a>>, Passed<'a>> {
     let halts = |why| match why {
@@ -314,13 +316,13 @@ fn writes<'a>(bytes: &'a [u8], arena: &'a Arena) -> Result<Vec<NsRwSet<'a>>, Pas
     let action: ChaincodeAction<'_> = proto::decode(response.extension, arena).map_err(halts)?;
     match rwset::read(action.results, arena) {
         Ok(writes) => Ok(writes),
-        // The peer makes nothing of it, and goes on.
+        // The peer ignores the write set and continues.
         Err(Malformed::Bad) => Ok(Vec::new()),
         Err(Malformed::TooLarge) => Err(Passed::Unsure),
     }
 }
 
-/// The last is the id that is named.
+/// Payload header, channel header, signature header, and the id that the transaction names.
 type Headers<'h, 'a> = (
     &'h Header<'a>,
     &'h ChannelHeader<'a>,
@@ -364,7 +366,7 @@ fn signed<'a>(
         digest: [0; 32],
         signature: envelope.signature,
         next,
-        unsure: other_channel.then_some("it names another channel than its block"),
+        unsure: other_channel.then_some("it names a different channel than its block"),
     })
 }
 
@@ -394,7 +396,7 @@ fn endorser<'a>(
     let payload: ChaincodeActionPayload<'_> = proto::decode(action.payload, arena).map_err(&invalid)?;
     let endorsed = payload
         .action
-        .ok_or(Fault::Unsure("its action holds no endorsed action"))?;
+        .ok_or(Fault::Unsure("its action contains no endorsed action"))?;
     let signed = endorsed.proposal_response_payload;
     let response: ProposalResponsePayload<'_> = proto::decode(signed, arena).map_err(&invalid)?;
     if header.channel_header.is_empty() || payload.chaincode_proposal_payload.is_empty() {
@@ -435,7 +437,7 @@ fn endorser<'a>(
 }
 
 impl<'a> Reading<'_, 'a> {
-    /// All endorsers sign the same response, each before his own name.
+    /// Adds the messages that the endorsers signed: the common response, followed by the endorser's own identity.
     fn hash_endorsements(&mut self, response: &'a [u8], endorsements: &[proto::Endorsement<'a>]) {
         self.owed.first_endorsement = self.hashes.len();
         if response.len() <= RESPONSE_BYTES_MAX && endorsements.len() <= WRITTEN_OUT_MAX {
@@ -454,7 +456,8 @@ impl<'a> Reading<'_, 'a> {
 
 type Written<'a> = (Vec<&'a str>, Vec<NsRwSet<'a>>);
 
-/// What stands between the id of a transaction and its policies.
+/// Applies the peer's checks between the transaction id and the endorsement policies. Returns the namespaces and the
+/// read-write set.
 fn dispatch<'a>(
     channel_header: &ChannelHeader<'a>,
     response: &ProposalResponsePayload<'a>,

@@ -1,6 +1,6 @@
-//! What a CONFIG transaction has to be, given the configuration before it: the result of an update that those signed
-//! whom the policies of what it changes name. As Fabric's `common/configtx` says it; a peer to which a configuration
-//! comes that is not so halts, so [`Stop::Config`] is all that there is to say.
+//! Checks of a CONFIG transaction against the current configuration: it must be the result of an update whose
+//! signatures satisfy the policies of every changed element. The rules are those of Fabric's `common/configtx`. A peer
+//! halts on a configuration that violates them, so a violation is always [`Stop::Config`].
 
 use crate::config::Config;
 use crate::error::Stop;
@@ -15,34 +15,34 @@ use lineside_verify::Verifier;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// Groups in each other, at most: as many as a configuration may have.
+/// Maximum nesting depth of groups, the same as for a configuration.
 const DEPTH_MAX: usize = 8;
-/// The type of an envelope that holds an update.
+/// Header type of an envelope that contains an update.
 const CONFIG_UPDATE: i32 = 2;
-/// What an element without a mod_policy gets when an update is applied, where orderers have capabilities.
+/// Policy that an element without a mod_policy gets when an update is applied, if the orderer group has capabilities.
 const UPGRADED_MOD_POLICY: &str = "Admins";
-/// Bytes of a name, at most.
+/// Maximum length of a name, in bytes.
 const NAME_BYTES_MAX: usize = 249;
 
 fn wrong(what: impl Into<String>) -> Stop {
     Stop::Config { what: what.into() }
 }
 
-/// Fields that are not known, by number, as they came. Two messages are equal only if these are, too.
+/// Bytes of unknown fields, by field number. Two messages are equal only if their unknown fields are.
 type Unknown = BTreeMap<u32, Vec<u8>>;
 
-/// A field's value.
+/// Value of a field.
 enum Field<'a> {
     Varint(u64),
     Bytes(&'a [u8]),
 }
 
-/// A message that keeps what it does not know, and into which more of it can be merged.
+/// A message that keeps its unknown fields, and into which further occurrences can be merged.
 trait Merge<'a>: Default {
-    /// Takes a field; `false` if it is not known, or not known as this.
+    /// Sets a field; returns `false` if the field is unknown or has another wire type.
     fn field(&mut self, number: u32, value: &Field<'a>, budget: &mut Budget) -> Result<bool, Malformed>;
 
-    /// Where a field goes that is not known.
+    /// Returns the storage of unknown fields; `None` if they are dropped.
     fn unknown(&mut self) -> Option<&mut Unknown>;
 
     fn merge(&mut self, mut rest: &'a [u8], budget: &mut Budget) -> Result<(), Malformed> {
@@ -74,7 +74,7 @@ trait Merge<'a>: Default {
     }
 }
 
-/// How much more may be read.
+/// Remaining limits on a message that is being parsed.
 pub(crate) struct Budget {
     items: usize,
     depth: usize,
@@ -109,10 +109,10 @@ pub(crate) struct Leaf<'a, C> {
     unknown: Unknown,
 }
 
-/// What a value holds.
+/// Content of a value.
 pub(crate) type Value<'a> = &'a [u8];
 
-/// What a policy holds.
+/// Content of a policy.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub(crate) struct Policy<'a> {
     pub kind: i32,
@@ -120,7 +120,7 @@ pub(crate) struct Policy<'a> {
     unknown: Unknown,
 }
 
-/// A group, with all below it.
+/// A group with everything below it.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub(crate) struct Group<'a> {
     pub version: u64,
@@ -200,7 +200,7 @@ impl<'a> Merge<'a> for Group<'a> {
     }
 }
 
-/// An entry of a map. What it does not know is lost, in Go, too.
+/// An entry of a map. Its unknown fields are dropped, as in Go.
 struct Entry<'a, M> {
     key: &'a str,
     value: M,
@@ -230,7 +230,7 @@ impl<'a, M: Merge<'a>> Merge<'a> for Entry<'a, M> {
     }
 }
 
-/// Of a key that comes again, the last entry counts.
+/// Adds an entry to a map. Of several entries with one key, the last counts.
 fn put_entry<'a, M: Merge<'a>>(
     map: &mut BTreeMap<&'a str, M>,
     bytes: &'a [u8],
@@ -242,7 +242,7 @@ fn put_entry<'a, M: Merge<'a>>(
     Ok(())
 }
 
-/// `ConfigEnvelope`, as far as it matters here.
+/// `ConfigEnvelope`, with the fields that are needed here.
 #[derive(Default)]
 struct Envelope<'a> {
     config: Option<Sequenced<'a>>,
@@ -286,7 +286,7 @@ impl<'a> Merge<'a> for Sequenced<'a> {
     }
 }
 
-/// `Envelope`; nobody checks its own signature.
+/// `Envelope`. Its own signature is not checked by peers.
 #[derive(Default)]
 struct Signed<'a> {
     payload: &'a [u8],
@@ -306,7 +306,7 @@ impl<'a> Merge<'a> for Signed<'a> {
     }
 }
 
-/// `ConfigUpdate`: what it read, and what it writes.
+/// `ConfigUpdate`: the elements that it read, and those that it writes.
 #[derive(Default)]
 struct Update<'a> {
     channel: &'a str,
@@ -330,7 +330,7 @@ impl<'a> Merge<'a> for Update<'a> {
     }
 }
 
-/// The sequence and the channel group of a `ConfigEnvelope`.
+/// Returns the sequence number and the channel group of a `ConfigEnvelope`.
 pub(crate) fn read_config(envelope: &[u8]) -> Result<(u64, Group<'_>), Stop> {
     let read = read_envelope(envelope)?;
     let config = read.config.ok_or_else(|| wrong("the envelope is empty"))?;
@@ -342,27 +342,30 @@ fn read_envelope(envelope: &[u8]) -> Result<Envelope<'_>, Stop> {
     Envelope::read(envelope, &mut Budget::default()).map_err(|_| wrong("the envelope is malformed"))
 }
 
-/// Whether something may be called so.
+/// Returns whether a name is valid for an element.
 fn is_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
     (1..=NAME_BYTES_MAX).contains(&name.len()) && !matches!(name, "." | "..") && name.bytes().all(plain)
 }
 
-/// Whether a policy may be named so: names, and slashes between them, one in front if it begins at the root.
+/// Returns whether a policy reference is valid: names separated by slashes, with a leading slash if it begins at the
+/// root.
 fn is_mod_policy(path: &str) -> bool {
     path.strip_prefix('/').unwrap_or(path).split('/').all(is_name)
 }
 
-/// Whether all of a group, and all below it, may be called as it is.
+/// Checks the names of all elements of a group and below it.
 pub(crate) fn check_names(group: &Group<'_>) -> Result<(), Stop> {
     let names = group.groups.keys().chain(group.values.keys());
     if let Some(name) = names.chain(group.policies.keys()).find(|name| !is_name(name)) {
-        return Err(wrong(format!("an element is called {name:?}")));
+        return Err(wrong(format!(
+            "an element is called {name:?}, which is not a valid name"
+        )));
     }
     group.groups.values().try_for_each(check_names)
 }
 
-/// What groups, values and policies have in common.
+/// Common properties of groups, values and policies.
 trait Element {
     const KIND: &'static str;
     fn version(&self) -> u64;
@@ -406,7 +409,7 @@ fn join(path: &str, name: &str) -> String {
     }
 }
 
-/// Everything that was read has to be there, at the version that was read.
+/// Checks that every element that the update read exists at the version that was read.
 fn check_reads(read: &Group<'_>, current: Option<&Group<'_>>, path: &str) -> Result<(), Stop> {
     check_read(read, current, path)?;
     for (name, below) in &read.groups {
@@ -435,12 +438,12 @@ fn check_read<E: Element>(read: &E, current: Option<&E>, path: &str) -> Result<(
     }
 }
 
-/// Whether an update changes what it writes.
+/// Returns whether an update changes an element that it writes.
 fn changes<E: Element>(written: &E, read: Option<&E>) -> bool {
     read.is_none_or(|read| read.version() != written.version())
 }
 
-/// What is at a place once the update is applied.
+/// Returns the element at a path after the update.
 fn chosen<'e, E: Element>(
     written: Option<&'e E>,
     read: Option<&E>,
@@ -452,7 +455,7 @@ fn chosen<'e, E: Element>(
     chosen.ok_or_else(|| wrong(format!("its update lacks the {} /Channel/{path}", E::KIND)))
 }
 
-/// The group that an update makes of the current one.
+/// Returns the group that results from applying an update to the current group.
 fn apply<'a>(
     written: Option<&Group<'a>>,
     read: Option<&Group<'a>>,
@@ -496,7 +499,7 @@ fn apply<'a>(
     Ok(made)
 }
 
-/// Elements without a mod_policy get one.
+/// Sets the mod_policy of elements that have none.
 fn upgrade(group: &mut Group<'_>) {
     let below = group
         .values
@@ -511,7 +514,7 @@ fn upgrade(group: &mut Group<'_>) {
     group.groups.values_mut().for_each(upgrade);
 }
 
-/// Who signed an update, under the configuration that it changes.
+/// The signers of an update, with the configuration that it changes.
 struct Signers<'c> {
     config: &'c Config,
     rules: Rules,
@@ -519,7 +522,8 @@ struct Signers<'c> {
 }
 
 impl Signers<'_> {
-    /// Whether everything that an update changes may be changed so. How many elements are changed is added up.
+    /// Checks that every changed element may be changed by these signers. Adds the number of changed elements to
+    /// `changed`.
     fn check(
         &self,
         written: &Group<'_>,
@@ -547,7 +551,7 @@ impl Signers<'_> {
         Ok(())
     }
 
-    /// The same of one element; policies are looked for from `base` on.
+    /// Checks one element. A relative policy reference is resolved from `base`.
     fn element<E: Element>(
         &self,
         written: &E,
@@ -590,22 +594,22 @@ impl Signers<'_> {
         let policy = policy.filter(|policy| self.config.has(policy));
         let policy = policy.ok_or_else(|| {
             wrong(format!(
-                "the mod_policy {mod_policy:?} of the {kind} /Channel/{path} is not there"
+                "the mod_policy {mod_policy:?} of the {kind} /Channel/{path} does not exist"
             ))
         })?;
         if !self.config.evaluate(&policy, &self.signed, self.rules) {
             return Err(wrong(format!(
-                "its update of the {kind} /Channel/{path} is not signed by those whom /Channel/{policy} names"
+                "its update of the {kind} /Channel/{path} is not signed as the policy /Channel/{policy} requires"
             )));
         }
         Ok(())
     }
 }
 
-/// Whether the configuration in `envelope`, a `ConfigEnvelope`, follows `current`.
+/// Checks that the configuration in `envelope`, a `ConfigEnvelope`, follows from `current`.
 ///
 /// # Errors
-/// Why it does not; a peer halts then.
+/// The rule that is violated; a peer halts on this configuration.
 pub(crate) fn check(
     envelope: &[u8],
     channel: &str,
@@ -618,13 +622,13 @@ pub(crate) fn check(
     let config = proposed.config.ok_or_else(|| wrong("the envelope is empty"))?;
     if sequence.checked_add(1) != Some(config.sequence) {
         return Err(wrong(format!(
-            "it has sequence {}, the last one {sequence}",
+            "it has sequence {}, but the current one has {sequence}",
             config.sequence
         )));
     }
     let last_update = proposed
         .last_update
-        .ok_or_else(|| wrong("it comes without its update"))?;
+        .ok_or_else(|| wrong("it does not contain its update"))?;
 
     let arena = Arena::new();
     let malformed = |_| wrong("its update is malformed");
@@ -632,7 +636,7 @@ pub(crate) fn check(
     let header = payload.header.ok_or_else(|| wrong("its update has no header"))?;
     let header: ChannelHeader<'_> = proto::decode(header.channel_header, &arena).map_err(malformed)?;
     if header.kind != CONFIG_UPDATE {
-        return Err(wrong("its update is of another type"));
+        return Err(wrong("the header type of its update is not CONFIG_UPDATE"));
     }
     let signed: ConfigUpdateEnvelope<'_> = proto::decode(payload.data, &arena).map_err(malformed)?;
     let update = Update::read(signed.config_update, &mut Budget::default()).map_err(malformed)?;
@@ -708,12 +712,12 @@ pub(crate) fn check(
         let orderer = group.groups.get("Orderer");
         orderer.is_some_and(|orderer| orderer.values.contains_key("Capabilities"))
     };
-    // Before the update or after it.
+    // The capabilities may be in the current configuration or in the update.
     if orderer_capabilities(&current_group) || orderer_capabilities(written) {
         upgrade(&mut made);
     }
     if config.group.as_ref() != Some(&made) {
-        return Err(wrong("it is not what its update makes of the last one"));
+        return Err(wrong("it differs from the result of its update"));
     }
     Ok(())
 }

@@ -1,4 +1,6 @@
-//! The validator: a chain of blocks, each checked as a peer checks it.
+//! The block validator: checks the blocks of one channel in order, by the rules of a Fabric peer, and holds the state
+//! that they produce. [`Validator::validate`] returns a code for each transaction; [`Validator::commit`] applies the
+//! result.
 
 use crate::block::Block;
 use crate::code::TxCode;
@@ -20,12 +22,12 @@ use lineside_verify::Verifier;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How to validate.
+/// Options of a [`Validator`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Threads that read transactions and verify signatures; 1 or more.
+    /// Number of threads that parse transactions and verify signatures; at least 1.
     pub threads: usize,
-    /// Verifies signatures; it may be shared.
+    /// Verifies signatures; clones share its cache of tables.
     pub verifier: Verifier,
 }
 
@@ -38,50 +40,50 @@ impl Default for Options {
     }
 }
 
-/// How long each stage took.
+/// Time that each stage of a block's validation took.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Times {
-    /// Block and transactions read and hashed.
+    /// Parsing and hashing of the block and its transactions.
     pub parse: Duration,
-    /// Identities looked up, signatures verified.
+    /// Lookup of identities and verification of signatures.
     pub verify: Duration,
-    /// Codes and policies.
+    /// Decision of the codes before MVCC: form, signatures, duplicates, endorsement policies.
     pub policy: Duration,
-    /// Reads checked, writes collected, commit hash.
+    /// MVCC checks of the reads, collection of the writes, the commit hash, and expiry of private data.
     pub mvcc: Duration,
 }
 
-/// A block, validated and not yet committed.
+/// Result of validating a block that is not committed yet.
 #[derive(Debug)]
 pub struct Validated {
-    /// Its number.
+    /// The block's number.
     pub number: u64,
-    /// Its header hash.
+    /// The block's header hash.
     pub hash: [u8; 32],
-    /// What each transaction is marked with.
+    /// Validation code of each transaction, in block order.
     pub codes: Vec<TxCode>,
     /// The commit hash; the genesis block has none.
     pub commit_hash: Option<[u8; 32]>,
-    /// What it does to the state, the removal of keys that expire with it included.
+    /// Changes of the state, with the removal of keys that expire at this block.
     pub updates: Updates,
-    /// The ids of its transactions, valid or not.
+    /// Ids of the block's transactions, valid or not.
     pub ids: Vec<TxId>,
-    /// How long it took.
+    /// Time that each stage took.
     pub times: Times,
-    /// What of it the ledger keeps apart.
+    /// Parts of the block that the ledger stores separately.
     pub(crate) parts: Parts,
-    /// The configuration that it sets.
+    /// The new channel configuration, if the block sets one.
     pub(crate) config: Option<Arc<Config>>,
 }
 
 impl Validated {
-    /// The codes as TRANSACTIONS_FILTER has them.
+    /// Returns the codes in the encoding of the metadata entry TRANSACTIONS_FILTER: one byte each.
     pub fn filter(&self) -> Vec<u8> {
         self.codes.iter().map(|&code| code as u8).collect()
     }
 }
 
-/// A channel: where its chain stands, its configuration, its state.
+/// A channel: the last block of its chain, its configuration and its state.
 #[derive(Debug)]
 pub struct Validator {
     pub(crate) reader: Reader,
@@ -94,10 +96,11 @@ pub struct Validator {
 }
 
 impl Validator {
-    /// A channel from its genesis block, which nothing vouches for but who gives it.
+    /// Starts a channel at its genesis block. The block is trusted: the caller must have it from a reliable source.
     ///
     /// # Errors
-    /// What is wrong with the block, or not known here.
+    /// [`Error::Refused`] if the block is malformed, [`Error::Stop`] if this program does not support its
+    /// configuration.
     pub fn new(genesis: &[u8], options: Options) -> Result<Self, Error> {
         Self::with_rules(genesis, options, Rules::default())
     }
@@ -114,9 +117,9 @@ impl Validator {
         }
         block.check_data()?;
         let channel = block.channel().unwrap_or_default();
-        // Nobody has to have signed it.
+        // The genesis block needs no signatures.
         let config = block.genesis_config(&arena).ok_or(Refused::Malformed {
-            what: "a genesis block holds one CONFIG transaction",
+            what: "a genesis block must contain exactly one CONFIG transaction",
         })?;
         let mut ids = TxIds::default();
         for parsed in parse(&block.transactions, &channel, &arena, rules) {
@@ -140,7 +143,7 @@ impl Validator {
         })
     }
 
-    /// The same with this state, which the genesis block is the first to change.
+    /// Replaces the state with `state`, and applies the genesis block to it as its first change.
     pub(crate) fn with_state(mut self, state: State) -> Self {
         self.state = state;
         let mark = Mark {
@@ -152,57 +155,58 @@ impl Validator {
         self
     }
 
-    /// The channel's name.
+    /// Returns the channel's name.
     pub fn channel(&self) -> &str {
         &self.reader.channel
     }
 
-    /// The number of the last block.
+    /// Returns the number of the last committed block.
     pub fn last(&self) -> u64 {
         self.last
     }
 
-    /// The header hash of the last block.
+    /// Returns the header hash of the last committed block.
     pub fn last_hash(&self) -> [u8; 32] {
         self.last_hash
     }
 
-    /// The commit hash of the last block.
+    /// Returns the commit hash of the last committed block; `None` after the genesis block.
     pub fn commit_hash(&self) -> Option<[u8; 32]> {
         self.commit_hash
     }
 
-    /// The state.
+    /// Returns the state after the last committed block.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// The ids of all transactions.
+    /// Returns the index of all transaction ids.
     pub fn ids(&self) -> &TxIds {
         &self.ids
     }
 
-    /// The configuration.
+    /// Returns the channel configuration that is in force.
     pub fn config(&self) -> &Config {
         &self.reader.setting.config
     }
 
-    /// The configuration, to be kept.
+    /// Returns the channel configuration that is in force, for callers that keep it.
     pub fn shared_config(&self) -> Arc<Config> {
         self.reader.setting.config.clone()
     }
 
-    /// Validates the next block. Nothing changes but what is remembered to be faster the next time.
+    /// Validates the next block. Only caches change; the state does not.
     ///
     /// # Errors
-    /// [`Error::Refused`] where a peer would not take the block, [`Error::Stop`] where this program cannot say.
+    /// [`Error::Refused`] if a peer would reject the block, [`Error::Stop`] if this program cannot determine the peer's
+    /// decision.
     pub fn validate(&mut self, bytes: &[u8]) -> Result<Validated, Error> {
         let mut arenas = Arenas::new(&self.reader.options);
         let read = self.reader.read(bytes, &mut arenas, self.tip(), None)?;
         self.decide(read)
     }
 
-    /// The block that the next one must follow.
+    /// Returns the last committed block, which the next one must follow.
     pub(crate) fn tip(&self) -> Tip {
         Tip {
             number: self.last,
@@ -210,10 +214,10 @@ impl Validator {
         }
     }
 
-    /// What becomes of the next block, which was read under this configuration.
+    /// Decides the next block, which was parsed and verified under the current configuration.
     pub(crate) fn decide(&mut self, read: Read<'_>) -> Result<Validated, Error> {
         let decided = self.decide_by_state(read);
-        // What was not there because it could not be read has decided nothing.
+        // A failed disk read looks like a missing key or id, so a decision that followed a failure is discarded.
         let checked = self.state.check().and_then(|()| self.ids.check());
         checked.map_err(|what| Stop::State { what })?;
         decided
@@ -244,7 +248,7 @@ impl Validator {
             hash = commit_hash(&flags, &updates, previous, rules);
         }
         if let Some((found, limit)) = self.state.too_long(&updates) {
-            let what = "bytes of a key, with the names before it, in a state on the disk";
+            let what = "bytes of a key with its namespace and collection, in a state on the disk";
             return Err(Stop::Limit { what, found, limit }.into());
         }
         let ids = read.parsed.iter().zip(&codes).filter_map(|(parsed, code)| {
@@ -269,7 +273,7 @@ impl Validator {
         })
     }
 
-    /// Commits what [`validate`](Self::validate) made of the next block.
+    /// Commits the result of [`validate`](Self::validate) for the next block.
     pub fn commit(&mut self, validated: Validated) {
         debug_assert_eq!(validated.number, self.last + 1);
         if let Some(config) = validated
@@ -297,7 +301,7 @@ impl Validator {
         self.commit_hash = validated.commit_hash;
     }
 
-    /// The codes before anything is executed.
+    /// Returns each transaction's code before MVCC, and the new configuration if the block sets one.
     fn endorsed(&mut self, read: &Read<'_>) -> Result<(Vec<TxCode>, Option<Arc<Config>>), Error> {
         let (parsed, checked) = (&read.parsed, &read.checked);
         let Reader {
@@ -356,7 +360,9 @@ impl Validator {
                 Next::Unsure(what) => return Err(stop(what).into()),
                 Next::Config(data) => {
                     if parsed.len() != 1 {
-                        return Err(stop("it is a configuration that is not alone in its block").into());
+                        return Err(
+                            stop("it is a configuration, but not the only transaction of its block").into(),
+                        );
                     }
                     config = Some(self.reader.next_config(data)?);
                     TxCode::Valid
@@ -371,7 +377,7 @@ impl Validator {
                         *code
                     }
                     Ok(dispatched) if dispatched.too_many => {
-                        return Err(stop("it has too many endorsements").into());
+                        return Err(stop("it has more endorsements than the limit").into());
                     }
                     Ok(dispatched) => {
                         let signers =
@@ -398,7 +404,7 @@ impl Validator {
         Ok((codes, config))
     }
 
-    /// Checks reads, in order, and collects writes.
+    /// Checks the reads of each transaction in block order, and collects the writes of valid ones.
     fn execute(&self, number: u64, parsed: &[Parsed<'_>], codes: &mut [TxCode]) -> Result<Updates, Error> {
         let mut checker = Checker {
             state: &self.state,

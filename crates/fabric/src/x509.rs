@@ -1,8 +1,9 @@
-//! Certificates and revocation lists, as far as an MSP looks at them.
+//! Certificates and revocation lists, as far as an MSP needs them.
 //!
-//! A certificate is read in two steps. [`Signed::parse`] takes what is needed to check who signed it; what that
-//! refuses, Go's `crypto/x509` refuses too. [`Certificate::parse`] reads the rest, and takes less than Go does: it is
-//! asked only about certificates that a CA of the channel did sign, and where it refuses one, nothing is decided.
+//! A certificate is parsed in two steps. [`Signed::parse`] reads what is needed to check its signature; it rejects only
+//! input that Go's `crypto/x509` rejects too. [`Certificate::parse`] reads the rest, and accepts less than Go does. It
+//! is called only for certificates that a CA of the channel signed; if it rejects one, validation stops without a
+//! decision.
 
 use crate::der::{Reader, put, tag};
 use crate::ecdsa::{Numbers, OtherKey, is_other_curve};
@@ -12,7 +13,7 @@ use lineside_verify::encoding::der as ecdsa_der;
 use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verifier, ed25519, leftmost_256_bits};
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
-/// ecdsa-with-SHA256, and SHA384, SHA512: 1.2.840.10045.4.3.2 to 4.
+/// Prefix of ecdsa-with-SHA256, SHA384 and SHA512: 1.2.840.10045.4.3.2 to 4.
 const ECDSA_WITH: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
 /// id-ecPublicKey: 1.2.840.10045.2.1.
 const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
@@ -22,39 +23,39 @@ const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 /// organizationalUnitName: 2.5.4.11.
 const ORGANIZATIONAL_UNIT: &[u8] = &[0x55, 0x04, 0x0b];
-/// anyExtendedKeyUsage, serverAuth.
+/// Object identifiers of anyExtendedKeyUsage and serverAuth.
 const USAGES: [&[u8]; 2] = [
     &[0x55, 0x1d, 0x25, 0x00],
     &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01],
 ];
 
-/// n/2 of P-256, rounded down: the largest s that is low.
+/// n/2 of P-256, rounded down: the largest low s.
 const HALF_ORDER: [u8; 32] = [
     0x7f, 0xff, 0xff, 0xff, 0x80, 0x00, 0x00, 0x00, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xde,
     0x73, 0x7d, 0x56, 0xd3, 0x8b, 0xcf, 0x42, 0x79, 0xdc, 0xe5, 0x61, 0x7e, 0x31, 0x92, 0xa8,
 ];
-/// n of P-256.
+/// Order n of P-256.
 const ORDER: [u8; 32] = [
     0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xbc,
     0xe6, 0xfa, 0xad, 0xa7, 0x17, 0x9e, 0x84, 0xf3, 0xb9, 0xca, 0xc2, 0xfc, 0x63, 0x25, 0x51,
 ];
 
-/// Whether s is n/2 or less.
+/// Returns whether s is at most n/2.
 pub fn is_low_s(signature: &Signature) -> bool {
     signature.s <= HALF_ORDER
 }
 
-/// A certificate or a revocation list: something signed with ECDSA or Ed25519.
+/// A certificate or a revocation list that is signed with ECDSA or Ed25519.
 #[derive(Clone, Debug)]
 pub struct Signed<'a> {
-    /// All of it.
+    /// The complete DER.
     pub whole: &'a [u8],
-    /// What is signed.
+    /// The signed bytes.
     tbs: &'a [u8],
     algorithm: &'a [u8],
-    /// What signs it; `None`: an algorithm that is not known.
+    /// The signature; `None` if the algorithm is unknown.
     pub seal: Option<Seal<'a>>,
-    /// The issuer's name.
+    /// The issuer's name, in DER.
     pub issuer: &'a [u8],
     serial: &'a [u8],
 }
@@ -62,13 +63,13 @@ pub struct Signed<'a> {
 /// A signature on a certificate or a revocation list.
 #[derive(Clone, Copy, Debug)]
 pub enum Seal<'a> {
-    /// The hash whose digest is signed by ECDSA, and the signature as it is there.
+    /// Hash function of an ECDSA signature, and the signature in its encoded form.
     Ecdsa(Hash, &'a [u8]),
-    /// A signature by Ed25519.
+    /// An Ed25519 signature.
     Ed25519(&'a [u8]),
 }
 
-/// Hash under a signature by ECDSA.
+/// Hash function of an ECDSA signature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum Hash {
@@ -87,17 +88,17 @@ impl Hash {
     }
 }
 
-/// What a list keeps of its seal.
+/// The parts of a revocation list that are needed to verify its signature later.
 #[derive(Clone, Debug)]
 enum OwnSeal {
-    /// The digest that is signed, and the signature as it is there.
+    /// The signed digest, and the signature in its encoded form.
     Ecdsa(Vec<u8>, Vec<u8>),
-    /// What is signed, and the signature.
+    /// The signed bytes, and the signature.
     Ed25519(Vec<u8>, Vec<u8>),
 }
 
 impl<'a> Signed<'a> {
-    /// A certificate.
+    /// Parses the outer structure and the issuer of a certificate.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let mut signed = Self::outer(bytes)?;
         let mut tbs = Reader::new(signed.tbs).inside(tag::SEQUENCE)?;
@@ -107,7 +108,7 @@ impl<'a> Signed<'a> {
         Some(signed)
     }
 
-    /// `SEQUENCE { tbs, algorithm, signature }` and nothing else.
+    /// Parses `SEQUENCE { tbs, algorithm, signature }` without trailing bytes.
     fn outer(bytes: &'a [u8]) -> Option<Self> {
         let mut all = Reader::new(bytes);
         let whole = all.expect(tag::SEQUENCE)?;
@@ -125,7 +126,7 @@ impl<'a> Signed<'a> {
             Some([4]) => Some(Hash::Sha512),
             _ => None,
         };
-        // Parameters after the identifier make it an algorithm that Go does not know.
+        // With parameters after the identifier, Go does not know the algorithm.
         let ed25519 = algorithm.content.strip_prefix(&[tag::OID, ED25519.len() as u8]) == Some(ED25519);
         let ed25519 = ed25519.then_some(Seal::Ed25519(signature));
         Some(Self {
@@ -138,7 +139,7 @@ impl<'a> Signed<'a> {
         })
     }
 
-    /// The algorithm again, and the issuer.
+    /// Checks the repeated algorithm and reads the issuer.
     fn inner(&mut self, tbs: &mut Reader<'a>) -> Option<()> {
         if tbs.expect(tag::SEQUENCE)?.whole != self.algorithm {
             return None;
@@ -147,7 +148,7 @@ impl<'a> Signed<'a> {
         Some(())
     }
 
-    /// The signature by ECDSA over P-256, if it is one in strict DER.
+    /// Returns the ECDSA signature over P-256, if it is strict DER.
     fn ecdsa(&self) -> Option<Signature> {
         match self.seal {
             Some(Seal::Ecdsa(_, signature)) => ecdsa_der::parse_strict(signature).ok(),
@@ -155,7 +156,7 @@ impl<'a> Signed<'a> {
         }
     }
 
-    /// The signature on it, if a CA with this key can have made it.
+    /// Returns the signature for verification, if a CA with this key can have made it.
     pub(crate) fn by<'s>(&'s self, key: &'s Key) -> Option<Unverified<'s>> {
         match (key, self.seal) {
             (Key::P256(key), Some(Seal::Ecdsa(hash, _))) => {
@@ -181,8 +182,8 @@ impl<'a> Signed<'a> {
         }
     }
 
-    /// All of it, with the signature's s brought below n/2, where n is the order of the curve of the issuer's key: what
-    /// an MSP makes of a certificate before it hashes it. `None` is for a key over P-256.
+    /// Returns the DER with s of the signature normalised to at most n/2, where n is the order of the issuer's curve.
+    /// An MSP does this to a certificate before it hashes it. `None` stands for a P-256 key.
     pub(crate) fn sanitised(&self, issuer: Option<&Key>) -> Vec<u8> {
         let lowered = match (issuer, self.seal) {
             (None | Some(Key::P256(_)), _) => self.ecdsa().and_then(lowered),
@@ -203,7 +204,7 @@ impl<'a> Signed<'a> {
     }
 }
 
-/// The signature over P-256 in DER with its s made low; `None` where it is low already.
+/// Returns a P-256 signature in DER with a low s; `None` if its s is low already.
 fn lowered(signature: Signature) -> Option<Vec<u8>> {
     if is_low_s(&signature) {
         return None;
@@ -221,50 +222,50 @@ fn lowered(signature: Signature) -> Option<Vec<u8>> {
 /// The key in a certificate.
 #[derive(Clone, Debug)]
 pub enum CertifiedKey {
-    /// One that is known here.
+    /// A key of a supported type.
     Known(Key),
-    /// None that Go's parser takes: it refuses the certificate.
+    /// A key that Go's parser rejects, with the whole certificate.
     Malformed,
-    /// Another kind of key.
+    /// A key of another type.
     Other,
 }
 
-/// A certificate, read whole.
+/// A completely parsed certificate.
 #[derive(Clone, Debug)]
 pub struct Certificate {
-    /// The DER, its signature's s made low.
+    /// The DER, with a low s in its signature.
     pub raw: Vec<u8>,
-    /// The subject's name.
+    /// The subject's name, in DER.
     pub subject: Vec<u8>,
-    /// The content of the serial number.
+    /// Content of the serial number's INTEGER.
     pub serial: Vec<u8>,
-    /// In seconds since 1970.
+    /// Start of validity, in seconds since 1970.
     pub not_before_s: i64,
-    /// In seconds since 1970.
+    /// End of validity, in seconds since 1970.
     pub not_after_s: i64,
     /// The subject's organizational units.
     pub units: Vec<String>,
-    /// Its key.
+    /// The public key.
     pub key: CertifiedKey,
-    /// Basic constraints say CA.
+    /// True if the basic constraints say CA.
     pub is_ca: bool,
-    /// Basic constraints: how many CAs may stand below.
+    /// Maximum number of CAs below this one, from the basic constraints.
     pub path_length: Option<u32>,
-    /// Key usage allows to sign certificates, or is not there.
+    /// True if the key usage permits signing certificates, or is missing.
     pub may_sign: bool,
-    /// Extended key usage is not there, or one of those that Go asks for by default: server, or any.
+    /// True if the extended key usage is missing, or includes one that Go requires by default: server, or any.
     pub usage_fits: bool,
-    /// An extension that is critical and not known to Go.
+    /// True if there is a critical extension that Go does not know.
     pub unknown_critical: bool,
-    /// Extensions that only a CA of the channel may not have here.
+    /// True if there are name constraints, which are not supported in CA certificates.
     pub name_constraints: bool,
     /// The subject key identifier.
     pub subject_key_id: Option<Vec<u8>>,
 }
 
 impl Certificate {
-    /// Reads all of a certificate. `None` for what this program does not know, also where Go would take it. `issuer` is
-    /// the key that signed it, as far as that decides [`raw`](Self::raw); `None` is for a key over P-256.
+    /// Parses a complete certificate. Returns `None` for forms that this program does not support, even if Go does.
+    /// `issuer` is the key that signed it, which decides [`raw`](Self::raw); `None` stands for a P-256 key.
     pub fn parse(signed: &Signed<'_>, issuer: Option<&Key>) -> Option<Self> {
         let mut all = Reader::new(signed.tbs);
         let mut tbs = all.inside(tag::SEQUENCE)?;
@@ -272,7 +273,7 @@ impl Certificate {
         if version.integer()? != [2] || !version.is_empty() {
             return None;
         }
-        // Go refuses a negative serial number.
+        // Go rejects negative serial numbers.
         if tbs.integer()?.first().is_none_or(|&first| first >= 0x80) {
             return None;
         }
@@ -321,7 +322,7 @@ impl Certificate {
         match oid {
             [0x55, 0x1d, 0x0f] => {
                 let bits = value.expect(tag::BIT_STRING)?.content;
-                // keyCertSign is bit 5; all bits zero is taken for no usage at all.
+                // keyCertSign is bit 5. Go treats an all-zero key usage as a missing one.
                 let any = bits.iter().skip(1).any(|&byte| byte != 0);
                 self.may_sign = !any || bits.get(1).is_some_and(|&byte| byte & 0x04 != 0);
             }
@@ -357,12 +358,13 @@ impl Certificate {
                 self.name_constraints = true;
                 return Some(());
             }
-            // Authority key identifier, alternative names, policies, where to find CRLs and the issuer.
+            // Authority key identifier, alternative names, policies, CRL distribution points, authority information
+            // access.
             [0x55, 0x1d, 0x23 | 0x11 | 0x20 | 0x1f] | [0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x01, 0x01] => {
                 value.any()?;
                 return (!critical).then_some(());
             }
-            // Of the others of this arc, which ones Go knows depends on its version.
+            // It depends on the version of Go which of the other extensions below this prefix it knows.
             [0x55, 0x1d, ..] if critical => return None,
             _ => {
                 self.unknown_critical |= critical;
@@ -373,7 +375,7 @@ impl Certificate {
     }
 }
 
-/// Extensions of one certificate, at most.
+/// Maximum number of extensions of a certificate.
 const EXTENSIONS_MAX: usize = 64;
 
 fn extension<'a>(extensions: &mut Reader<'a>) -> Option<(&'a [u8], bool, &'a [u8])> {
@@ -388,7 +390,7 @@ fn extension<'a>(extensions: &mut Reader<'a>) -> Option<(&'a [u8], bool, &'a [u8
     extension.is_empty().then_some((oid, critical, value))
 }
 
-/// The organizational units of a name, all of which has to be of plain text.
+/// Returns the organizational units of a name, whose values must all be plain text.
 fn names(content: &[u8]) -> Option<Vec<String>> {
     let mut units = Vec::new();
     let mut sequence = Reader::new(content);
@@ -416,12 +418,12 @@ fn names(content: &[u8]) -> Option<Vec<String>> {
     Some(units)
 }
 
-/// The alphabet of PrintableString; Go takes `*` and `&` too.
+/// Returns whether a byte is in the alphabet of PrintableString; Go also accepts `*` and `&`.
 fn is_printable(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b" '()+,-./:=?*&".contains(&byte)
 }
 
-/// `UTCTime` or `GeneralizedTime`, to the second, in UTC.
+/// Reads a `UTCTime` or `GeneralizedTime` in UTC. Returns seconds since 1970.
 fn time(reader: &mut Reader<'_>) -> Option<i64> {
     let element = reader.any()?;
     let digits = element.content.strip_suffix(b"Z")?;
@@ -453,7 +455,7 @@ fn time(reader: &mut Reader<'_>) -> Option<i64> {
     if !(1..=days_in).contains(&day) || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
-    // Days since 1970-01-01 of the proleptic Gregorian calendar, with years that begin in March.
+    // Days since 1970-01-01 in the proleptic Gregorian calendar, with years that begin in March.
     let (year, month) = if month > 2 {
         (year, month - 3)
     } else {
@@ -463,7 +465,7 @@ fn time(reader: &mut Reader<'_>) -> Option<i64> {
     Some(((days * 24 + hour) * 60 + minute) * 60 + second)
 }
 
-/// The key; `None`: this program does not know what Go makes of it.
+/// Reads the public key; `None` if this program cannot tell what Go makes of it.
 fn key(info: &mut Reader<'_>) -> Option<CertifiedKey> {
     let mut algorithm = info.inside(tag::SEQUENCE)?;
     let kind = algorithm.expect(tag::OID)?.content;
@@ -472,7 +474,7 @@ fn key(info: &mut Reader<'_>) -> Option<CertifiedKey> {
         return None;
     }
     if kind == ED25519 {
-        // RFC 8410: there are no parameters.
+        // RFC 8410 allows no parameters.
         return Some(match <[u8; 32]>::try_from(bits) {
             Ok(key) if algorithm.is_empty() => CertifiedKey::Known(Key::Ed25519(key)),
             _ => CertifiedKey::Malformed,
@@ -489,7 +491,7 @@ fn key(info: &mut Reader<'_>) -> Option<CertifiedKey> {
     if curve != Some(P256) {
         return Some(CertifiedKey::Other);
     }
-    // Go takes the uncompressed form only.
+    // Go accepts only the uncompressed form.
     if bits.first() != Some(&4) {
         return Some(CertifiedKey::Malformed);
     }
@@ -499,9 +501,10 @@ fn key(info: &mut Reader<'_>) -> Option<CertifiedKey> {
     })
 }
 
-/// The key identifier in the value of the extension, empty if it has none; `None` where Go cannot read the extension.
+/// Returns the key identifier in the value of the extension, empty if it has none; `None` if Go cannot parse the
+/// extension.
 ///
-/// Go passes over elements with other tags and does not look at what follows the fields that it knows.
+/// Go skips elements with other tags and ignores bytes after the fields that it knows.
 fn authority_key_id(value: &[u8]) -> Option<Vec<u8>> {
     let mut identifier = Reader::new(value).inside(tag::SEQUENCE)?;
     let key = identifier.optional(0x80)?;
@@ -523,17 +526,17 @@ fn authority_key_id(value: &[u8]) -> Option<Vec<u8>> {
 /// A revocation list.
 #[derive(Clone, Debug)]
 pub struct Crl {
-    /// `None`: an algorithm that is not known.
+    /// The signature; `None` if the algorithm is unknown.
     seal: Option<OwnSeal>,
-    /// The authority key identifier; empty where the extension is there without one, `None` where the extension is not
-    /// there or is not what Go reads: peers take no identity of an MSP with such a list.
+    /// The authority key identifier; empty if the extension has none. `None` if the extension is missing or cannot be
+    /// parsed by Go: peers then accept no identity of the MSP.
     pub authority_key_id: Option<Vec<u8>>,
-    /// The contents of the serial numbers.
+    /// Contents of the serial numbers, sorted.
     pub serials: Vec<Vec<u8>>,
 }
 
 impl Crl {
-    /// Reads a list; dates are not looked at.
+    /// Parses a revocation list. The dates are ignored.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let mut signed = Signed::outer(bytes)?;
         let mut tbs = Reader::new(signed.tbs).inside(tag::SEQUENCE)?;
@@ -551,7 +554,7 @@ impl Crl {
             }
         }
         serials.sort_unstable();
-        // The first such extension counts.
+        // Of several such extensions, the first counts.
         let mut identifier = None;
         if let Some(extensions) = tbs.optional(0xa0)? {
             let mut extensions = Reader::new(extensions.content).inside(tag::SEQUENCE)?;
@@ -563,7 +566,7 @@ impl Crl {
             }
         }
         let seal = match signed.seal {
-            // A peer reads this signature leniently and writes it again.
+            // A peer parses this signature leniently and encodes it again.
             Some(Seal::Ecdsa(hash, signature)) => {
                 Numbers::parse_go(signature)?;
                 Some(OwnSeal::Ecdsa(hash.digest(signed.tbs), signature.to_vec()))
@@ -578,7 +581,7 @@ impl Crl {
         })
     }
 
-    /// Whether a CA with this key signed the list.
+    /// Returns whether a CA with this key signed the list.
     pub fn is_signed_by(&self, key: &Key, verifier: &Verifier) -> bool {
         match (key, &self.seal) {
             (Key::P256(key), Some(OwnSeal::Ecdsa(digest, signature))) => {
@@ -603,7 +606,7 @@ impl Crl {
         }
     }
 
-    /// Whether the list names this serial number.
+    /// Returns whether the list contains this serial number.
     pub fn lists(&self, serial: &[u8]) -> bool {
         self.serials
             .binary_search_by(|other| other.as_slice().cmp(serial))

@@ -1,4 +1,4 @@
-//! Files on a peer's disk, audited: block files as Fabric writes them, snapshots, and a difference of each kind.
+//! Tests of audits of a peer's files: block files as Fabric writes them, snapshots, and each kind of difference.
 
 use lineside_fabric::Options;
 use lineside_fabric::audit::{Against, AuditError, Audited, Ours, audit, compare_snapshot};
@@ -11,7 +11,7 @@ use lineside_fabric::snapshot::{Folder, Head};
 use lineside_journal::SimDisk;
 use std::path::{Path, PathBuf};
 
-/// A folder of recordings outside the repository, if there is one.
+/// Returns the folder of a recorded set outside the repository, if it exists.
 fn beside(set: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let directory = root.join("shared/data/fabric-blocks").join(set);
@@ -26,8 +26,8 @@ fn edge() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge")
 }
 
-/// The blocks of a set as the peer committed them. The set in the repository has them only as they were delivered, and
-/// the peer's codes and commit hashes in its manifest; there ours are put in, which `recorded.rs` compares with those.
+/// Returns the blocks of a set as the peer committed them. For the set in the repository, which has only delivered
+/// blocks, the codes and commit hashes are our own, which `recorded.rs` compares with the peer's.
 fn committed(folder: &Path) -> Vec<Vec<u8>> {
     let one = |number| read(folder, number, "committed").unwrap();
     let blocks: Vec<Vec<u8>> = (0..).map_while(one).collect();
@@ -42,7 +42,7 @@ fn committed(folder: &Path) -> Vec<Vec<u8>> {
     stored.map(|block| block.committed()).collect()
 }
 
-/// A block as Fabric's `serializeBlock` writes it, after its length.
+/// Encodes a block as Fabric's `serializeBlock` does, after its length.
 fn stored(block: &[u8]) -> Vec<u8> {
     let arena = Arena::new();
     let block = Block::read(block, &arena).unwrap();
@@ -65,7 +65,7 @@ fn stored(block: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Writes block files of a peer, three blocks in each, under its file system path.
+/// Writes block files of a peer, with three blocks each, under its file system path.
 fn peer_of(blocks: &[Vec<u8>], channel: &str) -> (tempfile::TempDir, PathBuf) {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("ledgersData/chains/chains").join(channel);
@@ -138,7 +138,7 @@ fn a_sound_peer_has_no_difference() {
     }
 }
 
-/// A peer's block with another metadata entry.
+/// Returns a peer's block with a changed metadata entry.
 fn with_metadata(block: &[u8], place: usize, change: &dyn Fn(&mut Vec<u8>)) -> Vec<u8> {
     let arena = Arena::new();
     let read = Block::read(block, &arena).unwrap();
@@ -149,7 +149,7 @@ fn with_metadata(block: &[u8], place: usize, change: &dyn Fn(&mut Vec<u8>)) -> V
     [&block[..at], &changed, &block[end..]].concat()
 }
 
-/// Number of a block, what is changed in it, and the words of the finding.
+/// Number of the block, the change in it, and the expected text of the finding.
 type Case<'a> = (usize, &'a dyn Fn(&[u8]) -> Vec<u8>, &'a str);
 
 #[test]
@@ -169,7 +169,7 @@ fn the_first_block_that_differs_is_named() {
         (
             5,
             &|block| {
-                // A byte of a transaction: header hash and codes are as they were.
+                // Changes a byte of a transaction; header hash and codes stay the same.
                 let arena = Arena::new();
                 let envelope = Block::read(block, &arena).unwrap().transactions[2];
                 let at = envelope.as_ptr() as usize - block.as_ptr() as usize + envelope.len() - 1;
@@ -184,7 +184,7 @@ fn the_first_block_that_differs_is_named() {
     for (number, change, expected) in cases {
         let mut blocks = blocks.clone();
         blocks[number] = change(&blocks[number]);
-        // A later one differs too, and is not the one to be named.
+        // A later block differs too, but is not the one that must be named.
         blocks[12] = with_metadata(&blocks[12], 2, &|codes| codes[0] = 255);
         let (root, _) = peer_of(&blocks, "some");
         let audited = by_rules(root.path()).unwrap();
@@ -201,7 +201,7 @@ fn the_first_block_that_differs_is_named() {
             difference.place.contains(&format!("blockfile_{:06}", number / 3)),
             "{difference:?}"
         );
-        // A ledger says the same of it.
+        // A comparison with a ledger finds the same block.
         let mut get = |number| ours_of(&ours, number);
         let mut peer = PeerLedger::open(root.path(), None).unwrap();
         let audited = audit(&mut peer, Against::Ledger(0, &mut get), &mut |_| {}).unwrap();
@@ -245,13 +245,13 @@ fn files_that_are_cut_or_missing() {
     );
     assert!(audited.unfinished_bytes > 0);
     std::fs::write(&last, &whole).unwrap();
-    // In the middle it is damage.
+    // An incomplete block in the middle is damage.
     let middle = folder.join("blockfile_000001");
     let bytes = std::fs::read(&middle).unwrap();
     std::fs::write(&middle, &bytes[..bytes.len() - 5]).unwrap();
     let error = by_rules(root.path()).unwrap_err().to_string();
     assert!(
-        error.contains("blockfile_000001") && error.contains("cut short"),
+        error.contains("blockfile_000001") && error.contains("incomplete"),
         "{error}"
     );
     std::fs::remove_file(&middle).unwrap();
@@ -262,13 +262,13 @@ fn files_that_are_cut_or_missing() {
     std::fs::create_dir(folder.with_file_name("other")).unwrap();
     let error = by_rules(root.path()).unwrap_err().to_string();
     assert!(error.contains("--channel"), "{error}");
-    // A block that is left out.
+    // A missing block.
     let (without, _) = peer_of(&[&blocks[..4], &blocks[5..]].concat(), "some");
     let error = by_rules(without.path()).unwrap_err().to_string();
-    assert!(error.contains("block 5, and the next is 4"), "{error}");
+    assert!(error.contains("found block 5, expected block 4"), "{error}");
 }
 
-/// A peer that was itself joined from a snapshot has no genesis block.
+/// A peer that was joined from a snapshot has no genesis block.
 #[test]
 fn a_peer_that_begins_after_a_snapshot() {
     let blocks = committed(&edge());
@@ -314,7 +314,7 @@ fn a_snapshot_is_compared_with_a_ledger() {
         assert_eq!(compared.keys, ours.state().len() as u64);
         assert_eq!(compared.ids, ours.ids().len() as u64);
     }
-    // Compared with another block every key that was written between the two differs.
+    // Compared at another block, every key that was written between the two blocks differs.
     let head = Head::read(&mut Folder(five.clone())).unwrap();
     let ours = validator_at(&look.blocks, &Options::default(), 8).unwrap();
     let compared = compare_snapshot(&mut Folder(five), &head, &ours).unwrap();
@@ -331,7 +331,7 @@ fn a_snapshot_is_compared_with_a_ledger() {
     assert!(compared.first_block.is_some());
 }
 
-/// A real peer's snapshots have no difference from the ledgers of all their blocks, keys that expired among them.
+/// A real peer's snapshots do not differ from the ledgers of all their blocks, including expired keys.
 #[test]
 fn real_snapshots_are_what_the_blocks_give() {
     for (set, count) in [("btl", 75), ("ed25519", 25), ("msp", 43)] {

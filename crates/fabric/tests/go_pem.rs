@@ -1,4 +1,4 @@
-//! PEM as Go itself reads it, on texts made of its parts.
+//! Compares the PEM decoder with Go's, on random texts.
 
 use lineside_fabric::pem;
 use lineside_testkit::Random;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const TEXTS: usize = 200_000;
-/// What texts are made of; some of it twice, so that there are blocks.
+/// Parts of the texts; some occur twice, so that more texts contain a block.
 const PARTS: &[&str] = &[
     "-----BEGIN X-----\n",
     "-----BEGIN X-----\n",
@@ -38,7 +38,7 @@ const PARTS: &[&str] = &[
     "!\n",
 ];
 
-/// A text of up to twelve parts; in one of four a byte is missing.
+/// Returns a text of up to twelve parts; one in four lacks a byte.
 fn text(random: &mut Random) -> Vec<u8> {
     let parts = 1 + random.index(12);
     let mut text: Vec<u8> = (0..parts).flat_map(|_| random.pick(PARTS).bytes()).collect();
@@ -49,7 +49,7 @@ fn text(random: &mut Random) -> Vec<u8> {
     text
 }
 
-/// A Go whose decoder is that of 1.25.3 and later.
+/// Returns a Go command of version 1.25.3 or later, which has the expected decoder.
 fn find_go() -> Option<&'static str> {
     ["go", "/usr/local/go/bin/go"].into_iter().find(|go| {
         let Ok(said) = Command::new(go).arg("version").output() else {

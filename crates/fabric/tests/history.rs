@@ -1,4 +1,4 @@
-//! The history of keys over blocks of a real network: with the index, without it, and with a damaged one.
+//! Tests of the history of keys with blocks of a real network: with the index, without it, and with a damaged one.
 
 use lineside_fabric::block::Block;
 use lineside_fabric::history::{KeyWrite, of_block, of_key, of_transaction};
@@ -14,14 +14,14 @@ use lineside_journal::SimDisk;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Type of a transaction of a chaincode.
+/// Header type of endorser transactions.
 const ENDORSER_TRANSACTION: i32 = 3;
 
 fn edge() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge")
 }
 
-/// The recorded sets, those outside the repository if they are there.
+/// Returns the recorded sets, including those outside the repository if they exist.
 fn sets() -> Vec<PathBuf> {
     let mut sets = vec![edge()];
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/fabric-blocks");
@@ -41,7 +41,7 @@ type Key = (String, Vec<u8>);
 /// Block, transaction, value.
 type Written = (u64, u64, Option<Vec<u8>>);
 
-/// Every write of the valid transactions of a block, read here message by message.
+/// Collects every write of the valid transactions of a block, decoded independently here.
 fn writes_in(number: u64, bytes: &[u8], codes: &[u8], all: &mut BTreeMap<Key, Vec<Written>>) {
     let arena = Arena::new();
     let block = Block::read(bytes, &arena).unwrap();
@@ -109,7 +109,7 @@ fn every_write_of_every_key_is_found() {
         let mut all = BTreeMap::new();
         let mut number = 0;
         while let Some(bytes) = read(&set, number, "orderer").unwrap() {
-            // A replica that is opened again goes on with the index, and one that never stopped makes the same.
+            // A replica that is opened again continues the index; the result is the same as without a restart.
             let mut replica = replica_of(&disk, &index);
             let added = replica.add(bytes.clone()).unwrap();
             replica.stop().unwrap();
@@ -122,22 +122,26 @@ fn every_write_of_every_key_is_found() {
         let look = Look::open(disk.clone(), &Options::default(), Some(&StateStore::Memory)).unwrap();
         let step = all.len() / 60;
         compare(&look.blocks, &index, &all, step);
-        // What was written last is what the state has.
+        // The last write of a key is its entry in the state.
         for ((namespace, key), writes) in &all {
             let (block, tx, value) = writes.last().unwrap();
             let entry = look.validator.state().get(namespace, "", key);
             assert_eq!(entry.as_ref().map(|entry| entry.value.to_vec()), *value);
             assert!(entry.is_none_or(|entry| (entry.version.block, entry.version.tx) >= (*block, *tx)));
         }
-        // Without the index, and with an index that one made in one go.
+        // Without the index, and with an index that was made at once.
         let none = folder.path().join("none");
         compare(&look.blocks, &none, &all, step * 4);
         let other = folder.path().join("other");
         replica_of(&disk, &other).stop().unwrap();
         let size = std::fs::metadata(&index).unwrap().len();
-        assert_eq!(size, std::fs::metadata(&other).unwrap().len(), "the same prints");
+        assert_eq!(
+            size,
+            std::fs::metadata(&other).unwrap().len(),
+            "the same number of fingerprints"
+        );
         compare(&look.blocks, &other, &all, step * 4);
-        // The index is what is asked: without its prints nothing is found in the blocks that it has.
+        // The index has a fingerprint of every key.
         let entries: u64 = size - 40 - 16 * number;
         assert!(
             entries / 4 >= all.len() as u64,
@@ -177,7 +181,7 @@ fn a_damaged_or_foreign_index_hides_nothing() {
         std::fs::write(&index, &whole[..at]).unwrap();
         compare(&blocks, &index, &all, step);
         if at % 7 == 0 {
-            // A replica mends it.
+            // A replica repairs the index.
             std::fs::write(&index, damaged).unwrap();
             replica_of(&disk, &index).stop().unwrap();
             assert_eq!(std::fs::read(&index).unwrap().len(), whole.len());
@@ -205,7 +209,7 @@ fn by_transaction_and_by_number() {
         assert_eq!(found.len(), all.values().map(Vec::len).sum::<usize>());
         for write in &found {
             let place = blocks.transaction(&TxId::new(&write.id)).unwrap().unwrap();
-            // Of several with one id in a block, the first is found, and a later one may be the valid one.
+            // Of several transactions with one id in a block, the first is found, although a later one may be the valid one.
             assert_eq!(place.block, number);
             assert!(place.index == write.tx && place.code == TxCode::Valid || place.index < write.tx);
             again += u64::from(place.index < write.tx);
@@ -222,7 +226,7 @@ fn by_transaction_and_by_number() {
     assert!(error.contains("no transaction with the id none"), "{error}");
 }
 
-/// In a joined ledger the history begins with the block after the snapshot.
+/// In a joined ledger, the history begins with the block after the snapshot.
 #[test]
 fn a_joined_ledger_has_the_history_of_its_own_blocks() {
     let folder = tempfile::tempdir().unwrap();

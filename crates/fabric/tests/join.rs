@@ -1,4 +1,4 @@
-//! Ledgers that begin with a snapshot: a peer's own files, the blocks that follow, and every kind of damage.
+//! Tests of ledgers that begin with a snapshot: a peer's own files, the blocks that follow, and every kind of damage.
 
 use lineside_fabric::Options;
 use lineside_fabric::block::Block;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// A folder of recordings outside the repository, if there is one.
+/// Returns the folder of a recorded set outside the repository, if it exists.
 fn beside(set: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let directory = root.join("shared/data/fabric-blocks").join(set);
@@ -48,7 +48,7 @@ fn look<D: Disk>(disk: &D) -> Look<D> {
     Look::open(disk.clone(), &Options::default(), Some(&StateStore::Memory)).unwrap()
 }
 
-/// Files of a snapshot in memory.
+/// The files of a snapshot, in memory.
 #[derive(Clone)]
 struct Held(BTreeMap<String, Vec<u8>>);
 
@@ -70,7 +70,7 @@ impl Held {
         }
     }
 
-    /// The file that is refused, and why.
+    /// Returns the file that is refused, and the reason.
     fn refused(&mut self) -> Option<(String, String)> {
         let checked = Head::read(self).and_then(|head| check(self, &head));
         checked.err().map(|error| (error.file, error.what))
@@ -111,7 +111,7 @@ fn the_state_after_a_peers_snapshot_is_the_peers() {
         )
         .unwrap();
         let last = joined.head.last;
-        // It is of the last block of the recording, as the block itself says.
+        // The snapshot is of the recording's last block, as that block confirms.
         let committed = read(&folder, last, "committed").unwrap().unwrap();
         let arena = Arena::new();
         let block = Block::read(&committed, &arena).unwrap();
@@ -139,7 +139,7 @@ fn hex(bytes: &[u8]) -> String {
     lineside_fabric::replay::hex(bytes)
 }
 
-/// The oracle is the peer: what is read from its files and written again has to be the same bytes.
+/// A peer's snapshot, read and written again, must have the same bytes.
 #[test]
 fn a_peers_snapshot_is_written_again_byte_for_byte() {
     for set in LIVE {
@@ -173,16 +173,16 @@ fn a_peers_snapshot_is_written_again_byte_for_byte() {
     }
 }
 
-/// A block as it was delivered, and what the peer made of it.
+/// A block as it was delivered, with the peer's results.
 struct Recorded {
     bytes: Vec<u8>,
     codes: Option<Vec<u8>>,
-    /// Bytes of the committed block, where they were recorded.
+    /// Bytes of the committed block, if they were recorded.
     committed: Option<Vec<u8>>,
     commit_hash: Option<Vec<u8>>,
 }
 
-/// The blocks of a set; the peer's codes and commit hashes are in its committed blocks, or in the manifest.
+/// Returns the blocks of a set. The peer's codes and commit hashes are in its committed blocks, or in the manifest.
 fn blocks(folder: &Path) -> Vec<Recorded> {
     let manifest = std::fs::read(folder.join("manifest.json")).unwrap();
     let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
@@ -196,7 +196,7 @@ fn blocks(folder: &Path) -> Vec<Recorded> {
                 let block = Block::read(committed, &arena).unwrap();
                 (Some(block.filter().to_vec()), block.commit_hash())
             }
-            // The commit hash vouches for the codes.
+            // The commit hash covers the codes.
             None => (None, of["commit_hash"].as_str().map(bytes_of)),
         };
         let (codes, commit_hash) = recorded;
@@ -215,7 +215,7 @@ fn blocks(folder: &Path) -> Vec<Recorded> {
     all
 }
 
-/// Writes a snapshot of the first blocks to `out`.
+/// Writes a snapshot after the given blocks to `out`.
 fn snapshot_of(blocks: &[Recorded], out: &Path) -> Head {
     let disk = SimDisk::new(7);
     let (mut replica, _) = Replica::open(disk.clone(), Setup::default(), None).unwrap();
@@ -226,7 +226,7 @@ fn snapshot_of(blocks: &[Recorded], out: &Path) -> Head {
     export(&look(&disk), out).unwrap()
 }
 
-/// Compares a state with the peer's listing of that after a block, if there is one.
+/// Compares a state with the peer's listing after a block; returns whether there is one.
 fn compare_listed(folder: &Path, number: u64, state: &State) -> bool {
     let listing = Listing::read(folder, number).unwrap();
     let differences = listing.as_ref().map(|listing| listing.differences(state));
@@ -239,8 +239,8 @@ fn compare_listed(folder: &Path, number: u64, state: &State) -> bool {
     listing.is_some()
 }
 
-/// Adds blocks, and compares codes, commit hash and, where it is listed, the state of each with what the peer recorded.
-/// Returns how many states were compared.
+/// Adds blocks and compares codes, commit hashes and, where listed, the state with the peer's records. Returns the
+/// number of compared states.
 fn add_compared<D: Disk>(replica: &mut Replica<D>, blocks: &[Recorded], set: &str, folder: &Path) -> usize {
     let mut listed = 0;
     for recorded in blocks {
@@ -262,8 +262,8 @@ fn add_compared<D: Disk>(replica: &mut Replica<D>, blocks: &[Recorded], set: &st
     listed
 }
 
-/// Joins from a snapshot of each of these blocks, and takes the blocks after it. Returns how many states were compared
-/// with the peer's.
+/// Joins from a snapshot after each of the blocks `cuts`, and adds the blocks after it. Returns the number of states
+/// that were compared with the peer's.
 fn blocks_after(set: &str, folder: &Path, cuts: &[usize]) -> usize {
     let all = blocks(folder);
     let mut listed = 0;
@@ -290,7 +290,7 @@ fn blocks_after(set: &str, folder: &Path, cuts: &[usize]) -> usize {
             listed += add_compared(&mut replica, &all[cut + 1..half], set, folder);
             replica.stop().unwrap();
             disk.power_cut();
-            // Without a checkpoint the state is read from the snapshot in the ledger again.
+            // Without a checkpoint, the state is read again from the snapshot in the ledger.
             for name in disk.list().unwrap() {
                 if name.ends_with(".snap") {
                     disk.remove(&name).unwrap();
@@ -342,8 +342,8 @@ fn blocks_after_a_snapshot_get_the_peers_codes_and_commit_hashes() {
     }
 }
 
-/// Keys that a snapshot holds expire in the blocks after it, with the state in memory and in a database, from the
-/// checkpoint that joining made and from the snapshot in the ledger.
+/// Keys of a snapshot expire in later blocks. The state is in memory or in a database, and comes from the checkpoint of
+/// the join or from the snapshot in the ledger.
 #[test]
 fn keys_of_a_snapshot_expire_in_the_blocks_after_it() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
@@ -420,12 +420,12 @@ fn ids_before_a_snapshot_are_known_and_said_to_be() {
         assert!(replica.validator().unwrap().ids().contains(&id));
     }
     assert_eq!(stored.transactions(), 0);
-    // The next block's are found, and are not before the snapshot.
+    // Ids of the next block are found, and are not before the snapshot.
     let added = replica.add(all[6].bytes.clone()).unwrap();
     replica.flush().unwrap();
     assert_eq!(stored.transactions(), added.codes.len() as u64);
     assert!(!stored.is_before_snapshot(&TxId::new("another")));
-    // Each file in several records, groups and segments, and one that the snapshot does not name.
+    // Each file takes several records, groups and segments; one file is not named by the snapshot.
     std::fs::write(snapshot.join("confighistory.data"), "other").unwrap();
     let small = Setup {
         journal: JournalOptions {
@@ -446,7 +446,7 @@ fn ids_before_a_snapshot_are_known_and_said_to_be() {
         cut.validator().unwrap().commit_hash(),
         replica.validator().unwrap().commit_hash()
     );
-    // A block that does not follow the snapshot's last one is refused.
+    // A block that does not follow the snapshot's last block is refused.
     let (mut other, _) = {
         let disk = SimDisk::new(2);
         join(
@@ -464,8 +464,8 @@ fn ids_before_a_snapshot_are_known_and_said_to_be() {
     other.add(all[6].bytes.clone()).unwrap();
 }
 
-/// With any byte of any file changed, the snapshot is refused, and that file is named. Only the commit hash is
-/// covered by nothing: where its digits change, it is refused when the operator gives the hash.
+/// If any byte of any file changes, the snapshot is refused and the file is named. Only the digits of the commit hash
+/// are not covered; a change of them is refused if the operator gives the expected hash.
 fn every_byte_counts(set: &str, whole: &Held, stride: usize) {
     assert_eq!(whole.clone().refused(), None, "{set}");
     let (mut refused, mut uncovered) = (0, 0);
@@ -481,7 +481,7 @@ fn every_byte_counts(set: &str, whole: &Held, stride: usize) {
                 damaged.0.get_mut(name).unwrap()[at] ^= flip;
                 match damaged.refused() {
                     Some((file, what)) => {
-                        // A damaged digest may be noticed in the file that it is of.
+                        // A damaged digest may be reported for the file that it belongs to.
                         let is_named = file == *name || what.contains(name.as_str()) || name == SIGNABLE;
                         assert!(is_named, "{set}: {name} byte {at}: {file}: {what}");
                         refused += 1;
@@ -499,7 +499,7 @@ fn every_byte_counts(set: &str, whole: &Held, stride: usize) {
                 damaged.0.get_mut(name).unwrap()[at] ^= flip;
             }
         }
-        // Cut, longer, missing.
+        // A file that is truncated, longer or missing.
         damaged.0.get_mut(name).unwrap().pop();
         assert!(damaged.refused().is_some(), "{set}: {name} cut");
         damaged.0.insert(name.clone(), [bytes.as_slice(), b"\n"].concat());
@@ -528,10 +528,10 @@ fn a_damaged_snapshot_is_refused_and_the_file_named() {
     }
 }
 
-/// A file, what is changed in it, and the words of the refusal.
+/// A file, the change in it, and the expected text of the refusal.
 type Case<'a> = (&'a str, &'a dyn Fn(&mut Vec<u8>), &'a str);
 
-/// Damage that a right SHA-256 covers is found by reading; the file is named, and nothing is kept.
+/// Damage with a correct SHA-256 is found while reading; the file is named.
 #[test]
 fn what_is_wrong_in_a_file_is_refused_and_named() {
     let edge = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge");
@@ -558,7 +558,7 @@ fn what_is_wrong_in_a_file_is_refused_and_named() {
         (
             "txids.data",
             &|bytes| bytes.truncate(bytes.len() - 1),
-            "it is shorter than it says",
+            "it is shorter than its lengths say",
         ),
         (
             "txids.data",
@@ -568,7 +568,7 @@ fn what_is_wrong_in_a_file_is_refused_and_named() {
         (
             "txids.data",
             &|bytes| bytes.copy_within(1..66, 66),
-            "an id is there twice",
+            "an id occurs twice",
         ),
         ("txids.data", &|bytes| bytes[0] = 2, "format 2"),
         (
@@ -579,7 +579,7 @@ fn what_is_wrong_in_a_file_is_refused_and_named() {
         (
             "public_state.data",
             &|bytes| bytes.truncate(100),
-            "it is shorter than it says",
+            "it is shorter than its lengths say",
         ),
         (
             "public_state.data",
@@ -590,12 +590,12 @@ fn what_is_wrong_in_a_file_is_refused_and_named() {
                     .unwrap();
                 bytes[at] ^= 1;
             },
-            "a key of the channel that this program does not know",
+            "a key of the channel is unknown",
         ),
         (
             "public_state.metadata",
             &|bytes| bytes[1] = 0xff,
-            "it is shorter than it says",
+            "it is shorter than its lengths say",
         ),
         (
             "public_state.data",
@@ -614,7 +614,7 @@ fn what_is_wrong_in_a_file_is_refused_and_named() {
             other => panic!("{name} {expected}: {other:?}"),
         }
     }
-    // Another hash than the one that the operator has.
+    // A hash that differs from the operator's.
     for expected in [
         Expected {
             snapshot_hash: Some([1; 32]),
@@ -635,7 +635,7 @@ fn what_is_wrong_in_a_file_is_refused_and_named() {
     join(SimDisk::new(1), &Setup::default(), &ours, &expected, &mut |_| {}).unwrap();
 }
 
-/// Makes the JSON files agree with the others, as who forges a snapshot does.
+/// Updates the hashes in the JSON files, as a forger of a snapshot would.
 fn sign(files: &mut Held) {
     use sha2::{Digest, Sha256};
     let mut signable = String::from_utf8(files.0[SIGNABLE].clone()).unwrap();
@@ -650,8 +650,8 @@ fn sign(files: &mut Held) {
     files.0.insert(ADDITIONAL.into(), additional.into_bytes());
 }
 
-/// A byte of the snapshot that lies in the ledger is damaged: the ledger is not taken without a checkpoint, and
-/// `verify_ledger` finds it also with one.
+/// A damaged byte in the ledger's copy of the snapshot: the ledger cannot be opened without a checkpoint, and
+/// `verify_ledger` finds the damage also with one.
 #[test]
 fn damage_in_the_ledgers_own_copy_is_found() {
     let edge = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge");

@@ -1,4 +1,4 @@
-//! The ledger over blocks of a real network: what goes in comes out, whenever the power goes.
+//! Tests of the ledger with blocks of a real network: stored blocks are returned unchanged, also after power cuts.
 
 use lineside_fabric::ledger::results::{BlockResult, Publisher, Results};
 use lineside_fabric::ledger::{
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// The recorded sets that stand beside the project, if they do.
+/// Returns the folder of a recorded set outside the repository, if it exists.
 fn beside(set: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let directory = root.join("shared/data/fabric-blocks").join(set);
@@ -24,14 +24,14 @@ fn beside(set: &str) -> Option<PathBuf> {
     None
 }
 
-/// A recorded block, and what was made of it.
+/// A recorded block with its validation results.
 struct Recorded {
     bytes: Vec<u8>,
     committed: Option<Vec<u8>>,
     meta: Meta,
 }
 
-/// All of a set, validated once.
+/// Reads a set and validates it.
 fn recorded(directory: &Path) -> Vec<Recorded> {
     let mut all: Vec<Recorded> = Vec::new();
     let mut validator: Option<Validator> = None;
@@ -70,7 +70,7 @@ fn dev() -> Option<&'static [Recorded]> {
     DEV.get_or_init(|| Some(recorded(&beside("dev")?))).as_deref()
 }
 
-/// The blocks that are in the repository.
+/// Returns the blocks in the repository.
 fn few() -> &'static [Recorded] {
     static FEW: OnceLock<Vec<Recorded>> = OnceLock::new();
     FEW.get_or_init(|| recorded(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge")))
@@ -80,7 +80,7 @@ fn begin<D: Disk>(disk: D, sizes: JournalOptions) -> Result<Begun<D>, LedgerErro
     Begun::open(disk, sizes, &Options::default(), &StateStore::Memory)
 }
 
-/// Sizes that put a block into several records, groups and segments.
+/// Sizes at which a block takes several records, groups and segments.
 fn small() -> JournalOptions {
     JournalOptions {
         segment_bytes: 64 << 10,
@@ -123,7 +123,7 @@ fn every_block_comes_back(set: &str, blocks: &[Recorded]) {
         disk.power_cut();
         let begun = begin(disk.clone(), sizes).unwrap();
         compare(&begun, blocks);
-        // In any order, and as the peer has them.
+        // In any order, and in the form in which a peer delivers them.
         let stored = begun.writer.blocks();
         for recorded in blocks.iter().rev() {
             let one = stored.block(recorded.meta.number).unwrap();
@@ -181,7 +181,7 @@ fn restarted_before_every_block() {
         if number % 5 == 4 {
             replica.checkpoint().unwrap();
         }
-        // The next one begins with what a checkpoint and the blocks behind it give.
+        // The next replica resumes from a checkpoint and the blocks after it.
         replica.stop().unwrap();
     }
     let look = FsDisk::look(directory.path()).unwrap();
@@ -236,7 +236,7 @@ fn transactions_are_found() {
     assert_eq!(stored.transaction(&TxId::new("no such id")).unwrap(), None);
 }
 
-/// The power goes at every operation, in turn; what was acknowledged is there, and nothing but a beginning of the
+/// Cuts the power at every operation in turn. Acknowledged blocks are then in the ledger, and it holds a prefix of the
 /// blocks.
 #[test]
 fn the_power_goes_at_every_operation() {
@@ -264,14 +264,14 @@ fn the_power_goes_at_every_operation() {
         assert!(there >= acknowledged, "cut at {cut}: {there} of {acknowledged}");
         compare(&begun, &blocks[..there]);
         drop(begun);
-        // And it goes on from there.
+        // Writing can continue from there.
         assert_eq!(fill(&disk, blocks), blocks.len(), "cut at {cut}");
         let begun = begin(disk, small()).unwrap();
         compare(&begun, blocks);
     }
 }
 
-/// Writes what is missing, with a checkpoint in between; returns how many blocks were acknowledged.
+/// Writes the missing blocks, with a checkpoint in between; returns the number of acknowledged blocks.
 fn fill(disk: &SimDisk, blocks: &[Recorded]) -> usize {
     let Ok(mut begun) = begin(disk.clone(), small()) else {
         return 0;
@@ -340,7 +340,7 @@ fn a_full_disk_refuses_and_goes_on() {
     compare(&begin(disk, small()).unwrap(), blocks);
 }
 
-/// A ledger of a few blocks with a checkpoint.
+/// Creates a ledger of a few blocks with a checkpoint.
 fn sound(blocks: &[Recorded]) -> SimDisk {
     let disk = SimDisk::new(11);
     assert_eq!(fill(&disk, blocks), blocks.len());
@@ -391,7 +391,7 @@ fn every_kind_of_damage_is_found() {
         assert!(damaged.rot(&snapshot, at, 4));
         let report = verify_ledger(&damaged, &StateStore::Memory, &options, &mut |_| {}).unwrap();
         assert!(!report.is_sound(), "byte {at} of the checkpoint");
-        // It is not needed.
+        // The checkpoint is not required.
         compare(&begin(damaged, small()).unwrap(), blocks);
     }
 }
@@ -423,13 +423,13 @@ fn blocks_before_the_damage_are_validated() {
             "{:?}",
             report.findings
         );
-        // Of the last block that is whole.
+        // The hash is that of the last intact block.
         let last = number.checked_sub(1).map(|last| blocks[last].meta.hash);
         assert_eq!(report.last_hash, last);
     }
 }
 
-/// Records that are whole, and wrong.
+/// Records that are intact but have wrong content.
 #[test]
 fn every_lie_is_found() {
     let blocks = &few()[..5];
@@ -454,7 +454,7 @@ fn every_lie_is_found() {
         let report = verify_ledger(&disk, &StateStore::Memory, &options, &mut |_| {}).unwrap();
         assert!(!report.is_sound(), "lie {number}");
     }
-    // A checkpoint of something else.
+    // A checkpoint with other content.
     let disk = sound(blocks);
     let (mut journal, _) = Journal::open(disk.clone(), small()).unwrap();
     let lsn = journal.durable_lsn();
@@ -471,7 +471,7 @@ fn every_lie_is_found() {
 
 const RESULTS: &str = "LINESIDE_TEST_RESULTS";
 
-/// Not a test: the other process of the next one.
+/// Not a test by itself: the second process of the next test.
 #[test]
 fn the_other_process() {
     let Some(path) = std::env::var_os(RESULTS) else {
@@ -494,7 +494,7 @@ fn the_other_process() {
             }
         }
     }
-    panic!("it did not come");
+    panic!("block 11 was not published within 60 s");
 }
 
 #[test]
@@ -517,7 +517,7 @@ fn another_process_sees_the_results() {
         let number = recorded.meta.number;
         replica.add(recorded.bytes.clone()).unwrap();
         replica.wait(number).unwrap();
-        // It is shown before anyone is told that it is durable.
+        // The result is published before waiters learn that the block is durable.
         let result = own.block(number).unwrap();
         assert_eq!(result.codes, recorded.meta.codes);
         assert_eq!(result.header_hash, recorded.meta.hash);
@@ -533,7 +533,7 @@ fn another_process_sees_the_results() {
     let expected = format!("seen 11 {valid} {codes} {:?}", last.commit_hash);
     let seen = String::from_utf8(output.stdout).unwrap();
     assert!(seen.contains(&expected), "{seen}");
-    // Another writer takes the file over; what was shown stays.
+    // Another writer takes over the file; published results stay.
     drop(replica);
     let again = Publisher::open(&path, 4).unwrap();
     assert_eq!(own.newest().unwrap().number, 11);
@@ -553,7 +553,7 @@ fn no_other_file_is_taken_for_results() {
         drop(Publisher::open(&path, 1).unwrap());
         std::fs::read(&path).unwrap()
     };
-    // What is not ours stays, be it the file or what stands beside it.
+    // Foreign files are not changed, neither the file itself nor the one next to it.
     for other in [
         &b"a letter"[..],
         &vec![b'x'; place.len()],
@@ -568,7 +568,7 @@ fn no_other_file_is_taken_for_results() {
             std::fs::remove_file(taken).unwrap();
         }
     }
-    // What a crash has left behind of one is no hindrance.
+    // Leftovers of a crash do not prevent opening.
     for left in [&[][..], &vec![0; place.len()], &place] {
         for taken in [&path, &new] {
             let _ = std::fs::remove_file(&path);
@@ -581,7 +581,7 @@ fn no_other_file_is_taken_for_results() {
     assert_eq!(std::fs::read(&beside).unwrap(), b"another's");
 }
 
-/// Writes `to` over every `from` of the same length.
+/// Replaces every occurrence of `from` by `to`, which has the same length.
 fn replace(bytes: &mut [u8], from: &[u8], to: &[u8]) {
     for at in 0..bytes.len().saturating_sub(from.len()) {
         if bytes[at..].starts_with(from) {
@@ -590,7 +590,8 @@ fn replace(bytes: &mut [u8], from: &[u8], to: &[u8]) {
     }
 }
 
-/// The same transaction with another nonce, and with it another id and proposal hash. Its signatures no longer hold.
+/// Returns the transaction with another nonce, and thus another id and proposal hash. Its signatures are no longer
+/// valid.
 fn another(envelope: &[u8], number: u64) -> Vec<u8> {
     use lineside_fabric::proto::*;
     let arena = Arena::new();
@@ -629,7 +630,8 @@ fn another(envelope: &[u8], number: u64) -> Vec<u8> {
     bytes
 }
 
-/// How long a restart takes. LINESIDE_TEST_TRANSACTIONS says how many, LINESIDE_TEST_DIR where.
+/// Measures the time of a restart. LINESIDE_TEST_TRANSACTIONS sets the number of transactions, LINESIDE_TEST_DIR the
+/// folder.
 #[test]
 fn restart_at_scale() {
     use lineside_fabric::block::Block;
@@ -681,7 +683,7 @@ fn restart_at_scale() {
         begun.writer.append(&bytes, &meta).unwrap();
         begun.writer.commit().unwrap();
         writing += from.elapsed();
-        // An eighth of it is behind the checkpoint.
+        // An eighth of the transactions is after the checkpoint.
         if made >= wanted * 7 / 8 && made < wanted * 7 / 8 + 500 {
             drop(begun);
             begun = open();

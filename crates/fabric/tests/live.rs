@@ -1,5 +1,5 @@
 //! Recorded sets of a real Fabric v3.1.5 network with private data that expires, Ed25519 identities and revocation
-//! lists: codes, commit hashes, and the peer's listings of its state, hashed private keys among them.
+//! lists. Compares codes, commit hashes, and the peer's listings of its state, which include hashed private keys.
 
 use lineside_fabric::ledger::{Replica, Setup, StateStore};
 use lineside_fabric::listing::Listing;
@@ -10,7 +10,7 @@ use lineside_journal::FsDisk;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A recorded set, and how many blocks and listings it has.
+/// A recorded set with its numbers of blocks and listings.
 struct Set {
     name: &'static str,
     blocks: u64,
@@ -34,7 +34,7 @@ const MSP: Set = Set {
 };
 
 impl Set {
-    /// The folder of the whole set, if there are recordings outside the repository.
+    /// Returns the folder of the whole set outside the repository, if it exists.
     fn whole(&self) -> Option<PathBuf> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
         let directory = root.join("shared/data/fabric-blocks/dev-live").join(self.name);
@@ -45,14 +45,14 @@ impl Set {
         None
     }
 
-    /// The folder of its first blocks, in the repository.
+    /// Returns the folder of the set's first blocks in the repository.
     fn part(&self) -> PathBuf {
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
         data.join(self.name)
     }
 }
 
-/// Replays a set without differences, and counts blocks, listings and codes.
+/// Replays a set, which must have no differences, and counts blocks, listings and codes.
 fn replayed(directory: &Path) -> (u64, usize, BTreeMap<TxCode, usize>) {
     let (mut blocks, mut listings) = (0, 0);
     let (mut codes, mut differences) = (BTreeMap::new(), Vec::new());
@@ -89,8 +89,8 @@ fn keys_expire_as_the_peer_expires_them() {
     assert_eq!(codes_of(&directory, &BTL), expected);
 }
 
-/// Creators and endorsers with Ed25519 keys, before and after V3_0; keys and signatures of unusual forms; lists of a CA
-/// with such a key.
+/// Creators and endorsers with Ed25519 keys, before and after V3_0; keys and signatures of unusual forms; revocation
+/// lists of a CA with an Ed25519 key.
 #[test]
 fn ed25519_identities_count_from_v3_0_on() {
     let Some(directory) = ED25519.whole() else { return };
@@ -102,7 +102,7 @@ fn ed25519_identities_count_from_v3_0_on() {
     assert_eq!(codes_of(&directory, &ED25519), expected);
 }
 
-/// Revocation lists with and without an authority key identifier, of roots and of intermediate CAs; an organisation
+/// Revocation lists with and without an authority key identifier, of root and of intermediate CAs; an organisation
 /// without NodeOUs.
 #[test]
 fn revocation_lists_and_intermediate_cas() {
@@ -139,10 +139,10 @@ fn the_parts_in_the_repository() {
     }
 }
 
-/// What a restart finds: the state as it was left, in memory or on the disk.
+/// Source of the state after a restart.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Kept {
-    /// In memory, made again from all blocks.
+    /// In memory, rebuilt from all blocks.
     Blocks,
     /// In memory, from a checkpoint after each block.
     Checkpoint,
@@ -179,8 +179,8 @@ fn compare(directory: &Path, number: u64, state: &State) -> bool {
     true
 }
 
-/// Takes the blocks of a set, starts the replica again before each, and compares its state after each that is listed:
-/// as it is, and as the next start finds it.
+/// Adds the blocks of a set with a restart before each. Compares the state after each listed block, before and after
+/// the restart. Returns the number of compared listings.
 fn restarted_before_every_block(from: &Path, kept: Kept) -> usize {
     let ledger = tempfile::tempdir().unwrap();
     let mut listings = 0;
@@ -205,7 +205,7 @@ fn restarted_before_every_block(from: &Path, kept: Kept) -> usize {
             );
         }
         listings += usize::from(compare(from, number, replica.validator().unwrap().state()));
-        // Dropped without being stopped, it leaves what a crash leaves; every third time it is stopped.
+        // Dropping the replica leaves the ledger as after a crash; every third time the replica is stopped.
         if number % 3 == 0 {
             replica.stop().unwrap();
         } else {

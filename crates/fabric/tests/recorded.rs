@@ -1,11 +1,11 @@
-//! Blocks of a real Fabric v3.1.5 network: every code and every commit hash is the peer's.
+//! Blocks of a real Fabric v3.1.5 network: every code and every commit hash must equal the peer's.
 
 use lineside_fabric::replay::replay;
 use lineside_fabric::{Options, TxCode};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The recorded sets that stand beside the project, if they do.
+/// Returns the folder of a recorded set outside the repository, if it exists.
 fn beside(set: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let directory = root.join("shared/data/fabric-blocks").join(set);
@@ -16,7 +16,7 @@ fn beside(set: &str) -> Option<PathBuf> {
     None
 }
 
-/// Replays a set, with no differences, and counts its codes.
+/// Replays a set, which must have no differences, and counts its codes.
 fn codes(directory: &Path, threads: usize) -> (u64, BTreeMap<TxCode, usize>) {
     let mut codes = BTreeMap::new();
     let (mut blocks, mut differences) = (0, Vec::new());

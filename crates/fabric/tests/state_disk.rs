@@ -1,5 +1,5 @@
-//! The state on the disk beside the state in memory, over blocks of a real network: whenever the process ends, whatever
-//! becomes of the database, both give the same codes, hashes and keys.
+//! Tests of a state on the disk with blocks of a real network: after restarts at any time and any damage of the
+//! database, codes, hashes and keys are the same as with a state in memory.
 
 use lineside_fabric::block::Block;
 use lineside_fabric::ledger::{
@@ -18,12 +18,12 @@ use std::sync::OnceLock;
 /// A key that some block writes or deletes.
 type Key = (String, String, lineside_fabric::state::Key);
 
-/// A recorded block, and what it does in memory.
+/// A recorded block with its results for a state in memory.
 struct Recorded {
     bytes: Vec<u8>,
     codes: Vec<TxCode>,
     commit_hash: Option<[u8; 32]>,
-    /// Of all [`Recorded`]'s keys, in order, what is under them after this block.
+    /// Entry of each of [`Oracle::keys`] after this block.
     entries: Vec<Option<Entry>>,
 }
 
@@ -96,7 +96,7 @@ fn entries(state: &State, keys: &[Key]) -> Vec<Option<Entry>> {
         .collect()
 }
 
-/// `state` has what it must after the first `blocks` blocks.
+/// Checks that `state` has the expected entries after the first `blocks` blocks.
 fn compare(state: &State, blocks: u64) {
     let Oracle { blocks: all, keys } = oracle();
     let expected = &all[blocks as usize - 1].entries;
@@ -139,7 +139,7 @@ fn open(directory: &Path) -> (Replica<FsDisk>, Opened) {
     Replica::open(disk, setup(directory, 0), None).unwrap()
 }
 
-/// Adds blocks up to `until`, and compares codes and hashes.
+/// Adds blocks up to `until` and compares codes and hashes.
 fn add(replica: &mut Replica<FsDisk>, until: u64) {
     for number in replica.next()..until {
         let recorded = &oracle().blocks[number as usize];
@@ -200,7 +200,7 @@ fn verify(directory: &Path) -> Report {
     verify_ledger(&disk, &state, &Options::default(), &mut |_| {}).unwrap()
 }
 
-/// How many keys there are after the first `blocks` blocks.
+/// Returns the number of keys after the first `blocks` blocks.
 fn keys_after(blocks: u64) -> u64 {
     oracle().blocks[blocks as usize - 1]
         .entries
@@ -209,7 +209,7 @@ fn keys_after(blocks: u64) -> u64 {
         .count() as u64
 }
 
-/// Does something to the database of a ledger's state.
+/// Applies `act` to the database of a ledger's state.
 fn change(directory: &Path, act: impl FnOnce(&fjall::Keyspace)) {
     let database = fjall::Database::builder(directory.join("state/keys"))
         .open()
@@ -242,7 +242,7 @@ fn the_state_is_verified_with_its_ledger() {
     let all = keys_after(count());
     assert_eq!(found(directory.path()), (Some(all), vec![]));
 
-    // A state that its ledger has overtaken is that behind an earlier block; one that is ahead of it is of another.
+    // A state older than the ledger is that after an earlier block; one that is newer belongs to another ledger.
     let [state, older] = [&directory, &other].map(|of| of.path().join("state"));
     let newer = other.path().join("newer");
     fs::rename(&state, &newer).unwrap();
@@ -256,7 +256,7 @@ fn the_state_is_verified_with_its_ledger() {
         "{findings:?}"
     );
 
-    // A value, a key too many, a key too few.
+    // A changed value, an additional key, a missing key.
     fs::remove_dir_all(&state).unwrap();
     copy(&newer, &state);
     let entry = |keys: &fjall::Keyspace| keys.iter().next().unwrap().into_inner().unwrap();
@@ -271,12 +271,12 @@ fn the_state_is_verified_with_its_ledger() {
     change(directory.path(), |keys| {
         let (place, value) = entry(keys);
         let mut bytes = value.to_vec();
-        // A version: the value is one that could be.
+        // Changes the version; the entry remains well-formed.
         *bytes.last_mut().unwrap() ^= 1;
         keys.insert(place.clone(), bytes).unwrap();
         kept = Some((place, value));
     });
-    says("something else under key");
+    says("another entry for key");
     let (place, value) = kept.unwrap();
     change(directory.path(), |keys| {
         keys.insert(place.clone(), value.clone()).unwrap();
@@ -297,12 +297,12 @@ fn the_state_is_verified_with_its_ledger() {
     fs::remove_dir_all(directory.path().join("state/keys")).unwrap();
     let (keys, findings) = found(directory.path());
     assert!(
-        keys.is_none() && findings[0].contains("no sound state"),
+        keys.is_none() && findings[0].contains("no valid state"),
         "{findings:?}"
     );
 }
 
-/// Blocks are begun before those ahead of them are done, checkpoints are made on the way, and all is what it is in
+/// Reads blocks ahead while earlier ones are executed, with checkpoints in between; the results are as with a state in
 /// memory.
 #[test]
 fn one_after_the_other_with_checkpoints_beside() {
@@ -332,7 +332,7 @@ fn one_after_the_other_with_checkpoints_beside() {
     compare(state(&replica), count());
 }
 
-/// The ledger as it was at one moment, the state as it was at another: what a crash leaves, and what nothing should.
+/// Combines a ledger and a state from different times, as after a crash, or as should never happen.
 #[test]
 fn a_state_behind_the_ledger_catches_up_and_one_ahead_of_it_is_made_anew() {
     let moments = [1, count() / 3, count() / 2, count() - 1];
@@ -345,7 +345,7 @@ fn a_state_behind_the_ledger_catches_up_and_one_ahead_of_it_is_made_anew() {
         if index == 2 {
             replica.checkpoint().unwrap();
         }
-        // All of them are in the database when the replica has stopped.
+        // The database has the changes of all blocks after the replica has stopped.
         replica.stop().unwrap();
         copy(directory.path(), &at(moment));
         replica = open(directory.path()).0;
@@ -386,7 +386,7 @@ fn memory_and_disk_take_turns_over_one_ledger() {
         let disk = FsDisk::open(directory.path()).unwrap();
         let (mut replica, opened) = Replica::open(disk, setup, None).unwrap();
         if step > 1 {
-            // The other's checkpoint has no use here.
+            // A checkpoint of the other kind is not usable.
             assert_eq!((opened.ledger.checkpoint, opened.ledger.damaged.len()), (0, 1));
             compare(state(&replica), replica.next());
         }
@@ -397,7 +397,7 @@ fn memory_and_disk_take_turns_over_one_ledger() {
     }
 }
 
-/// Each byte of the database's log changed, some at a time: what comes of it is right, or made anew, or not opened.
+/// Changes bytes of the database's files. The state is then still correct, or is rebuilt.
 #[test]
 fn a_damaged_database_is_never_believed() {
     let directory = tempfile::tempdir().unwrap();
@@ -442,7 +442,7 @@ fn a_damaged_database_is_never_believed() {
     assert!(tried > 20, "{tried}");
 }
 
-/// Changes what stands under every key, as nothing but a mistake or a liar would.
+/// Overwrites the value of every key with bytes that no version of this program writes.
 fn spoil(directory: &Path) {
     let database = fjall::Database::builder(directory.join("keys")).open().unwrap();
     let keys = database
@@ -450,7 +450,7 @@ fn spoil(directory: &Path) {
         .unwrap();
     let all: Vec<_> = keys.iter().map(|guard| guard.key().unwrap()).collect();
     assert!(all.len() > 10);
-    // Behind them stand the mark and the links.
+    // The mark and the links come after the keys.
     for key in all.into_iter().filter(|key| !key.starts_with(&[0xff; 4])) {
         keys.insert(key, b"not a value").unwrap();
     }
@@ -483,8 +483,8 @@ fn what_cannot_be_read_decides_nothing() {
     else {
         panic!("{refused:?}");
     };
-    assert!(what.contains("does not write"), "{what}");
-    // It stays so, and what is there is served on.
+    assert!(what.contains("unknown form"), "{what}");
+    // The failure persists, and stored blocks can still be read.
     assert!(
         replica
             .add(oracle().blocks[number as usize].bytes.clone())
@@ -519,7 +519,7 @@ fn looked_at_while_a_replica_has_it_open() {
         other => panic!("{other:?}"),
     }
     compare(look(Some(&StateStore::Memory)).unwrap().validator.state(), 8);
-    // The ids of transactions are in the state's folder, and are read without it.
+    // The transaction ids are in the state's folder, and can be read without the state.
     let blocks = {
         let disk = FsDisk::look(directory.path()).unwrap();
         Look::open_without_state(disk, &Options::default(), &directory.path().join("state")).unwrap()
@@ -533,14 +533,14 @@ fn looked_at_while_a_replica_has_it_open() {
     let looked = look(Some(&on_disk)).unwrap();
     assert!(looked.found.checkpoint > 0);
     compare(looked.validator.state(), 8);
-    // Who only looks makes nothing anew.
+    // A reader rebuilds nothing.
     drop(looked);
     fs::remove_dir_all(directory.path().join("state")).unwrap();
     assert!(matches!(look(Some(&on_disk)), Err(LedgerError::State { .. })));
     assert!(!directory.path().join("state").exists());
 }
 
-/// The ids of a block's transactions, as far as they can be read.
+/// Returns the ids of a block's transactions, if they can be parsed.
 fn ids_of(bytes: &[u8]) -> Vec<Option<TxId>> {
     let arena = Arena::new();
     let block = Block::read(bytes, &arena).unwrap();
@@ -553,7 +553,7 @@ fn ids_of(bytes: &[u8]) -> Vec<Option<TxId>> {
     block.transactions.iter().map(|envelope| id(envelope)).collect()
 }
 
-/// Compares where a ledger has each transaction of the first blocks, and its code, with the blocks.
+/// Compares position and code of each transaction in the first `count` blocks with the ledger's index.
 fn ids_are_known<D: Disk>(blocks: &Blocks<D>, count: u64) {
     let mut first = HashMap::new();
     for number in 0..count {
@@ -577,7 +577,7 @@ fn ids_are_known<D: Disk>(blocks: &Blocks<D>, count: u64) {
     assert_eq!(blocks.transaction(&TxId::Hash([7; 32])).unwrap(), None);
 }
 
-/// A ledger of half of the blocks at its checkpoint, and of all of them.
+/// Creates a ledger of all blocks with a checkpoint after half of them.
 fn half_checkpointed() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let (mut replica, _) = open(directory.path());
@@ -588,8 +588,8 @@ fn half_checkpointed() -> tempfile::TempDir {
     directory
 }
 
-/// Ids and codes come from their files and from the blocks after the checkpoint; the validator holds none, and knows
-/// all.
+/// Ids and codes come from their files and from the blocks after the checkpoint. The validator holds none in memory,
+/// but finds all.
 #[test]
 fn ids_are_known_after_restarts_without_all_blocks() {
     let directory = half_checkpointed();
@@ -617,7 +617,7 @@ fn ids_are_known_after_restarts_without_all_blocks() {
     assert_eq!(verify(directory.path()).findings, Vec::<String>::new());
 }
 
-/// A file of ids that is missing or changed is named, and made again from the blocks; the state stays.
+/// A missing or changed file of ids is named, and rebuilt from the blocks; the state is kept.
 #[test]
 fn files_of_ids_that_are_damaged_are_named() {
     let sound = half_checkpointed();
@@ -642,7 +642,7 @@ fn files_of_ids_that_are_damaged_are_named() {
         }
         let findings = verify(directory.path()).findings;
         let (replica, opened) = open(directory.path());
-        // A page that the checkpoint does not count on is written again.
+        // A page beyond the checkpoint is written again.
         let said = opened.ledger.damaged.join(" ");
         if opened.ledger.replayed == count() {
             assert!(said.contains("ids/transactions") && said.contains(what), "{said}");

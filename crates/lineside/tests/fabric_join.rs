@@ -142,7 +142,7 @@ fn a_ledger_after_a_snapshot() {
     );
     let words = refused(&["block", "--data", &joined, "3"]);
     assert!(
-        words.contains("joined from a snapshot, and its first block is 6"),
+        words.contains("begins with a snapshot; its first block is 6"),
         "{words}"
     );
     let early = one(&["history", "--json", "--data", &whole, "--block", "5"]);

@@ -195,9 +195,9 @@ fn the_state_moves_to_the_disk_and_back() {
         String::from_utf8(output.stderr).unwrap()
     };
     for (state, on_disk, says) in [
-        (&["--state", "fjall"][..], true, "not so far"),
+        (&["--state", "fjall"][..], true, "older than the checkpoint"),
         (&[], true, ""),
-        (&["--state", "memory"], false, "are to be in memory"),
+        (&["--state", "memory"], false, "cannot be read into memory"),
         (&[], false, ""),
     ] {
         let said = import(state);
@@ -243,7 +243,10 @@ fn a_spoiled_state_is_made_anew_and_what_is_no_state_stays() {
     // The directory is one of Fabric; its folder of the state is not.
     std::fs::write(data.join("lineside.dir"), "service fabric\nformat 1\n").unwrap();
     let (done, said) = import(&data, &["--state", "fjall"]);
-    assert!(!done && said.contains("something else than a state"), "{said}");
+    assert!(
+        !done && said.contains("not a state directory and not empty"),
+        "{said}"
+    );
     for state in [&[][..], &["--state", "memory"]] {
         let (done, said) = import(&data, state);
         assert!(done && said.is_empty(), "{said}");

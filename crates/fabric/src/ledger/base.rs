@@ -1,7 +1,7 @@
-//! The base of a ledger that was joined from a snapshot: the snapshot's files, in the first records of the journal.
+//! The base of a ledger that begins with a snapshot: the snapshot's files, in the first records of the journal.
 //!
-//! The files are kept as they came. Whenever no checkpoint can be used, the state after the snapshot's last block is
-//! read from them again, and every SHA-256 is checked on the way.
+//! The files are stored unchanged. If no checkpoint is usable, the state after the snapshot's last block is read from
+//! them again, and every SHA-256 is checked.
 
 use super::error::LedgerError;
 use super::index::Index;
@@ -14,35 +14,35 @@ use crate::state::{Entry, Height, Mark, State, TxId, TxIds, Update, Updates};
 use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Reader, Records};
 use std::io::{self, ErrorKind, Read};
 
-/// Layout of the records.
+/// Version of the layout of the records.
 const LAYOUT: u8 = 1;
-/// Bytes of a record before the part of a file.
+/// Number of bytes of a record before the part of a file.
 const PART_BYTES: usize = 2;
-/// Bytes of keys that are loaded into a state in one step.
+/// Size of keys and values, in bytes, that are loaded into a state in one step.
 const LOAD_BYTES: usize = 4 << 20;
 
-/// The files, in the order of the records; a record has the place of its file here.
+/// Returns the names of the files, in the order of the records. A record holds the index of its file in this list.
 fn names() -> impl Iterator<Item = &'static str> {
     [SIGNABLE, ADDITIONAL].into_iter().chain(FILES)
 }
 
-/// Returns true if a record belongs to a base, not to a block.
+/// Returns whether a record of this kind belongs to a base.
 pub(crate) fn is_base(of: u8) -> bool {
     matches!(of, kind::BASE | kind::BASE_END)
 }
 
-/// Base of a ledger: the block that its first block follows.
+/// Base of a ledger: the snapshot that its first block follows.
 #[derive(Clone, Debug)]
 pub(crate) struct Base {
     pub head: Head,
-    /// The configuration after the last block of the snapshot, a `ConfigEnvelope`.
+    /// The `ConfigEnvelope` in force after the last block of the snapshot.
     pub config: Vec<u8>,
-    /// The block that set it.
+    /// Number of the block that set it.
     pub config_block: u64,
 }
 
 /// Appends the files of a snapshot to an empty journal and makes them durable. Files that the head does not name are
-/// left out. `each` is called after every commit.
+/// skipped. `each` is called after every commit.
 pub(crate) fn write<D: Disk>(
     journal: &mut Journal<D>,
     record_bytes_max: usize,
@@ -88,17 +88,17 @@ pub(crate) fn write<D: Disk>(
     Ok(())
 }
 
-/// The files of a base, read from the journal.
+/// Reader of a base's files in the journal.
 struct Recorded<D: Disk> {
     records: Records<D>,
-    /// Place of the file that is read.
+    /// Index of the file that is being read.
     file: u8,
-    /// The last record's part of a file, and how many bytes of it were read.
+    /// The last record's part of a file, and the number of bytes of it that were read.
     part: Vec<u8>,
     done: usize,
-    /// Place of the file that `part` is of, while it is not opened yet.
+    /// Index of the file that `part` belongs to, if that file is not opened yet.
     next: Option<u8>,
-    /// The record that ends the base, once it was met.
+    /// The last record of the base, once it was read.
     end: Option<Lsn>,
     last: Lsn,
 }
@@ -116,7 +116,7 @@ impl<D: Disk> Recorded<D> {
         })
     }
 
-    /// Reads the next record, unless one is there that was not read yet. `false`: the base ends.
+    /// Reads the next record if the last one is consumed. Returns `false` at the end of the base.
     fn fill(&mut self) -> io::Result<bool> {
         if self.end.is_some() {
             return Ok(false);
@@ -129,8 +129,9 @@ impl<D: Disk> Recorded<D> {
             .records
             .next()
             .map_err(|error| io::Error::other(error.to_string()))?;
-        let record = record
-            .ok_or_else(|| wrong("the snapshot in the ledger has no end; join again into a new directory"))?;
+        let record = record.ok_or_else(|| {
+            wrong("the snapshot in the ledger is incomplete; join again into a new directory")
+        })?;
         self.last = record.lsn;
         match (record.kind, record.payload) {
             (kind::BASE, [LAYOUT, place, part @ ..]) => {
@@ -147,7 +148,7 @@ impl<D: Disk> Recorded<D> {
                 Ok(false)
             }
             _ => Err(wrong(
-                "a record of the snapshot in the ledger is not what this program writes",
+                "a record of the snapshot in the ledger has an unknown form",
             )),
         }
     }
@@ -181,7 +182,7 @@ impl<D: Disk> Read for Recorded<D> {
 }
 
 impl Base {
-    /// Finds the base of a ledger; `None` for one that has all blocks from the genesis block on, or nothing.
+    /// Finds the base of a ledger; `None` if the ledger begins with the genesis block or is empty.
     pub fn find<D: Disk>(reader: &Reader<D>) -> Result<Option<Self>, LedgerError> {
         if reader.durable_lsn() == 0 {
             return Ok(None);
@@ -203,12 +204,12 @@ impl Base {
         }))
     }
 
-    /// The last block of the snapshot.
+    /// Returns the mark of the snapshot's last block.
     pub fn mark(&self) -> Mark {
         mark(&self.head)
     }
 
-    /// Reads all of it: the ids into `index`, which is empty, and the state into `state`, unless that has it already.
+    /// Loads the snapshot: the ids into `index`, which is empty, and the keys into `state`, unless it already has them.
     pub fn load<D: Disk>(
         &self,
         reader: &Reader<D>,
@@ -223,15 +224,17 @@ impl Base {
             .map_err(|error| SnapshotError::io(SIGNABLE, &error))?
             || files.end.is_none()
         {
-            return Err(SnapshotError::new(SIGNABLE, "the ledger has a file that it does not name").into());
+            return Err(
+                SnapshotError::new(SIGNABLE, "the ledger contains a file that it does not name").into(),
+            );
         }
         index.set_base(head.last, head.last_hash, files.last);
         Ok((index, standing))
     }
 }
 
-/// Reads a snapshot: the ids into `index`, which is empty, and the state into `state`, unless that has it already.
-/// Every hash is compared.
+/// Loads a snapshot: the ids into `index`, which is empty, and the keys into `state`, unless it already has them. All
+/// hashes are checked.
 pub(crate) fn load(
     files: &mut impl Files,
     head: &Head,
@@ -255,7 +258,7 @@ pub(crate) fn load(
         state.settle(head.last + 1).map_err(failed)?;
     }
     let mut ids = TxIds::default();
-    // What is in files is asked there.
+    // Ids in files are looked up there.
     if index.ids.on_disk().is_none() {
         index.all_ids().for_each(|id| ids.insert(id));
     }
@@ -270,14 +273,14 @@ pub(crate) fn load(
     Ok((index, standing))
 }
 
-/// Reads the configuration of a snapshot, and the number of the block that set it.
+/// Returns the configuration of a snapshot, and the number of the block that set it.
 pub(crate) fn config(files: &mut impl Files, head: &Head) -> Result<(Vec<u8>, u64), LedgerError> {
     let mut config = OnlyConfig::default();
     read(files, head, &mut config)?;
     Ok(config.0.unwrap_or_default())
 }
 
-/// The last block of a snapshot.
+/// Returns the mark of the snapshot's last block.
 fn mark(head: &Head) -> Mark {
     Mark {
         last: head.last,
@@ -286,7 +289,7 @@ fn mark(head: &Head) -> Mark {
     }
 }
 
-/// Takes the configuration, and nothing else.
+/// Receives only the configuration.
 #[derive(Default)]
 struct OnlyConfig(Option<(Vec<u8>, u64)>);
 
@@ -297,7 +300,7 @@ impl Contents for OnlyConfig {
     }
 
     fn key(&mut self, _: &str, _: &str, _: &[u8], _: Entry) -> Result<(), String> {
-        Err("a key before the channel's configuration".to_owned())
+        Err("a key precedes the channel's configuration".to_owned())
     }
 
     fn id(&mut self, _: TxId) -> Result<(), String> {
@@ -305,14 +308,14 @@ impl Contents for OnlyConfig {
     }
 }
 
-/// Takes everything.
+/// Receives the whole content.
 struct Loading<'s> {
     state: &'s mut State,
     has_state: bool,
-    /// Keys that are not in the state yet, and about how many bytes they are.
+    /// Keys that are not in the state yet, and their approximate size in bytes.
     updates: Updates,
     bytes: usize,
-    /// blockToLive of collections whose keys were met.
+    /// `blockToLive` of the collections seen so far.
     lives: KnownLives,
     index: Index,
 }
@@ -323,8 +326,8 @@ impl Loading<'_> {
         self.state.load(std::mem::take(&mut self.updates))
     }
 
-    /// Returns the blockToLive of a collection; `None`: its keys do not expire. All public keys come before the first
-    /// of a collection, so that every definition is in the state once they are flushed.
+    /// Returns the `blockToLive` of a collection; `None` if its keys do not expire. All public keys come before the
+    /// first key of a collection, so all definitions are in the state after a flush.
     fn life(&mut self, namespace: &str, collection: &str) -> Result<Option<u64>, String> {
         if !self.lives.has(namespace) {
             self.flush()?;
@@ -364,12 +367,12 @@ impl Contents for Loading<'_> {
 
     fn id(&mut self, id: TxId) -> Result<(), String> {
         if !self.index.has_room(1) {
-            return Err("it holds too many transactions".to_owned());
+            return Err("it has more transactions than the limit".to_owned());
         }
         if self.index.number_of(&id).is_some() {
-            return Err("an id is there twice".to_owned());
+            return Err("an id occurs twice".to_owned());
         }
-        // Neither the block of the transaction nor its code is in a snapshot.
+        // A snapshot contains neither the block nor the code of the transaction.
         self.index.push_transaction(TxCode::NotValidated as u8, Some(id));
         Ok(())
     }

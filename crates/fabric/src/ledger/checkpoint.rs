@@ -1,4 +1,5 @@
-//! A snapshot of everything that the blocks give: the state, which blocks and transactions there are.
+//! Checkpoints: snapshots of everything that follows from the blocks, which are the state and the index of blocks and
+//! transactions.
 
 use super::error::LedgerError;
 use super::ids::{DiskIds, Ids, IdsAt, NO_ID, RECORD_BYTES, RECORDS, Record, Tail, read_all};
@@ -11,21 +12,22 @@ use hashbrown::HashMap;
 use lineside_journal::{Disk, Lsn};
 use std::io::{self, Read, Write};
 
-/// Transactions written while the index cannot grow.
+/// Number of transactions that are written under one lock of the index.
 const CHUNK: usize = 1 << 16;
-/// Set in the number of blocks where a snapshot stands for those before them.
+/// Flag in the number of blocks: a snapshot precedes the first block.
 const HAS_BASE: u64 = 1 << 63;
-/// No text, key or value is longer.
+/// Maximum length of a text, key or value, in bytes.
 const BYTES_MAX: u64 = crate::limits::BLOCK_BYTES_MAX as u64;
 
 impl Image {
-    /// Writes it, and the blocks up to it, which are durable. Where ids and codes are in files, those are durable, too.
+    /// Writes the image and the index of blocks up to it. These blocks, and files of ids and codes, must be durable.
     pub fn write<D: Disk>(&self, blocks: &Blocks<D>, out: &mut impl Write) -> io::Result<()> {
         let are_filed = blocks.view().index.ids.on_disk().is_some();
         self.write_as(are_filed, blocks, out)
     }
 
-    /// Writes it as [`Self::write`] does; `are_filed`: ids and codes are not in it, but for the newest ones.
+    /// Writes the image as [`Self::write`] does; `are_filed`: ids and codes are in files, and only the newest are
+    /// written here.
     pub fn write_as<D: Disk>(
         &self,
         are_filed: bool,
@@ -89,7 +91,7 @@ impl Image {
     }
 }
 
-/// Writes the ids and codes of the first `transactions`.
+/// Writes the ids and codes of the first `transactions` transactions.
 fn write_transactions<D: Disk>(
     blocks: &Blocks<D>,
     transactions: u64,
@@ -106,7 +108,7 @@ fn write_transactions<D: Disk>(
     Ok(())
 }
 
-/// Writes what a checkpoint has of the ids and codes of the first `transactions` where they are in files.
+/// Writes the part of a checkpoint for ids and codes that are in files: a checksum, and the newest ones.
 fn write_tail<D: Disk>(blocks: &Blocks<D>, transactions: u64, out: &mut impl Write) -> io::Result<()> {
     let pages = transactions / RECORDS as u64;
     let sum = blocks.view().index.ids.sum_after(pages)?;
@@ -118,7 +120,7 @@ fn write_tail<D: Disk>(blocks: &Blocks<D>, transactions: u64, out: &mut impl Wri
     Ok(())
 }
 
-/// Ids and codes of transactions that are durable.
+/// Returns ids and codes of durable transactions.
 fn records<D: Disk>(blocks: &Blocks<D>, from: usize, end: usize) -> io::Result<Vec<Record>> {
     let view = blocks.view();
     let records = (from..end).map(|number| view.index.ids.record(number));
@@ -128,17 +130,17 @@ fn records<D: Disk>(blocks: &Blocks<D>, from: usize, end: usize) -> io::Result<V
             .index
             .ids
             .failure()
-            .unwrap_or("a transaction without an id and a code");
+            .unwrap_or("a transaction has no id and code");
         io::Error::other(what.to_owned())
     })
 }
 
-/// What a checkpoint holds.
+/// Content of a checkpoint.
 #[derive(Debug)]
 pub(crate) struct Restored {
-    /// Files of ids that were made again, and why.
+    /// Files of ids that were rebuilt, with the reasons.
     pub remade: Vec<String>,
-    /// Its state is [`State::elsewhere`] where it is on the disk.
+    /// Resume point of the validator. Its state is [`State::elsewhere`] if the state is on the disk.
     pub standing: Standing,
     pub config_block: u64,
     pub index: Index,
@@ -166,7 +168,7 @@ impl<R: Read> Input<R> {
 
     fn bytes(&mut self, length: u64) -> Result<Vec<u8>, LedgerError> {
         if length > BYTES_MAX {
-            return Err(self.wrong("it holds something that is too long"));
+            return Err(self.wrong("a field in it exceeds the size limit"));
         }
         let mut bytes = vec![0; length as usize];
         self.from.read_exact(&mut bytes)?;
@@ -180,14 +182,14 @@ impl<R: Read> Input<R> {
 
     fn text(&mut self) -> Result<String, LedgerError> {
         let bytes = self.prefixed()?;
-        String::from_utf8(bytes).map_err(|_| self.wrong("it holds a name that is no text"))
+        String::from_utf8(bytes).map_err(|_| self.wrong("a name in it is not UTF-8"))
     }
 
     fn flag(&mut self) -> Result<bool, LedgerError> {
         match self.array()? {
             [0] => Ok(false),
             [1] => Ok(true),
-            _ => Err(self.wrong("it holds a flag that is neither 0 nor 1")),
+            _ => Err(self.wrong("a flag in it is neither 0 nor 1")),
         }
     }
 
@@ -232,7 +234,8 @@ impl<R: Read> Input<R> {
         Ok(State::from(namespaces))
     }
 
-    /// Blocks and transactions; `are_filed`: ids and codes are in the files of `at`, but for the newest ones.
+    /// Reads the index of blocks and transactions. `are_filed`: ids and codes are in the files of `at`, except for the
+    /// newest.
     fn index(&mut self, at: &IdsAt, are_filed: bool) -> Result<(Index, Vec<String>), LedgerError> {
         let mut index = Index::default();
         let count = self.number()?;
@@ -256,7 +259,7 @@ impl<R: Read> Input<R> {
         }
         let transactions = self.number()?;
         if !usize::try_from(transactions).is_ok_and(|count| index.has_room(count)) {
-            return Err(self.wrong("it holds too many transactions"));
+            return Err(self.wrong("it has more transactions than the limit"));
         }
         if let (IdsAt::Files(folder), false) = (at, are_filed) {
             index.ids = Ids::Disk(Box::new(DiskIds::create(folder)?));
@@ -288,7 +291,8 @@ impl<R: Read> Input<R> {
         Ok((index, remade))
     }
 
-    /// Ids and codes that are in the files of `at`, but for the newest ones; files that were made again, and why.
+    /// Reads ids and codes from the files of `at`, and the newest from the checkpoint. Returns the files that were
+    /// rebuilt, with the reasons.
     fn filed(
         &mut self,
         at: &IdsAt,
@@ -300,7 +304,9 @@ impl<R: Read> Input<R> {
             records: self.bytes(transactions % RECORDS as u64 * RECORD_BYTES as u64)?,
         };
         match at {
-            IdsAt::Memory => Err(self.wrong("its ids are in files, and are to be in memory")),
+            IdsAt::Memory => {
+                Err(self.wrong("its transaction ids are in files, and cannot be read into memory"))
+            }
             IdsAt::Files(folder) => {
                 let (ids, remade) = DiskIds::open(folder, transactions, tail)?;
                 index.ids = Ids::Disk(Box::new(ids));
@@ -317,7 +323,7 @@ impl<R: Read> Input<R> {
     }
 }
 
-/// Reads a checkpoint, whose bytes are whole. Ids and codes of transactions are to be `at`.
+/// Reads a checkpoint, whose checksum is already verified. `at` is the storage of ids and codes.
 pub(crate) fn read(from: impl Read, lsn: Lsn, at: &IdsAt) -> Result<Restored, LedgerError> {
     let mut input = Input { from, lsn };
     let _image_bytes = input.number()?;
@@ -325,7 +331,7 @@ pub(crate) fn read(from: impl Read, lsn: Lsn, at: &IdsAt) -> Result<Restored, Le
     let is_stateless = match layout {
         LAYOUT | LAYOUT_WITHOUT_EXPIRY => false,
         LAYOUT_STATELESS | LAYOUT_FILED => true,
-        _ => return Err(input.wrong("a layout that this program does not know; the blocks are read again")),
+        _ => return Err(input.wrong("its layout is unknown; the blocks are replayed instead")),
     };
     let channel = input.text()?;
     let last = input.number()?;
@@ -339,18 +345,16 @@ pub(crate) fn read(from: impl Read, lsn: Lsn, at: &IdsAt) -> Result<Restored, Le
     let (index, remade) = input.index(at, layout == LAYOUT_FILED)?;
     if layout == LAYOUT_WITHOUT_EXPIRY && index.base.is_some() {
         return Err(input.wrong(
-            "an older version wrote it, which kept expired keys of the snapshot; the snapshot and the blocks are read \
+            "an older version wrote it and kept expired keys of the snapshot; the snapshot and the blocks are read \
              again",
         ));
     }
-    let last_hash = index
-        .last_hash()
-        .ok_or_else(|| input.wrong("it holds no blocks"))?;
+    let last_hash = index.last_hash().ok_or_else(|| input.wrong("it has no blocks"))?;
     if index.height() != last + 1 || config_block > last {
-        return Err(input.wrong("its blocks do not end where its state stands"));
+        return Err(input.wrong("its last block is not the last block of its state"));
     }
     let mut ids = TxIds::default();
-    // What is in files is asked there.
+    // Ids in files are looked up there.
     if index.ids.on_disk().is_none() {
         index.all_ids().for_each(|id| ids.insert(id));
     }

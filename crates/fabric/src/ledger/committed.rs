@@ -1,12 +1,13 @@
-//! A block as a peer has it after it committed it.
+//! Committed blocks in the form in which a peer delivers them.
 
 use super::record::Stored;
 use crate::block::{Block, COMMIT_HASH, METADATA, TRANSACTIONS_FILTER};
 use crate::proto::{Arena, wire};
 
 impl Stored {
-    /// The block with its codes and its commit hash among its metadata: the bytes that a peer of version 3.1 delivers.
-    /// They are the peer's own where the orderer wrote the block as Go does, fields in order and each once.
+    /// Returns the block with its codes and its commit hash in its metadata: the bytes that a peer of version 3.1
+    /// delivers. They equal the peer's bytes if the orderer wrote the block as Go does, with the fields in order and
+    /// each once.
     pub fn committed(&self) -> Vec<u8> {
         let arena = Arena::new();
         let Ok(block) = Block::read(&self.bytes, &arena) else {

@@ -1,4 +1,4 @@
-//! A thread that commits, while the next block is validated. What waits is committed together.
+//! Commits blocks on a separate thread while the next block is validated. All waiting blocks are committed together.
 
 use super::error::LedgerError;
 use super::results::{Publisher, Timed};
@@ -12,26 +12,26 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Bytes of blocks that wait, at most; one block may always wait.
+/// Maximum total size of waiting blocks, in bytes; a single block may always wait.
 const WAITING_BYTES: usize = 64 << 20;
-/// How often a full disk is tried again.
+/// Interval between attempts to write to a full disk.
 const FULL_RETRY: Duration = Duration::from_millis(100);
 
-/// A block to be committed.
+/// A block to commit.
 pub(crate) struct Job {
     pub bytes: Vec<u8>,
     pub meta: Meta,
-    /// What the bytes consist of, where that is known.
+    /// Positions of the identities in `bytes`, if they are known.
     pub parts: Option<Parts>,
     pub timed: Timed,
-    /// For the history of keys, where that is kept.
+    /// Fingerprints of the written keys for the history index, if there is one.
     pub prints: Vec<u32>,
 }
 
 struct State {
     waiting: VecDeque<Job>,
     waiting_bytes: usize,
-    /// Blocks that are durable.
+    /// Number of durable blocks.
     durable: u64,
     durable_lsn: Lsn,
     full: Option<Arc<str>>,
@@ -64,18 +64,18 @@ impl State {
     }
 }
 
-/// Commits blocks on a thread of its own.
+/// Passes blocks to the thread that commits them.
 pub(crate) struct Committer<D: Disk> {
     queue: Arc<Queue>,
     thread: Option<JoinHandle<Writer<D>>>,
 }
 
-/// Waits for blocks to be durable.
+/// Handle to wait until blocks are durable.
 #[derive(Clone)]
 pub struct Waiter(Arc<Queue>);
 
 impl<D: Disk> Committer<D> {
-    /// `history` is the file of the index of written keys.
+    /// Starts the thread. `history` is the path of the index of written keys.
     pub fn start(
         writer: Writer<D>,
         results: Option<Publisher>,
@@ -117,7 +117,7 @@ impl<D: Disk> Committer<D> {
         })
     }
 
-    /// Hands a block in; waits while too much waits already.
+    /// Passes a block to the thread; waits while the queue is full.
     pub fn submit(&self, job: Job) -> Result<(), LedgerError> {
         let mut state = self.queue.lock();
         loop {
@@ -137,7 +137,7 @@ impl<D: Disk> Committer<D> {
         Waiter(self.queue.clone())
     }
 
-    /// Commits what waits, unless it cannot be, and ends the thread.
+    /// Commits the waiting blocks, if possible, and ends the thread.
     pub fn stop(mut self) -> Option<Writer<D>> {
         self.end()
     }
@@ -159,12 +159,12 @@ impl Waiter {
     /// Waits until block `number` is durable.
     ///
     /// # Errors
-    /// Those of [`Replica::wait`](super::Replica::wait).
+    /// The errors of [`Replica::wait`](super::Replica::wait).
     pub fn wait(&self, number: u64) -> Result<(), LedgerError> {
         self.wait_for(number + 1).map(|_| ())
     }
 
-    /// Waits until there are so many blocks; the record that the last durable one ends with.
+    /// Waits until `blocks` blocks are durable. Returns the last record of the last durable block.
     pub(crate) fn wait_for(&self, blocks: u64) -> Result<Lsn, LedgerError> {
         let mut state = self.0.lock();
         while state.durable < blocks {
@@ -174,7 +174,7 @@ impl Waiter {
         Ok(state.durable_lsn)
     }
 
-    /// How many blocks are durable.
+    /// Returns the number of durable blocks.
     pub fn durable(&self) -> u64 {
         self.0.lock().durable
     }
@@ -184,10 +184,10 @@ struct Working<D: Disk> {
     queue: Arc<Queue>,
     writer: Writer<D>,
     results: Option<Publisher>,
-    /// The file of an index that is begun with the first block.
+    /// Path of the history index, if it is to be created after the first block.
     history: Option<PathBuf>,
     index: Option<Index>,
-    /// Appended, and not durable yet.
+    /// Blocks that are appended but not durable yet.
     done: Vec<(Meta, Timed, Vec<u32>)>,
 }
 
@@ -233,7 +233,7 @@ impl<D: Disk> Working<D> {
                 let LedgerError::Journal(JournalError::Full { .. }) = error else {
                     return Err(error);
                 };
-                // What was appended before has its space.
+                // Space for the blocks appended before is already reserved.
                 self.commit()?;
                 self.wait_for_space(error)?;
             }
@@ -249,7 +249,7 @@ impl<D: Disk> Working<D> {
             if let Some(results) = &mut self.results {
                 results.publish(&meta, &timed);
             }
-            // An index that cannot be written ends there; the blocks are read instead.
+            // An index that cannot be written is closed at this block; queries then read the blocks.
             self.index
                 .take_if(|index| index.append(meta.number, &prints).is_err());
         }

@@ -1,98 +1,96 @@
-//! Why a ledger cannot be read or written.
+//! Errors of the ledger.
 
 use crate::Error;
 use crate::snapshot::SnapshotError;
 use lineside_journal::{Error as JournalError, Lsn};
 use std::sync::Arc;
 
-/// What stands in a ledger's way.
+/// An error of a ledger.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LedgerError {
-    /// The journal.
+    /// The journal reported an error.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The system.
+    /// The operating system reported an error.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// A record that the journal holds is not what this program writes.
+    /// A record in the journal has an unknown form.
     #[error("record {lsn}: {what}")]
     Record {
-        /// Which.
+        /// Number of the record.
         lsn: Lsn,
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
-    /// A block is not the one that was committed.
+    /// A block in the ledger differs from the one that was committed.
     #[error("block {number}: {what}")]
     Block {
-        /// Which.
+        /// Number of the block.
         number: u64,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
-    /// The checkpoint is not what this program writes.
-    #[error("the checkpoint at record {lsn}: {what}")]
+    /// The checkpoint has an unknown form.
+    #[error("checkpoint at record {lsn}: {what}")]
     Checkpoint {
-        /// Its record.
+        /// Number of its record.
         lsn: Lsn,
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
-    /// The snapshot that the ledger is joined from, or was.
-    #[error("the snapshot: {0}")]
+    /// The snapshot with which the ledger begins, or is to begin, is invalid.
+    #[error("snapshot: {0}")]
     Snapshot(#[from] SnapshotError),
-    /// There is no such transaction.
+    /// The ledger has no transaction with this id.
     #[error("there is no transaction with the id {id}")]
     NotFound {
-        /// The id.
+        /// The requested id.
         id: String,
     },
-    /// The block is one of those that a snapshot stands for.
-    #[error(
-        "block {number} is not there: the ledger was joined from a snapshot, and its first block is {first}"
-    )]
+    /// The block precedes the snapshot with which the ledger begins.
+    #[error("block {number} is not in the ledger, which begins with a snapshot; its first block is {first}")]
     BeforeSnapshot {
-        /// The block asked for.
+        /// The requested block.
         number: u64,
-        /// The first block.
+        /// The first block in the ledger.
         first: u64,
     },
     /// The state on the disk cannot be read or written.
     #[error("{what}")]
     State {
-        /// What the disk says.
+        /// The error, with the state's directory.
         what: String,
     },
-    /// A block is not taken.
+    /// A block is not accepted.
     #[error("block {number}: {source}")]
     Validation {
-        /// Its number.
+        /// Number of the block.
         number: u64,
-        /// Why not.
+        /// The reason.
         source: Error,
     },
-    /// The disk is full: nothing more is committed until there is space again. What is committed can be read.
+    /// The disk is full. Nothing is committed until there is space; committed blocks can still be read.
     #[error("the disk is full: {what}")]
     Full {
-        /// What the journal says.
+        /// The error of the journal.
         what: Arc<str>,
     },
-    /// Writing has ended until the ledger is opened again.
+    /// Writing stopped after an error, until the ledger is opened again.
     #[error("the ledger has stopped writing: {what}; open it again")]
     Stopped {
         /// The first error.
         what: Arc<str>,
     },
-    /// There is no ledger, or no block in it.
-    #[error("there is no block in the ledger")]
+    /// There is no ledger, or it has no blocks.
+    #[error("the ledger has no blocks")]
     Empty,
-    /// It has no such block.
-    #[error("block {number} is not there; there are {blocks}")]
+    /// The ledger has no block with this number yet.
+    #[error("block {number} is not in the ledger, which has {blocks} blocks")]
     NotThere {
-        /// The block asked for.
+        /// The requested block.
         number: u64,
-        /// How many blocks there are.
+        /// Number of blocks in the ledger.
         blocks: u64,
     },
 }

@@ -1,5 +1,5 @@
-//! Keys that expire in ledgers that begin with a snapshot: the index that joining makes, and what versions left behind
-//! that knew of no expiry.
+//! Tests of expiry in ledgers that begin with a snapshot: the expiry index after joining, and ledgers of versions
+//! without expiry.
 
 use super::image::{Image, LAYOUT_WITHOUT_EXPIRY};
 use super::{Begun, Expected, Look, Replica, Setup, StateStore, export, join, validator_from};
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// blockToLive of the collections in the recorded set `btl`, as its README has them.
+/// `blockToLive` of the collections in the recorded set `btl`, as listed in its README.
 const LIVES: [(&str, &str, u64); 6] = [
     ("kv", "once", 1),
     ("kv", "thrice", 3),
@@ -22,7 +22,7 @@ const LIVES: [(&str, &str, u64); 6] = [
     ("kx", "once", 3),
 ];
 
-/// The keys of a state that expire, by their versions alone.
+/// Returns the keys of a state that expire, computed only from their versions.
 fn by_versions(state: &State) -> BTreeSet<(u64, Due)> {
     let mut due = BTreeSet::new();
     state.each(&mut |namespace, collection, key, entry| {
@@ -73,7 +73,7 @@ fn block(number: u64) -> Vec<u8> {
     read(&recorded(), number, "orderer").unwrap().unwrap()
 }
 
-/// Writes a snapshot of the set after block 8, of which keys expire with block 9.
+/// Writes a snapshot of the set after block 8. Some keys of it expire with block 9.
 fn snapshot_of_eight(folder: &Path) {
     let disk = SimDisk::new(7);
     let (mut replica, _) = Replica::open(disk.clone(), Setup::default(), None).unwrap();
@@ -85,7 +85,7 @@ fn snapshot_of_eight(folder: &Path) {
     export(&look, folder).unwrap();
 }
 
-/// Writes a checkpoint of a ledger as an older version did.
+/// Writes a checkpoint of a ledger in the form of an older version.
 fn write_older_checkpoint(disk: &SimDisk, setup: &Setup) {
     let begun = Begun::open(disk.clone(), setup.journal, &setup.validation, &setup.state).unwrap();
     let blocks = begun.writer.blocks();
@@ -105,8 +105,8 @@ fn add_nine(replica: &mut Replica<SimDisk>) {
     assert_eq!(differences, Vec::<String>::new());
 }
 
-/// A checkpoint of a version without expiry is used, but for a ledger that was joined: there it may hold keys of the
-/// snapshot that had expired.
+/// A checkpoint of a version without expiry is used, except in a ledger that was joined: there it may contain keys of
+/// the snapshot that had expired.
 #[test]
 fn checkpoints_of_versions_without_expiry() {
     let folder = tempfile::tempdir().unwrap();
@@ -147,7 +147,7 @@ fn checkpoints_of_versions_without_expiry() {
     add_nine(&mut replica);
 }
 
-/// A state in a database, of a version without expiry, is made again in a ledger that was joined, and nowhere else.
+/// A database of a version without expiry is rebuilt in a ledger that was joined, and only there.
 #[test]
 fn databases_of_versions_without_expiry() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A snapshot of a ledger, for other replicas to join from.
+//! Export of a ledger as a snapshot, from which other replicas can start.
 
 use super::error::LedgerError;
 use super::open::Look;
@@ -9,11 +9,11 @@ use crate::snapshot::write::{Channel, write};
 use lineside_journal::Disk;
 use std::path::Path;
 
-/// Writes the channel after the last block of a ledger to a folder, which is made, in the files of a peer's snapshot.
-/// The state has to be in memory.
+/// Writes the channel after the ledger's last block to a new folder, in the files of a peer's snapshot. The state must
+/// be in memory.
 ///
 /// # Errors
-/// Errors of the ledger and of the disk. The folder is then no snapshot.
+/// Errors of the ledger and of the disk. The folder is then not a valid snapshot.
 pub fn export<D: Disk>(look: &Look<D>, folder: &Path) -> Result<Head, LedgerError> {
     let (validator, blocks) = (&look.validator, &look.blocks);
     let last = validator.last();

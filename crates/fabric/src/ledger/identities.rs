@@ -1,5 +1,5 @@
-//! Identities by the record that holds them, and records by the identity. Both forget when they have grown too large:
-//! an identity is then read, or written, again.
+//! Caches between identities and the records that hold them, in both directions. A cache that has grown too large is
+//! cleared; identities are then read, or written, again.
 
 use super::error::LedgerError;
 use super::record::kind;
@@ -7,12 +7,12 @@ use hashbrown::HashMap;
 use lineside_journal::{Disk, Lsn, Reader};
 use std::sync::Arc;
 
-/// Bytes that one direction keeps.
+/// Size in bytes at which a cache is cleared.
 const KEPT_BYTES: usize = 64 << 20;
-/// Bytes beside an identity's own, about.
+/// Approximate memory of an entry in addition to the identity, in bytes.
 const ENTRY_BYTES: usize = 64;
 
-/// Identities that were read.
+/// Cache of identities by record, for readers.
 #[derive(Default, Debug)]
 pub(crate) struct Identities {
     by_lsn: HashMap<Lsn, Arc<[u8]>>,
@@ -30,7 +30,8 @@ impl Identities {
         }
     }
 
-    /// Those at `table`, which ascends; reads the segments of those that are not here.
+    /// Returns the identities in the records `table`, which is ascending. Segments with records that are not cached are
+    /// read.
     pub fn resolve<D: Disk>(
         &mut self,
         reader: &Reader<D>,
@@ -52,14 +53,17 @@ impl Identities {
             let wrong = |lsn, what| LedgerError::Record { lsn, what };
             let segment = reader
                 .segment_of(lsn)
-                .ok_or(wrong(lsn, "a block refers to it, and it is not there"))?;
+                .ok_or(wrong(lsn, "a block refers to this record, which does not exist"))?;
             let mut records = reader.records(segment)?;
             while let Some((place, wanted)) = missing.peek().copied() {
                 if reader.segment_of(wanted) != Some(segment) {
                     break;
                 }
                 let Some(record) = records.next()? else {
-                    return Err(wrong(wanted, "a block refers to it, and it is not there"));
+                    return Err(wrong(
+                        wanted,
+                        "a block refers to this record, which does not exist",
+                    ));
                 };
                 if record.kind == kind::IDENTITY {
                     self.add(record.lsn, record.payload);
@@ -68,7 +72,10 @@ impl Identities {
                     continue;
                 }
                 if record.lsn > wanted || record.kind != kind::IDENTITY {
-                    return Err(wrong(wanted, "a block refers to it, and it is no identity"));
+                    return Err(wrong(
+                        wanted,
+                        "a block refers to this record, which is not an identity",
+                    ));
                 }
                 if let Some(found) = found.get_mut(place) {
                     *found = record.payload.into();
@@ -80,7 +87,7 @@ impl Identities {
     }
 }
 
-/// Identities that were written.
+/// Cache of records by identity, for the writer.
 #[derive(Default, Debug)]
 pub(crate) struct Known {
     lsns: HashMap<Box<[u8]>, Lsn>,

@@ -1,4 +1,4 @@
-//! Ids and codes of all transactions of a ledger: in memory, or in files.
+//! Index of the ids and codes of all transactions of a ledger, in memory or in files.
 
 mod disk;
 mod log;
@@ -14,16 +14,16 @@ use memory::MemoryIds;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Id of a transaction that has none, or one that is no hash in hex.
+/// Placeholder for the id of a transaction that has none, or one that is not a hash in hex.
 pub(crate) const NO_ID: [u8; 32] = [0; 32];
 
-/// A transaction's id and code.
+/// Id and code of a transaction.
 pub(crate) type Record = ([u8; 32], u8);
 
-/// Place where a ledger's ids and codes are.
+/// Storage of a ledger's ids and codes.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum IdsAt {
-    /// In memory, and in checkpoints.
+    /// In memory and in checkpoints.
     #[default]
     Memory,
     /// In files in this folder, which this process writes.
@@ -33,13 +33,13 @@ pub(crate) enum IdsAt {
 }
 
 impl IdsAt {
-    /// The folder of the files in the folder of a state.
+    /// Returns the folder of the files for the state in the folder `state`.
     pub fn folder(state: &Path) -> PathBuf {
         state.join("ids")
     }
 }
 
-/// Ids and codes by the number of their transaction, and numbers by id.
+/// Ids and codes by transaction number, with an index by id.
 #[derive(Debug)]
 pub(crate) enum Ids {
     Memory(MemoryIds),
@@ -53,7 +53,7 @@ impl Default for Ids {
 }
 
 impl Ids {
-    /// Number of transactions.
+    /// Returns the number of transactions.
     pub fn len(&self) -> usize {
         match self {
             Self::Memory(ids) => ids.len(),
@@ -61,14 +61,14 @@ impl Ids {
         }
     }
 
-    /// Takes space for that many more transactions.
+    /// Reserves memory for more transactions.
     pub fn reserve(&mut self, transactions: usize) {
         if let Self::Memory(ids) = self {
             ids.reserve(transactions);
         }
     }
 
-    /// Adds the next transaction; its id is [`NO_ID`] where it is not to be found by it.
+    /// Adds the next transaction. `id` is [`NO_ID`] if it cannot be looked up in this index.
     pub fn push(&mut self, id: [u8; 32], code: u8) {
         match self {
             Self::Memory(ids) => ids.push(id, code),
@@ -76,8 +76,8 @@ impl Ids {
         }
     }
 
-    /// Brings the places of these ids into the CPU's caches. Looked for one after the other, each is waited for, unless
-    /// nothing else is done between.
+    /// Prefetches the table entries of these ids into the CPU's caches. Independent lookups overlap their cache misses,
+    /// as long as no other work is between them.
     pub fn warm<'i>(&self, all: impl Iterator<Item = &'i [u8; 32]>) {
         if let Self::Memory(ids) = self {
             for id in all {
@@ -86,7 +86,8 @@ impl Ids {
         }
     }
 
-    /// Number of the first transaction with this id. [`Self::failure`] says whether that is so.
+    /// Returns the number of the first transaction with this id. The result is valid only if [`Self::failure`] is
+    /// `None`.
     pub fn find(&self, id: &[u8; 32]) -> Option<u32> {
         match self {
             Self::Memory(ids) => ids.find(id),
@@ -94,7 +95,7 @@ impl Ids {
         }
     }
 
-    /// Id and code of a transaction. [`Self::failure`] says whether that is so.
+    /// Returns id and code of a transaction. The result is valid only if [`Self::failure`] is `None`.
     pub fn record(&self, number: usize) -> Option<Record> {
         match self {
             Self::Memory(ids) => ids.record(number),
@@ -102,10 +103,11 @@ impl Ids {
         }
     }
 
-    /// The sum of the records of that many whole pages, which are written where they are in a file.
+    /// Returns the checksum of the first `pages` full pages of records. If ids are in files, these pages must be
+    /// written.
     ///
     /// # Errors
-    /// The page cannot be read.
+    /// The last page cannot be read.
     pub fn sum_after(&self, pages: u64) -> io::Result<Sum> {
         match self {
             Self::Memory(ids) => Ok(ids.sum_after(pages)),
@@ -113,7 +115,7 @@ impl Ids {
         }
     }
 
-    /// The files, if they are in files.
+    /// Returns the files, if ids are in files.
     pub fn on_disk(&self) -> Option<&DiskIds> {
         match self {
             Self::Memory(_) => None,
@@ -121,7 +123,7 @@ impl Ids {
         }
     }
 
-    /// The files, if they are in files, to change them.
+    /// Returns the files for changes, if ids are in files.
     pub fn on_disk_mut(&mut self) -> Option<&mut DiskIds> {
         match self {
             Self::Memory(_) => None,
@@ -129,7 +131,7 @@ impl Ids {
         }
     }
 
-    /// Reason why a file could not be read or written, the first time that happened.
+    /// Returns the first failure to read or write a file.
     pub fn failure(&self) -> Option<&str> {
         self.on_disk()?.failure()
     }

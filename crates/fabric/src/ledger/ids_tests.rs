@@ -1,4 +1,4 @@
-//! Ids in files under a ledger: a transaction that comes again is a duplicate after any restart, whatever became of the
+//! Tests of a ledger with ids in files: a repeated transaction is a duplicate after any restart and any damage of the
 //! files.
 
 use super::{LedgerError, Opened, Replica, Setup, StateStore, verify_ledger};
@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Transactions of a block.
+/// Number of transactions in a block.
 const BLOCK: usize = 120;
-/// Blocks before the checkpoint: their ids are in a merged run, in one that is not merged, and in memory.
+/// Number of blocks before the checkpoint. Their ids are in a merged run, in runs that are not merged, and in memory.
 const BLOCKS: usize = 13;
 
-/// Makes blocks of transactions without endorsements: their ids count all the same.
+/// Makes blocks of transactions without endorsements; their ids count nevertheless.
 struct Sender {
     network: Network,
     tx: Tx,
@@ -35,7 +35,7 @@ fn open(folder: &Path) -> (Replica<FsDisk>, Opened) {
 }
 
 impl Sender {
-    /// Begins a ledger.
+    /// Creates a ledger.
     fn begin(folder: &Path) -> (Self, Replica<FsDisk>) {
         let mut network = Network::new();
         let (mut replica, _) = open(folder);
@@ -50,7 +50,7 @@ impl Sender {
         self.tx.build()
     }
 
-    /// Adds a block of these, and gives its codes.
+    /// Adds a block of these transactions and returns its codes.
     fn add(
         &mut self,
         replica: &mut Replica<FsDisk>,
@@ -72,7 +72,7 @@ impl Sender {
         }
     }
 
-    /// Sends a new transaction and then some that came before, from the first to the last: these are duplicates.
+    /// Sends a new transaction, followed by earlier ones, from the first to the last, which must be duplicates.
     fn repeat(&mut self, replica: &mut Replica<FsDisk>) -> Result<(), LedgerError> {
         let mut transactions = vec![self.new_transaction()];
         transactions.extend(self.sent.iter().step_by(13).cloned());
@@ -98,7 +98,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Files of ids of a folder, with their bytes.
+/// Returns the files of ids in a ledger's folder, with their content.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let all = fs::read_dir(folder.join("state/ids")).unwrap();
     let paths = all.map(|entry| entry.unwrap().path());
@@ -112,7 +112,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         .collect()
 }
 
-/// A ledger with a checkpoint in which all is as it should be, closed; and its sender.
+/// Creates a ledger with a complete checkpoint and closes it. Returns its sender.
 fn made(folder: &Path) -> Sender {
     let (mut sender, mut replica) = Sender::begin(folder);
     sender.grow(&mut replica, BLOCKS);
@@ -145,7 +145,7 @@ fn an_id_that_comes_again_is_found_across_restarts_and_merged_runs() {
         sender.repeat(&mut replica).unwrap();
         sender.grow(&mut replica, 2);
         sender.repeat(&mut replica).unwrap();
-        // Sometimes all blocks since the checkpoint before come again from the journal.
+        // In other rounds, all blocks since the previous checkpoint are replayed from the journal.
         if round % 2 == 1 {
             replica.checkpoint().unwrap();
         }
@@ -157,8 +157,9 @@ fn an_id_that_comes_again_is_found_across_restarts_and_merged_runs() {
     assert_eq!(report.findings, Vec::<String>::new());
 }
 
-/// Puts `bytes` in the place of a file of a sound ledger. The change is noticed and named when the ledger is opened, or
-/// the block that meets it is refused, and the next time it is named; or nothing depends on it. Returns what was said.
+/// Replaces a file of an intact ledger with `bytes`. The change must be reported when the ledger is opened; or the
+/// block that depends on it is refused, and the change is reported at the next opening; or nothing depends on it.
+/// Returns the reports.
 fn opens_or_refuses(sound: &Path, sender: &mut Sender, file: &Path, bytes: &[u8]) -> String {
     let folder = tempfile::tempdir().unwrap();
     copy(sound, folder.path());
@@ -252,7 +253,7 @@ fn files_of_ids_that_are_cut_older_or_of_another_ledger_never_give_a_wrong_code(
     sender.grow(&mut replica, 3);
     replica.checkpoint().unwrap();
     replica.stop().unwrap();
-    // The other ledger has as many transactions, and others.
+    // The other ledger has the same number of transactions, with other ids.
     let (mut others, mut replica) = Sender::begin(other.path());
     others.tx.nonce += 1_000_000;
     others.grow(&mut replica, BLOCKS + 3);
@@ -274,7 +275,7 @@ fn files_of_ids_that_are_cut_older_or_of_another_ledger_never_give_a_wrong_code(
         let said = opens_or_refuses(sound.path(), &mut sender, &file, &other[&file]);
         assert!(said.contains(&name), "{name} of another ledger: {said}");
     }
-    // All of the other ledger's files together agree with each other, and not with the checkpoint.
+    // The complete set of files of the other ledger is consistent, but does not match the checkpoint.
     let folder = tempfile::tempdir().unwrap();
     copy(sound.path(), folder.path());
     for (file, bytes) in &other {

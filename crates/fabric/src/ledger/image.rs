@@ -1,6 +1,6 @@
-//! An image of the state, taken a few keys at a time while blocks go on being committed: whoever commits tells what is
-//! about to change, and what has not been copied yet is remembered as it was. A state that is on the disk is not
-//! copied: there the image is whole when the disk has what its last block did.
+//! Image of the state for a checkpoint, copied in small steps while blocks continue to be committed. The committer
+//! reports each change before it is applied, and the old entries of keys that are not copied yet are kept aside. A
+//! state on the disk is not copied: its image is complete when the database has the changes of the image's last block.
 
 use crate::state::{Entry, Key, Keys, Space, State, Updates};
 use crate::validate::Validator;
@@ -9,26 +9,26 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
-/// What the state is in.
+/// Layout with the state.
 pub(super) const LAYOUT: u32 = 3;
-/// The same of versions that did not know that keys expire, and kept them for ever: they stopped before the first block
-/// that writes such a key, and so had none but those of a snapshot that they were joined from.
+/// Layout with the state, of versions that did not support expiry. They stopped before the first block that wrote a key
+/// that expires, so the only keys of that kind are from a snapshot, and were never removed.
 pub(super) const LAYOUT_WITHOUT_EXPIRY: u32 = 1;
-/// What a state belongs to that is on the disk.
+/// Layout without a state, which is on the disk.
 pub(super) const LAYOUT_STATELESS: u32 = 2;
-/// Layout without a state, which is on the disk, and with ids and codes of transactions in files of their own.
+/// Layout without a state, which is on the disk, and with ids and codes of transactions in separate files.
 pub(super) const LAYOUT_FILED: u32 = 4;
-/// Bytes copied before another piece of memory is begun, so that none is ever moved.
+/// Size in bytes at which the next piece of memory is begun, so that copied keys are never moved.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// What of a validator is written to a checkpoint, as it was after block `last`.
+/// The part of a checkpoint that comes from a validator, as it was after block `last`.
 pub(crate) struct Image {
     pub last: u64,
     pub(super) pieces: Vec<Vec<u8>>,
 }
 
 impl Image {
-    /// Taken at once; of a state on the disk, after it was settled.
+    /// Copies the image at once. A state on the disk must be settled.
     pub fn new(validator: &Validator, config_block: u64) -> Self {
         let state = validator.state.in_memory();
         let taking = Taking::begin(validator, config_block, state);
@@ -37,35 +37,35 @@ impl Image {
             .unwrap_or_else(|more| more.image)
     }
 
-    /// As one whose state is on the disk.
+    /// Creates the image that a validator with its state on the disk would have.
     pub fn stateless(validator: &Validator, config_block: u64) -> Self {
         Taking::begin(validator, config_block, None).image
     }
 
-    /// Bytes of all pieces.
+    /// Returns the total size of all pieces, in bytes.
     pub(super) fn len(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.len() as u64).sum()
     }
 }
 
-/// An image that is not whole yet.
+/// An image that is not complete yet.
 pub(crate) struct Taking {
     image: Image,
-    /// What has not been copied, in the order in which it will be.
+    /// Sections that are not completely copied yet, in order.
     sections: VecDeque<Section>,
     keys: usize,
 }
 
-/// The keys of a namespace or of one of its collections.
+/// Keys of a namespace or of one of its collections.
 struct Section {
     namespace: String,
-    /// Empty: the public keys.
+    /// Name of the collection; empty for the public keys.
     collection: String,
-    /// What stands before the keys.
+    /// Bytes to write before the keys.
     head: Vec<u8>,
     /// The last key that was copied.
     copied: Option<Key>,
-    /// Those changed since the image was begun and not copied yet, as they were.
+    /// Keys that changed since the image was begun and are not copied yet, with their old entries.
     before: BTreeMap<Key, Option<Entry>>,
 }
 
@@ -92,8 +92,8 @@ fn keys_of<'s>(state: &'s State, namespace: &str, collection: &str) -> Option<&'
 }
 
 impl Taking {
-    /// Of a validator as it is; block `config_block` set its configuration. Nothing but names and counts is copied yet.
-    /// `state`: what is in memory of it.
+    /// Begins an image of a validator whose configuration was set by block `config_block`. Only names and counts are
+    /// copied now. `state` is the state in memory, if it is there.
     pub fn begin(
         validator: &Validator,
         config_block: u64,
@@ -145,12 +145,12 @@ impl Taking {
         }
     }
 
-    /// How many keys there were when it was begun.
+    /// Returns the number of keys at the beginning of the image.
     pub fn keys(&self) -> usize {
         self.keys
     }
 
-    /// `updates` are about to be applied to `state`.
+    /// Records the old entries of keys before `updates` are applied to `state`.
     pub fn note(&mut self, state: &State, updates: &Updates) {
         for (namespace, collection, keys) in updates.collections() {
             let is = |section: &&mut Section| {
@@ -168,7 +168,7 @@ impl Taking {
         }
     }
 
-    /// Copies so many more keys of `state`; the image, once there are no more.
+    /// Copies up to `keys` more keys of `state`. Returns the image when it is complete.
     pub fn advance(mut self, state: &State, keys: usize) -> Result<Image, Self> {
         let settled = state.on_disk().map(|disk| disk.mark().map(|mark| mark.last));
         if settled.is_some_and(|last| last < Some(self.image.last)) {
@@ -187,7 +187,7 @@ impl Taking {
 }
 
 impl Section {
-    /// Copies keys until there are no more (`true`) or `left` is 0.
+    /// Copies keys until there are no more (returns `true`) or `left` is 0.
     fn copy(&mut self, state: &State, pieces: &mut Vec<Vec<u8>>, left: &mut usize) -> bool {
         let from = match &self.copied {
             Some(key) => Bound::Excluded(&**key),
@@ -261,7 +261,7 @@ mod tests {
         updates
     }
 
-    /// Whatever is changed meanwhile, and in whatever steps it is taken, the image is what was there when it was begun.
+    /// An image that is taken in random steps during random changes equals the state at its beginning.
     #[test]
     fn an_image_is_of_one_moment() {
         let mut steps = 0;

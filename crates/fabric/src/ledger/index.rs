@@ -1,4 +1,4 @@
-//! Which blocks and transactions there are, and where.
+//! Index of the blocks and transactions of a ledger, with their positions.
 
 use super::ids::{Ids, NO_ID};
 use crate::code::TxCode;
@@ -8,17 +8,17 @@ use lineside_journal::Lsn;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A block.
+/// Index entry of a block.
 #[derive(Debug)]
 pub(crate) struct OfBlock {
-    /// Its record of the kind BEGIN.
+    /// The record of the kind BEGIN.
     pub begin: Lsn,
-    /// Its record of the kind END.
+    /// The record of the kind END.
     pub end: Lsn,
-    /// Where the first stands in its segment; 0: not known yet.
+    /// Offset of the BEGIN record in its segment; 0: not known yet.
     pub offset: AtomicU64,
     pub hash: [u8; 32],
-    /// The number of its first transaction, counted from the first of the ledger.
+    /// Number of the first transaction, counted from the first one of the ledger.
     pub first: u64,
 }
 
@@ -28,30 +28,30 @@ impl OfBlock {
     }
 }
 
-/// The snapshot that a ledger was joined from.
+/// Index entry of the snapshot with which a ledger begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OfBase {
-    /// The last block that it stands for.
+    /// Number of the snapshot's last block.
     pub last: u64,
     pub hash: [u8; 32],
-    /// The last record of it.
+    /// The last record of the snapshot.
     pub end: Lsn,
-    /// Number of transactions whose ids are in it. They are the first of [`Index::ids`].
+    /// Number of transaction ids in the snapshot. They are the first of [`Index::ids`].
     pub transactions: u64,
 }
 
-/// Where a transaction is.
+/// Position of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// Its block.
+    /// Block number.
     pub block: u64,
-    /// Its place in it.
+    /// Index in the block.
     pub index: u64,
-    /// What it is marked with.
+    /// Validation code.
     pub code: TxCode,
 }
 
-/// A block to be added.
+/// A block to add to the index.
 pub(crate) struct Entry {
     pub begin: Lsn,
     pub end: Lsn,
@@ -64,14 +64,14 @@ pub(crate) struct Entry {
 /// Blocks and transactions, in order.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// Snapshot that the first block follows; `None`: the first block is the genesis block.
+    /// The snapshot before the first block; `None`: the first block is the genesis block.
     pub base: Option<OfBase>,
-    /// From block [`Self::first`] on.
+    /// Blocks from number [`Self::first`] on.
     pub blocks: Vec<OfBlock>,
     by_hash: HashTable<u32>,
-    /// By number: the code, and the id where it is a hash in hex, else zeros.
+    /// Code and id of each transaction, by its number. An id that is not a hash in hex is stored as zeros.
     pub ids: Ids,
-    /// Ids that are no hash in hex.
+    /// Ids that are not a hash in hex.
     pub others: HashMap<Box<[u8]>, u32>,
     hasher: DefaultHashBuilder,
 }
@@ -89,13 +89,13 @@ impl Default for Index {
     }
 }
 
-/// The one id that is a hash in hex and still among the others.
+/// Text of the id that equals `NO_ID`; although it is a hash in hex, it is stored in `others`.
 const NO_ID_TEXT: [u8; 64] = [b'0'; 64];
-/// More transactions than this are not counted.
+/// Maximum number of transactions in an index.
 const TRANSACTIONS_MAX: usize = u32::MAX as usize;
 
 impl Index {
-    /// An empty one with its ids and codes in these files.
+    /// Creates an empty index with this storage of ids and codes.
     pub fn with(ids: Ids) -> Self {
         Self {
             ids,
@@ -103,12 +103,12 @@ impl Index {
         }
     }
 
-    /// Takes space for so many transactions.
+    /// Reserves memory for more transactions.
     pub fn reserve(&mut self, transactions: usize) {
         self.ids.reserve(transactions);
     }
 
-    /// Whether there is space for so many more.
+    /// Returns whether the index has room for more transactions.
     pub fn has_room(&self, transactions: usize) -> bool {
         self.ids.len() + transactions < TRANSACTIONS_MAX && self.blocks.len() < TRANSACTIONS_MAX
     }
@@ -143,7 +143,7 @@ impl Index {
         self.by_hash.insert_unique(hash, number, rehash);
     }
 
-    /// Adds the next transaction of the last block. Of several with one id, the first is found.
+    /// Adds the next transaction of the last block. If several transactions have one id, lookups return the first.
     pub fn push_transaction(&mut self, code: u8, id: Option<TxId>) {
         let number = self.ids.len() as u32;
         let id = match id {
@@ -161,7 +161,7 @@ impl Index {
         self.ids.push(id, code);
     }
 
-    /// The snapshot before the first block, whose ids are all that there is.
+    /// Sets the snapshot before the first block. All ids in the index must be the snapshot's.
     pub fn set_base(&mut self, last: u64, hash: [u8; 32], end: Lsn) {
         self.base = Some(OfBase {
             last,
@@ -171,33 +171,33 @@ impl Index {
         });
     }
 
-    /// The number of the first block.
+    /// Returns the number of the first block.
     pub fn first(&self) -> u64 {
         self.base.map_or(0, |base| base.last + 1)
     }
 
-    /// The number of the block that comes next.
+    /// Returns the number of the next block.
     pub fn height(&self) -> u64 {
         self.first() + self.blocks.len() as u64
     }
 
-    /// The place of a block in [`Self::blocks`], whether it is there or not yet.
+    /// Returns the index of a block in [`Self::blocks`], also for a block that is not there yet.
     pub fn place(&self, number: u64) -> Option<usize> {
         usize::try_from(number.checked_sub(self.first())?).ok()
     }
 
-    /// A block.
+    /// Returns the entry of a block.
     pub fn block(&self, number: u64) -> Option<&OfBlock> {
         self.blocks.get(self.place(number)?)
     }
 
-    /// The header hash of the last block.
+    /// Returns the header hash of the last block.
     pub fn last_hash(&self) -> Option<[u8; 32]> {
         let last = self.blocks.last().map(|block| block.hash);
         last.or(self.base.map(|base| base.hash))
     }
 
-    /// The block with this header hash.
+    /// Returns the number of the block with this header hash.
     pub fn block_of_hash(&self, hash: &[u8; 32]) -> Option<u64> {
         if let Some(base) = self.base.filter(|base| base.hash == *hash) {
             return Some(base.last);
@@ -211,7 +211,7 @@ impl Index {
         found.map(|place| self.first() + u64::from(*place))
     }
 
-    /// The number of the first transaction with this id.
+    /// Returns the number of the first transaction with this id.
     pub fn number_of(&self, id: &TxId) -> Option<u32> {
         Some(match id {
             TxId::Hash(NO_ID) => *self.others.get(&NO_ID_TEXT[..])?,
@@ -220,7 +220,7 @@ impl Index {
         })
     }
 
-    /// The first transaction with this id; `None` also for one in a block before a snapshot.
+    /// Returns the position of the first transaction with this id; `None` also if it is in a block before a snapshot.
     pub fn transaction(&self, id: &TxId) -> Option<Place> {
         let number = self.number_of(id)?;
         let after = self
@@ -234,7 +234,7 @@ impl Index {
         })
     }
 
-    /// Every id once, for the validator.
+    /// Returns every id once, for the validator.
     pub fn all_ids(&self) -> impl Iterator<Item = TxId> {
         let first = |number: &usize| {
             let (id, _) = self.ids.record(*number)?;

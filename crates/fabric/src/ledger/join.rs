@@ -1,4 +1,4 @@
-//! Beginning a ledger with a snapshot instead of the genesis block.
+//! Start of a ledger from a snapshot instead of the genesis block.
 
 use super::base;
 use super::error::LedgerError;
@@ -11,32 +11,32 @@ use crate::validate::{Options, Validator};
 use lineside_journal::{Disk, Journal};
 use std::path::Path;
 
-/// Hashes that the operator has from another peer. A snapshot with others is refused.
+/// Hashes that the operator obtained from another peer. A snapshot with other hashes is refused.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expected {
-    /// Hash of the snapshot.
+    /// Expected hash of the snapshot.
     pub snapshot_hash: Option<[u8; 32]>,
-    /// Commit hash of its last block, which no hash of the snapshot covers.
+    /// Expected commit hash of the snapshot's last block, which no hash of the snapshot covers.
     pub commit_hash: Option<[u8; 32]>,
 }
 
-/// A ledger that was joined.
+/// Result of [`join`].
 #[derive(Clone, Debug)]
 pub struct Joined {
     /// Content of the snapshot's JSON files.
     pub head: Head,
-    /// Number of ids of transactions in it.
+    /// Number of transaction ids in the snapshot.
     pub transactions: u64,
-    /// Number of keys in it, hashed ones included.
+    /// Number of keys in the snapshot, with hashed ones.
     pub keys: u64,
 }
 
-/// Makes a ledger on an empty disk from a snapshot in `folder`. Every file is checked by its SHA-256, then copied to
-/// the journal, read into a state, and the ledger gets a checkpoint. `step` is called after each step with its name;
-/// until this function returns, what is on the disk is no ledger and has to be removed.
+/// Creates a ledger on an empty disk from the snapshot in `folder`. The SHA-256 of every file is checked; then the
+/// files are copied to the journal and read into a state, and a checkpoint is written. `step` is called after each step
+/// with its name. If this function does not return `Ok`, the disk does not hold a valid ledger and must be cleared.
 ///
 /// # Errors
-/// [`LedgerError::Snapshot`] names the file that is damaged, or differs from what is expected.
+/// [`LedgerError::Snapshot`] names the file that is damaged or has unexpected content.
 pub fn join<D: Disk>(
     disk: D,
     setup: &Setup,
@@ -80,7 +80,7 @@ pub fn join<D: Disk>(
         step("files copied")
     })?;
     drop(journal);
-    // What is read is what was copied, and its hashes are compared again.
+    // The state is read from the copy, and the hashes are checked again.
     let begun = Begun::open(disk, setup.journal, &setup.validation, &setup.state)?;
     step("state read");
     begun.checkpoint()?;
@@ -93,10 +93,10 @@ pub fn join<D: Disk>(
     })
 }
 
-/// Reads a snapshot into a validator, which is then at its last block. Every hash is compared.
+/// Reads a snapshot into a validator that is at the snapshot's last block. All hashes are checked.
 ///
 /// # Errors
-/// [`LedgerError::Snapshot`] names the file that is damaged.
+/// [`LedgerError::Snapshot`] names the damaged file.
 pub fn validator_from(folder: &Path, options: Options) -> Result<Validator, LedgerError> {
     let mut files = Folder(folder.to_owned());
     let head = Head::read(&mut files)?;

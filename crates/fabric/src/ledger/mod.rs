@@ -1,10 +1,10 @@
-//! The ledger: committed blocks in a journal, what they give in memory, both there again after a restart.
+//! The ledger: stores committed blocks in a journal, and restores the state and the indexes from it after a restart.
 //!
-//! A [`Replica`] validates blocks and keeps them. [`Blocks`] reads what is committed, from any thread; [`Look`] reads
-//! a ledger that another process may have open; [`verify_ledger`] validates all of it again. [`results`] tells other
-//! processes of each block.
+//! A [`Replica`] validates blocks and stores them. [`Blocks`] reads committed blocks from any thread. [`Look`] reads a
+//! ledger that another process may have open. [`verify_ledger`] validates all blocks again. [`results`] publishes the
+//! result of each block to other processes.
 //!
-//! `docs/fabric-ledger.md` has the records, and what is promised.
+//! `docs/fabric-ledger.md` describes the records and the guarantees.
 
 mod base;
 mod checkpoint;

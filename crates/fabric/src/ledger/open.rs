@@ -1,4 +1,4 @@
-//! Coming back: the newest checkpoint, then the blocks behind it.
+//! Opening a ledger: restores the newest checkpoint, then replays the blocks after it.
 
 use super::base::{Base, is_base};
 use super::checkpoint::{self, Restored};
@@ -21,68 +21,68 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where a ledger's state is kept.
+/// Storage of a ledger's state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StateStore {
-    /// In memory, and in the ledger's checkpoints.
+    /// The state is in memory and in the ledger's checkpoints.
     #[default]
     Memory,
-    /// In a database in this directory, which is made where there is none.
+    /// The state is in a database in this directory, which is created if it does not exist.
     Disk(PathBuf),
 }
 
 impl StateStore {
-    /// Whether a directory holds a state, sound or not.
+    /// Returns whether a directory holds a state, valid or damaged.
     pub fn is_at(directory: &Path) -> bool {
         StateDisk::is_at(directory)
     }
 
-    /// Removes a state that nobody has open from a directory. Nothing else in it is touched.
+    /// Removes a state that no process has open. Other files in the directory are not touched.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The state cannot be removed.
     pub fn remove(directory: &Path) -> io::Result<()> {
         StateDisk::remove(directory)
     }
 }
 
-/// A ledger, read.
+/// A ledger that was read.
 pub(crate) struct Recovered<D: Disk> {
     pub blocks: Blocks<D>,
-    /// `None`: there is no block.
+    /// The validator; `None` if there are no blocks.
     pub validator: Option<Validator>,
-    /// What the first block will find; taken by it.
+    /// Empty state for the genesis block, which takes it.
     founding: State,
-    /// The block that set the configuration.
+    /// Number of the block that set the current configuration.
     pub config_block: u64,
-    /// The snapshot that the ledger was joined from.
+    /// The snapshot with which the ledger begins.
     base: Option<Base>,
     pub known: Known,
     pub found: Found,
 }
 
-/// What was found.
+/// Findings when a ledger was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The record that the checkpoint stands for; 0: there was none.
+    /// Last record that the checkpoint covers; 0: there was no checkpoint.
     pub checkpoint: Lsn,
-    /// Newer checkpoints that cannot be used, and why.
+    /// Newer checkpoints that are unusable, with the reasons.
     pub damaged: Vec<String>,
-    /// Blocks behind the checkpoint.
+    /// Number of blocks replayed after the checkpoint.
     pub replayed: u64,
-    /// Their transactions.
+    /// Number of their transactions.
     pub replayed_transactions: u64,
-    /// Why the state on the disk was made anew, if it was.
+    /// Reason why the state on the disk was rebuilt, if it was.
     pub state_remade: Option<String>,
-    /// Files of ids of transactions that were made again from the file of all of them, and why.
+    /// Files of the index of transaction ids that were rebuilt from the file of all ids, with the reasons.
     pub ids_remade: Vec<String>,
 }
 
-/// Reason why the state on the disk of a ledger that was joined from a snapshot is not used.
-const KEPT_EXPIRED: &str = "an older version wrote it, which kept expired keys of the snapshot; a replica that opens \
-                            the ledger makes it again";
+/// Reason why the state on the disk of a ledger that begins with a snapshot is not used.
+const KEPT_EXPIRED: &str = "an older version wrote it and kept expired keys of the snapshot; a replica that opens \
+                            the ledger rebuilds it";
 
-/// Reads a ledger that is to be written. The codes and commit hashes that it holds are taken as they are.
+/// Reads a ledger for writing. The recorded codes and commit hashes are trusted.
 pub(crate) fn recover<D: Disk>(
     reader: &Reader<D>,
     options: &Options,
@@ -114,29 +114,29 @@ pub(crate) fn recover<D: Disk>(
     Ok(recovered)
 }
 
-/// The checkpoint, if it can be used with `state`; what can is in it then, and nothing in `state`.
+/// Returns the checkpoint, with `state` moved into it, if the two fit together.
 fn fit(mut restored: Restored, state: &mut State) -> Result<Restored, String> {
     let standing = &mut restored.standing;
     if state.in_memory().is_some() {
         return match standing.state.in_memory() {
             Some(_) => Ok(restored),
-            None => Err("its state is on the disk, and is to be in memory".into()),
+            None => Err("its state is on the disk, but the ledger is opened with a state in memory".into()),
         };
     }
     if !state.has(standing.last) {
-        return Err("the state on the disk is not so far".into());
+        return Err("the state on the disk is older than the checkpoint".into());
     }
     standing.state = std::mem::take(state);
     Ok(restored)
 }
 
-/// Returns true if a checkpoint is of a ledger with this base.
+/// Returns whether a checkpoint belongs to a ledger with this base.
 fn has_base(restored: &Restored, base: Option<&Base>) -> bool {
     let found = restored.index.base.map(|found| (found.last, found.hash));
     found == base.map(|base| (base.head.last, base.head.last_hash))
 }
 
-/// Returns an index of nothing, with ids and codes where they are to be.
+/// Returns an empty index, with its ids and codes in memory or in files.
 fn empty(ids: &IdsAt) -> Result<Index, LedgerError> {
     Ok(match ids {
         IdsAt::Files(folder) => Index::with(Ids::Disk(Box::new(DiskIds::create(folder)?))),
@@ -144,7 +144,7 @@ fn empty(ids: &IdsAt) -> Result<Index, LedgerError> {
     })
 }
 
-/// Reads a ledger over a state that is empty, elsewhere, or on the disk.
+/// Reads a ledger. `state` is empty, not opened, or on the disk.
 fn read<D: Disk>(
     reader: &Reader<D>,
     options: &Options,
@@ -164,9 +164,9 @@ fn read<D: Disk>(
         let fits = read.map_err(|error| error.to_string()).and_then(|read| {
             let fits = match has_base(&read, base.as_ref()) {
                 true => fit(read, &mut state),
-                false => Err("it is of a ledger that begins elsewhere".to_owned()),
+                false => Err("it belongs to a ledger with another first block".to_owned()),
             };
-            fits.map_err(|what| format!("the checkpoint at record {lsn}: {what}"))
+            fits.map_err(|what| format!("checkpoint at record {lsn}: {what}"))
         });
         match fits {
             Ok(read) => {
@@ -174,7 +174,7 @@ fn read<D: Disk>(
                 found.ids_remade.clone_from(&read.remade);
                 restored = Some(read);
             }
-            // Everything in it is in the blocks, too.
+            // A checkpoint contains nothing that the blocks do not, so an unusable one is only recorded.
             Err(what) => found.damaged.push(what),
         }
     }
@@ -217,7 +217,7 @@ fn read<D: Disk>(
 }
 
 impl<D: Disk> Recovered<D> {
-    /// Whether the block of a mark is in the ledger, with the same codes.
+    /// Returns whether the ledger has the block of a mark, with the same codes.
     fn has(&self, mark: Option<Mark>) -> Result<bool, LedgerError> {
         let Some(mark) = mark else {
             return Ok(true);
@@ -275,7 +275,7 @@ impl<D: Disk> Recovered<D> {
         Ok(())
     }
 
-    /// Forgets the ids that the validator keeps and that files have.
+    /// Drops the validator's ids if files index them.
     fn forget_filed(&mut self) {
         if let Some(validator) = &mut self.validator
             && self.blocks.view().index.ids.on_disk().is_some()
@@ -299,42 +299,42 @@ impl<D: Disk> Recovered<D> {
                 let started = started.map_err(|source| LedgerError::Validation { number, source })?;
                 self.validator = Some(started.with_state(std::mem::take(&mut self.founding)));
             }
-            None => return Err(LedgerError::block(0, "it is missing")),
+            None => return Err(LedgerError::block(0, "it is missing in the ledger")),
         }
         Ok(())
     }
 }
 
-/// A ledger that was opened to be written.
+/// A ledger that is open for writing.
 pub struct Begun<D: Disk> {
-    /// Writes blocks.
+    /// Writer of blocks.
     pub writer: Writer<D>,
-    /// Where the last block leaves the channel; `None`: there is no block.
+    /// The validator after the last block; `None` if there are no blocks.
     pub validator: Option<Validator>,
-    /// The block that set the configuration.
+    /// Number of the block that set the current configuration.
     pub config_block: u64,
-    /// What the first block will find, if there is none yet.
+    /// Empty state for the genesis block, if there is no block yet.
     pub(crate) founding: State,
-    /// Writes checkpoints.
+    /// Writer of checkpoints.
     pub(crate) snapshots: Snapshots<D>,
-    /// What was found.
+    /// Findings when the ledger was opened.
     pub opened: Opened,
 }
 
-/// What opening found.
+/// Findings of the journal and the ledger when they were opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// What the journal did.
+    /// Findings of the journal.
     pub journal: Recovery,
-    /// What the ledger found.
+    /// Findings of the ledger.
     pub ledger: Found,
 }
 
 impl<D: Disk> Begun<D> {
-    /// Opens the ledger on `disk`, or begins one.
+    /// Opens the ledger on `disk`, or creates one.
     ///
     /// # Errors
-    /// What stands in the way.
+    /// The ledger cannot be opened.
     pub fn open(
         disk: D,
         sizes: JournalOptions,
@@ -363,10 +363,10 @@ impl<D: Disk> Begun<D> {
 }
 
 impl<D: Disk> Begun<D> {
-    /// Writes a checkpoint of what is durable, before anything more is written.
+    /// Writes a checkpoint of the durable blocks, before more blocks are written.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The checkpoint cannot be written.
     pub fn checkpoint(&self) -> Result<(), LedgerError> {
         let blocks = self.writer.blocks();
         if let Some(validator) = self
@@ -386,31 +386,31 @@ impl<D: Disk> Begun<D> {
     }
 }
 
-/// How often a ledger that looks damaged is looked at.
+/// Number of attempts to open a ledger that looks damaged, [`LOOK_AGAIN`] apart.
 const LOOKS: usize = 5;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// A ledger that somebody else may have open, to be looked at.
+/// A ledger that is open for reading only, while another process may write to it.
 pub struct Look<D: Disk> {
-    /// Its blocks.
+    /// Reader of the blocks.
     pub blocks: Blocks<D>,
-    /// Where the last one leaves the channel.
+    /// The validator after the last block.
     pub validator: Validator,
-    /// The block that set the configuration.
+    /// Number of the block that set the current configuration.
     pub(crate) config_block: u64,
-    /// The snapshot that the ledger was joined from.
+    /// The snapshot with which the ledger begins.
     pub(crate) base: Option<Base>,
-    /// What was found.
+    /// Findings when the ledger was opened.
     pub found: Found,
 }
 
 impl<D: Disk> Look<D> {
-    /// Reads it; changes nothing in it. Without `state` the state cannot be asked. One on the disk that somebody has
-    /// open, or that does not fit the ledger, is [`LedgerError::State`]; in memory it can be had all the same, by
-    /// reading all blocks.
+    /// Opens a ledger for reading only. Without `state`, the state cannot be queried. [`LedgerError::State`] means that
+    /// the state on the disk is open in another process or does not fit the ledger; [`StateStore::Memory`] then still
+    /// works, by replaying all blocks.
     ///
     /// # Errors
-    /// [`LedgerError::Empty`]; what stands in the way.
+    /// [`LedgerError::Empty`], or the ledger cannot be read.
     pub fn open(disk: D, options: &Options, state: Option<&StateStore>) -> Result<Self, LedgerError> {
         let ids = match state {
             Some(StateStore::Disk(directory)) => IdsAt::FilesRead(IdsAt::folder(directory)),
@@ -419,11 +419,11 @@ impl<D: Disk> Look<D> {
         Self::with(disk, options, state, &ids)
     }
 
-    /// Reads it as [`Self::open`] does without a state, where there may be one in `directory` with the ids of
-    /// transactions: not all blocks need to be read then.
+    /// Opens a ledger for reading only, without a state. If `directory` holds a state on the disk, its index of
+    /// transaction ids is used, so not all blocks need to be read.
     ///
     /// # Errors
-    /// Those of [`Self::open`].
+    /// The errors of [`Self::open`].
     pub fn open_without_state(disk: D, options: &Options, directory: &Path) -> Result<Self, LedgerError> {
         Self::with(disk, options, None, &IdsAt::FilesRead(IdsAt::folder(directory)))
     }
@@ -439,7 +439,7 @@ impl<D: Disk> Look<D> {
             looks += 1;
             match Reader::open(disk.clone()) {
                 Err(JournalError::NoJournal) => return Err(LedgerError::Empty),
-                // What somebody writes meanwhile may look so.
+                // A concurrent write may look like damage.
                 Err(JournalError::Damaged { .. }) if looks < LOOKS => std::thread::sleep(LOOK_AGAIN),
                 opened => break opened?,
             }
@@ -461,7 +461,7 @@ impl<D: Disk> Look<D> {
             return Err(LedgerError::State { what });
         }
         if !recovered.has(mark)? {
-            let what = "the state on the disk is not of this ledger".to_owned();
+            let what = "the state on the disk belongs to another ledger".to_owned();
             return Err(LedgerError::State { what });
         }
         Ok(Self {
@@ -474,11 +474,11 @@ impl<D: Disk> Look<D> {
     }
 }
 
-/// Brings a validator with a state in memory to where a ledger was after block `number`, by the codes that it holds.
+/// Returns a validator with a state in memory as it was after block `number`, computed with the recorded codes.
 ///
 /// # Errors
-/// [`LedgerError::NotThere`] and [`LedgerError::BeforeSnapshot`] for a block that the ledger does not have; what stands
-/// in the way.
+/// [`LedgerError::NotThere`] and [`LedgerError::BeforeSnapshot`] for a block that the ledger does not have; other
+/// errors if the ledger cannot be read.
 pub fn validator_at<D: Disk>(
     blocks: &Blocks<D>,
     options: &Options,

@@ -1,4 +1,4 @@
-//! The records of a ledger. `docs/fabric-ledger.md` has the tables.
+//! Encoding of a ledger's records, which `docs/fabric-ledger.md` describes.
 
 use super::error::LedgerError;
 use super::splice::Encoded;
@@ -10,25 +10,25 @@ use sha2::{Digest, Sha256};
 
 /// Kinds of records.
 pub mod kind {
-    /// An identity, serialised; blocks refer to it by the record's number.
+    /// A serialised identity; blocks refer to it by the record's number.
     pub const IDENTITY: u8 = 1;
-    /// The first part of a block.
+    /// First part of a block.
     pub const BEGIN: u8 = 2;
-    /// A further part.
+    /// A further part of a block.
     pub const PART: u8 = 3;
-    /// The block is whole: its header hash and commit hash.
+    /// End of a block, with its header hash and commit hash.
     pub const END: u8 = 4;
-    /// Part of a file of the snapshot that the ledger was joined from.
+    /// Part of a file of the snapshot with which the ledger begins.
     pub const BASE: u8 = 5;
-    /// The snapshot is whole.
+    /// End of the snapshot.
     pub const BASE_END: u8 = 6;
 }
 
-/// Bytes of a record of the kind BEGIN before the part itself.
+/// Number of bytes before the part in a record of the kind BEGIN.
 pub(crate) const BEGIN_BYTES: usize = 17;
-/// Bytes of a record of the kind PART before the part itself.
+/// Number of bytes before the part in a record of the kind PART.
 pub(crate) const PART_BYTES: usize = 12;
-/// Bytes of a record of the kind END.
+/// Size of a record of the kind END, in bytes.
 const END_BYTES: usize = 77;
 const LAYOUT: u8 = 1;
 
@@ -59,20 +59,20 @@ pub(crate) fn end(number: u64, parts: u32, hash: &[u8; 32], commit_hash: Option<
     payload
 }
 
-/// Reads numbers from the front.
+/// Takes `N` bytes from the front.
 fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
     let (first, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;
     Some(first)
 }
 
-/// A block's records, put together; its identities are still elsewhere.
+/// Joined records of a block, whose identities are not filled in yet.
 pub(crate) struct Whole {
     pub number: u64,
-    /// Its record of the kind BEGIN, and where that stands in its segment.
+    /// The record of the kind BEGIN, and its offset in its segment.
     pub begin: Lsn,
     pub offset: u64,
-    /// Its record of the kind END.
+    /// The record of the kind END.
     pub end: Lsn,
     pub hash: [u8; 32],
     pub commit_hash: Option<[u8; 32]>,
@@ -88,14 +88,14 @@ struct Open {
     stream: Vec<u8>,
 }
 
-/// Puts records together. A block without its end was never committed; the one begun next is in its place.
+/// Joins the records of blocks. A block without an END record was never committed, and is replaced by the next one.
 #[derive(Default)]
 pub(crate) struct Assembler {
     open: Option<Open>,
 }
 
 impl Assembler {
-    /// Takes the next record that is not an identity; a block, when it is whole.
+    /// Takes the next record that is not an identity; returns a block when it is complete.
     pub fn feed(&mut self, record: &Record<'_>) -> Result<Option<Whole>, LedgerError> {
         let wrong = |what| LedgerError::Record {
             lsn: record.lsn,
@@ -107,14 +107,14 @@ impl Assembler {
             kind::BEGIN => {
                 let [layout] = *take::<1>(&mut payload).ok_or_else(short)?;
                 if layout != LAYOUT {
-                    return Err(wrong("a block of a layout that this program does not know"));
+                    return Err(wrong("the layout of a block is unknown"));
                 }
                 let number = u64::from_le_bytes(*take(&mut payload).ok_or_else(short)?);
                 let bytes = u64::from_le_bytes(*take(&mut payload).ok_or_else(short)?);
-                // Each reference takes less than what it stands for, and a literal's length less than 11 bytes.
+                // Each reference is shorter than its identity, and the length of a literal takes less than 11 bytes.
                 let most = 2 * BLOCK_BYTES_MAX + TRANSACTIONS_MAX;
                 let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= most);
-                let bytes = bytes.ok_or_else(|| wrong("a block that is too long"))?;
+                let bytes = bytes.ok_or_else(|| wrong("a block exceeds the size limit"))?;
                 self.open = Some(Open {
                     number,
                     begin: record.lsn,
@@ -130,16 +130,16 @@ impl Assembler {
                 let index = u32::from_le_bytes(*take(&mut payload).ok_or_else(short)?);
                 let open = self.open.as_mut();
                 let open = open.filter(|open| open.number == number && open.parts == index);
-                let open = open.ok_or_else(|| wrong("a part of a block that does not stand there"))?;
+                let open = open.ok_or_else(|| wrong("a part of a block is out of order"))?;
                 if open.stream.len() + payload.len() > open.bytes {
-                    return Err(wrong("a part that is too long"));
+                    return Err(wrong("a part exceeds the size of its block"));
                 }
                 open.parts += 1;
                 open.stream.extend_from_slice(payload);
                 Ok(None)
             }
             kind::END => self.end(record).map(Some),
-            _ => Err(wrong("a kind that this program does not know")),
+            _ => Err(wrong("its kind is unknown")),
         }
     }
 
@@ -161,11 +161,12 @@ impl Assembler {
             };
             payload.is_empty().then_some((number, parts, hash, commit_hash))
         };
-        let (number, parts, hash, commit_hash) = read().ok_or_else(|| wrong("it is no end of a block"))?;
+        let (number, parts, hash, commit_hash) =
+            read().ok_or_else(|| wrong("it is not a valid end of a block"))?;
         let open = self.open.take();
         let open = open
             .filter(|open| open.number == number && open.parts == parts && open.stream.len() == open.bytes);
-        let open = open.ok_or_else(|| wrong("the end of a block that does not stand before it"))?;
+        let open = open.ok_or_else(|| wrong("it ends a block that the records before it do not contain"))?;
         Ok(Whole {
             number,
             begin: open.begin,
@@ -179,7 +180,7 @@ impl Assembler {
 }
 
 impl Whole {
-    /// The block as it was delivered. `identities` are those of [`Encoded::table`].
+    /// Returns the block as it was delivered. `identities` are those of [`Encoded::table`].
     pub fn restore(
         &self,
         encoded: &Encoded<'_>,
@@ -187,21 +188,23 @@ impl Whole {
     ) -> Result<Stored, LedgerError> {
         let wrong = |what: &str| LedgerError::block(self.number, what);
         let bytes = encoded.restore(identities);
-        let bytes = bytes.ok_or_else(|| wrong("its records do not give a block"))?;
+        let bytes = bytes.ok_or_else(|| wrong("its records cannot be decoded"))?;
         let arena = Arena::new();
         let block = Block::read(&bytes, &arena).map_err(|error| wrong(&error.to_string()))?;
         if block.number != self.number || block.hash() != self.hash {
-            return Err(wrong("its header is not the one that was committed"));
+            return Err(wrong("its header differs from the committed one"));
         }
         let mut hasher = Sha256::new();
         for envelope in &block.transactions {
             hasher.update(envelope);
         }
         if hasher.finalize().as_slice() != block.data_hash {
-            return Err(wrong("its transactions are not those of its header"));
+            return Err(wrong("its transactions do not match the data hash in its header"));
         }
         if encoded.codes.len() != block.transactions.len() {
-            return Err(wrong("it has another number of codes than of transactions"));
+            return Err(wrong(
+                "its number of codes differs from its number of transactions",
+            ));
         }
         drop(block);
         Ok(Stored {
@@ -217,13 +220,13 @@ impl Whole {
 /// A committed block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Its number.
+    /// Block number.
     pub number: u64,
-    /// Its header hash.
+    /// Header hash.
     pub hash: [u8; 32],
-    /// Its commit hash; the genesis block has none.
+    /// Commit hash; the genesis block has none.
     pub commit_hash: Option<[u8; 32]>,
-    /// The codes of its transactions, as TRANSACTIONS_FILTER has them.
+    /// Validation codes of the transactions, in the encoding of TRANSACTIONS_FILTER.
     pub codes: Vec<u8>,
     /// The block as the orderer delivered it.
     pub bytes: Vec<u8>,

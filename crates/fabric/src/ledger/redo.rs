@@ -1,4 +1,5 @@
-//! A validator brought to where a ledger stands, by codes that are known already.
+//! Replay of committed blocks: brings a validator to the end of a ledger by the recorded codes, without verifying
+//! again.
 
 use super::error::LedgerError;
 use super::record::Stored;
@@ -18,7 +19,7 @@ use crate::tx::{Known, Next, parse};
 use crate::validate::{Options, Times, Validated, Validator};
 use std::sync::Arc;
 
-/// What of a validator a checkpoint keeps; the configuration is in a block.
+/// State of a validator that a checkpoint restores, except for the configuration, which is in a block.
 #[derive(Debug)]
 pub(crate) struct Standing {
     pub channel: String,
@@ -30,17 +31,17 @@ pub(crate) struct Standing {
 }
 
 impl Validator {
-    /// A channel that stands elsewhere than at its beginning. `config_block` set its configuration.
+    /// Resumes a channel. `config_block` is the block that set its current configuration.
     pub(crate) fn resume(standing: Standing, config_block: &[u8], options: Options) -> Result<Self, Error> {
         let arena = Arena::new();
         let block = Block::read(config_block, &arena)?;
         let config = block.genesis_config(&arena).ok_or(Refused::Malformed {
-            what: "a block that should set the configuration does not",
+            what: "the block that set the current configuration contains none",
         })?;
         Self::resume_under(standing, config, options)
     }
 
-    /// A channel that stands elsewhere than at its beginning, under this configuration (a `ConfigEnvelope`).
+    /// Resumes a channel under `config`, a `ConfigEnvelope`.
     pub(crate) fn resume_under(standing: Standing, config: &[u8], options: Options) -> Result<Self, Error> {
         let rules = Rules::default();
         let config = Config::new(config, &options.verifier, rules)?;
@@ -63,8 +64,8 @@ impl Validator {
         })
     }
 
-    /// Commits the next block of a ledger by the codes that it was committed with. No signature is verified, no policy
-    /// evaluated. Whether it sets the configuration.
+    /// Commits the next block of a ledger with its recorded codes. No signature is verified and no policy evaluated.
+    /// Returns whether the block sets the configuration.
     pub(crate) fn redo(&mut self, stored: &Stored) -> Result<bool, LedgerError> {
         let number = stored.number;
         let wrong = |what: &str| LedgerError::block(number, what);
@@ -72,7 +73,7 @@ impl Validator {
         let arena = Arena::new();
         let block = Block::read(&stored.bytes, &arena).map_err(failed)?;
         if number != self.last + 1 || block.previous_hash != self.last_hash {
-            return Err(wrong("it does not follow the one before it"));
+            return Err(wrong("its previous hash is not the hash of the block before it"));
         }
         let mut checker = Checker {
             state: &self.state,
@@ -87,7 +88,7 @@ impl Validator {
             self.reader.rules,
         );
         for (index, (parsed, code)) in all.into_iter().zip(&stored.codes).enumerate() {
-            let code = TxCode::from_number(*code).ok_or_else(|| wrong("there is no such code"))?;
+            let code = TxCode::from_number(*code).ok_or_else(|| wrong("one of its codes is unknown"))?;
             codes.push(code);
             if let (TxCode::Valid, Known::Signed(signed)) = (code, &parsed.known) {
                 match &signed.next {
@@ -120,7 +121,7 @@ impl Validator {
             self.state.check().map_err(unread)?;
             if let Some((found, limit)) = self.state.too_long(&updates) {
                 let what = format!(
-                    "block {number} writes a key of {found} bytes, and {limit} fit the state on the disk"
+                    "block {number} writes a key of {found} bytes, but a state on the disk stores at most {limit}"
                 );
                 return Err(LedgerError::State { what });
             }

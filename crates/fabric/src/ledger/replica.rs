@@ -1,4 +1,4 @@
-//! A channel that is kept: blocks validated, committed to a ledger, and there again after a restart.
+//! A replica of a channel: validates blocks, commits them to a ledger, and resumes from the ledger after a restart.
 
 use super::committer::{Committer, Job, Waiter};
 use super::error::LedgerError;
@@ -22,18 +22,19 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How to keep a channel.
+/// Configuration of a [`Replica`].
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// How to validate.
+    /// Options of the validator.
     pub validation: Options,
-    /// The sizes of the journal.
+    /// Sizes of the journal.
     pub journal: JournalOptions,
-    /// Transactions between two checkpoints, at least; in a long ledger it is an eighth of them. 0: none are made.
+    /// Minimum number of transactions between two checkpoints; in a long ledger it is an eighth of all transactions. 0
+    /// disables checkpoints.
     pub checkpoint_after: u64,
-    /// Where the state is kept.
+    /// Storage of the state.
     pub state: StateStore,
-    /// File of the index of written keys ([`crate::history`]); `None`: there is none.
+    /// Path of the index of written keys ([`crate::history`]); `None` disables the index.
     pub history: Option<PathBuf>,
 }
 
@@ -49,67 +50,67 @@ impl Default for Setup {
     }
 }
 
-/// In a long ledger, the part of it that is read again after a restart.
+/// In a long ledger, a checkpoint is due when the transactions since the last one are this fraction (1/n) of all.
 const CHECKPOINT_SHARE: u64 = 8;
-/// Keys copied for a checkpoint with each block, at least; and the part of all keys that this is in a large state.
+/// Keys copied for a checkpoint with each block: at least this number, or this fraction (1/n) of a large state.
 const CHECKPOINT_KEYS: usize = 2_048;
 const CHECKPOINT_KEYS_SHARE: usize = 256;
 
-/// Blocks that [`Replica::finish_after`] has read ahead of the one that is executed, and their bytes.
+/// Maximum number of blocks that [`Replica::finish_after`] reads ahead, and of their total bytes.
 const AHEAD_MAX: usize = 4;
 const AHEAD_BYTES_MAX: usize = 32 << 20;
 
-/// A block that was taken. It is durable after [`Replica::wait`].
+/// A block that was validated and passed to the ledger. It is durable after [`Replica::wait`].
 #[derive(Clone, Debug)]
 pub struct Added {
-    /// Its number.
+    /// Block number.
     pub number: u64,
-    /// Its codes.
+    /// Validation codes.
     pub codes: Vec<TxCode>,
-    /// Its commit hash.
+    /// Commit hash.
     pub commit_hash: Option<[u8; 32]>,
-    /// How long each stage took.
+    /// Time that each validation stage took.
     pub times: Times,
-    /// How long it took to change the state so.
+    /// Time that the change of the state took.
     pub commit: Duration,
 }
 
-/// A block that was begun.
+/// A block whose reading was begun.
 struct BegunBlock {
     at: Instant,
     bytes: usize,
 }
 
-/// A channel that is kept.
+/// A replica of a channel.
 pub struct Replica<D: Disk> {
     validator: Option<Validator>,
-    /// What the first block will find; taken by it.
+    /// Empty state for the genesis block, which takes it.
     founding: State,
     blocks: Blocks<D>,
     committer: Committer<D>,
     waiter: Waiter,
     setup: Setup,
     config_block: u64,
-    /// Transactions since the ledger's beginning, those not yet durable among them.
+    /// Number of transactions since the ledger's first block, with those that are not durable yet.
     transactions: u64,
     checkpointed: u64,
     snapshots: Snapshots<D>,
-    /// A checkpoint whose image is being taken.
+    /// Checkpoint whose image is being copied.
     taking: Option<Taking>,
-    /// One that is being written.
+    /// Thread that writes a checkpoint.
     checkpoint: Option<JoinHandle<Result<(), LedgerError>>>,
     ahead: Ahead,
     early: Option<Worker>,
     tables: Tables,
-    /// Blocks that were begun and are not finished, oldest first.
+    /// Blocks that were begun and not finished, oldest first.
     begun: VecDeque<BegunBlock>,
 }
 
 impl<D: Disk> Replica<D> {
-    /// Opens the ledger on `disk`, or begins one; `results` is told of each block once it is durable.
+    /// Opens the ledger on `disk`, or creates one. `results` publishes each block once it is durable.
     ///
     /// # Errors
-    /// Why it cannot be kept.
+    /// The ledger cannot be opened.
     pub fn open(disk: D, setup: Setup, results: Option<Publisher>) -> Result<(Self, Opened), LedgerError> {
         let begun = Begun::open(disk, setup.journal, &setup.validation, &setup.state)?;
         let opened = begun.opened;
@@ -142,29 +143,29 @@ impl<D: Disk> Replica<D> {
         Ok((replica, opened))
     }
 
-    /// What is committed; for other threads, too.
+    /// Returns a reader of the committed blocks, which other threads may use.
     pub fn blocks(&self) -> Blocks<D> {
         self.blocks.clone()
     }
 
-    /// The channel, with blocks that are not durable yet. `None` before the first block.
+    /// Returns the validator, which includes blocks that are not durable yet; `None` before the genesis block.
     pub fn validator(&self) -> Option<&Validator> {
         self.validator.as_ref()
     }
 
-    /// The number of the block to add next.
+    /// Returns the number of the next block.
     pub fn next(&self) -> u64 {
         self.validator
             .as_ref()
             .map_or(0, |validator| validator.last() + 1)
     }
 
-    /// Validates the next block and hands it to the ledger. The first is the genesis block, which nothing vouches for.
+    /// Validates the next block and passes it to the ledger. The genesis block is trusted.
     ///
     /// # Errors
-    /// [`LedgerError::Validation`]: it is not taken. [`LedgerError::Full`]: it may be given again later. Others: the
-    /// ledger has to be opened again. After none of them anything has changed. Where blocks were begun, those of
-    /// [`Self::finish`], and the block is not looked at.
+    /// [`LedgerError::Validation`]: the block is not accepted. [`LedgerError::Full`]: the disk is full, and the call
+    /// may be repeated later. After other errors the ledger must be opened again. Nothing changes on error. If blocks
+    /// were begun, they are finished first; on their errors, see [`Self::finish`], `bytes` is not examined.
     pub fn add(&mut self, bytes: Vec<u8>) -> Result<Added, LedgerError> {
         while self.finish()?.is_some() {}
         if self.validator.is_none() {
@@ -177,11 +178,11 @@ impl<D: Disk> Replica<D> {
         })
     }
 
-    /// Begins to read a block and to verify its signatures, while those begun before it are executed. It follows them,
-    /// and is added by [`Self::finish`]. Each that is begun is held in memory.
+    /// Starts reading a block and verifying its signatures, while earlier blocks are executed. It must follow the block
+    /// that was begun last, and is added by [`Self::finish`]. Each begun block is held in memory.
     ///
     /// # Errors
-    /// [`LedgerError::Validation`]: nothing can follow before there is a genesis block.
+    /// [`LedgerError::Validation`]: there is no genesis block yet.
     pub fn begin(&mut self, bytes: Vec<u8>) -> Result<(), LedgerError> {
         let Some(validator) = &self.validator else {
             let refused = Refused::Number {
@@ -201,11 +202,11 @@ impl<D: Disk> Replica<D> {
         Ok(())
     }
 
-    /// Begins a block, then finishes the oldest that was begun if it is read, or waits for it if as many are begun as
-    /// are read ahead: what a stream of blocks needs.
+    /// Begins the block `next`, for a stream of blocks. Then finishes the oldest begun block if it is read, or if the
+    /// maximum of blocks is being read ahead.
     ///
     /// # Errors
-    /// Those of [`Self::begin`] and [`Self::finish`].
+    /// The errors of [`Self::begin`] and [`Self::finish`].
     pub fn finish_after(&mut self, next: Vec<u8>) -> Result<Option<Added>, LedgerError> {
         self.begin(next)?;
         let bytes: usize = self.begun.iter().map(|begun| begun.bytes).sum();
@@ -215,16 +216,16 @@ impl<D: Disk> Replica<D> {
         self.finish_within(Duration::ZERO)
     }
 
-    /// Validates the oldest block that was begun and hands it to the ledger; `None`: there is none.
+    /// Validates the oldest begun block and passes it to the ledger; returns `None` if no block was begun.
     ///
     /// # Errors
-    /// As [`Self::add`]; and what was begun behind it is forgotten.
+    /// The errors of [`Self::add`]; the blocks begun after the failed one are dropped.
     pub fn finish(&mut self) -> Result<Option<Added>, LedgerError> {
         let Some(begun) = self.begun.pop_front() else {
             return Ok(None);
         };
         let Some(early) = self.ahead.take() else {
-            let what = "the thread that reads blocks ended".into();
+            let what = "the thread that reads blocks has ended".into();
             return Err(LedgerError::Stopped { what });
         };
         let added = self.add_validated(begun.at, |validator| early.decide(validator));
@@ -235,11 +236,11 @@ impl<D: Disk> Replica<D> {
         added.map(Some)
     }
 
-    /// As [`Self::finish`], unless the oldest block that was begun is still being read after this time: then `None`,
-    /// too.
+    /// Does the same as [`Self::finish`], but returns `None` if the oldest begun block is still being read after
+    /// `time`.
     ///
     /// # Errors
-    /// Those of [`Self::finish`].
+    /// The errors of [`Self::finish`].
     pub fn finish_within(&mut self, time: Duration) -> Result<Option<Added>, LedgerError> {
         match self.ahead.wait(time) {
             true => self.finish(),
@@ -247,17 +248,17 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// Calls `tell`, on another thread, whenever a block that was begun can be finished without waiting. Only the first
-    /// call of this counts.
+    /// Registers `tell`, which another thread calls whenever a begun block can be finished without waiting. Only the
+    /// first registration counts.
     pub fn on_read(&self, tell: impl Fn() + Send + Sync + 'static) {
         self.ahead.tell(Box::new(tell));
     }
 
-    /// For transactions that come before their block is whole: they are verified in private, by a thread that the first
-    /// call of this starts. `None` before the first block.
+    /// Returns a handle for transactions that arrive before their block is complete: a thread verifies their signatures
+    /// in advance. The first call starts that thread. `None` before the genesis block.
     ///
     /// # Errors
-    /// What the system says of a thread.
+    /// The thread cannot be started.
     pub fn early(&mut self) -> io::Result<Option<EarlyWork>> {
         let next = self.next();
         let Some(validator) = &mut self.validator else {
@@ -302,7 +303,7 @@ impl<D: Disk> Replica<D> {
         })
     }
 
-    /// Adds the block that `validate` validates.
+    /// Adds the next block, with the result of `validate`.
     fn add_validated(
         &mut self,
         begun: Instant,
@@ -310,7 +311,7 @@ impl<D: Disk> Replica<D> {
     ) -> Result<Added, LedgerError> {
         let number = self.next();
         let Some(validator) = &mut self.validator else {
-            let what = "there is no channel yet".into();
+            let what = "there is no genesis block yet".into();
             return Err(LedgerError::Stopped { what });
         };
         let failed = |what| LedgerError::State { what };
@@ -359,30 +360,31 @@ impl<D: Disk> Replica<D> {
     /// Waits until block `number` is durable.
     ///
     /// # Errors
-    /// [`LedgerError::Full`]: not as long as there is no space. [`LedgerError::Stopped`]: never.
+    /// [`LedgerError::Full`]: the disk has no space; the call may be repeated. [`LedgerError::Stopped`]: the block will
+    /// not become durable.
     pub fn wait(&self, number: u64) -> Result<(), LedgerError> {
         self.waiter.wait(number)
     }
 
-    /// Waits until all that was added is durable.
+    /// Waits until all added blocks are durable.
     ///
     /// # Errors
-    /// Those of [`Self::wait`].
+    /// The errors of [`Self::wait`].
     pub fn flush(&self) -> Result<(), LedgerError> {
         self.waiter.wait_for(self.next()).map(|_| ())
     }
 
-    /// Waits for blocks on other threads.
+    /// Returns a handle that waits for blocks on other threads.
     pub fn waiter(&self) -> Waiter {
         self.waiter.clone()
     }
 
-    /// How many blocks are durable.
+    /// Returns the number of durable blocks.
     pub fn durable(&self) -> u64 {
         self.waiter.durable()
     }
 
-    /// Goes on with a checkpoint, or begins one.
+    /// Continues the current checkpoint, or begins one if it is due.
     fn checkpoint_if_due(&mut self) -> Result<(), LedgerError> {
         let Some(validator) = &self.validator else {
             return Ok(());
@@ -409,7 +411,7 @@ impl<D: Disk> Replica<D> {
         Ok(())
     }
 
-    /// Writes a checkpoint beside the work; one that fails leaves the one before.
+    /// Writes a checkpoint on another thread. If that fails, the previous checkpoint stays.
     fn write_checkpoint(&mut self, image: Image) -> Result<(), LedgerError> {
         let (waiter, blocks, snapshots) = (self.waiter.clone(), self.blocks.clone(), self.snapshots.clone());
         let state = self
@@ -433,7 +435,7 @@ impl<D: Disk> Replica<D> {
         Ok(())
     }
 
-    /// The state on the disk has what all blocks do, which are durable.
+    /// Writes all changes to the state on the disk. All blocks must be durable.
     fn settle(&mut self) -> Result<(), LedgerError> {
         let next = self.next();
         let settled = self
@@ -443,13 +445,13 @@ impl<D: Disk> Replica<D> {
         settled.map_err(|what| LedgerError::State { what })
     }
 
-    /// Makes all durable and writes a checkpoint.
+    /// Waits until all blocks are durable, and writes a checkpoint.
     ///
     /// # Errors
-    /// What stands in the way; the ledger goes on without it.
+    /// The checkpoint cannot be written; the ledger continues without it.
     pub fn checkpoint(&mut self) -> Result<(), LedgerError> {
         if let Some(writing) = self.checkpoint.take() {
-            // It failed, or not: the next one takes its place.
+            // A failure of it does not matter, because the next checkpoint replaces it.
             let _ = writing.join();
         }
         self.taking = None;
@@ -466,10 +468,10 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// Commits what was added and ends the threads.
+    /// Commits all added blocks and ends the threads.
     ///
     /// # Errors
-    /// What could not be committed.
+    /// Some blocks could not be committed.
     pub fn stop(mut self) -> Result<(), LedgerError> {
         let flushed = self.flush().and_then(|()| self.settle());
         if let Some(writing) = self.checkpoint.take() {

@@ -1,6 +1,7 @@
-//! What became of each block, in memory that other processes read: `fabric_result` of `spec/fabric.toml`.
+//! Results of blocks in shared memory for other processes: `fabric_result` of `spec/fabric.toml`.
 //!
-//! A block is shown once it is durable. The file holds the last few of them; who falls behind asks the ledger.
+//! A block is published once it is durable. The file holds the last few blocks; a reader that falls further behind must
+//! read the ledger.
 
 use super::error::LedgerError;
 use super::store::Meta;
@@ -18,14 +19,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Blocks that a file holds by default.
+/// Default number of blocks in a file.
 pub const PLACES: usize = 64;
-/// Codes that a place holds.
+/// Maximum number of codes in a slot.
 const CODES: usize = 65_536;
-/// A reader that finds a place being written looks so often before it gives up.
+/// Number of attempts of a reader to read a slot that is being written.
 const LOOKS: usize = 1_000;
 
-/// When a block came, and what it took.
+/// Arrival time of a block and the durations of its stages.
 #[derive(Clone, Copy, Debug)]
 pub struct Timed {
     received: Instant,
@@ -34,7 +35,7 @@ pub struct Timed {
 }
 
 impl Timed {
-    /// Of a block that came whole at `received`.
+    /// Creates the times of a block that was complete at `received`.
     pub fn new(received: Instant, times: Times) -> Self {
         Self {
             received,
@@ -44,34 +45,34 @@ impl Timed {
     }
 }
 
-/// What became of a block.
+/// Result of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockResult {
-    /// Its number.
+    /// Block number.
     pub number: u64,
-    /// How many transactions it has.
+    /// Number of transactions.
     pub transactions: u32,
-    /// How many of them are VALID.
+    /// Number of transactions with the code VALID.
     pub valid: u32,
-    /// The codes, a byte each; of a very long block, the first of them.
+    /// Validation codes, one byte each; at most the first 65,536.
     pub codes: Vec<u8>,
-    /// Its header hash.
+    /// Header hash.
     pub header_hash: [u8; 32],
-    /// Its commit hash.
+    /// Commit hash.
     pub commit_hash: Option<[u8; 32]>,
-    /// How long validating took.
+    /// Nanoseconds for parsing.
     pub parse_ns: u64,
-    /// Identities and signatures.
+    /// Nanoseconds for identities and signatures.
     pub verify_ns: u64,
-    /// Codes and policies.
+    /// Nanoseconds for codes and policies.
     pub policy_ns: u64,
-    /// Reads, writes, commit hash.
+    /// Nanoseconds for reads, writes and the commit hash.
     pub mvcc_ns: u64,
-    /// The ledger.
+    /// Nanoseconds in the ledger.
     pub ledger_ns: u64,
-    /// From the whole block until it was durable.
+    /// Nanoseconds from the arrival of the complete block until it was durable.
     pub total_ns: u64,
-    /// When it was durable, since 1970.
+    /// Time when it was durable, in nanoseconds since 1970.
     pub durable_unix_ns: u64,
 }
 
@@ -108,7 +109,7 @@ fn map(file: &File) -> io::Result<Table<FabricResult>> {
     let length = file.metadata()?.len() as usize;
     let memory = MmapRaw::map_raw(file)?;
     let places = length / size_of::<FabricResult>();
-    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "it is no file of results");
+    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "it is not a file of results");
     let table: Table<FabricResult> = Table::shared(memory, places).ok_or_else(wrong)?;
     let known = table
         .as_slice()
@@ -120,11 +121,14 @@ fn map(file: &File) -> io::Result<Table<FabricResult>> {
     }
 }
 
-/// Whether there is a file of results, or one that was not begun: every place has the magic, or is nothing but zeros.
-/// False where there is none; `InvalidData` for what is something else.
+/// Returns whether `path` is a file of results, or one that was not initialised: every slot has the magic or is all
+/// zeros. Returns false if there is no file, and `InvalidData` if it is another file.
 fn replaceable(path: &Path) -> io::Result<bool> {
     let wrong = || {
-        let what = format!("{} is there, and no file of results", path.display());
+        let what = format!(
+            "{} exists and is not a file of results; give another path",
+            path.display()
+        );
         io::Error::new(io::ErrorKind::InvalidData, what)
     };
     let metadata = match std::fs::metadata(path) {
@@ -145,7 +149,7 @@ fn replaceable(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Writes results. One writer a file.
+/// Writer of results. A file must have only one writer.
 #[derive(Debug)]
 pub struct Publisher {
     table: Arc<Table<FabricResult>>,
@@ -153,10 +157,10 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// For this process alone.
+    /// Creates a table for this process only.
     ///
     /// # Errors
-    /// What the system says of the memory.
+    /// The memory cannot be allocated.
     pub fn anonymous(places: usize) -> Result<Self, LedgerError> {
         let table = Table::anonymous(places.max(1))?;
         Ok(Self::of(table))
@@ -169,23 +173,23 @@ impl Publisher {
         }
     }
 
-    /// Reads what this one writes.
+    /// Returns a reader of this table.
     pub fn results(&self) -> Results {
         Results {
             table: Arc::clone(&self.table),
         }
     }
 
-    /// What was published since this one was made, added up.
+    /// Returns the totals over all blocks published by this writer.
     pub fn totals(&self) -> Arc<Totals> {
         Arc::clone(&self.totals)
     }
 
-    /// Takes over the file at `path`, or makes one, beside it at first with `.new` behind its name; readers of one that
-    /// is replaced see no more blocks.
+    /// Opens the file at `path`, or creates it. A new file is created as `PATH.new` and then renamed; readers of a
+    /// replaced file see no more blocks.
     ///
     /// # Errors
-    /// What the system says; `InvalidData` where one of the two is there and is something else: it is left alone.
+    /// A system error; `InvalidData` if `path` or `PATH.new` is another kind of file, which is left unchanged.
     pub fn open(path: &Path, places: usize) -> Result<Self, LedgerError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
@@ -197,7 +201,7 @@ impl Publisher {
             && table.as_slice().len() == places
         {
             for place in table.as_slice() {
-                // Whoever wrote it was killed.
+                // The previous writer was killed while it wrote this slot.
                 if place.seq.load(Ordering::Relaxed) % 2 == 1 {
                     place.number.store(u64::MAX, Ordering::Relaxed);
                     place.seq.fetch_add(1, Ordering::Release);
@@ -206,7 +210,7 @@ impl Publisher {
             return Ok(Self::of(table));
         }
         if replaceable(&new)? {
-            // Whoever made it was killed before it had its name.
+            // The previous writer was killed before it renamed the file.
             std::fs::remove_file(&new)?;
         }
         let file = options.create_new(true).open(&new)?;
@@ -214,7 +218,7 @@ impl Publisher {
         let wrong = || {
             io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "a file of results has at least one place",
+                "a file of results must have at least one slot",
             )
         };
         let table: Table<FabricResult> = Table::shared(MmapRaw::map_raw(&file)?, places)
@@ -227,7 +231,7 @@ impl Publisher {
         Ok(Self::of(table))
     }
 
-    /// Shows a block that is durable.
+    /// Publishes a durable block.
     pub(crate) fn publish(&mut self, meta: &Meta, timed: &Timed) {
         let places = self.table.as_slice();
         let Some(place) = places.get((meta.number % places.len().max(1) as u64) as usize) else {
@@ -273,7 +277,7 @@ impl Publisher {
     }
 }
 
-/// Reads results that another process writes.
+/// Reader of results that another process writes.
 #[derive(Debug)]
 pub struct Results {
     table: Arc<Table<FabricResult>>,
@@ -283,16 +287,16 @@ impl Results {
     /// Opens the file at `path`.
     ///
     /// # Errors
-    /// What the system says; `InvalidData` where it is no such file.
+    /// A system error; `InvalidData` if it is not a file of results.
     pub fn open(path: &Path) -> Result<Self, LedgerError> {
-        // A mapping that may be written needs such a file; nothing is written.
+        // The mapping type requires a writable file, although nothing is written.
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         Ok(Self {
             table: Arc::new(map(&file)?),
         })
     }
 
-    /// The last block that was shown.
+    /// Returns the last published block.
     pub fn newest(&self) -> Option<BlockResult> {
         let written = |place: &&FabricResult| {
             place.seq.load(Ordering::Acquire) != 0 && place.number.load(Ordering::Relaxed) != u64::MAX
@@ -302,7 +306,7 @@ impl Results {
         self.block(number)
     }
 
-    /// A block; `None` where it is not durable yet, or was so long ago that another has its place.
+    /// Returns a block; `None` if it is not durable yet, or if a later block has taken its slot.
     pub fn block(&self, number: u64) -> Option<BlockResult> {
         let places = self.table.as_slice();
         let place = places.get((number % places.len().max(1) as u64) as usize)?;

@@ -1,6 +1,7 @@
-//! A block's bytes without the identities in them: what stands between, and which identity comes next.
+//! Compact encoding of a block's bytes, in which each identity is replaced by a reference to the record that holds it.
 //!
-//! Only where the bytes of an identity lie is looked for, so putting them back gives the same bytes, whatever they are.
+//! The encoder uses only the positions of the identities' bytes, so decoding always returns the same bytes, also for a
+//! block that is malformed.
 
 use crate::block::{Block, header_type};
 use crate::limits::{BLOCK_BYTES_MAX, TRANSACTIONS_MAX};
@@ -14,7 +15,7 @@ use lineside_journal::Lsn;
 use sha2::{Digest, Sha256};
 use std::ops::Range;
 
-/// Finds the identities and the transactions' ids of a block that was not validated. `block` was read from `bytes`.
+/// Finds the identities and the transaction ids of a block that was not validated. `block` was parsed from `bytes`.
 pub(crate) fn walk(bytes: &[u8], block: &Block<'_>) -> Parts {
     let arena = Arena::new();
     let mut finder = Finder {
@@ -35,14 +36,14 @@ pub(crate) fn walk(bytes: &[u8], block: &Block<'_>) -> Parts {
     parts
 }
 
-/// The ids of a block's transactions, as the validator finds them.
+/// Returns the ids of a block's transactions, as the validator determines them.
 pub(crate) fn ids(block: &Block<'_>) -> Vec<Option<TxId>> {
     let arena = Arena::new();
     let all = block.transactions.iter();
     all.map(|envelope| Head::read(envelope, &arena)?.id()).collect()
 }
 
-/// The beginning of a transaction.
+/// The headers of a transaction.
 struct Head<'a> {
     by: Option<SignatureHeader<'a>>,
     channel_header: Option<ChannelHeader<'a>>,
@@ -112,8 +113,8 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Appends a block: its length, the codes, the records that hold its identities, then what stands between these.
-/// `spans`: where an identity lies, and the record that holds it.
+/// Appends an encoded block: its length, the codes, the records that hold its identities, then the bytes between these.
+/// `spans` are the position of each identity and the record that holds it.
 pub(crate) fn encode(bytes: &[u8], codes: &[u8], spans: &[(Range<usize>, Lsn)], out: &mut Vec<u8>) {
     wire::put_varint(out, bytes.len() as u64);
     wire::put_varint(out, codes.len() as u64);
@@ -142,17 +143,17 @@ pub(crate) fn encode(bytes: &[u8], codes: &[u8], spans: &[(Range<usize>, Lsn)], 
     }
 }
 
-/// What [`encode`] wrote, before the identities are put back.
+/// A block encoded by [`encode`], before the identities are filled in.
 pub(crate) struct Encoded<'a> {
     length: usize,
     pub codes: &'a [u8],
-    /// The records that hold its identities.
+    /// Records that hold the identities.
     pub table: Vec<Lsn>,
     rest: &'a [u8],
 }
 
 impl<'a> Encoded<'a> {
-    /// Reads what stands before the block itself.
+    /// Decodes everything before the bytes of the block.
     pub fn read(mut stream: &'a [u8]) -> Option<Self> {
         let length = usize::try_from(wire::varint(&mut stream).ok()?).ok()?;
         let count = usize::try_from(wire::varint(&mut stream).ok()?).ok()?;
@@ -178,7 +179,7 @@ impl<'a> Encoded<'a> {
         })
     }
 
-    /// The block; `identities` are those of the table.
+    /// Returns the block; `identities` are those of the table.
     pub fn restore(&self, identities: &[impl AsRef<[u8]>]) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(self.length);
         let mut rest = self.rest;

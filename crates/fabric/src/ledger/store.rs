@@ -1,4 +1,4 @@
-//! Blocks in a journal: one who writes them, and any number who read.
+//! Storage of blocks in a journal, with one writer and any number of readers.
 
 use super::base::is_base;
 use super::error::LedgerError;
@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
-/// The sizes that a ledger's journal has by default.
+/// Returns the default sizes of a ledger's journal.
 pub fn journal_options() -> Options {
     Options {
         record_bytes_max: 1 << 18,
@@ -25,16 +25,16 @@ pub fn journal_options() -> Options {
     }
 }
 
-/// What of a validated block the ledger keeps.
+/// Results of a validated block that the ledger stores.
 #[derive(Clone, Debug)]
 pub struct Meta {
-    /// Its number.
+    /// Block number.
     pub number: u64,
-    /// Its header hash.
+    /// Header hash.
     pub hash: [u8; 32],
-    /// The codes of its transactions.
+    /// Validation codes of the transactions.
     pub codes: Vec<u8>,
-    /// Its commit hash.
+    /// Commit hash.
     pub commit_hash: Option<[u8; 32]>,
 }
 
@@ -49,7 +49,7 @@ impl From<&Validated> for Meta {
     }
 }
 
-/// What writer and readers share: everything here is durable.
+/// Data that the writer shares with readers; it covers only durable blocks.
 #[derive(Debug)]
 pub(crate) struct View<D: Disk> {
     pub reader: Reader<D>,
@@ -63,7 +63,7 @@ struct Shared<D: Disk> {
     identities: Mutex<Identities>,
 }
 
-/// Reads committed blocks, beside whoever writes. Cheap to clone.
+/// Reader of committed blocks, which works in parallel with the writer. Clones are cheap.
 #[derive(Clone, Debug)]
 pub struct Blocks<D: Disk> {
     shared: Arc<Shared<D>>,
@@ -100,32 +100,32 @@ impl<D: Disk> Blocks<D> {
         self.shared.view.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Number of blocks of the channel, those before a snapshot included; the last one's number is one less.
+    /// Returns the number of blocks of the channel, with those before a snapshot: the last block's number plus one.
     pub fn count(&self) -> u64 {
         self.view().index.height()
     }
 
-    /// The number of the first block that can be read: 0, or the one after the snapshot that the ledger was joined
-    /// from.
+    /// Returns the number of the first block in the ledger: 0, or the one after the snapshot with which the ledger
+    /// begins.
     pub fn first(&self) -> u64 {
         self.view().index.first()
     }
 
-    /// The header hash of the genesis block, or of the last block of the snapshot that the ledger was joined from.
+    /// Returns the header hash of the genesis block, or of the last block of the snapshot with which the ledger begins.
     pub(crate) fn root_hash(&self) -> Option<[u8; 32]> {
         let view = self.view();
         let base = view.index.base.map(|base| base.hash);
         base.or(view.index.blocks.first().map(|block| block.hash))
     }
 
-    /// Number of transactions of the blocks that can be read.
+    /// Returns the number of transactions of the blocks in the ledger.
     pub fn transactions(&self) -> u64 {
         let view = self.view();
         let before = view.index.base.map_or(0, |base| base.transactions);
         (view.index.ids.len() as u64).saturating_sub(before)
     }
 
-    /// Returns true if a transaction with this id is in a block before the snapshot that the ledger was joined from.
+    /// Returns whether the transaction is in a block before the snapshot with which the ledger begins.
     pub fn is_before_snapshot(&self, id: &TxId) -> bool {
         let view = self.view();
         let number = view.index.number_of(id);
@@ -137,7 +137,7 @@ impl<D: Disk> Blocks<D> {
         self.view().index.block(number).map(|block| block.begin)
     }
 
-    /// The record that a block, or the snapshot that stands for it, ends with; 0: it is not there.
+    /// Returns the last record of a block, or of the snapshot that ends with it; 0 if it is not in the ledger.
     pub(crate) fn end_of(&self, number: u64) -> Lsn {
         let view = self.view();
         let base = view.index.base.filter(|base| base.last == number);
@@ -145,13 +145,13 @@ impl<D: Disk> Blocks<D> {
         block.or(base.map(|base| base.end)).unwrap_or(0)
     }
 
-    /// The header hash and the commit hash of the last block.
+    /// Returns the header hash and the commit hash of the last block.
     pub fn last_hashes(&self) -> Option<([u8; 32], Option<[u8; 32]>)> {
         let view = self.view();
         Some((view.index.last_hash()?, view.commit_hash))
     }
 
-    /// The number of the block with this header hash.
+    /// Returns the number of the block with this header hash.
     pub fn number_of(&self, hash: &[u8; 32]) -> Option<u64> {
         self.view().index.block_of_hash(hash)
     }
@@ -171,21 +171,21 @@ impl<D: Disk> Blocks<D> {
         }
     }
 
-    /// A block, checked by its header hash and its data hash.
+    /// Reads a block, and checks its header hash and data hash.
     ///
     /// # Errors
-    /// [`LedgerError::NotThere`]; what the journal says.
+    /// [`LedgerError::NotThere`], or an error of the journal.
     pub fn block(&self, number: u64) -> Result<Stored, LedgerError> {
         let mut cursor = self.from(number)?;
         let blocks = self.count();
         cursor.next()?.ok_or(LedgerError::NotThere { number, blocks })
     }
 
-    /// The blocks from `number` on, as far as they are committed now.
+    /// Returns a cursor over the blocks from `number` to the last one that is committed now.
     ///
     /// # Errors
-    /// [`LedgerError::NotThere`] for more than the one after the last, [`LedgerError::BeforeSnapshot`]; what the
-    /// journal says.
+    /// [`LedgerError::NotThere`] if `number` is greater than the number of the next block,
+    /// [`LedgerError::BeforeSnapshot`], or an error of the journal.
     pub fn from(&self, number: u64) -> Result<Cursor<D>, LedgerError> {
         let view = self.view();
         let (first, blocks) = (view.index.first(), view.index.height());
@@ -201,7 +201,7 @@ impl<D: Disk> Blocks<D> {
             None => reader.records(reader.durable_lsn() + 1)?,
             Some((begin, Some(offset))) => reader.records_at(begin, offset)?,
             Some((begin, None)) => {
-                // From the nearest place that is known, or the segment's start.
+                // Read from the nearest block whose offset is known, or from the start of the segment.
                 let segment = reader.segment_of(begin).unwrap_or(begin);
                 let place = view.index.place(number).unwrap_or_default();
                 let before = view.index.blocks.get(..place).unwrap_or_default();
@@ -228,14 +228,14 @@ impl<D: Disk> Blocks<D> {
         identities.add(lsn, identity);
     }
 
-    /// Adds a block that is durable.
+    /// Adds a durable block.
     pub(crate) fn push(&self, entry: Entry, commit_hash: Option<[u8; 32]>) {
         let mut view = self.shared.view.write().unwrap_or_else(PoisonError::into_inner);
         view.index.push(entry);
         view.commit_hash = commit_hash;
     }
 
-    /// Makes the files durable that ids and codes are in, if they are.
+    /// Makes the files of ids and codes durable, if ids are in files.
     pub(crate) fn sync_ids(&self) -> io::Result<()> {
         let mut view = self.shared.view.write().unwrap_or_else(PoisonError::into_inner);
         let Some(ids) = view.index.ids.on_disk_mut() else {
@@ -244,14 +244,14 @@ impl<D: Disk> Blocks<D> {
         let synced = ids.sync();
         drop(view);
         let synced = synced.and_then(|sync| sync());
-        // After a sync that failed the next one may succeed all the same, and the bytes be lost.
+        // A failed sync is recorded, because a later sync may succeed although the bytes are lost.
         if let (Err(error), Some(ids)) = (&synced, self.view().index.ids.on_disk()) {
             ids.fail(error);
         }
         synced
     }
 
-    /// Notes where a block stands.
+    /// Records the offset of a block in its segment.
     fn seen(&self, whole: &Whole) {
         if let Some(block) = self.view().index.block(whole.number)
             && block.begin == whole.begin
@@ -261,7 +261,7 @@ impl<D: Disk> Blocks<D> {
     }
 
     pub(crate) fn restore(&self, reader: &Reader<D>, whole: &Whole) -> Result<Stored, LedgerError> {
-        let wrong = || LedgerError::block(whole.number, "its records do not give a block");
+        let wrong = || LedgerError::block(whole.number, "its records cannot be decoded");
         let encoded = Encoded::read(&whole.stream).ok_or_else(wrong)?;
         let identities = &self.shared.identities;
         let mut identities = identities.lock().unwrap_or_else(PoisonError::into_inner);
@@ -271,7 +271,7 @@ impl<D: Disk> Blocks<D> {
     }
 }
 
-/// Blocks, one after the other.
+/// Cursor over committed blocks.
 pub struct Cursor<D: Disk> {
     blocks: Blocks<D>,
     reader: Reader<D>,
@@ -281,13 +281,13 @@ pub struct Cursor<D: Disk> {
 }
 
 impl<D: Disk> Cursor<D> {
-    /// The next block; `None` after the last that was committed when the cursor was made.
+    /// Returns the next block; `None` after the last block that was committed when the cursor was made.
     ///
     /// # Errors
-    /// What the journal says; a block that is not the one that was committed.
+    /// An error of the journal, or a block that differs from the committed one.
     #[allow(clippy::should_implement_trait, reason = "it can fail, and is over then")]
     pub fn next(&mut self) -> Result<Option<Stored>, LedgerError> {
-        // One may come into the middle of a block that stands before the wanted one.
+        // Reading may start in the middle of an earlier block.
         let begin = self.blocks.begin_of(self.next);
         while let Some(record) = self.records.next()? {
             if record.kind == kind::IDENTITY || is_base(record.kind) {
@@ -303,7 +303,7 @@ impl<D: Disk> Cursor<D> {
                 continue;
             }
             if whole.number > self.next {
-                return Err(LedgerError::block(self.next, "it is missing"));
+                return Err(LedgerError::block(self.next, "it is missing in the ledger"));
             }
             self.next += 1;
             return self.blocks.restore(&self.reader, &whole).map(Some);
@@ -312,7 +312,7 @@ impl<D: Disk> Cursor<D> {
     }
 }
 
-/// Writes blocks. Nobody sees one before it is durable.
+/// Writer of blocks. Readers see a block only when it is durable.
 pub struct Writer<D: Disk> {
     journal: Journal<D>,
     options: Options,
@@ -337,26 +337,27 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    /// Reads what this one writes.
+    /// Returns a reader of the blocks that this writer commits.
     pub fn blocks(&self) -> Blocks<D> {
         self.blocks.clone()
     }
 
-    /// The number of the block to append next.
+    /// Returns the number of the block to append next.
     pub fn next(&self) -> u64 {
         self.blocks.count() + self.staged.len() as u64
     }
 
-    /// The journal, to write snapshots beside it.
+    /// Returns the journal, for writing snapshots.
     pub(crate) fn journal(&self) -> &Journal<D> {
         &self.journal
     }
 
-    /// Puts the next block behind the last one. It is committed by [`Self::commit`]; blocks that do not fit into one
-    /// group commit what stands before.
+    /// Appends the next block, which [`Self::commit`] commits. If the block does not fit into the current group, the
+    /// earlier blocks are committed first.
     ///
     /// # Errors
-    /// [`JournalError::Full`]: nothing is appended, the same call works when there is space. Others end writing.
+    /// [`JournalError::Full`]: nothing is appended; the call may be repeated when there is space. Other errors end
+    /// writing.
     pub fn append(&mut self, bytes: &[u8], meta: &Meta) -> Result<(), LedgerError> {
         let arena = Arena::new();
         let failed = |source| LedgerError::Validation {
@@ -367,7 +368,7 @@ impl<D: Disk> Writer<D> {
         self.append_parts(bytes, meta, &splice::walk(bytes, &block))
     }
 
-    /// As [`Self::append`], where what `bytes` consist of is known.
+    /// Appends the next block, as [`Self::append`] does; `parts` are the positions of identities and ids in `bytes`.
     pub(crate) fn append_parts(
         &mut self,
         bytes: &[u8],
@@ -376,14 +377,17 @@ impl<D: Disk> Writer<D> {
     ) -> Result<(), LedgerError> {
         let number = meta.number;
         if number != self.next() {
-            let what = format!("the next one is {}", self.next());
+            let what = format!("it cannot be appended, the next block is {}", self.next());
             return Err(LedgerError::block(number, what));
         }
         if !self.blocks.view().index.has_room(meta.codes.len()) {
-            return Err(LedgerError::block(number, "there are too many transactions"));
+            return Err(LedgerError::block(
+                number,
+                "the ledger has the maximum number of transactions",
+            ));
         }
         let record_bytes_max = self.options.record_bytes_max as usize;
-        // The records of new identities come first, so their numbers are known before they are written.
+        // The records of new identities come first, so their numbers are known in advance.
         let first = self.journal.next_lsn();
         let (mut new, mut numbers): (Vec<&[u8]>, Known) = Default::default();
         let mut lsn_of = |at: &Range<usize>| {
@@ -426,7 +430,7 @@ impl<D: Disk> Writer<D> {
         let payloads = payloads.chain(records.iter().map(|(_, payload)| payload.len()));
         let all_bytes: u64 = payloads.map(record_bytes).sum();
         if all_bytes <= self.options.group_bytes_max {
-            // All or nothing.
+            // Reserve space for the whole block, so that it is appended completely or not at all.
             self.reserve(all_bytes)?;
         }
         for identity in new {
@@ -468,11 +472,11 @@ impl<D: Disk> Writer<D> {
         Ok(())
     }
 
-    /// Makes all that was appended durable, and shows it to the readers: one write, one fdatasync. The number of
-    /// blocks there are.
+    /// Makes all appended blocks durable with one write and one fdatasync, and shows them to readers. Returns the
+    /// number of blocks.
     ///
     /// # Errors
-    /// Those of [`Journal::commit`].
+    /// The errors of [`Journal::commit`].
     pub fn commit(&mut self) -> Result<u64, LedgerError> {
         self.journal.commit()?;
         let mut view = self

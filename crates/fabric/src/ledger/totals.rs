@@ -1,12 +1,12 @@
-//! What a replica has committed since it was started, added up: for metrics.
+//! Totals over all blocks that a replica has committed since it started, for metrics.
 
 use crate::code::TxCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The stages of a block, in the order of [`Totals::stages_ns`].
+/// Names of the stages of a block, in the order of [`Totals::stages_ns`].
 pub const STAGES: [&str; 6] = ["parse", "verify", "policy", "mvcc", "ledger", "total"];
 
-/// Blocks that are durable, added up.
+/// Totals over durable blocks.
 #[derive(Debug)]
 pub struct Totals {
     blocks: AtomicU64,
@@ -37,12 +37,12 @@ impl Totals {
         }
     }
 
-    /// How many blocks.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed)
     }
 
-    /// Transactions by code, where there is one.
+    /// Returns the number of transactions with each code that occurred.
     pub fn transactions(&self) -> Vec<(TxCode, u64)> {
         let counts = self.by_code.iter().zip(0..=u8::MAX);
         let counts = counts.map(|(count, code)| (TxCode::from_number(code), count.load(Ordering::Relaxed)));
@@ -51,8 +51,8 @@ impl Totals {
             .collect()
     }
 
-    /// Nanoseconds that each of [`STAGES`] took; the last is from the whole block until it was durable, waiting
-    /// included.
+    /// Returns the total nanoseconds of each of [`STAGES`]. The last covers the time from the block's arrival until it
+    /// was durable, with waiting.
     pub fn stages_ns(&self) -> [u64; STAGES.len()] {
         std::array::from_fn(|stage| {
             let sum = self.stages_ns.get(stage);

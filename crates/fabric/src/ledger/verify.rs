@@ -1,4 +1,4 @@
-//! A whole ledger, looked at again.
+//! Verification of a whole ledger: validates every block again and compares the results.
 
 use super::base::{Base, is_base};
 use super::error::LedgerError;
@@ -20,43 +20,43 @@ use sha2::{Digest, Sha256};
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
-/// Findings that are told; more are counted.
+/// Maximum number of findings in a report; further ones are only counted.
 const FINDINGS_MAX: usize = 1_000;
 
-/// What a ledger is worth.
+/// Result of verifying a ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The last block of the snapshot that the ledger was joined from, whose files were read again. `None`: the ledger
-    /// begins with the genesis block.
+    /// Number of the last block of the snapshot with which the ledger begins; its files were checked. `None`: the
+    /// ledger begins with the genesis block.
     pub joined_after: Option<u64>,
-    /// Blocks that were validated again.
+    /// Number of blocks that were validated.
     pub blocks: u64,
-    /// Their transactions.
+    /// Number of their transactions.
     pub transactions: u64,
-    /// Bytes of these blocks, as they were delivered.
+    /// Total size of these blocks, as delivered.
     pub block_bytes: u64,
-    /// Bytes of their records.
+    /// Total size of their records.
     pub record_bytes: u64,
-    /// Bytes behind the last whole group: a commit that was never acknowledged.
+    /// Number of bytes after the last complete group: a commit that was never acknowledged.
     pub unfinished_bytes: u64,
-    /// Checkpoints that were compared with what the blocks give.
+    /// Number of checkpoints that were compared with the blocks.
     pub checkpoints: u64,
-    /// Keys of the state on the disk that were, where there is one.
+    /// Number of keys that were compared with the state on the disk, if there is one.
     pub state_keys: Option<u64>,
-    /// Whether there is one that another process has open, so that it was not looked at.
+    /// True if the state on the disk was skipped because another process has it open.
     pub state_in_use: bool,
-    /// The header hash of the last block.
+    /// Header hash of the last block.
     pub last_hash: Option<[u8; 32]>,
-    /// The commit hash of the last block.
+    /// Commit hash of the last block.
     pub commit_hash: Option<[u8; 32]>,
-    /// What is wrong; empty: nothing is.
+    /// Descriptions of what is wrong, at most 1,000.
     pub findings: Vec<String>,
-    /// How much is wrong.
+    /// Number of things that are wrong.
     pub wrong: u64,
 }
 
 impl Report {
-    /// Whether nothing is wrong.
+    /// Returns whether nothing is wrong.
     pub fn is_sound(&self) -> bool {
         self.wrong == 0
     }
@@ -69,12 +69,12 @@ impl Report {
     }
 }
 
-/// Reads every byte of a ledger, validates every block again from the first (up to the first damage), and compares
-/// codes, commit hashes, hashes, the newest checkpoint, and every key of the state on the disk, if there is one. Only
-/// reads. `each` is called after every block, with its number.
+/// Reads every byte of a ledger without changing it, and validates every block up to the first damage. Compares codes,
+/// commit hashes, header hashes, the newest checkpoint, and every key of the state on the disk, if there is one. `each`
+/// is called after each block with its number.
 ///
 /// # Errors
-/// [`LedgerError::Empty`], and what the disk says. What is wrong with the ledger is in the report.
+/// [`LedgerError::Empty`], or an error of the disk. Faults of the ledger are in the report.
 pub fn verify_ledger<D: Disk>(
     disk: &D,
     state: &StateStore,
@@ -89,7 +89,7 @@ pub fn verify_ledger<D: Disk>(
     let state = match state {
         StateStore::Memory => None,
         StateStore::Disk(directory) => match StateDisk::look(directory) {
-            // One that has no block's updates is made from the blocks with the next start.
+            // A state without a mark is rebuilt at the next start, so it is not compared.
             Ok(state) => Some(state).filter(|state| state.mark().is_some()),
             Err(error) => {
                 report.state_in_use = error.kind() == io::ErrorKind::ResourceBusy;
@@ -113,7 +113,10 @@ pub fn verify_ledger<D: Disk>(
         report.find(what);
     }
     if journal.first_lsn != 1 {
-        report.find(format!("the journal begins with record {}", journal.first_lsn));
+        report.find(format!(
+            "the journal begins with record {}, not with record 1",
+            journal.first_lsn
+        ));
         return Ok(report);
     }
     let reader = match Reader::open(disk.clone()) {
@@ -142,33 +145,33 @@ struct Again<'o, D: Disk> {
     blocks: Blocks<D>,
     validator: Option<Validator>,
     config_block: u64,
-    /// The newest checkpoint.
+    /// The newest checkpoint, until it was compared.
     checkpoint: Option<Checkpoint>,
     /// The state on the disk, until it was compared.
     state: Option<StateDisk>,
-    /// The folder of ids and codes, if they may be in files.
+    /// The folder of the index of transaction ids, if ids may be in files.
     ids: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy)]
 struct Checkpoint {
-    /// The record that it stands for.
+    /// Last record that the checkpoint covers.
     lsn: Lsn,
-    /// Whether the state is not in it.
+    /// True if the state is outside of the checkpoint.
     is_stateless: bool,
-    /// True if ids and codes are not in it, but in files.
+    /// True if ids and codes are outside of the checkpoint, in files.
     are_filed: bool,
-    /// The hash of all that is.
+    /// Hash of the checkpoint's content.
     hash: [u8; 32],
 }
 
 impl Checkpoint {
     fn read(lsn: Lsn, mut from: impl Read) -> io::Result<Self> {
         let mut hasher = Hashing(Sha256::new());
-        // The image's length, and its layout.
+        // The length of the image, and its layout.
         let mut head = Vec::new();
         from.by_ref().take(12).read_to_end(&mut head)?;
-        // An older version's differs in nothing else.
+        // The image of an older version differs only in the layout number.
         let length = head.strip_suffix(&LAYOUT_WITHOUT_EXPIRY.to_le_bytes());
         let now = length.map(|length| [length, &LAYOUT.to_le_bytes()[..]].concat());
         hasher.write_all(now.as_ref().unwrap_or(&head))?;
@@ -239,22 +242,23 @@ impl<'o, D: Disk> Again<'o, D> {
             self.compare_state(stored.number);
             each(stored.number);
         }
-        // One behind the damage cannot be compared.
+        // A checkpoint after the damage cannot be compared.
         let missed = self.checkpoint.filter(|of| of.lsn <= reader.durable_lsn());
         if let Some(Checkpoint { lsn, .. }) = missed {
-            self.report
-                .find(format!("the checkpoint at record {lsn} stands at no block's end"));
+            self.report.find(format!(
+                "the checkpoint at record {lsn} is not at the end of a block"
+            ));
         }
         if let Some(mark) = self.state.as_ref().and_then(StateDisk::mark) {
             self.report.find(format!(
-                "the state on the disk is that behind block {}, which is not among those that were validated",
+                "the last block of the state on the disk is {}, which is not among the validated blocks",
                 mark.last
             ));
         }
         Ok(())
     }
 
-    /// Reads the snapshot that the ledger was joined from, if it was, and compares every hash in it.
+    /// Reads the snapshot with which the ledger begins, if there is one, and checks all hashes in it.
     fn begin_at_snapshot(
         &mut self,
         reader: &Reader<D>,
@@ -289,7 +293,7 @@ impl<'o, D: Disk> Again<'o, D> {
         let (codes, hash, commit_hash) = match &mut self.validator {
             None => {
                 if number != 0 {
-                    return Err(LedgerError::block(0, "it is missing"));
+                    return Err(LedgerError::block(0, "it is missing in the ledger"));
                 }
                 let started = Validator::new(&stored.bytes, self.options.clone()).map_err(failed)?;
                 let hash = started.last_hash();
@@ -311,17 +315,19 @@ impl<'o, D: Disk> Again<'o, D> {
                 let name = |code: u8| TxCode::from_number(code).map_or("no code", TxCode::name);
                 let (now, then) = (name(*now), name(*then));
                 self.report.find(format!(
-                    "block {number}: transaction {index} was {then} and is {now}"
+                    "block {number}: the code of transaction {index} is {then} in the ledger, and {now} now"
                 ));
             }
         }
         if hash != stored.hash {
-            self.report
-                .find(format!("block {number}: it has another header hash"));
+            self.report.find(format!(
+                "block {number}: its header hash differs from the recorded one"
+            ));
         }
         if commit_hash != stored.commit_hash {
-            self.report
-                .find(format!("block {number}: it has another commit hash"));
+            self.report.find(format!(
+                "block {number}: its commit hash differs from the recorded one"
+            ));
         }
         let arena = Arena::new();
         let block = Block::read(&stored.bytes, &arena).map_err(failed)?;
@@ -342,7 +348,7 @@ impl<'o, D: Disk> Again<'o, D> {
         Ok(())
     }
 
-    /// Compares the checkpoint that is at record `end`, if there is one.
+    /// Compares the checkpoint that covers records up to `end`, if there is one.
     fn compare_checkpoint(&mut self, end: Lsn) -> Result<(), LedgerError> {
         let Some(checkpoint) = self.checkpoint.filter(|of| of.lsn == end) else {
             return Ok(());
@@ -361,7 +367,7 @@ impl<'o, D: Disk> Again<'o, D> {
             }
             if checkpoint.hash != <[u8; 32]>::from(hasher.0.finalize()) {
                 self.report.find(format!(
-                    "the checkpoint at record {} is not what the blocks give",
+                    "the checkpoint at record {} differs from the content of the blocks",
                     checkpoint.lsn
                 ));
             }
@@ -371,7 +377,7 @@ impl<'o, D: Disk> Again<'o, D> {
 }
 
 impl<D: Disk> Again<'_, D> {
-    /// Compares the files of ids with the blocks, as far as the checkpoint counts on them.
+    /// Compares the files of transaction ids with the blocks, as far as the checkpoint depends on them.
     fn compare_ids(&mut self) {
         let Some(folder) = &self.ids else {
             return;
@@ -381,11 +387,11 @@ impl<D: Disk> Again<'_, D> {
         let compared = compare(folder, ids.len() as u64, &mut |number| ids.record(number));
         drop(view);
         if let Err(error) = compared {
-            self.report.find(format!("the ids of transactions: {error}"));
+            self.report.find(format!("the index of transaction ids: {error}"));
         }
     }
 
-    /// Block `number` is committed: compares the state on the disk, if it is the one behind that block.
+    /// Compares the state on the disk if `number`, which was committed just now, is its last block.
     fn compare_state(&mut self, number: u64) {
         let is_its = |state: &mut StateDisk| state.mark().is_some_and(|mark| mark.last == number);
         let Some((state, validator)) = self.state.take_if(is_its).zip(self.validator.as_ref()) else {
@@ -398,7 +404,7 @@ impl<D: Disk> Again<'_, D> {
         };
         if state.mark() != Some(mark) {
             self.report.find(format!(
-                "the state on the disk is that behind a block {number} of another ledger"
+                "the state on the disk belongs to another ledger: its block {number} has other hashes"
             ));
         }
         let mut keys = 0;
@@ -407,7 +413,7 @@ impl<D: Disk> Again<'_, D> {
             if state.get(namespace, collection, key).as_ref() != Some(entry) {
                 let key = key.escape_ascii();
                 self.report.find(format!(
-                    "the state on the disk has something else under key {key} of {namespace} {collection}"
+                    "the state on the disk has another entry for key {key} of {namespace} {collection}"
                 ));
             }
         }
@@ -420,7 +426,7 @@ impl<D: Disk> Again<'_, D> {
         let (listed, expiring) = (state.all_due(), validator.state.all_due());
         if listed.len() != expiring.len() || !listed.iter().all(|due| expiring.contains(due)) {
             self.report.find(format!(
-                "the state on the disk has an index of {} keys that expire, which is not that of the {} in the blocks",
+                "the expiry index of the state on the disk, with {} keys, differs from that of the blocks, with {}",
                 listed.len(),
                 expiring.len()
             ));

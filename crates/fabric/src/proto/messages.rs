@@ -1,12 +1,12 @@
-//! The messages, with the numbers of fabric-protos.
+//! Fabric's messages, with the field numbers of fabric-protos.
 //!
-//! A `lazy` field is a message that is not read along with the one around it, since it may hold itself.
+//! A `lazy` field is a message that is not decoded with the enclosing one, because it may contain itself.
 
 use super::plain::{Field, Kind, Schema};
 use super::{Message, Walk, wire};
 use crate::limits::REPEATED_MAX;
 
-/// The type of a field in the struct.
+/// Expands to the Rust type of a field.
 macro_rules! field_type {
     ($life:lifetime, bytes) => { &$life [u8] };
     ($life:lifetime, string) => { &$life str };
@@ -27,7 +27,7 @@ macro_rules! field_type {
     ($life:lifetime, repeated_lazy $inner:ident) => { Vec<&$life [u8]> };
 }
 
-/// What the plain decoder makes of a field.
+/// Expands to the field's kind for the plain decoder.
 macro_rules! field_kind {
     (bytes) => {
         Kind::Bytes
@@ -64,7 +64,7 @@ macro_rules! field_kind {
     };
 }
 
-/// The wire type of a field.
+/// Expands to the wire type of a field.
 macro_rules! field_wire {
     (uint64) => {
         wire::VARINT
@@ -92,7 +92,7 @@ macro_rules! field_wire {
     };
 }
 
-/// Whether a field may come more than once in a row.
+/// Expands to whether a field may occur several times in a row.
 macro_rules! field_many {
     (repeated_bytes) => {
         true
@@ -111,7 +111,7 @@ macro_rules! field_many {
     };
 }
 
-/// Reads a field's value.
+/// Expands to the code that reads a field's value.
 macro_rules! field_read {
     ($place:expr, $bytes:ident, bytes) => {
         $place = wire::length_delimited(&mut $bytes)?

@@ -1,7 +1,7 @@
-//! Messages of Fabric, read as Go's protobuf reads them (`google.golang.org/protobuf`), without a copy.
+//! Zero-copy parser of Fabric's messages, with the behaviour of Go's protobuf (`google.golang.org/protobuf`).
 //!
-//! [`Message::walk`] goes over the bytes once and takes the form that every encoder writes: fields in the order of
-//! their numbers, each once. Whatever else is valid goes through [`plain::normalise`] first, into an [`Arena`].
+//! [`Message::walk`] parses a message in one pass if it has the usual form: fields in the order of their numbers, each
+//! once. Other valid encodings are first normalised by [`plain::normalise`] into an [`Arena`].
 
 mod messages;
 pub mod plain;
@@ -10,28 +10,28 @@ pub mod wire;
 pub use messages::*;
 use plain::Schema;
 
-/// Where messages that had to be rewritten are kept.
+/// Storage of messages that had to be normalised.
 pub type Arena = typed_arena::Arena<Vec<u8>>;
 
-/// Why bytes are no message.
+/// Reason why bytes cannot be decoded as a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Malformed {
-    /// Go refuses them too.
-    #[error("not the message that it should be")]
+    /// Go rejects the bytes too.
+    #[error("it is not a valid protobuf message of this type")]
     Bad,
-    /// More messages in each other, or more entries of a field, than this program takes; Go might take them.
-    #[error("larger or nested more deeply than is taken")]
+    /// The nesting depth, or the number of entries of a field, exceeds this program's limit; Go may accept the bytes.
+    #[error("it exceeds the size or nesting limit")]
     TooLarge,
 }
 
-/// Why the walker gave up.
+/// Reason why the walker cannot parse a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Walk {
-    /// No decoder takes these bytes.
+    /// No decoder accepts the bytes.
     Malformed,
-    /// Out of order, or a field twice: not for the walker.
+    /// A field is out of order or occurs twice; the plain decoder is needed.
     Unordered,
-    /// More entries of one field than [`REPEATED_MAX`](crate::limits::REPEATED_MAX).
+    /// A field has more than [`REPEATED_MAX`](crate::limits::REPEATED_MAX) entries.
     TooLarge,
 }
 
@@ -41,16 +41,16 @@ impl From<Malformed> for Walk {
     }
 }
 
-/// A message whose fields point into the bytes it was read from.
+/// A message whose fields borrow the bytes from which it was parsed.
 pub trait Message<'a>: Sized {
-    /// Its fields, for the plain decoder.
+    /// Returns the fields, for the plain decoder.
     fn schema() -> &'static Schema;
 
-    /// Reads it in one pass.
+    /// Parses the message in one pass.
     fn walk(bytes: &'a [u8]) -> Result<Self, Walk>;
 }
 
-/// Reads a message: by the walker, and where that gives up by the plain decoder.
+/// Parses a message with the walker, or with the plain decoder if the walker cannot.
 #[inline]
 pub fn decode<'a, M: Message<'a>>(bytes: &'a [u8], arena: &'a Arena) -> Result<M, Malformed> {
     match M::walk(bytes) {
@@ -61,7 +61,7 @@ pub fn decode<'a, M: Message<'a>>(bytes: &'a [u8], arena: &'a Arena) -> Result<M
     }
 }
 
-/// Reads a message by the plain decoder.
+/// Parses a message with the plain decoder.
 #[cold]
 pub fn decode_plain<'a, M: Message<'a>>(bytes: &'a [u8], arena: &'a Arena) -> Result<M, Malformed> {
     let ordered = arena.alloc(plain::normalise(M::schema(), bytes)?);

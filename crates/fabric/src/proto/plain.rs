@@ -1,44 +1,44 @@
-//! The plain decoder: any message, brought into the form that the walker takes.
+//! The plain decoder: normalises any valid encoding of a message into the form that the walker accepts.
 //!
-//! It keeps every field apart, in a map. What Go does with a field that comes again is the one rule of protobuf: of a
-//! scalar the last counts, and a message is merged, which is the same as decoding the bytes of both, one after the
-//! other. Members of a oneof push each other out. Unknown fields are dropped, after they have been read.
+//! The decoder collects the fields in a map. Repeated occurrences follow the rules of protobuf: of a scalar the last
+//! counts; messages are merged, which equals decoding the concatenation of their bytes; a member of a oneof removes the
+//! others. Unknown fields are checked and dropped.
 
 use super::{Malformed, wire};
 use std::collections::BTreeMap;
 
-/// What a field of a message holds.
+/// Type of a field.
 #[derive(Clone, Copy)]
 pub enum Kind {
-    /// Any scalar that is a varint on the wire.
+    /// A scalar that is a varint on the wire.
     Varint,
     /// Bytes.
     Bytes,
     /// Text in UTF-8.
     Text,
-    /// A message; a function, since a message may hold itself.
+    /// A message. Its schema is a function, because a message may contain itself.
     Message(fn() -> &'static Schema),
-    /// Bytes, any number of times.
+    /// Repeated bytes.
     ManyBytes,
-    /// Text in UTF-8, any number of times.
+    /// Repeated text in UTF-8.
     ManyText,
-    /// A message, any number of times.
+    /// A repeated message.
     ManyMessages(fn() -> &'static Schema),
 }
 
-/// A field.
+/// A field of a message.
 pub struct Field {
-    /// Its number.
+    /// Field number.
     pub number: u32,
-    /// What it holds.
+    /// Field type.
     pub kind: Kind,
-    /// Which oneof of the message it is a member of; 0: none.
+    /// Number of the oneof to which the field belongs; 0: none.
     pub oneof: u8,
 }
 
-/// A message's fields.
+/// Schema of a message.
 pub struct Schema {
-    /// In the order of their numbers.
+    /// Fields in the order of their numbers.
     pub fields: &'static [Field],
 }
 
@@ -51,18 +51,19 @@ impl Schema {
 enum Value<'a> {
     Varint(u64),
     One(&'a [u8]),
-    /// The occurrences of a message that is to be one.
+    /// Occurrences of a message that are to be merged.
     Parts(Vec<&'a [u8]>),
     Many(Vec<Vec<u8>>),
 }
 
-/// Messages in each other, at most. Go's own limit is 10,000; what lies between is [`Malformed::TooLarge`].
+/// Maximum nesting depth of messages. Go's limit is 10,000; depths in between are [`Malformed::TooLarge`].
 pub const DEPTH_MAX: usize = 64;
 
-/// Bytes looked at, at most, for each byte of the message: messages in each other are looked at once a layer.
+/// Maximum number of processed bytes for each byte of the message; nested messages are processed once for each level.
 const WORK_MAX: usize = 2 * DEPTH_MAX;
 
-/// The message with every field once, in the order of their numbers, repeated ones in a row, nothing unknown.
+/// Returns the message with each field once, in the order of field numbers, repeated fields contiguous, without unknown
+/// fields.
 pub fn normalise(schema: &Schema, bytes: &[u8]) -> Result<Vec<u8>, Malformed> {
     let mut work = bytes.len().saturating_mul(WORK_MAX).saturating_add(4096);
     within(schema, bytes, DEPTH_MAX, &mut work)
@@ -117,7 +118,7 @@ fn within(schema: &Schema, mut bytes: &[u8], depth: usize, work: &mut usize) -> 
                 let merged = match parts.as_slice() {
                     [only] => within(inner(), only, depth, work)?,
                     parts => {
-                        // Each has to be whole by itself, also where the bytes of all of them are.
+                        // Each occurrence must be valid by itself, even if the concatenation is.
                         for part in parts {
                             within(inner(), part, depth, work)?;
                         }

@@ -2,24 +2,24 @@
 
 use super::Malformed;
 
-/// Wire types.
+/// Wire type of a varint.
 pub const VARINT: u8 = 0;
-/// Eight bytes.
+/// Wire type of eight bytes.
 pub const FIXED64: u8 = 1;
-/// A length, and as many bytes.
+/// Wire type of a length followed by that number of bytes.
 pub const BYTES: u8 = 2;
 const START_GROUP: u8 = 3;
 const END_GROUP: u8 = 4;
 const FIXED32: u8 = 5;
 
-/// The largest field number of a message: 2^29 - 1.
+/// Largest field number of a message: 2^29 - 1.
 const NUMBER_MAX: u64 = (1 << 29) - 1;
-/// The largest inside an unknown group, where `protowire.ConsumeTag` reads it: 2^31 - 1.
+/// Largest field number inside an unknown group, where `protowire.ConsumeTag` reads it: 2^31 - 1.
 const NUMBER_IN_GROUP_MAX: u64 = i32::MAX as u64;
-/// Groups in each other, at most: `protowire.DefaultRecursionLimit`, and the outermost.
+/// Maximum depth of nested groups: `protowire.DefaultRecursionLimit`, plus the outermost.
 const GROUPS_MAX: usize = 10_001;
 
-/// Reads a varint: ten bytes at most, of the tenth the lowest bit only.
+/// Reads a varint of at most ten bytes; of the tenth only the lowest bit may be set.
 #[inline]
 pub fn varint(bytes: &mut &[u8]) -> Result<u64, Malformed> {
     let (&first, rest) = bytes.split_first().ok_or(Malformed::Bad)?;
@@ -56,7 +56,7 @@ pub fn tag(bytes: &mut &[u8]) -> Result<(u32, u8), Malformed> {
     Ok((number as u32, (tag & 7) as u8))
 }
 
-/// Reads a length and as many bytes.
+/// Reads a length and that number of bytes.
 #[inline]
 pub fn length_delimited<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], Malformed> {
     let length = usize::try_from(varint(bytes)?).map_err(|_| Malformed::Bad)?;
@@ -65,7 +65,7 @@ pub fn length_delimited<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], Malformed>
     Ok(content)
 }
 
-/// Passes over the value of a field that is not known, or has another type than it should.
+/// Skips the value of an unknown field, or of a field with an unexpected wire type.
 #[inline]
 pub fn skip(number: u32, wire_type: u8, bytes: &mut &[u8]) -> Result<(), Malformed> {
     match wire_type {
@@ -122,7 +122,7 @@ pub fn put_bytes(out: &mut Vec<u8>, number: u32, content: &[u8]) {
     out.extend_from_slice(content);
 }
 
-/// Appends a field of a varint, unless it is zero: as proto3 writes it.
+/// Appends a varint field, unless the value is zero, as proto3 does.
 pub fn put_number(out: &mut Vec<u8>, number: u32, value: u64) {
     if value != 0 {
         put_varint(out, u64::from(number) << 3);

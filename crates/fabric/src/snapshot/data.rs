@@ -1,4 +1,4 @@
-//! A binary file of a snapshot, read once from its first byte to its last, and hashed on the way.
+//! Reader of a snapshot's binary file, which is read once from start to end and hashed meanwhile.
 
 use super::SnapshotError;
 use super::files::{Files, compare};
@@ -9,10 +9,10 @@ use std::io::{self, BufRead, BufReader, Read};
 
 /// First byte of each file.
 pub(super) const FORMAT: u8 = 1;
-/// Bytes read at once.
+/// Size of the read buffer, in bytes.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// Binary file of a snapshot.
+/// A binary file of a snapshot.
 pub(super) struct Data<'f> {
     name: String,
     from: BufReader<Hashing<Box<dyn Read + 'f>>>,
@@ -33,7 +33,7 @@ impl<R: Read> Read for Hashing<R> {
 }
 
 impl<'f> Data<'f> {
-    /// Opens a file that the head names, and reads its format.
+    /// Opens a file that the head names, and checks its format byte.
     pub fn open(files: &'f mut impl Files, head: &Head, name: &str) -> Result<Self, SnapshotError> {
         let missing = || SnapshotError::new(super::SIGNABLE, format!("it has no SHA-256 of {name}"));
         let expected = *head.files.get(name).ok_or_else(missing)?;
@@ -51,7 +51,9 @@ impl<'f> Data<'f> {
         };
         match data.byte()? {
             FORMAT => Ok(data),
-            format => Err(data.wrong(format!("format {format}, and only format {FORMAT} is known"))),
+            format => Err(data.wrong(format!(
+                "it has format {format}; only format {FORMAT} is supported"
+            ))),
         }
     }
 
@@ -83,21 +85,21 @@ impl<'f> Data<'f> {
         Err(self.wrong("a number of more than 64 bits"))
     }
 
-    /// Reads a length and that many bytes into `into`, in place of its content.
+    /// Reads a length and that number of bytes; they replace the content of `into`.
     pub fn bytes(&mut self, into: &mut Vec<u8>) -> Result<(), SnapshotError> {
         let length = self.number()?;
         if length > BLOCK_BYTES_MAX as u64 {
             return Err(self.wrong(format!(
-                "an entry of {length} bytes; at most {BLOCK_BYTES_MAX} are taken"
+                "an entry has {length} bytes; the maximum is {BLOCK_BYTES_MAX}"
             )));
         }
         into.clear();
-        // Memory is taken only for bytes that are there, whatever the length says.
+        // Memory is allocated only for bytes that exist, even if the length is larger.
         let read = (&mut self.from).take(length).read_to_end(into);
         read.map_err(|error| SnapshotError::io(&self.name, &error))?;
         match into.len() as u64 == length {
             true => Ok(()),
-            false => Err(self.wrong("it is shorter than it says")),
+            false => Err(self.wrong("it is shorter than its lengths say")),
         }
     }
 
@@ -105,10 +107,10 @@ impl<'f> Data<'f> {
     pub fn text(&mut self) -> Result<String, SnapshotError> {
         let mut bytes = Vec::new();
         self.bytes(&mut bytes)?;
-        String::from_utf8(bytes).map_err(|_| self.wrong("a name that is no UTF-8"))
+        String::from_utf8(bytes).map_err(|_| self.wrong("a name is not UTF-8"))
     }
 
-    /// Checks that nothing follows, and the file's SHA-256.
+    /// Checks that no bytes follow, and that the file's SHA-256 is correct.
     pub fn end(mut self) -> Result<(), SnapshotError> {
         let rest = self
             .from

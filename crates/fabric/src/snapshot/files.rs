@@ -1,4 +1,4 @@
-//! Where the files of a snapshot are read from.
+//! Access to the files of a snapshot.
 
 use super::SnapshotError;
 use super::head::{Head, hex};
@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-/// Names of the files that a snapshot's hash covers, in the order in which they are read. A snapshot without private
-/// state, or without collections, lacks the files of it.
+/// Names of the files that a snapshot's hash covers, in reading order. A snapshot without private state, or without
+/// collections, lacks the corresponding files.
 pub const FILES: [&str; 8] = [
     "public_state.metadata",
     super::PUBLIC_STATE,
@@ -20,19 +20,19 @@ pub const FILES: [&str; 8] = [
     super::HISTORY,
 ];
 
-/// Bytes read at once.
+/// Size of the read buffer, in bytes.
 const CHUNK_BYTES: usize = 1 << 18;
 
-/// Opens the files of a snapshot, the two of JSON first, then in the order of [`FILES`].
+/// Source of a snapshot's files, which are opened in order: the two JSON files, then those of [`FILES`].
 pub trait Files {
-    /// Opens a file. Its bytes are read, all of them, before the next file is opened.
+    /// Opens a file. All of its bytes are read before the next file is opened.
     ///
     /// # Errors
-    /// `NotFound` for a file that the snapshot does not have; what the disk says.
+    /// `NotFound` for a file that the snapshot does not have, or an error of the disk.
     fn open<'f>(&'f mut self, name: &str) -> io::Result<Box<dyn Read + 'f>>;
 }
 
-/// Snapshot in a folder, as a peer writes it.
+/// A snapshot in a folder, in the form that a peer writes.
 #[derive(Clone, Debug)]
 pub struct Folder(pub PathBuf);
 
@@ -42,7 +42,7 @@ impl Files for Folder {
     }
 }
 
-/// Compares the SHA-256 of each file of a snapshot with what its head says.
+/// Checks the SHA-256 of each file of a snapshot.
 ///
 /// # Errors
 /// The first file that differs or cannot be read.
@@ -67,7 +67,7 @@ pub fn check(files: &mut impl Files, head: &Head) -> Result<(), SnapshotError> {
     Ok(())
 }
 
-/// Compares a file's SHA-256 with what it must be.
+/// Checks a file's SHA-256.
 pub(super) fn compare(name: &str, hasher: Sha256, expected: &[u8; 32]) -> Result<(), SnapshotError> {
     let found: [u8; 32] = hasher.finalize().into();
     match found == *expected {
@@ -75,7 +75,7 @@ pub(super) fn compare(name: &str, hasher: Sha256, expected: &[u8; 32]) -> Result
         false => Err(SnapshotError::new(
             name,
             format!(
-                "its SHA-256 is {}, and the snapshot's metadata says {}",
+                "its SHA-256 is {}, but the snapshot's metadata says {}",
                 hex(&found),
                 hex(expected)
             ),

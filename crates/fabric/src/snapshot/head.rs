@@ -1,4 +1,4 @@
-//! The two JSON files of a snapshot: which block it is of, and the SHA-256 of each other file.
+//! The two JSON files of a snapshot: its block, and the SHA-256 of each other file.
 
 use super::SnapshotError;
 use super::files::{FILES, Files};
@@ -11,9 +11,9 @@ use std::io::Read;
 pub const SIGNABLE: &str = "_snapshot_signable_metadata.json";
 /// Name of the file with the snapshot's hash and the commit hash of its last block.
 pub const ADDITIONAL: &str = "_snapshot_additional_metadata.json";
-/// Maximum number of bytes of either.
+/// Maximum size of each of these files, in bytes.
 const BYTES_MAX: u64 = 1 << 20;
-/// Name that a peer gives to a state in LevelDB.
+/// Name of LevelDB as a state database, in a peer's files.
 const LEVELDB: &str = "SimpleKeyValueDB";
 
 /// Content of the JSON files of a snapshot.
@@ -29,9 +29,9 @@ pub struct Head {
     pub previous_hash: Option<[u8; 32]>,
     /// Commit hash of the last block; `None` for the genesis block. No hash of the snapshot covers it.
     pub commit_hash: Option<[u8; 32]>,
-    /// Hash of the snapshot, by which peers compare theirs.
+    /// Hash of the snapshot, which identifies its content.
     pub hash: [u8; 32],
-    /// SHA-256 of each file, by its name.
+    /// SHA-256 of each file, by name.
     pub files: BTreeMap<String, [u8; 32]>,
 }
 
@@ -57,7 +57,7 @@ impl Head {
     /// Reads and checks the two files.
     ///
     /// # Errors
-    /// The file that is missing, damaged, or of another form than a peer writes.
+    /// The file that is missing, damaged, or in another form than a peer writes.
     pub fn read(files: &mut impl Files) -> Result<Self, SnapshotError> {
         let signable = whole(files, SIGNABLE)?;
         let additional = whole(files, ADDITIONAL)?;
@@ -67,8 +67,8 @@ impl Head {
     fn from_bytes(signable: &[u8], additional: &[u8]) -> Result<Self, SnapshotError> {
         let wrong = |what: String| SnapshotError::new(ADDITIONAL, what);
         let of: Additional = serde_json::from_slice(additional).map_err(|error| wrong(error.to_string()))?;
-        // No hash covers this file. A peer writes it in one form only, so that all damage but that to the digits of
-        // the commit hash is found.
+        // No hash covers this file. A peer writes it in exactly one form, so all damage is found except in the digits
+        // of the commit hash.
         if additional != additional_text(&of.snapshot_hash, &of.last_block_commit_hash).as_bytes() {
             return Err(wrong("it is not in the form that a peer writes".into()));
         }
@@ -77,7 +77,7 @@ impl Head {
             return Err(SnapshotError::new(
                 SIGNABLE,
                 format!(
-                    "its SHA-256 is {}, and {ADDITIONAL} says {}",
+                    "its SHA-256 is {}, but {ADDITIONAL} says {}",
                     hex(&hash),
                     of.snapshot_hash
                 ),
@@ -87,7 +87,7 @@ impl Head {
         let by: Signable = serde_json::from_slice(signable).map_err(|error| wrong(error.to_string()))?;
         if by.state_db_type != LEVELDB {
             let what = format!(
-                "a state of {}; only that of LevelDB ({LEVELDB}) is known",
+                "its state database is {}; only LevelDB ({LEVELDB}) is supported",
                 by.state_db_type
             );
             return Err(wrong(what));
@@ -95,15 +95,13 @@ impl Head {
         let mut files = BTreeMap::new();
         for (name, text) in by.snapshot_files_raw_hashes {
             if !FILES.contains(&name.as_str()) {
-                return Err(wrong(format!(
-                    "it names a file {name}, which this program does not know"
-                )));
+                return Err(wrong(format!("it names an unknown file {name}")));
             }
             let digest = digest(&text).ok_or_else(|| wrong(format!("it has no SHA-256 of {name}")))?;
             files.insert(name, digest);
         }
-        let last_hash =
-            digest(&by.last_block_hash).ok_or_else(|| wrong("it has no last block's hash".into()))?;
+        let last_hash = digest(&by.last_block_hash)
+            .ok_or_else(|| wrong("it has no valid hash of the last block".into()))?;
         let is_genesis = by.last_block_number == 0;
         let optional = |text: &str, file, what: &str| match (digest(text), text) {
             (None, "") if is_genesis => Ok(None),
@@ -117,7 +115,7 @@ impl Head {
             previous_hash: optional(
                 &by.previous_block_hash,
                 SIGNABLE,
-                "it has no previous block's hash",
+                "it has no valid hash of the previous block",
             )?,
             commit_hash: optional(&of.last_block_commit_hash, ADDITIONAL, "it has no commit hash")?,
             hash,
@@ -125,7 +123,7 @@ impl Head {
         })
     }
 
-    /// Returns the two files as a peer writes them, first the one that the snapshot's hash is of.
+    /// Returns the two files in the form that a peer writes. The snapshot's hash is that of the first.
     pub(crate) fn texts(&self) -> (String, String) {
         let hashes = self.files.iter();
         let hashes = hashes.map(|(name, digest)| format!("        \"{name}\": \"{}\"", hex(digest)));
@@ -145,7 +143,7 @@ impl Head {
     }
 }
 
-/// Returns the file of additional metadata, as a peer writes it.
+/// Returns the file of additional metadata in the form that a peer writes.
 fn additional_text(snapshot_hash: &str, commit_hash: &str) -> String {
     format!(
         "{{\n    \"snapshot_hash\": \"{snapshot_hash}\",\n    \"last_block_commit_hash\": \"{commit_hash}\"\n}}"
@@ -170,7 +168,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     crate::replay::hex(bytes)
 }
 
-/// Reads 64 digits of lower-case hex.
+/// Parses 64 lower-case hex digits.
 fn digest(text: &str) -> Option<[u8; 32]> {
     match crate::state::TxId::new(text) {
         crate::state::TxId::Hash(digest) => Some(digest),

@@ -1,4 +1,4 @@
-//! Content of a snapshot: keys of the state, hashed keys of collections, ids of transactions.
+//! Reader of a snapshot's content: keys of the state, hashed keys of collections, and transaction ids.
 
 use super::data::Data;
 use super::files::Files;
@@ -11,41 +11,41 @@ use crate::proto::{self, Arena, KvMetadataWrite, SnapshotRecord};
 use crate::state::{Entry, Height, TxId};
 use std::collections::BTreeSet;
 
-/// Takes what a snapshot holds, in the order of its files.
+/// Receiver of a snapshot's content, in the order of its files.
 pub trait Contents {
-    /// The channel's configuration, a `ConfigEnvelope`, and where it was set. It comes first.
+    /// Takes the channel's configuration, a `ConfigEnvelope`, and the position at which it was set. It comes first.
     ///
     /// # Errors
-    /// The reason why it is not taken.
+    /// The reason for refusing it.
     fn config(&mut self, envelope: &[u8], version: Height) -> Result<Taken, String>;
 
-    /// A key: namespace, collection (empty for a public key), and what is under it. Keys of one collection follow each
-    /// other in ascending order.
+    /// Takes a key: namespace, collection (empty for a public key), and entry. The keys of one collection are
+    /// consecutive and in ascending order.
     ///
     /// # Errors
-    /// The reason why it is not taken.
+    /// The reason for refusing it.
     fn key(&mut self, namespace: &str, collection: &str, key: &[u8], entry: Entry) -> Result<(), String>;
 
-    /// The id of a transaction.
+    /// Takes the id of a transaction.
     ///
     /// # Errors
-    /// The reason why it is not taken.
+    /// The reason for refusing it.
     fn id(&mut self, id: TxId) -> Result<(), String>;
 }
 
-/// Decision of a [`Contents`] on the rest of a snapshot.
+/// Decision of a [`Contents`] about the rest of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// The rest is read, and every hash checked.
+    /// The rest is read, and all hashes are checked.
     More,
-    /// Nothing more is wanted.
+    /// Nothing more is read.
     Enough,
 }
 
-/// Reads a snapshot into `contents`, and checks every byte of it.
+/// Reads a snapshot into `contents` and checks every byte.
 ///
 /// # Errors
-/// The first file that is damaged, or that `contents` does not take.
+/// The first file that is damaged or that `contents` refuses.
 pub fn read(files: &mut impl Files, head: &Head, contents: &mut impl Contents) -> Result<(), SnapshotError> {
     let counts = counts(files, head, PUBLIC_STATE)?;
     if state(files, head, PUBLIC_STATE, counts, contents)? == Taken::Enough {
@@ -64,7 +64,7 @@ pub fn read(files: &mut impl Files, head: &Head, contents: &mut impl Contents) -
     Ok(())
 }
 
-/// Returns true if the snapshot has a file or the one with its counts. If it has only one of them, opening the other
+/// Returns whether the snapshot has a data file or its file of counts. If it has only one of them, opening the other
 /// fails.
 fn has(head: &Head, data: &str) -> bool {
     head.files.contains_key(data) || head.files.contains_key(&counts_of(data))
@@ -78,7 +78,7 @@ fn counts(files: &mut impl Files, head: &Head, of: &str) -> Result<Vec<(String, 
         let name = data.text()?;
         let count = data.number()?;
         if !names.insert(name.clone()) {
-            return Err(data.wrong(format!("the namespace {name} is there twice")));
+            return Err(data.wrong(format!("the namespace {name} occurs twice")));
         }
         counts.push((name, count));
     }
@@ -101,7 +101,7 @@ fn state(
                 (chaincode, collection)
             }
             (PUBLIC_STATE, None) => (namespace.as_str(), ""),
-            _ => return Err(data.wrong(format!("a namespace {namespace}, which does not belong there"))),
+            _ => return Err(data.wrong(format!("the namespace {namespace} does not belong in this file"))),
         };
         let mut before: Option<Vec<u8>> = None;
         for _ in 0..count {
@@ -115,7 +115,7 @@ fn state(
                     has_config = true;
                     contents.config(&entry.value, entry.version)
                 }
-                ("", _) => Err("a key of the channel that this program does not know".to_owned()),
+                ("", _) => Err("a key of the channel is unknown".to_owned()),
                 _ => contents
                     .key(chaincode, collection, &key, entry)
                     .map(|()| Taken::More),
@@ -127,25 +127,24 @@ fn state(
         }
     }
     if name == PUBLIC_STATE && !has_config {
-        return Err(data.wrong("it does not have the channel's configuration"));
+        return Err(data.wrong("it lacks the channel's configuration"));
     }
     data.end()?;
     Ok(Taken::More)
 }
 
-/// A key and what is under it.
+/// Decodes a record into a key and its entry.
 fn entry(record: &[u8]) -> Result<(Vec<u8>, Entry), String> {
     let arena = Arena::new();
     let record: SnapshotRecord<'_> = proto::decode(record, &arena).map_err(|error| error.to_string())?;
     let metadata: KvMetadataWrite<'_> =
-        proto::decode(record.metadata, &arena).map_err(|error| format!("metadata of a key: {error}"))?;
+        proto::decode(record.metadata, &arena).map_err(|error| format!("the metadata of a key: {error}"))?;
     let parameter = metadata
         .entries
         .iter()
         .rev()
         .find(|entry| entry.name == VALIDATION_PARAMETER);
-    let version =
-        height(record.version).ok_or("a version that is no number of a block and of a transaction")?;
+    let version = height(record.version).ok_or("a version is not a block number and a transaction number")?;
     let entry = Entry {
         value: record.value.into(),
         validation_parameter: parameter.map(|parameter| parameter.value.into()),
@@ -154,7 +153,7 @@ fn entry(record: &[u8]) -> Result<(Vec<u8>, Entry), String> {
     Ok((record.key.to_vec(), entry))
 }
 
-/// Reads block and transaction, each as the number of its bytes and the bytes, the highest first.
+/// Decodes block and transaction numbers, each as a byte count and the bytes in big-endian order.
 fn height(mut bytes: &[u8]) -> Option<Height> {
     let mut number = || {
         let (length, rest) = bytes.split_first()?;
@@ -185,7 +184,7 @@ fn ids(files: &mut impl Files, head: &Head, contents: &mut impl Contents) -> Res
     data.end()
 }
 
-/// Reads definitions of collections, which are in the state too; the history of them is not kept.
+/// Reads and checks the definitions of collections. The current ones are in the state too; their history is not kept.
 fn history(files: &mut impl Files, head: &Head) -> Result<(), SnapshotError> {
     let mut data = Data::open(files, head, &counts_of(HISTORY))?;
     let count = data.number()?;
@@ -193,7 +192,7 @@ fn history(files: &mut impl Files, head: &Head) -> Result<(), SnapshotError> {
     let mut data = Data::open(files, head, HISTORY)?;
     let mut entry = Vec::new();
     for _ in 0..count {
-        // The key with the block, and the definition.
+        // The first is the key, which includes the block; the second is the definition.
         data.bytes(&mut entry)?;
         data.bytes(&mut entry)?;
     }

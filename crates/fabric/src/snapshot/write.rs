@@ -1,7 +1,7 @@
-//! Writing a snapshot of a state in memory, in the files of a peer.
+//! Writes a snapshot of a state in memory, in the files of a peer.
 //!
-//! The definitions of collections by block (`confighistory`) are not kept here and left out, so that a peer of Fabric
-//! takes such a snapshot only where no chaincode has collections. Lineside does not need them.
+//! The history of collection definitions (`confighistory`) is not kept and therefore not written. A Fabric peer accepts
+//! the snapshot only if no chaincode has collections. Lineside does not need the history.
 
 use super::data::FORMAT;
 use super::{
@@ -17,23 +17,23 @@ use std::fs::{File, create_dir, remove_file};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Channel after one block.
+/// A channel after one block.
 pub struct Channel<'a> {
     /// Name of the channel.
     pub name: &'a str,
     /// Number of the block.
     pub last: u64,
-    /// Its header hash.
+    /// Header hash of the block.
     pub last_hash: [u8; 32],
-    /// Header hash of the block before it.
+    /// Header hash of the previous block.
     pub previous_hash: Option<[u8; 32]>,
-    /// Its commit hash.
+    /// Commit hash of the block.
     pub commit_hash: Option<[u8; 32]>,
-    /// Configuration, a `ConfigEnvelope`.
+    /// The configuration, a `ConfigEnvelope`.
     pub config: &'a [u8],
-    /// Number of the block that set it.
+    /// Number of the block that set the configuration.
     pub config_block: u64,
-    /// State, which is in memory.
+    /// The state, which must be in memory.
     pub state: &'a State,
     /// Ids of all transactions.
     pub ids: &'a mut dyn Iterator<Item = TxId>,
@@ -42,10 +42,10 @@ pub struct Channel<'a> {
 /// Keys of a namespace, in order.
 type Section<'a> = BTreeMap<&'a [u8], &'a Entry>;
 
-/// Writes a snapshot to a folder, which is made.
+/// Writes a snapshot to a new folder.
 ///
 /// # Errors
-/// Errors of the disk. The folder is then no snapshot.
+/// Errors of the disk. The folder is then not a valid snapshot.
 pub fn write(folder: &Path, channel: Channel<'_>) -> io::Result<Head> {
     if channel.state.in_memory().is_none() {
         return Err(io::Error::other("the state is not in memory"));
@@ -159,7 +159,7 @@ impl Out {
         };
         out.write_all(&[FORMAT])?;
         if let Err(error) = fill(&mut out).and_then(|()| out.flush()) {
-            // What is left of it is for the caller to remove, with the folder.
+            // The caller removes the remaining files with the folder.
             let _ = remove_file(&path);
             return Err(error);
         }
@@ -178,7 +178,7 @@ impl Out {
             }
             Ok(())
         })?;
-        // A peer does not name a namespace without keys.
+        // A peer does not list a namespace without keys.
         let counted = sections.iter().filter(|(_, keys)| !keys.is_empty());
         let mut counts = Vec::new();
         wire::put_varint(&mut counts, counted.clone().count() as u64);
@@ -195,7 +195,7 @@ impl Out {
             TxId::Other(text) => text,
         };
         let mut all: Vec<Box<[u8]>> = ids.map(text).collect();
-        // A peer orders them so by the key of its index.
+        // A peer orders ids by length first, which follows from the keys of its index.
         all.sort_unstable_by(|one, other| (one.len(), one).cmp(&(other.len(), other)));
         self.file(IDS, |out| {
             for id in &all {

@@ -1,21 +1,21 @@
-//! The state in a database on the disk, and in memory what the last blocks do to it.
+//! The state in a key-value database on the disk, with the changes of the latest blocks in memory.
 //!
-//! What a block does goes to the database when the block is durable in the ledger, all of it in one step with the
-//! block's number and hashes, the mark. So the database is never ahead of the ledger; after a crash it may be behind,
-//! and the blocks after its mark are executed again. A database that is damaged, or whose mark is not in the ledger, is
-//! made anew: everything in it is in the ledger, too.
+//! The changes of a block are written when the block is durable in the ledger. Each write is atomic and includes the
+//! number and hashes of the last block, the mark. The database is therefore never ahead of the ledger. After a crash it
+//! may lag, and the blocks after its mark are executed again. A database that is damaged, or whose mark is not in the
+//! ledger, is rebuilt from the ledger.
 //!
-//! Batches are linked: each names the block that the one before it ended with. fjall leaves out the rest of a log that
-//! it cannot read, and goes on with the next log.
+//! Batches are linked: each names the last block of the previous batch. The links detect a lost batch, because fjall
+//! skips the rest of a log that it cannot read, and continues with the next log.
 //!
-//! The keys of collections that expire are listed a second time, by the block that removes them: after the prefix
-//! `EXPIRY` come that block (u64, big endian) and the key's place; the value is the collection's blockToLive (u64,
-//! little endian). A batch changes that index in the same step as the keys, so each key that expires is in it exactly
-//! once.
+//! An index lists the keys of collections that expire, by the block that removes them. Its entries are the prefix
+//! `EXPIRY`, that block (u64, big endian) and the key's place; the value is the collection's blockToLive (u64, little
+//! endian). A batch updates the index together with the keys, so each key that expires is in the index exactly once.
 //!
-//! A key is the namespace and the collection, each with its length (u32, big endian) before it, and the key itself, so
-//! that the keys of one collection stand together, in order. A value is block and transaction (u64, little endian),
-//! whether there is a validation parameter (0 or 1), its length (u32, little endian), its bytes, and the value.
+//! The place of a key in the database is the namespace and the collection, each after its length (u32, big endian), and
+//! the key itself, so the keys of one collection are adjacent and in order. A value is block and transaction (u64,
+//! little endian), a flag for the validation parameter (0 or 1), the parameter's length (u32, little endian), the
+//! parameter, and the value.
 
 mod cache;
 mod merged;
@@ -40,44 +40,44 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use writing::{Gathered, Writing};
 
-/// Bytes of the database's blocks that are held in memory to be read again, at most; keys have a cache of their own.
+/// Maximum size of the database's block cache, in bytes; entries of keys have a separate cache.
 const CACHE_BYTES: u64 = 128 << 20;
-/// No namespace is so long: the mark comes after all keys, and behind it the links.
+/// Place of the mark, and prefix of the links. No namespace has this length, so both come after all keys.
 const MARK: [u8; 4] = [0xff; 4];
-/// First bytes of the index of keys that expire, after all keys and before the mark.
+/// Prefix of the index of keys that expire; the index is after all keys and before the mark.
 const EXPIRY: [u8; 4] = [0xff, 0xff, 0xff, 0xfe];
-/// Description of a damaged index.
-const NO_INDEX: &str = "an index of expiring keys that this program does not write";
-/// Bytes before the key's place in that index.
+/// Error of an index entry with an unknown form.
+const NO_INDEX: &str = "the index of expiring keys has an entry with an unknown form";
+/// Number of bytes before the key's place in an index entry.
 const EXPIRY_BYTES: usize = EXPIRY.len() + 8;
-/// How many blocks back there are links.
+/// Number of recent blocks for which links are kept.
 const LINKS: u64 = if cfg!(test) { 16 } else { 1 << 16 };
-/// What the first link names as the block before it.
+/// Value of the first link, which has no previous batch.
 const NO_BLOCK: u64 = u64::MAX;
-/// First bytes of the mark; the last digit is the layout's version.
+/// First bytes of the mark; the last digit is the version of the layout.
 const MAGIC: &[u8; 8] = b"LSFSTAT3";
-/// First bytes of the mark in a state of versions without the index of keys that expire: no key in it does, unless it
-/// was made from a snapshot.
+/// First bytes of the mark in the older layout without the index of keys that expire. States in that layout contain no
+/// collection whose keys expire, unless they were made from a snapshot.
 const MAGIC_WITHOUT_EXPIRY: &[u8; 8] = b"LSFSTAT2";
-/// Bytes that say how long the names before a key are.
+/// Number of bytes of the lengths in a place.
 const HEAD_BYTES: usize = 8;
-/// Bytes of a place, at most: fjall holds their number in 16 bits.
+/// Maximum size of a place, in bytes: fjall stores the length of a key in 16 bits.
 pub(super) const PLACE_BYTES_MAX: usize = u16::MAX as usize;
-/// Bytes of what is not in tables yet, at which another table is written; a few such are held in memory.
+/// Size of a memtable, in bytes, at which it is written to a table; a few memtables are held in memory.
 const MEMTABLE_BYTES: u64 = if cfg!(test) { 16 << 10 } else { 32 << 20 };
-/// Bytes of logs, at most, that are read when the database is opened.
+/// Maximum total size of the logs, in bytes, which are read when the database is opened.
 const JOURNALS_BYTES: u64 = 128 << 20;
-/// How often a database that somebody else has open is tried again.
+/// Number of attempts to open a database that another process has open, [`TRY_AGAIN`] apart.
 const TRIES: u32 = 50;
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
-/// The last block whose updates the database has.
+/// The last block whose changes are in the database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mark {
     pub last: u64,
-    /// Its header hash.
+    /// The block's header hash.
     pub hash: [u8; 32],
-    /// Its commit hash; zeros where it has none. The header says nothing of codes.
+    /// The block's commit hash, or zeros if it has none. The header hash does not cover the validation codes.
     pub commit_hash: [u8; 32],
 }
 
@@ -101,7 +101,7 @@ impl Mark {
     }
 }
 
-/// What a block does that is not in the database yet.
+/// Changes of a block that is not known to be durable.
 struct Pending {
     mark: Mark,
     updates: Updates,
@@ -112,20 +112,20 @@ pub(crate) struct Disk {
     database: Database,
     keys: Keyspace,
     folder: Folder,
-    /// It is only looked at: nothing is written to it.
+    /// True if the state is open for reading only.
     looked_at: bool,
     mark: Option<Mark>,
-    /// A version without the index of keys that expire wrote its mark.
+    /// True if the mark has the older layout, without the index of keys that expire.
     lacks_expiry: bool,
-    /// Blocks that are not durable in the ledger yet, oldest first.
+    /// Changes of blocks that are not durable in the ledger yet, oldest first.
     pending: VecDeque<Pending>,
-    /// Durable blocks before them that are not in the database yet.
+    /// Changes of durable blocks before those of `pending`, which are not being written yet.
     gathered: Gathered,
-    /// Those before these, which are being written.
+    /// Changes before those of `gathered`, which are being written.
     writing: Option<Writing>,
-    /// Newer than all these for every key that it has.
+    /// Cache of entries; an entry in it is newer than all of the above.
     cache: Cache,
-    /// Why it could not be read or written, the first time.
+    /// The first failure to read or write.
     failure: OnceLock<String>,
 }
 
@@ -135,7 +135,7 @@ impl fmt::Debug for Disk {
     }
 }
 
-/// fjall panics on some damaged files.
+/// Calls `act` and returns a panic as an error, because fjall panics on some damaged files.
 fn guarded<T>(act: impl FnOnce() -> Result<T, fjall::Error>) -> Result<T, fjall::Error> {
     let done = catch_unwind(AssertUnwindSafe(act));
     done.unwrap_or(Err(fjall::Error::Unrecoverable))
@@ -152,7 +152,7 @@ fn in_use() -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, "another process has the state open")
 }
 
-/// Whether it says that files are not as they were written, rather than that something stands in the way.
+/// Returns whether an error means that files are damaged, rather than that they cannot be accessed now.
 fn is_damage(error: &fjall::Error) -> bool {
     use io::ErrorKind::{AlreadyExists, InvalidData, NotFound, UnexpectedEof};
     match error {
@@ -168,7 +168,7 @@ fn is_damage(error: &fjall::Error) -> bool {
 }
 
 impl Disk {
-    /// Opens the database in a folder, or makes one; and why it had to be made anew, if it had.
+    /// Opens the database in a directory, or creates one. Returns also the reason if the database had to be rebuilt.
     pub fn open(directory: &Path) -> io::Result<(Self, Option<String>)> {
         let folder = Folder(directory.to_owned());
         folder.claim()?;
@@ -184,11 +184,11 @@ impl Disk {
         Self::create_empty(directory).map(|disk| (disk, Some(why)))
     }
 
-    /// Opens the database in a folder to be looked at. `ResourceBusy`: another process has it open.
+    /// Opens the database in a directory for reading only. `ResourceBusy`: another process has it open.
     pub fn look(directory: &Path) -> io::Result<Self> {
         let folder = Folder(directory.to_owned());
         if !folder.is_one() || folder.is_damaged().is_some() || !folder.database().exists() {
-            let what = format!("there is no sound state in {}", directory.display());
+            let what = format!("there is no valid state in {}", directory.display());
             return Err(io::Error::other(what));
         }
         let opened = Self::at(&folder).map_err(|error| match error {
@@ -201,7 +201,7 @@ impl Disk {
         })
     }
 
-    /// Creates an empty state in `directory`, in place of a state that may be there.
+    /// Creates an empty state in `directory`, in place of an existing state.
     pub fn create_empty(directory: &Path) -> io::Result<Self> {
         let folder = Folder(directory.to_owned());
         folder.claim()?;
@@ -209,17 +209,17 @@ impl Disk {
         Self::existing(&folder).map_err(other)
     }
 
-    /// Whether there is a state, sound or not.
+    /// Returns whether a state is there, valid or damaged.
     pub fn is_at(directory: &Path) -> bool {
         Folder(directory.to_owned()).is_one()
     }
 
-    /// Removes a state that nobody has open.
+    /// Removes a state that no process has open.
     pub fn remove(directory: &Path) -> io::Result<()> {
         Folder(directory.to_owned()).remove()
     }
 
-    /// Whether a state was found there to be damaged.
+    /// Returns whether the state there is marked as damaged.
     pub fn is_damaged(directory: &Path) -> bool {
         Folder(directory.to_owned()).is_damaged().is_some()
     }
@@ -274,7 +274,7 @@ impl Disk {
         })
     }
 
-    /// Whether each batch that is known stands on the one before it, and the last one has the mark.
+    /// Checks that each linked batch follows the previous one, and that the last one ends at the mark.
     fn has_all_links(&self) -> Result<bool, fjall::Error> {
         let mut last = None;
         for link in self.keys.range(link(0)..) {
@@ -288,17 +288,17 @@ impl Disk {
         Ok(last == mark)
     }
 
-    /// The last block whose updates the database has.
+    /// Returns the last block whose changes are in the database.
     pub fn mark(&self) -> Option<Mark> {
         self.mark
     }
 
-    /// Whether a version wrote it that knew of no key that expires.
+    /// Returns whether an older version wrote the state, without the index of keys that expire.
     pub fn lacks_expiry(&self) -> bool {
         self.lacks_expiry
     }
 
-    /// Why it could not be read or written, if it could not.
+    /// Returns the first failure to read or write.
     pub fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
     }
@@ -307,7 +307,7 @@ impl Disk {
         self.failed(error, is_damage(error));
     }
 
-    /// Whoever opens it next makes it anew, if it is damaged.
+    /// Records a failure. A damaged state is marked, so that the next process that opens it rebuilds it.
     fn failed(&self, what: &dyn fmt::Display, is_damaged: bool) {
         if is_damaged && !self.looked_at {
             self.folder.set_damaged(&what.to_string());
@@ -316,7 +316,7 @@ impl Disk {
             .get_or_init(|| format!("the state in {}: {what}", self.folder.0.display()));
     }
 
-    /// The most bytes that a key of these has with the names before it, if that is more than is taken.
+    /// Returns the size in bytes of the largest place among these keys, if it exceeds the maximum.
     pub fn too_long(&self, updates: &Updates) -> Option<usize> {
         let all = updates.collections();
         let bytes = all.flat_map(|(namespace, collection, keys)| {
@@ -327,7 +327,7 @@ impl Disk {
         bytes.max().filter(|bytes| *bytes > PLACE_BYTES_MAX)
     }
 
-    /// Keys that expire with block `number`.
+    /// Returns the keys that expire with block `number`.
     pub fn due(&self, number: u64) -> Vec<Due> {
         let mut due = Vec::new();
         for (at, updates) in self.waiting().enumerate() {
@@ -369,8 +369,8 @@ impl Disk {
         due
     }
 
-    /// All keys that expire, each after the number of the block that it expires with. Only what is in the database
-    /// counts.
+    /// Returns all keys in the database that expire, each with the number of the block that it expires with. Changes
+    /// that are not written yet are ignored.
     pub fn all_due(&self) -> Vec<(u64, Due)> {
         let listed = guarded(|| {
             let listed = self.keys.range::<&[u8], _>(&EXPIRY[..]..&MARK[..]);
@@ -390,7 +390,7 @@ impl Disk {
         })
     }
 
-    /// Updates that are not in the database yet, oldest first.
+    /// Returns the changes that are not in the database yet, oldest first.
     fn waiting(&self) -> impl DoubleEndedIterator<Item = &Updates> {
         let writing = self.writing.as_ref().map(|writing| &*writing.updates);
         let pending = self.pending.iter().map(|pending| &pending.updates);
@@ -400,13 +400,14 @@ impl Disk {
             .chain(pending)
     }
 
-    /// Returns true if updates that are not in the database yet, but for the `from` oldest parts of them, change a key.
+    /// Returns whether changes that are not in the database yet affect a key. The oldest `from` sets of changes are
+    /// skipped.
     fn is_waiting(&self, from: usize, (namespace, collection): (&str, &str), key: &Key) -> bool {
         let mut waiting = self.waiting().skip(from);
         waiting.any(|updates| updates.get(namespace, collection, key).is_some())
     }
 
-    /// What there is under a key.
+    /// Returns the entry of a key.
     pub fn get(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<Entry> {
         let place = short_place(namespace, collection, key);
         if let Some(known) = self.cache.get(&place) {
@@ -432,12 +433,13 @@ impl Disk {
     fn decode(&self, bytes: &[u8]) -> Option<Entry> {
         let entry = decode(bytes);
         if entry.is_none() {
-            self.failed(&"a value that this program does not write", true);
+            self.failed(&"a value has an unknown form", true);
         }
         entry
     }
 
-    /// Keys of a collection (empty: public ones) from `start` on, before `end`; an empty `end` is none.
+    /// Returns the keys of a collection (empty: public keys) from `start` (inclusive) to `end` (exclusive); an empty
+    /// `end` is no bound.
     pub fn range<'a>(
         &'a self,
         namespace: &str,
@@ -470,8 +472,8 @@ impl Disk {
         }
     }
 
-    /// Namespaces and collections (empty: public keys) that have keys, in no order, some twice. Those whose last keys
-    /// are deleted by blocks that are not in the database yet are among them.
+    /// Returns the namespaces and collections (empty: public keys) that have keys, in no order and with duplicates.
+    /// Those whose last keys were deleted by changes that are not in the database yet are included.
     pub fn spaces(&self) -> Vec<(String, String)> {
         let written = |keys: &super::Changes| keys.values().any(|update| update.value.is_some());
         let waiting = self.waiting().flat_map(Updates::collections);
@@ -487,9 +489,9 @@ impl Disk {
         spaces
     }
 
-    /// The namespace and the collection of the first key from a place on, and what its places begin with.
+    /// Returns namespace and collection of the first key at or after a place, and the common prefix of their places.
     fn first_space(&self, from: &[u8]) -> Option<((String, String), Vec<u8>)> {
-        // Nothing but keys begins with a length below 2^24, as every name's is.
+        // Only keys begin with a length below 2^24, which is the length of a name.
         let first = guarded(|| {
             let mut keys = self.keys.range::<Vec<u8>, _>(from.to_vec()..vec![1]);
             keys.next().map(Guard::key).transpose()
@@ -503,9 +505,10 @@ impl Disk {
         ))
     }
 
-    /// What the database has from `first` on, before `behind`.
+    /// Returns the entries of the database from `first` (inclusive) to `behind` (exclusive).
     fn kept(&self, mut first: Vec<u8>, mut behind: Vec<u8>) -> Option<fjall::Iter> {
-        // No place is so long: what is before one that is longer is what is not behind its beginning.
+        // No place is longer than the maximum, so a longer bound is truncated and becomes exclusive or inclusive
+        // accordingly.
         let [first_is_long, behind_is_long] = [&mut first, &mut behind].map(|place| {
             let is_long = place.len() > PLACE_BYTES_MAX;
             place.truncate(PLACE_BYTES_MAX);
@@ -530,7 +533,7 @@ impl Disk {
         kept.map_err(|error| self.fail(&error)).ok()
     }
 
-    /// Block `mark` does this.
+    /// Adds the changes of block `mark`.
     pub fn apply(&mut self, mark: Mark, updates: Updates) {
         if self.mark.is_none_or(|kept| kept.last < mark.last) {
             for (namespace, collection, keys) in updates.collections() {
@@ -543,7 +546,8 @@ impl Disk {
         }
     }
 
-    /// Writes what the first `durable` blocks do, unless it is only looked at, and waits for that.
+    /// Writes the changes of the first `durable` blocks and waits for the end of the write. A read-only state is not
+    /// changed.
     pub fn settle(&mut self, durable: u64) -> Result<(), String> {
         self.gather(durable);
         while !self.looked_at && (self.writing.is_some() || self.gathered.mark.is_some()) {
@@ -553,8 +557,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Takes what the first `durable` blocks do from those that wait, and goes on with writing: when enough is
-    /// gathered, or where `soon`, on another thread.
+    /// Gathers the changes of the first `durable` blocks and continues writing on another thread. A write begins when
+    /// enough is gathered, or with `soon` at once.
     pub fn settle_behind(&mut self, durable: u64, soon: bool) -> Result<(), String> {
         self.gather(durable);
         if self.looked_at {
@@ -601,38 +605,39 @@ impl Disk {
         Ok(())
     }
 
-    /// After this the database is as it was before, or after: a restart will see. fjall names the cause only once.
+    /// Returns the message of a failed write. The database is then as before the write or as after it; the next start
+    /// finds out. fjall reports the cause only once.
     fn not_written(&self, error: &fjall::Error) -> String {
         self.fail(error);
         let folder = self.folder.0.display();
         format!(
-            "writing the state in {folder}: {error}; if that comes again after a restart, remove the folder: it is \
-             made again from the ledger"
+            "cannot write the state in {folder}: {error}; if this happens again after a restart, remove the folder: it \
+             is rebuilt from the ledger"
         )
     }
 
-    /// Writes keys without a mark: what is there is no state before it has one.
+    /// Writes keys without a mark: the directory does not hold a valid state until it has one.
     pub fn load(&self, updates: &Updates) -> Result<(), String> {
         let written = guarded(|| {
             let mut batch = self.database.batch();
             writing::put(&mut batch, &self.keys, updates)?;
             batch.commit()
         });
-        // What was looked for before is not what is there now.
+        // The cache may hold keys as missing that exist now.
         self.cache.clear();
         written.map_err(|error| {
             self.fail(&error);
-            format!("writing the state in {}: {error}", self.folder.0.display())
+            format!("cannot write the state in {}: {error}", self.folder.0.display())
         })
     }
 
-    /// Makes what was written so far outlast a power cut; for another thread.
+    /// Returns a function, for another thread, that makes everything written so far durable.
     pub fn sync(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
         let database = self.database.clone();
         move || guarded(|| database.persist(PersistMode::SyncAll)).map_err(other)
     }
 
-    /// Calls `each` with all keys, public ones and those of collections.
+    /// Calls `each` with all keys: public ones and those of collections.
     pub fn each(&self, each: &mut Each<'_>) {
         let mut changed = BTreeMap::new();
         for (namespace, collection, keys) in self.waiting().flat_map(Updates::collections) {
@@ -643,7 +648,7 @@ impl Disk {
         }
         let mut show = |place: &[u8], entry: &Entry| match read_place(place) {
             Some((namespace, collection, key)) => each(namespace, collection, key, entry),
-            None => self.failed(&"a key that this program does not write", true),
+            None => self.failed(&"a key has an unknown form", true),
         };
         let kept = guarded(|| Ok(self.keys.range(..&EXPIRY[..])));
         let mut kept = match kept {
@@ -669,9 +674,10 @@ impl Disk {
         }
     }
 
-    /// The number of keys, public ones and those of collections, counted one by one.
+    /// Returns the number of keys, public ones and those of collections. They are counted one by one.
     ///
-    /// The database may gain the waiting changes while this counts: of a key that changes, only the change counts.
+    /// Changes that are not written yet may reach the database during the count, so changed keys are counted
+    /// separately.
     pub fn len(&self) -> usize {
         let mut changed = BTreeMap::new();
         for (namespace, collection, keys) in self.waiting().flat_map(Updates::collections) {
@@ -708,7 +714,7 @@ fn entry_of(update: &Update) -> Option<Entry> {
 
 #[cfg(test)]
 impl Disk {
-    /// Gives the state the mark of a version without the index of keys that expire, and removes the index.
+    /// Gives the state the mark of the older layout, and removes the index of keys that expire.
     pub fn make_older(&self) {
         let mark = self.mark.unwrap().encode();
         let older = [&MAGIC_WITHOUT_EXPIRY[..], &mark[MAGIC.len()..]].concat();
@@ -723,7 +729,7 @@ impl Disk {
 
 #[cfg(test)]
 impl Mark {
-    /// One that tests give a block.
+    /// Returns the mark that tests use for block `last`.
     pub fn of(last: u64) -> Self {
         Self {
             last,

@@ -1,46 +1,45 @@
-//! The keys of collections that expire, by the block that wrote them: the index of a state in memory.
+//! Expiry index of a state in memory: the keys of collections that expire, by the block that wrote them.
 //!
-//! The index has each key of such a collection exactly once, under the block of its version, so it is never larger than
-//! the collections themselves. It is a function of the state and the collections' blockToLive.
+//! The index has each key of these collections exactly once, under the block of its version, so it is never larger than
+//! the collections themselves. It follows from the state and the collections' blockToLive, and is not stored.
 
 use super::Key;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A key that expires with a block.
+/// A key that expires with a certain block.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Due {
     pub namespace: String,
     pub collection: String,
     pub key: Key,
-    /// blockToLive of the collection.
+    /// `blockToLive` of the collection.
     pub life: u64,
 }
 
-/// Number of the block whose keys expire with block `number` where blockToLive is `life`, if there is such a block:
-/// `number` is that block + `life` + 1.
+/// Returns the block whose keys expire with block `number`, if there is one: `number` is that block + `life` + 1.
 pub(crate) fn written(number: u64, life: u64) -> Option<u64> {
     number.checked_sub(life)?.checked_sub(1)
 }
 
-/// Number of the block with which a key expires that block `written` wrote; `None`: it never does.
+/// Returns the block with which a key expires that block `written` wrote; `None`: it never expires.
 pub(crate) fn expiry(written: u64, life: u64) -> Option<u64> {
     written.checked_add(life)?.checked_add(1)
 }
 
-/// The keys of one collection, by the block of their version.
+/// Keys of one collection by the block of their version.
 #[derive(Debug)]
 struct Written {
     life: u64,
     blocks: BTreeMap<u64, BTreeSet<Key>>,
 }
 
-/// The keys of all collections that expire.
+/// Keys of all collections whose keys expire.
 #[derive(Default, Debug)]
 pub(super) struct Expiring(BTreeMap<String, BTreeMap<String, Written>>);
 
 impl Expiring {
-    /// Moves a key of a collection from the block that wrote it before to the one that writes it now; each is `None`
-    /// where the key is not there.
+    /// Moves a key from the block `before` that wrote it last to the block `after` that writes it now; `None` stands
+    /// for a missing key.
     pub fn rewrite(
         &mut self,
         (namespace, collection): (&str, &str),
@@ -74,7 +73,7 @@ impl Expiring {
         }
     }
 
-    /// All keys, each after the number of the block that it expires with.
+    /// Returns all keys, each with the number of the block that it expires with.
     pub fn all(&self) -> Vec<(u64, Due)> {
         let mut all = Vec::new();
         for (namespace, collections) in &self.0 {
@@ -98,7 +97,7 @@ impl Expiring {
         all
     }
 
-    /// Keys that expire with block `number`.
+    /// Returns the keys that expire with block `number`.
     pub fn due(&self, number: u64) -> Vec<Due> {
         let mut due = Vec::new();
         for (namespace, collections) in &self.0 {

@@ -1,4 +1,4 @@
-//! The folder of a state on the disk: whether it is one, and whether what is in it may be believed.
+//! Directory of a state on the disk: identifies it by a marker file, and records damage and crashes in files.
 
 use crate::ledger::IdsAt;
 use std::fs;
@@ -6,19 +6,19 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// In every folder that is one.
+/// Name of the marker file in every directory of a state.
 const OWN: &str = "lineside-state";
 const OWN_TEXT: &str =
-    "The state of a Fabric channel, kept by Lineside. All of it can be made again from the ledger.\n";
-/// How often a database may end the process that opens it.
+    "The state of a Fabric channel, kept by Lineside. All of it can be rebuilt from the ledger.\n";
+/// Number of crashes while opening the database after which it counts as damaged.
 const OPENINGS_MAX: u32 = 2;
 
-/// A folder for a state. Nothing in any other folder is ever changed.
+/// Directory of a state. Directories without the marker file are never changed.
 #[derive(Clone, Debug)]
 pub(super) struct Folder(pub PathBuf);
 
 impl Folder {
-    /// Where the database is.
+    /// Returns the path of the database.
     pub fn database(&self) -> PathBuf {
         self.0.join("keys")
     }
@@ -31,25 +31,28 @@ impl Folder {
         self.0.join("opening")
     }
 
-    /// Whether it is one.
+    /// Returns whether the marker file exists.
     pub fn is_one(&self) -> bool {
         self.0.join(OWN).is_file()
     }
 
-    /// Makes it one, if it is not there or empty.
+    /// Creates the directory and the marker file, if the directory does not exist or is empty.
     pub fn claim(&self) -> io::Result<()> {
         fs::create_dir_all(&self.0)?;
         if self.is_one() {
             return Ok(());
         }
         if fs::read_dir(&self.0)?.next().is_some() {
-            let what = format!("{} holds something else than a state", self.0.display());
+            let what = format!(
+                "{} is not a state directory and not empty; give another one",
+                self.0.display()
+            );
             return Err(io::Error::new(ErrorKind::AlreadyExists, what));
         }
         fs::write(self.0.join(OWN), OWN_TEXT)
     }
 
-    /// Removes all that is in it but what says that it is one.
+    /// Removes everything in the directory except the marker file.
     pub fn clear(&self) -> io::Result<()> {
         let gone = |removed: io::Result<()>| match removed {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -61,7 +64,7 @@ impl Folder {
         gone(fs::remove_file(self.damaged()))
     }
 
-    /// Removes it; a link to it stays, or where something is mounted the folder.
+    /// Removes the directory. If it is a symbolic link or a mount point, only its content is removed.
     pub fn remove(&self) -> io::Result<()> {
         self.clear()?;
         fs::remove_file(self.0.join(OWN))?;
@@ -73,24 +76,24 @@ impl Folder {
         }
     }
 
-    /// Says that what is in it is damaged. If that cannot be said, whoever finds it next says it again.
+    /// Marks the state as damaged. A failure is ignored: the next reader finds the damage again.
     pub fn set_damaged(&self, what: &str) {
         let _ = fs::write(self.damaged(), what);
     }
 
-    /// Why what is in it is not to be opened, if it is not.
+    /// Returns the reason why the state must not be opened, if there is one.
     pub fn is_damaged(&self) -> Option<&'static str> {
         if self.damaged().exists() {
             Some("it was found to be damaged")
         } else if self.openings() >= OPENINGS_MAX {
-            Some("whoever opened it ended while opening it, more than once")
+            Some("more than one process ended while it opened the state")
         } else {
             None
         }
     }
 
-    /// Whether each keyspace's list of tables is as it was written. fjall writes its checksum beside it, in `current`
-    /// (number of the list, its XXH3 of 128 bits, 0), and does not look at it.
+    /// Checks that each keyspace's list of tables is unchanged. fjall stores a checksum of the list in `current`
+    /// (number of the list, its XXH3 of 128 bits, 0), but does not verify it.
     pub fn has_true_lists(&self) -> io::Result<bool> {
         let keyspaces = match fs::read_dir(self.database().join("keyspaces")) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
@@ -98,7 +101,7 @@ impl Folder {
         };
         for keyspace in keyspaces {
             let keyspace = keyspace?.path();
-            // What is missing, or in another form, is for fjall to say.
+            // A missing file, or one in another form, is left to fjall to report.
             let Ok(current) = fs::read(keyspace.join("current")) else {
                 continue;
             };
@@ -114,17 +117,17 @@ impl Folder {
         Ok(true)
     }
 
-    /// Opens what is in it; a process that ends within `open` is counted.
+    /// Opens the database. A process that ends within `open` is counted.
     pub fn open<T>(&self, open: impl FnOnce(&Path) -> T) -> T {
         let count = self.openings().saturating_add(1);
-        // Where that cannot be written, on a full disk say, it is not counted.
+        // If the file cannot be written, on a full disk for example, the attempt is not counted.
         let _ = fs::write(self.opening(), count.to_string());
         let opened = open(&self.database());
         let _ = fs::remove_file(self.opening());
         opened
     }
 
-    /// How many processes in a row have ended while they opened it.
+    /// Returns the number of processes in a row that ended while they opened the database.
     fn openings(&self) -> u32 {
         let count = fs::read_to_string(self.opening()).ok();
         count.and_then(|count| count.parse().ok()).unwrap_or(0)

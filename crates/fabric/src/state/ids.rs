@@ -1,34 +1,34 @@
-//! Ids of transactions: those that the ledger does not know yet are kept in memory.
+//! Index of transaction ids. Ids that the ledger on the disk does not index yet are kept in memory.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The ids of every transaction in the ledger, valid or not.
 ///
-/// Where a ledger knows the ids of blocks that are durable ([`rest_on`](Self::rest_on)), only those of later ones are
-/// kept here, in two generations: what is older goes when all of it is in the ledger.
+/// With a ledger that indexes the ids of durable blocks ([`rest_on`](Self::rest_on)), only the ids of later blocks are
+/// kept in memory, in two generations. The older generation is dropped when all of its blocks are in the ledger.
 #[derive(Default)]
 pub struct TxIds {
     recent: Ids,
     older: Ids,
-    /// The last block of `older`.
+    /// Number of the last block in `older`.
     older_last: u64,
     ledger: Option<Arc<dyn KnownIds>>,
 }
 
-/// Who knows the ids of durable blocks.
+/// Index of the ids of durable blocks.
 pub trait KnownIds: Send + Sync {
-    /// Makes `known` true where one of their transactions has this id.
+    /// Sets `known` to true for each id that a transaction of a durable block has.
     fn know(&self, ids: &[Option<&TxId>], known: &mut [bool]);
-    /// How many blocks are durable.
+    /// Returns the number of durable blocks.
     fn durable(&self) -> u64;
-    /// Reason why some id could not be looked for, the first time that happened.
+    /// Returns the first error of a lookup, if one failed.
     fn failure(&self) -> Option<String>;
 }
 
 #[derive(Default)]
 struct Ids {
-    /// Those that are a hash in hex, which all honest ones are.
+    /// Ids that are a hash in hex, as those of all honest clients are.
     hashes: HashSet<[u8; 32]>,
     others: HashSet<Box<[u8]>>,
 }
@@ -53,17 +53,17 @@ impl Ids {
     }
 }
 
-/// The id of a transaction.
+/// A transaction id.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub enum TxId {
-    /// 64 digits of lower-case hex.
+    /// An id of 64 lower-case hex digits.
     Hash([u8; 32]),
-    /// Anything else.
+    /// Any other id.
     Other(Box<[u8]>),
 }
 
 impl TxId {
-    /// From the text in a channel header.
+    /// Parses the id in a channel header.
     pub fn new(text: &str) -> Self {
         let digit = |byte: u8| match byte {
             b'0'..=b'9' => Some(byte - b'0'),
@@ -92,12 +92,12 @@ impl std::fmt::Debug for TxIds {
 }
 
 impl TxIds {
-    /// Whether the ledger has it.
+    /// Returns whether the ledger has a transaction with this id.
     pub fn contains(&self, id: &TxId) -> bool {
         self.contain(&[Some(id)]) == [true]
     }
 
-    /// Of each, whether the ledger has it. Side by side they cost a fraction of what they cost one by one.
+    /// Returns for each id whether the ledger has it. Looking ids up together is several times faster than one by one.
     pub fn contain(&self, ids: &[Option<&TxId>]) -> Vec<bool> {
         let is_kept = |id: &TxId| self.recent.contains(id) || self.older.contains(id);
         let mut known = ids.iter().map(|id| id.is_some_and(is_kept)).collect::<Vec<_>>();
@@ -107,17 +107,18 @@ impl TxIds {
         known
     }
 
-    /// Adds one, of the block that is being committed.
+    /// Adds an id of the block that is being committed.
     pub fn insert(&mut self, id: TxId) {
         self.recent.insert(id);
     }
 
-    /// All that was added is in `ledger` or will be, and so is what is added from now on.
+    /// Sets the index of durable blocks. All ids that were or will be added must be in `ledger` once their block is
+    /// durable.
     pub(crate) fn rest_on(&mut self, ledger: Arc<dyn KnownIds>) {
         self.ledger = Some(ledger);
     }
 
-    /// Block `last` is committed, with all before it.
+    /// Records that all blocks up to `last` are committed.
     pub(crate) fn committed(&mut self, last: u64) {
         if let Some(ledger) = &self.ledger
             && ledger.durable() > self.older_last
@@ -127,10 +128,10 @@ impl TxIds {
         }
     }
 
-    /// Returns whether all ids that were asked for could be looked for.
+    /// Returns an error if a lookup failed; earlier results are then unreliable.
     ///
     /// # Errors
-    /// The reason why not. It does not get better before the ledger is opened again.
+    /// The first failure. It persists until the ledger is opened again.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.ledger.as_ref().and_then(|ledger| ledger.failure()) {
             Some(what) => Err(what),
@@ -138,17 +139,17 @@ impl TxIds {
         }
     }
 
-    /// Forgets those that are kept here; the ledger has them.
+    /// Drops the ids in memory, which the ledger has.
     pub(crate) fn forget(&mut self) {
         (self.recent, self.older) = Default::default();
     }
 
-    /// How many are kept here.
+    /// Returns the number of ids in memory.
     pub fn len(&self) -> usize {
         self.recent.len() + self.older.len()
     }
 
-    /// Whether none is.
+    /// Returns whether no id is in memory.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -159,7 +160,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Knows the ids of as many blocks as are durable, each with one transaction.
+    /// Index of the ids of durable blocks, each of which has one transaction.
     struct Ledger(AtomicU64);
 
     fn id(block: u64) -> TxId {
@@ -190,7 +191,7 @@ mod tests {
         ids.insert(id(0));
         ids.rest_on(ledger.clone());
         for block in 1..200 {
-            // The ledger is up to ten blocks behind, and then not at all.
+            // The ledger lags by up to ten blocks, and then catches up.
             let behind = block % 11;
             ledger.0.fetch_max(block - behind.min(block), Ordering::Relaxed);
             ids.insert(id(block));

@@ -143,14 +143,14 @@ mod tests {
     use lineside_testkit::Random;
     use std::collections::BTreeMap;
 
-    /// An ordered map of plain keys says what must be there, whatever is put, removed and asked for.
+    /// Compares the container with an ordered map in random insertions, removals and queries.
     #[test]
     fn it_is_as_an_ordered_map() {
         let (mut keys, mut map) = (Keys::default(), BTreeMap::new());
         let mut random = Random(1);
         let (mut replaced, mut removed, mut found) = (0, 0, 0);
         for number in 0..20_000 {
-            // Some are longer than what stands in place, some are the beginnings of others.
+            // Some keys are too long to be stored in place, some are prefixes of others.
             let mut key = || vec![b'k'; random.below(40) as usize];
             let (mut one, mut other) = (key(), key());
             one.extend([random.below(4) as u8].into_iter().filter(|last| *last > 0));

@@ -1,4 +1,4 @@
-//! What the recorded blocks do not show, on a channel made here.
+//! Validation rules that the recorded blocks do not cover, on a generated channel.
 
 use super::network::{
     CHANNEL, Member, Network, Spec, block_header, data, delete, message, metadata, number, policy, read,
@@ -12,7 +12,7 @@ use TxCode::*;
 
 const CC: &str = "cc";
 
-/// A channel with a chaincode that both organisations' peers have to endorse.
+/// Creates a channel with a chaincode that peers of both organisations must endorse.
 fn channel(broken: Option<Rule>) -> (Network, Validator) {
     channel_of(Network::new(), broken)
 }
@@ -69,7 +69,7 @@ fn hashed_read(broken: Option<Rule>) -> Vec<TxCode> {
     network.codes(&mut validator, &txs)
 }
 
-/// The codes and the last commit hash.
+/// Writes a key, then writes it with an empty value, then reads it as missing; returns the codes.
 fn empty_value(broken: Option<Rule>) -> Vec<TxCode> {
     let (mut network, mut validator) = channel(broken);
     let first = network.tx(CC, &writing("a")).build();
@@ -148,7 +148,7 @@ fn a_configuration_applies_at_once() {
     );
 }
 
-/// The mutation test's other half: rules that no recorded block shows.
+/// Second half of the mutation test: rules that no recorded block covers.
 #[test]
 fn rules_that_only_made_blocks_show() {
     assert_eq!(ca_as_creator(Some(Rule::CaRefused)), [Valid]);
@@ -209,7 +209,7 @@ fn text_around_the_certificate_and_another_type_are_taken() {
         text.replace("CERTIFICATE", "SOMETHING"),
         text.replace('\n', "\r\n"),
         format!("{text}{text}"),
-        // Several BEGINs before an END: the last one counts, and what is no block is passed over.
+        // Of several BEGINs before an END the last one counts, and invalid blocks are skipped.
         format!("-----BEGIN CERTIFICATE-----\n{text}"),
         format!("-----BEGIN X-----\n!\n-----END X-----\n{text}"),
     ];
@@ -229,8 +229,8 @@ fn bytes_after_the_certificate_are_not_taken() {
     assert_eq!(network.codes(&mut validator, &[tx]), [BadCreatorSignature]);
 }
 
-/// In memory any key is taken; on the disk the replica stops before a block that writes one too long for it, and
-/// reading one is no failure.
+/// A state in memory accepts any key. A replica with the state on the disk stops before a block that writes a key that
+/// is too long, but reading that key is not an error.
 #[test]
 fn keys_that_a_state_on_the_disk_cannot_hold() {
     let directory = tempfile::tempdir().unwrap();
@@ -266,7 +266,7 @@ fn keys_that_a_state_on_the_disk_cannot_hold() {
             validator.commit(validated);
         }
     }
-    panic!("the last one was taken");
+    panic!("the block with the long key was accepted");
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn one_identity_in_two_forms_endorses_once() {
     let policy = policy::application(&policy::n_of(2, &[("Org1MSP", 3), ("Org1MSP", 3)]));
     let definition = network.define(CC, &policy, &[]).build();
     assert_eq!(network.codes(&mut validator, &[definition]), [Valid]);
-    // The same certificate, its signature's s high: an MSP makes it low before it tells identities apart.
+    // The same certificate with a high s in its signature: an MSP normalises s before it compares identities.
     let spec = Spec::new("peer0", &["peer"]);
     let high = network.orgs[0].root.certify(&Spec { high_s: true, ..spec });
     let low = network.peer(0);
@@ -330,7 +330,7 @@ fn by_an_intermediate_ca(broken: Option<Rule>) -> Vec<TxCode> {
         .build();
     assert_eq!(network.codes(&mut validator, &[definition]), [Valid]);
     let good = network.tx(CC, &writing("a")).from(&client).by(&[&peer]).build();
-    // The root stands above a CA, so what it certifies itself is no identity.
+    // The root has an intermediate CA below it, so it may not certify identities itself.
     let direct = network.client(0);
     let direct = network.tx(CC, &writing("b")).from(&direct).by(&[&peer]).build();
     network.codes(&mut validator, &[good, direct])
@@ -358,7 +358,7 @@ fn admins_by_list_and_by_unit() {
 
 // ---- leniencies of protobuf ----
 
-/// The code of a transaction whose payload is made of header and data so.
+/// Returns the code of a transaction whose payload `make` builds from header and data.
 fn with_payload(make: impl Fn(&[u8], &[u8]) -> Vec<u8> + 'static) -> TxCode {
     let (mut network, mut validator) = channel(None);
     let first = network.tx(CC, &writing("z")).build();
@@ -396,14 +396,14 @@ fn unknown_fields_and_groups_are_skipped_and_broken_ones_are_not() {
     let around = |extra: &'static [u8]| {
         with_payload(move |header, data| [extra, &message(&[(1, header), (2, data)]), extra].concat())
     };
-    // Field 9: a varint, eight bytes, four bytes, a group in a group.
+    // Field 9: a varint, eight bytes, four bytes, nested groups.
     assert_eq!(around(&[0x48, 0x80, 0x01]), Valid);
     assert_eq!(around(&[0x49, 1, 2, 3, 4, 5, 6, 7, 8]), Valid);
     assert_eq!(around(&[0x4d, 1, 2, 3, 4]), Valid);
     assert_eq!(around(&[0x4b, 0x53, 0x54, 0x4c]), Valid);
-    // A known field of another type is not that field.
+    // A known field with another wire type is treated as unknown.
     assert_eq!(around(&[0x08, 5]), Valid);
-    // Field 0, a group that ends as another, wire types 6 and 7, a varint of eleven bytes.
+    // Field number 0, a group with another end, wire types 6 and 7, a varint of eleven bytes.
     assert_eq!(around(&[0x00, 0x00]), BadPayload);
     assert_eq!(around(&[0x4b, 0x54]), BadPayload);
     assert_eq!(around(&[0x4e, 0x00]), BadPayload);
@@ -631,7 +631,7 @@ fn blocks_that_peers_refuse() {
     );
     assert_eq!(refused([&[0x48, 1], &good[..]].concat()), form);
     assert_eq!(refused([&good[..], &[0xff]].concat()), "it is malformed");
-    // What Go does not know it writes after what it knows, as it came.
+    // Go writes unknown fields after the known ones, in their original form.
     let unknown = [&good[..], &[0x48, 0x81, 0x00]].concat();
     let (at, previous) = network.last.clone();
     let (data_hash, all) = data(std::slice::from_ref(&unknown));
@@ -705,7 +705,7 @@ fn blocks_of_bft_orderers() {
     assert_eq!(codes(&all[1..]).unwrap(), [Valid]);
 }
 
-// ---- what is not decided ----
+// ---- input on which validation stops ----
 
 fn stops(change: impl FnOnce(&mut Network)) -> String {
     let mut network = Network::new();
@@ -718,16 +718,19 @@ fn stops(change: impl FnOnce(&mut Network)) -> String {
 
 #[test]
 fn configurations_that_are_not_known() {
-    assert_eq!(stops(|network| network.orgs[0].kind = 1), "an MSP of type idemix");
+    assert_eq!(
+        stops(|network| network.orgs[0].kind = 1),
+        "an MSP has the type idemix, which is not supported"
+    );
     assert_eq!(
         stops(|network| network.application_capabilities = vec!["V1_3"]),
-        "application capabilities below V2_0"
+        "the application capability V2_0 or V2_5 is required"
     );
     assert_eq!(
         stops(|network| network.channel_capabilities = vec!["V1_4_3"]),
-        "channel capabilities below V2_0"
+        "the channel capability V2_0 or V3_0 is required"
     );
-    let unknown = "the application capability V9_9 is not known";
+    let unknown = "the application capability V9_9 is not supported";
     assert_eq!(
         stops(|network| network.application_capabilities = vec!["V2_5", "V9_9"]),
         unknown

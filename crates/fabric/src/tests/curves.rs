@@ -49,7 +49,7 @@ fn cases() -> Vec<Case> {
 }
 
 impl Case {
-    /// An MSP without node OUs, of which the member is an admin, and with the list if `lists`.
+    /// Creates an MSP without node OUs, with the member as its admin, and with the revocation list if `lists` is true.
     fn msps(&self, lists: bool) -> Msps {
         let config = FabricMspConfig {
             name: "Org1MSP",
@@ -90,7 +90,7 @@ fn identities_over_other_curves_are_those_of_go() {
             case.curves
         );
         assert_eq!(sha256(&member.raw), member.id);
-        // The list of admins has the certificate in the form that it came in.
+        // The list of admins contains the certificate in its original form.
         assert!(member.listed_admin, "{}", case.curves);
         let revoked = case.resolved(&case.revoked, &msps);
         assert!(revoked.valid && !revoked.listed_admin, "{}", case.curves);
@@ -126,7 +126,7 @@ fn signatures_over_other_curves_are_decided_as_by_go() {
     assert_eq!((taken, refused), (78, 780));
 }
 
-/// A certificate or a list of another CA, or with a bit changed, is of nobody.
+/// A certificate or a list of another CA, or with a changed bit, is not accepted.
 #[test]
 fn seals_of_others_are_not_taken() {
     let cases = cases();

@@ -1,5 +1,4 @@
-//! Transactions that come before their block is whole: what is found out about them is used where it holds, and nowhere
-//! else, and changes no code.
+//! Tests of early verification: results are used only if they are still valid, and change no code.
 
 use super::network::{Member, Network, Org, Spec, block_header, data, policy, rwset, write};
 use super::update::Change;
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 const CC: &str = "cc";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A channel, and two who validate it: one without, one with what comes early.
+/// A channel with two validators: one without and one with early verification.
 struct Two {
     network: Network,
     plain: Validator,
@@ -60,7 +59,7 @@ impl Two {
         self.network.last.0 + 1
     }
 
-    /// These transactions of the next block come early, and are verified.
+    /// Submits these transactions of the next block early, and waits until they are verified.
     fn come(&self, all: &[Vec<u8>]) {
         let before = self.work.counts();
         for (index, envelope) in all.iter().enumerate() {
@@ -77,7 +76,7 @@ impl Two {
         }
     }
 
-    /// The next block has these transactions: what both say that they are.
+    /// Adds the next block with these transactions to both validators, and returns the codes on which they agree.
     fn next(&mut self, all: &[Vec<u8>]) -> Vec<TxCode> {
         let block = self.network.block(all);
         let plain = self.plain.validate(&block).unwrap();
@@ -98,7 +97,7 @@ impl Two {
     }
 }
 
-/// The same transaction, its creator's signature another one.
+/// Returns the transaction with a changed creator signature.
 fn forged(envelope: &[u8]) -> Vec<u8> {
     let mut forged = envelope.to_vec();
     *forged.last_mut().unwrap() ^= 1;
@@ -110,7 +109,7 @@ fn what_is_found_out_early_is_used_and_changes_no_code() {
     let mut two = Two::new(EARLY_BYTES_MAX);
     let mut expected = Vec::new();
     let mut all = Vec::new();
-    // More than are verified together.
+    // More transactions than one batch.
     for round in 0..80 {
         let tx = two.tx();
         let one = two.network.peer(round % 2);
@@ -119,7 +118,7 @@ fn what_is_found_out_early_is_used_and_changes_no_code() {
         all.extend([tx, little.by(&[&one]).build(), forged]);
         expected.extend([Valid, EndorsementPolicyFailure, BadCreatorSignature]);
     }
-    // A peer looks no further behind it.
+    // A peer scans no further after a transaction that it cannot parse.
     let mut unread = two.network.tx(CC, b"");
     unread.payload = Some(Box::new(|_, _| vec![0xff; 9]));
     all.push(unread.build());
@@ -129,7 +128,7 @@ fn what_is_found_out_early_is_used_and_changes_no_code() {
     assert!(two.work.memory_bytes() > all.concat().len());
     assert_eq!(two.next(&all), expected);
     assert_eq!((two.used(), two.work.memory_bytes()), (241, 0));
-    // In any order, some of them, and of the block behind, too.
+    // Some transactions, in any order, also of the following block.
     let (here, behind) = ([two.tx(), two.tx(), two.tx()], [two.tx(), forged(&two.tx())]);
     let (block, before) = (two.block(), two.work.counts().verified);
     two.work.put(block, 2, &here[2]);
@@ -149,7 +148,8 @@ fn what_came_early_with_other_bytes_is_verified_again() {
     let [good, other, third] = [two.tx(), two.tx(), two.tx()];
     let (bad, worse) = (forged(&other), forged(&third));
     let longer = [&good[..], &[0x18, 1]].concat();
-    // Good ones came, bad ones are in the block; the other way round; another one's; longer; one that is not there.
+    // Valid ones were submitted for forged ones in the block, the other way round, another transaction, a longer
+    // envelope, and one that the block lacks.
     two.come(&[other.clone(), third.clone(), longer, other.clone(), good.clone()]);
     assert_eq!(
         two.next(&[bad, worse, good.clone(), third]),
@@ -159,7 +159,7 @@ fn what_came_early_with_other_bytes_is_verified_again() {
     let bad = forged(&two.tx());
     let good = two.tx();
     let block = two.block();
-    // The same place twice: the last one counts, or none.
+    // The same index twice: the last transaction counts, if any.
     two.come(std::slice::from_ref(&bad));
     two.come(std::slice::from_ref(&good));
     assert_eq!(two.next(&[good]), [Valid]);
@@ -186,12 +186,12 @@ fn another_configuration_voids_what_was_found_out_before_it() {
     assert_eq!(two.next(&[config]), [Valid]);
     assert_eq!(two.used(), 1, "the configuration itself");
     assert_eq!(two.work.memory_bytes(), 0);
-    // Nobody knew him when it came.
+    // The creator was unknown when the transaction was submitted.
     assert_eq!(two.next(&[tx, early]), [Valid, Valid]);
     assert_eq!(two.used(), 1);
     let tx = two.tx_by(&stranger);
     two.come(std::slice::from_ref(&tx));
-    // Who still reads by the configuration before gets nothing of it.
+    // A reader with the previous configuration gets no results.
     two.worker.shared().follow(&two.plain.reader, two.block());
     assert_eq!(two.next(std::slice::from_ref(&tx)), [Valid]);
     assert_eq!(two.used(), 1);
@@ -217,7 +217,7 @@ fn what_is_dropped_is_forgotten_also_while_it_is_verified() {
         for (index, envelope) in all.iter().enumerate().take(some) {
             two.work.put(block, index as u32, envelope);
         }
-        // Some of it waits, some is being verified, some is known.
+        // Some transactions are waiting, some are being verified, some have results.
         two.work.dropped(block);
     }
     let began = Instant::now();
@@ -227,7 +227,7 @@ fn what_is_dropped_is_forgotten_also_while_it_is_verified() {
     }
     assert_eq!(two.next(&all), [Valid; 40]);
     assert_eq!(two.used(), 0);
-    // Blocks that are in the ledger are not taken.
+    // Transactions of blocks that are in the ledger are skipped.
     two.work.put(block, 0, &all[0]);
     assert_eq!((two.work.memory_bytes(), two.work.counts().skipped), (0, 1));
 }
@@ -248,7 +248,7 @@ fn what_has_no_room_is_verified_with_its_block() {
         assert!(two.work.memory_bytes() <= bytes_max);
     }
     let counts = two.work.counts();
-    // Five have room, and whoever comes after one that found none in the end.
+    // Five have room, and later ones only when room becomes free.
     assert!((10..=46).contains(&counts.skipped), "{counts:?}");
     two.wait(50 - counts.skipped);
     assert!(two.work.memory_bytes() <= bytes_max);
@@ -259,7 +259,7 @@ fn what_has_no_room_is_verified_with_its_block() {
     // There is room again.
     let tx = two.tx();
     two.come(std::slice::from_ref(&tx));
-    // None at all.
+    // A limit without room for any transaction.
     let mut none = Two::new(10);
     let tx = none.tx();
     none.work.put(none.block(), 0, &tx);

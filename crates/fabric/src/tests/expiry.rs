@@ -1,4 +1,4 @@
-//! Keys that expire, in blocks made here: what no recording has, since peers refuse to endorse it.
+//! Tests of expiry in generated blocks, for cases that cannot be recorded because peers refuse to endorse them.
 
 use super::network::{Network, message, number, policy, rwset};
 use crate::state::Height;
@@ -9,7 +9,7 @@ const CC: &str = "cc";
 /// Hash of a private key.
 const KEY: &[u8] = b"hash of a key";
 
-/// Collections with these names and blockToLive.
+/// Encodes collections with these names and `blockToLive` values.
 fn collections(all: &[(&str, u64)]) -> Vec<u8> {
     let one = |(name, life): &(&str, u64)| {
         let fixed = [message(&[(1, name.as_bytes())]), number(5, *life)].concat();
@@ -22,7 +22,7 @@ fn endorsement() -> Vec<u8> {
     policy::application(&policy::n_of(1, &[("Org1MSP", 3), ("Org2MSP", 3)]))
 }
 
-/// A channel whose chaincode has these collections.
+/// Creates a channel whose chaincode has these collections.
 fn channel(all: &[(&str, u64)]) -> (Network, Validator) {
     let mut network = Network::new();
     let mut validator = network.start(None);
@@ -31,14 +31,14 @@ fn channel(all: &[(&str, u64)]) -> (Network, Validator) {
     (network, validator)
 }
 
-/// A transaction that writes the key in a collection.
+/// Creates a transaction that writes the key in a collection.
 fn write(network: &mut Network, collection: &str, value: &[u8]) -> Vec<u8> {
     let hashed = message(&[(2, &message(&[(1, KEY), (3, value)]))]);
     let rwset = rwset(&[(CC, b"", &[(collection, hashed)])]);
     network.tx(CC, &rwset).build()
 }
 
-/// A transaction that reads the key of a collection as written by transaction 0 of a block.
+/// Creates a transaction that reads the key of a collection as written by transaction 0 of a block.
 fn read(network: &mut Network, collection: &str, block: u64) -> Vec<u8> {
     let version = message(&[(2, &number(1, block))]);
     let hashed = message(&[(1, &[message(&[(1, KEY)]), version].concat())]);
@@ -52,7 +52,7 @@ fn version(validator: &Validator, collection: &str) -> Option<u64> {
     Some(block)
 }
 
-/// A key lives for blockToLive + 1 blocks after that of its version, each read of it in the last of them included.
+/// A key lives for blockToLive + 1 blocks after that of its version; reads in the last of these blocks still succeed.
 #[test]
 fn a_key_is_read_up_to_the_block_that_removes_it() {
     for life in 1..4 {
@@ -70,7 +70,7 @@ fn a_key_is_read_up_to_the_block_that_removes_it() {
     }
 }
 
-/// Peers compute the block in 64 bits, and take a sum that is too large for never.
+/// Peers compute the block in 64 bits; on overflow the key never expires.
 #[test]
 fn a_life_that_ends_after_all_blocks_never_ends() {
     for life in [u64::MAX, u64::MAX - 1, u64::MAX - 3] {
@@ -89,8 +89,8 @@ fn a_life_that_ends_after_all_blocks_never_ends() {
     }
 }
 
-/// Of two collections with one name, and of one that has the name of an organisation's own, a peer does not ask for the
-/// second's blockToLive, and for that of the last not at all.
+/// Of two collections with one name, a peer uses the first one's blockToLive. It ignores that of a collection with the
+/// name of an implicit one.
 #[test]
 fn the_first_definition_of_a_collection_counts() {
     let implied = "_implicit_org_Org1MSP";
@@ -130,7 +130,7 @@ fn an_upgrade_that_changes_a_life_stops() {
         assert!(named, "{what}");
     }
     assert_eq!(format!("{:?}", validator.state()), state);
-    // One that fails changes nothing.
+    // An invalid upgrade changes nothing.
     let one = network.peer(0);
     let changed = network
         .define(CC, &endorsement(), &collections(&[("mortal", 5)]))

@@ -1,4 +1,4 @@
-//! Bytes that somebody made to do harm: nothing panics, and memory and time stay in proportion.
+//! Tests with malicious input: nothing panics, and memory and time stay proportional to the input.
 
 use super::network::{Network, Spec, message, number, pem, policy, rwset, sha256, write};
 use crate::proto::wire::put_bytes;
@@ -38,7 +38,7 @@ fn a_block_changed_at_every_byte() {
     }
 }
 
-/// The same, where the block still is the orderer's: what is bent is what a client sent.
+/// Changes a client's transaction at every byte, in a block that the orderer signed afterwards.
 #[test]
 fn a_transaction_changed_at_every_byte() {
     let (mut network, mut validator) = channel();
@@ -76,7 +76,7 @@ fn identities_changed_at_every_byte() {
         })
         .collect();
     let codes = network.codes(&mut validator, &txs);
-    // Two or three of them are the same certificate still: blanks around the PEM, or the last bits of it.
+    // A few changes keep the certificate the same: blanks around the PEM, or unused bits of its last digit.
     let strange = codes
         .iter()
         .filter(|code| **code != TxCode::BadCreatorSignature)
@@ -122,7 +122,7 @@ fn policies_of_a_million_rules_and_a_thousand_layers() {
 #[test]
 fn a_validation_parameter_that_is_none() {
     let (mut network, mut validator) = channel();
-    // Peers halt on what is no policy, and fail what they cannot compile.
+    // Peers halt on a parameter that is not a policy; a policy that they cannot compile is never satisfied.
     let stopped = key_with(&mut network, &mut validator, &[0xff]);
     assert!(
         matches!(stopped, Err(Error::Stop(Stop::Transaction { .. }))),
@@ -137,7 +137,7 @@ fn a_validation_parameter_that_is_none() {
 #[test]
 fn many_endorsements_and_certificate_bombs() {
     let (mut network, mut validator) = channel();
-    // More endorsements than are taken.
+    // More endorsements than the limit.
     let mut tx = network.tx("cc", &rwset(&[])).by(&[]);
     for _ in 0..1_025 {
         tx.endorsements.push((vec![1], Box::new(|_| vec![2])));
@@ -147,7 +147,7 @@ fn many_endorsements_and_certificate_bombs() {
         matches!(stopped, Err(Error::Stop(Stop::Transaction { .. }))),
         "{stopped:?}"
     );
-    // A certificate of a megabyte, of elements in each other, of lengths that lie.
+    // A certificate of a megabyte, deeply nested elements, and wrong lengths.
     let mut deep = Vec::new();
     for _ in 0..2_000 {
         let mut outer = Vec::new();

@@ -1,5 +1,5 @@
-//! Members with Ed25519 keys, and revocation lists, in blocks made here: orderers, admins and readers, which no
-//! recording has with such keys.
+//! Tests of members with Ed25519 keys and of revocation lists in generated blocks: orderers, admins and readers, for
+//! which there are no recordings with Ed25519 keys.
 
 use super::network::{Member, Network, Spec, block_header, data, message, number, policy, rwset, write};
 use super::update::Change;
@@ -41,7 +41,8 @@ fn may_read(validator: &Validator, member: &Member) -> bool {
     config.permits(READERS, signed(message, &signature), &Verifier::default())
 }
 
-/// Members with Ed25519 keys create, endorse and read from V3_0 on. Before, their organisation's others still do.
+/// Members with Ed25519 keys can create, endorse and read from V3_0 on. Before V3_0, the organisation's other members
+/// still can.
 #[test]
 fn ed25519_members_from_v3_0_on() {
     for (network, counts) in [(Network::new(), false), (v3(), true)] {
@@ -68,7 +69,7 @@ fn ed25519_members_from_v3_0_on() {
     }
 }
 
-/// Blocks by an orderer with an Ed25519 key, in the form of Raft.
+/// Blocks in the form of Raft, signed by an orderer with an Ed25519 key.
 #[test]
 fn an_orderer_with_an_ed25519_key() {
     for (mut network, counts) in [(Network::new(), false), (v3(), true)] {
@@ -87,7 +88,7 @@ fn an_orderer_with_an_ed25519_key() {
     }
 }
 
-/// Blocks of BFT orderers, two of them with Ed25519 keys.
+/// Blocks of BFT orderers, of which two have Ed25519 keys.
 #[test]
 fn bft_orderers_with_ed25519_keys() {
     let mut network = v3();
@@ -121,7 +122,7 @@ fn bft_orderers_with_ed25519_keys() {
         let mut three = good.clone();
         three.remove(missing);
         assert_eq!(codes(&three).unwrap(), [Valid]);
-        // A third that signs something else is none.
+        // A third signature over other bytes does not count.
         three[0] = by(&members[(missing + 1) % 4], b"another header");
         let refused = codes(&three);
         assert!(
@@ -143,7 +144,7 @@ fn an_admin_with_an_ed25519_key_changes_the_configuration() {
     assert_eq!(network.codes(&mut validator, &[config]), [Valid]);
 }
 
-/// Sets the revocation lists of the first organisation; its admin signs that.
+/// Sets the revocation lists of the first organisation by an update that `by` signs.
 fn revoke(network: &mut Network, validator: &mut Validator, lists: Vec<Vec<u8>>, by: &Member) {
     let before = network.config();
     network.orgs[0].crls = lists;
@@ -152,11 +153,11 @@ fn revoke(network: &mut Network, validator: &mut Validator, lists: Vec<Vec<u8>>,
     assert_eq!(network.codes(validator, &[config]), [Valid]);
 }
 
-/// Lists whose authority key identifier is missing, or is none: all of the organisation is refused, its readers too. An
-/// identifier without a key is one that matches no CA.
+/// If the authority key identifier of a list is missing or malformed, all identities of the organisation are refused,
+/// also as readers. A well-formed identifier without a key matches no CA.
 #[test]
 fn a_list_that_names_no_key_refuses_the_organisation() {
-    // A serial number that is not in its shortest form; another type; a length that is not there.
+    // Missing; a serial number that is not minimal; another type; a length beyond the end.
     let broken: [Option<&[u8]>; 4] = [
         None,
         Some(&[0x30, 4, 0x82, 2, 0, 1]),
@@ -166,7 +167,7 @@ fn a_list_that_names_no_key_refuses_the_organisation() {
     let minimal: [Option<&[u8]>; 3] = [
         Some(&[0x30, 0]),
         Some(&[0x30, 3, 0x82, 1, 5]),
-        // What follows the sequence is not looked at.
+        // Bytes after the sequence are ignored.
         Some(&[0x30, 0, 1, 2]),
     ];
     let serial = Spec::new("user1", &["client"]).serial;
@@ -198,7 +199,7 @@ fn a_list_that_names_no_key_refuses_the_organisation() {
     }
 }
 
-/// Where an MSP has intermediate CAs, or admins by certificate only, a peer refuses a configuration with such a list.
+/// A peer rejects a configuration with such a list if the MSP has intermediate CAs, or admins only by certificate.
 #[test]
 fn a_list_that_names_no_key_beside_intermediate_cas_stops() {
     let mut network = Network::new();
@@ -214,8 +215,8 @@ fn a_list_that_names_no_key_beside_intermediate_cas_stops() {
     );
 }
 
-/// After a stop the channel's configurations are followed: who is revoked reads no longer, and where a configuration is
-/// not known that is said.
+/// After a stop, the channel's configurations are still followed: a revoked client can no longer read, and an
+/// undecidable configuration is reported.
 #[test]
 fn configurations_are_followed_after_a_stop() {
     let (mut network, mut validator) = channel(Network::new());

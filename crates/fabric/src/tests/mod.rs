@@ -1,4 +1,4 @@
-//! Tests that look behind the public face of the crate.
+//! Tests that use private parts of the crate.
 
 mod crafted;
 mod curves;

@@ -1,12 +1,12 @@
-//! The validator's own rules, broken one at a time: each has to be noticed by the recorded sets, or by the blocks of
-//! `crafted`.
+//! Mutation test: disables the validator's rules one at a time. The recorded sets, or the blocks of `crafted`, must
+//! show each change.
 
 use crate::replay::replay_with;
 use crate::rules::{Rule, Rules};
 use crate::{Options, Validator};
 use std::path::{Path, PathBuf};
 
-/// Whether a set shows that a rule is broken: by a difference, a refusal or a stop.
+/// Returns whether a set shows that a rule is disabled: by a difference, a refusal or a stop.
 fn shows(directory: &Path, broken: Rule, options: &Options) -> bool {
     let rules = Rules { broken: Some(broken) };
     let mut start = |genesis: &[u8]| Validator::with_rules(genesis, options.clone(), rules);
@@ -18,7 +18,7 @@ fn shows(directory: &Path, broken: Rule, options: &Options) -> bool {
     differs || replayed.is_err()
 }
 
-/// Rules that the set `dev` shows to be broken.
+/// Rules covered by the set `dev`.
 const BY_DEV: &[Rule] = &[
     Rule::EpochIsZero,
     Rule::HeaderType,
@@ -50,7 +50,7 @@ const BY_DEV: &[Rule] = &[
     Rule::CommitHashOfDeletes,
 ];
 
-/// Rules that the part of `dev-edge` in the repository shows to be broken.
+/// Rules covered by the part of `dev-edge` in the repository.
 const BY_EDGE: &[Rule] = &[
     Rule::CreatorSignature,
     Rule::TrailingBytesAfterDer,
@@ -61,7 +61,7 @@ const BY_EDGE: &[Rule] = &[
     Rule::OnlyValidWrites,
 ];
 
-/// Rules that the part of the set `btl` in the repository shows to be broken.
+/// Rules covered by the part of the set `btl` in the repository.
 const BY_BTL: &[Rule] = &[
     Rule::Expiry,
     Rule::ExpiryBlock,
@@ -72,10 +72,10 @@ const BY_BTL: &[Rule] = &[
     Rule::MetadataBumpsVersion,
 ];
 
-/// Rules that the part of the set `ed25519` in the repository shows to be broken.
+/// Rules covered by the part of the set `ed25519` in the repository.
 const BY_ED25519: &[Rule] = &[Rule::Ed25519FromV3, Rule::Ed25519OverMessage];
 
-/// Rules that the part of the set `msp` in the repository shows to be broken.
+/// Rules covered by the part of the set `msp` in the repository.
 const BY_MSP: &[Rule] = &[
     Rule::RevokedRefused,
     Rule::ListWithoutIdentifier,
@@ -83,7 +83,7 @@ const BY_MSP: &[Rule] = &[
     Rule::RolesWithoutNodeOus,
 ];
 
-/// Rules that later blocks of the set `msp` show to be broken.
+/// Rules covered by later blocks of the set `msp`.
 const BY_MSP_WHOLE: &[Rule] = &[Rule::ListOfIssuer, Rule::ListSigned];
 
 #[test]
@@ -102,7 +102,7 @@ fn every_broken_rule_shows_in_the_parts_in_the_repository() {
     }
 }
 
-/// The folder of a recorded set outside the repository, if it is there.
+/// Returns the folder of a recorded set outside the repository, if it exists.
 fn recorded(set: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let directory = root.join("shared/data/fabric-blocks").join(set);

@@ -1,4 +1,4 @@
-//! A channel made here: CAs, identities, transactions and blocks, to be bent as a test needs it.
+//! A generated channel for tests: CAs, identities, transactions and blocks, which a test can change as needed.
 
 use crate::der::{put, put_unsigned, tag};
 use crate::proto::wire::{put_bytes, put_number};
@@ -14,7 +14,7 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// A message of fields of bytes, those that are empty included.
+/// Encodes a message whose fields are bytes, including empty ones.
 pub fn message(fields: &[(u32, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
     for (number, content) in fields {
@@ -35,12 +35,12 @@ fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A key, from a word.
+/// Returns a key that is derived from a word.
 pub fn key(seed: &str) -> SigningKey {
     SigningKey::from_slice(&sha256(seed.as_bytes())).unwrap()
 }
 
-/// A signature with its s made low, or high.
+/// Signs a digest; s is low or high, as requested.
 pub fn sign(key: &SigningKey, digest: &[u8; 32], high: bool) -> Vec<u8> {
     let signature: Signature = key.sign_prehash(digest).unwrap();
     let low = signature.normalize_s().unwrap_or(signature);
@@ -53,7 +53,7 @@ pub fn sign(key: &SigningKey, digest: &[u8; 32], high: bool) -> Vec<u8> {
     chosen.to_der().as_bytes().to_vec()
 }
 
-/// What is in a certificate.
+/// Content of a certificate.
 #[derive(Clone)]
 pub struct Spec {
     pub name: String,
@@ -61,11 +61,11 @@ pub struct Spec {
     pub serial: u64,
     pub is_ca: bool,
     pub years: (u16, u16),
-    /// Its key is said to be over secp256k1, which Go's `crypto/x509` does not know.
+    /// True if the certificate names secp256k1 as the key's curve, which Go's `crypto/x509` does not support.
     pub other_curve: bool,
-    /// The signature on it has a high s.
+    /// True if the CA's signature on the certificate has a high s.
     pub high_s: bool,
-    /// Its key is one of Ed25519.
+    /// True if the key is an Ed25519 key.
     pub ed25519: bool,
 }
 
@@ -102,12 +102,12 @@ const ECDSA_WITH_SHA256: &[u8] = &[
     0x30, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02,
 ];
 
-/// Somebody with a certificate.
+/// An identity with its certificate and key.
 #[derive(Clone)]
 pub struct Member {
     pub msp: String,
     pub key: SigningKey,
-    /// The key that it has instead.
+    /// The Ed25519 key that replaces `key`.
     pub ed25519: Option<ed25519_dalek::SigningKey>,
     pub der: Vec<u8>,
     subject: Vec<u8>,
@@ -134,7 +134,7 @@ impl Member {
         }
     }
 
-    /// Certifies somebody.
+    /// Issues a certificate.
     pub fn certify(&self, spec: &Spec) -> Member {
         let key = key(&format!("{}/{}", self.msp, spec.name));
         self.certify_key(spec, key, &self.subject)
@@ -197,7 +197,7 @@ impl Member {
         }
     }
 
-    /// A root CA.
+    /// Creates a root CA.
     pub fn root(msp: &str) -> Member {
         let mut spec = Spec::new(&format!("ca.{msp}"), &[]);
         spec.is_ca = true;
@@ -213,13 +213,13 @@ impl Member {
         blank.certify_key(&spec, key, &subject)
     }
 
-    /// A revocation list of this CA.
+    /// Creates a revocation list of this CA.
     pub fn revoke(&self, serials: &[u64]) -> Vec<u8> {
         let id = sha256(self.key.verifying_key().to_encoded_point(false).as_bytes());
         self.revoke_with(serials, Some(&element(tag::SEQUENCE, &element(0x80, &id))))
     }
 
-    /// A revocation list of this CA with this value of the extension that identifies the CA's key.
+    /// Creates a revocation list of this CA with the given value of the authority key identifier.
     pub fn revoke_with(&self, serials: &[u64], identifier: Option<&[u8]>) -> Vec<u8> {
         let mut tbs = element(tag::INTEGER, &[1]);
         tbs.extend_from_slice(ECDSA_WITH_SHA256);
@@ -265,7 +265,7 @@ pub fn pem(der: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Policies.
+/// Encodings of policies.
 pub mod policy {
     use super::{message, number};
 
@@ -274,7 +274,7 @@ pub mod policy {
         message(&[(2, &role)])
     }
 
-    /// `n` of these principals, by roles: 0 member, 1 admin, 2 client, 3 peer, 4 orderer.
+    /// Requires `n` of these principals. Roles: 0 member, 1 admin, 2 client, 3 peer, 4 orderer.
     pub fn n_of(n: u64, of: &[(&str, u64)]) -> Vec<u8> {
         let principals: Vec<_> = of.iter().map(|(msp, kind)| role(msp, *kind)).collect();
         n_of_principals(n, &principals)
@@ -295,7 +295,7 @@ pub mod policy {
         envelope
     }
 
-    /// As an `ApplicationPolicy`.
+    /// Encodes an `ApplicationPolicy`.
     pub fn application(envelope: &[u8]) -> Vec<u8> {
         message(&[(1, envelope)])
     }
@@ -305,7 +305,7 @@ pub mod policy {
     }
 }
 
-/// An organisation's settings.
+/// Settings of an organisation.
 pub struct Org {
     pub msp: String,
     pub root: Member,
@@ -329,14 +329,14 @@ impl Org {
         }
     }
 
-    /// Somebody that this organisation's root certified, with a key of Ed25519.
+    /// Creates a member with an Ed25519 key, certified by this organisation's root.
     pub fn member_with_ed25519(&self, name: &str, units: &[&'static str]) -> Member {
         let mut spec = Spec::new(name, units);
         spec.ed25519 = true;
         self.root.certify(&spec)
     }
 
-    /// Somebody that this organisation's root certified.
+    /// Creates a member, certified by this organisation's root.
     pub fn member(&self, name: &str, units: &[&'static str]) -> Member {
         self.root.certify(&Spec::new(name, units))
     }
@@ -372,13 +372,13 @@ impl Org {
         group
     }
 
-    /// Its admin.
+    /// Returns the organisation's admin.
     pub fn admin(&self) -> Member {
         self.member("admin", &["admin"])
     }
 }
 
-/// What everything in the configuration may be changed by.
+/// The mod_policy of all elements of the configuration.
 const MOD_POLICY: &[u8] = b"Admins";
 
 fn value(name: &str, bytes: &[u8]) -> Vec<u8> {
@@ -418,7 +418,7 @@ fn group(name: &str, content: &[u8]) -> Vec<u8> {
     message(&[(2, &message(&[(1, name.as_bytes()), (2, &content)]))])
 }
 
-/// A channel.
+/// A generated channel.
 pub struct Network {
     pub orgs: Vec<Org>,
     pub orderers: Org,
@@ -428,10 +428,10 @@ pub struct Network {
     /// Numbers and identities of BFT consenters.
     pub consenters: Vec<(u64, Member)>,
     pub sequence: u64,
-    /// Another channel group than the one that all this makes.
+    /// Channel group that replaces the generated one.
     pub channel_group: Option<Vec<u8>>,
     nonce: u64,
-    /// The last block's number and header hash.
+    /// Number and header hash of the last block.
     pub last: (u64, Vec<u8>),
 }
 
@@ -460,7 +460,7 @@ impl Network {
         self.orgs[org].member("user1", &["client"])
     }
 
-    /// The configuration as it is now, a `ConfigEnvelope`.
+    /// Returns the current configuration, a `ConfigEnvelope`.
     pub fn config(&self) -> Vec<u8> {
         let mut application = value("Capabilities", &capabilities(&self.application_capabilities));
         for org in &self.orgs {
@@ -497,20 +497,20 @@ impl Network {
         message(&[(1, &config)])
     }
 
-    /// The configuration as a transaction that the orderer signed.
+    /// Returns the current configuration as a transaction that the orderer signed.
     pub fn config_transaction(&mut self) -> Vec<u8> {
         let config = self.config();
         self.transaction_of(&config)
     }
 
-    /// A configuration, a `ConfigEnvelope`, as a transaction that the orderer signed.
+    /// Returns a configuration, a `ConfigEnvelope`, as a transaction that the orderer signed.
     pub fn transaction_of(&mut self, config: &[u8]) -> Vec<u8> {
         self.nonce += 1;
         let header = header(1, "", &self.orderer.serialised(), &self.nonce.to_be_bytes(), b"");
         envelope(&self.orderer, &message(&[(1, &header), (2, config)]))
     }
 
-    /// A validator that has the genesis block.
+    /// Starts a validator at the genesis block.
     pub fn start(&mut self, broken: Option<Rule>) -> Validator {
         self.try_start(broken).unwrap()
     }
@@ -524,7 +524,7 @@ impl Network {
         self.block_at(0, &[], &[transaction])
     }
 
-    /// The next block; nothing is remembered.
+    /// Returns the next block. The network's last block stays the same.
     pub fn block(&self, transactions: &[Vec<u8>]) -> Vec<u8> {
         let (last, hash) = &self.last;
         let (data_hash, data) = data(transactions);
@@ -574,7 +574,7 @@ impl Network {
         )
     }
 
-    /// Validates the next block of these transactions, commits it, and gives its codes.
+    /// Validates and commits the next block with these transactions, and returns its codes.
     pub fn codes(&mut self, validator: &mut Validator, transactions: &[Vec<u8>]) -> Vec<TxCode> {
         self.next(validator, transactions).unwrap()
     }
@@ -592,7 +592,7 @@ impl Network {
         Ok(codes)
     }
 
-    /// A transaction that client 1 of the first organisation asks for and both peers endorse.
+    /// Creates a transaction by the first organisation's client, endorsed by both peers.
     pub fn tx(&mut self, chaincode: &str, rwset: &[u8]) -> Tx {
         self.nonce += 1;
         Tx {
@@ -611,7 +611,7 @@ impl Network {
         }
     }
 
-    /// A transaction that defines a chaincode.
+    /// Creates a transaction that defines a chaincode.
     pub fn define(&mut self, chaincode: &str, policy: &[u8], collections: &[u8]) -> Tx {
         self.define_with(chaincode, "vscc", policy, collections)
     }
@@ -671,7 +671,7 @@ pub fn envelope(by: &Member, payload: &[u8]) -> Vec<u8> {
     message(&[(1, payload), (2, &by.sign(payload))])
 }
 
-/// Writes of one key of a `KVRWSet`.
+/// Encodes a write of one key, as a part of a `KVRWSet`.
 pub fn write(key: &str, value: &[u8]) -> Vec<u8> {
     message(&[(3, &message(&[(1, key.as_bytes()), (3, value)]))])
 }
@@ -693,7 +693,7 @@ pub fn metadata(key: &str, policy: &[u8]) -> Vec<u8> {
     message(&[(4, &message(&[(1, key.as_bytes()), (2, &entry)]))])
 }
 
-/// A `TxReadWriteSet`.
+/// Encodes a `TxReadWriteSet`.
 pub fn rwset(namespaces: &[Namespace<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     for (namespace, public, collections) in namespaces {
@@ -706,14 +706,14 @@ pub fn rwset(namespaces: &[Namespace<'_>]) -> Vec<u8> {
     out
 }
 
-/// Signs bytes.
+/// Function that signs bytes.
 pub type Signer = Box<dyn Fn(&[u8]) -> Vec<u8>>;
-/// Makes a payload of a header and data.
+/// Function that makes a payload from a header and data.
 pub type Payload = Box<dyn Fn(&[u8], &[u8]) -> Vec<u8>>;
-/// A namespace, its `KVRWSet`, names and `HashedRWSet`s of its collections.
+/// A namespace, its `KVRWSet`, and the names and `HashedRWSet`s of its collections.
 pub type Namespace<'a> = (&'a str, &'a [u8], &'a [(&'a str, Vec<u8>)]);
 
-/// An endorser transaction in the making.
+/// An endorser transaction that is being built.
 pub struct Tx {
     pub creator: Member,
     pub creator_bytes: Option<Vec<u8>>,
@@ -725,7 +725,7 @@ pub struct Tx {
     pub action: Option<Vec<u8>>,
     pub rwset: Vec<u8>,
     pub endorsers: Vec<Member>,
-    /// Instead of the endorsers': identities and signatures.
+    /// Additional endorsements: identities and signing functions.
     pub endorsements: Vec<(Vec<u8>, Signer)>,
     pub payload: Option<Payload>,
 }
@@ -741,7 +741,7 @@ impl Tx {
         self
     }
 
-    /// The payload, before it is signed: header and data.
+    /// Returns header and data of the unsigned payload.
     pub fn parts(&self) -> (Vec<u8>, Vec<u8>) {
         let creator = self
             .creator_bytes

@@ -1,5 +1,5 @@
-//! The walker and the plain decoder: whatever the walker takes, the plain decoder takes with the same values; and the
-//! rules of Go's protobuf, one by one.
+//! Tests of the protobuf decoders: whatever the walker accepts, the plain decoder accepts with the same values; and the
+//! rules of Go's protobuf one by one.
 
 use crate::proto::{
     self, Arena, ChaincodeAction, ChannelHeader, ConfigEnvelope, Envelope, HashedRwSet, KvRwSet, Malformed,
@@ -11,13 +11,13 @@ use crate::tests::network::{message, number};
 use proptest::prelude::*;
 use std::path::Path;
 
-/// Reads bytes as one message, both ways.
+/// Decodes bytes as one message with both decoders and compares the results.
 fn agree<'a, M: Message<'a> + PartialEq + std::fmt::Debug>(bytes: &'a [u8], arena: &'a Arena) {
     let plain = decode_plain::<M>(bytes, arena);
     match M::walk(bytes) {
         Ok(walked) => assert_eq!(Ok(walked), plain),
         Err(Walk::Malformed) => assert!(plain.is_err(), "{plain:?}"),
-        // What is out of order may still be malformed.
+        // Unordered bytes may also be malformed.
         Err(Walk::Unordered) => {}
         Err(Walk::TooLarge) => assert_eq!(plain, Err(Malformed::TooLarge)),
     }
@@ -40,7 +40,7 @@ fn agree_in_all(bytes: &[u8]) {
     agree::<RangeQueryInfo<'_>>(bytes, &arena);
 }
 
-/// Messages as they occur, with what is inside of them.
+/// Returns real messages with everything inside them.
 fn samples() -> Vec<Vec<u8>> {
     let edge = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge");
     let mut samples = Vec::new();
@@ -55,7 +55,7 @@ fn samples() -> Vec<Vec<u8>> {
     samples
 }
 
-/// The bytes, and all fields in them that may be messages themselves.
+/// Collects the bytes and all nested fields that may be messages.
 fn collect(bytes: &[u8], depth: u32, samples: &mut Vec<Vec<u8>>) {
     samples.push(bytes.to_vec());
     let mut rest = bytes;
@@ -99,7 +99,7 @@ proptest! {
                 0 => bytes.insert(at, byte),
                 1 => drop((at < bytes.len()).then(|| bytes.remove(at))),
                 2 => if let Some(place) = bytes.get_mut(at) { *place = byte },
-                // Two in a row: fields come again and out of order.
+                // Appends a prefix of the bytes: fields occur twice and out of order.
                 _ => bytes.extend_from_slice(&bytes.clone()[..at]),
             }
         }
@@ -144,7 +144,7 @@ fn a_member_of_a_oneof_pushes_the_others_out() {
 #[test]
 fn a_message_in_parts_has_to_be_whole_in_each() {
     let arena = Arena::new();
-    // Header { channel_header: "ab" }, cut in two: together they would be whole.
+    // Header { channel_header: "ab" }, cut in two: together the parts would be valid.
     let parts = message(&[(1, &[0x0a, 2, b'a']), (1, b"b")]);
     assert_eq!(proto::decode::<Payload<'_>>(&parts, &arena), Err(Malformed::Bad));
 }
@@ -152,7 +152,7 @@ fn a_message_in_parts_has_to_be_whole_in_each() {
 #[test]
 fn bytes_and_time_are_bounded() {
     let arena = Arena::new();
-    // Groups in groups, as many as Go takes, and one more.
+    // Nested groups, as many as Go accepts, and one more.
     let groups = |count: usize| [vec![0x4b; count], vec![0x4c; count]].concat();
     assert!(proto::decode::<Envelope<'_>>(&groups(10_001), &arena).is_ok());
     assert_eq!(
@@ -163,12 +163,12 @@ fn bytes_and_time_are_bounded() {
         proto::decode::<Envelope<'_>>(&vec![0x4b; 1 << 20], &arena),
         Err(Malformed::Bad)
     );
-    // Lengths beyond the bytes.
+    // Lengths beyond the end.
     for length in [[0xff, 0xff, 0xff, 0xff, 0x0f], [0x80, 0x80, 0x80, 0x80, 0x08]] {
         let bytes = [vec![0x0a], length.to_vec(), vec![0; 9]].concat();
         assert_eq!(proto::decode::<Envelope<'_>>(&bytes, &arena), Err(Malformed::Bad));
     }
-    // Messages in messages, twice each: the work does not double with every layer.
+    // Nested messages, twice at each level: the work does not double with every level.
     let mut rule = vec![0x08, 0];
     for _ in 0..14 {
         let of = message(&[(2, &rule)]);
@@ -177,7 +177,7 @@ fn bytes_and_time_are_bounded() {
     let envelope = message(&[(2, &rule)]);
     let read = plain::normalise(SignaturePolicyEnvelope::schema(), &envelope);
     assert!(matches!(read, Ok(_) | Err(Malformed::TooLarge)));
-    // Groups of a configuration in each other.
+    // Nested groups of a configuration.
     let mut group = Vec::new();
     for _ in 0..1000 {
         group = message(&[(2, &message(&[(2, &group)]))]);

@@ -1,4 +1,4 @@
-//! Changes of the configuration: which of them a peer takes.
+//! Tests of configuration updates: which ones a peer accepts.
 
 use super::network::{CHANNEL, Member, Network, Org, envelope, header_of, key, message, number};
 use crate::rules::Rule;
@@ -32,7 +32,7 @@ fn keys<'g, M>(map: &'g std::collections::BTreeMap<&str, M>) -> Vec<&'g str> {
     map.keys().copied().collect()
 }
 
-/// Gives everything the version that it has after the change.
+/// Sets the versions of all elements as an update from `before` requires.
 fn count(before: &Group<'_>, after: &mut Group<'_>) {
     let same = keys(&before.groups) == keys(&after.groups)
         && keys(&before.values) == keys(&after.values)
@@ -58,7 +58,7 @@ fn count(before: &Group<'_>, after: &mut Group<'_>) {
     }
 }
 
-/// A change of the configuration; all of it is read, and all of it written.
+/// An update of the configuration that reads and writes all elements.
 pub struct Change {
     channel: String,
     kind: u64,
@@ -70,7 +70,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// From one `ConfigEnvelope` to another. The latter's versions are put right.
+    /// Creates the update from one `ConfigEnvelope` to another. The versions of the latter are computed.
     pub fn between(before: &[u8], after: &[u8]) -> Self {
         let (sequence, before) = read_config(before).unwrap();
         let (_, mut after) = read_config(after).unwrap();
@@ -86,13 +86,13 @@ impl Change {
         }
     }
 
-    /// Signed by these.
+    /// Sets the signers.
     pub fn by(mut self, signers: &[&Member]) -> Self {
         self.signers = signers.iter().map(|signer| (*signer).clone()).collect();
         self
     }
 
-    /// Changes what is written, what is proposed, or both.
+    /// Edits the read, the written or the proposed elements, or both of the latter.
     fn edit(mut self, of: Of, edit: impl Fn(&mut Group<'_>)) -> Self {
         let apply = |bytes: &[u8]| {
             let config = message(&[(1, &message(&[(2, bytes)]))]);
@@ -112,7 +112,7 @@ impl Change {
         self
     }
 
-    /// The `ConfigEnvelope`.
+    /// Returns the `ConfigEnvelope`.
     fn config(&self, by: &Member) -> Vec<u8> {
         let sets = [(1, self.channel.as_bytes()), (2, &self.read), (3, &self.written)];
         let update = message(&sets);
@@ -141,7 +141,7 @@ enum Of {
     Both,
 }
 
-/// A channel, and a change that its first organisation's admin may make: another revocation list.
+/// A channel with an update that its first organisation's admin may make: another revocation list.
 struct Case {
     network: Network,
     validator: Validator,
@@ -187,7 +187,7 @@ impl Case {
         self
     }
 
-    /// It stops, and what it says has this in it.
+    /// Checks that validation stops, with this text in the reason.
     #[track_caller]
     fn stops(mut self, why: &str) {
         match self.outcome() {
@@ -198,7 +198,7 @@ impl Case {
     }
 }
 
-/// The value or group that the change is about, in the tree.
+/// Returns the group of the first organisation.
 fn org1<'g, 'a>(group: &'g mut Group<'a>) -> &'g mut Group<'a> {
     group
         .groups
@@ -222,7 +222,7 @@ fn a_change_signed_by_those_who_may_is_taken_and_so_is_the_next() {
     case.taken();
 }
 
-const NOT_SIGNED: &str = "is not signed by those whom /Channel/Application/Org1MSP/Admins names";
+const NOT_SIGNED: &str = "is not signed as the policy /Channel/Application/Org1MSP/Admins requires";
 
 #[test]
 fn signatures() {
@@ -234,7 +234,7 @@ fn signatures() {
     let mut forged = Case::new().network.orgs[0].admin();
     forged.key = key("another");
     Case::new().by(&[&forged]).stops(NOT_SIGNED);
-    // A bad signature does not stand in the way of a good one.
+    // A bad signature does not invalidate a good one.
     let admin = Case::new().network.orgs[0].admin();
     Case::new().by(&[&forged, &client, &admin]).taken();
     let mut case = Case::of(Network::new(), Some(Rule::ConfigAuthorised)).by(&[]);
@@ -268,23 +268,23 @@ fn versions() {
         .stops("at version 1, which it does not have");
     Case::new()
         .with(|change| change.edit(Of::Proposed, set(2)))
-        .stops("not what its update makes");
-    // Something else changes, too, without a version of its own.
+        .stops("differs from the result of its update");
+    // Another element changes, too, but keeps its version.
     let policy = |group: &mut Group<'_>| {
         let below = org1(group);
         below.policies.get_mut("Writers").unwrap().mod_policy = "Writers";
     };
     Case::new()
         .with(|change| change.edit(Of::Both, policy))
-        .stops("not what its update makes");
-    // And with one, only proposed.
+        .stops("differs from the result of its update");
+    // Another element has a new version, but only in the proposed configuration.
     let policy = |group: &mut Group<'_>| {
         let policies = &mut org1(group).policies;
         policies.get_mut("Writers").unwrap().version = 1;
     };
     Case::new()
         .with(|change| change.edit(Of::Proposed, policy))
-        .stops("not what its update makes");
+        .stops("differs from the result of its update");
     Case::new().with(|change| change.edit(Of::Both, policy)).taken();
 }
 
@@ -301,7 +301,7 @@ fn what_is_read_has_to_be_there() {
 
 #[test]
 fn additions() {
-    // A value that is added changes the group that it is in.
+    // Adding a value also changes the group that contains it.
     let add = |version| {
         move |group: &mut Group<'_>| {
             let below = org1(group);
@@ -315,14 +315,14 @@ fn additions() {
     Case::new()
         .with(|change| change.edit(Of::Both, add(1)))
         .stops("adds the value /Channel/Application/Org1MSP/Other at version 1");
-    // Where the group stays as it was, what is added is nowhere.
+    // If the group keeps its version, the added value has no effect.
     let alone = |group: &mut Group<'_>| {
         add(0)(group);
         org1(group).version = 0;
     };
     Case::new()
         .with(|change| change.edit(Of::Both, alone))
-        .stops("not what its update makes");
+        .stops("differs from the result of its update");
     Case::new().with(|change| change.edit(Of::Written, alone)).taken();
     let underscore = |group: &mut Group<'_>| {
         let below = org1(group);
@@ -334,7 +334,7 @@ fn additions() {
         .stops("an element is called \"a_b\"");
 }
 
-/// An organisation comes, which the admins of most of the others have to sign.
+/// A new organisation needs signatures of a majority of the organisations' admins.
 #[test]
 fn a_majority() {
     let joining = || {
@@ -351,12 +351,12 @@ fn a_majority() {
     };
     let [one, two] = [0, 1].map(|org| joining().network.orgs[org].admin());
     joining().by(&[&one, &two]).taken();
-    let why = "not signed by those whom /Channel/Application/Admins names";
+    let why = "not signed as the policy /Channel/Application/Admins requires";
     joining().by(&[&one, &one]).stops(why);
     joining().by(&[&two]).stops(why);
 }
 
-/// A channel in which a mod_policy of the first organisation is another.
+/// Creates a channel with an edited mod_policy in the configuration.
 fn with_mod_policy(edit: impl Fn(&mut Group<'_>)) -> Case {
     let mut network = Network::new();
     let config = network.config();
@@ -386,7 +386,7 @@ fn mod_policies() {
         with_mod_policy(application).with(|change| change.edit(Of::Both, bumped))
     };
     let [one, two] = [0, 1].map(|org| Case::new().network.orgs[org].admin());
-    let below = "whom /Channel/Application/Org1MSP/Admins names";
+    let below = "policy /Channel/Application/Org1MSP/Admins requires";
     for path in ["Org1MSP/Admins", "/Channel/Application/Org1MSP/Admins"] {
         mod_policy(path).by(&[&one]).taken();
         mod_policy(path).by(&[&two]).stops(below);
@@ -397,7 +397,7 @@ fn mod_policies() {
         "/Application/Admins",
         "Application/Admins",
     ] {
-        mod_policy(path).by(&[&one, &two]).stops("is not there");
+        mod_policy(path).by(&[&one, &two]).stops("does not exist");
     }
     for path in ["", "/", "a//b", "a_b", "..", "Org1MSP/"] {
         mod_policy(path)
@@ -406,7 +406,7 @@ fn mod_policies() {
     }
 }
 
-/// A group's own policy is looked for in the group itself.
+/// A group's relative mod_policy is resolved from the group itself.
 #[test]
 fn the_policy_of_a_group() {
     let bumped = |group: &mut Group<'_>| org1(group).version = 1;
@@ -416,7 +416,7 @@ fn the_policy_of_a_group() {
     case().by(&[&two]).stops(NOT_SIGNED);
 }
 
-/// Elements without a mod_policy get one with the next change, whatever that changes.
+/// Elements without a mod_policy get one with the next update, even if that changes other elements.
 #[test]
 fn missing_mod_policies_are_filled_in() {
     let empty = |group: &mut Group<'_>| {
@@ -434,10 +434,10 @@ fn missing_mod_policies_are_filled_in() {
         case.with(|change| change.edit(Of::Both, bumped))
     };
     case().with(|change| change.edit(Of::Proposed, filled)).taken();
-    case().stops("not what its update makes");
+    case().stops("differs from the result of its update");
 }
 
-/// Fields that nobody knows belong to what is signed.
+/// Unknown fields are part of the signed content.
 #[test]
 fn unknown_fields() {
     let unknown = message(&[(77, b"?")]);
@@ -460,8 +460,8 @@ fn unknown_fields() {
         case
     };
     with(true, true).taken();
-    with(true, false).stops("not what its update makes");
-    with(false, true).stops("not what its update makes");
+    with(true, false).stops("differs from the result of its update");
+    with(false, true).stops("differs from the result of its update");
 }
 
 #[test]
@@ -471,7 +471,7 @@ fn updates_for_others() {
     case.stops("its update is for the channel \"another\"");
     let mut case = Case::new();
     case.change.kind = 1;
-    case.stops("its update is of another type");
+    case.stops("the header type of its update is not CONFIG_UPDATE");
     let mut case = Case::new();
     let bare = case.network.config_transaction();
     let outcome = case.network.next(&mut case.validator, &[bare]);
@@ -503,10 +503,10 @@ fn an_organisation_keeps_its_msp() {
         validator,
         change,
     };
-    case.stops("the organisation Org1MSP gets another MSP");
+    case.stops("the organisation Org1MSP must keep its MSP");
 }
 
-/// Whatever is in a configuration transaction, it is taken as it was made or it stops the replica; never a panic.
+/// A mutated configuration transaction is accepted or stops the replica, but never causes a panic.
 #[test]
 fn mutated_configurations() {
     let case = Case::new();

@@ -1,5 +1,5 @@
-//! What nobody vouches for costs little and decides nothing; what a peer would hang or crash on gets no code; and a
-//! block that was read ahead is decided as if it had not been.
+//! Tests of unverified input: it costs little and decides nothing; a transaction on which a peer would hang or crash
+//! gets no code; and reading ahead does not change the result.
 
 use super::network::{Network, Payload, Spec, message, metadata, number, policy, read, rwset, write};
 use super::update::Change;
@@ -11,7 +11,7 @@ use crate::{Error, Options, Refused, Stop, TxCode, Validator};
 
 const CC: &str = "cc";
 
-/// A channel with a chaincode that any peer of the first organisation endorses.
+/// Creates a channel with a chaincode that any peer of the first organisation can endorse.
 fn channel() -> (Network, Validator) {
     let mut network = Network::new();
     let mut validator = network.start(None);
@@ -29,7 +29,7 @@ fn with_data(data: &'static [u8]) -> Option<Payload> {
     Some(Box::new(move |header, _| message(&[(1, header), (2, data)])))
 }
 
-/// The block, with metadata of one's own instead of the signatures.
+/// Returns the block with other content in the metadata entry of the signatures.
 fn with_signatures(block: &[u8], signatures: &[u8]) -> Vec<u8> {
     let arena = crate::proto::Arena::new();
     let block: crate::proto::Block<'_> = crate::proto::decode(block, &arena).unwrap();
@@ -71,13 +71,13 @@ fn signatures_without_end_refuse_the_block_and_stop_nothing() {
 #[test]
 fn an_orderer_signs_before_anything_is_read() {
     let (mut network, mut validator) = channel();
-    // A million namespaces of no bytes: ten times as much in memory, if it were read.
+    // A million empty namespaces: parsing them would take ten times as much memory.
     let many = [0x12, 0].repeat(REPEATED_MAX + 1);
     let tx = network.tx(CC, &many).build();
     let signed = network.block(&[tx]);
     let unsigned = with_signatures(&signed, b"");
     assert_eq!(refusal(validator.validate(&unsigned)), Refused::Signature);
-    // Once an orderer has signed it, it is not guessed at either.
+    // If an orderer has signed it, validation stops instead of guessing.
     let stopped = validator.validate(&signed);
     assert!(
         matches!(stopped, Err(Error::Stop(Stop::Transaction { index: 0, .. }))),
@@ -96,21 +96,21 @@ fn more_transactions_than_are_taken_refuse_the_block() {
     ));
 }
 
-/// The codes of two transactions, or why there are none.
+/// Returns the codes of two transactions, or the reason for a stop.
 fn behind(first: Vec<u8>, network: &mut Network, validator: &mut Validator) -> Result<Vec<TxCode>, Error> {
     let second = network.tx(CC, &writing("b")).build();
     network.next(validator, &[first, second])
 }
 
-/// A peer looks for the writes of each transaction ahead of one it looks at: no action, and it crashes; no message,
-/// and it never comes to an end.
+/// A peer scans the writes of each transaction before the one that it evaluates. If the action is missing, it crashes;
+/// if a message cannot be decoded, it never finishes.
 #[test]
 fn what_stands_ahead_can_halt_a_peer() {
     for (data, why) in [
         (&b""[..], "crash"),
-        (b"\xff", "wait for ever"),
+        (b"\xff", "wait forever"),
         (b"\x0a\x02\x12\x00", "crash"),
-        (b"\x0a\x03\x12\x01\xff", "wait for ever"),
+        (b"\x0a\x03\x12\x01\xff", "wait forever"),
     ] {
         let (mut network, mut validator) = channel();
         let mut first = network.tx(CC, &writing("a"));
@@ -121,7 +121,7 @@ fn what_stands_ahead_can_halt_a_peer() {
             }
             other => panic!("{data:?}: {other:?}"),
         }
-        // Alone it has a code, whoever comes in the next block.
+        // Alone in its block the transaction gets a code, and the next block is decided.
         let mut alone = network.tx(CC, &writing("a"));
         alone.payload = with_data(data);
         let alone = alone.build();
@@ -132,7 +132,7 @@ fn what_stands_ahead_can_halt_a_peer() {
     }
 }
 
-/// A read-write set that cannot be read is nothing to wait for.
+/// A peer does not wait for a read-write set that cannot be decoded.
 #[test]
 fn a_malformed_write_set_halts_nobody() {
     let (mut network, mut validator) = channel();
@@ -141,8 +141,7 @@ fn a_malformed_write_set_halts_nobody() {
     assert_eq!(codes, [TxCode::BadRwset, TxCode::Valid]);
 }
 
-/// A chaincode's name that does not fit keeps a transaction from its policies, but not its metadata writes from being
-/// waited for.
+/// A transaction with a wrong chaincode name is not evaluated, but peers still wait for its metadata writes.
 #[test]
 fn metadata_writes_of_the_invalid_are_waited_for() {
     let policy = policy::application(&policy::n_of(1, &[("Org1MSP", 3)]));
@@ -179,8 +178,7 @@ fn the_configuration_is_not_read_from_the_state() {
     );
 }
 
-/// Blocks of which each is read before the one ahead of it is decided: a configuration that shuts a client out among
-/// them.
+/// Blocks are read ahead before their predecessors are decided, including a configuration that revokes a client.
 #[test]
 fn reading_ahead_changes_nothing() {
     let mut network = Network::new();
@@ -232,7 +230,7 @@ fn reading_ahead_changes_nothing() {
     }
 }
 
-/// A block that was read behind one that is refused is read again behind the one that is taken.
+/// A block that was read ahead after a block that is refused is read again after the accepted block.
 #[test]
 fn a_refused_block_spoils_none_behind_it() {
     let (mut network, mut validator) = channel();
@@ -248,7 +246,7 @@ fn a_refused_block_spoils_none_behind_it() {
     assert_eq!(taken.unwrap().codes, [TxCode::Valid]);
 }
 
-/// The hashes of blocks that wait together are each block's own, and what is no block has none.
+/// Hashes of blocks that are computed together are correct, and bytes that are not a block have none.
 #[test]
 fn hashes_that_are_made_together_are_each_block_s_own() {
     let (mut network, _) = channel();

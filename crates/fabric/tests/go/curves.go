@@ -1,6 +1,6 @@
-// Makes tests/data/curves.json: identities over P-224, P-256, P-384 and P-521, and what Go and the rules of a peer's bccsp make
-// of them: a signature is taken when its s is half of the curve's order at most, and a certificate is told apart by its
-// SHA-256 once the s of its own signature is low.
+// Makes tests/data/curves.json: identities over P-224, P-256, P-384 and P-521, with the verdicts of Go and of a peer's
+// bccsp. A signature is accepted if its s is at most half of the curve's order. A certificate is identified by its
+// SHA-256 after its own signature's s is made low.
 //
 //	go run crates/fabric/tests/go/curves.go > crates/fabric/tests/data/curves.json
 package main
@@ -59,7 +59,7 @@ func half(curve elliptic.Curve) *big.Int {
 	return new(big.Int).Rsh(curve.Params().N, 1)
 }
 
-// The certificate with the s of its signature made low or high.
+// Returns the certificate with a low or a high s in its signature.
 func withS(der []byte, curve elliptic.Curve, low bool) []byte {
 	var all certificate
 	must(asn1.Unmarshal(der, &all))
@@ -73,7 +73,7 @@ func withS(der []byte, curve elliptic.Curve, low bool) []byte {
 	return must(asn1.Marshal(all))
 }
 
-// Whether a peer takes a member's signature.
+// Returns whether a peer accepts a member's signature.
 func takes(key *ecdsa.PublicKey, message, bytes []byte) bool {
 	var of numbers
 	if _, err := asn1.Unmarshal(bytes, &of); err != nil {

@@ -1,4 +1,4 @@
-// Of each line, bytes in hex: what encoding/pem finds in them, "+" and hex, or "-".
+// Reads lines of bytes in hex. For each, prints what encoding/pem decodes: "+" and hex, or "-" if there is no block.
 package main
 
 import (

@@ -1,12 +1,12 @@
-//! Ids and codes in files of a folder, and in memory the newest ids and a filter for each file of older ones.
+//! Ids and codes in files, with the newest ids in memory and a filter in memory for each file of older ids.
 //!
-//! All of it follows from the ledger. The checkpoint says how many transactions it covers; what the files have
-//! beyond them is not believed when the folder is opened, and comes again with the blocks after the checkpoint. Files
-//! are durable before the checkpoint that counts on them is written.
+//! All of it can be rebuilt from the ledger. The checkpoint records how many transactions it covers. Records beyond
+//! that number are ignored when the folder is opened, and are added again when the blocks after the checkpoint are
+//! replayed. The files are durable before a checkpoint that depends on them is written.
 //!
-//! An id is looked for by a keyed hash of it: in the filter of each run, in the newest ids, and where a filter says
-//! that it may be there, in that run's file; then the id itself is compared. So a new id costs some lines of memory,
-//! and hardly ever a read of a file.
+//! A lookup uses a keyed hash of the id. It checks the newest ids and the filter of each run; if a filter indicates a
+//! possible match, it reads the run's file and compares the id itself. A lookup of a new id therefore touches a few
+//! cache lines, and rarely reads a file.
 
 use super::log::{Log, Sum, Tail, damaged};
 use super::run::{self, Run};
@@ -19,9 +19,10 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Transactions whose ids are in memory, before they are written as a run; twice as many while that is done.
+/// Number of transactions whose ids are in memory before they are written as a run; up to twice as many during the
+/// write.
 const RECENT: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
-/// Runs of one size that become one run.
+/// Number of runs of about one size that are merged into one.
 const FAN: usize = 4;
 
 /// Ids of the newest transactions.
@@ -30,7 +31,7 @@ struct Recent {
     /// Number of the first transaction.
     first: u32,
     ids: Vec<[u8; 32]>,
-    /// Hash and number of each id that was not there before.
+    /// Hash and number of each distinct id.
     table: HashTable<(u64, u32)>,
 }
 
@@ -63,14 +64,14 @@ impl Recent {
     }
 }
 
-/// Runs after another one was written.
+/// Result of writing a run.
 struct Built {
     runs: Vec<Arc<Run>>,
-    /// Those whose transactions are in others now, the new one among them.
+    /// Runs whose transactions are in another run now; the new run may be among them.
     merged: Vec<Arc<Run>>,
 }
 
-/// Runs that are written on another thread.
+/// Thread that writes runs.
 type Building = JoinHandle<io::Result<Built>>;
 
 /// Ids and codes in a folder that this process writes.
@@ -78,9 +79,9 @@ type Building = JoinHandle<io::Result<Built>>;
 pub(crate) struct DiskIds {
     folder: PathBuf,
     log: Log,
-    /// Oldest first.
+    /// Runs, oldest first.
     runs: Vec<Arc<Run>>,
-    /// Ids that become a run.
+    /// Ids that are being written as a run.
     frozen: Option<Arc<Recent>>,
     building: Option<Building>,
     recent: Recent,
@@ -100,7 +101,7 @@ fn marker(folder: &Path) -> PathBuf {
 }
 
 impl DiskIds {
-    /// Makes an empty one, whatever the folder has.
+    /// Creates an empty index and removes the folder's previous content.
     pub fn create(folder: &Path) -> io::Result<Self> {
         match fs::remove_dir_all(folder) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -109,8 +110,8 @@ impl DiskIds {
         Ok(Self::with(folder, Log::create(folder)?, Vec::new()))
     }
 
-    /// Opens one that has at least the `transactions` of a checkpoint, which has their `tail`; and which runs had to be
-    /// made again. Errors name the file.
+    /// Opens an index with at least the `transactions` of a checkpoint, which contains their `tail`. Returns also which
+    /// runs had to be rebuilt. Errors name the file.
     pub fn open(folder: &Path, transactions: u64, tail: Tail) -> io::Result<(Self, Vec<String>)> {
         if let Ok(why) = fs::read_to_string(marker(folder)) {
             return Err(io::Error::new(ErrorKind::InvalidData, why));
@@ -163,14 +164,14 @@ impl DiskIds {
         self.failure.get().map(String::as_str)
     }
 
-    /// The sum of the records of that many whole pages, which are written.
+    /// Returns the checksum of the first `pages` full pages, which must be written.
     pub fn sum_after(&self, pages: u64) -> io::Result<Sum> {
         self.log.sum_after(pages).inspect_err(|error| self.fail(error))
     }
 
-    /// Notes the first failure; after damage the next process that opens the folder makes it again.
+    /// Records the first failure. After damage, the next process that opens the folder rebuilds it.
     pub fn fail(&self, error: &io::Error) {
-        let what = format!("the ids of transactions: {error}");
+        let what = format!("the index of transaction ids: {error}");
         if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) {
             let _ = fs::write(marker(&self.folder), &what);
         }
@@ -187,7 +188,7 @@ impl DiskIds {
         }
     }
 
-    /// Gives the newest ids to a thread that writes them as a run, once there are enough.
+    /// Starts a thread that writes the newest ids as a run, if there are enough.
     fn freeze_if_full(&mut self) -> io::Result<()> {
         if self.building.as_ref().is_some_and(JoinHandle::is_finished) {
             self.end_building()?;
@@ -196,7 +197,7 @@ impl DiskIds {
             return Ok(());
         }
         self.end_building()?;
-        // A run's records are durable before it is.
+        // The records of a run must be durable before the run is.
         self.log.write()?;
         let file = self.log.file()?;
         let next = Recent::new(self.recent.end());
@@ -220,20 +221,21 @@ impl DiskIds {
         Ok(())
     }
 
-    /// Waits for the thread that writes runs.
+    /// Waits for the thread that writes runs, and installs its result.
     fn end_building(&mut self) -> io::Result<()> {
         let Some(building) = self.building.take() else {
             return Ok(());
         };
         let ended = building.join();
-        let built = ended.unwrap_or_else(|_| Err(io::Error::other("the thread that writes runs ended")))?;
+        let built =
+            ended.unwrap_or_else(|_| Err(io::Error::other("the thread that writes runs panicked")))?;
         built.merged.iter().for_each(|run| run.remove());
         self.runs = built.runs;
         self.frozen = None;
         Ok(())
     }
 
-    /// Writes all whole pages, and returns what makes them durable; for another thread.
+    /// Writes all full pages. Returns a function, for another thread, that makes them durable.
     pub fn sync(&mut self) -> io::Result<impl FnOnce() -> io::Result<()> + Send + use<>> {
         self.log.write()?;
         let (file, folder) = (self.log.file()?, fs::File::open(&self.folder)?);
@@ -273,7 +275,7 @@ impl DiskIds {
     }
 }
 
-/// The place from which on the newest runs become one: [`FAN`] of about one size.
+/// Returns the index from which on the newest runs are to be merged: [`FAN`] of about one size.
 fn mergeable(runs: &[Arc<Run>]) -> Option<usize> {
     let level = |run: &Arc<Run>| (run.span as usize / RECENT).max(1).ilog(FAN);
     let from = runs.len().checked_sub(FAN)?;
@@ -282,8 +284,8 @@ fn mergeable(runs: &[Arc<Run>]) -> Option<usize> {
     newest.iter().all(|run| level(run) == of).then_some(from)
 }
 
-/// The runs in a folder of the first `transactions`, each going on where the one before it ends, and what is wrong with
-/// those that are damaged. All other files of runs are removed.
+/// Returns the contiguous runs in a folder for the first `transactions` transactions, and the faults of damaged runs.
+/// All other files of runs are removed.
 fn runs(folder: &Path, transactions: u64, seed: u64) -> io::Result<(Vec<Arc<Run>>, Vec<String>)> {
     let (mut found, mut remade) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(folder)? {
@@ -303,7 +305,7 @@ fn runs(folder: &Path, transactions: u64, seed: u64) -> io::Result<(Vec<Arc<Run>
         let covered = runs.last().map_or(0, |run| run.first + run.span);
         let opened = match first == covered {
             true => Run::open(folder, first, span, seed),
-            // Part of a larger one, or after one that is missing.
+            // The run is part of a larger one, or the run before it is missing.
             false if first < covered => Err(ErrorKind::AlreadyExists.into()),
             false => Err(damaged(
                 folder,

@@ -1,10 +1,11 @@
-//! File of all ids and codes in the order of their transactions.
+//! The file of all ids and codes, in the order of their transactions.
 //!
-//! `transactions` has pages of 4,096 bytes. The first holds [`MAGIC`], the seed by which the folder's ids are hashed (a
-//! secret, u64, little endian) and XXH3 of 64 bits of both. Each other page holds 124 records of 33 bytes (id, code)
-//! and its sum: the lower 32 bits of the XXH3 of them, seeded with the page's number and the sum of the page before. So
-//! the sum of a page depends on all records up to it. Only whole pages are written, and none is ever changed; the
-//! records after the last whole page are in memory and in the checkpoint, which has the last page's sum, too.
+//! `transactions` consists of pages of 4,096 bytes. The first page holds [`MAGIC`], the secret seed of the folder's
+//! hash function (u64, little endian), and the XXH3 (64 bits) of both. Every other page holds 124 records of 33 bytes
+//! (id, code) and a checksum: the lower 32 bits of the XXH3 of the records, seeded with the page's number and the
+//! checksum of the previous page. The checksum of a page therefore depends on all records up to it. Only full pages are
+//! written, and a written page is never changed. The records after the last full page are in memory and in the
+//! checkpoint, which also has the last page's checksum.
 
 use super::Record;
 use std::fs::File;
@@ -14,47 +15,47 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// First bytes of the file; the last digit is the layout's version.
+/// First bytes of the file; the last digit is the version of the layout.
 const MAGIC: &[u8; 8] = b"LSFIDS01";
-/// Bytes of a page.
+/// Size of a page, in bytes.
 pub(super) const PAGE_BYTES: usize = 4096;
-/// Bytes of a record.
+/// Size of a record, in bytes.
 pub(crate) const RECORD_BYTES: usize = 33;
-/// Records of a page.
+/// Number of records in a page.
 pub(crate) const RECORDS: usize = (PAGE_BYTES - 4) / RECORD_BYTES;
 const RECORDS_BYTES: usize = RECORDS * RECORD_BYTES;
-/// Bytes of records in memory at which whole pages are written.
+/// Size of the records in memory, in bytes, at which full pages are written.
 const WRITE_BYTES: usize = if cfg!(test) {
     RECORDS_BYTES
 } else {
     32 * RECORDS_BYTES
 };
 
-/// Sum of a page.
+/// Checksum of a page.
 pub(super) type Sum = [u8; 4];
-/// Bytes of a sum.
+/// Size of a checksum, in bytes.
 const SUM_BYTES: usize = size_of::<Sum>();
 
-/// Part of a checkpoint that belongs to ids and codes in files.
+/// Part of a checkpoint for ids and codes in files.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    /// Sum of the last whole page; zeros where there is none.
+    /// Checksum of the last full page; zeros if there is none.
     pub sum: Sum,
-    /// The records after that page.
+    /// Records after that page.
     pub records: Vec<u8>,
 }
 
-/// The file, and the records that are not in it yet.
+/// The file, with the records that are not written yet.
 #[derive(Debug)]
 pub(super) struct Log {
     path: PathBuf,
     file: File,
     pub seed: u64,
-    /// Whole pages of records in the file.
+    /// Number of full pages in the file.
     pages: u64,
-    /// Sum of the last of them.
+    /// Checksum of the last full page.
     sum: Sum,
-    /// Records after them.
+    /// Records after the last full page.
     tail: Vec<u8>,
 }
 
@@ -70,7 +71,7 @@ fn path(folder: &Path) -> PathBuf {
     folder.join("transactions")
 }
 
-/// The sum of a page; `before` is that of the page before it. There are fewer than 2^32 pages.
+/// Returns the checksum of a page; `before` is that of the previous page. There are fewer than 2^32 pages.
 pub(super) fn sum_of(records: &[u8], page: u64, before: Sum) -> Sum {
     let seed = page | u64::from(u32::from_le_bytes(before)) << 32;
     (xxh3_64_with_seed(records, seed) as u32).to_le_bytes()
@@ -82,7 +83,7 @@ fn decode(record: &[u8]) -> Option<Record> {
 }
 
 impl Log {
-    /// Makes an empty one.
+    /// Creates an empty file.
     pub fn create(folder: &Path) -> io::Result<Self> {
         let path = path(folder);
         let seed = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
@@ -105,11 +106,11 @@ impl Log {
         })
     }
 
-    /// Opens one that has the `transactions` of a checkpoint, which has their `tail`. Errors name the file.
+    /// Opens a file that has the `transactions` of a checkpoint, which contains their `tail`. Errors name the file.
     pub fn open(folder: &Path, transactions: u64, tail: Tail, is_written: bool) -> io::Result<Self> {
         let log = Self::open_pages(folder, transactions / RECORDS as u64, is_written)?;
         if tail.records.len() as u64 != transactions % RECORDS as u64 * RECORD_BYTES as u64 {
-            let what = "the checkpoint has not the records after its last page";
+            let what = "the checkpoint lacks the records after the last page";
             return Err(damaged(&log.path, what));
         }
         if log.sum_after(log.pages)? != tail.sum {
@@ -123,7 +124,7 @@ impl Log {
         })
     }
 
-    /// Opens one that has at least these pages of records, to read them.
+    /// Opens a file that has at least `pages` full pages of records.
     fn open_pages(folder: &Path, pages: u64, is_written: bool) -> io::Result<Self> {
         let path = path(folder);
         let opened = File::options().read(true).write(is_written).open(&path);
@@ -133,7 +134,7 @@ impl Log {
             .map_err(|error| named(&path, &error))?;
         let (fields, sum) = head.split_at(16);
         if !fields.starts_with(MAGIC) || xxh3_64(fields).to_le_bytes() != sum {
-            return Err(damaged(&path, "it does not begin as a file of ids does"));
+            return Err(damaged(&path, "it does not begin like a file of ids"));
         }
         let seed = u64::from_le_bytes(fields[8..].try_into().unwrap_or_default());
         if file.metadata()?.len() < (pages + 1) * PAGE_BYTES as u64 {
@@ -149,7 +150,7 @@ impl Log {
         })
     }
 
-    /// Number of records.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.pages as usize * RECORDS + self.tail.len() / RECORD_BYTES
     }
@@ -164,7 +165,7 @@ impl Log {
         }
     }
 
-    /// Writes the whole pages that are in memory.
+    /// Writes the full pages that are in memory.
     pub fn write(&mut self) -> io::Result<()> {
         let (whole, rest) = self.tail.as_chunks::<RECORDS_BYTES>();
         if whole.is_empty() {
@@ -193,14 +194,14 @@ impl Log {
         self.file = File::open(&self.path).unwrap();
     }
 
-    /// The file, to be synced on another thread.
+    /// Returns a handle of the file, to sync it on another thread.
     pub fn file(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// The records of a whole page, and its sum.
+    /// Reads a full page; returns its records and checksum.
     fn page(&self, page: u64) -> io::Result<([u8; RECORDS_BYTES], Sum)> {
-        // The sum of the page before ends where this one begins; before the first one there are zeros.
+        // The previous page's checksum is directly before this page; before the first page there are zeros.
         let mut bytes = [0; SUM_BYTES + PAGE_BYTES];
         self.file
             .read_exact_at(&mut bytes, (page + 1) * PAGE_BYTES as u64 - SUM_BYTES as u64)
@@ -209,10 +210,10 @@ impl Log {
             let (records, sum) = rest.split_first_chunk()?;
             (sum_of(records, page, *before) == sum).then_some((*records, sum.try_into().ok()?))
         });
-        whole.ok_or_else(|| damaged(&self.path, &format!("page {page} is not as it was written")))
+        whole.ok_or_else(|| damaged(&self.path, &format!("the checksum of page {page} is wrong")))
     }
 
-    /// The sum after these whole pages.
+    /// Returns the checksum of the first `pages` full pages.
     pub fn sum_after(&self, pages: u64) -> io::Result<Sum> {
         match pages.checked_sub(1) {
             Some(last) => Ok(self.page(last)?.1),
@@ -220,7 +221,7 @@ impl Log {
         }
     }
 
-    /// A record; `None`: there is none with this number.
+    /// Returns a record; `None` if there is no record with this number.
     pub fn record(&self, number: usize) -> io::Result<Option<Record>> {
         let (page, place) = ((number / RECORDS) as u64, number % RECORDS);
         if page < self.pages {
@@ -231,7 +232,7 @@ impl Log {
         Ok(self.tail.chunks_exact(RECORD_BYTES).nth(at).and_then(decode))
     }
 
-    /// Calls `each` with the records of these numbers, in order.
+    /// Calls `each` with the records with these numbers, in order.
     pub fn each(
         &self,
         numbers: Range<usize>,
@@ -258,8 +259,8 @@ impl Log {
     }
 }
 
-/// Reads the first `transactions` records in a folder that another process may write; `tail` is what the checkpoint has
-/// of them. Errors name the file.
+/// Reads the first `transactions` records in a folder that another process may write. `tail` is their part in the
+/// checkpoint. Errors name the file.
 pub(crate) fn read_all(
     folder: &Path,
     transactions: u64,
@@ -273,7 +274,8 @@ pub(crate) fn read_all(
     })
 }
 
-/// Compares the first `transactions` records in a folder with others. Errors name the file, and what differs.
+/// Compares the first `transactions` records in a folder with the expected ones. Errors name the file and the
+/// difference.
 pub(crate) fn compare(
     folder: &Path,
     transactions: u64,

@@ -5,18 +5,19 @@ use super::{NO_ID, Record};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 
-/// Parts of the index. That they do not grow with the same block, each is a little more or less full.
+/// Number of parts of the index. The parts reach their growth limits at different times, so no block waits for all of
+/// them.
 const PARTS: usize = 256;
-/// A part has no more places: the largest number of transactions by [`PARTS`], and room.
+/// Mask of the bucket bits in a part: the largest number of transactions divided by [`PARTS`], with a margin.
 const PLACE_MASK: u32 = (1 << 25) - 1;
 
-/// Ids and codes by number, and an index by id.
+/// Ids and codes by number, with an index by id.
 #[derive(Debug)]
 pub(crate) struct MemoryIds {
     ids: Vec<[u8; 32]>,
     codes: Vec<u8>,
-    /// In parts, by the id's hash: one that grows moves all that it has, and that of all together would take as long as
-    /// some blocks do.
+    /// Index in parts, by the id's hash. A table that grows moves all of its entries; for one table of all entries that
+    /// would take as long as validating several blocks.
     by_id: Box<[HashTable<Spot>; PARTS]>,
     hasher: DefaultHashBuilder,
 }
@@ -32,8 +33,8 @@ impl Default for MemoryIds {
     }
 }
 
-/// A transaction, and as much of its id's hash as its part of the index needs: what is moved when that grows is not
-/// looked up, and hardly ever an id that is another.
+/// A transaction with the part of its id's hash that a table uses. A growing table therefore does not need the ids, and
+/// false matches are rare.
 #[derive(Clone, Copy, Debug)]
 struct Spot {
     number: u32,
@@ -41,18 +42,19 @@ struct Spot {
 }
 
 impl Spot {
-    /// The bits that a table places by and those that it tags by (its lowest, its 7 highest), side by side.
+    /// Packs the hash bits that a table uses for the bucket (the lowest) and for the tag (the 7 highest).
     const fn short(hash: u64) -> u32 {
         (hash as u32 & PLACE_MASK) | ((hash >> 57) as u32) << 25
     }
 
-    /// A hash that a table treats as it does the whole one.
+    /// Returns a hash that a table treats in the same way as the full hash.
     const fn long(&self) -> u64 {
         (self.hash & PLACE_MASK) as u64 | ((self.hash >> 25) as u64) << 57
     }
 }
 
-/// By bits that a table neither places by, which are the lowest, nor tags by, which are the highest.
+/// Returns the part for a hash, from bits that a table uses neither for the bucket (the lowest) nor for the tag (the
+/// highest).
 fn part_of(hash: u64) -> usize {
     (hash >> 40) as usize % PARTS
 }
@@ -70,7 +72,7 @@ impl MemoryIds {
         }
     }
 
-    /// Adds the next transaction. Of several with one id, the first is found.
+    /// Adds the next transaction. If several transactions have one id, lookups return the first.
     pub fn push(&mut self, id: [u8; 32], code: u8) {
         let number = self.ids.len() as u32;
         if id != NO_ID {
@@ -97,7 +99,7 @@ impl MemoryIds {
         Some(self.spot(self.hasher.hash_one(id), id)?.number)
     }
 
-    /// The sum of the records of that many whole pages, as a file of them has it.
+    /// Returns the checksum that a file would have after `pages` full pages of the records.
     pub fn sum_after(&self, pages: u64) -> Sum {
         let all = self
             .ids

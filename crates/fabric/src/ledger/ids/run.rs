@@ -1,9 +1,10 @@
-//! Files of ids' hashes in order, each with the number of its transaction: what is older than the newest ids.
+//! Runs: sorted files with the hashes of older ids and the numbers of their transactions.
 //!
-//! `run-FIRST-SPAN` has those of `SPAN` transactions from number `FIRST` on. It consists of pages of 4,096 bytes with
-//! up to 340 entries (hash u64, number u32), their count (u16) at byte 4,080, and at byte 4,088 the XXH3 of all
-//! before, seeded with the page's number; then of the first hash of each page; of a Bloom filter; of a footer. All
-//! numbers are little endian. The first hashes and the filter are held in memory: 1.5 bytes a transaction.
+//! The file `run-FIRST-SPAN` covers `SPAN` transactions from number `FIRST` on. It consists of pages, the first hash of
+//! each page, a Bloom filter, and a footer. A page has 4,096 bytes: up to 340 entries (hash u64, number u32), their
+//! count (u16) at byte 4,080, and at byte 4,088 the XXH3 of everything before, seeded with the page's number. All
+//! numbers are little endian. The first hashes and the filter are held in memory, which takes 1.5 bytes for each
+//! transaction.
 
 use super::log::{PAGE_BYTES, damaged};
 use std::fs::{self, File};
@@ -15,18 +16,18 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 const MAGIC: &[u8; 8] = b"LSFRUN01";
 const ENTRY_BYTES: usize = 12;
-/// Entries of a page.
+/// Maximum number of entries in a page.
 const ENTRIES: usize = 340;
 const COUNT_AT: usize = ENTRIES * ENTRY_BYTES;
 const SUM_AT: usize = PAGE_BYTES - 8;
-/// Magic; seed, pages, words of the filter, and the hash of both sections (u64 each); first and span (u32 each); the
-/// hash of all that.
+/// Size of the footer, in bytes: magic; seed, number of pages, words of the filter, and hash of both sections (u64
+/// each); first and span (u32 each); hash of the footer (u64).
 const FOOTER_BYTES: usize = 8 + 4 * 8 + 2 * 4 + 8;
-/// Words of a block of the filter; an id's bits are all in one block, which is a line of the CPU's cache.
+/// Number of words in a block of the filter. All bits of an id are in one block, which is a cache line.
 const BLOCK_WORDS: usize = 8;
-/// Ids of a block: 12 bits each, so that 1 in 150 others looks as if it were there.
+/// Number of ids for each block: 12 bits per id, for a false positive rate of 1 in 150.
 const BLOCK_IDS: u64 = 42;
-/// Bits that an id sets in its block.
+/// Number of bits that an id sets in its block.
 const PROBES: u32 = 6;
 
 /// Bloom filter whose blocks are in the order of the hashes.
@@ -43,7 +44,7 @@ impl Filter {
         ((u128::from(hash) * blocks) >> 64) as usize * BLOCK_WORDS
     }
 
-    /// Words in the block and their bits.
+    /// Returns the words in the block, with the bits to set.
     fn bits(hash: u64) -> impl Iterator<Item = (usize, u64)> {
         let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (0..PROBES).map(move |probe| {
@@ -72,9 +73,9 @@ impl Filter {
 pub(super) struct Run {
     path: PathBuf,
     file: File,
-    /// Number of its first transaction.
+    /// Number of the first transaction.
     pub first: u32,
-    /// Number of its transactions, those without an id of their own among them.
+    /// Number of transactions, including those without a distinct id.
     pub span: u32,
     /// First hash of each page.
     starts: Vec<u64>,
@@ -93,16 +94,16 @@ impl Run {
         folder.join(format!("run-{first:010}-{span:010}"))
     }
 
-    /// The first number and the span in a file's name.
+    /// Parses the first number and the span from a file's name.
     pub fn of_name(name: &str) -> Option<(u32, u32)> {
         let (first, span) = name.strip_prefix("run-")?.split_once('-')?;
         Some((first.parse().ok()?, span.parse().ok()?))
     }
 
-    /// Opens one. Errors name the file.
+    /// Opens a run. Errors name the file.
     pub fn open(folder: &Path, first: u32, span: u32, seed: u64) -> io::Result<Self> {
         let path = Self::path(folder, first, span);
-        let wrong = || damaged(&path, "it is not as it was written");
+        let wrong = || damaged(&path, "it is damaged");
         let file = File::open(&path)?;
         let length = file.metadata()?.len();
         let footer_at = length.checked_sub(FOOTER_BYTES as u64).ok_or_else(wrong)?;
@@ -144,7 +145,7 @@ impl Run {
         self.filter.may_have(hash)
     }
 
-    /// The lowest number with this hash that `is` takes.
+    /// Returns the lowest number with this hash that `is` accepts.
     pub fn find(&self, hash: u64, mut is: impl FnMut(u32) -> io::Result<bool>) -> io::Result<Option<u32>> {
         let mut page = self
             .starts
@@ -171,7 +172,7 @@ impl Run {
         if xxh3_64_with_seed(covered, page as u64).to_le_bytes() != sum || count > ENTRIES {
             return Err(damaged(
                 &self.path,
-                &format!("page {page} is not as it was written"),
+                &format!("the checksum of page {page} is wrong"),
             ));
         }
         let (entries, _) = bytes[..count * ENTRY_BYTES].as_chunks::<ENTRY_BYTES>();
@@ -189,13 +190,13 @@ impl Run {
         (self.starts.len() * ENTRIES) as u64
     }
 
-    /// Removes its file. One that stays is found, and removed, when the folder is opened the next time.
+    /// Removes the file. If that fails, the file is removed when the folder is opened the next time.
     pub fn remove(&self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Writes entries that come in order.
+/// Writer of sorted entries.
 struct Writing {
     out: BufWriter<File>,
     page: Vec<u8>,
@@ -236,8 +237,8 @@ impl Writing {
     }
 }
 
-/// Writes a run of `span` transactions from number `first` on; `fill` gives at most `entries`, in order. The file is
-/// durable when it has its name.
+/// Writes a run of `span` transactions from number `first` on. `fill` passes at most `entries` entries, sorted. The
+/// file gets its name only after it is durable.
 fn write(
     (folder, seed): (&Path, u64),
     (first, span): (u32, u32),
@@ -295,7 +296,7 @@ fn write(
     }))
 }
 
-/// Writes a run of these entries, which are in no order.
+/// Sorts the entries and writes a run of them.
 pub(super) fn build(at: (&Path, u64), place: (u32, u32), mut entries: Vec<Entry>) -> io::Result<Arc<Run>> {
     entries.sort_unstable();
     write(at, place, entries.len() as u64, |add| {
@@ -303,7 +304,7 @@ pub(super) fn build(at: (&Path, u64), place: (u32, u32), mut entries: Vec<Entry>
     })
 }
 
-/// Writes a run of all that is in these, each of which goes on where the one before it ends.
+/// Merges contiguous runs into one.
 pub(super) fn merge(at: (&Path, u64), runs: &[Arc<Run>]) -> io::Result<Arc<Run>> {
     let first = runs.first().map_or(0, |run| run.first);
     let span = runs.iter().map(|run| run.span).sum();
@@ -333,7 +334,7 @@ pub(super) fn merge(at: (&Path, u64), runs: &[Arc<Run>]) -> io::Result<Arc<Run>>
     })
 }
 
-/// Entries of a run in order.
+/// Cursor over the entries of a run, in order.
 struct Cursor<'r> {
     run: &'r Run,
     page: usize,

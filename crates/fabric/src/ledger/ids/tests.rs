@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Model of the ids: all records, and the first number of each id.
+/// Reference model of the index: all records, and the first number of each id.
 #[derive(Default)]
 struct Model {
     records: Vec<Record>,
@@ -14,7 +14,7 @@ struct Model {
 }
 
 impl Model {
-    /// The next record: a new id, sometimes one that was there, sometimes none.
+    /// Returns the next record: mostly a new id, sometimes an earlier one or none.
     fn next(&mut self, random: &mut Random) -> Record {
         let id = match random.below(20) {
             0 => NO_ID,
@@ -30,7 +30,7 @@ impl Model {
         record
     }
 
-    /// Returns the part of a checkpoint after the first `count`.
+    /// Returns the part of a checkpoint for the first `count` records.
     fn tail(&self, count: usize) -> Tail {
         let mut all = MemoryIds::default();
         let records = self.records[..count].iter();
@@ -49,7 +49,7 @@ impl Model {
         DiskIds::open(folder, count as u64, self.tail(count))
     }
 
-    /// Adds what the ids do not have yet, as the blocks after a checkpoint do.
+    /// Adds the records that the index lacks, as the replay of blocks after a checkpoint does.
     fn catch_up(&self, ids: &mut DiskIds) {
         for (id, code) in &self.records[ids.len()..] {
             ids.push(*id, *code);
@@ -76,7 +76,7 @@ fn id(seed: u64) -> [u8; 32] {
     bytes.as_flattened().try_into().unwrap()
 }
 
-/// Names of the runs' files, in order.
+/// Returns the paths of the runs' files, sorted.
 fn runs(folder: &Path) -> Vec<PathBuf> {
     let all = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let is_run = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("run-");
@@ -85,7 +85,7 @@ fn runs(folder: &Path) -> Vec<PathBuf> {
     runs
 }
 
-/// Ids of some thousand transactions, closed and durable.
+/// Creates an index of `count` transactions, which is durable and closed.
 fn made(folder: &Path, count: usize) -> Model {
     let (mut model, mut random) = (Model::default(), Random(7));
     let mut ids = DiskIds::create(folder).unwrap();
@@ -97,7 +97,7 @@ fn made(folder: &Path, count: usize) -> Model {
     model
 }
 
-/// A plain map says what must be found, over reopenings at checkpoints of any age.
+/// Compares the index with a map, across restarts from checkpoints of various ages.
 #[test]
 fn they_are_as_a_map_over_restarts() {
     for seed in 1..6 {
@@ -137,7 +137,7 @@ fn what_is_beyond_the_checkpoint_is_not_believed() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("ids");
     let model = made(&folder, 5_000);
-    // A page that was being written, a run that was, and one of transactions that came after the checkpoint.
+    // An incomplete page, an incomplete run, and a run of transactions after the checkpoint.
     let log = folder.join("transactions");
     let mut bytes = fs::read(&log).unwrap();
     let from = (1 + 4_000 / RECORDS) * PAGE_BYTES;
@@ -153,7 +153,7 @@ fn what_is_beyond_the_checkpoint_is_not_believed() {
     model.compare(&ids, &mut Random(3));
 }
 
-/// A run follows from the file of all ids: it is named, and made again.
+/// A damaged run is reported and rebuilt from the file of all ids.
 #[test]
 fn damaged_and_missing_runs_are_named_and_made_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -171,10 +171,10 @@ fn damaged_and_missing_runs_are_named_and_made_again() {
         assert!(remade[0].contains(&name), "{remade:?}");
         model.compare(&ids, &mut Random(at as u64));
         drop(ids);
-        // Those after it went on from it; what was made in its place is of another size.
+        // Later runs depend on this one, and the rebuilt run has another size, so the folder is created again.
         fs::remove_dir_all(&folder).unwrap();
         made(&folder, 5_000);
-        // The folder has another seed now, and the same ids.
+        // The new folder has another seed and the same ids.
         assert_eq!(runs(&folder), all);
     }
     fs::remove_file(&all[0]).unwrap();
@@ -183,7 +183,7 @@ fn damaged_and_missing_runs_are_named_and_made_again() {
     model.compare(&ids, &mut Random(9));
 }
 
-/// A page of a run that was changed is met when an id is looked for in it.
+/// A changed page of a run is detected when an id is looked up in it.
 #[test]
 fn a_changed_page_ends_it_and_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -193,7 +193,7 @@ fn a_changed_page_ends_it_and_is_named() {
     for file in [run, log] {
         let sound = fs::read(&file).unwrap();
         let mut bytes = sound.clone();
-        // The first page of a run; the second page of records, which is the third of the file.
+        // The first page of a run, or the second page of records, which is the third page of its file.
         let at = if file.ends_with("transactions") {
             2 * PAGE_BYTES + 40
         } else {

@@ -1,4 +1,4 @@
-//! Keys that were read or written last, and what is under them: a read of one of these costs no look into the database.
+//! Cache of recently read or written entries, which saves lookups in the database.
 
 use crate::state::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -6,26 +6,27 @@ use smallvec::SmallVec;
 use std::hash::BuildHasher;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Bytes of all entries together, at most.
+/// Maximum size of all entries together, in bytes.
 const BYTES_MAX: usize = if cfg!(test) { 256 << 10 } else { 128 << 20 };
-/// Parts, each with a lock of its own. What one part forgets at once is little.
+/// Number of shards. Each has its own lock, and drops its older generation on its own, so little is dropped at once.
 const SHARDS: usize = 64;
-/// Bytes of one generation of one part, at most.
+/// Maximum size of one generation of one shard, in bytes.
 const GENERATION_BYTES: usize = BYTES_MAX / SHARDS / 2;
-/// Bytes that an entry takes besides those of its key and its value.
+/// Memory of an entry in addition to its key and value, in bytes.
 const OVERHEAD_BYTES: usize = 160;
 
-/// A place in the database. One that is no longer than this is held in place.
+/// A key of the database. Up to 64 bytes are stored inline.
 pub(super) type Place = SmallVec<[u8; 64]>;
 
-/// Entries of one generation; `None`: nothing is under the key.
+/// Entries of one generation; `None` means that the key does not exist.
 #[derive(Default)]
 struct Generation {
     entries: HashTable<(Place, Option<Entry>)>,
     bytes: usize,
 }
 
-/// Two generations: when the newer one is full, the older one is forgotten, and the newer one takes its place.
+/// One shard with two generations. When the newer one is full, the older one is dropped and the newer one takes its
+/// place.
 #[derive(Default)]
 struct Shard {
     newer: Generation,
@@ -64,7 +65,7 @@ impl Cache {
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what is under a key, if that is known.
+    /// Returns the cached entry of a key: `None` if it is not cached, `Some(None)` if the key does not exist.
     pub fn get(&self, place: &[u8]) -> Option<Option<Entry>> {
         let hash = self.hasher.hash_one(place);
         let mut shard = self.shard(hash);
@@ -78,7 +79,7 @@ impl Cache {
         Some(entry)
     }
 
-    /// Notes what is under a key from now on.
+    /// Sets the entry of a key.
     pub fn put(&self, place: &[u8], entry: Option<Entry>) {
         let hash = self.hasher.hash_one(place);
         self.put_in(&mut self.shard(hash), hash, place, entry);
@@ -108,7 +109,7 @@ impl Cache {
         }
     }
 
-    /// Forgets all of it.
+    /// Removes all entries.
     pub fn clear(&self) {
         for shard in &self.shards {
             *shard.lock().unwrap_or_else(PoisonError::into_inner) = Shard::default();
@@ -123,7 +124,7 @@ mod tests {
     use lineside_testkit::Random;
     use std::collections::HashMap;
 
-    /// The cache returns what was put last, or nothing, and it stays within its bytes.
+    /// The cache returns the last entry that was put, or nothing, and does not exceed its size.
     #[test]
     fn it_knows_what_was_put_last_or_nothing() {
         let (cache, mut random, mut map) = (Cache::default(), Random(1), HashMap::new());

@@ -1,4 +1,4 @@
-//! A range of keys: those of the database, and over them what later blocks do.
+//! Iterator over a range of keys, which merges the database with later changes in memory.
 
 use super::{Disk, entry_of, guarded};
 use crate::state::{Entry, Update};
@@ -6,10 +6,10 @@ use fjall::Guard;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Keys of the database, and over them what was changed since.
+/// A range of the database, merged with later changes.
 pub(super) struct Merged<'a> {
     pub disk: &'a Disk,
-    /// Bytes before the key.
+    /// Number of bytes before the key in its place.
     pub head: usize,
     pub kept: Option<fjall::Iter>,
     pub next: Option<(Vec<u8>, Entry)>,
@@ -17,7 +17,7 @@ pub(super) struct Merged<'a> {
 }
 
 impl Merged<'_> {
-    /// The next one of the database.
+    /// Returns the next entry of the database.
     fn read(&mut self) -> Option<(Vec<u8>, Entry)> {
         let kept = self.kept.as_mut()?;
         match guarded(|| kept.next().map(Guard::into_inner).transpose()) {

@@ -1,20 +1,22 @@
-//! Bytes of the database: places of keys, of links and of the index of keys that expire, and values.
+//! Encoding of the database's entries: the places (database keys) of keys, of links and of the expiry index, and the
+//! values.
 
 use super::cache::Place;
 use super::{EXPIRY, EXPIRY_BYTES, HEAD_BYTES, MARK};
 use crate::state::{Due, Entry, Height, Key};
 
-/// Place of the link that names the block which the batch before ended with; this batch ends with block `last`.
+/// Returns the place of the link of a batch that ends with block `last`; its value is the last block of the previous
+/// batch.
 pub(super) fn link(last: u64) -> Vec<u8> {
     [&MARK[..], &last.to_be_bytes()].concat()
 }
 
-/// Place in the index of expiring keys of the key at `place`, which block `number` removes.
+/// Returns the place in the expiry index for the key at `place`, which block `number` removes.
 pub(super) fn expiry_place(number: u64, place: &[u8]) -> Vec<u8> {
     [&EXPIRY[..], &number.to_be_bytes(), place].concat()
 }
 
-/// A key in the index of those that expire.
+/// Decodes an entry of the expiry index.
 pub(super) fn read_due(place: &[u8], life: &[u8]) -> Option<Due> {
     let (namespace, collection, key) = read_place(place.get(EXPIRY_BYTES..)?)?;
     Some(Due {
@@ -25,19 +27,19 @@ pub(super) fn read_due(place: &[u8], life: &[u8]) -> Option<Due> {
     })
 }
 
-/// Namespace, collection and key of a place.
+/// Decodes a place into namespace, collection and key.
 pub(super) fn read_place(place: &[u8]) -> Option<(&str, &str, &[u8])> {
     let (namespace, rest) = name(place)?;
     let (collection, key) = name(rest)?;
     Some((namespace, collection, key))
 }
 
-/// Place of a key.
+/// Returns the place of a key.
 pub(super) fn place(namespace: &str, collection: &str, key: &[u8]) -> Vec<u8> {
     short_place(namespace, collection, key).into_vec()
 }
 
-/// Place of a key, on the stack where it is short.
+/// Returns the place of a key; a short one is stored inline, without an allocation.
 pub(super) fn short_place(namespace: &str, collection: &str, key: &[u8]) -> Place {
     let mut place = Place::with_capacity(HEAD_BYTES + namespace.len() + collection.len() + key.len());
     for name in [namespace, collection] {
@@ -48,14 +50,14 @@ pub(super) fn short_place(namespace: &str, collection: &str, key: &[u8]) -> Plac
     place
 }
 
-/// A name at the beginning of a place, and what is behind it.
+/// Splits the first name off a place; returns the name and the rest.
 pub(super) fn name(place: &[u8]) -> Option<(&str, &[u8])> {
     let (length, rest) = place.split_first_chunk::<4>()?;
     let (name, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
     Some((std::str::from_utf8(name).ok()?, rest))
 }
 
-/// First place after all that begin with `head`.
+/// Returns the first place after all that begin with `head`.
 pub(super) fn after(head: &[u8]) -> Vec<u8> {
     let mut after = head.to_vec();
     while let Some(last) = after.last_mut() {
@@ -68,7 +70,7 @@ pub(super) fn after(head: &[u8]) -> Vec<u8> {
     after
 }
 
-/// Bytes of a value.
+/// Encodes a value.
 pub(super) fn encode(entry: &Entry) -> Vec<u8> {
     let parameter = entry.validation_parameter.as_deref();
     let parameter_bytes = parameter.unwrap_or_default();
@@ -82,7 +84,7 @@ pub(super) fn encode(entry: &Entry) -> Vec<u8> {
     bytes
 }
 
-/// Value of these bytes; `None`: this program does not write them.
+/// Decodes a value; `None` for bytes in an unknown form.
 pub(super) fn decode(bytes: &[u8]) -> Option<Entry> {
     let (block, bytes) = bytes.split_first_chunk()?;
     let (tx, bytes) = bytes.split_first_chunk()?;

@@ -1,4 +1,4 @@
-//! A state on the disk beside one in memory, in sound files and damaged ones.
+//! Tests of the state on the disk: compares it with a state in memory, with intact and damaged files.
 
 use super::*;
 use crate::state::{Height, State};
@@ -38,14 +38,14 @@ fn updates(random: &mut Random, block: u64) -> Updates {
     updates
 }
 
-/// blockToLive of the collection `two` of each namespace.
+/// `blockToLive` of the collection `two` of each namespace.
 const LIVES: [u64; 4] = [1, 3, 20, u64::MAX];
 
 fn place_of_namespace(namespace: &str) -> usize {
     NAMESPACES.iter().position(|of| *of == namespace).unwrap()
 }
 
-/// Keys that expire with a block, by the versions of all keys.
+/// Returns the keys that expire with a block, computed from the versions of all keys.
 fn due(state: &State, number: u64) -> Vec<Due> {
     let mut due = Vec::new();
     state.each(&mut |namespace, collection, key, entry| {
@@ -109,7 +109,7 @@ fn same(disk: &State, memory: &State) {
             assert_eq!(found, expected, "block {number}");
         }
     }
-    // A state whose schedule is made again from the versions.
+    // A state whose expiry schedule is rebuilt from the versions.
     let mut again = State::from(memory.in_memory().unwrap().clone());
     for namespace in NAMESPACES {
         again.schedule(namespace, "two", LIVES[place_of_namespace(namespace)]);
@@ -122,7 +122,7 @@ fn same(disk: &State, memory: &State) {
     disk.check().unwrap();
 }
 
-/// Settled, opened again and asked at any moment, it has what a state in memory has.
+/// Compares a state on the disk, through writes and restarts at random moments, with a state in memory.
 #[test]
 fn it_is_as_one_in_memory() {
     let mut random = Random(1);
@@ -175,7 +175,7 @@ fn keys_without_a_mark_are_not_believed() {
     assert_eq!(disk.get("a", "", b"key"), None);
 }
 
-/// The longest key that is taken, and what is asked about longer ones.
+/// Stores the longest possible key, and queries longer ones.
 #[test]
 fn keys_as_long_as_fjall_takes_them() {
     let directory = tempfile::tempdir().unwrap();
@@ -223,7 +223,7 @@ fn keys_as_long_as_fjall_takes_them() {
     }
 }
 
-/// Enough that logs are ended and tables written, and the same in memory after each block.
+/// Writes enough that logs are rotated and tables written. Returns the expected state after each block.
 fn grown(path: &Path) -> Vec<State> {
     let (mut disk, _) = Disk::open(path).unwrap();
     let mut all = vec![State::default()];
@@ -266,7 +266,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Whatever byte is changed: what is read is what was there after some block, or it is said that it cannot be.
+/// After a change of any byte, the state equals that after some block, or reading reports a failure.
 #[test]
 fn no_damage_is_believed() {
     let directory = tempfile::tempdir().unwrap();
@@ -286,7 +286,7 @@ fn no_damage_is_believed() {
             .iter()
             .rposition(|byte| *byte != 0)
             .map_or(0, |last| last + 1);
-        // Lists of tables are short, and say which of two tables is the newer one.
+        // Lists of tables are short, and record which of two tables is newer.
         let tries = if used < 2_048 { 48 } else { 12 };
         for at in (0..used).step_by(used.div_ceil(tries).max(1)) {
             let damaged = tempfile::tempdir().unwrap();
@@ -317,7 +317,7 @@ fn no_damage_is_believed() {
     assert!(remade > 0 && refused + right > 0, "{remade}, {refused}, {right}");
 }
 
-/// A log without its middle: what comes behind is not taken for the rest.
+/// After the loss of a batch in the middle of a log, later batches are not used.
 #[test]
 fn a_missing_batch_is_noticed() {
     for missing in [75, 80, 89, 90] {
@@ -347,7 +347,7 @@ fn what_is_not_ours_stays() {
     assert!(Disk::look(directory.path()).is_err());
     assert!(Disk::remove(directory.path()).is_err());
     assert_eq!(std::fs::read(&other).unwrap(), b"somebody's");
-    // A link to a folder of ours: what is in it is changed, not the link.
+    // With a symbolic link to a state directory, the content is changed, not the link.
     let (there, link) = (directory.path().join("there"), directory.path().join("link"));
     std::fs::create_dir(&there).unwrap();
     std::os::unix::fs::symlink(&there, &link).unwrap();
@@ -356,7 +356,7 @@ fn what_is_not_ours_stays() {
     drop(Disk::create_empty(&link).unwrap());
     Disk::remove(&link).unwrap();
     assert!(link.is_symlink() && std::fs::read_dir(&there).unwrap().next().is_none());
-    // And one of its own, with nothing left.
+    // A state directory of its own is removed completely.
     drop(Disk::open(&there).unwrap());
     Disk::remove(&there).unwrap();
     assert!(!there.exists());
@@ -373,7 +373,7 @@ fn a_database_that_ends_whoever_opens_it_is_made_anew() {
         assert_eq!(why.is_some(), remade, "{endings}: {why:?}");
     }
     assert!(folder.is_damaged().is_none());
-    // What only stands in the way is no damage.
+    // An error of access is not damage.
     for error in [io::ErrorKind::PermissionDenied, io::ErrorKind::StorageFull] {
         assert!(!is_damage(&fjall::Error::Io(error.into())));
     }

@@ -1,4 +1,4 @@
-//! Writing what blocks do to the database, on a thread of its own.
+//! Background writes of block changes to the database.
 
 use super::places::{decode, encode, expiry_place, link, place};
 use super::{LINKS, MARK, Mark, NO_BLOCK, entry_of, guarded};
@@ -7,21 +7,21 @@ use fjall::{Database, Keyspace};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Blocks whose updates are gathered before they are written, at most: after a crash these are executed again.
+/// Number of blocks at which gathered changes are written. After a crash these blocks are executed again.
 const BLOCKS: usize = if cfg!(test) { 3 } else { 512 };
-/// Keys of them.
+/// Number of changed keys at which gathered changes are written.
 const KEYS: usize = 1 << 17;
-/// Keys of them where some expire: each block looks through all that are gathered.
+/// Number of changed keys, if some of them expire: each block scans all gathered changes for keys that expire.
 const EXPIRING_KEYS: usize = 1 << 12;
-/// Bytes of keys and values.
+/// Size of changed keys and values, in bytes, at which gathered changes are written.
 const BYTES: usize = 32 << 20;
 
-/// Updates of durable blocks that are not in the database yet, all of them together: of several changes of a key, only
-/// the last is written.
+/// Combined changes of durable blocks that are not in the database yet. Of several changes of a key only the last is
+/// written.
 #[derive(Default)]
 pub(super) struct Gathered {
     pub updates: Updates,
-    /// The last block.
+    /// The last block of these.
     pub mark: Option<Mark>,
     blocks: usize,
     keys: usize,
@@ -29,7 +29,7 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Adds what the next block does.
+    /// Adds the changes of the next block.
     pub fn add(&mut self, mark: Mark, updates: Updates) {
         self.mark = Some(mark);
         self.blocks += 1;
@@ -53,7 +53,7 @@ impl Gathered {
         }
     }
 
-    /// Returns true if it is enough to be written.
+    /// Returns whether enough changes are gathered for a write.
     pub fn is_full(&self) -> bool {
         let keys = match self.updates.lives.is_empty() {
             true => KEYS,
@@ -63,7 +63,7 @@ impl Gathered {
     }
 }
 
-/// Updates that are being written to the database.
+/// A write of changes that is in progress.
 pub(super) struct Writing {
     pub updates: Arc<Updates>,
     pub mark: Mark,
@@ -71,7 +71,7 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// Begins to write; `before` is the database's mark.
+    /// Starts the write; `before` is the database's current mark.
     pub fn begin(
         (database, keys): (&Database, &Keyspace),
         (before, mark): (Option<Mark>, Mark),
@@ -90,12 +90,12 @@ impl Writing {
         })
     }
 
-    /// Returns true if it has ended.
+    /// Returns whether the write has ended.
     pub fn is_over(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the write and returns the new mark.
     pub fn end(mut self) -> Result<Mark, fjall::Error> {
         let ended = self.thread.take().map_or(Ok(Ok(())), JoinHandle::join);
         ended
@@ -106,14 +106,14 @@ impl Writing {
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        // The database is closed only when nothing writes to it.
+        // The database must not be closed while the thread writes to it.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// Writes all of it in one step, with the mark.
+/// Writes all changes with the mark in one atomic batch.
 fn write(
     (database, keys): (&Database, &Keyspace),
     (before, mark): (Option<Mark>, Mark),
@@ -131,7 +131,7 @@ fn write(
     batch.commit()
 }
 
-/// Adds what is done to keys to a batch.
+/// Adds changes of keys to a batch.
 pub(super) fn put(
     batch: &mut fjall::OwnedWriteBatch,
     keys: &Keyspace,
@@ -153,7 +153,7 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Moves a key of a collection that expires from the block that removed it before to the one that does now.
+/// Updates the expiry index for a changed key: removes the entry of its old version and adds that of its new one.
 fn reschedule(
     (batch, keys): (&mut fjall::OwnedWriteBatch, &Keyspace),
     place: &[u8],
