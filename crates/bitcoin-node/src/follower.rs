@@ -39,6 +39,19 @@ pub trait LocalChain {
         let _ = height;
         None
     }
+
+    /// Returns true for a block whose bytes are kept here, which the node is not asked for.
+    fn keeps(&self, hash: &BlockHash) -> bool {
+        let _ = hash;
+        false
+    }
+
+    /// Returns the bytes of a block that is kept here and was found to be whole; `None` where the node has to be asked
+    /// for it.
+    fn kept_block(&self, hash: &BlockHash) -> Option<Vec<u8>> {
+        let _ = hash;
+        None
+    }
 }
 
 /// Next change of the local chain.
@@ -159,7 +172,7 @@ impl Follower {
                 }
             }
             let height = tip.map_or(0, |(height, _)| height + 1);
-            if let Some(step) = self.connect(node, height)? {
+            if let Some(step) = self.connect(node, local, height)? {
                 return Ok(Some(step));
             }
         }
@@ -172,11 +185,17 @@ impl Follower {
     }
 
     /// Fetches the next block; `None` where the list turns out to be of two chains.
-    fn connect(&mut self, node: &mut dyn Node, height: u32) -> Result<Option<Step>, NodeError> {
+    fn connect(
+        &mut self,
+        node: &mut dyn Node,
+        local: &dyn LocalChain,
+        height: u32,
+    ) -> Result<Option<Step>, NodeError> {
         let Some(hash) = self.ahead.pop_front() else {
             return Ok(None);
         };
-        let raw = match node.block(&hash) {
+        let kept = local.kept_block(&hash);
+        let raw = match kept.map_or_else(|| node.block(&hash), Ok) {
             Ok(raw) => raw,
             // A block of a chain that the node has left may be gone.
             Err(error) if matches!(error.fault, Fault::NoSuchBlock { .. }) => {
@@ -233,16 +252,17 @@ impl Follower {
         }
         self.best = info.best;
         let Some((height, hash)) = local.tip() else {
-            return self.look_ahead(node, 0, &info);
+            return self.look_ahead(node, local, 0, &info);
         };
         if info.best == hash {
+            node.fetch_ahead(&[]);
             return Ok(Compared::Equal);
         }
         if info.blocks > height {
             match at(node, height)? {
                 Some(found) if found == hash => {
                     self.after = hash;
-                    return self.look_ahead(node, height + 1, &info);
+                    return self.look_ahead(node, local, height + 1, &info);
                 }
                 Some(_) => {}
                 None => return Ok(Compared::Changed),
@@ -255,11 +275,18 @@ impl Follower {
     }
 
     /// Lists the blocks from height `from` on.
-    fn look_ahead(&mut self, node: &mut dyn Node, from: u32, info: &NodeInfo) -> Result<Compared, NodeError> {
+    fn look_ahead(
+        &mut self,
+        node: &mut dyn Node,
+        local: &dyn LocalChain,
+        from: u32,
+        info: &NodeInfo,
+    ) -> Result<Compared, NodeError> {
         let count = info.blocks.saturating_sub(from).saturating_add(1).min(AHEAD);
         let mut hashes = node.hashes(from, count)?;
         hashes.truncate(count as usize);
-        node.fetch_ahead(&hashes);
+        let asked: Vec<_> = hashes.iter().copied().filter(|hash| !local.keeps(hash)).collect();
+        node.fetch_ahead(&asked);
         self.ahead = hashes.into();
         if from == 0 {
             self.after = self.genesis;

@@ -12,6 +12,7 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
+use tokio::task::JoinHandle;
 
 /// A request.
 #[derive(Clone, Debug)]
@@ -38,6 +39,8 @@ pub(crate) struct Http {
     address: Address,
     host: HeaderValue,
     connection: Option<SendRequest<Full<Bytes>>>,
+    /// Task that reads and writes the connection; it holds the socket.
+    task: Option<JoinHandle<()>>,
     /// Number of connections that were opened so far.
     opened: u64,
 }
@@ -57,6 +60,7 @@ impl Http {
             address,
             host: HeaderValue::from_str(authority).unwrap_or(HeaderValue::from_static("localhost")),
             connection: None,
+            task: None,
             opened: 0,
         }
     }
@@ -64,6 +68,16 @@ impl Http {
     /// Returns the number of connections so far; it changes when the node was restarted.
     pub(crate) fn opened(&self) -> u64 {
         self.opened
+    }
+
+    /// Closes the connection; the next request opens another one.
+    pub(crate) async fn close(&mut self) {
+        self.connection = None;
+        if let Some(task) = self.task.take() {
+            task.abort();
+            // The socket is closed when the task has ended.
+            let _ = task.await;
+        }
     }
 
     /// Sends a request and takes the whole answer.
@@ -89,10 +103,10 @@ impl Http {
         };
         let (mut connection, task) = handshake(TokioIo::new(stream)).await.map_err(lost)?;
         self.opened += 1;
-        tokio::spawn(async move {
+        self.task = Some(tokio::spawn(async move {
             // The request that it carries gets the error.
             let _ = task.await;
-        });
+        }));
         let request = self.request(ask, authorization)?;
         let response = connection.send_request(request).await.map_err(lost)?;
         self.take(connection, response, ask).await

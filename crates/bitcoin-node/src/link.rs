@@ -83,6 +83,13 @@ impl Link {
         }
     }
 
+    /// Closes the connections for requests; the next request opens another one.
+    pub(crate) async fn close(&mut self) -> Result<(), Fault> {
+        self.socket = None;
+        self.http.close().await;
+        Ok(())
+    }
+
     // ---- one request and its answer ----
 
     /// Sends one request and returns the body of the answer, and the request's number.

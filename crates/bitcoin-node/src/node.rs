@@ -119,11 +119,15 @@ pub trait Node: Send {
     /// connection and of the answer.
     fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError>;
 
-    /// Says which blocks will be asked for next, in this order, instead of those that were said before. A node with
-    /// several connections may begin to fetch them.
+    /// Says which blocks will be asked for next, in this order, instead of those that were said before; an empty list
+    /// says that the node's tip is reached. A node with several connections may begin to fetch the blocks, and closes
+    /// the connections that a short list does not need.
     fn fetch_ahead(&mut self, hashes: &[BlockHash]) {
         let _ = hashes;
     }
+
+    /// Closes the connection, if there is one; the next call opens another one.
+    fn close(&mut self) {}
 
     /// Waits until the best block may be another one than `known`; `None` after `timeout`.
     ///

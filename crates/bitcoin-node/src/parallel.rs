@@ -5,6 +5,9 @@
 //!            -> block(hash) <----- blocks that wait, by hash (bounded in bytes) <------+
 //! ```
 //!
+//! Workers run while there is a long list. When the list that the follower gives is short, as at the node's tip, they
+//! close their connections and end.
+//!
 //! Workers fetch blocks that the follower is about to ask for. The follower checks a block from a worker exactly as it
 //! checks a block that it fetched itself. If a worker cannot fetch a block, the follower asks for the block on the
 //! node's own connection and takes that answer.
@@ -15,6 +18,7 @@ use crate::interrupt::Interrupter;
 use crate::node::{Announcement, Header, Node, NodeInfo};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Shortest list of hashes that is fetched ahead; a node that is followed at its tip lists one.
@@ -27,8 +31,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A node, and further connections to it.
 pub struct ParallelNode {
     node: Box<dyn Node>,
-    /// Connections whose threads have not been started yet.
-    idle: Vec<Box<dyn Node>>,
+    workers: Vec<JoinHandle<()>>,
     interrupters: Vec<Interrupter>,
     shared: Arc<Shared>,
 }
@@ -40,6 +43,10 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
+    /// Further connections without a thread.
+    idle: Vec<Box<dyn Node>>,
+    /// False while no block is to be fetched ahead: then the workers end.
+    is_needed: bool,
     /// Hashes that no worker has begun, in the order in which they are needed.
     queue: VecDeque<BlockHash>,
     under_way: HashSet<BlockHash>,
@@ -60,10 +67,13 @@ impl ParallelNode {
     pub fn new(node: Box<dyn Node>, further: Vec<Box<dyn Node>>) -> ParallelNode {
         ParallelNode {
             node,
+            workers: Vec::new(),
             interrupters: further.iter().map(|node| node.interrupter()).collect(),
-            idle: further,
             shared: Arc::new(Shared {
-                state: Mutex::default(),
+                state: Mutex::new(State {
+                    idle: further,
+                    ..State::default()
+                }),
                 changed: Condvar::new(),
             }),
         }
@@ -75,7 +85,9 @@ impl ParallelNode {
         state.queue.clear();
         if hashes.len() < LIST_MIN {
             state.fetched.clear();
-            state.bytes = 0;
+            (state.bytes, state.is_needed) = (0, false);
+            drop(state);
+            self.shared.changed.notify_all();
             return;
         }
         let wanted: HashSet<_> = hashes.iter().copied().collect();
@@ -84,16 +96,21 @@ impl ParallelNode {
         let is_new =
             |hash: &&BlockHash| !state.fetched.contains_key(*hash) && !state.under_way.contains(*hash);
         let queue = hashes.iter().filter(is_new).copied().collect();
-        state.queue = queue;
+        (state.queue, state.is_needed) = (queue, true);
+        let idle = std::mem::take(&mut state.idle);
         drop(state);
         self.shared.changed.notify_all();
-        for node in self.idle.drain(..) {
-            let shared = Arc::clone(&self.shared);
-            let named = std::thread::Builder::new().name("spv-blocks".into());
+        self.workers.retain(|worker| !worker.is_finished());
+        idle.into_iter().for_each(|node| self.start(node));
+    }
+
+    fn start(&mut self, node: Box<dyn Node>) {
+        let shared = Arc::clone(&self.shared);
+        let named = std::thread::Builder::new().name("spv-blocks".into());
+        match named.spawn(move || work(&shared, node)) {
+            Ok(worker) => self.workers.push(worker),
             // Without a thread the blocks are fetched by the others, or one by one.
-            if let Err(error) = named.spawn(move || work(&shared, node)) {
-                tracing::debug!(%error, "a thread that fetches blocks cannot be started");
-            }
+            Err(error) => tracing::debug!(%error, "a thread that fetches blocks cannot be started"),
         }
     }
 
@@ -126,6 +143,10 @@ impl Drop for ParallelNode {
         self.shared.lock().stopped = true;
         self.shared.changed.notify_all();
         self.interrupters.iter().for_each(Interrupter::interrupt);
+        for worker in self.workers.drain(..) {
+            // A worker that panicked has said so.
+            let _ = worker.join();
+        }
     }
 }
 
@@ -154,6 +175,16 @@ fn work(shared: &Shared, mut node: Box<dyn Node>) {
         let hash = loop {
             if state.stopped {
                 return;
+            }
+            if !state.is_needed {
+                drop(state);
+                node.close();
+                state = shared.lock();
+                // A list may have come meanwhile.
+                if !state.is_needed {
+                    state.idle.push(node);
+                    return;
+                }
             }
             if state.bytes < WAITING_BYTES
                 && let Some(hash) = state.queue.pop_front()

@@ -97,6 +97,12 @@ impl Node for RpcNode {
         waited.map_err(|fault: Fault| NodeError::new(link.name.as_str(), fault))
     }
 
+    fn close(&mut self) {
+        let RpcNode { runtime, link } = self;
+        // Where it cannot be closed in time, the node closes it.
+        let _ = runtime.run("close", link.options.call_timeout, link.close());
+    }
+
     fn interrupter(&self) -> Interrupter {
         self.runtime.interrupter()
     }

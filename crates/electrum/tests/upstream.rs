@@ -275,6 +275,42 @@ fn a_client_outlives_its_upstream_server() {
 }
 
 #[test]
+fn health_of_the_upstream_server_is_known_without_a_client() {
+    const PROBE: Duration = Duration::from_millis(20);
+    let port = loopback();
+    let address = port.local_addr().expect("an address");
+    drop(port);
+    let chain = TestChain::new(2, &[1, 5]);
+    let server = start(&chain, address, |config| config.upstream_probe = Some(PROBE));
+    let state = || server.upstream().expect("there is one");
+    wait_for("it is away", || state().away.is_some());
+    let away = state();
+    let (why, since) = away.away.expect("it is away");
+    assert!(why.contains("refused") && !away.has_answered, "{why}");
+    assert_eq!(away.address, address.to_string());
+    // It is away since the first attempt, not since the last one; it comes, goes and comes again.
+    std::thread::sleep(3 * PROBE);
+    assert_eq!(state().away.expect("it is away").1, since);
+    for _ in 0..2 {
+        let seen = listen(TcpListener::bind(address).expect("the same port"));
+        wait_for("it answers", || state().away.is_none());
+        assert!(state().has_answered);
+        wait_for("it is asked again and again", || {
+            seen.count("server.version") >= 3
+        });
+        seen.stopped.store(true, Ordering::SeqCst);
+        wait_for("it is away again", || state().away.is_some());
+        assert!(state().away.is_some_and(|(_, again)| again > since));
+    }
+    drop(server);
+    // A server that is asked by none of its clients, and not probed, is not known to answer.
+    let quiet = start(&chain, address, |_| {});
+    let state = quiet.upstream().expect("there is one");
+    assert!(!state.has_answered && state.away.is_none());
+    assert!(serve(&chain, |_| {}).upstream().is_none());
+}
+
+#[test]
 fn subscriptions_are_taken_up_again() {
     let (seen, server, _chain) = both(|_| {});
     let mut client = connect(&server);

@@ -412,21 +412,35 @@ fn threads(server: &Server) -> Vec<String> {
 fn a_server_catches_up_over_several_connections() {
     let folder = tempfile::tempdir().unwrap();
     let data = store(folder.path(), "regtest");
-    let (node, mut chain, _) = node(120);
+    let (node, _, _) = node(120);
     let url = node.url();
     let server = Server::start("regtest", &data, &["--node", &url]);
     until("the node is followed", || node_of(&server)["at_tip"] == true);
-    let fetching = threads(&server)
-        .iter()
-        .filter(|name| *name == "spv-blocks")
-        .count();
-    assert_eq!(fetching, 3, "{:?}", threads(&server));
+    // One connection and three further ones; at the tip the first one alone, and no thread of the others.
+    assert!(node.clients().1 >= 4, "{:?}", node.clients());
+    let fetches = |server: &Server| threads(server).iter().any(|name| name == "spv-blocks");
+    until("the further connections are closed", || {
+        !fetches(&server) && node.clients().0 == 1
+    });
+    // Behind again: they are opened again.
+    let before = node.clients().1;
+    let mut base = RegtestChain::new(3);
+    (0..20).for_each(|_| drop(base.next(&[], 0)));
+    let mut branch = base.branch(5);
+    node.reorganise(20, (0..130).map(|_| branch.next(&[], 0)).collect());
+    until("the branch is served", || {
+        server.page(server.address("http"), "/blocks/tip/height") == "150"
+    });
+    assert!(node.clients().1 >= before + 3, "{:?}", node.clients());
+    until("the further connections are closed", || {
+        !fetches(&server) && node.clients().0 == 1
+    });
     drop(server);
     // One block at a time needs none of them.
     let server = Server::start("regtest", &data, &["--node", &url]);
-    node.connect(chain.next(&[], 0));
+    node.connect(branch.next(&[], 0));
     until("one more block", || {
-        server.page(server.address("http"), "/blocks/tip/height") == "121"
+        server.page(server.address("http"), "/blocks/tip/height") == "151"
     });
     assert!(threads(&server).iter().all(|name| name != "spv-blocks"));
 }

@@ -3,6 +3,7 @@
 //! One lock order: chain, then the fast path's writer. A fill happens under the chain's read lock and a reorganisation
 //! under its write lock, so no fill can be late.
 
+mod kept;
 mod tables;
 mod view;
 mod witness;

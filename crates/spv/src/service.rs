@@ -264,7 +264,14 @@ pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Res
         rebuilt = rebuilt.or(wtxids.with_context(opening)?);
     }
     if config.keep_blocks {
-        chain.keep_blocks(data).with_context(opening)?;
+        let missing = chain.keep_blocks(data).with_context(opening)?;
+        if missing > 0 {
+            warnings.push(format!(
+                "{}: {missing} blocks of the chain are not kept, although an earlier one is; a node that is followed \
+                 is asked for them",
+                data.display()
+            ));
+        }
     }
     warnings.extend(rebuilt.map(|rebuilt| format!("{}: {rebuilt}", data.display())));
     Ok(chain)

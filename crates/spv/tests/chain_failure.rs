@@ -1,5 +1,6 @@
-//! A write that fails. For want of room in the files of blocks, it is done again as soon as there is room. In
-//! the index, nothing is written until the store is opened again, and then everything durable is there.
+//! A write that fails. For want of room it is done again as soon as there is room, in the files of blocks and in the
+//! index. After another failure in the index nothing is written until the store is opened again, and then everything
+//! durable is there.
 //!
 //! The limit on file sizes is the process's, so these tests have a file of their own, and run one after the other.
 
@@ -61,7 +62,7 @@ fn files_that_had_no_room_are_written_when_there_is_room_again() {
         let dir = tempfile::tempdir().unwrap();
         let (mut store, _) = ChainStore::open_with(Some(dir.path()), Network::Regtest, kind).unwrap();
         if keep {
-            store.keep_blocks(dir.path()).unwrap();
+            assert_eq!(store.keep_blocks(dir.path()).unwrap(), 0);
         }
         take(&mut store, &blocks[..2]);
         store.sync().unwrap();
@@ -104,35 +105,75 @@ fn files_that_had_no_room_are_written_when_there_is_room_again() {
     }
 }
 
-#[test]
-fn after_a_failed_write_of_the_index_nothing_is_written_until_reopened() {
-    let _alone = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
-    let blocks: Vec<DemoBlock> = DemoChain::new(1, 500).take(8).collect();
-    let kind = IndexKind::Disk;
-    let dir = tempfile::tempdir().unwrap();
-    let (mut store, _) = ChainStore::open_with(Some(dir.path()), Network::Regtest, kind).unwrap();
-    take(&mut store, &blocks[..4]);
+/// A store with an index on disk that holds two blocks, and two more that are durable and not in the index.
+fn with_index(dir: &Path, blocks: &[DemoBlock]) -> ChainStore {
+    let (mut store, _) = ChainStore::open_with(Some(dir), Network::Regtest, IndexKind::Disk).unwrap();
+    take(&mut store, &blocks[..2]);
+    store.sync_index().unwrap();
+    take(&mut store, &blocks[2..4]);
     // Nothing else is left to be written then.
     store.sync().unwrap();
-    // 2,000 TXIDs are about 40,000 bytes in a run of the index.
-    limit_file_size(20_000);
-    let failed = store.sync_index();
-    assert!(matches!(failed, Err(ChainError::Index(_))), "{failed:?}");
-    limit_file_size(libc::RLIM_INFINITY);
+    store
+}
 
-    // There is room again, but it is not known what the disk has kept.
-    let before = size(dir.path());
-    for _ in 0..2 {
-        assert!(store.sync().is_err() && store.sync_index().is_err());
-        assert!(matches!(
-            store.submit(&blocks[4].raw, false),
-            Err(Refused::Storage(_))
-        ));
+/// Tries again and again to write while the index cannot; nothing is written, and everything is found.
+fn writes_nothing(store: &mut ChainStore, dir: &Path, blocks: &[DemoBlock]) {
+    let before = size(dir);
+    for _ in 0..3 {
+        assert!(matches!(store.sync_index(), Err(ChainError::Index(_))));
+        assert!(matches!(store.sync(), Err(ChainError::Index(_))));
+        let refused = store.submit(&blocks[4].raw, false);
+        assert!(matches!(refused, Err(Refused::Storage(_))), "{refused:?}");
+        answers(store, blocks, 4);
     }
-    answers(&store, &blocks, 4);
-    drop(store);
-    assert_eq!(size(dir.path()), before, "nothing was written after the failure");
+    assert_eq!(size(dir), before, "nothing was written after the failure");
+}
 
+#[test]
+fn an_index_that_had_no_room_is_written_when_there_is_room_again() {
+    let _alone = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
+    let blocks: Vec<DemoBlock> = DemoChain::new(1, 500).take(8).collect();
+    // 1,000 TXIDs are about 20,000 bytes in a run of the index. All goes on with a block, or with the write that
+    // failed.
+    for (limit, next) in [(4_000, 5), (10_000, 4)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = with_index(dir.path(), &blocks);
+        limit_file_size(limit);
+        let failed = store.sync_index();
+        assert!(matches!(failed, Err(ChainError::Index(_))), "{failed:?}");
+        writes_nothing(&mut store, dir.path(), &blocks);
+        limit_file_size(libc::RLIM_INFINITY);
+        take(&mut store, &blocks[4..next]);
+        store.sync_index().unwrap();
+        assert_eq!(store.indexed_blocks() as usize, next);
+        take(&mut store, &blocks[next..]);
+        store.sync_index().unwrap();
+        store.verify_index().unwrap();
+        answers(&store, &blocks, 8);
+        drop(store);
+        let opened = ChainStore::open_with(Some(dir.path()), Network::Regtest, IndexKind::Disk).unwrap();
+        assert_eq!((opened.0.indexed_blocks(), opened.1), (8, None));
+        answers(&opened.0, &blocks, 8);
+    }
+}
+
+#[test]
+fn after_another_failed_write_of_the_index_nothing_is_written_until_reopened() {
+    let _alone = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
+    let blocks: Vec<DemoBlock> = DemoChain::new(1, 500).take(8).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = with_index(dir.path(), &blocks);
+    // A folder that the index writes to is away for a moment.
+    let keyspaces = dir.path().join("txid-index/keyspaces");
+    let away = dir.path().join("away");
+    std::fs::rename(&keyspaces, &away).unwrap();
+    let failed = store.sync_index();
+    std::fs::rename(&away, &keyspaces).unwrap();
+    assert!(matches!(failed, Err(ChainError::Index(_))), "{failed:?}");
+    writes_nothing(&mut store, dir.path(), &blocks);
+    drop(store);
+
+    let kind = IndexKind::Disk;
     let (mut store, _) = ChainStore::open_with(Some(dir.path()), Network::Regtest, kind).unwrap();
     assert_eq!(store.blocks(), 4, "what was durable is there");
     answers(&store, &blocks, 4);
@@ -140,6 +181,46 @@ fn after_a_failed_write_of_the_index_nothing_is_written_until_reopened() {
     store.sync_index().unwrap();
     store.verify_index().unwrap();
     answers(&store, &blocks, 8);
+}
+
+#[test]
+fn a_store_that_is_closed_while_a_block_cannot_be_kept_has_not_taken_it() {
+    let _alone = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
+    let blocks: Vec<DemoBlock> = DemoChain::new(1, 500).take(4).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = ChainStore::open(Some(dir.path()), Network::Regtest).unwrap();
+    assert_eq!(store.keep_blocks(dir.path()).unwrap(), 0);
+    take(&mut store, &blocks[..2]);
+    limit_file_size(2 * blocks[0].raw.len() as u64 + 1_000);
+    for _ in 0..2 {
+        let refused = store.submit(&blocks[2].raw, false);
+        assert!(matches!(refused, Err(Refused::Storage(_))), "{refused:?}");
+    }
+    drop(store);
+    limit_file_size(libc::RLIM_INFINITY);
+    let mut store = ChainStore::open(Some(dir.path()), Network::Regtest).unwrap();
+    assert_eq!(store.blocks(), 2, "a block whose bytes are not kept");
+    assert_eq!(store.keep_blocks(dir.path()).unwrap(), 0);
+    take(&mut store, &blocks[2..]);
+    for block in &blocks {
+        assert_eq!(store.kept_block(&block.hash).unwrap().as_ref(), Some(&block.raw));
+    }
+    // A file that is shorter than it was: its last two blocks are named, the lowest first.
+    drop(store);
+    let path = dir.path().join("blocks/blk00000.dat");
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(
+        &path,
+        &bytes[..16 + blocks[0].raw.len() + blocks[1].raw.len() + 100],
+    )
+    .unwrap();
+    let mut store = ChainStore::open(Some(dir.path()), Network::Regtest).unwrap();
+    assert_eq!(store.keep_blocks(dir.path()).unwrap(), 2);
+    assert_eq!(store.first_unkept(), Some(blocks[2].hash));
+    store.submit(&blocks[2].raw, false).unwrap();
+    assert_eq!(store.first_unkept(), Some(blocks[3].hash));
+    store.give_up_unkept(&blocks[3].hash);
+    assert_eq!(store.first_unkept(), None);
 }
 
 /// A chain whose coinbases have so many outputs that `coinbases.dat` is the first file to reach a limit.

@@ -5,7 +5,7 @@ use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_spv::chain::{ChainStore, Network};
 use lineside_spv::client::Client;
 use lineside_spv::fastpath::SpvFastPath;
-use lineside_spv::host::SpvHost;
+use lineside_spv::host::{SpvHost, Tables};
 use lineside_spv::reply::{self, Proven};
 use lineside_spv::store::{Geometry, Hash, Store};
 use lineside_spv::writer::{SpvFill, StoreWriter};
@@ -30,6 +30,10 @@ struct Rig {
 }
 
 fn rig(tree_bits: u32) -> Rig {
+    rig_of(tree_bits, Tables::default())
+}
+
+fn rig_of(tree_bits: u32, tables: Tables) -> Rig {
     let geometry = Geometry {
         line_bits: 12,
         block_bits: 6,
@@ -43,7 +47,7 @@ fn rig(tree_bits: u32) -> Rig {
     let chain = ChainStore::open(None, Network::Regtest).unwrap();
     Rig {
         fastpath: Arc::new(SpvFastPath::new(Arc::clone(&store))),
-        host: Arc::new(SpvHost::new(chain, writer, readers.clone(), true)),
+        host: Arc::new(SpvHost::new(chain, writer, readers.clone(), true).with_tables(tables)),
         store,
         readers,
     }
@@ -93,6 +97,53 @@ fn check(reply: &[u8], room: usize, block: &DemoBlock, index: usize) -> Transact
         (index, block.txids.len())
     );
     proof
+}
+
+/// Neither the host, which is asked, nor the fill in advance puts into the fast path what `tables` do not name.
+#[test]
+fn the_fast_path_holds_what_the_tables_name_and_nothing_else() {
+    let none = Tables {
+        roots: false,
+        proofs: false,
+        witnesses: false,
+        headers: false,
+    };
+    let blocks: Vec<_> = DemoChain::new(1, 5).take(3).collect();
+    for (roots, proofs) in [(false, false), (true, false), (true, true)] {
+        let rig = rig_of(
+            12,
+            Tables {
+                roots,
+                proofs,
+                ..none
+            },
+        );
+        for block in &blocks {
+            rig.host.submit(&block.raw, false).unwrap();
+        }
+        let asked = &blocks[0].txids[1];
+        let mut reply = Reply::default();
+        for request in [asked.to_vec(), request(asked, 7)] {
+            rig.host.serve(FROM, &request, &mut reply, &rig.readers.join());
+        }
+        let written = rig.host.writer_counts();
+        assert_eq!(
+            (written.fills > 0, written.tree_fills > 0),
+            (roots, proofs),
+            "{written:?}"
+        );
+        rig.host.prefill(3);
+        for txid in blocks.iter().flat_map(|block| &block.txids) {
+            assert_eq!(rig.fastpath(&request(txid, 7)).is_some(), proofs);
+            assert_eq!(rig.fastpath(txid).is_some(), roots);
+        }
+        let written = rig.host.writer_counts();
+        assert_eq!(
+            (written.fills > 0, written.tree_fills > 0),
+            (roots, proofs),
+            "{written:?}"
+        );
+    }
 }
 
 #[test]

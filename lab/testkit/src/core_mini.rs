@@ -24,6 +24,10 @@ struct State {
     stale: Vec<DemoBlock>,
     open: Vec<TcpStream>,
     subscribers: Vec<TcpStream>,
+    /// Number of open connections to the RPC, and number of all connections since the start.
+    clients: (usize, usize),
+    /// Hashes of the blocks that were given, in the order of the requests.
+    given: Vec<[u8; 32]>,
     /// Authorization header that the RPC requires; `None`: it accepts every call.
     authorization: Option<String>,
     ended: bool,
@@ -56,7 +60,11 @@ impl CoreMini {
             }
         })?;
         let rpc = listen(&state, move |stream, state| {
+            let mut locked = lock(state);
+            locked.clients = (locked.clients.0 + 1, locked.clients.1 + 1);
+            drop(locked);
             let _ = serve(stream, state, zmq);
+            lock(state).clients.0 -= 1;
         })?;
         Ok(Self { rpc, zmq, state })
     }
@@ -108,6 +116,16 @@ impl CoreMini {
     /// Returns the number of programs that are subscribed to announcements.
     pub fn subscribers(&self) -> usize {
         lock(&self.state).subscribers.len()
+    }
+
+    /// Returns the number of connections to the RPC that are open, and of all that there have been.
+    pub fn clients(&self) -> (usize, usize) {
+        lock(&self.state).clients
+    }
+
+    /// Returns the hashes of the blocks that were given since the last call.
+    pub fn take_given(&self) -> Vec<[u8; 32]> {
+        std::mem::take(&mut lock(&self.state).given)
     }
 
     /// Returns the blocks of the best chain.
@@ -191,9 +209,9 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, zmq: u16) -> Option<()> {
     loop {
         let (first, authorization, body) = read_request(&mut reader)?;
         let (status, kind, body) = match first.strip_prefix("GET ") {
-            Some(path) => rest(path.split(' ').next()?, &lock(state)),
+            Some(path) => rest(path.split(' ').next()?, &mut lock(state)),
             None if !lock(state).admits(authorization.as_deref()) => (401, "text/plain", Vec::new()),
-            None => (200, "application/json", rpc(&body, &lock(state), zmq)),
+            None => (200, "application/json", rpc(&body, &mut lock(state), zmq)),
         };
         let head = format!(
             "HTTP/1.1 {status} Word\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
@@ -231,7 +249,7 @@ fn read_request(reader: &mut impl BufRead) -> Option<(String, Option<String>, Ve
     Some((first, authorization, body))
 }
 
-fn rest(path: &str, state: &State) -> (u16, &'static str, Vec<u8>) {
+fn rest(path: &str, state: &mut State) -> (u16, &'static str, Vec<u8>) {
     if path == "/rest/chaininfo.json" {
         return (200, "application/json", info(state).to_string().into_bytes());
     }
@@ -239,13 +257,17 @@ fn rest(path: &str, state: &State) -> (u16, &'static str, Vec<u8>) {
         .strip_prefix("/rest/block/")
         .and_then(|rest| rest.strip_suffix(".bin"));
     match hash.and_then(|hash| state.block(hash)) {
-        Some((_, block)) => (200, "application/octet-stream", block.raw.clone()),
+        Some((_, block)) => {
+            let (hash, raw) = (block.hash, block.raw.clone());
+            state.given.push(hash);
+            (200, "application/octet-stream", raw)
+        }
         None => (404, "text/plain", b"not found".to_vec()),
     }
 }
 
-fn rpc(body: &[u8], state: &State, zmq: u16) -> Vec<u8> {
-    let answer = |request: &Value| {
+fn rpc(body: &[u8], state: &mut State, zmq: u16) -> Vec<u8> {
+    let mut answer = |request: &Value| {
         let params = request["params"].as_array().map_or(&[][..], Vec::as_slice);
         let method = request["method"].as_str().unwrap_or_default();
         match state.call(method, params, zmq) {
@@ -256,7 +278,7 @@ fn rpc(body: &[u8], state: &State, zmq: u16) -> Vec<u8> {
         }
     };
     let answers = match serde_json::from_slice(body) {
-        Ok(Value::Array(requests)) => Value::Array(requests.iter().map(answer).collect()),
+        Ok(Value::Array(requests)) => Value::Array(requests.iter().map(&mut answer).collect()),
         Ok(request) => answer(&request),
         Err(_) => json!({"result": null, "error": {"code": -32700, "message": "Parse error"}, "id": null}),
     };
@@ -298,11 +320,19 @@ impl State {
         }
     }
 
-    fn call(&self, method: &str, params: &[Value], zmq: u16) -> Result<Value, (i32, &'static str)> {
+    fn call(&mut self, method: &str, params: &[Value], zmq: u16) -> Result<Value, (i32, &'static str)> {
         let text = |at: usize| params.get(at).and_then(Value::as_str).unwrap_or_default();
         let is_verbose = params
             .get(1)
             .is_none_or(|word| !matches!(word, Value::Bool(false)) && *word != 0);
+        if method == "getblock" && !is_verbose {
+            let (hash, raw) = {
+                let (_, block) = self.block(text(0)).ok_or((-5, "Block not found"))?;
+                (block.hash, block.raw.to_lower_hex_string())
+            };
+            self.given.push(hash);
+            return Ok(json!(raw));
+        }
         let found = || self.block(text(0)).ok_or((-5, "Block not found"));
         Ok(match method {
             "getblockchaininfo" => info(self),
@@ -323,7 +353,6 @@ impl State {
                 json!({"hash": display(&block.hash), "confirmations": confirmations, "height": height})
             }
             "getblockheader" => json!(found()?.1.raw[..80].to_lower_hex_string()),
-            "getblock" if !is_verbose => json!(found()?.1.raw.to_lower_hex_string()),
             "getrawtransaction" => json!(self.transaction(text(0))?),
             "getzmqnotifications" => {
                 json!([{"type": "pubhashblock", "address": format!("tcp://127.0.0.1:{zmq}"), "hwm": 1000}])

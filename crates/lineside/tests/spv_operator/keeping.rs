@@ -55,6 +55,103 @@ fn blocks_that_are_kept_make_another_store_without_the_node() {
     assert!(succeeded(&located).contains("height 6"));
 }
 
+/// Changes one byte in the last transaction of a kept block, or shortens the file to end before the block.
+fn damage(data: &std::path::Path, raw: &[u8], cut: bool) {
+    let path = data.join("blocks/blk00000.dat");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(raw.len()).position(|part| part == raw).unwrap();
+    match cut {
+        true => bytes.truncate(at - 8),
+        false => bytes[at + raw.len() - 10] ^= 1,
+    }
+    std::fs::write(&path, bytes).unwrap();
+}
+
+#[test]
+fn a_kept_block_is_read_again_and_not_asked_for_unless_it_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let (node, _, mut blocks) = node(6);
+    let url = node.url();
+    let server = Server::start("regtest", &data, &["--node", &*url, "--keep-blocks", "true"]);
+    let is_served = |hash: &[u8; 32]| {
+        let tip = to_display(hash);
+        until("the branch is served", || {
+            server.tip() == tip && node_of(&server)["at_tip"] == true
+        });
+    };
+    is_served(&blocks[6].hash);
+    assert_eq!(node.take_given().len(), 7, "each block is asked for once");
+    let mut base = RegtestChain::new(3);
+    (0..3).for_each(|_| drop(base.next(&[], 0)));
+    let mut branch = base.branch(9);
+    let other: Vec<_> = (0..4).map(|_| branch.next(&[], 0)).collect();
+    node.reorganise(3, other.clone());
+    is_served(&other[3].hash);
+    assert_eq!(
+        node.take_given(),
+        other.iter().map(|block| block.hash).collect::<Vec<_>>()
+    );
+    // Back to the first chain, which has grown: of its four blocks the last one is new, and one kept copy is damaged.
+    damage(&data, &blocks[5].raw, false);
+    let mut first = RegtestChain::new(3);
+    (0..6).for_each(|_| drop(first.next(&[], 0)));
+    blocks.extend((0..2).map(|_| first.next(&[], 0)));
+    node.reorganise(3, blocks[4..].to_vec());
+    is_served(&blocks[8].hash);
+    let given = [&blocks[5], &blocks[7], &blocks[8]].map(|block| block.hash);
+    assert_eq!(node.take_given(), given);
+    drop(server);
+    // The copy that came in place of the damaged one counts, also after a restart.
+    let server = Server::start("regtest", &data, &["--node", &*url, "--keep-blocks", "true"]);
+    until("the node is followed", || node_of(&server)["at_tip"] == true);
+    assert_eq!(node.take_given(), [[0; 32]; 0]);
+    let mut longer = branch;
+    let longer: Vec<_> = other
+        .into_iter()
+        .chain((0..3).map(|_| longer.next(&[], 0)))
+        .collect();
+    node.reorganise(3, longer.clone());
+    until("the other branch", || server.tip() == to_display(&longer[6].hash));
+    node.take_given();
+    blocks.extend((0..3).map(|_| first.next(&[], 0)));
+    node.reorganise(3, blocks[4..].to_vec());
+    until("the first branch", || {
+        server.tip() == to_display(&blocks[11].hash)
+    });
+    assert_eq!(node.take_given(), [9, 10, 11].map(|at: usize| blocks[at].hash));
+}
+
+#[test]
+fn a_missing_kept_block_is_said_at_the_start_and_fetched() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = store(folder.path(), "regtest");
+    let (node, mut chain, mut blocks) = node(5);
+    let url = node.url();
+    let follow = |keep: &str| {
+        let server = Server::start("regtest", &data, &["--node", &*url, "--keep-blocks", keep]);
+        until("the node is followed", || node_of(&server)["at_tip"] == true);
+        server
+    };
+    drop(follow("true"));
+    damage(&data, &blocks[4].raw, true);
+    // One more block comes while the server does not keep blocks.
+    blocks.push(chain.next(&[], 0));
+    node.connect(blocks[6].clone());
+    drop(follow("false"));
+    node.take_given();
+    let server = follow("true");
+    let kept = || std::fs::read(data.join("blocks/blk00000.dat")).unwrap();
+    let expected = blocks.iter().flat_map(|block| {
+        let length = (block.raw.len() as u32).to_le_bytes();
+        [&[0xfa, 0xbf, 0xb5, 0xda][..], &length, &block.raw].concat()
+    });
+    let expected: Vec<u8> = expected.collect();
+    until("the blocks are kept", || kept() == expected);
+    assert_eq!(node.take_given(), [4, 5, 6].map(|at: usize| blocks[at].hash));
+    drop(server);
+}
+
 #[test]
 fn a_server_answers_the_kinds_of_requests_that_its_tables_name() {
     let folder = tempfile::tempdir().unwrap();

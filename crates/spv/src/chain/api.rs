@@ -93,6 +93,31 @@ pub trait Chain: Send + Sync {
         Ok(())
     }
 
+    /// Returns true for a block whose bytes are kept.
+    fn is_kept(&self, _hash: &[u8; 32]) -> bool {
+        false
+    }
+
+    /// Returns the bytes of a kept block; `None` where it is not kept. Its header is the block's, all else is not
+    /// checked.
+    ///
+    /// # Errors
+    /// They cannot be read, or another block is there.
+    fn kept_block(&self, _hash: &[u8; 32]) -> io::Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    /// Forgets a kept copy that is damaged.
+    fn forget_kept(&mut self, _hash: &[u8; 32]) {}
+
+    /// Returns the lowest block of the chain that should be kept and is not.
+    fn first_unkept(&mut self) -> Option<[u8; 32]> {
+        None
+    }
+
+    /// Gives a block up that should be kept, until the chain is opened again.
+    fn give_up_unkept(&mut self, _hash: &[u8; 32]) {}
+
     /// The steps from the connected chain to the best one; empty when that is connected.
     ///
     /// # Errors
@@ -177,6 +202,26 @@ impl Chain for ChainStore {
 
     fn keep(&mut self, hash: &[u8; 32], raw_block: &[u8]) -> io::Result<()> {
         self.keep(hash, raw_block)
+    }
+
+    fn is_kept(&self, hash: &[u8; 32]) -> bool {
+        self.is_kept(hash)
+    }
+
+    fn kept_block(&self, hash: &[u8; 32]) -> io::Result<Option<Vec<u8>>> {
+        self.kept_block(hash)
+    }
+
+    fn forget_kept(&mut self, hash: &[u8; 32]) {
+        self.forget_kept(hash);
+    }
+
+    fn first_unkept(&mut self) -> Option<[u8; 32]> {
+        self.first_unkept()
+    }
+
+    fn give_up_unkept(&mut self, hash: &[u8; 32]) {
+        self.give_up_unkept(hash);
     }
 
     fn plan(&self) -> Result<Reorg, ChainError> {

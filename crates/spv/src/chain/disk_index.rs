@@ -8,6 +8,9 @@
 //! index never knows more than the files, and an opening re-indexes what it lacks. A key whose place has a TXID with
 //! other first bytes is an error: a damaged index never changes an answer.
 
+mod mend;
+
+use super::files::is_full;
 use super::index::{Place, TxidIndex};
 use super::network::Network;
 use bitcoin::hashes::{Hash, HashEngine, sha256};
@@ -29,9 +32,6 @@ const MAGIC: &[u8; 8] = b"LSTXIDX2";
 const PREFIX: usize = 8;
 /// Bytes of a key.
 const KEY: usize = PREFIX + 8;
-/// Bytes of disk that a TXID may take while a run is written, and bytes that must be free besides.
-const BYTES_BY_TXID: usize = 64;
-const FREE_BYTES: u64 = 8 << 20;
 /// How many TXIDs an opening looks up before it believes the index.
 const SAMPLES: usize = 64;
 
@@ -104,15 +104,26 @@ pub(super) trait Truth {
 type Opened = (DiskIndex, Option<String>);
 
 pub(super) struct DiskIndex {
-    _database: Database,
-    keys: Keyspace,
+    /// Database and its keys; `None` where it was closed after a failure and could not be opened again.
+    opened: Option<(Database, Keyspace)>,
+    network: Network,
+    path: PathBuf,
     covered: Covered,
     /// Blocks from `covered.blocks` on.
     tail: TxidIndex,
     /// [`FLUSH_TXIDS`], but in tests.
     flush_txids: usize,
-    failed: bool,
+    failed: Option<Failed>,
     marker: PathBuf,
+}
+
+/// Reason why nothing is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failed {
+    /// A write found no room; it is repeated when there is room.
+    NoRoom,
+    /// A write failed in another way, or is under way.
+    Otherwise,
 }
 
 impl DiskIndex {
@@ -166,12 +177,13 @@ impl DiskIndex {
                 return Err(other("it is another network's"));
             }
             Ok(DiskIndex {
-                _database: database,
-                keys,
+                opened: Some((database, keys)),
+                network,
+                path: path.to_path_buf(),
                 covered,
                 tail: TxidIndex::new()?,
                 flush_txids: FLUSH_TXIDS,
-                failed: false,
+                failed: None,
                 marker: marker.to_path_buf(),
             })
         })
@@ -240,7 +252,7 @@ impl DiskIndex {
 
     fn on_disk(&self, txid: &[u8; 32], truth: &impl Truth, each: &mut impl FnMut(Place)) -> io::Result<()> {
         guarded(|| {
-            for pair in self.keys.prefix(&txid[..PREFIX]) {
+            for pair in self.keys()?.prefix(&txid[..PREFIX]) {
                 let key = pair.key().map_err(other)?;
                 let (found, place) = self.place(&key, truth).ok_or_else(wrong)?;
                 if found == txid {
@@ -267,20 +279,15 @@ impl DiskIndex {
         there.starts_with(prefix).then_some((there, place))
     }
 
-    /// Says whether the index may still write.
-    pub(super) fn check(&self) -> io::Result<()> {
-        match self.failed {
-            true => Err(io::Error::other(
-                "an earlier write of the index failed; nothing is written until a restart",
-            )),
-            false => Ok(()),
-        }
+    fn keys(&self) -> io::Result<&Keyspace> {
+        let opened = self.opened.as_ref().map(|(_, keys)| keys);
+        opened.ok_or_else(|| other("it is closed, because a write failed and it could not be opened again"))
     }
 
     /// Writes the tail if it is long, or whatever is in it with `all`. The blocks must be durable already.
-    /// After a failure the index never writes again.
+    /// After a failure see [`DiskIndex::mend`].
     pub(super) fn flush(&mut self, all: bool, truth: &impl Truth) -> io::Result<()> {
-        self.check()?;
+        self.mend(truth)?;
         match self.tail.len() {
             0 => Ok(()),
             waiting if waiting < self.flush_txids && !all => Ok(()),
@@ -290,7 +297,7 @@ impl DiskIndex {
 
     fn flush_until(&mut self, end: u32, truth: &impl Truth) -> io::Result<()> {
         self.check_room()?;
-        self.failed = true;
+        self.failed = Some(Failed::Otherwise);
         let mut covered = self.covered;
         let mut rows = Vec::with_capacity(self.tail.len());
         for block in self.covered.blocks..end {
@@ -304,33 +311,21 @@ impl DiskIndex {
         }
         rows.sort_unstable();
         covered.keys += rows.len() as u64;
-        guarded(|| {
-            let mut run = self.keys.start_ingestion().map_err(other)?;
-            run.write(RECORD_KEY, covered.encode()).map_err(other)?;
+        let written = guarded(|| {
+            let mut run = self.keys()?.start_ingestion().map_err(of_database)?;
+            run.write(RECORD_KEY, covered.encode()).map_err(of_database)?;
             for row in &rows {
-                run.write(&row.to_be_bytes()[..], &[][..]).map_err(other)?;
+                run.write(&row.to_be_bytes()[..], &[][..]).map_err(of_database)?;
             }
-            run.finish().map_err(other)
-        })?;
+            run.finish().map_err(of_database)
+        });
+        if written.as_ref().is_err_and(is_full) {
+            self.failed = Some(Failed::NoRoom);
+        }
+        written?;
         self.covered = covered;
         self.tail = TxidIndex::new()?;
-        self.failed = false;
-        Ok(())
-    }
-
-    /// Checks that the disk has room for the tail, before a write whose failure would be final. The call can be
-    /// repeated.
-    fn check_room(&self) -> io::Result<()> {
-        let needed = (self.tail.len() * BYTES_BY_TXID) as u64 + FREE_BYTES;
-        // By a file: the sandbox of a server allows no question by path.
-        let folder = std::fs::File::open(self.marker.parent().unwrap_or(Path::new(".")))?;
-        let free = rustix::fs::fstatvfs(&folder)?;
-        if free.f_bavail.saturating_mul(free.f_frsize) < needed {
-            return Err(io::Error::new(
-                io::ErrorKind::StorageFull,
-                format!("the index needs {} MiB of free disk", needed >> 20),
-            ));
-        }
+        self.failed = None;
         Ok(())
     }
 
@@ -338,7 +333,7 @@ impl DiskIndex {
     pub(super) fn verify(&self, truth: &impl Truth) -> io::Result<()> {
         let all = || {
             let mut keys = 0;
-            for pair in self.keys.iter() {
+            for pair in self.keys()?.iter() {
                 let key = pair.key().map_err(other)?;
                 if *key != *RECORD_KEY {
                     self.place(&key, truth).ok_or_else(wrong)?;
@@ -382,6 +377,18 @@ fn remove(path: &Path) -> io::Result<()> {
 
 fn other(error: impl Display) -> io::Error {
     io::Error::other(error.to_string())
+}
+
+/// Returns the system's error where a fault of the database was one, so that a full disk is told from damage.
+fn of_database(error: fjall::Error) -> io::Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    while let Some(error) = cause {
+        if let Some(system) = error.downcast_ref::<io::Error>() {
+            return io::Error::new(system.kind(), error.to_string());
+        }
+        cause = error.source();
+    }
+    other(error)
 }
 
 fn wrong() -> io::Error {

@@ -116,6 +116,8 @@ pub(super) struct Files {
     /// TXIDs behind those in the map.
     pending: Vec<[u8; 32]>,
     records: Vec<u8>,
+    /// Length of `records` up to which they are written when the store is closed, where that is not all of them.
+    written_at_end: Option<usize>,
     /// `None` in a store without witness data.
     witness: Option<WitnessFiles>,
 }
@@ -229,6 +231,7 @@ impl Opening {
             disk: Some(disk),
             pending: Vec::new(),
             records: Vec::new(),
+            written_at_end: None,
             witness,
         })
     }
@@ -259,6 +262,7 @@ impl Files {
             disk: None,
             pending: Vec::new(),
             records: Vec::new(),
+            written_at_end: None,
             witness: with_witness.then(WitnessFiles::in_memory),
         }
     }
@@ -324,6 +328,17 @@ impl Files {
         }
     }
 
+    /// Keeps the last block, and those after it, from being written when the store is closed, until it is released.
+    pub(super) fn withhold_last(&mut self) {
+        let without = self.records.len().saturating_sub(RECORD);
+        self.written_at_end.get_or_insert(without);
+    }
+
+    /// Takes back [`Files::withhold_last`].
+    pub(super) fn release(&mut self) {
+        self.written_at_end = None;
+    }
+
     /// Makes everything appended so far durable. Where there is no room for it, the call can be repeated; after any
     /// other failure the store never writes again.
     pub(super) fn sync(&mut self) -> io::Result<()> {
@@ -356,6 +371,7 @@ impl Files {
         disk.failed = false;
         self.pending.clear();
         self.records.clear();
+        self.written_at_end = None;
         Ok(())
     }
 }
@@ -380,6 +396,10 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 
 impl Drop for Files {
     fn drop(&mut self) {
+        if let Some(length) = self.written_at_end {
+            // The data of these blocks is cut at the next opening.
+            self.records.truncate(length);
+        }
         if let Err(error) = self.sync() {
             tracing::error!(%error, "the last blocks of the chain store were not written");
         }

@@ -1,6 +1,9 @@
 //! Bytes of blocks, where the configuration keeps them: `blocks/blkNNNNN.dat` in the store's directory, as Bitcoin Core
 //! writes such files: magic, length and block, one after the other. `lineside spv import` reads them.
 //!
+//! A server that follows a node reads a block that it needs again from here, as after a reorganisation to and fro, and
+//! asks the node only where the copy is missing or damaged.
+//!
 //! Files are only added to. Blocks of side branches stay in them, as in those of a node. An interrupted write is
 //! cut at the next opening, and so is a block that a power cut has left with other bytes: the store does not have such
 //! a block, because its record is written after the block is durable.
@@ -9,7 +12,7 @@ use super::Network;
 use super::store::ChainStore;
 use super::types::ChainError;
 use super::validate::CheckedBlock;
-use std::collections::HashSet;
+use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -28,7 +31,10 @@ const HEADER: usize = 80;
 pub(super) struct KeptBlocks {
     folder: PathBuf,
     magic: [u8; 4],
-    known: HashSet<[u8; 32]>,
+    /// File and offset of each block. Of two copies the later one counts.
+    known: HashMap<[u8; 32], (u32, u32)>,
+    /// Blocks of the chain above the lowest one that is kept, which are not, the lowest first.
+    missing: VecDeque<[u8; 32]>,
     number: u32,
     file: File,
     end: u64,
@@ -53,11 +59,11 @@ impl KeptBlocks {
         if !folder.is_dir() {
             std::fs::create_dir_all(folder)?;
         }
-        let mut known = HashSet::new();
+        let mut known = HashMap::new();
         let mut number = 0;
         loop {
             let file = open_file(folder, number)?;
-            let end = scan(&file, magic, &is_sound, &mut known)?;
+            let end = scan((&file, number), magic, &is_sound, &mut known)?;
             let is_last = !path_of(folder, number + 1).exists();
             if is_last {
                 file.set_len(end)?;
@@ -65,6 +71,7 @@ impl KeptBlocks {
                     folder: folder.to_path_buf(),
                     magic,
                     known,
+                    missing: VecDeque::new(),
                     number,
                     file,
                     end,
@@ -79,7 +86,7 @@ impl KeptBlocks {
 
     /// Adds a block that is not there yet. After an error the call can be repeated.
     fn add(&mut self, hash: &[u8; 32], raw: &[u8]) -> io::Result<()> {
-        if self.known.contains(hash) {
+        if self.known.contains_key(hash) {
             return Ok(());
         }
         let length = u32::try_from(raw.len()).map_err(io::Error::other)?;
@@ -91,10 +98,36 @@ impl KeptBlocks {
         }
         let record = [&self.magic[..], &length.to_le_bytes(), raw].concat();
         self.file.write_all_at(&record, self.end)?;
+        self.known.insert(*hash, (self.number, self.end as u32));
         self.end += record.len() as u64;
-        self.known.insert(*hash);
         self.unsynced = true;
         Ok(())
+    }
+
+    /// Returns the bytes of a block; `None` where it is not kept. Its header is the block's, all else is not checked.
+    fn read(&self, hash: &[u8; 32]) -> io::Result<Option<Vec<u8>>> {
+        let Some(&(number, offset)) = self.known.get(hash) else {
+            return Ok(None);
+        };
+        let file = File::open(path_of(&self.folder, number))?;
+        let mut head = [0; HEAD + HEADER];
+        file.read_exact_at(&mut head, u64::from(offset))?;
+        let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
+        let header: &[u8] = &head[HEAD..];
+        let is_it = head[..4] == self.magic && lineside_spv_proof::sha256d(header) == *hash;
+        if !is_it || length < HEADER || length as u64 > self.file_bytes.max(self.end) {
+            return Err(io::Error::other("the kept copy has another header"));
+        }
+        let mut raw = vec![0; length];
+        file.read_exact_at(&mut raw, u64::from(offset) + HEAD as u64)?;
+        Ok(Some(raw))
+    }
+
+    /// Notes which of `chain`, the blocks of the chain from the lowest one on, are missing.
+    fn note_missing(&mut self, chain: impl Iterator<Item = [u8; 32]>) {
+        let known = &self.known;
+        let from_first = chain.skip_while(|hash| !known.contains_key(hash));
+        self.missing = from_first.filter(|hash| !known.contains_key(hash)).collect();
     }
 
     /// Makes all blocks durable. After a failure nothing is written until the store is opened again.
@@ -136,10 +169,10 @@ type IsSound<'a> = dyn Fn(&[u8; 32], &dyn Fn() -> io::Result<Vec<u8>>) -> io::Re
 
 /// Reads the hashes of the blocks in a file. Returns where the last sound one ends.
 fn scan(
-    file: &File,
+    (file, number): (&File, u32),
     magic: [u8; 4],
     is_sound: &IsSound<'_>,
-    known: &mut HashSet<[u8; 32]>,
+    known: &mut HashMap<[u8; 32], (u32, u32)>,
 ) -> io::Result<u64> {
     let bytes = file.metadata()?.len();
     let mut at = 0;
@@ -160,7 +193,7 @@ fn scan(
         if !is_sound(&hash, &read)? {
             break;
         }
-        known.insert(hash);
+        known.insert(hash, (number, at as u32));
         at = end;
     }
     Ok(at)
@@ -177,12 +210,13 @@ impl ChainStore {
         std::fs::create_dir_all(&path).map_err(|source| ChainError::Io { path, source })
     }
 
-    /// Keeps the bytes of all blocks from here on, below `dir`, the store's directory. Blocks that the store has
-    /// already are not fetched again.
+    /// Keeps the bytes of all blocks from here on, below `dir`, the store's directory. Returns the number of blocks of
+    /// the chain that are not kept although an earlier one is: [`ChainStore::first_unkept`] names them. Those before
+    /// the first kept block do not count, because they were taken before.
     ///
     /// # Errors
     /// The files cannot be opened.
-    pub fn keep_blocks(&mut self, dir: &Path) -> Result<(), ChainError> {
+    pub fn keep_blocks(&mut self, dir: &Path) -> Result<usize, ChainError> {
         let folder = dir.join(FOLDER);
         let network = self.identity();
         let is_durable = |hash: &[u8; 32]| self.find(hash).is_some();
@@ -192,9 +226,54 @@ impl ChainStore {
             FILE_BYTES,
             &is_durable,
         );
-        let kept = kept.map_err(|source| ChainError::Io { path: folder, source })?;
+        let mut kept = kept.map_err(|source| ChainError::Io { path: folder, source })?;
+        let chain = (0..).map_while(|height| self.at_height(height));
+        kept.note_missing(chain.filter_map(|id| Some(self.block(id)?.hash)));
+        let missing = kept.missing.len();
         self.kept = Some(kept);
-        Ok(())
+        Ok(missing)
+    }
+
+    /// Returns the lowest block of the chain that should be kept and is not.
+    pub fn first_unkept(&mut self) -> Option<[u8; 32]> {
+        let kept = self.kept.as_mut()?;
+        while let Some(hash) = kept.missing.front().copied() {
+            if !kept.known.contains_key(&hash) {
+                return Some(hash);
+            }
+            kept.missing.pop_front();
+        }
+        None
+    }
+
+    /// Gives a block up that should be kept, until the next opening.
+    pub fn give_up_unkept(&mut self, hash: &[u8; 32]) {
+        if let Some(kept) = &mut self.kept {
+            kept.missing.retain(|missing| missing != hash);
+        }
+    }
+
+    /// Returns true for a block whose bytes are kept.
+    pub fn is_kept(&self, hash: &[u8; 32]) -> bool {
+        self.kept
+            .as_ref()
+            .is_some_and(|kept| kept.known.contains_key(hash))
+    }
+
+    /// Returns the bytes of a kept block; `None` where it is not kept. Its header is the block's, all else is not
+    /// checked.
+    ///
+    /// # Errors
+    /// They cannot be read, or another block is there.
+    pub fn kept_block(&self, hash: &[u8; 32]) -> io::Result<Option<Vec<u8>>> {
+        self.kept.as_ref().map_or(Ok(None), |kept| kept.read(hash))
+    }
+
+    /// Forgets a kept copy that is damaged; [`ChainStore::keep`] writes another one.
+    pub fn forget_kept(&mut self, hash: &[u8; 32]) {
+        if let Some(kept) = &mut self.kept {
+            kept.known.remove(hash);
+        }
     }
 
     /// Keeps the bytes of a block that was accepted, if the store keeps blocks.
@@ -202,10 +281,14 @@ impl ChainStore {
     /// # Errors
     /// They cannot be written now; the call can be repeated.
     pub fn keep(&mut self, hash: &[u8; 32], raw_block: &[u8]) -> io::Result<()> {
-        match &mut self.kept {
-            None => Ok(()),
-            Some(kept) => kept.add(hash, raw_block),
+        let Some(kept) = &mut self.kept else { return Ok(()) };
+        let added = kept.add(hash, raw_block);
+        match added {
+            Ok(()) => self.files.release(),
+            // A store that is closed before they can be written has not taken the block.
+            Err(_) => self.files.withhold_last(),
         }
+        added
     }
 
     pub(super) fn sync_kept(&mut self) -> io::Result<()> {
@@ -252,7 +335,7 @@ mod tests {
         assert_eq!(open_with(&|_| true).known.len(), 6, "what is durable is not read");
         let mut kept = open();
         assert_eq!((kept.number, kept.known.len()), (last, 5));
-        assert!(kept.end < end && !kept.known.contains(&blocks[5].hash));
+        assert!(kept.end < end && !kept.known.contains_key(&blocks[5].hash));
         kept.add(&blocks[5].hash, &blocks[5].raw).unwrap();
         // The files are the blocks, each once.
         let mut all = Vec::new();

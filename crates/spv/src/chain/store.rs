@@ -2,6 +2,8 @@
 
 mod indexes;
 mod rules;
+mod steps;
+mod sync;
 
 use super::checksum::crc32c;
 use super::disk_index::Truth;
@@ -10,7 +12,7 @@ use super::index::Place;
 use super::kept_blocks::KeptBlocks;
 use super::network::{Network, StoreNetwork};
 use super::types::{
-    BlockId, BlockInfo, ChainError, DETACHED_HEIGHT, IndexKind, IndexRebuilt, Located, Reorg, Submitted, Tip,
+    BlockId, BlockInfo, ChainError, DETACHED_HEIGHT, IndexKind, IndexRebuilt, Located, Submitted, Tip,
 };
 use super::validate::{CheckedBlock, Refused, check_work};
 use super::witness_files::WitnessPlace;
@@ -22,7 +24,6 @@ use indexes::{Blocks, Index, TXIDS, Witnessed};
 use rules::{Lineage, now_s};
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::io;
 use std::path::Path;
 
 /// In [`Record::flags`]: the block is detached.
@@ -326,89 +327,6 @@ impl ChainStore {
         id
     }
 
-    /// The steps that lead from the connected chain to the one with the most work.
-    pub fn plan(&self) -> Reorg {
-        let mut plan = Reorg::default();
-        let Some(best) = self.best else { return plan };
-        let tip_work = self.active.last().map(|tip| self.entries[tip.0 as usize].work);
-        if tip_work.is_some_and(|work| work >= self.entries[best.0 as usize].work) {
-            return plan;
-        }
-        let mut keep = 0;
-        let mut next = Some(best);
-        while let Some(id) = next {
-            let entry = &self.entries[id.0 as usize];
-            if entry.connected {
-                keep = entry.height as usize + 1;
-                break;
-            }
-            plan.connect.push(id);
-            next = entry.parent;
-        }
-        plan.connect.reverse();
-        plan.disconnect = self.active[keep..].iter().rev().copied().collect();
-        plan
-    }
-
-    /// Takes all steps of [`ChainStore::plan`]; returns how many blocks were disconnected and connected.
-    pub fn catch_up(&mut self) -> Result<(usize, usize), ChainError> {
-        let plan = self.plan();
-        for id in &plan.disconnect {
-            self.disconnect(*id)?;
-        }
-        for id in &plan.connect {
-            self.connect(*id)?;
-        }
-        Ok((plan.disconnect.len(), plan.connect.len()))
-    }
-
-    /// Disconnects the tip. From now on nothing is answered from it.
-    pub fn disconnect(&mut self, id: BlockId) -> Result<(), ChainError> {
-        let entry = self
-            .entries
-            .get_mut(id.0 as usize)
-            .ok_or(ChainError::NoSuchBlock(id.0))?;
-        if self.active.last() != Some(&id) {
-            let why = if entry.detached {
-                "it is detached"
-            } else {
-                "it is not the tip"
-            };
-            return Err(ChainError::IllegalStep {
-                hash: entry.hash,
-                step: "disconnected",
-                why,
-            });
-        }
-        entry.connected = false;
-        self.active.pop();
-        Ok(())
-    }
-
-    /// Connects a child of the tip, or a first block where nothing is connected.
-    pub fn connect(&mut self, id: BlockId) -> Result<(), ChainError> {
-        let tip = self.active.last().copied();
-        let entry = self
-            .entries
-            .get_mut(id.0 as usize)
-            .ok_or(ChainError::NoSuchBlock(id.0))?;
-        let why = match () {
-            _ if entry.detached => "it is detached",
-            _ if entry.connected => "it is connected",
-            _ if entry.parent != tip => "its parent is not the tip",
-            _ => {
-                entry.connected = true;
-                self.active.push(id);
-                return Ok(());
-            }
-        };
-        Err(ChainError::IllegalStep {
-            hash: entry.hash,
-            step: "connected",
-            why,
-        })
-    }
-
     /// The connected chain's last block; detached blocks have none.
     pub fn tip(&self) -> Option<Tip> {
         let entry = &self.entries[self.active.last()?.0 as usize];
@@ -549,65 +467,6 @@ impl ChainStore {
     /// Number of TXIDs over all accepted blocks.
     pub fn transactions(&self) -> usize {
         self.files.len() as usize
-    }
-
-    /// Makes every accepted block durable. After a failure nothing is written until the store is opened anew.
-    ///
-    /// An index on disk may stay behind the blocks by a bounded number of TXIDs, which the next opening indexes.
-    pub fn sync(&mut self) -> Result<(), ChainError> {
-        self.check_index().map_err(ChainError::Write)?;
-        // No durable block is without its bytes.
-        self.sync_kept().map_err(ChainError::Write)?;
-        self.files.sync().map_err(ChainError::Write)?;
-        self.flush_index(false).map_err(ChainError::Index)
-    }
-
-    /// [`ChainStore::sync`], and an index on disk covers every block after it.
-    pub fn sync_index(&mut self) -> Result<(), ChainError> {
-        self.sync()?;
-        self.flush_index(true).map_err(ChainError::Index)
-    }
-
-    /// Reads an index on disk whole and compares it with the blocks; an index in memory was made from them.
-    ///
-    /// # Errors
-    /// [`ChainError::Index`]: it is damaged; the next opening makes it anew.
-    pub fn verify_index(&self) -> Result<(), ChainError> {
-        self.index.verify(&self.truth())?;
-        match &self.wtxids {
-            None => Ok(()),
-            Some(wtxids) => wtxids.verify(&Witnessed(self.truth())),
-        }
-    }
-
-    /// Number of blocks that the next opening need not index: 0 with the index in memory.
-    pub fn indexed_blocks(&self) -> u32 {
-        self.index.durable_blocks()
-    }
-
-    fn make_room(&mut self) -> io::Result<()> {
-        self.check_index()?;
-        if self.files.is_long() {
-            self.sync_kept()?;
-        }
-        if self.files.make_room()? {
-            self.flush_index(false)?;
-        }
-        Ok(())
-    }
-
-    fn check_index(&self) -> io::Result<()> {
-        self.index.check()?;
-        self.wtxids.as_ref().map_or(Ok(()), Index::check)
-    }
-
-    fn flush_index(&mut self, all: bool) -> io::Result<()> {
-        let (entries, files) = (&self.entries, &self.files);
-        self.index.flush(all, &Blocks { entries, files })?;
-        match &mut self.wtxids {
-            None => Ok(()),
-            Some(wtxids) => wtxids.flush(all, &Witnessed(Blocks { entries, files })),
-        }
     }
 }
 

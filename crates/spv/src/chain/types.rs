@@ -119,6 +119,14 @@ pub struct BlockInfo {
     pub connected: bool,
 }
 
+/// Returns what becomes of an index that could not be read or written.
+fn remedy(error: &std::io::Error) -> &'static str {
+    match super::files::is_full(error) {
+        true => "it is written when there is room",
+        false => "the next opening of the store mends it",
+    }
+}
+
 /// What can go wrong with a store, apart from the blocks given to it.
 #[derive(Debug, thiserror::Error)]
 pub enum ChainError {
@@ -134,7 +142,7 @@ pub enum ChainError {
     #[error("cannot write the chain store: {0}")]
     Write(#[source] std::io::Error),
     /// The TXID index on disk could not be read or written.
-    #[error("the TXID index on disk: {0}; the next opening of the store mends it")]
+    #[error("the index on disk: {0}; {remedy}", remedy = remedy(.0))]
     Index(#[source] std::io::Error),
     /// An index on disk was asked for, for a store in memory.
     #[error("an index on disk needs a directory")]

@@ -129,4 +129,12 @@ impl LocalChain for Local<'_> {
             None => self.host.at_height(height).map(|block| bits_of(&block.header)),
         }
     }
+
+    fn keeps(&self, hash: &BlockHash) -> bool {
+        self.host.is_kept(&hash.0)
+    }
+
+    fn kept_block(&self, hash: &BlockHash) -> Option<Vec<u8>> {
+        self.host.kept_block(&hash.0)
+    }
 }

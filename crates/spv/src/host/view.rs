@@ -56,15 +56,6 @@ impl SpvHost {
         chain.accept(block, false)
     }
 
-    /// Keeps the bytes of a block that was accepted, where the chain keeps blocks.
-    ///
-    /// # Errors
-    /// They cannot be written now; the call can be repeated.
-    pub fn keep(&self, block: &CheckedBlock, raw_block: &[u8]) -> std::io::Result<()> {
-        let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
-        chain.keep(&block.hash(), raw_block)
-    }
-
     /// Connects blocks that were accepted, each a child of the one before, the first a child of the tip. Every answer
     /// that this makes wrong has left, and its line is gone, before a newer one leaves.
     ///

@@ -129,11 +129,14 @@ impl Index {
         }
     }
 
-    /// Says whether the index may still write.
-    pub(super) fn check(&self) -> io::Result<()> {
+    /// Makes an index writable again that had no room, where there is room now.
+    ///
+    /// # Errors
+    /// The index may not write.
+    pub(super) fn mend(&mut self, truth: &impl Truth) -> io::Result<()> {
         match self {
             Index::Memory(_) => Ok(()),
-            Index::Disk(index) => index.check(),
+            Index::Disk(index) => index.mend(truth),
         }
     }
 

@@ -1,0 +1,85 @@
+//! Room for an index on disk, and its recovery where a write has found none.
+
+use super::{DiskIndex, Failed, Truth, TxidIndex, other, txid_at};
+use lineside_util::fjall_files;
+use rustix::fs::{FallocateFlags, fallocate};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// Bytes of disk that a TXID may take while a run is written, and bytes that must be free besides.
+const BYTES_BY_TXID: usize = 64;
+const FREE_BYTES: u64 = 8 << 20;
+/// Bytes that must be free before the database is opened again: its log is made with as many.
+const OPEN_BYTES: u64 = 64 << 20;
+
+impl DiskIndex {
+    /// Makes the index writable again after a write that found no room, where there is room now: the database is
+    /// closed, opened again and compared with the blocks. Nothing is done without such a failure.
+    ///
+    /// # Errors
+    /// There is no room yet, and nothing has changed. The database cannot be opened or contradicts the blocks: then
+    /// nothing is found by it, and the next call tries again. A write has failed in another way: nothing is written
+    /// until a restart.
+    pub(in super::super) fn mend(&mut self, truth: &impl Truth) -> io::Result<()> {
+        match self.failed {
+            None => return Ok(()),
+            Some(Failed::Otherwise) => {
+                return Err(other(
+                    "an earlier write of the index failed; nothing is written until a restart",
+                ));
+            }
+            Some(Failed::NoRoom) => {}
+        }
+        self.check_room()?;
+        self.take_room(self.needed_bytes() + OPEN_BYTES)?;
+        // One process opens a database once.
+        self.opened = None;
+        fjall_files::check_lists(&self.path).map_err(other)?;
+        let index = Self::at(&self.path, &self.marker, self.network)?;
+        index.believe(truth)?;
+        // The run that failed may be there all the same.
+        let (covered, mut tail) = (index.covered, TxidIndex::new()?);
+        for block in covered.blocks..truth.blocks() {
+            tail.add(block, truth.txids(block), |place| txid_at(truth, place));
+        }
+        (self.covered, self.tail) = (covered, tail);
+        (self.opened, self.failed) = (index.opened, None);
+        tracing::info!(index = %self.path.display(), "there is room for the index again");
+        Ok(())
+    }
+
+    fn needed_bytes(&self) -> u64 {
+        (self.tail.len() * BYTES_BY_TXID) as u64 + FREE_BYTES
+    }
+
+    /// Checks that the disk has room for the tail, before a write whose failure closes the database. The call can be
+    /// repeated.
+    pub(super) fn check_room(&self) -> io::Result<()> {
+        let needed = self.needed_bytes();
+        let folder = self.marker.parent().unwrap_or(Path::new("."));
+        // By a file: the sandbox of a server allows no question by path.
+        let free = rustix::fs::fstatvfs(&File::open(folder)?)?;
+        if free.f_bavail.saturating_mul(free.f_frsize) < needed {
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                format!("the index needs {} MiB of free disk", needed >> 20),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Finds out whether `bytes` can be written, by a file of that length, which is removed: a limit or a quota is not
+    /// seen in the free space of the file system.
+    fn take_room(&self, bytes: u64) -> io::Result<()> {
+        let path = self.marker.with_extension("room");
+        let taken = File::create(&path).and_then(|file| {
+            match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+                // The file system cannot say it.
+                Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+                taken => taken.map_err(io::Error::from),
+            }
+        });
+        std::fs::remove_file(&path).and(taken)
+    }
+}

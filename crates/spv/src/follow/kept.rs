@@ -1,0 +1,98 @@
+//! Blocks that should be kept and are not, such as those of a time without `keep_blocks`: fetched at the node's tip.
+
+use super::{Following, PAUSES, WAIT};
+use crate::chain::Refused;
+use lineside_bitcoin_node::{Backoff, BlockHash, Fault};
+use lineside_util::hex::to_display;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// State of the fetching.
+pub(super) struct Unkept {
+    /// Blocks that were fetched since the last one was missing.
+    fetched: u64,
+    /// Time before which no block is fetched, after a fault.
+    not_before: Option<Instant>,
+    backoff: Backoff,
+}
+
+impl Default for Unkept {
+    fn default() -> Self {
+        Self {
+            fetched: 0,
+            not_before: None,
+            backoff: Backoff::new(PAUSES[0], PAUSES[1]),
+        }
+    }
+}
+
+/// Outcome of one fetch.
+enum Fetched {
+    Kept,
+    /// The block cannot be had from this node.
+    Never(String),
+    /// The fault may pass.
+    Later(String),
+}
+
+impl Following {
+    /// Fetches blocks that should be kept and are not, for a moment: the node is followed in between.
+    pub(super) fn fetch_unkept(&mut self, is_over: &AtomicBool) {
+        let start = Instant::now();
+        if self.unkept.not_before.is_some_and(|end| start < end) {
+            return;
+        }
+        while start.elapsed() < WAIT && !is_over.load(Relaxed) {
+            let Some(hash) = self.host.first_unkept() else {
+                self.end_of_unkept();
+                return;
+            };
+            match self.fetch_one(&hash) {
+                Fetched::Kept => {
+                    self.unkept.fetched += 1;
+                    self.unkept.backoff.reset();
+                    self.unsynced += 1;
+                }
+                Fetched::Never(why) => {
+                    let block = to_display(&hash);
+                    tracing::warn!(
+                        block,
+                        "a block that is not kept cannot be had from the node: {why}"
+                    );
+                    self.host.give_up_unkept(&hash);
+                }
+                Fetched::Later(why) => {
+                    let pause: Duration = self.unkept.backoff.pause();
+                    tracing::debug!(?pause, "a block that is not kept could not be fetched: {why}");
+                    self.unkept.not_before = Some(Instant::now() + pause);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn fetch_one(&mut self, hash: &[u8; 32]) -> Fetched {
+        let raw = match self.feed.node().block(&BlockHash(*hash)) {
+            Ok(raw) => raw,
+            Err(error) if matches!(error.fault, Fault::NoSuchBlock { .. }) => {
+                return Fetched::Never(error.to_string());
+            }
+            Err(error) if error.fault.is_transient() || matches!(error.fault, Fault::Interrupted) => {
+                return Fetched::Later(error.to_string());
+            }
+            Err(error) => return Fetched::Never(error.to_string()),
+        };
+        match self.host.keep_unkept(hash, &raw) {
+            Ok(()) => Fetched::Kept,
+            Err(refused @ Refused::Storage(_)) => Fetched::Later(refused.to_string()),
+            Err(refused) => Fetched::Never(refused.to_string()),
+        }
+    }
+
+    fn end_of_unkept(&mut self) {
+        let blocks = std::mem::take(&mut self.unkept.fetched);
+        if blocks > 0 {
+            tracing::info!(blocks, "blocks that were not kept have been fetched");
+        }
+    }
+}
