@@ -572,13 +572,13 @@ fn run_serves_it_beside_another_where_the_configuration_says_so() {
 fn wrong_arguments_are_told() {
     let cases: [(&[&str], &str); 10] = [
         (&["get"], "<KEYS>"),
-        (&["get", ""], "a byte at least"),
+        (&["get", ""], "at least 1 byte"),
         (&["get", "\\xg0"], "two hex digits"),
         (&["get", "--column", "foo", "a"], "family:qualifier"),
         (&["put", "a"], "<VALUE>"),
         (&["increment", "a", "much"], "invalid digit"),
         (&["scan", "--limit", "0"], "1.."),
-        (&["scan", "--stop-inclusive"], "--stop <STOP>"),
+        (&["scan", "--stop-inclusive"], "--stop <KEY>"),
         (&["serve", "--store", "hbase"], "thrift2://host:port/table"),
         (
             &["serve", "--coherence", "hope"],
@@ -603,7 +603,7 @@ fn wrong_arguments_are_told() {
         (&["--store", "embedded"], "needs `data`"),
         (
             &["--store", "memory", "--data", "/nowhere"],
-            "it goes with --store embedded alone",
+            "use it with --store embedded only",
         ),
         (
             &["--store", "thrift2://127.0.0.1:1/t"],
@@ -617,9 +617,14 @@ fn wrong_arguments_are_told() {
     for (words, said) in refused {
         let why = Server::start(words).err().expect("refused");
         assert!(why.contains(said), "{words:?}: {why}");
-        let code = if ["[column]", "[datapath]", "goes with --store", "--coherence is"]
-            .iter()
-            .any(|wrong| why.contains(wrong))
+        let code = if [
+            "[column]",
+            "[datapath]",
+            "with --store embedded",
+            "--coherence is",
+        ]
+        .iter()
+        .any(|wrong| why.contains(wrong))
         {
             2
         } else {

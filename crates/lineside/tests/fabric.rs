@@ -592,7 +592,7 @@ fn run_serves_two_channels_and_refuses_one_channel_twice() {
     let said = String::from_utf8_lossy(&same.stderr).into_owned();
     assert_eq!(same.status.code(), Some(2), "{said}");
     assert!(
-        said.contains("two tables [[fabric]] are of the same instance"),
+        said.contains("two tables [[fabric]] serve the same instance"),
         "{said}"
     );
 }

@@ -110,7 +110,7 @@ fn a_server_serves_on() {
             let command = command.args(words).stdout(stdout).stderr(Stdio::piped());
             let (code, said) = end(command.spawn().unwrap(), &free);
             assert_eq!(code, Some(0), "{words:?}: {said}");
-            assert_eq!(said.contains("it goes on without"), told, "{words:?}: {said}");
+            assert_eq!(said.contains("the server continues without"), told, "{words:?}: {said}");
         }
     }
 }
