@@ -1,4 +1,4 @@
-//! The configuration: the sections of a TOML file, and the values by which the command line replaces theirs.
+//! The configuration: sections of a TOML file, and values from the command line that replace values of the file.
 //!
 //! [`Config`] holds unchecked values; [`Config::check`] turns it into [`Checked`], or into every mistake with its line.
 //! `lineside.toml` in the repository explains every key and shows its default.
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Names of the sections that belong to no single service.
 const SHARED: [&str; 3] = ["console", "datapath", "process"];
 
-/// Configuration before its values are checked: sections of a file, and the values that replace theirs.
+/// Configuration before its values are checked: sections of a file, and values that replace values of the file.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Configuration file; `None` if none was given.

@@ -84,7 +84,7 @@ pub struct Get {
     /// 18.
     #[arg(long)]
     paper: bool,
-    /// Row keys; \xNN stands for the byte with the hex digits NN.
+    /// Row keys; \xNN is the byte with the hex value NN.
     #[arg(required = true, value_parser = key)]
     keys: Vec<KeyText>,
 }
@@ -98,7 +98,7 @@ pub struct Put {
     /// 18. The server accepts it only from an address in its `trusted_sources`.
     #[arg(long)]
     paper: bool,
-    /// New value; \xNN stands for the byte with the hex digits NN.
+    /// New value; \xNN is the byte with the hex value NN.
     #[arg(value_parser = value)]
     value: ValueText,
 }
@@ -125,7 +125,7 @@ pub struct Increment {
 pub struct Append {
     #[command(flatten)]
     cell: Cell,
-    /// Bytes to append; \xNN stands for the byte with the hex digits NN.
+    /// Bytes to append; \xNN is the byte with the hex value NN.
     #[arg(value_parser = value)]
     value: ValueText,
 }
@@ -138,7 +138,7 @@ pub struct CheckAndPut {
     /// Value that the cell must hold; without this option the cell must be empty.
     #[arg(long, value_name = "VALUE", value_parser = value)]
     expected: Option<ValueText>,
-    /// New value; \xNN stands for the byte with the hex digits NN.
+    /// New value; \xNN is the byte with the hex value NN.
     #[arg(value_parser = value)]
     value: ValueText,
 }
@@ -166,7 +166,7 @@ struct Cell {
     /// Column as family:qualifier.
     #[arg(long, value_name = "FAMILY:QUALIFIER", value_parser = column, default_value = "entry:foo")]
     column: ColumnName,
-    /// Row key; \xNN stands for the byte with the hex digits NN.
+    /// Row key; \xNN is the byte with the hex value NN.
     #[arg(value_parser = key)]
     key: KeyText,
 }

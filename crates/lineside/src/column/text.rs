@@ -1,6 +1,6 @@
 //! Keys and values on the command line, in the notation of HBase's shell: text, and `\xNN` for any other byte.
 
-/// Returns the bytes that `text` stands for.
+/// Returns the bytes that are written as `text`.
 ///
 /// # Errors
 /// The text has an escape sequence that does not exist.
@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Returns the text that stands for `bytes`.
+/// Returns `bytes` written as text.
 pub fn show(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }

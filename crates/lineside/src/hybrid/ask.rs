@@ -47,7 +47,7 @@ pub struct Get {
     /// Read linearizably: wait until this node has applied every write that any node has acknowledged.
     #[arg(long)]
     linearizable: bool,
-    /// Keys; \xNN stands for the byte with the hex digits NN.
+    /// Keys; \xNN is the byte with the hex value NN.
     #[arg(required = true, value_parser = given)]
     keys: Vec<Given>,
 }
@@ -95,10 +95,10 @@ pub struct Set {
     /// Write only if the key has this version: BLOCK.INDEX as `get` prints it, or absent.
     #[arg(long, value_name = "VERSION", value_parser = version)]
     if_version: Option<Version>,
-    /// Key; \xNN stands for the byte with the hex digits NN.
+    /// Key; \xNN is the byte with the hex value NN.
     #[arg(value_parser = given)]
     name: Given,
-    /// New value; \xNN stands for the byte with the hex digits NN.
+    /// New value; \xNN is the byte with the hex value NN.
     #[arg(value_parser = given)]
     value: Given,
 }
@@ -118,7 +118,7 @@ pub struct Delete {
     /// Write only if the key has this version: BLOCK.INDEX as `get` prints it, or absent.
     #[arg(long, value_name = "VERSION", value_parser = version)]
     if_version: Option<Version>,
-    /// Key; \xNN stands for the byte with the hex digits NN.
+    /// Key; \xNN is the byte with the hex value NN.
     #[arg(value_parser = given)]
     name: Given,
 }
@@ -174,7 +174,7 @@ pub struct Range {
     /// Maximum number of keys; a reply has at most 10,000 keys and 1 MiB.
     #[arg(long, value_name = "KEYS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// First key; \xNN stands for the byte with the hex digits NN. Empty: the first key of the database.
+    /// First key; \xNN is the byte with the hex value NN. Empty: the first key of the database.
     #[arg(default_value = "", value_parser = given)]
     start: Given,
     /// Key before which to stop. Empty: print to the last key.
@@ -223,7 +223,7 @@ pub struct History {
     /// Print only writes older than this version, in the form BLOCK.INDEX.
     #[arg(long, value_name = "BLOCK.INDEX", value_parser = version)]
     before: Option<Version>,
-    /// Key; \xNN stands for the byte with the hex digits NN.
+    /// Key; \xNN is the byte with the hex value NN.
     #[arg(value_parser = given)]
     name: Given,
 }
@@ -265,7 +265,7 @@ impl History {
 pub struct Watch {
     #[command(flatten)]
     member: Member,
-    /// Prefix of the keys; \xNN stands for the byte with the hex digits NN. Empty: all keys.
+    /// Prefix of the keys; \xNN is the byte with the hex value NN. Empty: all keys.
     #[arg(default_value = "", value_parser = given)]
     prefix: Given,
 }

@@ -65,7 +65,7 @@ enum What {
     },
     /// Set the rights of a member, or of everyone, on keys with a prefix.
     Rule {
-        /// Prefix of the keys; \xNN stands for the byte with the hex digits NN.
+        /// Prefix of the keys; \xNN is the byte with the hex value NN.
         #[arg(value_parser = given)]
         prefix: Given,
         /// Number of the member; 0 for everyone.

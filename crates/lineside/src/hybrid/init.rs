@@ -204,7 +204,7 @@ impl Wanted {
             let FirstMember { name, key, .. } = first;
             if name == "*" {
                 return Err(wrong(
-                    "a member cannot be called *, which stands for everyone in rules",
+                    "a member cannot be called *, which means everyone in rules",
                 ));
             }
             // Two members with one key would have two votes by one signature.

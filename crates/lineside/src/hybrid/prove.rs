@@ -29,7 +29,7 @@ const TRIES: usize = 10;
 pub struct Prove {
     #[command(flatten)]
     member: Member,
-    /// Key; \xNN stands for the byte with the hex digits NN.
+    /// Key; \xNN is the byte with the hex value NN.
     #[arg(value_parser = given)]
     name: Given,
     /// File for the proof; the node's signed statement is written to the same name with .head appended.
@@ -106,7 +106,7 @@ pub struct VerifyProof {
     /// File with the proof.
     #[arg(default_value = "proof.bin")]
     proof: PathBuf,
-    /// Key; \xNN stands for the byte with the hex digits NN.
+    /// Key; \xNN is the byte with the hex value NN.
     #[arg(long, value_parser = given)]
     name: Given,
     /// Value that the key must have had; without this option, the key must have been absent.
