@@ -33,7 +33,7 @@ pub struct Serve {
     /// log2 of the number of rows of a column that the fast path caches, up to 21 [default: 16]
     #[arg(long, value_name = "BITS")]
     row_bits: Option<u32>,
-    /// Treatment of changes that other clients make in HBase: cache nothing (none), cache rows for a limited time (ttl),
+    /// Treatment of changes that other clients make in HBase: cache nothing (none), cache rows for some time (ttl),
     /// or receive notices from a coprocessor in HBase's servers (coprocessor) [default: none]
     #[arg(long, value_enum)]
     coherence: Option<CoherenceName>,
@@ -73,7 +73,7 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
             .read::<ColumnConfig>()
             .is_ok_and(|read| !read.store.is_hbase());
         if coherence != CoherenceName::None && is_elsewhere {
-            let why = "--coherence is for a table in HBase: the server knows every change of other stores; leave it out";
+            let why = "--coherence is for a table in HBase: leave it out, the server knows every change of this store";
             bail!(Wrong(why.into()));
         }
     }

@@ -84,7 +84,7 @@ impl Audit {
             let (blocks, transactions) = (found.blocks, found.transactions);
             let rate = found.bytes as f64 / 1e6 / seconds.max(1e-9);
             say!(
-                "{blocks} blocks with {transactions} transactions are right, to block {number}, {tip_hash} ({rate:.0} MB/s)"
+                "{blocks} blocks, {transactions} transactions are right, to block {number}, {tip_hash} ({rate:.0} MB/s)"
             )?;
             if let Some(base) = &found.base {
                 let vouched = match base.by_words {

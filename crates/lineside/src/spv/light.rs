@@ -318,8 +318,8 @@ pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
     // Both trees have the transactions in the same order, so equal indexes mean the same transaction.
     if witness.header != proof.header || witness.index != proof.index {
         bail!(
-            "{text}: the server's two proofs disagree: the TXID is transaction {} of block {}, the WTXID transaction {} \
-             of block {}; run the command again, or ask another server",
+            "{text}: the server's two proofs disagree: the TXID is transaction {} of block {}, the WTXID is \
+             transaction {} of block {}; run the command again, or ask another server",
             proof.index,
             to_display(&proof.header.hash()),
             witness.index,
