@@ -152,7 +152,11 @@ fn at_the_line() {
     };
     let refused = detach(&[]);
     assert!(!refused.status.success(), "{}", text(&refused));
-    assert!(text(&refused).contains("no journal"), "{}", text(&refused));
+    assert!(
+        text(&refused).contains("not in the journal"),
+        "{}",
+        text(&refused)
+    );
     server = Server::start_with(data.path(), "127.0.0.1:7702", &express).unwrap();
     move_ones(&mut client, 600, 10, 9_460);
     // SAFETY: a process that we started and have not waited for.

@@ -35,7 +35,7 @@ pub struct Join {
 pub struct Snapshot {
     #[command(flatten)]
     data: Data,
-    /// Directory of the snapshot, which must not exist.
+    /// Directory of the snapshot, which must not exist; it is created.
     #[arg(value_name = "DIR")]
     out: PathBuf,
 }
