@@ -249,7 +249,7 @@ fn restrict(
             .collect(),
         has_programs,
     };
-    let lacking = sandbox::enter(process.sandbox, &kept).context("limiting the rights of the server")?;
+    let lacking = sandbox::enter(process.sandbox, &kept).context("cannot limit the rights of the server")?;
     context.warnings.extend(lacking);
     Ok(())
 }

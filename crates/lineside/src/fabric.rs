@@ -100,7 +100,7 @@ fn run_replay(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
     };
     let replayed = replay(&arguments.directory, options, &mut each);
     shown?;
-    replayed.with_context(|| format!("replaying {}", arguments.directory.display()))?;
+    replayed.with_context(|| format!("cannot replay {}", arguments.directory.display()))?;
     if as_json {
         let summary = json!({
             "blocks": blocks, "transactions": transactions, "compared": compared, "differences": differences,

@@ -70,7 +70,7 @@ pub fn make_signing<K>(
         .create_new(true)
         .mode(0o600)
         .open(path)
-        .with_context(|| format!("creating the key file {}", path.display()))?;
+        .with_context(|| format!("cannot create the key file {}", path.display()))?;
     writeln!(out, "{} {}", CurveName::of(curve.curve()), to_hex(&secret))?;
     out.sync_all()?;
     Ok(made)

@@ -16,7 +16,8 @@ pub const XDP: &[Capability] = &[
 /// # Errors
 /// The kernel has no capabilities; dropping one is always allowed.
 pub fn drop_all_but(needed: &[Capability]) -> anyhow::Result<()> {
-    let permitted = caps::read(None, CapSet::Permitted).context("reading capabilities")?;
+    let permitted =
+        caps::read(None, CapSet::Permitted).context("cannot read the capabilities of the process")?;
     let kept: CapsHashSet = permitted
         .iter()
         .copied()
@@ -24,15 +25,17 @@ pub fn drop_all_but(needed: &[Capability]) -> anyhow::Result<()> {
         .collect();
     // A program that this process might execute inherits no capability.
     for set in [CapSet::Ambient, CapSet::Inheritable] {
-        caps::clear(None, set).context("dropping capabilities")?;
+        caps::clear(None, set).context("cannot drop capabilities")?;
     }
     if permitted.contains(&Capability::CAP_SETPCAP) {
-        for capability in caps::read(None, CapSet::Bounding).context("reading capabilities")? {
+        for capability in
+            caps::read(None, CapSet::Bounding).context("cannot read the capabilities of the process")?
+        {
             if !needed.contains(&capability) {
-                caps::drop(None, CapSet::Bounding, capability).context("dropping capabilities")?;
+                caps::drop(None, CapSet::Bounding, capability).context("cannot drop capabilities")?;
             }
         }
     }
-    caps::set(None, CapSet::Effective, &kept).context("dropping capabilities")?;
-    caps::set(None, CapSet::Permitted, &kept).context("dropping capabilities")
+    caps::set(None, CapSet::Effective, &kept).context("cannot drop capabilities")?;
+    caps::set(None, CapSet::Permitted, &kept).context("cannot drop capabilities")
 }

@@ -56,7 +56,7 @@ pub fn run(verb: &Verb, as_json: bool) -> anyhow::Result<()> {
 }
 
 fn status(dir: &std::path::Path, as_json: bool) -> anyhow::Result<()> {
-    let names = Pins::list(dir).with_context(|| format!("reading {}", dir.display()))?;
+    let names = Pins::list(dir).with_context(|| format!("cannot read {}", dir.display()))?;
     if names.is_empty() && !as_json {
         say!("nothing is pinned in {}", dir.display())?;
     }
@@ -87,7 +87,7 @@ fn status(dir: &std::path::Path, as_json: bool) -> anyhow::Result<()> {
 
 fn detach(arguments: &Detach, as_json: bool) -> anyhow::Result<()> {
     let dir = arguments.place.dir();
-    let names = Pins::list(&dir).with_context(|| format!("reading {}", dir.display()))?;
+    let names = Pins::list(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
     let chosen: Vec<_> = match &arguments.interface {
         Some(name) if names.contains(name) => vec![name.clone()],
         Some(name) => bail!(

@@ -143,7 +143,7 @@ fn keep(file: &Path, next: u64) -> anyhow::Result<()> {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     };
-    write().with_context(|| format!("writing the checkpoint {}", file.display()))
+    write().with_context(|| format!("cannot write the checkpoint {}", file.display()))
 }
 
 /// Follows the channel until a signal arrives or enough blocks are printed.

@@ -104,7 +104,7 @@ pub fn join(arguments: &Join, as_json: bool) -> anyhow::Result<()> {
 pub fn snapshot(arguments: &Snapshot, as_json: bool) -> anyhow::Result<()> {
     let look = arguments.data.look_in_memory()?;
     let out = &arguments.out;
-    let head = export(&look, out).with_context(|| format!("writing a snapshot to {}", out.display()))?;
+    let head = export(&look, out).with_context(|| format!("cannot write a snapshot to {}", out.display()))?;
     let hash = to_hex(&head.hash);
     if as_json {
         say!(

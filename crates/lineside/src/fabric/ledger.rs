@@ -94,7 +94,7 @@ impl Data {
     }
 
     pub fn reading(&self) -> String {
-        format!("reading the ledger in {}", self.data.display())
+        format!("cannot read the ledger in {}", self.data.display())
     }
 }
 
@@ -129,7 +129,7 @@ impl Kept {
     /// Opens the ledger, or creates it. Prints which parts had to be rebuilt.
     pub fn open(&self, results: Option<Publisher>) -> anyhow::Result<Replica<FsDisk>> {
         let data = &self.data.data;
-        let opening = || format!("opening the ledger in {}", data.display());
+        let opening = || format!("cannot open the ledger in {}", data.display());
         let state = self.state_name();
         let disk = FsDisk::claim(data, &ledger::KIND).with_context(opening)?;
         let (replica, remarks) = ledger::open(data, disk, self.data.options(), state, results)?;
@@ -373,7 +373,7 @@ fn write(path: &Path, stored: &Stored, delivered: bool) -> anyhow::Result<()> {
     let committed = stored.committed();
     let bytes = if delivered { &stored.bytes } else { &committed };
     let written = std::fs::File::create(path).and_then(|mut file| file.write_all(bytes));
-    written.with_context(|| format!("writing {}", path.display()))
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Runs `tx`.
@@ -410,7 +410,7 @@ pub fn tx(arguments: &Tx, as_json: bool) -> anyhow::Result<()> {
 pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
     let directory = arguments.data.data.display();
     let disk = FsDisk::look_at(&arguments.data.data, &ledger::KIND)
-        .with_context(|| format!("reading {directory}"))?;
+        .with_context(|| format!("cannot read {directory}"))?;
     let state = arguments.data.state_found();
     let report = verify_ledger(&disk, &state, &arguments.data.options(), &mut |_| {})?;
     if as_json {

@@ -92,10 +92,10 @@ impl Send {
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let bind = self.bind.unwrap_or((any, 0).into());
-        let socket = UdpSocket::bind(bind).with_context(|| format!("sending from {bind}"))?;
+        let socket = UdpSocket::bind(bind).with_context(|| format!("cannot send from {bind}"))?;
         socket
             .connect(self.to)
-            .with_context(|| format!("sending to {}", self.to))?;
+            .with_context(|| format!("cannot send to {}", self.to))?;
         Ok(socket)
     }
 }
@@ -158,7 +158,7 @@ pub fn send(arguments: &Send, as_json: bool) -> anyhow::Result<()> {
     let socket = arguments.socket()?;
     let from = socket.local_addr()?;
     let mut session = [0; 16];
-    getrandom::fill(&mut session).context("creating a random session id")?;
+    getrandom::fill(&mut session).context("cannot create a random session id")?;
     let mut sender = Sender::new(key, session, arguments.options());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -180,7 +180,7 @@ pub fn send(arguments: &Send, as_json: bool) -> anyhow::Result<()> {
         let mut refused = None;
         tokio::select! {
             ended = &mut sending => {
-                ended?.context("sending")?;
+                ended?.context("cannot send")?;
                 return Ok(());
             }
             () = feed((following, &refusals), begun, give) => {}
@@ -192,7 +192,7 @@ pub fn send(arguments: &Send, as_json: bool) -> anyhow::Result<()> {
         match sending.await? {
             // The queue closed shortly before the sender saw the request to stop.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
-            sent => say_sent(&sent.context("sending")?, as_json)?,
+            sent => say_sent(&sent.context("cannot send")?, as_json)?,
         }
         match refused {
             Some(why) => bail!(why),

@@ -70,7 +70,7 @@ impl Paced {
             // No process listened when an earlier packet arrived; the replica may start later.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(()),
             sent => {
-                sent.context("sending")?;
+                sent.context("cannot send")?;
                 Ok(())
             }
         }
@@ -83,10 +83,10 @@ fn socket(arguments: &SendPaper) -> anyhow::Result<UdpSocket> {
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
     let bind = arguments.bind.unwrap_or(any);
-    let socket = UdpSocket::bind(bind).with_context(|| format!("sending from {bind}"))?;
+    let socket = UdpSocket::bind(bind).with_context(|| format!("cannot send from {bind}"))?;
     socket
         .connect(arguments.to)
-        .with_context(|| format!("sending to {}", arguments.to))?;
+        .with_context(|| format!("cannot send to {}", arguments.to))?;
     Ok(socket)
 }
 
@@ -112,7 +112,7 @@ pub fn send(arguments: &SendPaper, as_json: bool) -> anyhow::Result<()> {
     let end = arguments
         .count
         .map_or(u64::MAX, |count| arguments.from.saturating_add(count));
-    let reading = || format!("reading the blocks in {}", arguments.directory.display());
+    let reading = || format!("cannot read the blocks in {}", arguments.directory.display());
     let (mut number, mut left_out) = (arguments.from, Vec::new());
     while number < end
         && let Some(block) = read(&arguments.directory, number, "orderer").with_context(reading)?

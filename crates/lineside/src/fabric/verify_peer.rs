@@ -67,7 +67,7 @@ pub fn verify_peer(arguments: &VerifyPeer, as_json: bool) -> anyhow::Result<()> 
         }
         None => {
             let from = arguments.snapshot.as_ref().map(|folder| {
-                let reading = || format!("the snapshot in {}", folder.display());
+                let reading = || format!("cannot read the snapshot in {}", folder.display());
                 validator_from(folder, options.clone())
                     .map(Box::new)
                     .with_context(reading)
@@ -81,7 +81,7 @@ pub fn verify_peer(arguments: &VerifyPeer, as_json: bool) -> anyhow::Result<()> 
 fn look_at(arguments: &VerifyPeer, data: &Path) -> anyhow::Result<Look<FsDisk>> {
     let disk = FsDisk::look_at(data, &KIND)?;
     let look = Look::open_without_state(disk, &options_with(arguments.threads), &state_folder(data));
-    look.with_context(|| format!("reading the ledger in {}", data.display()))
+    look.with_context(|| format!("cannot read the ledger in {}", data.display()))
 }
 
 fn ours(look: &Look<FsDisk>, number: u64) -> Result<Option<Ours>, String> {

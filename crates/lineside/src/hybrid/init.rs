@@ -182,7 +182,7 @@ impl Init {
             .write(true)
             .create_new(true)
             .open(file)
-            .with_context(|| format!("creating {}", file.display()))?;
+            .with_context(|| format!("cannot create {}", file.display()))?;
         out.write_all(&bytes)?;
         out.sync_all()?;
         say_made(&genesis, &bytes, file, as_json)

@@ -115,7 +115,7 @@ fn allow(
     access: impl Into<BitFlags<AccessFs>>,
 ) -> anyhow::Result<RulesetCreated> {
     let shown = path.display().to_string();
-    let opened = PathFd::new(path).with_context(|| format!("allowing the server to use {shown}"))?;
+    let opened = PathFd::new(path).with_context(|| format!("cannot allow the server to use {shown}"))?;
     add(rules, opened, &shown, access.into())
 }
 
@@ -127,5 +127,5 @@ fn add(
 ) -> anyhow::Result<RulesetCreated> {
     rules
         .add_rule(PathBeneath::new(opened, access))
-        .with_context(|| format!("allowing the server to use {shown}"))
+        .with_context(|| format!("cannot allow the server to use {shown}"))
 }

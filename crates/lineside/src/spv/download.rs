@@ -104,7 +104,7 @@ impl FromNode {
         let download = Download::start(start..end, parent, workers, || connect(&url, &options))?;
         let taken = take(chain, download, u64::from(end - start.min(end)), report);
         chain.sync()?;
-        taken.with_context(|| format!("importing the blocks of {}", url.describe()))
+        taken.with_context(|| format!("cannot import the blocks of {}", url.describe()))
     }
 }
 

@@ -179,7 +179,7 @@ impl Close {
             let session = Named { slot, token, next: 0 };
             client
                 .close(&session)
-                .with_context(|| format!("closing session {slot}"))?;
+                .with_context(|| format!("cannot close session {slot}"))?;
             closed.push(slot);
         }
         Ok(closed)
