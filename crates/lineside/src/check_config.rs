@@ -1,29 +1,32 @@
-//! `lineside check-config`
+//! `lineside check-config`: checks a configuration file without serving it.
 
 use crate::config::{Checked, Config};
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Say whether a configuration file is right.
+/// Check a configuration file: print `ok`, or every mistake with its line.
+///
+/// Also warns of risky values, and of files that the configuration names and this machine lacks. Exit code 2 if the
+/// file has a mistake.
 #[derive(Args)]
 pub struct CheckConfig {
-    /// The file.
-    #[arg(default_value = "lineside.toml")]
+    /// Configuration file.
+    #[arg(value_name = "FILE", default_value = "lineside.toml")]
     file: PathBuf,
 }
 
-/// Returns what the operator should know: of the values, and of the files that they name on this machine.
+/// Returns the warnings about values, and about the files on this machine that the values name.
 fn warnings(config: &Checked) -> Vec<String> {
     let mut warnings = config.warnings();
     warnings.extend(config.file_warnings());
     warnings
 }
 
-/// Prints `ok`, or what is wrong and where.
+/// Checks the file and prints the result.
 ///
 /// # Errors
-/// Everything that is wrong with the file, as a `ConfigError`.
+/// All mistakes in the file, as one [`crate::config::ConfigError`].
 pub fn run(arguments: &CheckConfig, as_json: bool) -> anyhow::Result<()> {
     let file = &arguments.file;
     let read = Config::read(file).and_then(|config| config.check());

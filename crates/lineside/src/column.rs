@@ -1,4 +1,4 @@
-//! `lineside column …`
+//! `lineside column …`: serves a table, and reads and changes one over UDP.
 
 mod ask;
 mod paper;
@@ -8,7 +8,7 @@ pub mod text;
 
 use clap::Subcommand;
 
-/// What can be done with the service.
+/// Verbs of `lineside column`.
 #[derive(Subcommand)]
 pub enum Verb {
     Serve(serve::Serve),
@@ -23,10 +23,10 @@ pub enum Verb {
     Repair(repair::Repair),
 }
 
-/// Does one verb.
+/// Runs one verb.
 ///
 /// # Errors
-/// What stands in its way.
+/// The verb failed, or the server refused the request.
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Serve(arguments) => serve::run(arguments, as_json),

@@ -1,5 +1,7 @@
-//! The configuration: a file, with what the command line puts in its place. `lineside.toml` in the repository shows and
-//! explains every key with its default.
+//! The configuration: sections of a TOML file, and values from the command line that replace values of the file.
+//!
+//! [`Config`] holds unchecked values; [`Config::check`] turns it into [`Checked`], or into every mistake with its line.
+//! `lineside.toml` in the repository explains every key and shows its default.
 
 use crate::process::ProcessConfig;
 use crate::services::SERVICES;
@@ -13,13 +15,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Sections that are not of a service.
+/// Names of the sections that belong to no single service.
 const SHARED: [&str; 3] = ["console", "datapath", "process"];
 
-/// A configuration whose values have not been checked: sections of a file, and what replaces their values.
+/// Configuration before its values are checked: sections of a file, and values that replace values of the file.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The file; `None` where there is none.
+    /// Configuration file; `None` if none was given.
     file: Option<PathBuf>,
     /// The section `[console]`.
     pub console: Section,
@@ -27,15 +29,15 @@ pub struct Config {
     pub datapath: Section,
     /// The section `[process]`.
     pub process: Section,
-    /// Sections of services, in the order of the list of services.
+    /// Sections of the services, in the order of [`SERVICES`] once a file is parsed.
     services: Vec<ServiceSection>,
-    /// Services that the configuration may name.
+    /// Services that the configuration can have sections for.
     definitions: &'static [ServiceDef],
 }
 
 #[derive(Clone, Debug)]
 struct ServiceSection {
-    /// Place of the service in the list of services.
+    /// Index of the service in [`Config::definitions`].
     definition: usize,
     section: Section,
 }
@@ -44,7 +46,7 @@ struct ServiceSection {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConsoleConfig {
-    /// Address and port of the console.
+    /// Address and TCP port of the console.
     pub listen: SocketAddr,
 }
 
@@ -56,9 +58,9 @@ impl Default for ConsoleConfig {
     }
 }
 
-/// A configuration with nothing wrong in it.
+/// Configuration without mistakes.
 pub struct Checked {
-    /// The file; `None` where there is none.
+    /// Configuration file; `None` if none was given.
     file: Option<PathBuf>,
     /// The section `[console]`.
     pub console: ConsoleConfig,
@@ -66,26 +68,26 @@ pub struct Checked {
     pub datapath: DatapathConfig,
     /// The section `[process]`.
     pub process: ProcessConfig,
-    /// The services that the configuration has a section of, whether enabled or not.
+    /// Services that have a section, enabled or not.
     pub services: Vec<ConfiguredService>,
-    /// Services that the configuration could have named.
+    /// Services that the configuration can have sections for.
     pub definitions: &'static [ServiceDef],
 }
 
-/// A service and what the configuration says of it.
+/// Service with its checked section.
 pub struct ConfiguredService {
     /// Name of the service.
     pub name: &'static str,
-    /// The service, before it starts.
+    /// Service that has not started yet.
     pub service: Box<dyn Service>,
 }
 
-/// Everything that is wrong with a configuration; never empty.
+/// All mistakes in a configuration; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The file, or `the command line`.
+    /// Configuration file, or the words `the command line` if none was given.
     pub file: PathBuf,
-    /// The issues, in the order of their lines.
+    /// Mistakes, in the order of their lines.
     pub issues: Vec<ConfigIssue>,
 }
 
@@ -112,7 +114,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the configuration of a program with these services where there is no file.
+    /// Returns the default configuration of a program that has these services.
     pub fn of_services(definitions: &'static [ServiceDef]) -> Self {
         Self {
             file: None,
@@ -124,10 +126,10 @@ impl Config {
         }
     }
 
-    /// Reads `file`. Values are checked by [`Config::check`].
+    /// Reads `file`; [`Config::check`] checks the values.
     ///
     /// # Errors
-    /// A file that cannot be read or is not TOML; a section that no service has.
+    /// The file cannot be read, is not TOML, or has a section that no service has.
     pub fn read(file: &Path) -> Result<Self, ConfigError> {
         let fail = |issue| ConfigError {
             file: file.into(),
@@ -144,13 +146,13 @@ impl Config {
         Ok(config)
     }
 
-    /// Takes the text of a configuration file apart, for a program with these services.
+    /// Parses the text of a configuration file for a program that has these services.
     ///
     /// # Errors
-    /// A text that is not TOML; a section that no service has.
+    /// The text is not TOML, or has a section that no service has.
     pub fn parse(text: &str, definitions: &'static [ServiceDef]) -> Result<Self, ConfigIssue> {
         let mut config = Self::of_services(definitions);
-        // The error of a duplicate key and the like has the same place in a plain table.
+        // A plain table reports duplicate keys, which `DeTable` accepts.
         toml::from_str::<toml::Table>(text).map_err(|error| issue_of(text, &error))?;
         let whole = toml::de::DeTable::parse(text).map_err(|error| issue_of(text, &error))?;
         let shared: Arc<str> = text.into();
@@ -200,10 +202,10 @@ impl Config {
         Ok(config)
     }
 
-    /// Returns the first section of the service `name`, which is added where the file lacks it.
+    /// Returns the first section of the service `name`. Adds an empty one if the file has none.
     ///
     /// # Panics
-    /// When there is no such service.
+    /// No service has this name.
     pub fn section(&mut self, name: &str) -> &mut Section {
         let definitions = self.definitions;
         let mut all = definitions.iter();
@@ -222,26 +224,26 @@ impl Config {
         &mut self.services[place].section
     }
 
-    /// Returns the number of tables that the section `name` has.
+    /// Returns the number of sections of the service `name`; `[[name]]` can be repeated.
     pub fn tables_of(&self, name: &str) -> usize {
         let all = self.services.iter();
         all.filter(|service| service.section.name() == name).count()
     }
 
-    /// Leaves the service `name` alone, and enables it.
+    /// Enables the service `name` and removes the sections of all others.
     ///
     /// # Panics
-    /// When there is no such service.
+    /// No service has this name.
     pub fn serve_only(&mut self, name: &str) {
         self.section(name).set("enabled", true);
         self.services.retain(|service| service.section.name() == name);
     }
 
-    /// Replaces one value, given as `SECTION.KEY=VALUE`. The value is written as in the file; text may go without
-    /// quotes.
+    /// Replaces one value, given as `SECTION.KEY=VALUE`. The value has the form that it has in the file, except that
+    /// text needs no quotes.
     ///
     /// # Errors
-    /// Another form; a section that no service has.
+    /// The text has another form, or names a section that does not exist or is repeated in the file.
     pub fn set(&mut self, assignment: &str) -> Result<(), String> {
         let parts = || {
             let (path, value) = assignment.split_once('=')?;
@@ -256,7 +258,7 @@ impl Config {
         };
         if self.tables_of(section) > 1 {
             return Err(format!(
-                "{assignment:?}: the file has several tables [[{section}]]; change it there"
+                "{assignment:?}: the file has several tables [[{section}]]; change the value in the file"
             ));
         }
         let section = match section {
@@ -270,10 +272,10 @@ impl Config {
         Ok(())
     }
 
-    /// Checks every value.
+    /// Checks all values.
     ///
     /// # Errors
-    /// Everything that is wrong.
+    /// All mistakes.
     pub fn check(&self) -> Result<Checked, ConfigError> {
         let mut issues = Vec::new();
         let console = self.console.read().unwrap_or_else(|found| {
@@ -289,7 +291,7 @@ impl Config {
             ProcessConfig::default()
         });
         let mut services = Vec::new();
-        // Ports that are taken, and what takes them.
+        // Ports in use, and who uses each.
         let mut taken = vec![("the console", console.listen.port())];
         let mut sections: Vec<_> = self.services.iter().collect();
         sections.sort_by_key(|service| service.definition);
@@ -300,7 +302,7 @@ impl Config {
                     issues.extend(ports_taken_twice(section, &*service, &mut taken));
                     if datapath.keep_fast_path && ends_with_server(&*service) {
                         let what = format!(
-                            "true: the fast path of {} always ends with its server",
+                            "true: the fast path of {} always ends with its server; remove keep_fast_path",
                             definition.name
                         );
                         let mut of_datapath = Issues::new(&self.datapath);
@@ -331,7 +333,7 @@ impl Config {
     }
 }
 
-/// Returns the issue of a section that is an array of tables and may not be.
+/// Returns the mistake for a section that is an array of tables but must be a single table.
 fn one_table(text: &str, name: &toml::Spanned<std::borrow::Cow<'_, str>>) -> ConfigIssue {
     let line = line_at(text, name.span().start);
     let name = name.get_ref();
@@ -341,14 +343,14 @@ fn one_table(text: &str, name: &toml::Spanned<std::borrow::Cow<'_, str>>) -> Con
     }
 }
 
-/// Returns whether an enabled service has a fast path that cannot go on without its server.
+/// Returns true if the service is enabled and its fast path cannot answer after the server stops.
 fn ends_with_server(service: &dyn Service) -> bool {
     let has_fast_path = service.listens().iter().any(|listen| listen.has_fast_path);
     service.is_enabled() && has_fast_path && !service.may_keep_fast_path()
 }
 
-/// Returns an issue for each port of an enabled service that another one takes as well. A service's own endpoints may
-/// share one, as [`Service::listens`] says.
+/// Returns a mistake for each port of an enabled service that another service or the console uses, and adds the
+/// service's ports to `taken`. Endpoints of one service may share a port, see [`Service::listens`].
 fn ports_taken_twice(
     section: &Section,
     service: &dyn Service,
@@ -372,13 +374,14 @@ fn ports_taken_twice(
 }
 
 impl Checked {
-    /// Returns what the configuration allows but its operator should know.
+    /// Returns warnings about values that are allowed but risky.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let listen = self.console.listen;
         if !listen.ip().is_loopback() {
             warnings.push(format!(
-                "[console] listen = {listen}: every client that reaches it can read it"
+                "[console] listen = {listen}: every client that reaches this address can read status and metrics; the \
+                 console asks for no password"
             ));
         }
         warnings.extend(self.exposed_secret());
@@ -386,7 +389,7 @@ impl Checked {
         warnings
     }
 
-    /// Returns a warning where others than its owner may read a configuration file that holds a secret.
+    /// Returns a warning if the configuration file holds a password and users other than its owner can read it.
     fn exposed_secret(&self) -> Option<String> {
         let file = self.file.as_ref()?;
         let has_secret = self
@@ -395,17 +398,17 @@ impl Checked {
             .any(|configured| configured.service.has_secret());
         let mode = exposed_mode(file).ok().flatten().filter(|_| has_secret)?;
         Some(format!(
-            "{}: it holds a password, and others may use it (mode {mode:03o}): chmod 600 it",
+            "{}: this file holds a password and other users may read it (mode {mode:03o}): chmod 600 it",
             file.display()
         ))
     }
 
-    /// Returns what is wrong with the files that the configuration names, on this machine and at this moment.
+    /// Returns warnings about files that the configuration names and that cannot be used on this machine now.
     pub fn file_warnings(&self) -> Vec<String> {
         self.enabled().flat_map(Service::file_warnings).collect()
     }
 
-    /// Returns the configuration in effect, with every key of the sections that it has.
+    /// Returns the configuration in effect: the shared sections and those of the services, each with all its keys.
     pub fn sections(&self) -> toml::Table {
         let mut all = toml::Table::new();
         all.insert("console".into(), section(&self.console).into());

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 const SHOWN: &str = include_str!("../../../lineside.toml");
-/// A section with which `spv` is served, at its default port.
+/// Section that enables `spv` at its default port.
 const SPV: &str = "[spv]\nenabled = true\ndata = \"chain\"\n";
 
 fn check(text: &str) -> Result<Checked, Vec<ConfigIssue>> {
@@ -17,7 +17,7 @@ fn check(text: &str) -> Result<Checked, Vec<ConfigIssue>> {
     config.check().map_err(|error| error.issues)
 }
 
-/// Reads the section `name` of a text that has nothing wrong in it.
+/// Returns the section `name` of a configuration without mistakes.
 fn read<T: serde::de::DeserializeOwned + Serialize + Default>(text: &str, name: &str) -> T {
     assert_eq!(check(text).err(), None, "{text}");
     Config::parse(text, SERVICES)
@@ -27,14 +27,14 @@ fn read<T: serde::de::DeserializeOwned + Serialize + Default>(text: &str, name: 
         .unwrap()
 }
 
-/// The configuration in effect is taken again, the same, from its own text.
+/// Asserts that the configuration in effect, written as text, is read back unchanged.
 fn comes_back(text: &str) {
     let sections = check(text).ok().unwrap().sections();
     let written = toml::to_string(&sections).unwrap();
     assert_eq!(check(&written).ok().unwrap().sections(), sections);
 }
 
-/// Returns every section at its default.
+/// Returns all sections with their defaults.
 fn defaults() -> toml::Table {
     let mut all = toml::Table::new();
     all.insert("console".into(), section(&ConsoleConfig::default()).into());
@@ -45,7 +45,7 @@ fn defaults() -> toml::Table {
     all
 }
 
-/// Section and key of everything that can be set.
+/// Returns section and name of every key.
 fn keys() -> Vec<(String, String)> {
     let defaults = defaults();
     let sections = defaults
@@ -167,7 +167,7 @@ fn unknown_keys_are_refused_everywhere() {
         let issue = only_issue(text);
         assert!(issue.what.contains("frobnicate"), "{issue:?}");
     }
-    // Every key one letter too long.
+    // Every key with one letter added.
     for (section, key) in keys() {
         let issue = only_issue(&format!("[{section}]\n{key}x = 1\n"));
         assert_eq!(issue.line, Some(2));

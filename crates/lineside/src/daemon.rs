@@ -1,4 +1,5 @@
-//! The daemon: the services that a configuration enables, side by side at one interface. It knows no service by name.
+//! The daemon: runs all services that a configuration enables in one process and on one network interface. It uses only
+//! the traits of `lineside-service` and names no service.
 
 use crate::config::Checked;
 use crate::privileges::{XDP, drop_all_but};
@@ -17,36 +18,36 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Running services. Dropping the daemon stops them, and detaches their fast paths in any case.
+/// Running services. Dropping the daemon stops them and always detaches their fast paths.
 pub struct Daemon {
-    /// In the order in which they were started; empty once they have stopped.
+    /// Services in the order of their start; empty after they have stopped.
     running: Vec<Box<dyn Running>>,
     attachment: Arc<XdpAttachment>,
-    /// Looks whether the data directories stay in their places.
+    /// Detects that a data directory was removed, moved or replaced.
     _watch: Watch,
     keeps_fast_path: bool,
     started: Instant,
     warnings: Vec<String>,
 }
 
-/// One running service, as it is announced.
+/// Running service, for the announcement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Serving {
     /// Name of the service.
     pub name: &'static str,
-    /// Address at which it is reached first.
+    /// First address of the service.
     pub listen: SocketAddr,
-    /// Datapath or protocol by which it answers, in words.
+    /// Description of the datapath or protocol, for people.
     pub datapath: String,
-    /// Further addresses, with their protocols.
+    /// Other addresses of the service, with their protocols.
     pub also: Vec<Endpoint>,
 }
 
 impl Daemon {
-    /// Opens the files of the enabled services, gives up the privileges that are not needed any more, and serves.
+    /// Opens the files of the enabled services, drops privileges that are no longer needed, and starts the services.
     ///
     /// # Errors
-    /// The reason why a service cannot serve. Nothing is left attached or running then.
+    /// No service is enabled, or one cannot start. Then nothing stays attached or running.
     pub fn start(config: Checked) -> anyhow::Result<Self> {
         let mut warnings = config.warnings();
         let Checked {
@@ -110,7 +111,7 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Refuses two instances of a service that nothing tells apart, such as two replicas of one channel.
+    /// Refuses two instances of a service with the same identity, such as two replicas of one channel.
     fn refuse_equal_instances(&self) -> anyhow::Result<()> {
         let services = self.observed()().services;
         for (place, service) in services.iter().enumerate() {
@@ -119,7 +120,7 @@ impl Daemon {
             if services[..place].iter().any(is_equal) {
                 let instance = service.instance.as_deref().unwrap_or_default();
                 let why = format!(
-                    "two tables [[{}]] are of the same instance, {instance}",
+                    "two tables [[{}]] serve the same instance, {instance}: remove one of them",
                     service.name
                 );
                 bail!(UsageError(why));
@@ -128,7 +129,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Returns the running services; at least one.
+    /// Returns the running services that have an address.
     pub fn serving(&self) -> Vec<Serving> {
         let serving = |running: &dyn Running| {
             let mut endpoints = running.endpoints().into_iter();
@@ -146,7 +147,7 @@ impl Daemon {
             .collect()
     }
 
-    /// Returns every address at which a service can be reached.
+    /// Returns the addresses of all services.
     pub fn endpoints(&self) -> Vec<Endpoint> {
         self.running
             .iter()
@@ -154,12 +155,12 @@ impl Daemon {
             .collect()
     }
 
-    /// Returns what the operator should know although everything has started.
+    /// Returns the warnings of a successful start.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Returns a function that gives the status of the process at the time of the call.
+    /// Returns a function that returns the current status of the process at each call.
     pub fn observed(&self) -> Arc<dyn Fn() -> Snapshot + Send + Sync> {
         let statuses: Vec<_> = self.running.iter().map(|running| running.status()).collect();
         let (started, known) = (self.started, self.warnings.clone());
@@ -180,11 +181,11 @@ impl Daemon {
         })
     }
 
-    /// Stops all services in two phases: the XDP programs are detached, so that nothing is added to what a fast path
-    /// has left for its host; then each service drains and ends.
+    /// Stops all services in two phases: first detaches the XDP programs, so that they add no more operations for the
+    /// host to journal; then each service finishes its pending work and stops.
     ///
     /// # Errors
-    /// The first reason that a service gives; the others are logged.
+    /// The first error of a service; further errors are logged.
     pub fn stop(mut self) -> anyhow::Result<()> {
         self.end(self.keeps_fast_path)
     }
@@ -206,7 +207,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Only an end in order keeps the fast path: a failed start leaves nothing attached.
+        // Only `stop` can keep the fast path: a failed start leaves nothing attached.
         if let Err(error) = self.end(false) {
             tracing::error!("{error:#}");
         }
@@ -217,7 +218,8 @@ fn has_fast_path(service: &dyn Service) -> bool {
     service.listens().iter().any(|listen| listen.has_fast_path)
 }
 
-/// Gives up the capabilities of XDP where no program was loaded, and enters the sandbox. No thread was started yet.
+/// Drops the capabilities for XDP if no program was loaded, and enters the sandbox. Must run before a second thread
+/// starts.
 fn restrict(
     process: &ProcessConfig,
     services: &[Box<dyn Service>],
@@ -228,7 +230,7 @@ fn restrict(
         drop_all_but(&[])?;
     }
     let rights: Vec<_> = services.iter().map(|service| service.rights()).collect();
-    // Where no BPF file system is mounted, the maps are not pinned and the folder `pin_dir` does not exist.
+    // Without a mounted BPF file system the maps are not pinned, and the directory `pin_dir` does not exist.
     let pins = (context.attachment.has_pins()).then(|| context.datapath.pin_dir.clone());
     let writes = rights.iter().flat_map(|rights| rights.writes.iter().cloned());
     let made = data_dir::made_directories();
@@ -247,12 +249,12 @@ fn restrict(
             .collect(),
         has_programs,
     };
-    let lacking = sandbox::enter(process.sandbox, &kept).context("limiting the rights of the server")?;
+    let lacking = sandbox::enter(process.sandbox, &kept).context("cannot limit the rights of the server")?;
     context.warnings.extend(lacking);
     Ok(())
 }
 
-/// Returns the directory that `path` is in.
+/// Returns the parent directory of `path`.
 fn folder_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.into(),
@@ -263,13 +265,13 @@ fn folder_of(path: &Path) -> PathBuf {
 fn nothing_enabled(definitions: &[ServiceDef]) -> String {
     let sections: Vec<_> = definitions.iter().map(|one| format!("[{}]", one.name)).collect();
     format!(
-        "no service is enabled: give --config FILE with `enabled = true` in {}",
+        "no service is enabled: give --config FILE with `enabled = true` in one or more of {}",
         sections.join(", ")
     )
 }
 
-/// Loads the programs of the services with a fast path. Services that are absent must not have left work in the maps
-/// that are pinned at the interface: the programs that hold it would be replaced.
+/// Loads the XDP programs of the services that have a fast path. Fails if a service in `absent` has left operations in
+/// maps pinned for the interface that are not journaled, because loading would replace the programs that own them.
 fn load(
     datapath: &DatapathConfig,
     services: &[Box<dyn Service>],
@@ -290,7 +292,8 @@ fn load(
             if pinned_work(pins.path())?.is_some_and(|work| work.executes) {
                 let (name, interface) = (definition.name, &datapath.interface);
                 bail!(
-                    "the fast path of a `{name}` in `express` is pinned at {interface}: start that server there, or \
+                    "a fast path of `{name}` in mode `express` is pinned on {interface} and may hold operations that \
+                     are not journaled: start that server on {interface} first, or remove the fast path with \
                      `lineside xdp detach {interface}`"
                 );
             }

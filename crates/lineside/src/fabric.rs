@@ -1,4 +1,4 @@
-//! `lineside fabric …`
+//! `lineside fabric …`: runs a replica of a Fabric channel, reads and verifies its ledger, and transports blocks.
 
 mod asks;
 mod follow;
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// What can be done with the service.
+/// Verbs of `lineside fabric`.
 #[derive(Subcommand)]
 pub enum Verb {
     Replay(Replay),
@@ -43,21 +43,24 @@ pub enum Verb {
     Follow(follow::Follow),
 }
 
-/// Validate a folder of recorded blocks again: the codes and the commit hash of each, compared with manifest.json and
-/// with the committed blocks where they are there.
+/// Validate recorded blocks and compare the results with the recorded ones.
+///
+/// Prints the commit hash and the validation codes of each block, and compares them with manifest.json and with the
+/// committed blocks, if the directory has them. Exit code 1 if something differs.
 #[derive(Args)]
 pub struct Replay {
-    /// Holds NNNNN.orderer.pb.gz, from 00000 on.
+    /// Directory with the blocks as NNNNN.orderer.pb.gz, from 00000 on.
+    #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Threads that read transactions and verify signatures; as many as the machine has by default.
-    #[arg(long)]
+    /// Number of threads that read transactions and verify signatures [default: one for each core]
+    #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 }
 
-/// Does one verb.
+/// Runs one verb.
 ///
 /// # Errors
-/// What stands in its way.
+/// The verb failed, or found a difference.
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Replay(arguments) => run_replay(&arguments, as_json),
@@ -97,7 +100,7 @@ fn run_replay(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
     };
     let replayed = replay(&arguments.directory, options, &mut each);
     shown?;
-    replayed.with_context(|| format!("replaying {}", arguments.directory.display()))?;
+    replayed.with_context(|| format!("cannot replay {}", arguments.directory.display()))?;
     if as_json {
         let summary = json!({
             "blocks": blocks, "transactions": transactions, "compared": compared, "differences": differences,
@@ -107,7 +110,7 @@ fn run_replay(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
         say!("{blocks} blocks, {transactions} transactions; {compared} compared, {differences} differences")?;
     }
     if differences > 0 {
-        bail!("{differences} differences from what was recorded");
+        bail!("{differences} differences from the recorded results");
     }
     Ok(())
 }

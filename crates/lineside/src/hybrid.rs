@@ -1,4 +1,4 @@
-//! `lineside hybrid …`
+//! `lineside hybrid …`: makes, serves and uses a ledger database, and verifies its proofs.
 
 mod ask;
 mod asker;
@@ -14,12 +14,11 @@ mod serve;
 
 use clap::Subcommand;
 
-/// What can be done with the service. Ends with 0 where it was done, 1 where it was refused or cannot be, 2 where the
-/// arguments are wrong.
+/// Verbs of `lineside hybrid`.
 #[derive(Subcommand)]
 pub enum Verb {
     Init(init::Init),
-    /// Make or show a key.
+    /// Create a key of a member or node, or print its public half.
     Key {
         #[command(subcommand)]
         verb: key::KeyVerb,
@@ -33,7 +32,7 @@ pub enum Verb {
     Watch(ask::Watch),
     Head(ask::Head),
     Outcome(ask::Outcome),
-    /// Ask as the paper's clients do, of a database whose mode is the paper's.
+    /// Send the requests of the paper's clients, to a database in the paper's mode.
     Paper {
         #[command(subcommand)]
         verb: paper::PaperVerb,
@@ -47,10 +46,10 @@ pub enum Verb {
     Join(join::Join),
 }
 
-/// Does one verb.
+/// Runs one verb.
 ///
 /// # Errors
-/// What stands in its way.
+/// The verb failed, or the node refused the request.
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Init(arguments) => arguments.run(as_json),

@@ -1,4 +1,4 @@
-//! `lineside journal …`: what a journal's files hold, whoever's it is, and how a damaged one is made one that opens.
+//! `lineside journal …`: verifies, repairs and prints the journal of any service.
 
 use crate::out::Unwritten;
 use anyhow::{Context, bail};
@@ -9,23 +9,29 @@ use serde_json::json;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-/// Bytes of a payload that are shown on a line.
+/// Number of payload bytes that `dump` prints for a record.
 const SHOWN_BYTES: usize = 32;
 
-/// What can be done with a journal.
+/// Verbs of `lineside journal`.
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Read every byte of it, and say what is wrong. Changes nothing.
+    /// Read every byte of a journal and print what is wrong; changes nothing.
+    ///
+    /// Exit code 1 if something is wrong.
     Verify(Place),
-    /// Keep what is valid up to the first damage, and move what follows aside. What was acknowledged may be lost by it.
+    /// Cut a damaged journal before the first damage, so that its service can start again.
+    ///
+    /// Records after the damage are lost, even if they were acknowledged; the command prints which. Files with the
+    /// removed part are kept under other names. The service must be stopped.
     Repair(Place),
-    /// Show its records. Changes nothing.
+    /// Print the records of a journal, one a line; changes nothing.
     Dump(Dump),
 }
 
 #[derive(Args)]
 pub struct Place {
-    /// The journal's directory, such as that of `lineside transfer serve --data`.
+    /// Directory of the journal, such as that of `lineside transfer serve --data`.
+    #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
 
@@ -33,18 +39,18 @@ pub struct Place {
 pub struct Dump {
     #[command(flatten)]
     place: Place,
-    /// The first record to be shown.
-    #[arg(long, default_value_t = 1)]
+    /// Number (LSN) of the first record to print.
+    #[arg(long, value_name = "LSN", default_value_t = 1)]
     from: Lsn,
-    /// Show so many at most.
-    #[arg(long)]
+    /// Maximum number of records to print [default: all]
+    #[arg(long, value_name = "N")]
     limit: Option<u64>,
 }
 
-/// Does one verb.
+/// Runs one verb.
 ///
 /// # Errors
-/// What stands in its way; of `verify` also that something is wrong.
+/// The journal cannot be read or written; for `verify` also if something is wrong.
 pub fn run(verb: &Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Verify(place) => place.verify(as_json),
@@ -90,16 +96,16 @@ impl Place {
             if found.unfinished_bytes > 0 && found.is_sound() {
                 let (bytes, last) = (found.unfinished_bytes, found.last_lsn);
                 say!(
-                    "{bytes} bytes behind record {last} are of a group that {}: opening cuts them",
+                    "{bytes} bytes after record {last} belong to a group that {}; the next start removes them",
                     match found.is_proved {
                         true => "was never acknowledged",
-                        false => "looks unfinished, which nothing proves",
+                        false => "seems unfinished (not certain)",
                     }
                 )?;
             }
             if found.is_sound() && !found.is_proved {
                 say!(
-                    "the file `acknowledged` is missing or damaged: nothing proves that the journal's end is whole"
+                    "the file `acknowledged` is missing or damaged: newest records could be missing unnoticed"
                 )?;
             }
             say!(
@@ -124,7 +130,7 @@ impl Place {
     }
 
     fn repair(&self, as_json: bool) -> anyhow::Result<()> {
-        // Opening would make a directory that is not there.
+        // Opening would create a missing directory.
         self.look()?;
         let shown = || self.directory.display().to_string();
         let disk = FsDisk::open(&self.directory).with_context(shown)?;
@@ -138,14 +144,14 @@ impl Place {
         }
         if let Some(from) = done.dropped_from {
             say!(
-                "dropped: everything from record {from} on, {} whole records among it; {} bytes are kept in what was \
-                 moved aside",
+                "dropped: everything from record {from} on, {} whole records among it; {} bytes are kept in the files \
+                 that were renamed",
                 done.dropped_whole_records,
                 done.dropped_bytes
             )?;
         } else if !done.moved.is_empty() {
             say!(
-                "no record was dropped; {} bytes were moved aside",
+                "no record was dropped; {} bytes are in the files that were renamed",
                 done.dropped_bytes
             )?;
         }

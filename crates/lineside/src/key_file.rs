@@ -1,4 +1,4 @@
-//! Keys in files, which only their owner may read: those that two ends share, and those that sign.
+//! Files with a signing key, which only their owner may read.
 
 use anyhow::Context;
 use clap::ValueEnum;
@@ -10,7 +10,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// A curve as it is called here.
+/// Elliptic curve, as named on the command line and in key files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CurveName {
     P256,
@@ -33,21 +33,26 @@ impl CurveName {
     }
 }
 
-/// The key that signs in a file: its curve's name, then 64 hex digits.
+/// Reads a signing key from a file: the curve's name, then 64 hex digits.
 ///
 /// # Errors
-/// A file that cannot be read, that others may read, or that holds no key.
+/// The file cannot be read, users other than its owner may read it, or it holds no key.
 pub fn read_signing<K>(path: &Path, key: fn(Curve, &[u8; 32]) -> Option<K>) -> anyhow::Result<K> {
     let (curve, secret) = read_signing_key(path)?;
     let curve = CurveName::from_str(&curve, false).ok();
     let key = curve.and_then(|curve| key(curve.curve(), &secret));
-    key.with_context(|| format!("{}: it holds no key", path.display()))
+    key.with_context(|| {
+        format!(
+            "{}: this file holds no key (CURVE, then 64 hex digits)",
+            path.display()
+        )
+    })
 }
 
-/// A new key that signs, in a file of its own.
+/// Generates a signing key and writes it to a new file, which only its owner may read (mode 600).
 ///
 /// # Errors
-/// What the system says; a file that is there.
+/// The file exists already or cannot be written.
 pub fn make_signing<K>(
     curve: CurveName,
     path: &Path,
@@ -65,7 +70,7 @@ pub fn make_signing<K>(
         .create_new(true)
         .mode(0o600)
         .open(path)
-        .with_context(|| format!("making {}", path.display()))?;
+        .with_context(|| format!("cannot create the key file {}", path.display()))?;
     writeln!(out, "{} {}", CurveName::of(curve.curve()), to_hex(&secret))?;
     out.sync_all()?;
     Ok(made)

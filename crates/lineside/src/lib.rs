@@ -39,15 +39,23 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use wrong::Wrong;
 
-/// Exit code: the arguments, or a configuration, are wrong.
+/// Exit code for wrong arguments or a wrong configuration.
 const WRONG: u8 = 2;
-/// Exit code: the reader of standard output has ended. A shell gives it to a program that SIGPIPE has ended.
+/// Exit code after the reader of standard output closed the pipe; a shell shows the same code for a process that
+/// SIGPIPE ended (128 + 13).
 const CLOSED: u8 = 141;
 
+/// Groups of commands, and exit codes; printed after the list of commands.
+const HELP_END: &str = "\
+Operation: run, check-config, status, xdp, journal
+Services:  spv, transfer, column, fabric, hybrid (each has `serve`, and commands for its clients and operators)
+
+Exit codes: 0 done; 1 failed, refused or not found; 2 wrong arguments or configuration; 141 standard output was closed";
+
 #[derive(Parser)]
-#[command(version, about)]
+#[command(version, about, after_help = HELP_END)]
 struct Cli {
-    /// Print JSON objects instead of text.
+    /// Print results as JSON, one object a line; errors stay text on standard error.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -57,53 +65,79 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Run),
-    /// Which Merkle root holds this transaction?
-    Spv {
-        #[command(subcommand)]
-        verb: spv::Verb,
-    },
-    /// Digital assets, moved from account to account.
-    Transfer {
-        #[command(subcommand)]
-        verb: transfer::Verb,
-    },
-    /// Rows and ranges of a wide table.
-    Column {
-        #[command(subcommand)]
-        verb: column::Verb,
-    },
-    /// What a journal's files hold, and its repair.
-    Journal {
-        #[command(subcommand)]
-        verb: journal::Verb,
-    },
-    /// Blocks of Hyperledger Fabric, validated as a peer does.
-    Fabric {
-        #[command(subcommand)]
-        verb: fabric::Verb,
-    },
-    /// A ledger database whose every request is signed.
-    Hybrid {
-        #[command(subcommand)]
-        verb: hybrid::Verb,
-    },
-    /// What XDP has attached, and how to take it away.
+    CheckConfig(check_config::CheckConfig),
+    Status(status::Status),
+    /// Show or remove the XDP fast paths on this machine.
     Xdp {
         #[command(subcommand)]
         verb: xdp::Verb,
     },
-    /// Removed: `lineside-lab bench` measures.
+    /// Verify, repair or print a journal (the log files in a data directory).
+    Journal {
+        #[command(subcommand)]
+        verb: journal::Verb,
+    },
+    /// Serve and verify Bitcoin transaction proofs: the Merkle root, block and proof of a TXID.
+    #[command(after_help = "\
+Server:       init, import, serve
+Client:       get, sync, verify
+Store itself: locate")]
+    Spv {
+        #[command(subcommand)]
+        verb: spv::Verb,
+    },
+    /// Serve and use a ledger of accounts that hold and transfer an asset.
+    #[command(after_help = "\
+Server:   serve, top
+Accounts: create, issue, transfer, freeze, unfreeze, refer, batch
+Sessions: session, sessions
+Keys:     key
+Audit:    prove, verify-proof, audit")]
+    Transfer {
+        #[command(subcommand)]
+        verb: transfer::Verb,
+    },
+    /// Serve and use a table of rows and columns, kept here or in HBase.
+    #[command(after_help = "\
+Server: serve, switch, repair
+Client: get, put, delete, scan, increment, append, check-and-put")]
+    Column {
+        #[command(subcommand)]
+        verb: column::Verb,
+    },
+    /// Validate, keep and serve the blocks of a Hyperledger Fabric channel, as a peer does.
+    #[command(after_help = "\
+Replica:      serve, import, join, snapshot
+Ledger:       status, block, tx, state, history
+Verification: replay, verify-ledger, verify-peer
+Transport:    send, send-paper, follow")]
+    Fabric {
+        #[command(subcommand)]
+        verb: fabric::Verb,
+    },
+    /// Serve and use a database that keeps every write in a signed, verifiable ledger.
+    #[command(after_help = "\
+Node:       init, key, serve
+Data:       get, set, delete, range, history, watch, outcome, paper
+Proofs:     head, prove, verify-proof, audit
+Membership: change
+New nodes:  snapshot, vouch, join
+
+Exit codes: 0 done; 1 refused or failed; 2 wrong arguments")]
+    Hybrid {
+        #[command(subcommand)]
+        verb: hybrid::Verb,
+    },
+    /// Print that `lineside-lab bench` runs the benchmarks.
     #[command(hide = true, disable_help_flag = true)]
     Bench {
-        /// Arguments that `lineside-lab bench` takes.
+        /// Arguments for `lineside-lab bench`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    Status(status::Status),
-    CheckConfig(check_config::CheckConfig),
 }
 
-/// Runs the command that the process was started with.
+/// Runs the command given by the arguments of the process.
 pub fn main() -> ExitCode {
     init_logging();
     match Cli::try_parse() {
@@ -112,7 +146,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Sends logs to standard error: warnings, or what `RUST_LOG` asks for.
+/// Sends log messages to standard error: warnings and errors, or those that the variable `RUST_LOG` selects.
 pub fn init_logging() {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::WARN.into());
     tracing_subscriber::fmt()
@@ -124,7 +158,7 @@ pub fn init_logging() {
         .init();
 }
 
-/// Prints what `--help` asks for, or what is wrong with the arguments, and returns the exit code.
+/// Prints the help that was requested, or clap's error, and returns the exit code.
 pub fn usage(told: &clap::Error) -> ExitCode {
     match told.print() {
         Err(error) if !told.use_stderr() => ended(Err(Unwritten::from(error).into())),
@@ -132,7 +166,7 @@ pub fn usage(told: &clap::Error) -> ExitCode {
     }
 }
 
-/// Prints the error that ended a command, if one did, and returns its exit code.
+/// Prints the error of a command that failed, and returns the exit code of the process.
 pub fn ended(ended: anyhow::Result<()>) -> ExitCode {
     let Err(error) = ended else {
         return ExitCode::SUCCESS;
@@ -147,7 +181,7 @@ pub fn ended(ended: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// The error and its causes; a cause that the words before it have told already is not told again.
+/// Returns the text of an error and its causes, without causes whose text the message already contains.
 fn words(error: &anyhow::Error) -> String {
     error.chain().skip(1).fold(error.to_string(), |told, cause| {
         let cause = cause.to_string();
@@ -171,7 +205,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Hybrid { verb } => hybrid::run(verb, as_json),
         Command::Xdp { verb } => xdp::run(&verb, as_json),
         Command::Bench { arguments } => Err(Wrong(format!(
-            "benches are in another program: run `lineside-lab bench {}`",
+            "benchmarks are in another program: run `lineside-lab bench {}`",
             arguments.join(" ")
         ))
         .into()),

@@ -1,19 +1,19 @@
-//! What systemd is told. Without systemd (`NOTIFY_SOCKET` is not set) each of these does nothing.
+//! Notifications to systemd (`sd_notify`). Without systemd, when `NOTIFY_SOCKET` is not set, they do nothing.
 
 use sd_notify::{NotifyState, notify};
 
-/// Everything listens; `status` is shown by `systemctl status`.
+/// Reports that all services listen; `systemctl status` shows `status`.
 pub fn ready(status: &str) {
     say(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// The end has begun.
+/// Reports that the process has begun to stop.
 pub fn stopping() {
     say(&[NotifyState::Stopping]);
 }
 
 fn say(state: &[NotifyState<'_>]) {
-    // A service manager that does not listen is no reason not to serve.
+    // The server runs even if the service manager cannot be notified.
     let _ = notify(state);
 }
 

@@ -1,9 +1,10 @@
-//! What the command says: what was asked for on standard output, what is wrong on standard error. Neither ever panics.
+//! Output of the command: results on standard output, errors and warnings on standard error. A failed write never
+//! panics.
 
 use std::fmt::{Arguments, Display};
 use std::io::{self, ErrorKind, Write};
 
-/// Standard output takes nothing more.
+/// Error of a write to standard output.
 #[derive(Debug)]
 pub struct Unwritten(io::Error);
 
@@ -16,7 +17,7 @@ impl Display for Unwritten {
 }
 
 impl Unwritten {
-    /// Whether whoever reads has ended: nobody has to be told.
+    /// Returns true if the reader closed the pipe; the command then ends without a message.
     pub fn is_closed(&self) -> bool {
         self.0.kind() == ErrorKind::BrokenPipe
     }
@@ -28,7 +29,7 @@ impl From<io::Error> for Unwritten {
     }
 }
 
-/// A line on standard output, as `println!`: a `Result<(), Unwritten>`.
+/// Writes a line to standard output, like `println!`, and returns a `Result<(), Unwritten>`.
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => {
@@ -36,7 +37,7 @@ macro_rules! say {
     };
 }
 
-/// A line on standard error, as `eprintln!`; where it takes none, nothing is said.
+/// Writes a line to standard error, like `eprintln!`; ignores a failed write.
 #[macro_export]
 macro_rules! tell {
     ($($words:tt)*) => {
@@ -44,27 +45,27 @@ macro_rules! tell {
     };
 }
 
-/// Puts `text`, with its line ends, on standard output, and gives it away at once.
+/// Writes `text` to standard output, without adding a line end, and flushes.
 ///
 /// # Errors
-/// Standard output does not take it.
+/// Standard output cannot be written.
 pub fn text(text: impl Display) -> Result<(), Unwritten> {
     let mut out = io::stdout().lock();
     write!(out, "{text}")?;
     Ok(out.flush()?)
 }
 
-/// What a server says goes nowhere where standard output takes nothing more: it serves on.
+/// Reports a failed write of a server to standard error; the server continues. A closed pipe is not reported.
 pub fn said_by_server(said: Result<(), Unwritten>) {
     if let Err(error) = said.as_ref()
         && !error.is_closed()
     {
-        tell!("lineside: {error}; it goes on without");
+        tell!("lineside: {error}; the server continues without standard output");
     }
 }
 
-/// Puts a line on standard error. Where standard error takes nothing, the line is lost.
+/// Writes a line to standard error. If the write fails, the line is lost.
 pub fn tell(words: Arguments<'_>) {
-    // There is no other place to say so.
+    // No other place is left to report this to.
     let _ = io::stderr().lock().write_all(format!("{words}\n").as_bytes());
 }

@@ -1,37 +1,41 @@
-//! Capabilities of a serving process, once its files are open: those of XDP where it is used, and none else.
+//! Drops the capabilities that a server does not need once its files are open. With XDP it keeps three, otherwise none.
 
 use anyhow::Context;
 use caps::{CapSet, Capability, CapsHashSet};
 
-/// Loading programs, attaching them, and the verifier's leave to compare pointers.
+/// Capabilities for XDP: load BPF programs, attach them to an interface, and pass the verifier's checks of pointer
+/// arithmetic (`CAP_PERFMON`).
 pub const XDP: &[Capability] = &[
     Capability::CAP_BPF,
     Capability::CAP_NET_ADMIN,
     Capability::CAP_PERFMON,
 ];
 
-/// Gives up every capability but those of `needed`, for this thread and those that it starts.
+/// Drops every capability that is not in `needed`, for this thread and the threads that it starts.
 ///
 /// # Errors
-/// The system's reason; giving up is always allowed, so this is a system that has no capabilities.
+/// The kernel has no capabilities; dropping one is always allowed.
 pub fn drop_all_but(needed: &[Capability]) -> anyhow::Result<()> {
-    let permitted = caps::read(None, CapSet::Permitted).context("reading capabilities")?;
+    let permitted =
+        caps::read(None, CapSet::Permitted).context("cannot read the capabilities of the process")?;
     let kept: CapsHashSet = permitted
         .iter()
         .copied()
         .filter(|capability| needed.contains(capability))
         .collect();
-    // A program that this process might be made to start gets none.
+    // A program that this process might execute inherits no capability.
     for set in [CapSet::Ambient, CapSet::Inheritable] {
-        caps::clear(None, set).context("giving up capabilities")?;
+        caps::clear(None, set).context("cannot drop capabilities")?;
     }
     if permitted.contains(&Capability::CAP_SETPCAP) {
-        for capability in caps::read(None, CapSet::Bounding).context("reading capabilities")? {
+        for capability in
+            caps::read(None, CapSet::Bounding).context("cannot read the capabilities of the process")?
+        {
             if !needed.contains(&capability) {
-                caps::drop(None, CapSet::Bounding, capability).context("giving up capabilities")?;
+                caps::drop(None, CapSet::Bounding, capability).context("cannot drop capabilities")?;
             }
         }
     }
-    caps::set(None, CapSet::Effective, &kept).context("giving up capabilities")?;
-    caps::set(None, CapSet::Permitted, &kept).context("giving up capabilities")
+    caps::set(None, CapSet::Effective, &kept).context("cannot drop capabilities")?;
+    caps::set(None, CapSet::Permitted, &kept).context("cannot drop capabilities")
 }

@@ -1,4 +1,4 @@
-//! The section `[process]`: limits that the serving process puts on itself.
+//! The section `[process]`: limits that a server sets on its own process.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +14,11 @@ pub struct ProcessConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SandboxName {
-    /// What a server does not need is refused.
+    /// Refuses system calls and files that a server does not need.
     #[default]
     On,
-    /// A system call that a server does not need ends the process.
+    /// Ends the process at a system call that a server does not need.
     Strict,
-    /// Neither system calls nor files are limited.
+    /// Limits neither system calls nor files.
     Off,
 }

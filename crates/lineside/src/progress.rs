@@ -1,13 +1,13 @@
-//! The progress bar of long work: on a terminal only, on the error stream.
+//! Progress bars of long commands, on standard error, and only if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use lineside_spv::chain::{Phase, Progress};
 
-/// How far an import is: bytes, blocks and the rate.
+/// Progress bar of an import: bytes, blocks and bytes a second.
 pub struct ImportBar(ProgressBar);
 
 impl Default for ImportBar {
-    /// Returns a bar, which shows nothing where the error stream is no terminal.
+    /// Returns a bar at 0 bytes; it is hidden if standard error is not a terminal.
     fn default() -> Self {
         let bar = ProgressBar::new(0);
         let line = "{prefix:10} {wide_bar} {bytes}/{total_bytes} {msg} {binary_bytes_per_sec} {eta}";
@@ -19,7 +19,7 @@ impl Default for ImportBar {
 }
 
 impl ImportBar {
-    /// Shows `at`.
+    /// Shows the progress `at`.
     pub fn show(&self, at: Progress) {
         let phase = match at.phase {
             Phase::Scanning => "scanning",
@@ -38,17 +38,17 @@ impl ImportBar {
         self.0.set_message(format!("{} blocks", at.blocks));
     }
 
-    /// Takes the bar away.
+    /// Removes the bar from the terminal.
     pub fn finish(&self) {
         self.0.finish_and_clear();
     }
 }
 
-/// How much of a known number is done, and the rate.
+/// Progress bar up to a known number, with the rate a second.
 pub struct CountBar(ProgressBar);
 
 impl CountBar {
-    /// A bar up to `all`, which shows nothing where the error stream is no terminal.
+    /// Returns a bar from 0 to `all`; it is hidden if standard error is not a terminal.
     pub fn new(all: u64) -> Self {
         let bar = ProgressBar::new(all);
         if let Ok(style) = ProgressStyle::with_template("{wide_bar} {human_pos}/{human_len} {per_sec} {eta}")
@@ -58,12 +58,12 @@ impl CountBar {
         Self(bar)
     }
 
-    /// So many are done.
+    /// Shows that `done` of the number are done.
     pub fn show(&self, done: u64) {
         self.0.set_position(done);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar from the terminal.
     pub fn finish(&self) {
         self.0.finish_and_clear();
     }

@@ -1,4 +1,5 @@
-//! `lineside run`: the daemon, until a signal ends it; and what every `serve` verb has in common with it.
+//! `lineside run`: serves all enabled services until a signal ends the process. The `serve` commands of the services
+//! share its options and its announcement.
 
 use crate::config::Config;
 use crate::daemon::Serving;
@@ -12,50 +13,55 @@ use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Serve the services that the configuration enables, with the console.
+/// Serve all services that the configuration file enables, until SIGINT, SIGTERM or SIGHUP.
+///
+/// Starts every service with `enabled = true`, and the console, which answers /status, /healthz and /metrics.
 #[derive(Args)]
 pub struct Run {
-    /// The configuration file; `lineside.toml` in the repository explains every key.
+    /// Configuration file; without one every key has its default, and no service is enabled. `lineside.toml` in the
+    /// repository explains every key.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Start the services, say where they listen, then end: a trial of a configuration.
+    /// Start everything, print the addresses, then stop: tests a configuration on this machine.
     #[arg(long)]
     once: bool,
-    /// Put a value in the place of the configuration's; may be given more than once.
+    /// Replace one value of the configuration file, such as spv.lease_s=30; may be given more than once.
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
     overrides: Overrides,
 }
 
-/// Options of any service that go before the configuration file.
+/// Options that every server has; each replaces a value of the configuration file.
 #[derive(Args)]
 pub struct Overrides {
-    /// Where the fast path runs.
-    #[arg(long, value_enum)]
+    /// Place of the fast path: in the network driver (xdp), in user space (socket), or xdp where possible (auto)
+    /// [default: auto]
+    #[arg(long, value_enum, help_heading = "Datapath and console")]
     datapath: Option<DatapathKind>,
-    /// The interface for XDP.
-    #[arg(long)]
+    /// Network interface that XDP is attached to [default: lo]
+    #[arg(long, value_name = "NAME", help_heading = "Datapath and console")]
     interface: Option<String>,
-    /// How XDP is attached.
-    #[arg(long, value_enum)]
+    /// Mode in which XDP is attached: by the driver (native), by the network stack (generic), or native where the
+    /// driver supports it (auto) [default: auto]
+    #[arg(long, value_enum, help_heading = "Datapath and console")]
     xdp_mode: Option<XdpModeName>,
-    /// Leave the fast path attached at the end, answering until its lease ends.
-    #[arg(long)]
+    /// Leave the XDP fast path attached when the server stops; it answers until its lease expires.
+    #[arg(long, help_heading = "Datapath and console")]
     keep_fast_path: bool,
-    /// Where maps and link are pinned.
-    #[arg(long, value_name = "DIR")]
+    /// Directory on a BPF file system in which maps and programs are pinned [default: /sys/fs/bpf/lineside]
+    #[arg(long, value_name = "DIR", help_heading = "Datapath and console")]
     pin_dir: Option<PathBuf>,
-    /// Address and port of the console.
-    #[arg(long, value_name = "ADDR:PORT")]
+    /// Address and TCP port of the console: /status, /healthz, /metrics [default: 127.0.0.1:7700]
+    #[arg(long, value_name = "ADDR:PORT", help_heading = "Datapath and console")]
     console: Option<SocketAddr>,
 }
 
 impl Overrides {
-    /// Returns the configuration of `file`, or the default one, with these options in the place of its values.
+    /// Returns the configuration in `file`, or the default one, with the values of these options.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// The file cannot be read, is not TOML, or has a section that no service has.
     pub fn over(self, file: Option<PathBuf>) -> anyhow::Result<Config> {
         let mut config = match file {
             Some(file) => Config::read(&file)?,
@@ -72,10 +78,10 @@ impl Overrides {
     }
 }
 
-/// Serves the services that are enabled, until a signal comes.
+/// Serves the enabled services until a signal ends the process.
 ///
 /// # Errors
-/// The reason why they cannot be served.
+/// The configuration is wrong, or a service cannot start or ended with an error.
 pub fn run(arguments: Run, as_json: bool) -> anyhow::Result<()> {
     hide_password()?;
     let mut config = arguments.overrides.over(arguments.config)?;
@@ -92,12 +98,12 @@ pub fn run(arguments: Run, as_json: bool) -> anyhow::Result<()> {
     serve(session, as_json)
 }
 
-/// Announces the services of `session`, then serves until a signal comes.
+/// Prints the addresses of the services, then serves until a signal ends the process.
 ///
 /// # Errors
-/// The reason that a service gives for its end.
+/// A service ended with an error.
 pub fn serve(session: Session, as_json: bool) -> anyhow::Result<()> {
-    // A server goes on although standard output takes nothing.
+    // A server continues when standard output cannot be written.
     out::said_by_server(announce(&session, as_json));
     if !as_json {
         out::said_by_server(announce_end(&session));
@@ -105,10 +111,10 @@ pub fn serve(session: Session, as_json: bool) -> anyhow::Result<()> {
     session.serve()
 }
 
-/// Prints where the services of `session` listen.
+/// Prints the addresses of the services of `session`.
 ///
 /// # Errors
-/// Standard output does not take it.
+/// Standard output cannot be written.
 pub fn announce(session: &Session, as_json: bool) -> Result<(), Unwritten> {
     let all = session.daemon().serving();
     if as_json {
@@ -123,10 +129,10 @@ pub fn announce(session: &Session, as_json: bool) -> Result<(), Unwritten> {
     Ok(())
 }
 
-/// Prints where the console is and how the daemon ends.
+/// Prints the address of the console, and how to end the server.
 ///
 /// # Errors
-/// Standard output does not take it.
+/// Standard output cannot be written.
 pub fn announce_end(session: &Session) -> Result<(), Unwritten> {
     if let Some(console) = session.console() {
         say!("console on http://{console}/status, http://{console}/metrics")?;
@@ -134,7 +140,7 @@ pub fn announce_end(session: &Session) -> Result<(), Unwritten> {
     say!("Ctrl-C ends it")
 }
 
-/// Returns the object that announces the services of `session`.
+/// Returns the JSON object that announces the services of `session`.
 pub fn started(session: &Session) -> serde_json::Value {
     let object = |one: &Serving| {
         let also = one

@@ -1,7 +1,8 @@
-//! Limits that a serving process puts on itself before it reads the first packet: `no_new_privs`, the files that it may
-//! use (Landlock), and the system calls that it may make (seccomp). Capabilities are given up in [`crate::privileges`].
+//! Limits that a server sets on itself before it reads the first packet: `no_new_privs`, the files that it may use
+//! (Landlock), and the system calls that it may make (seccomp). [`crate::privileges`] drops the capabilities.
 //!
-//! Every limit holds for the calling thread and for those that it starts, so the daemon sets them before it starts any.
+//! Each limit applies to the calling thread and the threads that it starts, so the daemon sets the limits before it
+//! starts another thread.
 
 mod calls;
 mod files;
@@ -13,20 +14,21 @@ use calls::Group;
 use lineside_service::CallGroup;
 use seccompiler::{SeccompAction, apply_filter};
 
-/// Rights that a process keeps.
+/// Rights that a server keeps.
 pub struct Kept {
-    /// Files that it may use.
+    /// Files that the server may use.
     pub places: Places,
-    /// Groups of system calls that its services make beyond those of every server.
+    /// Groups of system calls that its services need in addition to those of every server.
     pub calls: Vec<CallGroup>,
-    /// True if it keeps XDP programs attached.
+    /// True if the server has XDP programs loaded.
     pub has_programs: bool,
 }
 
-/// Restricts the calling thread, and those that it starts, to `kept`. Returns what the kernel lacks for it.
+/// Restricts the calling thread, and the threads that it starts, to `kept`. Returns a warning for each limit that this
+/// kernel does not have.
 ///
 /// # Errors
-/// The reason why a limit cannot be set although the kernel has it.
+/// A limit cannot be set although the kernel has it.
 pub fn enter(sandbox: SandboxName, kept: &Kept) -> anyhow::Result<Vec<String>> {
     let action = match sandbox {
         SandboxName::Off => {
@@ -43,22 +45,22 @@ pub fn enter(sandbox: SandboxName, kept: &Kept) -> anyhow::Result<Vec<String>> {
     Ok(lacking)
 }
 
-/// Installs the filters of system calls, and `no_new_privs` before them.
+/// Sets `no_new_privs`, then installs the filters for system calls.
 fn restrict_calls(action: SeccompAction, kept: &Kept) -> anyhow::Result<Option<String>> {
     if !has_seccomp() {
-        let warning = "this kernel has no seccomp filters: every system call is allowed to the server";
+        let warning = "this kernel has no seccomp filters: the server may make every system call";
         return Ok(Some(warning.into()));
     }
     let mut groups = vec![Group::Base, Group::Net];
     groups.extend(kept.calls.iter().map(|calls| Group::of(*calls)));
     groups.extend(kept.has_programs.then_some(Group::Xdp));
-    // Where filters differ, the kernel takes the stricter answer. The second forbids to install another.
+    // With several filters, the kernel applies the strictest result. The second filter forbids installing a third.
     apply_filter(&calls::without_clone3()?)?;
     apply_filter(&calls::allowing(&groups, action)?)?;
     Ok(None)
 }
 
-/// Returns whether the kernel has seccomp filters: it refuses the address of a filter, not the question.
+/// Returns true if the kernel has seccomp filters: the call with a null filter then fails with EFAULT.
 fn has_seccomp() -> bool {
     // SAFETY: a null filter is refused (EFAULT) by a kernel that has filters; nothing is read or written.
     let result = unsafe {

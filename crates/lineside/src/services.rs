@@ -1,5 +1,5 @@
-//! The services of this program. The daemon, the configuration and `lineside xdp` go through this list; none of them
-//! knows a service by name.
+//! List of the services in this program. The daemon, the configuration and `lineside xdp` use only this list, so that a
+//! new service needs no change in them.
 
 use lineside_service::ServiceDef;
 

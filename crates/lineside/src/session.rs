@@ -1,4 +1,5 @@
-//! A daemon in the foreground of a command: warnings, console, service manager, and the signals that end it.
+//! A daemon that runs in the foreground of a command: prints warnings, starts the console, notifies the service
+//! manager, and stops on a signal.
 
 use crate::config::Config;
 use crate::daemon::Daemon;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// A daemon that runs until a signal comes.
+/// Daemon with its console, which runs until SIGTERM, SIGINT or SIGHUP.
 pub struct Session {
     daemon: Daemon,
     console: Option<Console>,
@@ -22,16 +23,17 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts the services that `config` enables, and the console where `with_console`. Warnings go to standard error.
+    /// Starts the services that `config` enables, and the console if `with_console` is true. Prints warnings to
+    /// standard error.
     ///
     /// # Errors
-    /// The reason why it cannot serve.
+    /// The configuration is wrong, a service cannot start, or the console cannot listen.
     pub fn start(config: &Config, with_console: bool) -> anyhow::Result<Self> {
-        // Whatever the process makes from here on is for its user only.
+        // Files that the process creates from here on can be used by its user only.
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
         let checked = config.check()?;
         let listen = with_console.then_some(checked.console.listen);
-        // Capabilities belong to a thread: the daemon gives them up before it starts any.
+        // A thread has its own capabilities, so the daemon drops them before it starts another thread.
         let daemon = Daemon::start(checked)?;
         for warning in daemon.warnings() {
             tell!("lineside: {warning}");
@@ -39,7 +41,8 @@ impl Session {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        // Signals are heard before anybody can see that the daemon serves, and end it.
+        // Signal handlers are installed before the daemon reports that it is ready, so that a signal always stops it in
+        // order.
         let (terminate, interrupt, hangup) = runtime.block_on(async {
             let terminate = signal(SignalKind::terminate())?;
             let interrupt = signal(SignalKind::interrupt())?;
@@ -48,7 +51,7 @@ impl Session {
         let console = listen.map(|listen| {
             let observe = daemon.observed();
             Console::start(listen, Arc::new(move || observe())).with_context(|| {
-                format!("the console cannot listen on {listen} (--console gives another address)")
+                format!("the console cannot listen on {listen}; give another address with --console")
             })
         });
         let console = console.transpose()?;
@@ -72,15 +75,15 @@ impl Session {
         &self.daemon
     }
 
-    /// Returns the address of the console; `None` where there is none.
+    /// Returns the address of the console; `None` without a console.
     pub fn console(&self) -> Option<SocketAddr> {
         self.console.as_ref().map(Console::local_addr)
     }
 
-    /// Serves until a signal comes, then stops.
+    /// Serves until a signal arrives, then stops the services.
     ///
     /// # Errors
-    /// The reason that a service gives for its end.
+    /// A service ended with an error.
     pub fn serve(mut self) -> anyhow::Result<()> {
         self.runtime.block_on(async {
             tokio::select! {
@@ -96,7 +99,7 @@ impl Session {
     /// Stops the services.
     ///
     /// # Errors
-    /// The reason that a service gives for its end.
+    /// A service ended with an error.
     pub fn stop(self) -> anyhow::Result<()> {
         let stopped = self.daemon.stop();
         drop(self.console);

@@ -1,4 +1,4 @@
-//! `lineside spv …`
+//! `lineside spv …`: makes, fills and serves a chain store of Bitcoin blocks, and asks or verifies a server's answers.
 
 mod download;
 pub(crate) mod hide;
@@ -23,30 +23,35 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Commands of the service.
+/// Verbs of `lineside spv`.
 #[derive(Subcommand)]
 pub enum Verb {
     Init(init::Init),
-    /// Take blocks into the chain store: raw block files, a node's directory of blk*.dat, or those of a running node.
+    /// Import blocks into a chain store, from block files or from a running full node.
+    ///
+    /// Block files are raw blocks, or a directory with the blk*.dat of a node. Blocks that break a rule are refused and
+    /// named, and the exit code is then 1.
     Import(Import),
     Serve(Box<serve::Serve>),
-    /// Ask a server where transactions are.
+    /// Print the Merkle root, block and height of transactions, from a server's answers.
+    ///
+    /// The answers are not verified; `verify` does that. Exit code 1 if a transaction is not found.
     Get(Get),
     Sync(light::Sync),
     Verify(light::Verify),
-    /// Look a transaction up in the chain store itself, without the fast path.
+    /// Look up a transaction in a chain store on this machine, without a server.
     Locate(Locate),
 }
 
 #[derive(Args)]
 struct Store {
-    /// The chain store's directory.
+    /// Directory of the chain store.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// The network that the chain store must have; `import` needs it for a new store. A store knows its network.
+    /// Network of the chain store; needed to create a store with `import`, otherwise read from the store.
     #[arg(long, value_enum)]
     network: Option<NetworkName>,
-    /// Where the index of TXIDs is kept: in memory, built again at each start, or on the disk, for mainnet.
+    /// Place of the TXID index: in memory, rebuilt at each start, or on disk, for large chains such as mainnet.
     #[arg(long, value_enum, default_value = "memory")]
     index: IndexName,
 }
@@ -55,24 +60,24 @@ struct Store {
 pub struct Import {
     #[command(flatten)]
     store: Store,
-    /// Take blocks whose parents are unknown, into a store of their own; all else is checked. Their transactions are
-    /// answered with height 4294967295.
+    /// Import single blocks whose parents are missing; all other checks apply. They need a store of their own, and
+    /// their height is unknown (4294967295 in replies).
     #[arg(long)]
     detached: bool,
-    /// Keep the bytes of the blocks, too, in `blocks` in the chain store's directory, as blk*.dat.
+    /// Also keep the raw blocks, as blk*.dat in the folder `blocks` of the chain store.
     #[arg(long)]
     keep_blocks: bool,
     #[command(flatten)]
     from_node: download::FromNode,
-    /// Block files, and directories with blk*.dat. With --node, they are taken before the blocks of the node; without
-    /// it, at least one is needed.
+    /// Block files, and directories with blk*.dat; at least one is needed without --node. With --node they are imported
+    /// before the blocks of the node.
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
 }
 
 #[derive(Args)]
 pub struct Get {
-    /// The server that is asked, by address or name, and its UDP port.
+    /// Address or name of the server, and its UDP port.
     #[arg(
         long,
         value_name = "ADDR:PORT",
@@ -80,16 +85,16 @@ pub struct Get {
         default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, SPV_PORT))
     )]
     server: SocketAddr,
-    /// Ask in the paper's format: the Merkle root alone.
+    /// Send requests in the paper's format, whose replies hold only the Merkle root.
     #[arg(long)]
     paper: bool,
-    /// Ask by WTXIDs, of a server whose store keeps witness data.
+    /// Take the ids as WTXIDs; the server's store must keep witness data (`spv init --witness`).
     #[arg(long, conflicts_with = "paper")]
     wtxid: bool,
-    /// Milliseconds to wait for an answer.
-    #[arg(long, default_value_t = 3000)]
+    /// Milliseconds to wait for a reply.
+    #[arg(long, value_name = "MS", default_value_t = 3000)]
     timeout_ms: u64,
-    /// TXIDs as explorers print them, 64 hex digits each; with --wtxid, WTXIDs.
+    /// TXIDs as block explorers print them, 64 hex digits each; with --wtxid, WTXIDs.
     #[arg(required = true, value_name = "TXID")]
     ids: Vec<Id>,
 }
@@ -98,14 +103,14 @@ pub struct Get {
 pub struct Locate {
     #[command(flatten)]
     store: Store,
-    /// The transaction's id as explorers print it: 64 hex digits.
+    /// TXID as block explorers print it, 64 hex digits.
     txid: Id,
 }
 
-/// Runs one command.
+/// Runs one verb.
 ///
 /// # Errors
-/// The reason why it failed.
+/// The verb failed, or a transaction was not found.
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     if matches!(verb, Verb::Serve(_) | Verb::Import(_)) {
         hide::hide_password()?;
@@ -122,8 +127,7 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
 }
 
 impl Store {
-    /// Opens the chain store and says on the error stream if its index had to be made again. A new one is made of the
-    /// network that is given.
+    /// Opens the chain store, or creates one of the given network. Prints a warning if the index had to be rebuilt.
     fn open(&self) -> anyhow::Result<ChainStore> {
         let network = self.network()?;
         let (chain, rebuilt) = ChainStore::open_with(Some(&self.data), network, self.index.into())?;
@@ -133,7 +137,7 @@ impl Store {
         Ok(chain)
     }
 
-    /// Returns the network of the chain store, or the given one where there is no store.
+    /// Returns the network of the chain store, or the given network if there is no store yet.
     fn network(&self) -> anyhow::Result<Network> {
         let given = self.network.map(Network::from);
         match (ChainStore::network_of(&self.data)?, given) {
@@ -154,8 +158,8 @@ impl Store {
 fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     if arguments.paths.is_empty() && !arguments.from_node.is_given() {
         bail!(Wrong(
-            "there are no blocks to take: name block files or a directory with blk*.dat, or give --node URL, which \
-             takes the blocks of a running node"
+            "no blocks to import: name block files or a directory with blk*.dat, or give --node URL to import the \
+             blocks of a running node"
                 .into()
         ));
     }
@@ -163,13 +167,13 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     if arguments.keep_blocks {
         chain.keep_blocks(&arguments.store.data)?;
     }
-    // A detached block stays one: a chain that grows up to it would stop there.
+    // A detached block never becomes connected, so a chain that reaches it could not grow further.
     let (is_chain, has_detached) = (chain.tip().is_some(), chain.has_detached());
     if arguments.detached && is_chain {
-        bail!("this store holds a chain; give --detached blocks a --data of their own");
+        bail!("this store holds a chain; import --detached blocks into another --data directory");
     }
     if !arguments.detached && has_detached {
-        bail!("this store holds --detached blocks; give a chain a --data of its own");
+        bail!("this store holds --detached blocks; import a chain into another --data directory");
     }
     let bar = progress::ImportBar::default();
     let options = ImportOptions {
@@ -179,7 +183,7 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     bar.finish();
     let mut report = report?;
     if arguments.detached && arguments.from_node.is_given() {
-        bail!("--detached is for block files; a node's blocks are a chain");
+        bail!("--detached is for block files; the blocks of --node are a chain: leave out one of the two");
     }
     arguments.from_node.run(&mut chain, &mut report)?;
     for refused in &report.refused {
@@ -195,7 +199,7 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
         say!("{}", report_object(&report))?;
     } else {
         say!(
-            "{} with {} taken ({} bytes), {} known before, {} refused",
+            "{} with {} taken ({} bytes), {} already in the store, {} refused",
             counted(report.blocks, "block"),
             counted(report.transactions, "transaction"),
             report.bytes,
@@ -206,7 +210,7 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     match report.refused.len() {
         0 => Ok(()),
         refused => bail!(
-            "{} refused, and nothing of that kept",
+            "{} refused; nothing of them is stored",
             counted(refused as u64, "block")
         ),
     }
@@ -295,7 +299,7 @@ fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
     }
     match unknown {
         0 => Ok(()),
-        _ => bail!("{unknown} of {} not found", ids.len()),
+        _ => bail!("{unknown} of {} transactions not found", ids.len()),
     }
 }
 
@@ -303,13 +307,16 @@ fn locate(arguments: &Locate, as_json: bool) -> anyhow::Result<()> {
     let txid = arguments.txid.text();
     let data = &arguments.store.data;
     if ChainStore::network_of(data)?.is_none() {
-        // Opening would make a store.
+        // Opening would create a store.
         let what = if data.exists() {
             "holds no chain store"
         } else {
-            "is not there"
+            "does not exist"
         };
-        bail!("{} {what}: `lineside spv import` makes it", data.display());
+        bail!(
+            "{} {what}; `lineside spv init` or `import` creates one",
+            data.display()
+        );
     }
     let Some(found) = arguments.store.open()?.locate(&arguments.txid.0)? else {
         bail!("{txid}: no connected block holds it")

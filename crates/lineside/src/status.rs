@@ -1,4 +1,4 @@
-//! `lineside status`
+//! `lineside status`: prints the status that a running server reports on its console.
 
 use anyhow::Context;
 use clap::Args;
@@ -6,22 +6,24 @@ use lineside_console::fetch_status;
 use lineside_wire::CONSOLE_PORT;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// Say how a running `lineside` is.
+/// Print the status of a running server: services, addresses, counters, problems and warnings.
 #[derive(Args)]
 pub struct Status {
-    /// Address and port of its console.
-    #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, CONSOLE_PORT)))]
+    /// Address and TCP port of the server's console.
+    #[arg(long, value_name = "ADDR:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, CONSOLE_PORT)))]
     console: SocketAddr,
 }
 
-/// Asks the console and prints what it says.
+/// Reads the status from the console and prints it.
 ///
 /// # Errors
-/// When the console does not answer.
+/// The console does not answer.
 pub fn run(arguments: &Status, as_json: bool) -> anyhow::Result<()> {
     let console = arguments.console;
     let snapshot = fetch_status(console).with_context(|| {
-        format!("no status from {console}: does `lineside run` run, with its console there?")
+        format!(
+            "no status from {console}: start a server with `--console {console}`, or give the address of its console"
+        )
     })?;
     if as_json {
         say!("{}", serde_json::to_string(&snapshot)?)?;

@@ -1,4 +1,4 @@
-//! `lineside transfer …`
+//! `lineside transfer …`: serves a ledger of accounts, sends operations to one, and checks its journal.
 
 mod ask;
 mod batch;
@@ -10,33 +10,33 @@ mod sessions;
 
 use clap::Subcommand;
 
-/// What can be done with the service.
+/// Verbs of `lineside transfer`.
 #[derive(Subcommand)]
 pub enum Verb {
     Serve(serve::Serve),
-    /// Make an account.
+    /// Create an account, with an opening balance of the asset.
     Create(ask::Create),
-    /// Bring money in.
+    /// Issue new units of the asset to an account.
     Issue(ask::Issue),
-    /// Move money.
+    /// Move an amount from one account to another.
     Transfer(ask::Transfer),
-    /// Let an account neither give nor get.
+    /// Freeze an account: it can neither send nor receive.
     Freeze(ask::Freeze),
-    /// Let a frozen account give and get again.
+    /// Unfreeze an account: it can send and receive again.
     Unfreeze(ask::Freeze),
-    /// Ask what accounts hold.
+    /// Print the balances of accounts.
     Refer(ask::Refer),
-    /// Open, close or ask for a session, kept in a file.
+    /// Open, show or close a client session, which is kept in a file.
     Session {
         #[command(subcommand)]
         verb: session::SessionVerb,
     },
-    /// List or close the sessions of a ledger, for its operator.
+    /// List or close the open sessions of a ledger, as its operator.
     Sessions {
         #[command(subcommand)]
         verb: sessions::SessionsVerb,
     },
-    /// Make or show a key that signs operations.
+    /// Create or show a key that signs operations.
     Key {
         #[command(subcommand)]
         verb: key::KeyVerb,
@@ -45,14 +45,14 @@ pub enum Verb {
     Prove(prove::Prove),
     VerifyProof(prove::VerifyProof),
     Audit(prove::Audit),
-    /// Ask a server's console how it does.
+    /// Print the status of a running server, like `lineside status`.
     Top(crate::status::Status),
 }
 
-/// Does one verb.
+/// Runs one verb.
 ///
 /// # Errors
-/// What stands in its way.
+/// The verb failed, or the server refused the operation.
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Serve(arguments) => serve::run(arguments, as_json),

@@ -1,3 +1,3 @@
-//! Errors in the arguments that clap does not see: the command ends with 2, as for those that clap sees.
+//! Error for wrong arguments that clap cannot detect; the exit code is 2, as for clap's own errors.
 
 pub use lineside_service::config::UsageError as Wrong;

@@ -1,4 +1,4 @@
-//! `lineside xdp …`: what is attached and pinned, and how to take it away.
+//! `lineside xdp …`: shows and detaches the XDP fast paths that are pinned on this machine.
 
 use crate::services::SERVICES;
 use anyhow::{Context, bail};
@@ -8,19 +8,19 @@ use lineside_xdp::{Interface, Link, Pins, XdpError, attached};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// What can be done with XDP.
+/// Verbs of `lineside xdp`.
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Say on which interfaces the fast path is pinned, and whether a daemon owns it.
+    /// List the interfaces with a pinned fast path: attached program, mode, and whether a server owns it.
     Status(Where),
-    /// Take the fast path off an interface, and its pins away.
+    /// Detach the fast path from an interface and remove its pinned maps and programs.
     Detach(Detach),
 }
 
 #[derive(Args)]
 pub struct Where {
-    /// Where maps and link are pinned.
-    #[arg(long)]
+    /// Directory on a BPF file system in which maps and programs are pinned [default: /sys/fs/bpf/lineside]
+    #[arg(long, value_name = "DIR")]
     pin_dir: Option<PathBuf>,
 }
 
@@ -28,9 +28,10 @@ pub struct Where {
 pub struct Detach {
     #[command(flatten)]
     place: Where,
-    /// The interface; without it, every one that no running daemon owns.
+    /// Network interface; without it, every interface whose fast path no running server owns.
+    #[arg(value_name = "INTERFACE")]
     interface: Option<String>,
-    /// Take the fast path of `transfer` away with what it has executed and no journal has yet.
+    /// Detach even though the fast path of `transfer` holds operations that are not in the journal; they are lost.
     #[arg(long)]
     lose: bool,
 }
@@ -43,10 +44,10 @@ impl Where {
     }
 }
 
-/// Does one verb.
+/// Runs one verb.
 ///
 /// # Errors
-/// What stands in its way.
+/// A pin, link or interface cannot be read or removed, or operations would be lost.
 pub fn run(verb: &Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Status(place) => status(&place.dir(), as_json),
@@ -55,7 +56,7 @@ pub fn run(verb: &Verb, as_json: bool) -> anyhow::Result<()> {
 }
 
 fn status(dir: &std::path::Path, as_json: bool) -> anyhow::Result<()> {
-    let names = Pins::list(dir).with_context(|| format!("reading {}", dir.display()))?;
+    let names = Pins::list(dir).with_context(|| format!("cannot read {}", dir.display()))?;
     if names.is_empty() && !as_json {
         say!("nothing is pinned in {}", dir.display())?;
     }
@@ -86,10 +87,13 @@ fn status(dir: &std::path::Path, as_json: bool) -> anyhow::Result<()> {
 
 fn detach(arguments: &Detach, as_json: bool) -> anyhow::Result<()> {
     let dir = arguments.place.dir();
-    let names = Pins::list(&dir).with_context(|| format!("reading {}", dir.display()))?;
+    let names = Pins::list(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
     let chosen: Vec<_> = match &arguments.interface {
         Some(name) if names.contains(name) => vec![name.clone()],
-        Some(name) => bail!("nothing of {name} is pinned in {}", dir.display()),
+        Some(name) => bail!(
+            "{}: no fast path of {name} is pinned here; `lineside xdp status` lists the interfaces",
+            dir.display()
+        ),
         None => names
             .into_iter()
             .filter(|name| !Pins::is_owned(&dir, name))
@@ -118,8 +122,8 @@ fn detach(arguments: &Detach, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses to remove maps with work that a fast path has answered and no host has recorded. The fast path has stopped:
-/// what it holds stays until a server takes it.
+/// Refuses to remove maps with operations that a fast path has answered and no journal holds. The program is detached
+/// already, so the maps keep these operations until a server reads them.
 fn refuse_to_lose(interface: &str, pins: &Pins) -> anyhow::Result<()> {
     for definition in SERVICES {
         let Some(pinned_work) = definition.pinned_work else {
@@ -127,8 +131,8 @@ fn refuse_to_lose(interface: &str, pins: &Pins) -> anyhow::Result<()> {
         };
         if let Some(work) = pinned_work(pins.path())?.filter(|work| work.waiting > 0) {
             bail!(
-                "{interface}: the fast path has stopped, but holds {} operations of `{}` that were answered and are in \
-                 no journal: start its server at this interface again, or --lose them",
+                "{interface}: detached, but its maps hold {} operations of `{}` that were answered and are not in the \
+                 journal: start that server on this interface again, which journals them, or discard them with --lose",
                 work.waiting,
                 definition.name
             );

@@ -11,7 +11,7 @@ const CREATE: u32 = 1;
 const TRANSFER: u32 = 3;
 const REFER: u32 = 4;
 
-/// A server in user space; killed when dropped.
+/// Server with the socket datapath; killed when dropped.
 struct Server(Child, SocketAddr);
 
 impl Server {
@@ -121,7 +121,7 @@ fn writes_need_one_unless_it_is_said() {
             }
             let refer = |amount| paper(REFER, 0, 1, 0, amount);
             assert_eq!(ask(&without, &refer(0)), refer(50), "a read needs none");
-            // OPEN, which changes something too; what only tells; a read in the native format.
+            // Builds native requests: operation 3 (OPEN) changes state, operations 2 and 5 only read.
             let native = |op: u8, body: usize| {
                 [
                     &[0x4c, 0x53, 1, op, 0, 0, 0, body as u8][..],
@@ -141,7 +141,7 @@ fn writes_need_one_unless_it_is_said() {
                 without.send(&moved).expect("sending");
                 without.send(&native(3, 40)).expect("sending");
             }
-            // One thread takes them in order: had it been taken, this would show it.
+            // One thread handles requests in order, so the balance in this reply would show an executed request.
             assert_eq!(
                 ask(&with, &paper(TRANSFER, 2, 1, 2, 2)),
                 paper(TRANSFER, 2, 1, 2, left - 2)

@@ -1,4 +1,4 @@
-//! The command, run as a user runs it.
+//! Runs the binary: import, lookup, a refused block, and a server over UDP.
 
 use lineside_testkit::DemoChain;
 use std::process::{Command, Output};

@@ -1,5 +1,5 @@
-//! `lineside column` as its users have it: served in user space, asked and changed by the command, killed and started
-//! again.
+//! `lineside column` end to end: a server on the socket datapath and on XDP, read and written by the client verbs,
+//! killed and restarted.
 
 mod daemons;
 
@@ -17,7 +17,7 @@ fn lineside() -> Command {
     Command::new(env!("CARGO_BIN_EXE_lineside"))
 }
 
-/// A running server; killed when dropped.
+/// Running server; killed when dropped.
 struct Server {
     child: Child,
     address: SocketAddr,
@@ -37,8 +37,8 @@ impl Server {
         command
             .args(["column", "serve", "--console", "127.0.0.1:0"])
             .args(arguments);
-        // SAFETY: between fork and exec only this is called, which may be. What a file's limit refuses is an error
-        // then, not a signal.
+        // SAFETY: `signal` may be called between fork and exec. With SIGXFSZ ignored, a write above the file size limit
+        // is an error and not a signal.
         unsafe {
             command.pre_exec(|| {
                 libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
@@ -87,7 +87,7 @@ impl Server {
             .unwrap()
     }
 
-    /// Every line that was said, and the exit code.
+    /// Runs a verb with --json; returns the printed objects and the exit code.
     fn said(&self, words: &[&str]) -> (Vec<Value>, i32) {
         let output = self.ask(words);
         let lines = String::from_utf8(output.stdout).unwrap();
@@ -101,7 +101,7 @@ impl Server {
         lines.remove(0)
     }
 
-    /// What the column `entry:foo` of a row holds, and who said so.
+    /// Returns the value of the column `entry:foo` of a row, and the part that answered.
     fn get(&self, key: &str) -> (Option<String>, String) {
         let (lines, code) = self.said(&["get", key]);
         let found = lines[0]["found"] == true;
@@ -136,7 +136,7 @@ impl Server {
         status["services"][0].take()
     }
 
-    /// What `/healthz` says.
+    /// Returns the response of `/healthz`.
     fn health(&self) -> String {
         let mut stream = TcpStream::connect(&self.console).unwrap();
         write!(stream, "GET /healthz HTTP/1.0\r\nHost: {}\r\n\r\n", self.console).unwrap();
@@ -145,7 +145,7 @@ impl Server {
         said
     }
 
-    /// From here on no file of the server's takes anything, or all do again.
+    /// Makes all file writes of the server fail, as on a full disk, or succeed again.
     fn files_are_full(&self, full: bool) {
         let bytes = if full { 0 } else { libc::RLIM_INFINITY };
         let limit = libc::rlimit {
@@ -195,7 +195,7 @@ fn what_is_asked_again_is_answered_by_fastpath_and_never_after_a_change() {
         held("4\\xff", "fastpath"),
         "the rows behind came with it"
     );
-    // Every change is seen by the next who asks, and the fast path has not got it from the writer.
+    // The next read sees every change, and the host answers it, because a write does not fill the fast path.
     server.done(&["put", "b", "20"]);
     assert_eq!(server.get("b"), held("20", "host"));
     assert_eq!(server.get("b"), held("20", "fastpath"));
@@ -277,7 +277,7 @@ fn scans_are_whole_in_order_and_of_the_range_that_was_asked_for() {
     let both = server.done(&["get", "--column", "entry:foo", "--column", "entry:bar", "b"]);
     let cells = serde_json::json!({"entry:foo": "of b", "entry:bar": "other"});
     assert_eq!(both["cells"], cells);
-    // An insert into a range that the fast path holds, and more rows than one packet has room for.
+    // An insert into a range that the fast path caches, and more rows than fit one packet.
     server.done(&["put", "bb", "new"]);
     assert_eq!(
         server.scan(&["--start", "b", "--stop", "d"]),
@@ -288,7 +288,7 @@ fn scans_are_whole_in_order_and_of_the_range_that_was_asked_for() {
         server.done(&["put", key, &long]);
     }
     assert_eq!(server.scan(&["--start", "e"]).len(), 3);
-    // The reader of the rows has left before the first of them is written.
+    // The reader of standard output has closed the pipe before the first row is written.
     let scan = ["column", "scan", "--server", &server.address.to_string()];
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -398,11 +398,11 @@ fn rows_outlive_a_kill_and_fastpath_starts_empty() {
     assert_eq!(server.get("row03").1, "fastpath");
     let rows = server.scan(&[]);
     assert_eq!(rows.len(), 19);
-    // By name, too.
+    // The server can also be given by name.
     let named = format!("localhost:{}", server.address.port());
     let get = ["column", "get", "--server", &named, "row01"];
     assert_eq!(lineside().args(get).status().unwrap().code(), Some(0));
-    // Who cannot serve leaves nothing behind.
+    // A server that cannot start leaves no directory.
     let other = folder.path().join("other");
     let taken = server.address.to_string();
     let words = [
@@ -448,7 +448,7 @@ fn when_the_disk_has_failed_nothing_is_written_until_the_next_start_and_health_s
         assert!(errors.contains(said), "{errors}");
     };
     refused("a", "the change may or may not have been executed");
-    // The disk takes writes again, and none is made: what is on it by now is not known.
+    // The disk accepts writes again, but the server makes none, because the content of the journal is unknown now.
     server.files_are_full(false);
     for key in ["a", "b"] {
         refused(key, "writing has ended after an error");
@@ -459,7 +459,7 @@ fn when_the_disk_has_failed_nothing_is_written_until_the_next_start_and_health_s
         health.contains("column: the table takes no changes until the next start"),
         "{health}"
     );
-    // What was there is read on, by the fast path too.
+    // Rows that were there can still be read, also from the fast path.
     assert_eq!(server.get("a").0.as_deref(), Some("1"));
     assert_eq!(server.get("a"), held("1", "fastpath"));
     assert_eq!(server.get("b").0, None);
@@ -479,7 +479,7 @@ fn at_the_line_fastpath_ends_with_its_lease_and_a_server_after_a_kill_starts_it_
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
         let data = data.to_str().unwrap();
-        // A lease that outlives the questions, however slow this machine is.
+        // A lease that outlives the requests even on a slow machine.
         let file = folder.path().join("a.toml");
         std::fs::write(&file, "[column]\nlease_ms = 30000\n").unwrap();
         let common = [
@@ -509,7 +509,7 @@ fn at_the_line_fastpath_ends_with_its_lease_and_a_server_after_a_kill_starts_it_
             held("2", "fastpath"),
             "nobody can change it meanwhile"
         );
-        // In user space a server would change rows that the fast path at the line goes on answering.
+        // A server on the socket datapath would change rows that the pinned XDP fast path keeps answering.
         let socket = [&["--datapath", "socket"], &common[..]].concat();
         let why = Server::start_at(&socket, "")
             .err()
@@ -521,7 +521,7 @@ fn at_the_line_fastpath_ends_with_its_lease_and_a_server_after_a_kill_starts_it_
         assert_eq!(server.get("a"), held("2", "fastpath"));
         assert_eq!(server.signal(libc::SIGTERM), Some(0));
 
-        // A server that stands still: the fast path answers until its lease ends, and again when the server goes on.
+        // A stopped server: the fast path answers until its lease expires, and again after the server continues.
         std::fs::write(&file, "[column]\nlease_ms = 500\n").unwrap();
         let mut server = Server::start_at(&on_line, "xdp datapath").expect("it starts");
         assert_eq!(server.get("a"), held("2", "host"));
@@ -572,13 +572,13 @@ fn run_serves_it_beside_another_where_the_configuration_says_so() {
 fn wrong_arguments_are_told() {
     let cases: [(&[&str], &str); 10] = [
         (&["get"], "<KEYS>"),
-        (&["get", ""], "a byte at least"),
+        (&["get", ""], "at least 1 byte"),
         (&["get", "\\xg0"], "two hex digits"),
         (&["get", "--column", "foo", "a"], "family:qualifier"),
         (&["put", "a"], "<VALUE>"),
         (&["increment", "a", "much"], "invalid digit"),
         (&["scan", "--limit", "0"], "1.."),
-        (&["scan", "--stop-inclusive"], "--stop <STOP>"),
+        (&["scan", "--stop-inclusive"], "--stop <KEY>"),
         (&["serve", "--store", "hbase"], "thrift2://host:port/table"),
         (
             &["serve", "--coherence", "hope"],
@@ -603,7 +603,7 @@ fn wrong_arguments_are_told() {
         (&["--store", "embedded"], "needs `data`"),
         (
             &["--store", "memory", "--data", "/nowhere"],
-            "it goes with --store embedded alone",
+            "use it with --store embedded only",
         ),
         (
             &["--store", "thrift2://127.0.0.1:1/t"],
@@ -617,9 +617,14 @@ fn wrong_arguments_are_told() {
     for (words, said) in refused {
         let why = Server::start(words).err().expect("refused");
         assert!(why.contains(said), "{words:?}: {why}");
-        let code = if ["[column]", "[datapath]", "goes with --store", "--coherence is"]
-            .iter()
-            .any(|wrong| why.contains(wrong))
+        let code = if [
+            "[column]",
+            "[datapath]",
+            "with --store embedded",
+            "--coherence is",
+        ]
+        .iter()
+        .any(|wrong| why.contains(wrong))
         {
             2
         } else {
@@ -632,7 +637,7 @@ fn wrong_arguments_are_told() {
     }
 }
 
-/// The journal is damaged in its last change, which then looks like one that was never acknowledged.
+/// Damages the last change in the journal, which then looks like one that was never acknowledged.
 #[test]
 fn a_damaged_table_is_refused_until_repair_has_said_what_is_lost() {
     let folder = tempfile::tempdir().unwrap();
@@ -654,7 +659,7 @@ fn a_damaged_table_is_refused_until_repair_has_said_what_is_lost() {
         why.contains("00000000000000000001.log is damaged") && why.contains("record 2 was acknowledged"),
         "{why}"
     );
-    // The start has cut nothing.
+    // The failed start has not cut the journal.
     std::fs::write(&journal, &sound).unwrap();
     let mut server = Server::with_data(&data);
     assert_eq!(server.get("b"), held("second", "host"));

@@ -1,4 +1,4 @@
-//! `lineside column serve` over a real HBase whose coprocessor tells of changes.
+//! `lineside column serve` in front of a real HBase, whose coprocessor reports changes.
 
 use lineside_hbase_mini::{Error, Jars, Options};
 use std::net::UdpSocket;
@@ -7,12 +7,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A running server; killed when dropped.
+/// Running server; killed when dropped.
 struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -31,7 +31,7 @@ fn free_port() -> u16 {
     socket.local_addr().unwrap().port()
 }
 
-/// Asks until the answer has all of these words.
+/// Runs a command until its output contains all of these words.
 fn until_said(arguments: &[&str], words: &[&str]) -> String {
     let began = Instant::now();
     loop {
@@ -44,7 +44,7 @@ fn until_said(arguments: &[&str], words: &[&str]) -> String {
     }
 }
 
-/// Before `store`, with these lines more.
+/// Starts a server in front of `store`, with the lines `coherence` in its section.
 fn serve(folder: &Path, store: &str, listen: u16, console: u16, coherence: &str) -> Server {
     let config = format!(
         "[console]\nlisten = \"127.0.0.1:{console}\"\n[datapath]\nkind = \"socket\"\n[column]\n\
@@ -101,7 +101,7 @@ fn what_others_write_into_hbase_is_seen_at_once() {
     let get = ["column", "get", "--server", &at, "alice"];
     for value in ["one", "two", "three"] {
         hbase.command(&format!("put rows {value} alice")).unwrap();
-        // Before the fast path holds it, and after.
+        // First before the fast path caches the row, then after.
         let said = until_said(&get, &[value]);
         assert!(!said.contains("stale"), "{said}");
         until_said(&get, &[value, "from fastpath"]);
@@ -117,7 +117,7 @@ fn what_others_write_into_hbase_is_seen_at_once() {
         (&1.into(), &0.into()),
         "{status}"
     );
-    // Without the fast path the same is said by the host alone.
+    // With the fast path off, the host gives the same answers.
     hbase.command("put rows four alice").unwrap();
     until_said(&get, &["four", "from fastpath"]);
     lineside(&["column", "switch", "--server", &at, "off"]);
@@ -129,7 +129,7 @@ fn what_others_write_into_hbase_is_seen_at_once() {
     }
 }
 
-/// Untold, the fast path keeps what was read for a while, and says so.
+/// With coherence = "ttl", the fast path caches rows for a time, and replies say that they may be stale.
 fn keeps_what_may_be_stale(folder: &Path, store: &str) {
     let [listen, console] = [0; 2].map(|_| free_port());
     let ttl = "coherence = \"ttl\"\nttl_ms = 600000\n";

@@ -1,4 +1,4 @@
-//! `lineside status` and `lineside check-config`, run as a user runs them.
+//! Runs `lineside status` and `lineside check-config` and checks their output.
 
 use lineside_console::{Console, ServiceStatus, Snapshot};
 use std::process::{Command, Output};

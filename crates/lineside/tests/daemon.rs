@@ -1,4 +1,5 @@
-//! The daemon in a network namespace of its own, on generic XDP over `lo`: killed, restarted, doubled, without rights.
+//! `lineside run` in a network namespace with generic XDP on `lo`: killed, restarted, started twice, and without
+//! rights.
 
 mod daemons;
 
@@ -19,7 +20,7 @@ fn client() -> Client {
     Client::connect(SERVER.parse().expect("address"), Duration::from_millis(700)).expect("client")
 }
 
-/// The first block of the demonstration chain that the daemon serves.
+/// Returns the first block of the demonstration chain that the daemon serves.
 fn demo_block() -> DemoBlock {
     DemoChain::new(1, 2048).next().expect("endless")
 }
@@ -56,7 +57,7 @@ fn killed_fastpath_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
         let block = demo_block();
         let few = &block.txids[100..110];
         let mut asking = client();
-        // The host fills the fast path; from then on the fast path answers.
+        // The host answers first and fills the fast path, which answers from then on.
         for round in 0..2 {
             let before = xdp_counter("hits");
             for txid in few {
@@ -66,7 +67,7 @@ fn killed_fastpath_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
             let by_fastpath = xdp_counter("hits") - before;
             assert_eq!(by_fastpath, round * few.len() as u64);
         }
-        // Two at once: the second is refused and says why; the first does not notice.
+        // A second daemon on the same interface is refused with the reason; the first one is not disturbed.
         let why = daemons::start(&arguments, None)
             .err()
             .expect("two on one interface");
@@ -78,7 +79,7 @@ fn killed_fastpath_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
             .expect("CapEff");
         let effective =
             u64::from_str_radix(effective.split_whitespace().nth(1).expect("value"), 16).expect("hex");
-        // CAP_NET_ADMIN 12, CAP_PERFMON 38, CAP_BPF 39
+        // Bits of the capabilities: CAP_NET_ADMIN 12, CAP_PERFMON 38, CAP_BPF 39.
         assert_eq!(effective, 1 << 12 | 1 << 38 | 1 << 39);
 
         daemon.signal(libc::SIGKILL);
@@ -95,7 +96,7 @@ fn killed_fastpath_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
             (&status["owned"], &status["mode"]),
             (&false.into(), &"generic".into())
         );
-        // The lease was renewed at most 3 s ago; after it the fast path is silent and nobody else is there.
+        // The lease was renewed at most 3 s ago; after it expires nothing answers.
         loop {
             match asking.paper_root(&few[0]) {
                 Ok(root) => assert_eq!(root, Some(block.root)),
@@ -203,7 +204,8 @@ fn without_rights_it_serves_from_user_space_and_says_why() {
     if !may_run {
         return skipped("user 65534 may not read the binary here");
     }
-    // Where everybody may pin, a start that fails for want of rights leaves nothing that would stand in root's way.
+    // In a directory where every user may pin, a start that fails for lack of rights leaves nothing that would block a
+    // start by root.
     let bpf = Bpf::new("rights");
     let pin_dir = bpf.as_ref().map_or("/sys/fs/bpf/lineside-test", Bpf::path);
     if bpf.is_some() {

@@ -1,4 +1,4 @@
-//! A flipped bit in the last group that a server acknowledged: the next start refuses and names it, and changes nothing
+//! A flipped bit in the last acknowledged group of a journal: the next start names it, refuses, and changes nothing
 //! until the operator has repaired the directory.
 
 mod served;
@@ -7,7 +7,7 @@ use served::{Place, lineside, text};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The newest segment of the journal in `data`.
+/// Returns the newest segment of the journal in `data`.
 fn last_segment(data: &Path) -> PathBuf {
     let entries = fs::read_dir(data).expect("a directory");
     let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -15,7 +15,7 @@ fn last_segment(data: &Path) -> PathBuf {
     segments.max().expect("a segment")
 }
 
-/// Returns `segment` with one bit flipped in its last byte that is not zero.
+/// Returns the content of `segment` with one bit flipped in its last non-zero byte.
 fn flipped(segment: &[u8]) -> Vec<u8> {
     let mut bytes = segment.to_vec();
     let last = bytes.iter().rposition(|byte| *byte != 0).expect("a record");

@@ -1,4 +1,4 @@
-//! `lineside fabric`: replay, the ledger's verbs, and a replica that follows an orderer.
+//! `lineside fabric`: replay, the verbs on a ledger, and a replica that follows an orderer.
 
 mod replica;
 
@@ -85,7 +85,7 @@ fn a_hole_is_a_difference() {
         (&summary["blocks"], &summary["differences"]),
         (&5.into(), &9.into())
     );
-    // So it is where only the files behind it say so.
+    // Without a manifest, the files after the missing block show that it is missing.
     std::fs::remove_file(directory.path().join("manifest.json")).unwrap();
     let output = replay(directory.path(), &["--json"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -122,7 +122,7 @@ fn a_folder_without_blocks_or_with_a_broken_one() {
     );
 }
 
-/// The manifest's commit hash of the last block.
+/// Returns the commit hash of the last block in the manifest.
 fn last_commit_hash() -> String {
     let manifest = std::fs::read_to_string(recorded().join("manifest.json")).unwrap();
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
@@ -158,18 +158,18 @@ fn the_verbs_of_a_ledger() {
     assert_eq!((&sound["sound"], &sound["blocks"]), (&true.into(), &14.into()));
     let unknown = fabric(&["tx", "--data", data, &"0".repeat(64)]);
     assert!(!unknown.status.success());
-    // One bit of the journal, and it is not sound any more.
+    // One flipped bit in the journal is detected.
     damage(data);
     assert!(!fabric(&["verify-ledger", "--data", data]).status.success());
 }
 
-/// Changes one bit in the middle of a ledger's records.
+/// Flips one bit in the middle of a ledger's records.
 fn damage(data: &str) {
     let files = std::fs::read_dir(data).unwrap().map(|file| file.unwrap().path());
     let mut segments = files.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
     let segment = segments.next().unwrap();
     let mut bytes = std::fs::read(&segment).unwrap();
-    // What stands behind the last record is zeros.
+    // After the last record the segment holds zeros.
     let middle = bytes.iter().rposition(|byte| *byte != 0).unwrap() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&segment, bytes).unwrap();
@@ -201,7 +201,7 @@ fn a_damaged_ledger_is_repaired_up_to_the_damage_and_goes_on() {
     assert_eq!(sound["commit_hash"], last_commit_hash());
 }
 
-/// The verb that makes a channel; what it says.
+/// Runs the verb that generates a channel, and returns its output.
 fn make(folder: &Path, more: &[&str]) -> Value {
     let folder = folder.to_str().unwrap();
     one(&[&["make", "--json", folder], more].concat())
@@ -237,10 +237,10 @@ fn a_made_channel_is_replayed_and_served() {
         );
         let codes = replayed.iter().filter_map(|block| block["counts"].as_object());
         let kinds: BTreeSet<_> = codes.flat_map(|counts| counts.keys()).collect();
-        // Conflicts come by themselves.
+        // Conflicts occur in every channel; other faults only in the faulty one.
         assert_eq!(kinds.len() > 5, name == "faulty", "{kinds:?}");
 
-        // The same again gives the same bytes; what is there is left alone.
+        // Generating it again gives the same bytes; an existing directory is not overwritten.
         let again = directory.path().join("again");
         make(&again, more);
         for file in std::fs::read_dir(&folder)
@@ -255,7 +255,7 @@ fn a_made_channel_is_replayed_and_served() {
         std::fs::remove_dir_all(again).unwrap();
     }
 
-    // A manifest that says otherwise is a difference, one that says nothing of a block compares nothing.
+    // A manifest with another value is a difference; one without an entry for a block compares nothing.
     let folder = directory.path().join("small");
     let manifest = folder.join("manifest.json");
     let whole: Value = serde_json::from_slice(&std::fs::read(&manifest).unwrap()).unwrap();
@@ -334,7 +334,7 @@ fn a_made_channel_is_replayed_and_served() {
     assert!(replica.end());
     assert_eq!(one(&["verify-ledger", "--json", "--data", &data])["sound"], true);
 
-    // Of another channel, and of nothing at all.
+    // Blocks of another channel, and an empty directory, are refused.
     let other = directory.path().join("drm");
     for folder in [&other, directory.path()] {
         let output = fabric(&["import", "--data", &data, folder.to_str().unwrap()]);
@@ -344,7 +344,7 @@ fn a_made_channel_is_replayed_and_served() {
     words[4] = genesis.to_str().unwrap();
     let output = fabric(&words);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    // Keys that cannot be used are wrong arguments, and named.
+    // A key that cannot be used is a wrong argument, and the error names its file.
     let keystore = folder.join("msp/keystore/one.pem");
     std::fs::write(&keystore, "no key").unwrap();
     words[4] = &genesis_of_ledger;
@@ -356,11 +356,11 @@ fn a_made_channel_is_replayed_and_served() {
     );
 }
 
-/// A channel made here, as a folder of blocks and an MSP that may read it.
+/// Generated channel: a directory of blocks, and an MSP that may read the channel.
 struct Made {
     directory: tempfile::TempDir,
     network: Arc<Network>,
-    /// Of each block, the names of its codes.
+    /// Names of the validation codes, for each block.
     codes: Vec<Vec<&'static str>>,
 }
 
@@ -375,7 +375,7 @@ impl Made {
             config_every: 2,
             ..Workload::default()
         };
-        // Filtered blocks leave out transactions without a header that can be read.
+        // Filtered blocks leave out transactions whose header cannot be decoded.
         workload.faults.retain(|fault| {
             !matches!(
                 fault.code(),
@@ -411,7 +411,7 @@ impl Made {
         self.directory.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// An orderer, and a replica that follows it.
+    /// Starts an orderer, and a replica that follows it.
     fn serve(&self) -> [Running; 2] {
         let orderer = Running::start(&["mock-orderer", "--listen", "127.0.0.1:0", &self.path("")]);
         let (listen, any) = (orderer.listen().to_owned(), "127.0.0.1:0");
@@ -436,7 +436,7 @@ impl Made {
         [orderer, replica]
     }
 
-    /// `follow`, as somebody whose MSP is in this folder.
+    /// Returns the command `follow`, with the identity in this MSP folder.
     fn follow<'a>(&self, listen: &'a str, msp_id: &'a str, msp: &'a str, more: &[&'a str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
         let words = ["fabric", "follow", "lab", "--json", "--peer", listen];
@@ -446,7 +446,7 @@ impl Made {
     }
 }
 
-/// What the console says at a path: the status and the body.
+/// Returns status and body of a page of the console.
 fn get(console: &str, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(console).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: {console}\r\nConnection: close\r\n\r\n");
@@ -468,7 +468,7 @@ fn events_are_followed_from_a_checkpoint_on() {
         transactions.iter().map(|tx| tx[field].clone()).collect()
     };
     let mut next = 0;
-    // Two blocks, then the others, of one kind and of the other.
+    // First two blocks, then the others; full blocks, then filtered ones.
     for (count, more) in [(2, &[][..]), (total - 2, &["--filtered"][..])] {
         let count = count.to_string();
         let words = [&["--checkpoint", &checkpoint, "--count", &count], more].concat();
@@ -487,7 +487,7 @@ fn events_are_followed_from_a_checkpoint_on() {
     assert_eq!(next, total);
     assert!(made.codes.iter().flatten().any(|code| *code != "VALID"));
 
-    // What goes nowhere is not counted as seen.
+    // Blocks printed to the null device do not advance the checkpoint.
     let words = ["--checkpoint", &checkpoint, "--count", "1"];
     let mut nowhere = made.follow(listen, "Org1MSP", &msp, &words);
     let status = nowhere.stdout(Stdio::null()).status().unwrap();
@@ -506,14 +506,14 @@ fn events_are_followed_from_a_checkpoint_on() {
         (&1.into(), &Value::Null)
     );
 
-    // Who is not of the channel gets nothing.
+    // An identity that is not in the channel gets no blocks.
     let stranger = made.path("stranger");
     made.network
         .odd()
         .unknown_msp
         .write_msp(Path::new(&stranger))
         .unwrap();
-    // That ends the command, with its meaning; so does a channel that is not there.
+    // The refusal ends the command, with its meaning; so does an unknown channel.
     let refused = made.follow(listen, "Org99MSP", &stranger, &[]).output().unwrap();
     ended(
         &refused,
@@ -538,7 +538,8 @@ fn events_are_followed_from_a_checkpoint_on() {
     );
 }
 
-/// A command failed, and said so in one line that begins so, without colours where it is no terminal.
+/// Asserts that a command failed with one line that begins with `said`, and without colours, as its output is no
+/// terminal.
 fn ended(output: &Output, said: &str) {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let text = String::from_utf8_lossy(&output.stderr);
@@ -548,7 +549,7 @@ fn ended(output: &Output, said: &str) {
     );
 }
 
-/// `lineside run --once` of two tables, each with the genesis block in one of these files and a ledger of its own.
+/// Runs `lineside run --once` with two tables [[fabric]]: each has one of these genesis files and its own ledger.
 fn run_two(made: &Made, genesis: [&str; 2]) -> Output {
     let mut text = "[console]\nlisten = \"127.0.0.1:0\"\n[datapath]\nkind = \"socket\"\n".to_owned();
     for (place, genesis) in genesis.iter().enumerate() {
@@ -592,7 +593,7 @@ fn run_serves_two_channels_and_refuses_one_channel_twice() {
     let said = String::from_utf8_lossy(&same.stderr).into_owned();
     assert_eq!(same.status.code(), Some(2), "{said}");
     assert!(
-        said.contains("two tables [[fabric]] are of the same instance"),
+        said.contains("two tables [[fabric]] serve the same instance"),
         "{said}"
     );
 }
@@ -622,7 +623,7 @@ fn the_console_of_a_replica() {
     };
     let series = service["labelled"]["transactions"].as_object().unwrap();
     for (code, count) in series {
-        // The genesis block is in the ledger, too.
+        // The genesis block counts as a block of the ledger.
         assert_eq!(*count, of_codes(code) + usize::from(code == "VALID"), "{code}");
     }
     assert!(series.len() > 2, "{series:?}");
@@ -665,7 +666,7 @@ fn the_console_of_a_replica() {
         "lineside_fabric_stage_seconds_total{{{channel},stage=\"verify\"}}"
     )));
 
-    // The source goes: that is seen, and the replica serves on.
+    // The orderer stops: the console reports it, and the replica keeps serving.
     assert!(orderer.end());
     let began = Instant::now();
     loop {
@@ -692,7 +693,7 @@ fn a_replica_follows_an_orderer_and_comes_back() {
     let (data, genesis) = (data.to_str().unwrap(), genesis.to_str().unwrap());
     let msp = msp(directory.path());
     let folder = recorded();
-    // The genesis block comes from somewhere that is trusted: here, from another ledger of the same folder.
+    // The genesis block must come from a trusted source: here, from another ledger of the same blocks.
     let other = directory.path().join("other");
     let other = other.to_str().unwrap();
     one(&["import", "--json", "--data", other, folder.to_str().unwrap()]);

@@ -1,4 +1,4 @@
-//! `lineside fabric join`, `snapshot`, `history` and `verify-peer`, as an operator calls them.
+//! Runs `lineside fabric join`, `snapshot`, `history` and `verify-peer`.
 
 mod replica;
 
@@ -6,7 +6,7 @@ use replica::{fabric, objects, one, recorded};
 use serde_json::Value;
 use std::path::Path;
 
-/// Appends a number as protobuf and Fabric's block files write it.
+/// Appends a varint, as protobuf and Fabric's block files encode numbers.
 fn put_varint(out: &mut Vec<u8>, mut number: usize) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -20,7 +20,7 @@ fn put(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// The fields of a message that are bytes or numbers.
+/// Returns the fields of a protobuf message that are bytes or numbers.
 fn fields(mut bytes: &[u8]) -> Vec<(usize, usize, &[u8])> {
     let mut fields = Vec::new();
     let varint = |bytes: &mut &[u8]| {
@@ -49,7 +49,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(usize, usize, &[u8])> {
     fields
 }
 
-/// A block as Fabric's block files hold it.
+/// Returns a block in the encoding of Fabric's block files.
 fn stored(block: &[u8]) -> Vec<u8> {
     let parts = fields(block);
     let header = fields(parts[0].2);
@@ -68,7 +68,7 @@ fn stored(block: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A folder with the first recorded blocks.
+/// Returns a directory with the first recorded blocks.
 fn first(count: u64, folder: &Path) {
     std::fs::create_dir(folder).unwrap();
     for number in 0..count {
@@ -98,7 +98,7 @@ fn a_ledger_after_a_snapshot() {
     assert_eq!(written["last_block"], 5);
     let hash = written["snapshot_hash"].as_str().unwrap();
 
-    // Another commit hash than a peer's, and no ledger.
+    // With a wrong commit hash nothing is created.
     let (join, other) = (["join", "--json", "--data", &joined], "0".repeat(64));
     let words = refused(&[&join[..], &[&snapshot, "--commit-hash", &other]].concat());
     assert!(
@@ -122,7 +122,7 @@ fn a_ledger_after_a_snapshot() {
         "{words}"
     );
 
-    // It goes on as the other does.
+    // The joined ledger continues like the one with all blocks.
     let status = one(&["status", "--json", "--data", &joined]);
     assert_eq!(
         (&status["blocks"], &status["first_block"]),
@@ -153,7 +153,7 @@ fn a_ledger_after_a_snapshot() {
         words.contains("the transaction is in a block before 6"),
         "{words}"
     );
-    // The snapshot after the last block is the same, by either way.
+    // Both ledgers write the same snapshot after the last block.
     let [one_way, other_way] = [(&joined, "a"), (&whole, "b")]
         .map(|(data, out)| one(&["snapshot", "--json", "--data", data, &at(out)])["snapshot_hash"].clone());
     assert_eq!(one_way, other_way);
@@ -181,7 +181,7 @@ fn the_history_of_a_key() {
     };
     let found = of(&[]);
     assert!(found.contains(write), "{found:?}");
-    // The newest first.
+    // The newest write comes first.
     let places: Vec<_> = found
         .iter()
         .map(|write| (write["block"].as_u64(), write["tx"].as_u64()))
@@ -243,7 +243,7 @@ fn a_peers_block_files() {
             (&14.into(), &Value::Null)
         );
     }
-    // The last byte of a block is that of its commit hash.
+    // The last byte of a block belongs to its commit hash.
     write(&|number, block| {
         if number >= 9 {
             *block.last_mut().unwrap() ^= 1;

@@ -1,4 +1,4 @@
-//! `lineside fabric` with the state on the disk: as with the state in memory, killed or not.
+//! `lineside fabric` with the state on disk gives the same results as with the state in memory, also after a kill.
 
 mod replica;
 
@@ -29,7 +29,7 @@ fn hashed_keys_and_the_configuration_are_listed_and_unknown_names_are_errors() {
     let of = |words: &[&str]| fabric(&[&["state", "--json", "--data", &data], words].concat());
     let collection = ["_lifecycle", "--collection", "_implicit_org_Org1MSP"];
     assert_eq!(objects(&of(&collection)), all[2]);
-    // As a peer's snapshot names it.
+    // A peer's snapshot writes an `h` before the name of the collection.
     assert_eq!(objects(&of(&["_lifecycle$$h_implicit_org_Org1MSP"])), all[2]);
     for line in &all[2] {
         let (key, value) = (line["key"].as_str().unwrap(), line["value"].as_str().unwrap());
@@ -40,11 +40,11 @@ fn hashed_keys_and_the_configuration_are_listed_and_unknown_names_are_errors() {
         let found = objects(&of(&[&collection[..], &[key]].concat()));
         assert_eq!(found, std::slice::from_ref(line));
     }
-    // The key itself names its hash: this one was approved under sequence 1.
+    // A key can be given itself instead of its hash; this one was approved under sequence 1.
     let clear = "namespaces/fields/smallbank#1/EndorsementInfo";
     assert_eq!(objects(&of(&[&collection[..], &[clear]].concat())).len(), 1);
 
-    // The configuration is a part of the block that its version names.
+    // The configuration is part of the block that its version names.
     let config = &all[3][0];
     assert_eq!(
         (all[3].len(), &config["key"]),
@@ -94,7 +94,7 @@ fn hashed_keys_and_the_configuration_are_listed_and_unknown_names_are_errors() {
     }
 }
 
-/// The recorded blocks in a ledger whose state is in memory, and its genesis block in a file.
+/// Imports the recorded blocks into a ledger with its state in memory, and writes the genesis block to a file.
 fn in_memory(directory: &Path) -> (String, String) {
     let [data, genesis] = ["memory", "genesis"].map(|name| directory.join(name).to_str().unwrap().to_owned());
     one(&["import", "--json", "--data", &data, recorded().to_str().unwrap()]);
@@ -144,7 +144,7 @@ fn a_replica_that_is_killed_again_and_again_has_what_one_in_memory_has() {
     let began = Instant::now();
     let mut restarts = 0;
     loop {
-        // Only the first has to say where the state is to be.
+        // Only the first start has to give the place of the state.
         let first: &[&str] = if restarts == 0 { &["--state", "fjall"] } else { &[] };
         let running = Running::start(&[&serve[..], first].concat());
         assert_eq!(running.said["channel"], "edge", "start {restarts}");
@@ -152,7 +152,7 @@ fn a_replica_that_is_killed_again_and_again_has_what_one_in_memory_has() {
         let seen = status();
         assert_eq!(seen["keys"], Value::Null, "its state is open elsewhere: {seen}");
         if seen["blocks"] == BLOCKS && restarts > 3 {
-            // The blocks can be asked, and so can the state, from the blocks.
+            // While the server has the state open, blocks can be read, and the state is rebuilt from them.
             assert_eq!(one(&["block", "--json", "--data", data, "13"])["block"], 13);
             assert_eq!(states(data), states(&memory));
             drop(running);
@@ -240,7 +240,7 @@ fn a_spoiled_state_is_made_anew_and_what_is_no_state_stays() {
     let file = data.join("state/version");
     std::fs::create_dir_all(data.join("state")).unwrap();
     std::fs::write(&file, "somebody's").unwrap();
-    // The directory is one of Fabric; its folder of the state is not.
+    // The directory is a Fabric ledger, but its folder `state` holds something else.
     std::fs::write(data.join("lineside.dir"), "service fabric\nformat 1\n").unwrap();
     let (done, said) = import(&data, &["--state", "fjall"]);
     assert!(

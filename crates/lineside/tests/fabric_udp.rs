@@ -1,5 +1,5 @@
-//! Blocks over UDP between processes: mock orderer, `fabric send`, a network that loses, reorders and doubles, `fabric
-//! serve`. What comes out has the codes and commit hashes of the recording.
+//! Blocks over UDP between processes: a mock orderer, `fabric send`, a network that loses, reorders and duplicates
+//! datagrams, and `fabric serve`. The replica must reach the codes and commit hashes of the recording.
 
 mod replica;
 
@@ -23,7 +23,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Nobody listens there.
+/// Address at which no orderer listens.
 const NO_ORDERER: &str = "127.0.0.1:1";
 
 struct Random(u64);
@@ -38,17 +38,18 @@ impl Random {
     }
 }
 
-/// A network between a sender and a receiver.
+/// Network between a sender and a receiver.
 struct Network {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
-    /// What went to the receiver, and what came back.
+    /// Number of datagrams to the receiver, and back to the sender.
     passed: Arc<[AtomicU64; 2]>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Network {
-    /// 5 % lost, 5 % twice, 10 % later than up to 20 others; by `seed`.
+    /// Starts a network that drops 5 % of the datagrams, duplicates 5 %, and delays 10 % behind up to 20 others. `seed`
+    /// chooses them.
     fn start(receiver: SocketAddr, seed: u64) -> Self {
         let front = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
         let back = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -89,7 +90,7 @@ impl Network {
                     for (_, datagram) in late.extract_if(.., |(behind, _)| *behind == 0) {
                         if let Some(whom) = to_whom {
                             passed[way].fetch_add(1, Relaxed);
-                            // Where nobody listens, it is lost.
+                            // A datagram to a port at which no process listens is lost.
                             let _ = to.send_to(&datagram, whom);
                         }
                     }
@@ -115,19 +116,19 @@ impl Drop for Network {
     }
 }
 
-/// An address that nobody listens on now.
+/// Returns a free address.
 fn free() -> SocketAddr {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// A folder with a channel's recorded blocks, and what is needed to follow it.
+/// Recorded blocks of a channel, a mock orderer that delivers them, and the files needed to follow it.
 struct Place {
     folder: PathBuf,
     directory: tempfile::TempDir,
     msp: String,
     genesis: String,
     channel: String,
-    /// Codes and commit hash of each block, from replay, which compares them with the recording.
+    /// Codes and commit hash of each block, from `replay`, which compares them with the recording.
     expected: Vec<(Value, Value)>,
     orderer: Running,
 }
@@ -199,7 +200,7 @@ impl Place {
         running
     }
 
-    /// With the key, and no orderer: what it gets, it gets over UDP.
+    /// Starts a replica with the key but without an orderer: all its blocks come over UDP.
     fn receive(&self, data: &str, udp: SocketAddr, key: &str) -> Running {
         self.serve(
             data,
@@ -214,7 +215,7 @@ impl Place {
         self.send_from(self.orderer.listen(), to, more)
     }
 
-    /// What another orderer delivers.
+    /// Starts `fabric send` with the blocks of this orderer.
     fn send_from(&self, orderer: &str, to: SocketAddr, more: &[&str]) -> Running {
         let (to, key) = (to.to_string(), self.path("key"));
         let words = [
@@ -240,7 +241,7 @@ impl Place {
         status["blocks"].as_u64().unwrap() as usize
     }
 
-    /// Waits until a ledger has so many blocks; how many it has then.
+    /// Waits until a ledger has at least `blocks` blocks; returns its number of blocks.
     fn wait_for(&self, data: &str, blocks: usize) -> usize {
         let began = Instant::now();
         loop {
@@ -252,7 +253,7 @@ impl Place {
         }
     }
 
-    /// 0 differences.
+    /// Asserts that all blocks of a ledger have the expected codes and commit hashes.
     fn compare(&self, data: &str) {
         let data = self.path(data);
         for (number, expected) in self.expected.iter().enumerate() {
@@ -263,7 +264,7 @@ impl Place {
     }
 }
 
-/// A number that a replica's console says.
+/// Returns the value of a metric of a replica.
 fn metric(replica: &Running, name: &str) -> u64 {
     let console = replica.said["console"].as_str().unwrap();
     let mut stream = TcpStream::connect(console).unwrap();
@@ -280,7 +281,7 @@ fn metric(replica: &Running, name: &str) -> u64 {
     number.parse().unwrap()
 }
 
-/// The part of the recording that is in the repository, and the rest where it is there.
+/// Directories of recorded blocks: the part in the repository, and the rest if it is present.
 fn sets() -> Vec<PathBuf> {
     let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/fabric-blocks");
     let others = ["dev", "dev-edge"].map(|set| shared.join(set)).into_iter();
@@ -312,7 +313,7 @@ fn either_end_may_be_killed_in_the_middle() {
     let udp = free();
     let network = Network::start(udp, 77);
     let all = place.expected.len();
-    // All of it takes four seconds.
+    // At this rate the whole transfer takes about four seconds.
     let pace = ["--bytes-per-s", "100000", "--burst-bytes", "1"];
     let (mut replica, mut sender) = (
         place.receive("ledger", udp, "key"),
@@ -343,7 +344,7 @@ fn a_wrong_key_gets_nothing() {
     let deaf = place.receive("ledger", udp, "other");
     let sender = place.send(network.address, &[]);
     let began = Instant::now();
-    // It goes on announcing itself.
+    // The sender keeps announcing itself.
     while network.passed[0].load(Relaxed) < 40 {
         assert!(began.elapsed() < PATIENCE);
         std::thread::yield_now();
@@ -385,7 +386,7 @@ fn what_the_sender_has_no_more_is_fetched_by_deliver() {
     let sender = place.send(udp, &["--blocks-kept", "2"]);
     place.wait_for("first", place.expected.len());
     drop(first);
-    // Another ledger, which has nothing yet.
+    // A second replica with an empty ledger.
     let stderr = place.path("stderr");
     let (key, orderer) = (place.path("key"), place.orderer.listen());
     let file = std::fs::File::create(&stderr).unwrap();
@@ -406,7 +407,7 @@ fn transactions_are_verified_before_their_block_is_whole() {
     let (key, console) = (place.path("key"), ["--console", "127.0.0.1:0"]);
     let more = [&["--udp-key", &key][..], &console].concat();
     let replica = place.serve("ledger", NO_ORDERER, udp, &more, Stdio::null());
-    // A block of 100 transactions takes half a second.
+    // At this rate a block of 100 transactions takes half a second.
     let sender = place.send(udp, &["--bytes-per-s", "100000", "--burst-bytes", "1"]);
     place.wait_for("ledger", place.expected.len());
     place.compare("ledger");
@@ -417,12 +418,12 @@ fn transactions_are_verified_before_their_block_is_whole() {
     let [verified, used] =
         ["verified", "used"].map(|what| metric(&replica, &format!("lineside_fabric_early_{what}_total")));
     assert!(verified <= all && used <= verified, "{verified} {used}");
-    // But for the last few of each block, of which some have one only.
+    // All but the last few of each block; some blocks have only one.
     assert!(used > all / 2, "{used} of {all}, {verified} were verified");
     assert!(sender.end() && replica.end());
 }
 
-/// The same blocks, but for one whose last signature's last byte is another one.
+/// Writes the blocks to `into`, with a wrong last byte in the last signature of block `number`.
 fn wrongly_signed(folder: &Path, number: u64, into: &Path) {
     for at in (0..).map_while(|at| read(folder, at, "orderer").unwrap().map(|block| (at, block))) {
         let (at, mut block): (u64, Vec<u8>) = at;
@@ -456,7 +457,7 @@ fn a_block_that_nobody_signed_is_fetched_with_what_was_begun_behind_it() {
     let liar = Running::start(&words);
     let udp = free();
     let (key, stderr) = (place.path("key"), place.path("stderr"));
-    // First without an orderer: it goes no further, and shows nothing of that block.
+    // First without an orderer: the replica stops before the wrong block and commits nothing of it.
     let more = ["--udp-key", &key, "--console", "127.0.0.1:0"];
     let file = File::create(&stderr).unwrap();
     let replica = place.serve("ledger", NO_ORDERER, udp, &more, file.into());
@@ -477,7 +478,7 @@ fn a_block_that_nobody_signed_is_fetched_with_what_was_begun_behind_it() {
     }
     assert_eq!(metric(&replica, "lineside_fabric_height"), WRONG);
     assert!(replica.end());
-    // Then with one.
+    // Then with an orderer.
     let file = File::create(&stderr).unwrap();
     let replica = place.serve("ledger", place.orderer.listen(), udp, &more, file.into());
     place.wait_for("ledger", place.expected.len());
@@ -498,7 +499,7 @@ fn packet(kind: u8, transactions: Option<u16>, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// The papers' packets of a block, with every identity where it was; `None`: a part is too long for a datagram.
+/// Returns the papers' packets of a block, with full identities; `None` if a part is too long for a datagram.
 fn paper(block: &[u8]) -> Option<Vec<Vec<u8>>> {
     let layout = cut::Layout::of(block);
     let segment = |at| &block[layout.range(at).unwrap()];
@@ -562,7 +563,7 @@ fn the_papers_packets_are_taken_from_trusted_sources() {
     let blocks: Vec<_> = (0..place.expected.len() as u64)
         .map(|number| paper(&read(&place.folder, number, "orderer").unwrap().unwrap()))
         .collect();
-    // What does not fit into datagrams is fetched when the next block comes.
+    // A block that does not fit datagrams is fetched when the next block arrives.
     let fetched: Vec<usize> = (1..blocks.len())
         .filter(|&number| blocks[number].is_none())
         .collect();
@@ -596,8 +597,8 @@ fn the_papers_packets_are_taken_from_trusted_sources() {
     }
 }
 
-/// A folder's blocks, sent as the papers' packets until all have arrived; the genesis block, configurations and blocks
-/// with a part that is too long come from the orderer.
+/// Sends the blocks of a directory as the papers' packets until all have arrived. The genesis block, configuration
+/// blocks and blocks with a part that is too long come from the orderer.
 #[test]
 fn a_folder_is_sent_as_the_papers_packets() {
     let place = Place::new(&recorded());
@@ -648,7 +649,7 @@ fn a_folder_is_sent_as_the_papers_packets() {
         "{sent}"
     );
 
-    // What is missing or in another form ends it before anything is sent.
+    // A missing or malformed file ends the command before it sends anything.
     std::fs::remove_file(&certificate).unwrap();
     let refused = fabric(&["send-paper", folder, "--to", &to, "--identities", identities]);
     let said = String::from_utf8_lossy(&refused.stderr);

@@ -1,4 +1,4 @@
-//! `lineside hybrid` as its users have it: a database made, served, written, killed, proved and audited.
+//! `lineside hybrid` end to end: a database is created, served, written, killed, proved and audited.
 
 mod house;
 
@@ -38,7 +38,7 @@ fn a_database_from_its_genesis_to_its_audit() {
         (&"greeting".into(), &"hello".into())
     );
 
-    // A version that is not the newest, a right that is not given, a key that is nobody's.
+    // Refused: a write with an old version, a write without the right, a key of no member.
     let conflict = server.ask(
         &house,
         "set",
@@ -63,7 +63,7 @@ fn a_database_from_its_genesis_to_its_audit() {
     let unknown = server.ask(&house, "outcome", "alice.key", &[&"0".repeat(64)]);
     assert_eq!(unknown.code, 1);
 
-    // Killed: what was answered is there, and the chain goes on.
+    // After a kill, all acknowledged writes are there, and the chain continues.
     drop(server);
     let server = house.serve(&[]);
     let got = server.done(&house, "get", "alice.key", &["greeting", "--linearizable"]);
@@ -104,7 +104,7 @@ fn a_database_from_its_genesis_to_its_audit() {
     assert!(found.error.contains(": byte "), "{}", found.error);
 }
 
-/// Goes on from page to page, by what the last line of each says.
+/// Reads page after page, with the continuation in the last line of each.
 fn pages(house: &House, server: &Server) {
     let page = |rest: &[&str]| {
         server.done(
@@ -141,7 +141,7 @@ fn pages(house: &House, server: &Server) {
     server.done(house, "delete", "alice.key", &["more"]);
 }
 
-/// Proofs of presence and absence, checked with no node, and not for anything else.
+/// Checks proofs of presence and absence without a node; they must not prove other values.
 fn proofs(house: &House, server: &Server) {
     let proof = server.done(house, "prove", "bob.key", &["greeting"]).remove(0);
     let hash = proof["hash"].as_str().unwrap();
@@ -242,7 +242,7 @@ fn members_change_by_votes_and_a_watcher_hears_of_writes() {
     assert_eq!((&event["key"], &event["value"]), (&"a/1".into(), &"one".into()));
     server.done(&house, "delete", "cleo.key", &["--member", "3", "a/1"]);
     assert_eq!(line()["value"], Value::Null);
-    // The watcher ends with the node, and says that it did not ask for that.
+    // The watcher ends with the node, and with an error.
     server.terminate();
     assert_eq!(watch.wait().unwrap().code(), Some(1));
 }
@@ -434,12 +434,12 @@ fn a_node_joins_from_a_snapshot_that_its_admins_vouch_for() {
             .hybrid(&["vouch", "--key", key, "--block", &block, "--out", out])
             .code
     };
-    // Bob is no admin.
+    // Bob is not an admin.
     assert_eq!(
         (vouch("alice.key", "alice.word"), vouch("bob.key", "bob.word")),
         (0, 2)
     );
-    // Nothing that is there is written over, and what was there before is not removed.
+    // Existing files are neither overwritten nor removed.
     let before = ["alice.key", "snapshot.bin"].map(|file| fs::read(house.path(file)).unwrap());
     assert_eq!(vouch("alice.key", "alice.key"), 2);
     fs::create_dir(house.path("empty")).unwrap();
@@ -466,7 +466,7 @@ fn a_node_joins_from_a_snapshot_that_its_admins_vouch_for() {
         "{}",
         again.error
     );
-    // The joined ledger goes on.
+    // The joined ledger accepts new blocks.
     fs::rename(house.path("ledger"), house.path("old")).unwrap();
     fs::rename(house.path("joined"), house.path("ledger")).unwrap();
     let server = house.serve(&[]);
@@ -547,7 +547,7 @@ fn a_database_of_the_papers_mode_says_so_and_takes_its_requests_alone() {
     let audit = house.hybrid(&["audit", "--data", "ledger"]);
     assert_eq!(audit.code, 0, "{}", audit.error);
 
-    // Another kind of database refuses what the paper's clients send.
+    // A database in the native mode refuses the paper's requests.
     let other = House::new(&["--member", "alice=alice.key:admin"]);
     let server = other.serve(&[]);
     assert_eq!(server.started["paper"], false);

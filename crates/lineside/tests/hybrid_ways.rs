@@ -1,4 +1,4 @@
-//! The ways to a node of `hybrid`: UDP beside gRPC, TLS, from a configuration file, and by `lineside run`.
+//! Ways to serve and reach a node of `hybrid`: gRPC and UDP, TLS, a configuration file, and `lineside run`.
 
 mod house;
 
@@ -13,13 +13,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A verb by UDP.
+/// Runs a verb by UDP.
 fn by_udp(house: &House, udp: &str, verb: &str, rest: &[&str]) -> Said {
     let fixed = [verb, "--udp", udp, "--key", "alice.key", "--json"];
     house.hybrid(&[&fixed, rest].concat())
 }
 
-/// The same, done, in JSON.
+/// Runs a verb by UDP, which must succeed; returns the printed objects.
 fn done_by_udp(house: &House, udp: &str, verb: &str, rest: &[&str]) -> Vec<Value> {
     let said = by_udp(house, udp, verb, rest);
     assert_eq!(said.code, 0, "{verb} {rest:?}: {}", said.error);
@@ -83,7 +83,7 @@ fn every_verb_goes_by_udp() {
         let number = number.unwrap_or_else(|| panic!("{name}: {metrics}"));
         number.parse::<u64>().unwrap()
     };
-    // A reply is counted after it was sent: the last one may not be counted yet.
+    // Replies are counted after they are sent, so the last one may not be counted yet.
     let deadline = Instant::now() + Duration::from_secs(10);
     let metrics = loop {
         let metrics = page(console, "/metrics");
@@ -105,7 +105,7 @@ fn every_verb_goes_by_udp() {
     assert_eq!(without.started["udp"], Value::Null);
 }
 
-/// A configuration of a node alone, all of whose ports are free ones.
+/// Writes a configuration with only a node, on free ports.
 fn config(house: &House, more: &str) {
     let text = format!(
         "[console]\nlisten = \"127.0.0.1:0\"\n[spv]\nenabled = false\n[hybrid]\nenabled = true\n\
@@ -162,7 +162,7 @@ fn run_serves_what_the_configuration_says() {
     assert!(why.contains("another process holds its lock"), "{why}");
     server.terminate();
 
-    // The same file for the one verb; flags go before it.
+    // The same file works for the verb; options replace its values.
     let serve = ["serve", "--config", "lineside.toml", "--udp", "off", "--json"];
     let server = Server::start(house.command(&serve));
     assert_eq!(
@@ -176,11 +176,11 @@ fn run_serves_what_the_configuration_says() {
     );
 }
 
-/// Connections of HTTP/2 that make no call, and are open until this is dropped.
+/// HTTP/2 connections without a call, open until dropped.
 fn crowd(grpc: &str, count: usize) -> Vec<TcpStream> {
     let connect = |_| {
         let mut stream = TcpStream::connect(grpc).unwrap();
-        // Its preface and empty settings.
+        // Connection preface and an empty SETTINGS frame.
         stream
             .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
             .unwrap();
@@ -189,7 +189,7 @@ fn crowd(grpc: &str, count: usize) -> Vec<TcpStream> {
     (0..count).map(connect).collect()
 }
 
-/// Waits until the page `/healthz` is as wanted.
+/// Waits until the page `/healthz` satisfies a condition.
 fn health(console: &str, is_wanted: impl Fn(&str) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -211,7 +211,7 @@ fn a_crowded_server_warns_in_its_health() {
     let grpc = server.started["services"][0]["listen"].as_str().unwrap();
     let console = server.started["console"].as_str().unwrap();
     let console = console.strip_prefix("http://").unwrap();
-    // Loopback is trusted: one address of it may have all 1,000 connections.
+    // Loopback addresses are trusted, so one of them may use all 1,000 connections.
     let near = crowd(grpc, 800);
     let warning = "hybrid: gRPC: 800 of 1000 connections are taken";
     health(console, |health| {

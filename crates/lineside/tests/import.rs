@@ -53,12 +53,12 @@ fn a_killed_import_goes_on_with_nothing_lost_and_nothing_twice() {
             if attempt < 2 {
                 std::thread::sleep(Duration::from_millis(30 + 170 * attempt));
             } else {
-                // As soon as more blocks are durable.
+                // Killed as soon as more blocks are durable.
                 while length() <= before.max(128) && child.try_wait().unwrap().is_none() {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
-            // SIGKILL.
+            // `kill` sends SIGKILL.
             child.kill().unwrap();
             kills += u32::from(child.wait().unwrap().code().is_none());
             println!("{index}: {} blocks durable", (length().max(128) - 128) / 128);

@@ -1,4 +1,4 @@
-//! `lineside journal` on a journal that is sound, damaged, in use, and not there.
+//! `lineside journal` on a journal that is sound, damaged, in use, and missing.
 
 use lineside_journal::{FsDisk, Journal, Options};
 use std::io::{BufRead, BufReader};
@@ -27,7 +27,7 @@ fn json(words: &[&str], directory: &Path) -> serde_json::Value {
     serde_json::from_str(first).unwrap_or_else(|error| panic!("{error}: {said}"))
 }
 
-/// Records of 64 bytes, several segments of them, in groups.
+/// Makes a journal of several segments, with records of 64 bytes in groups.
 fn written() -> TempDir {
     let directory = TempDir::new().expect("a directory");
     let disk = FsDisk::open(directory.path()).expect("open");
@@ -42,7 +42,7 @@ fn written() -> TempDir {
     directory
 }
 
-/// The segments, oldest first.
+/// Returns the segments, oldest first.
 fn segments(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).expect("read");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -51,7 +51,7 @@ fn segments(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Turns a bit in the payload of the first record of `segment`, whose number is returned.
+/// Flips a bit in the payload of the first record of `segment`, and returns the record's number.
 fn damage(segment: &Path) -> u64 {
     let mut bytes = std::fs::read(segment).expect("read");
     bytes[64 + 24 + 10] ^= 1;
@@ -135,7 +135,7 @@ fn damage_is_named_and_repair_says_what_it_costs() {
         (&false.into(), &(from - 1).into())
     );
 
-    // What stands before the damage is shown; then that there is some.
+    // `dump` prints the records before the damage, then an error.
     let (whole, said) = lineside(&["dump"], journal.path());
     assert!(!whole && said.contains(&file), "{said}");
     assert_eq!(
@@ -160,7 +160,7 @@ fn damage_is_named_and_repair_says_what_it_costs() {
     let (sound, said) = lineside(&["verify"], journal.path());
     assert!(sound && said.contains(&format!("{} records", from - 1)), "{said}");
 
-    // It goes on where it was cut.
+    // The next record gets the number after the cut.
     let disk = FsDisk::open(journal.path()).expect("open");
     let (mut again, _) = Journal::open(disk, Options::small()).expect("open");
     assert_eq!(again.append(3, &[1; 64]).expect("append"), from);
@@ -176,7 +176,7 @@ fn nothing_is_repaired_under_a_server() {
     let (done, said) = lineside(&["repair"], journal.path());
     assert!(!done && said.contains("is in use"), "{said}");
     assert_eq!(segments(journal.path()), before);
-    // Looking is allowed.
+    // `verify` works while a server uses the journal.
     assert_eq!(json(&["verify"], journal.path())["sound"], false);
     drop(owner);
     assert!(lineside(&["repair"], journal.path()).0);
@@ -213,7 +213,7 @@ fn what_is_not_there_is_not_made() {
     }
 }
 
-/// A ledger's server, in user space; killed when dropped.
+/// Server of a ledger with the socket datapath; killed when dropped.
 struct Server {
     child: Child,
     address: String,

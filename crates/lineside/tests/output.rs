@@ -1,4 +1,4 @@
-//! Standard output that takes nothing: a reader that has ended, a full device.
+//! Commands whose standard output cannot be written: a closed pipe, and a full device.
 
 mod replica;
 
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The writing end of a pipe that nobody reads.
+/// Returns the writing end of a pipe whose reading end is closed.
 fn closed() -> Stdio {
     let (_, writer) = std::io::pipe().unwrap();
     writer.into()
@@ -56,13 +56,13 @@ fn a_closed_pipe_ends_quietly_and_a_full_device_is_an_error() {
         let why = "lineside: writing to standard output: No space left on device";
         assert!(said.starts_with(why), "{words:?}: {said}");
     }
-    // Nor is a full standard error a reason to panic.
+    // A full standard error does not cause a panic either.
     let mut refused = Command::new(env!("CARGO_BIN_EXE_lineside"));
     let refused = refused.args(["fabric", "replay", ledger]).stderr(full());
     assert_eq!(refused.output().unwrap().status.code(), Some(1));
 }
 
-/// Ends it as a signal does, once its console answers.
+/// Sends SIGTERM once the console answers; returns exit code and standard error.
 fn end(mut child: Child, console: &str) -> (Option<i32>, String) {
     let until = Instant::now() + Duration::from_secs(60);
     while TcpStream::connect(console).is_err() {
@@ -110,7 +110,11 @@ fn a_server_serves_on() {
             let command = command.args(words).stdout(stdout).stderr(Stdio::piped());
             let (code, said) = end(command.spawn().unwrap(), &free);
             assert_eq!(code, Some(0), "{words:?}: {said}");
-            assert_eq!(said.contains("it goes on without"), told, "{words:?}: {said}");
+            assert_eq!(
+                said.contains("the server continues without"),
+                told,
+                "{words:?}: {said}"
+            );
         }
     }
 }

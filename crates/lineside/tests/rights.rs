@@ -1,4 +1,4 @@
-//! Rights of servers: what each keeps, what it does with less, and to whom its files are open.
+//! Rights of servers: capabilities and sandbox of each service, and the permissions of its files.
 
 mod served;
 
@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Asserts that every thread of a server without XDP has no rights to give away.
+/// Asserts that no thread of a server without XDP has a capability, and that all are in the sandbox.
 fn assert_restricted(server: &Server) {
     for (key, expected) in [
         ("CapEff", "0000000000000000"),
@@ -25,7 +25,7 @@ fn assert_restricted(server: &Server) {
     }
 }
 
-/// Asserts that nothing below `path` is open to group or others.
+/// Asserts that group and others have no permissions on `path` and everything below it.
 fn assert_closed(path: &Path) {
     let mode = fs::metadata(path).expect("a file").permissions().mode() & 0o777;
     assert_eq!(mode & 0o077, 0, "{}: {mode:03o}", path.display());
@@ -36,7 +36,8 @@ fn assert_closed(path: &Path) {
     }
 }
 
-/// A call that is not allowed would end the server with SIGSYS: the sandbox is "strict" here.
+/// Uses each service after its rights are dropped. The sandbox is "strict", so a forbidden system call would end the
+/// server with SIGSYS.
 #[test]
 fn every_service_does_its_work_without_rights_and_closes_its_files() {
     let mut place = Place::new();
@@ -50,7 +51,7 @@ fn every_service_does_its_work_without_rights_and_closes_its_files() {
         assert_closed_after(&place, service, |server| {
             (1..4).for_each(|number| server.write(number).expect("a write"));
         });
-        // Once more, over what is there: recovery makes other calls.
+        // Started again on existing data, because recovery makes other system calls.
         assert_closed_after(&place, service, |server| {
             server.write(9).expect("a write after a restart");
         });
@@ -63,7 +64,7 @@ fn every_service_does_its_work_without_rights_and_closes_its_files() {
     }
 }
 
-/// Serves `service`, works, looks at the threads, ends the server, and looks at the files.
+/// Serves `service`, does some work, checks the threads, stops the server, and checks the files.
 fn assert_closed_after(place: &Place, service: &'static str, work: impl FnOnce(&Server)) {
     let data = place.path(service);
     let server = place.serve(service, &data);
@@ -78,7 +79,7 @@ fn assert_closed_after(place: &Place, service: &'static str, work: impl FnOnce(&
     let ended = daemon.child.wait().expect("an end");
     assert!(ended.success(), "{service}: {ended:?}");
     if service != "spv" {
-        // An import runs with the umask of its user, below a directory that is closed.
+        // An import runs with the umask of its user, in a directory that is closed to others.
         assert_closed(&data);
     }
     let mode = fs::metadata(&data).expect("the directory").permissions().mode();
@@ -103,7 +104,7 @@ fn sandbox_off_is_said_and_leaves_capabilities_given_up() {
 #[test]
 fn a_failed_start_leaves_nothing_behind() {
     let place = Place::new();
-    // All of them listen on TCP but column.
+    // All services but column listen on TCP.
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let udp = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     for service in KEEPING {
@@ -122,7 +123,7 @@ fn a_failed_start_leaves_nothing_behind() {
             "{service}: {}",
             text(&output)
         );
-        // The configuration was written before.
+        // Only the configuration file, which the test wrote, is new.
         let after = fs::read_dir(place.path("")).expect("a folder").count();
         assert_eq!(
             (after, place.path("new").exists()),
@@ -137,7 +138,7 @@ fn a_failed_start_leaves_nothing_behind() {
         assert!(left.is_empty(), "{service}: {left:?}");
         fs::remove_dir(&data).expect("empty");
     }
-    // Without the channel's first block there is no ledger.
+    // Without the genesis block no ledger is created.
     let data = place.path("none");
     let mut command = place.command("fabric", &data, "127.0.0.1:0");
     let file = place.path("fabric.toml");
@@ -150,7 +151,7 @@ fn a_failed_start_leaves_nothing_behind() {
     assert!(!data.exists());
 }
 
-/// Returns whether the service starts.
+/// Returns true if the service starts.
 fn command_over(place: &Place, service: &str, data: &Path, listen: &str) -> bool {
     let mut command = place.command(service, data, listen);
     command.output().expect("run").status.success()

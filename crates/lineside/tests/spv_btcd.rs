@@ -1,5 +1,6 @@
-//! `lineside spv` in front of btcd with blocks of many transactions: proofs checked by the `electrum-client` crate; and
-//! both programs killed while an Electrum client and a client by UDP ask, every answer held against btcd's own chain.
+//! `lineside spv` in front of btcd, with blocks of many transactions. One test checks proofs with the `electrum-client`
+//! crate. Another kills both programs while an Electrum client and a UDP client send requests, and compares every reply
+//! with btcd's own chain.
 
 #[path = "../../bitcoin-node/tests/common/mod.rs"]
 mod common;
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 const GET_MERKLE: &str = "blockchain.transaction.get_merkle";
-/// Blocks after which a coinbase may be spent.
+/// Number of blocks after which a coinbase may be spent.
 const MATURITY: u32 = 100;
 
 fn started() -> Option<(PathBuf, Btcd, tempfile::TempDir)> {
@@ -100,17 +101,17 @@ fn the_electrum_client_crate_validates_every_transaction_of_large_blocks() {
     }
 }
 
-/// An answer of the server, to be held against the ledger once that knows all blocks.
+/// Reply of the server, compared with the ledger once the ledger knows all blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Seen {
-    /// By UDP: the transaction, the tip, and block, height, index and computed root where it is in the chain.
+    /// Reply by UDP: the transaction, the tip, and block, height, index and computed root if it is in the chain.
     Udp(Hash, Hash, Option<(Hash, u32, u32, Hash)>),
-    /// By the Electrum protocol: the transaction, height, position and computed root.
+    /// Reply by the Electrum protocol: the transaction, height, position and computed root.
     Electrum(Hash, u32, usize, Hash),
 }
 
 impl Seen {
-    /// Reason why btcd's chain never was as the answer says.
+    /// Returns the reason why btcd's chain never agreed with the reply; `None` if it once did.
     fn fault(&self, ledger: &Ledger) -> Option<&'static str> {
         match self {
             Seen::Udp(txid, tip, found) => {
@@ -151,7 +152,7 @@ fn the_check_of_the_chaos_test_finds_each_wrong_answer() {
         root: [height as u8 + 100; 32],
         txids: txids.iter().map(|txid| [*txid; 32]).collect(),
     };
-    // The block 3 follows 2 and replaces nothing; 4 is another branch from 1.
+    // Block 3 follows block 2; block 4 is another branch from block 1.
     let blocks = [
         ([1; 32], block(0, 0, &[10])),
         ([2; 32], block(1, 1, &[20, 21])),
@@ -191,7 +192,7 @@ fn the_check_of_the_chaos_test_finds_each_wrong_answer() {
     }
 }
 
-/// State that the threads of the two clients share with the test: addresses, known transactions, and answers.
+/// State shared by the threads of the two clients and the test: addresses, known transactions, and replies.
 struct Shared {
     servers: Mutex<Option<(SocketAddr, SocketAddr)>>,
     txids: Mutex<Vec<(Hash, u32)>>,
@@ -208,7 +209,7 @@ impl Shared {
         *random.pick(&self.txids.lock().unwrap())
     }
 
-    /// Asks the server by UDP until the test sets `stop`. While the server does not answer, it asks again.
+    /// Sends requests by UDP until the test sets `stop`; repeats a request that is not answered.
     fn ask_by_udp(&self, mut random: Random) -> u64 {
         let mut answers = 0;
         while !self.stop.load(Relaxed) {
@@ -239,7 +240,8 @@ impl Shared {
         answers
     }
 
-    /// Asks by the Electrum protocol; an error of the protocol is no answer, because it names no tip.
+    /// Sends requests by the Electrum protocol until the test sets `stop`. An error of the protocol is not recorded,
+    /// because it names no tip.
     fn ask_by_electrum(&self, mut random: Random) -> u64 {
         let mut answers = 0;
         while !self.stop.load(Relaxed) {
@@ -279,7 +281,7 @@ fn electrum_answer(txid: &Hash, answer: &Value) -> Option<Seen> {
     ))
 }
 
-/// The processes, the ledger, and the choices of one run.
+/// Processes, ledger and random choices of one run.
 struct Chaos<'a> {
     program: PathBuf,
     btcd: Btcd,
@@ -306,7 +308,7 @@ impl Chaos<'_> {
         *self.shared.txids.lock().unwrap() = txids;
     }
 
-    /// Mines blocks of some transactions, or replaces the newest blocks.
+    /// Mines blocks with transactions, or replaces the newest blocks.
     fn change_the_chain(&mut self) {
         if self.random.one_in(3) {
             let depth = 1 + self.random.index(3);
@@ -350,7 +352,7 @@ impl Chaos<'_> {
         }
     }
 
-    /// Every answer so far was true once, and each that is given now is true now.
+    /// Asserts that every reply so far was true at some time, and that replies to new requests are true now.
     fn check(&mut self) {
         let server = self.server.as_ref().unwrap();
         wait_for_tip(server, &self.ledger);
@@ -443,7 +445,7 @@ fn kill_9_of_server_and_node_never_gives_an_answer_that_btcds_chain_does_not() {
     );
 }
 
-/// Ends the clients also where the test fails.
+/// Stops the clients, also when the test fails.
 struct StopWhenDropped<'a>(&'a AtomicBool);
 
 impl Drop for StopWhenDropped<'_> {

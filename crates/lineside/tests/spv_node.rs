@@ -1,5 +1,5 @@
-//! `lineside spv` in front of a real node: btcd on simnet mines, reorganises and is killed, and wallets and explorers
-//! are answered from its chain. Without btcd these tests say so and pass.
+//! `lineside spv` in front of a real node: btcd on simnet mines, reorganises and is killed, while wallets and explorers
+//! are served from its chain. The tests are skipped with a message if btcd is not installed.
 
 #[path = "../../bitcoin-node/tests/common/mod.rs"]
 mod common;
@@ -26,7 +26,7 @@ fn tip_of(btcd: &Btcd) -> String {
     btcd.chain().last().unwrap().to_string()
 }
 
-/// Coinbase transaction of the block at `height`, by the node's own word.
+/// Returns the TXID of the coinbase of the block at `height`, from the node's RPC.
 fn coinbase_at(btcd: &Btcd, height: usize) -> String {
     let block = btcd.call("getblock", json!([btcd.chain()[height].to_string(), 1]));
     block["tx"][0].as_str().unwrap().to_owned()
@@ -44,7 +44,7 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
         (server.tip() == tip_of(&btcd)).then_some(())
     });
 
-    // A proof by the Electrum protocol, checked by the library of another project.
+    // A proof by the Electrum protocol, checked by a library of another project.
     let txid = coinbase_at(&btcd, 15);
     let answer = electrum(
         server.address("electrum"),
@@ -56,7 +56,7 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
         (&json!(15), &json!(0))
     );
     let block = btcd.call("getblock", json!([btcd.chain()[15].to_string(), 1]));
-    // The only transaction of a block is its root.
+    // In a block with one transaction, the Merkle root is its TXID.
     assert_eq!(
         (&block["merkleroot"], &answer["result"]["merkle"]),
         (&json!(txid), &json!([]))
@@ -68,7 +68,7 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
     proof.extract_matches(&mut found, &mut places).unwrap();
     assert_eq!(found[0].to_string(), txid);
 
-    // The paper's three steps: own headers, a proof, the comparison.
+    // The paper's three steps: keep headers, get a proof, compare.
     let headers = folder.path().join("headers");
     let light = [
         "--network",
@@ -84,7 +84,7 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
     assert_eq!(said["block"], btcd.chain()[15].to_string());
     assert_eq!(verify(&"7".repeat(64)).status.code(), Some(1));
 
-    // A reorganisation: nothing of the old branch is answered when the new tip is.
+    // After a reorganisation, no reply contains data of the old branch once the new tip is served.
     let old = coinbase_at(&btcd, 19);
     let gone = btcd.chain()[18].to_string();
     btcd.call("invalidateblock", json!([gone]));
@@ -124,7 +124,7 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
         "the password is shown"
     );
 
-    // The node is killed: answers go on, /healthz says it, and the server comes back to the node by itself.
+    // The node is killed: the server keeps answering, /healthz reports it, and the server reconnects on its own.
     let last = tip_of(&btcd);
     btcd.kill();
     until("the health page says that the node is away", || {
@@ -135,13 +135,13 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
     });
     assert_eq!(server.tip(), last);
     btcd.restart(&program);
-    // A killed btcd loses its newest blocks: its chain must grow beyond what the server has.
+    // A killed btcd loses its newest blocks, so its chain must grow beyond that of the server.
     btcd.generate(40);
     until("the server follows again", || {
         (server.tip() == tip_of(&btcd)).then_some(())
     });
 
-    // The server is killed in the midst and started again.
+    // The server is killed while it works, and started again.
     btcd.generate(10);
     drop(server);
     btcd.generate(10);
@@ -204,7 +204,7 @@ fn a_first_download_goes_on_and_another_network_is_refused() {
     let output = lineside(&wrong);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("another network"), "{said}");
-    // A server never makes a store, and does not take another network's.
+    // A server never creates a store, and refuses a store of another network.
     let nowhere = folder.path().join("nowhere");
     for (path, network, words) in [
         (nowhere.to_str().unwrap(), "simnet", "spv init"),

@@ -1,6 +1,6 @@
-//! `lineside spv` with the software that others use: the wallet `electrum`, ElectrumX as the server that answers what
-//! Lineside forwards, python-bitcoinlib as a checker. All follow one regtest chain in memory. Each test is skipped, in
-//! one line, where its program is not installed.
+//! `lineside spv` with software of other projects: the wallet `electrum`, ElectrumX as the upstream server for
+//! forwarded requests, and python-bitcoinlib as a checker of proofs. All follow one regtest chain in memory. A test is
+//! skipped with a message if its program is not installed.
 
 #[path = "../../bitcoin-node/tests/common/mod.rs"]
 mod common;
@@ -25,7 +25,7 @@ use std::time::Instant;
 
 const GET_MERKLE: &str = "blockchain.transaction.get_merkle";
 
-/// A chain, its node, and a server that follows it.
+/// Chain, its node, and a server that follows the node.
 struct Scene {
     chain: RegtestChain,
     node: Arc<CoreMini>,
@@ -34,7 +34,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A chain of blocks that each pay `script` once and have `spends` further transactions.
+    /// Makes a chain of blocks that each pay `script` once and have `spends` further transactions.
     fn new(blocks: u32, spends: u32) -> Self {
         let mut chain = RegtestChain::new(3);
         let mut all = vec![RegtestChain::genesis()];
@@ -65,7 +65,7 @@ impl Scene {
         self.server.as_ref().unwrap()
     }
 
-    /// Address of our Electrum server.
+    /// Address of Lineside's Electrum server.
     fn wallets(&self) -> SocketAddr {
         self.server().address("electrum")
     }
@@ -115,8 +115,8 @@ fn verified(wallet: &Wallet, txid: &str, confirmations: u64) {
     }
 }
 
-/// Waits until the wallet's own chain of headers has the node's height. A wallet that is told of a transaction in a
-/// block of which it has no header yet may leave the server for some time.
+/// Waits until the wallet's own chain of headers has the node's height. A wallet that hears of a transaction in a block
+/// whose header it lacks may disconnect from the server for some time.
 fn wait_for_headers(wallet: &Wallet, node: &CoreMini) {
     let height = node.chain().len() - 1;
     until("the wallet's headers", || {
@@ -147,7 +147,7 @@ fn a_wallet_verifies_a_payment_and_undoes_that_after_a_reorganisation() {
     scene.node.connect(scene.chain.next(&[], 4));
     verified(&wallet, &txid, 2);
 
-    // Another branch, without the payment: it is unconfirmed again.
+    // Another branch without the payment makes it unconfirmed again.
     let mut other = before.branch(4);
     scene
         .node
@@ -163,7 +163,7 @@ fn a_wallet_verifies_a_payment_and_undoes_that_after_a_reorganisation() {
         "{balance}"
     );
 
-    // A third branch has the payment in another block of the same height.
+    // A third branch contains the payment in another block at the same height.
     let mut third = before.branch(5);
     let mut branch = vec![third.next(std::slice::from_ref(&script), 9)];
     assert_eq!(
@@ -200,9 +200,9 @@ fn a_wallet_is_served_by_us_and_electrumx_together() {
     );
 }
 
-/// Compares our proof of every transaction of a block with ElectrumX's; returns the number of proofs.
+/// Compares Lineside's proof of every transaction in a block with that of ElectrumX; returns the number of proofs.
 fn same_proofs(ours: SocketAddr, theirs: SocketAddr, height: usize, block: &DemoBlock) -> usize {
-    // ElectrumX asks its node at intervals.
+    // ElectrumX polls its node.
     let header = lineside_util::hex::to_hex(&block.raw[..80]);
     until("ElectrumX has the block", || {
         (electrum(theirs, "blockchain.block.header", &json!([height]))["result"] == header).then_some(())
@@ -215,7 +215,7 @@ fn same_proofs(ours: SocketAddr, theirs: SocketAddr, height: usize, block: &Demo
         let params = json!([to_display(txid), height]);
         let answer = one.call(GET_MERKLE, &params).unwrap();
         assert_eq!(answer["result"]["pos"], position, "{answer}");
-        // Where a client waits for each answer, ElectrumX holds small ones back for up to a second.
+        // ElectrumX delays small replies by up to a second if the client sends one request at a time.
         if position < 3 || position + 1 == block.txids.len() {
             assert_eq!(
                 answer["result"],
@@ -240,7 +240,7 @@ fn electrumx_gives_the_same_proofs_and_answers_what_is_forwarded() {
         same_proofs(ours, electrumx.address, height, block);
     }
 
-    // Forwarded: the history of a script, and a subscription to it.
+    // The history of a script, and a subscription to it, are forwarded.
     let script = ScriptBuf::from_bytes(vec![0x52]);
     let params = json!([to_display(&sha256::Hash::hash(script.as_bytes()).to_byte_array())]);
     let mut client = Electrum::connect(ours).unwrap();
@@ -258,7 +258,7 @@ fn electrumx_gives_the_same_proofs_and_answers_what_is_forwarded() {
     assert_eq!(history["result"], expected, "{history}");
     same_proofs(ours, electrumx.address, 5, &block);
 
-    // A reorganisation of both: nothing of the old branch, the same proofs of the new one.
+    // After a reorganisation, both serve no data of the old branch, and the same proofs of the new one.
     let mut other = before.branch(9);
     let branch: Vec<_> = (0..2).map(|_| other.next(&[], 5)).collect();
     scene.node.reorganise(4, branch.clone());
@@ -269,7 +269,7 @@ fn electrumx_gives_the_same_proofs_and_answers_what_is_forwarded() {
     same_proofs(ours, electrumx.address, 6, &branch[1]);
 }
 
-/// Returns the Python that has python-bitcoinlib.
+/// Returns the Python interpreter that has python-bitcoinlib.
 fn python() -> Option<PathBuf> {
     let python = program("LINESIDE_PYTHON", "python3");
     let has_it = |python: &PathBuf| {
@@ -284,7 +284,7 @@ fn python() -> Option<PathBuf> {
     found
 }
 
-/// Runs the checker; returns what it printed, or `None` where it found a fault.
+/// Runs the checker; returns its output, or `None` if it found a wrong proof.
 fn checked(python: &PathBuf, headers: &[String], proofs: &[(String, usize, String)]) -> Option<String> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/check_proofs.py");
     let mut child = Command::new(python)
@@ -333,7 +333,7 @@ fn python_bitcoinlib_accepts_headers_and_proofs_and_no_altered_one() {
         Some(proofs.len().to_string())
     );
 
-    // The checker is one that can fail: a proof with one other bit, one of another transaction, an altered header.
+    // The checker detects errors: a proof with a flipped bit, the proof of another transaction, an altered header.
     let one = proofs.last().unwrap().clone();
     let mut altered = one.clone();
     let digit = if one.2.ends_with('0') { "1" } else { "0" };

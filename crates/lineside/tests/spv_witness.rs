@@ -1,4 +1,4 @@
-//! `lineside spv init --witness`, a server of witness data, and `spv verify --witness` with its own chain of headers.
+//! `lineside spv init --witness`, a server with witness data, and `spv verify --witness`.
 
 mod spv_server;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use spv_server::{Server, lineside, succeeded};
 use std::path::{Path, PathBuf};
 
-/// Regtest's first block, five blocks with witnesses, and one without.
+/// Returns the genesis block of regtest, five blocks with witnesses, and one without.
 fn chain() -> Vec<DemoBlock> {
     let mut blocks = vec![RegtestChain::genesis()];
     let first = DemoChain::branch(1, 7, blocks[0].hash, 1).with_witness();
@@ -18,7 +18,7 @@ fn chain() -> Vec<DemoBlock> {
     blocks
 }
 
-/// Makes a store of the blocks.
+/// Creates a store with the blocks.
 fn store(folder: &Path, name: &str, blocks: &[DemoBlock], init: &[&str]) -> PathBuf {
     let data = folder.join(name);
     let path = data.to_str().unwrap();
@@ -105,7 +105,7 @@ fn a_light_client_verifies_a_transaction_with_its_witness() {
         if index == 0 {
             continue;
         }
-        // By the WTXID alone, which the server finds in an index of its own.
+        // Verified by the WTXID alone, which the server finds in its index of WTXIDs.
         let alone = light.verified(&["--wtxid", &wtxid]);
         for key in [
             "wtxid",
@@ -148,14 +148,14 @@ fn a_light_client_verifies_a_transaction_with_its_witness() {
         &["--witness", &"7".repeat(64)],
         "no connected block of the server holds it",
     );
-    // A block without a commitment: by its TXID alone.
+    // A transaction in a block without a witness commitment can be verified only by its TXID.
     let plain = to_display(&blocks[6].txids[1]);
     light.refused(&["--witness", &plain], "commits to no witnesses");
     let said = light.verified(&[&plain]);
     assert_eq!((&said["height"], &said["wtxid"]), (&json!(6), &Value::Null));
     drop(server);
 
-    // A store is what it was made as; a server without witness data says so.
+    // A store keeps witness data or not, as created; a server without it says so.
     let data = store(folder.path(), "without", &blocks, &[]);
     let server = Server::start("regtest", &data, &[]);
     let light = Light {
@@ -167,7 +167,7 @@ fn a_light_client_verifies_a_transaction_with_its_witness() {
     assert_eq!(light.verified(&[&txid])["height"], 3);
 }
 
-/// The witnesses of a block file are checked by `spv import` into such a store.
+/// `spv import` into a store with witness data checks the witness commitment of each block.
 #[test]
 fn import_refuses_a_block_with_other_witnesses() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `lineside run` with `spv` and `transfer` in one process: at one interface, behind one console.
+//! `lineside run` with `spv` and `transfer` in one process, on one interface and with one console.
 
 mod daemons;
 
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A configuration file in `data`, with a ledger beside it.
+/// Writes a configuration file to `data`, with the ledger in the same directory; returns its path.
 fn config(data: &TempDir, mode: &str, more: &str) -> String {
     let file = data.path().join("lineside.toml");
     let ledger = data.path().join("ledger");
@@ -38,7 +38,7 @@ fn demo_block() -> DemoBlock {
     DemoChain::new(1, 2048).next().expect("endless")
 }
 
-/// Asks `spv` for some transactions, twice each: the second time the fast path has them.
+/// Looks up some transactions at `spv`, twice each; the fast path answers the second time.
 fn look_up(server: SocketAddr, block: &DemoBlock) {
     let mut client = lineside_spv::client::Client::connect(server, PATIENCE).expect("client");
     for txid in block.txids[..8].iter().chain(&block.txids[..8]) {
@@ -46,7 +46,7 @@ fn look_up(server: SocketAddr, block: &DemoBlock) {
     }
 }
 
-/// Moves `count` from account 1 to account 2, one by one, from an id on.
+/// Transfers 1 from account 1 to account 2, `count` times, with ascending ids.
 fn move_ones(client: &mut Client, id: u32, count: u32, left: u32) {
     for number in 0..count {
         let request = PaperRequest::new(TRANSFER, id + number, 1, 2, 1);
@@ -124,13 +124,13 @@ fn at_the_line(mode: &str) {
     let block = demo_block();
     let mut client = Client::connect(address(7702), PATIENCE).expect("client");
     look_up(address(7701), &block);
-    // In `express` the host gives the fast path its lease when it has looked for the first time.
+    // In `express` the host grants the fast path its lease after its first poll.
     while status()["services"][1]["lease_left_ms"] == 0 {
         std::thread::yield_now();
     }
     create(&mut client);
     move_ones(&mut client, 2, 50, 1000);
-    // Each is told of what is its own: counters, drops, accounts.
+    // Counters and drops of each service count only its own packets.
     let junk = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     for (port, count) in [(7701, 1), (7702, 2)] {
         for _ in 0..count {
@@ -163,7 +163,7 @@ fn at_the_line(mode: &str) {
         assert!(metrics.contains(wanted), "no {wanted}: {metrics}");
     }
 
-    // Killed: the fast path of both goes on, and the next one takes both over.
+    // After a kill the fast paths of both services keep answering, and the next process takes both over.
     daemon.signal(libc::SIGKILL);
     let mut left = 950;
     if mode == "express" {
@@ -193,7 +193,7 @@ fn at_the_line(mode: &str) {
         audit(&data)
     );
 
-    // The next one without `transfer`: nobody answers at its port.
+    // The next process runs without `transfer`: nothing answers at its port.
     let daemon = daemons::start(&arguments[2..], None).expect("spv alone");
     assert_eq!(status()["services"].as_array().expect("services").len(), 1);
     junk.connect(address(7702)).expect("connecting");

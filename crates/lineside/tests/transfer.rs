@@ -1,5 +1,5 @@
-//! `lineside transfer serve` as its users have it: killed again and again, asked over UDP and TCP and by the C header,
-//! proved and audited.
+//! `lineside transfer serve` end to end: killed repeatedly, used over UDP and TCP and through the C header, with proofs
+//! and an audit.
 
 mod transfer_server;
 
@@ -62,7 +62,7 @@ fn killed_again_and_again_nothing_is_lost_or_done_twice() {
         });
         let mut server = server;
         for round in 1..=ROUNDS {
-            // Killed in the middle of work, never before something was done.
+            // Killed while it works, after at least some operations were answered.
             while answered.load(SeqCst) < 40 * round {
                 std::thread::yield_now();
             }
@@ -323,7 +323,7 @@ fn a_proof_convinces_and_a_changed_one_does_not() {
     }
     client.execute(&mut session, &create).unwrap();
     drop(server);
-    // The block is sealed when it has waited for so long, or when the server that finds it waiting is idle for so long.
+    // The waiting block is sealed once a server with this configuration runs.
     let config = data.path().join("config.toml");
     std::fs::write(&config, "[transfer]\nblock_operations = 1\n").unwrap();
     let config = ["--datapath", "socket", "--config", config.to_str().unwrap()];
@@ -383,7 +383,7 @@ fn a_proof_convinces_and_a_changed_one_does_not() {
     let (is_right, said) = verify(changed.as_bytes(), &["--key", &key]);
     assert!(!is_right, "{said}");
 
-    // Without the key that its blocks were sealed with the ledger does not go on, and makes no other.
+    // Without the key that sealed its blocks, the server does not start, and creates no new key.
     let sealed_with = data.path().join("settlement.key");
     std::fs::remove_file(&sealed_with).unwrap();
     let why = Server::start(data.path(), "127.0.0.1:0").err().unwrap();
@@ -413,11 +413,11 @@ fn batches_larger_than_a_datagram_go_over_tcp() {
     let header = native::request_header(TRANSFER_OP_EXECUTE, 5, bytes as u16);
     let packet = [header.as_bytes(), head.as_bytes(), operations.as_bytes()].concat();
     let mut replies = Vec::new();
-    // The same packet over two connections: executed once, answered twice, the same.
+    // The same packet over two connections is executed once and gets the same reply twice.
     for _ in 0..2 {
         let mut stream = TcpStream::connect(server.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        // In two parts, as streams may bring it.
+        // Sent in two parts, as a stream may deliver it.
         stream.write_all(&packet[..20]).unwrap();
         stream.write_all(&packet[20..]).unwrap();
         let mut reply = vec![0; packet.len()];
@@ -504,7 +504,7 @@ fn express_is_killed_and_adds_up() {
             .arg(data.path());
         audit.output().unwrap()
     };
-    // What is killed before it is in the journal is gone: here that may be transfers, not the accounts.
+    // Operations that are not in the journal at the kill are lost: transfers may be, the accounts are not.
     while !text(&audit()).contains(r#""accounts":2"#) {
         assert!(server.child.try_wait().unwrap().is_none(), "it ended");
     }
@@ -522,7 +522,7 @@ fn express_is_killed_and_adds_up() {
         .into_iter()
         .map(|balance| balance.unwrap().balance)
         .collect();
-    // What was answered last may be gone with the process; nothing was done twice.
+    // The newest answered operations may be lost with the process; none is executed twice.
     assert_eq!(balances.iter().sum::<u64>(), 2 * MILLION);
     assert!(
         balances[1] <= MILLION + answered && balances[1] >= MILLION,

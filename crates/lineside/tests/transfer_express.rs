@@ -1,4 +1,5 @@
-//! `lineside transfer serve --mode express` at the line: killed, caught up with, taken over, taken off.
+//! `lineside transfer serve --mode express` on XDP: the server is killed, catches up with its fast path, takes it over,
+//! and it is detached.
 
 mod transfer_server;
 
@@ -33,7 +34,7 @@ fn express_at_the_line_goes_on_without_its_server_and_is_caught_up_with() {
     }
 }
 
-/// A fast path that was left by a killed server is for no other datapath, ledger or service.
+/// Asserts that no other datapath, ledger or service can take the fast path that a killed server left.
 fn nobody_else_takes_fastpath(data: &Path, pins: &str, express: &[&str]) {
     let refused = |data: &Path, more: &[&str], why: &str| {
         let told = Server::start_with(data, "127.0.0.1:7702", more)
@@ -115,7 +116,7 @@ fn at_the_line() {
     assert!(!executed.is_durable && executed.outcomes[0].amount == 9_800);
     drop(server);
 
-    // Nobody listens: it is the line that answers.
+    // No server runs, so XDP answers.
     move_ones(&mut client, 200, 100, 9_800);
     let executed = client
         .execute(&mut session, &[operation(TRANSFER, 1, 2, 100)])
@@ -125,7 +126,7 @@ fn at_the_line() {
     let mut server = Server::start_with(data.path(), "127.0.0.1:7702", &express).unwrap();
     let repeated = client.paper(&PaperRequest::new(TRANSFER, 299, 1, 2, 1)).unwrap();
     assert_eq!(repeated.amount, 9_700, "as the first time");
-    // What the line does not do: the host, on the same accounts.
+    // The host executes operations that XDP cannot, on the same accounts.
     let mut chain = [operation(TRANSFER, 1, 2, 50), operation(TRANSFER, 2, 1, 20)];
     chain[0].flags = 1;
     let executed = client.execute(&mut session, &chain).unwrap();
@@ -133,13 +134,13 @@ fn at_the_line() {
     assert_eq!(amounts, [9_550, 10_430]);
     let [claims, rests] =
         ["claims", "rests"].map(|what| server.metric(&format!("lineside_transfer_{what}_total")));
-    // A client that waits for long sends its request again, and the host claims the accounts for each.
+    // A client that waits long repeats its request, and the host locks the accounts for each repeat.
     assert!(
         claims > 0 && rests == 0,
         "the line goes on meanwhile: {claims} {rests}"
     );
     move_ones(&mut client, 400, 100, 9_570);
-    // Killed once more, and the fast path taken off the interface: what it holds is not thrown away.
+    // After another kill, detaching the fast path does not discard its operations.
     drop(server);
     move_ones(&mut client, 500, 10, 9_470);
     let detach = |more: &[&str]| {
@@ -151,7 +152,11 @@ fn at_the_line() {
     };
     let refused = detach(&[]);
     assert!(!refused.status.success(), "{}", text(&refused));
-    assert!(text(&refused).contains("no journal"), "{}", text(&refused));
+    assert!(
+        text(&refused).contains("not in the journal"),
+        "{}",
+        text(&refused)
+    );
     server = Server::start_with(data.path(), "127.0.0.1:7702", &express).unwrap();
     move_ones(&mut client, 600, 10, 9_460);
     // SAFETY: a process that we started and have not waited for.
@@ -165,11 +170,12 @@ fn at_the_line() {
     assert!(text(&audit).contains(r#""operations":326"#), "{}", text(&audit));
     assert!(!Path::new(pins).join("lo").exists(), "it left its pins");
     durable_fastpath_does_not_outlive_its_server_unseen(pins);
-    // The folder itself stays.
+    // `xdp detach` removes the pins but not the directory.
     let _ = std::fs::remove_dir(pins);
 }
 
-/// What a killed server's fast path refers to would become old under a server elsewhere.
+/// A fast path of a killed server in mode durable must not keep answering old balances while a server on another
+/// datapath changes them.
 fn durable_fastpath_does_not_outlive_its_server_unseen(pins: &str) {
     let (data, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let line = ["--datapath", "xdp", "--interface", "lo", "--pin-dir", pins];
@@ -178,10 +184,11 @@ fn durable_fastpath_does_not_outlive_its_server_unseen(pins: &str) {
     drop(start(data.path(), &line).unwrap());
     let told = start(data.path(), &socket).map(|_| ()).unwrap_err();
     assert!(told.contains("still stands at lo"), "{told}");
-    // Another ledger takes the interface, as the fast path here holds nothing that is not in the first one's journal.
+    // A server of another ledger may take the interface, because the fast path holds no operation without a journal
+    // record.
     start(other.path(), &line).unwrap().end();
     start(data.path(), &socket).unwrap().end();
-    // Left once more, and detached by hand.
+    // Left by a kill again, and detached by hand.
     drop(start(data.path(), &line).unwrap());
     let mut detach = lineside();
     detach.args(["xdp", "detach", "lo", "--pin-dir", pins]);

@@ -1,4 +1,4 @@
-//! What a packet that is refused may cost the server, and that its answer is the same after a restart.
+//! Journal bytes that a refused packet costs the server; its reply is the same after a restart.
 
 mod transfer_server;
 
@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 const JOURNAL: &str = "lineside_transfer_journal_bytes_total";
 
-/// Sends one packet over a connection of its own and returns the reply, which is as long.
+/// Sends one packet over a new connection and returns the reply, which has the same length.
 fn ask_by_stream(server: SocketAddr, packet: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(server).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -25,7 +25,7 @@ fn ask_by_stream(server: SocketAddr, packet: &[u8]) -> Vec<u8> {
     reply
 }
 
-/// A packet of a session, numbered as its next.
+/// Returns the next packet of a session.
 fn packet_of(session: &Session, operations: &[Operation]) -> Vec<u8> {
     let head = ExecuteHead {
         token: session.token.into(),
@@ -39,7 +39,8 @@ fn packet_of(session: &Session, operations: &[Operation]) -> Vec<u8> {
     [header.as_bytes(), &body].concat()
 }
 
-/// A session that has created account 1 with a balance of 10 and account 2 with 0, and the operations that did it.
+/// Opens a session, creates account 1 with a balance of 10 and account 2 with 0, and returns the session and
+/// operations.
 fn session_with_accounts(server: &Server) -> (Session, [Operation; 2]) {
     let mut client = server.client();
     let mut session = client.open().unwrap();
@@ -51,7 +52,7 @@ fn session_with_accounts(server: &Server) -> (Session, [Operation; 2]) {
     (session, make)
 }
 
-/// Before, such a packet took 79 KB: all of its operations.
+/// Regression test: a packet like this once took 79 KB of journal, for all of its operations.
 #[test]
 fn the_refused_operations_of_a_large_packet_that_is_done_in_part_cost_little() {
     let data = TempDir::new().unwrap();
@@ -110,7 +111,7 @@ fn a_large_packet_refused_for_many_reasons_costs_96_bytes_and_has_one_answer() {
     drop(server);
     let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
     assert_eq!(ask_by_stream(server.address, &packet), first, "after a restart");
-    // What was busy is asked again, and executed.
+    // A packet that was refused as busy is sent again and executed.
     session.next += 1;
     let executed = server
         .client()

@@ -1,4 +1,4 @@
-//! Sessions of the command line: of one command, and kept in a file that several use.
+//! Sessions of the client verbs: one for a single command, and one in a file that several commands use.
 
 mod transfer_server;
 
@@ -23,7 +23,7 @@ fn refused_commands_leave_no_session() {
     let more = ["--datapath", "socket", "--require-signature"];
     let server = Server::start_with(data.path(), "127.0.0.1:0", &more).unwrap();
     let batch = data.path().join("batch");
-    // As many sessions as an address may have, and one.
+    // One round more than the number of sessions that an address may open.
     for round in 0..65 {
         let refused = server.ask(&["transfer", "1", "2", "30"]);
         assert!(text(&refused).contains("has not signed it"), "{}", text(&refused));
@@ -36,7 +36,7 @@ fn refused_commands_leave_no_session() {
         );
     }
     assert_eq!(server.metric(SESSIONS), 0);
-    // Who never closes his is told why there are no more.
+    // A client that never closes sessions gets a refusal with the reason.
     let mut client = server.client();
     let open: Vec<_> = (0..64).map(|_| client.open().unwrap()).collect();
     let refused = server.ask(&["freeze", "1"]);
@@ -53,7 +53,7 @@ fn commands_at_once_use_a_session_one_after_the_other() {
     let done = |output: &Output| assert!(output.status.success(), "{}", text(output));
     done(&server.ask(&["create", "1", "1000"]));
     done(&server.ask(&["create", "2"]));
-    // Of two files in one folder.
+    // Two session files in one directory.
     let files = [data.path().join("a.session"), data.path().join("a.other")];
     for file in &files {
         done(&session(&server, "open", file));
@@ -83,7 +83,7 @@ fn commands_at_once_use_a_session_one_after_the_other() {
     let balances = server.client().refer(&[AccountId::from_paper(2)]).unwrap();
     assert_eq!(balances[0].unwrap().balance, COMMANDS);
 
-    // What has no answer goes first, and is named in words.
+    // A packet without a reply must be repeated first; the error names it.
     let address = server.address.to_string();
     drop(server);
     let ask = |words: &[&str]| {
@@ -106,13 +106,13 @@ fn commands_at_once_use_a_session_one_after_the_other() {
         "{said}"
     );
 
-    // Closed though its answer was lost: the file goes at the next call.
+    // The session was closed but the reply was lost: the next `close` removes the file.
     let kept = std::fs::read(&files[0]).unwrap();
     done(&session(&server, "close", &files[0]));
     std::fs::write(&files[0], kept).unwrap();
     done(&session(&server, "close", &files[0]));
     done(&session(&server, "close", &files[1]));
-    // What is not there, or cannot be opened, leaves nothing behind.
+    // A missing session file, or a session that cannot be opened, leaves no files.
     assert!(!session(&server, "show", &files[0]).status.success());
     let nobody = lineside()
         .args([
@@ -166,7 +166,7 @@ fn an_operator_lists_and_closes_sessions_beside_a_server_and_without_one() {
     let (done, said) = sessions(&["close", "--idle-days", "7", "--server", &address]);
     assert!(done && said.contains("0 sessions closed"), "{said}");
     let (done, said) = sessions(&["close"]);
-    assert!(!done && said.contains("which sessions?"), "{said}");
+    assert!(!done && said.contains("no sessions selected"), "{said}");
     drop(server);
 
     let (done, said) = sessions(&["close", "--address", "127.0.0.1", "--json"]);

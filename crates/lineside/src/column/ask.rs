@@ -1,4 +1,4 @@
-//! The verbs that ask a server.
+//! Client verbs of `lineside column`: each sends one request, or one after the other, to a server over UDP.
 
 use super::paper::{self, Shown};
 use super::text;
@@ -14,14 +14,19 @@ use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Who is asked, and how.
+/// Server that requests go to, and how long to wait for a reply.
 #[derive(Args)]
 struct Server {
-    /// Who is asked: an address or a name, and a port.
-    #[arg(long, value_parser = server, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, COLUMN_PORT)))]
+    /// Address or name of the server, and its UDP port.
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        value_parser = server,
+        default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, COLUMN_PORT))
+    )]
     server: SocketAddr,
-    /// Milliseconds to wait for an answer.
-    #[arg(long, default_value_t = 6000)]
+    /// Milliseconds to wait for a reply to one request, repeats included.
+    #[arg(long, value_name = "MS", default_value_t = 6000)]
     timeout_ms: u64,
 }
 
@@ -34,25 +39,25 @@ impl Server {
     }
 }
 
-/// The first address of a name, or the address.
+/// Parses ADDR:PORT or NAME:PORT; of several addresses of a name, returns the first.
 fn server(text: &str) -> Result<SocketAddr, String> {
     let mut found = text.to_socket_addrs().map_err(|error| error.to_string())?;
-    found.next().ok_or_else(|| "the name has no address".to_owned())
+    found.next().ok_or_else(|| "this name has no address".to_owned())
 }
 
-/// A key as it was given.
+/// Row key from the command line.
 #[derive(Clone)]
 struct KeyText(Vec<u8>);
 
 fn key(text: &str) -> Result<KeyText, String> {
     match text::parse(text)? {
-        bytes if bytes.is_empty() => Err("a key has a byte at least".into()),
+        bytes if bytes.is_empty() => Err("a key has at least 1 byte".into()),
         bytes if bytes.len() > ROW_BYTES_MAX => Err(format!("a key has at most {ROW_BYTES_MAX} bytes")),
         bytes => Ok(KeyText(bytes)),
     }
 }
 
-/// A value as it was given.
+/// Value from the command line.
 #[derive(Clone)]
 struct ValueText(Vec<u8>);
 
@@ -62,84 +67,88 @@ fn value(text: &str) -> Result<ValueText, String> {
 
 fn column(text: &str) -> Result<ColumnName, String> {
     ColumnName::new(text.as_bytes())
-        .ok_or_else(|| "a column is family:qualifier, at most 32 bytes".to_owned())
+        .ok_or_else(|| "a column is family:qualifier, of at most 32 bytes".to_owned())
 }
 
-/// Ask what a row's columns hold.
+/// Print the values of columns in one or more rows.
+///
+/// Exit code 1 if a row does not exist, or does not fit a packet.
 #[derive(Args)]
 pub struct Get {
     #[command(flatten)]
     server: Server,
-    /// The column, family:qualifier; may be given again.
-    #[arg(long = "column", value_parser = column, default_value = "entry:foo")]
+    /// Column as family:qualifier; may be given more than once.
+    #[arg(long = "column", value_name = "FAMILY:QUALIFIER", value_parser = column, default_value = "entry:foo")]
     columns: Vec<ColumnName>,
-    /// Use the paper's format: keys to 4 bytes, one column's name to 9, values to 18.
+    /// Send requests in the paper's format: keys of up to 4 bytes, one column with a name of up to 9, values of up to
+    /// 18.
     #[arg(long)]
     paper: bool,
-    /// The rows' keys; \xNN is any byte.
+    /// Row keys; \xNN is the byte with the hex value NN.
     #[arg(required = true, value_parser = key)]
     keys: Vec<KeyText>,
 }
 
-/// Write one cell.
+/// Write a value to one cell (a column of a row).
 #[derive(Args)]
 pub struct Put {
     #[command(flatten)]
     cell: Cell,
-    /// Use the paper's format: for `trusted_sources`, and sent once; a key to 4 bytes, a name to 9, a value of 1 to 18.
+    /// Send the request in the paper's format, once: a key of up to 4 bytes, a column name of up to 9, a value of 1 to
+    /// 18. The server accepts it only from an address in its `trusted_sources`.
     #[arg(long)]
     paper: bool,
-    /// What it holds from now on; \xNN is any byte.
+    /// New value; \xNN is the byte with the hex value NN.
     #[arg(value_parser = value)]
     value: ValueText,
 }
 
-/// Empty one cell; it may be empty already.
+/// Delete one cell; succeeds even if the cell is empty already.
 #[derive(Args)]
 pub struct Delete {
     #[command(flatten)]
     cell: Cell,
 }
 
-/// Add to a number of eight bytes, big-endian and signed; an empty cell is 0.
+/// Add a number to a cell that holds a signed 64-bit big-endian integer, and print the sum; an empty cell counts as 0.
 #[derive(Args)]
 pub struct Increment {
     #[command(flatten)]
     cell: Cell,
-    /// How much.
+    /// Number to add.
     #[arg(default_value_t = 1, allow_negative_numbers = true)]
     by: i64,
 }
 
-/// Append to one cell; an empty one has no bytes yet.
+/// Append bytes to the value of one cell, and print the result; an empty cell has no bytes.
 #[derive(Args)]
 pub struct Append {
     #[command(flatten)]
     cell: Cell,
-    /// What is appended; \xNN is any byte.
+    /// Bytes to append; \xNN is the byte with the hex value NN.
     #[arg(value_parser = value)]
     value: ValueText,
 }
 
-/// Write one cell if it holds what is expected; code 1 where it does not.
+/// Write a value to one cell if the cell holds an expected value; otherwise write nothing and exit with code 1.
 #[derive(Args)]
 pub struct CheckAndPut {
     #[command(flatten)]
     cell: Cell,
-    /// What it must hold; without it, it must be empty.
-    #[arg(long, value_parser = value)]
+    /// Value that the cell must hold; without this option the cell must be empty.
+    #[arg(long, value_name = "VALUE", value_parser = value)]
     expected: Option<ValueText>,
-    /// What it holds from then on; \xNN is any byte.
+    /// New value; \xNN is the byte with the hex value NN.
     #[arg(value_parser = value)]
     value: ValueText,
 }
 
-/// Turn the fast path off: it is empty at once, stays so, and every request goes to the table. Or on again.
+/// Turn the server's fast path off or on; off empties it, and all requests go to the table.
 #[derive(Args)]
 pub struct Switch {
     #[command(flatten)]
     server: Server,
-    /// What the fast path is from now on.
+    /// New state of the fast path.
     #[arg(value_enum)]
     to: FastPath,
 }
@@ -154,43 +163,46 @@ enum FastPath {
 struct Cell {
     #[command(flatten)]
     server: Server,
-    /// The column, family:qualifier.
-    #[arg(long, value_parser = column, default_value = "entry:foo")]
+    /// Column as family:qualifier.
+    #[arg(long, value_name = "FAMILY:QUALIFIER", value_parser = column, default_value = "entry:foo")]
     column: ColumnName,
-    /// The row's key; \xNN is any byte.
+    /// Row key; \xNN is the byte with the hex value NN.
     #[arg(value_parser = key)]
     key: KeyText,
 }
 
-/// Show the rows of a range, in the order of their keys.
+/// Print the rows of a key range, in the order of their keys.
+///
+/// Exit code 1 if a row does not fit a packet.
 #[derive(Args)]
 pub struct Scan {
     #[command(flatten)]
     server: Server,
-    /// The column, family:qualifier; may be given again.
-    #[arg(long = "column", value_parser = column, default_value = "entry:foo")]
+    /// Column as family:qualifier; may be given more than once.
+    #[arg(long = "column", value_name = "FAMILY:QUALIFIER", value_parser = column, default_value = "entry:foo")]
     columns: Vec<ColumnName>,
-    /// Where it begins; without it, at the table's first row (reversed: its last).
-    #[arg(long, value_parser = key)]
+    /// First key of the range [default: first row of the table; with --reverse its last row]
+    #[arg(long, value_name = "KEY", value_parser = key)]
     start: Option<KeyText>,
-    /// Where it ends, itself left out; without it, at the table's end.
-    #[arg(long, value_parser = key)]
+    /// End of the range, not included [default: end of the table; with --reverse its beginning]
+    #[arg(long, value_name = "KEY", value_parser = key)]
     stop: Option<KeyText>,
-    /// The row at --stop is wanted too.
+    /// Include the row at --stop.
     #[arg(long, requires = "stop")]
     stop_inclusive: bool,
-    /// Rows at most.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    /// Maximum number of rows, 1 to 65535 [default: all]
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u16).range(1..))]
     limit: Option<u16>,
-    /// From the highest key down.
+    /// Go from the highest key down.
     #[arg(long)]
     reverse: bool,
-    /// Use the paper's format, which means the row at --stop too: keys to 4 bytes, a name to 9, values to 18.
+    /// Send the request in the paper's format, which includes the row at --stop: keys of up to 4 bytes, one column with
+    /// a name of up to 9, values of up to 18. Prints the rows that fit one packet.
     #[arg(long, requires_all = ["start", "stop"], conflicts_with_all = ["reverse", "stop_inclusive"])]
     paper: bool,
 }
 
-/// Who answered, as it is shown.
+/// Returns the name of the part that answered: the fast path or the host.
 fn source(answer: &Answer) -> &'static str {
     match answer.source {
         COLUMN_SOURCE_FASTPATH => "fastpath",
@@ -202,7 +214,7 @@ fn may_be_stale(answer: &Answer) -> bool {
     answer.flags & COLUMN_REPLY_MAY_BE_STALE != 0
 }
 
-/// The cells of one row, by column.
+/// Returns the cells of one row by column name.
 fn cells(columns: &[ColumnName], row: &[(Vec<u8>, usize, Vec<u8>)]) -> Map<String, Value> {
     let cell = |(_, column, value): &(Vec<u8>, usize, Vec<u8>)| {
         let name = columns.get(*column).map(|name| text::show(name.as_bytes()));
@@ -211,7 +223,7 @@ fn cells(columns: &[ColumnName], row: &[(Vec<u8>, usize, Vec<u8>)]) -> Map<Strin
     row.iter().map(cell).collect()
 }
 
-/// One row as a line: key, who answered, columns.
+/// Prints one row as a line: key, columns, and the part that answered.
 fn show_row(
     columns: &[ColumnName],
     row: &[(Vec<u8>, usize, Vec<u8>)],
@@ -233,7 +245,7 @@ fn show_row(
     say!("{key}: {} (from {source}{stale})", held.join(", "))
 }
 
-/// A row that fits no packet, as a line: key, who answered, and how long its longest value is.
+/// Prints a row that does not fit a packet: key, column and length of its longest value, and the part that answered.
 fn show_left_out(
     columns: &[ColumnName],
     row: &LeftOut,
@@ -252,16 +264,18 @@ fn show_left_out(
         );
     }
     match row.is_cut {
-        true => say!("{key}...: the key is too long, and those that begin so are left out (from {source})"),
+        true => say!(
+            "{key}...: key too long for a packet; rows whose keys begin like this are left out (from {source})"
+        ),
         false => say!("{key}: too long for a packet: {name} has {bytes} bytes (from {source})"),
     }
 }
 
 impl Get {
-    /// Asks for each key.
+    /// Reads and prints the row of each key.
     ///
     /// # Errors
-    /// See the client's; not found, or too long for a packet.
+    /// See [`Client::get`]; a row does not exist, or does not fit a packet.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let mut client = self.server.client()?;
         let (mut missing, mut too_long) = (0, 0);
@@ -298,9 +312,11 @@ impl Get {
         let of = self.keys.len();
         match (missing, too_long) {
             (0, 0) => Ok(()),
-            (0, _) => bail!("{too_long} of {of} too long for a packet: ask for fewer columns"),
-            (_, 0) => bail!("{missing} of {of} not found"),
-            _ => bail!("{missing} of {of} not found, {too_long} too long for a packet"),
+            (0, _) => bail!("{too_long} of {of} rows are too long for a packet: ask for fewer columns"),
+            (_, 0) => bail!("{missing} of {of} rows not found"),
+            _ => bail!(
+                "{missing} of {of} rows not found, {too_long} too long for a packet: ask for fewer columns"
+            ),
         }
     }
 }
@@ -324,10 +340,10 @@ impl Cell {
             }
             (_, Outcome::Long(bytes)) => {
                 object["value_bytes"] = (*bytes).into();
-                format!("done; it has {bytes} bytes, too long to be shown")
+                format!("done; the value now has {bytes} bytes, too many for a reply")
             }
             (_, Outcome::Done) => "done".to_owned(),
-            (_, Outcome::NotApplied) => "it holds something else".to_owned(),
+            (_, Outcome::NotApplied) => "not written: the cell holds another value".to_owned(),
         };
         match as_json {
             true => say!("{object}"),
@@ -338,10 +354,10 @@ impl Cell {
 }
 
 impl Append {
-    /// Appends, and shows the whole.
+    /// Appends and prints the new value.
     ///
     /// # Errors
-    /// See the client's.
+    /// See [`Client::change`].
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let change = Change::Append(self.value.0.clone());
         self.cell.change(&change, as_json).map(|_| ())
@@ -349,27 +365,27 @@ impl Append {
 }
 
 impl CheckAndPut {
-    /// Compares, and puts.
+    /// Compares the cell, and writes if it holds the expected value.
     ///
     /// # Errors
-    /// See the client's; something else was there.
+    /// See [`Client::change`]; the cell holds another value.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let change = Change::CheckAndPut {
             expected: self.expected.clone().map(|value| value.0),
             value: self.value.0.clone(),
         };
         match self.cell.change(&change, as_json)? {
-            Outcome::NotApplied => bail!("nothing was written"),
+            Outcome::NotApplied => bail!("nothing was written: the cell does not hold the expected value"),
             _ => Ok(()),
         }
     }
 }
 
 impl Switch {
-    /// Turns it.
+    /// Turns the fast path on or off.
     ///
     /// # Errors
-    /// See the client's.
+    /// See [`Client::switch`].
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let off = self.to == FastPath::Off;
         self.server.client()?.switch(off)?;
@@ -382,10 +398,10 @@ impl Switch {
 }
 
 impl Put {
-    /// Puts.
+    /// Writes the cell.
     ///
     /// # Errors
-    /// See the client's.
+    /// See [`Client::change`].
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         if self.paper {
             let mut client = self.cell.server.client()?;
@@ -399,30 +415,30 @@ impl Put {
 }
 
 impl Delete {
-    /// Deletes.
+    /// Deletes the cell.
     ///
     /// # Errors
-    /// See the client's.
+    /// See [`Client::change`].
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         self.cell.change(&Change::Delete, as_json).map(|_| ())
     }
 }
 
 impl Increment {
-    /// Adds, and shows the sum.
+    /// Adds and prints the sum.
     ///
     /// # Errors
-    /// See the client's.
+    /// See [`Client::change`].
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         self.cell.change(&Change::Increment(self.by), as_json).map(|_| ())
     }
 }
 
 impl Scan {
-    /// Shows the rows, packet after packet.
+    /// Reads the range with as many requests as needed, and prints its rows.
     ///
     /// # Errors
-    /// See the client's; some were too long for a packet.
+    /// See [`Client::scan_all`]; a row does not fit a packet.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let bytes = |key: &Option<KeyText>| key.as_ref().map(|key| key.0.clone()).unwrap_or_default();
         if self.paper {
@@ -451,11 +467,11 @@ impl Scan {
         said?;
         match too_long {
             0 => Ok(()),
-            _ => bail!("{too_long} of the rows are too long for a packet"),
+            _ => bail!("{too_long} of the rows are too long for a packet: ask for fewer columns"),
         }
     }
 
-    /// The rows of one answer, those that are left out in their places.
+    /// Prints the rows of one reply, with a line for each row that was left out, in the order of their keys.
     fn show(&self, answer: &Answer, as_json: bool) -> Result<(), Unwritten> {
         let mut left_out = answer.left_out.iter().peekable();
         let mut shown = 0;

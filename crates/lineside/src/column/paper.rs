@@ -1,4 +1,4 @@
-//! The verbs in the paper's format, which has no word for who answered.
+//! Client verbs in the paper's packet format, whose replies do not say whether the fast path or the host answered.
 
 use super::text;
 use crate::out::Unwritten;
@@ -13,44 +13,46 @@ use lineside_wire::{
 };
 use serde_json::json;
 
-/// What became of a get.
+/// Result of a get.
 pub enum Shown {
-    /// It was shown.
+    /// The row was printed.
     Whole,
-    /// There is no such row.
+    /// The row does not exist.
     Nothing,
-    /// The format cannot say it.
+    /// The value is too long for the format.
     TooLong,
 }
 
 fn ask(client: &mut Client, request: &PaperRequest, rows: usize) -> anyhow::Result<PaperAnswer> {
     if request.to_bytes(rows).is_none() {
         let what = format!(
-            "the paper's format has keys to {COLUMN_PAPER_KEY_BYTES} bytes, names to {COLUMN_PAPER_NAME_BYTES} and \
-             values to {COLUMN_PAPER_VALUE_BYTES}"
+            "too long for the paper's format, which has keys to {COLUMN_PAPER_KEY_BYTES} bytes, column names to \
+             {COLUMN_PAPER_NAME_BYTES} and values to {COLUMN_PAPER_VALUE_BYTES}; leave out --paper"
         );
         bail!(Wrong(what));
     }
     Ok(client.paper(request, rows)?)
 }
 
-/// The only one that the format can name.
+/// Returns the column if there is exactly one; the format has room for one name.
 fn one(columns: &[ColumnName]) -> anyhow::Result<&ColumnName> {
     match columns {
         [column] => Ok(column),
-        _ => bail!(Wrong("the paper's format asks for one column".to_owned())),
+        _ => bail!(Wrong(
+            "the paper's format has one column; give --column once, or leave out --paper".to_owned()
+        )),
     }
 }
 
-/// Asks for one row, and shows it.
+/// Reads one row and prints it.
 ///
 /// # Errors
-/// See the client's; something is too long for the format.
+/// See [`Client::paper`]; the key or the column name is too long for the format.
 pub fn get(client: &mut Client, key: &[u8], columns: &[ColumnName], as_json: bool) -> anyhow::Result<Shown> {
     let column = one(columns)?;
     let request = PaperRequest::Get(key.to_vec(), column.as_bytes().to_vec());
     let PaperAnswer::Get(answer) = ask(client, &request, 0)? else {
-        bail!("the answer is to something else");
+        bail!("the server's reply is not one to this request");
     };
     Ok(match answer {
         Ok(Some(value)) => {
@@ -72,7 +74,9 @@ pub fn get(client: &mut Client, key: &[u8], columns: &[ColumnName], as_json: boo
                     "{}",
                     json!({"key": key, "found": true, "too_long": {"column": name}})
                 ),
-                false => say!("{key}: {name} has more than {COLUMN_PAPER_VALUE_BYTES} bytes"),
+                false => {
+                    say!("{key}: {name} has more than {COLUMN_PAPER_VALUE_BYTES} bytes; leave out --paper")
+                }
             }?;
             Shown::TooLong
         }
@@ -87,10 +91,10 @@ fn show_row(column: &ColumnName, key: &[u8], value: &[u8], as_json: bool) -> Res
     }
 }
 
-/// Puts, once.
+/// Writes one cell; sends the request once.
 ///
 /// # Errors
-/// See the client's; something is too long for the format, or the server's code.
+/// See [`Client::paper`]; the key, name or value is too long for the format, or the server refused the write.
 pub fn put(
     client: &mut Client,
     key: &[u8],
@@ -109,14 +113,14 @@ pub fn put(
             Ok(())
         }
         PaperAnswer::Put(code) => bail!("nothing was written: {}", code.meaning()),
-        _ => bail!("the answer is to something else"),
+        _ => bail!("the server's reply is not one to this request"),
     }
 }
 
-/// Shows the rows of a range, its stop row too, as many as fit one packet.
+/// Prints the rows of a range, the row at its end included, as far as they fit one packet.
 ///
 /// # Errors
-/// See the client's; something is too long for the format; there are more rows.
+/// See [`Client::paper`]; a key or the column name is too long for the format, or the range has more rows.
 pub fn scan(
     client: &mut Client,
     start: Vec<u8>,
@@ -130,14 +134,15 @@ pub fn scan(
     let room = limit.map_or(fit, |limit| fit.min(limit.into()));
     let request = PaperRequest::Scan(start, column.as_bytes().to_vec(), stop);
     let PaperAnswer::Scan(rows, more) = ask(client, &request, room)? else {
-        bail!("the answer is to something else");
+        bail!("the server's reply is not one to this request");
     };
     for (key, value) in &rows {
         show_row(column, key, value, as_json)?;
     }
     match more && limit.is_none_or(|limit| rows.len() < usize::from(limit)) {
         true => bail!(
-            "there are more rows, or one that the format cannot say, behind these {}",
+            "the range has more rows than these {}, or the next one is too long for the paper's format: go on with \
+             --start at the next key, or leave out --paper",
             rows.len()
         ),
         false => Ok(()),

@@ -1,4 +1,4 @@
-//! `lineside column repair`: a damaged table is made one that opens.
+//! `lineside column repair`: makes a damaged embedded table usable again.
 
 use anyhow::anyhow;
 use clap::Args;
@@ -6,20 +6,22 @@ use lineside_column::embedded::repair;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Cut the damaged journal of an embedded table before its damage, and say which acknowledged changes are gone. What is
-/// cut is kept beside it. A table that is sound is left as it is.
+/// Repair a damaged embedded table by cutting its journal before the damage.
+///
+/// Prints which acknowledged changes are lost. The part that is cut off is kept in the same directory. Changes nothing
+/// if the table is not damaged. The server must be stopped.
 #[derive(Args)]
 pub struct Repair {
-    /// The table's directory, as `lineside column serve --data` has it.
+    /// Directory of the table, as given to `lineside column serve --data`.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
 
 impl Repair {
-    /// Repairs the table.
+    /// Repairs the table and prints what was lost.
     ///
     /// # Errors
-    /// What stands in the way.
+    /// The directory holds no table, is in use, or cannot be written.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let done = repair(&self.directory).map_err(|why| anyhow!("{}: {why}", self.directory.display()))?;
         if as_json {

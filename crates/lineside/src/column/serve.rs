@@ -1,4 +1,4 @@
-//! `lineside column serve`: what the command line says.
+//! `lineside column serve`: command-line options of the server.
 
 use crate::run::{self, Overrides};
 use crate::session::Session;
@@ -9,38 +9,42 @@ use lineside_column::config::{CoherenceName, ColumnConfig, TableName};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Serve a table on UDP until a signal ends it.
+/// Serve a table over UDP until SIGINT, SIGTERM or SIGHUP.
+///
+/// Only the service `column` runs, even if the configuration file enables others. Options replace values of the file.
 #[derive(Args)]
 pub struct Serve {
-    /// The configuration file; what is given here goes before it.
-    #[arg(long)]
+    /// Configuration file; its sections [column], [datapath], [console] and [process] apply.
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Keep the rows in this directory, made where it is not there.
-    #[arg(long)]
+    /// Keep the rows in this directory, which is created if missing; implies --store embedded.
+    #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Where the rows are: memory, embedded (in --data), hbase://host:port/table or thrift2://host:port/table.
-    #[arg(long, value_parser = |text: &str| TableName::try_from(text.to_owned()))]
+    /// Store of the rows: memory (lost at the end), embedded (in --data), hbase://host:port/table or
+    /// thrift2://host:port/table [default: memory]
+    #[arg(long, value_name = "STORE", value_parser = |text: &str| TableName::try_from(text.to_owned()))]
     store: Option<TableName>,
-    /// Address and UDP port.
-    #[arg(long)]
+    /// Address and UDP port to listen on [default: 127.0.0.1:7703]
+    #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
-    /// A column that the fast path may hold, family:qualifier; may be given again.
-    #[arg(long = "column", value_name = "NAME")]
+    /// Column that the fast path may cache, as family:qualifier; may be given more than once [default: entry:foo]
+    #[arg(long = "column", value_name = "FAMILY:QUALIFIER")]
     columns: Vec<String>,
-    /// log2 of the rows that the fast path holds of a column.
-    #[arg(long)]
+    /// log2 of the number of rows of a column that the fast path caches, up to 21 [default: 16]
+    #[arg(long, value_name = "BITS")]
     row_bits: Option<u32>,
-    /// What the fast path keeps of a table in HBase.
+    /// Treatment of changes that other clients make in HBase: cache nothing (none), cache rows for some time (ttl),
+    /// or receive notices from a coprocessor in HBase's servers (coprocessor) [default: none]
     #[arg(long, value_enum)]
     coherence: Option<CoherenceName>,
     #[command(flatten)]
     overrides: Overrides,
 }
 
-/// Serves until a signal comes.
+/// Serves until a signal ends the process.
 ///
 /// # Errors
-/// What stands in the way of serving.
+/// The options or the configuration are wrong, or the server cannot start.
 pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     let mut config = arguments.overrides.over(arguments.config)?;
     let section = config.section("column");
@@ -50,7 +54,7 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
             .as_ref()
             .is_some_and(|store| *store != TableName::Embedded)
         {
-            let why = "--data is of the embedded table: it goes with --store embedded alone";
+            let why = "--data is the directory of the embedded table: use it with --store embedded only";
             bail!(Wrong(why.into()));
         }
         section.set("store", TableName::Embedded);
@@ -69,7 +73,7 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
             .read::<ColumnConfig>()
             .is_ok_and(|read| !read.store.is_hbase());
         if coherence != CoherenceName::None && is_elsewhere {
-            let why = "--coherence is for a table in HBase: this one tells of its own changes";
+            let why = "--coherence is for a table in HBase: leave it out, the server knows every change of this store";
             bail!(Wrong(why.into()));
         }
     }

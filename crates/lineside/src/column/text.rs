@@ -1,9 +1,9 @@
-//! Keys and values on the command line, as HBase's shell has them: text, and `\xNN` for any other byte.
+//! Keys and values on the command line, in the notation of HBase's shell: text, and `\xNN` for any other byte.
 
-/// The bytes that `text` means.
+/// Returns the bytes that are written as `text`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The text has an escape sequence that does not exist.
 pub fn parse(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -14,7 +14,7 @@ pub fn parse(text: &str) -> Result<Vec<u8>, String> {
             continue;
         }
         let Some((escaped, behind)) = behind.split_first() else {
-            return Err("a backslash at the end: write \\\\ for one".into());
+            return Err("a single backslash at the end: write \\\\ for a backslash".into());
         };
         rest = behind;
         bytes.push(match escaped {
@@ -28,11 +28,12 @@ pub fn parse(text: &str) -> Result<Vec<u8>, String> {
                     .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
                     .and_then(|digits| u8::from_str_radix(digits, 16).ok());
                 rest = rest.get(2..).unwrap_or_default();
-                byte.ok_or("behind \\x go two hex digits")?
+                byte.ok_or("\\x needs two hex digits after it")?
             }
             _ => {
                 return Err(
-                    "behind a backslash goes x and two hex digits, n, r, t, or what it quotes".into(),
+                    "unknown escape: after a backslash write xNN (two hex digits), n, r, t, \\, ' or \""
+                        .into(),
                 );
             }
         });
@@ -40,7 +41,7 @@ pub fn parse(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The text that means `bytes`.
+/// Returns `bytes` written as text.
 pub fn show(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }

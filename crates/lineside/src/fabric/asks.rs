@@ -1,4 +1,4 @@
-//! Who asks another's Deliver, and over which TLS: options that several verbs have.
+//! Options of verbs that request blocks from peers or orderers: the identity that signs the requests, and TLS.
 
 use crate::wrong::Wrong;
 use clap::Args;
@@ -9,39 +9,39 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
-/// What is wrong with TLS, and in which of these files.
+/// Returns the error for TLS files that cannot be used; names all of `files`.
 pub fn unusable(files: &[Option<&PathBuf>], error: &dyn Display) -> Wrong {
     let files = files.iter().flatten().map(|path| path.display().to_string());
     Wrong(format!("{}: {error}", files.collect::<Vec<_>>().join(", ")))
 }
 
-/// Who asks.
+/// Identity that signs requests, and TLS settings.
 #[derive(Args)]
 pub struct Asks {
-    /// The MSP of whom signs the requests.
-    #[arg(long)]
+    /// MSP id of the identity that signs the requests, such as Org1MSP.
+    #[arg(long, value_name = "NAME")]
     msp_id: String,
-    /// Its folder, with signcerts and keystore.
-    #[arg(long)]
+    /// MSP folder of that identity, with `signcerts` and `keystore`.
+    #[arg(long, value_name = "DIR")]
     msp: PathBuf,
-    /// CA certificates that the endpoints' TLS certificates are checked with; without them there is no TLS.
-    #[arg(long)]
+    /// File with the CA certificates to trust for the endpoints' TLS [default: no TLS]
+    #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
-    /// Our certificate for mutual TLS with them, which most networks ask for.
-    #[arg(long, requires_all = ["tls_ca", "tls_key"])]
+    /// File with the client certificate for mutual TLS, which most networks require.
+    #[arg(long, value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
     tls_certificate: Option<PathBuf>,
-    /// Its key.
-    #[arg(long, requires = "tls_certificate")]
+    /// File with the key of --tls-certificate.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Host name that the endpoints' certificates are for [default: that of each endpoint]
+    /// Host name in the endpoints' certificates [default: host of each endpoint]
     #[arg(long, value_name = "NAME", requires = "tls_ca")]
     tls_host_name: Option<String>,
 }
 
-/// End of a command whose endpoints have all refused it before one of them answered.
+/// Detects that all endpoints refused the requests before any of them answered; the command then ends.
 pub struct Refusals {
     endpoints: usize,
-    /// Refusals in a row; `None` once an endpoint has answered.
+    /// Number of refusals without a break; `None` once an endpoint has answered.
     in_a_row: Mutex<Option<usize>>,
     why: watch::Sender<Option<String>>,
 }
@@ -55,12 +55,12 @@ impl Refusals {
         })
     }
 
-    /// Notes that an endpoint answered: refusals from now on may pass.
+    /// Notes that an endpoint answered; later refusals do not end the command.
     pub fn answered(&self) {
         *self.in_a_row.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Notes an endpoint that was left.
+    /// Notes that the connection to an endpoint was given up.
     fn left(&self, endpoint: &str, left: &Left) {
         let mut in_a_row = self.in_a_row.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(count) = &mut *in_a_row else { return };
@@ -70,25 +70,25 @@ impl Refusals {
         }
     }
 
-    /// Waits until all endpoints have refused; returns the last one's reason.
+    /// Waits until all endpoints have refused; returns the reason of the last one.
     pub async fn wait(&self) -> String {
         let mut why = self.why.subscribe();
         loop {
             if let Some(why) = why.borrow_and_update().clone() {
                 return why;
             }
-            // The sender lives as long as this.
+            // The sender lives as long as `self`, so this cannot fail.
             let _ = why.changed().await;
         }
     }
 }
 
 impl Asks {
-    /// Returns how `channel` is followed at these endpoints from block `from` on, and what ends that. Endpoints that
-    /// are left, and why, go to standard error.
+    /// Returns the options for following `channel` at these endpoints from block `from` on, and the detector of
+    /// refusals. The options print each endpoint that is given up, with the reason, to standard error.
     ///
     /// # Errors
-    /// Files that cannot be used.
+    /// The MSP folder or a TLS file cannot be used.
     pub fn following(
         &self,
         endpoints: &[String],
@@ -111,7 +111,7 @@ impl Asks {
         let refusals = Refusals::new(endpoints.len());
         let (on_left, on_held) = (Arc::clone(&refusals), Arc::clone(&refusals));
         options.on_left = Some(Arc::new(move |endpoint, left| {
-            // An idle channel is no news, and what ends the command is said at its end.
+            // Not printed: an idle channel, and the refusal that ends the command, which is its error.
             on_left.left(endpoint, left);
             if *left != Left::Silent && on_left.why.borrow().is_none() {
                 tell!("lineside: {endpoint}: {left}");

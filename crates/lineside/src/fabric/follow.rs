@@ -1,4 +1,4 @@
-//! `lineside fabric follow`: block and filtered-block events of a replica, a peer or an orderer, one block a line.
+//! `lineside fabric follow`: prints the block events of a replica, a peer or an orderer, one line for each block.
 
 use crate::fabric::asks::Asks;
 use crate::wrong::Wrong;
@@ -17,31 +17,33 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Follow a channel at a replica or a peer, and print a line for each block, until a signal ends it. Connections that
-/// break are made again.
+/// Print a line for each block of a channel, as a replica, peer or orderer delivers it.
+///
+/// Runs until a signal, or until --count blocks; reconnects when a connection breaks.
 #[derive(Args)]
 pub struct Follow {
-    /// The channel.
+    /// Name of the channel.
     channel: String,
-    /// `HOST:PORT` of a replica or a peer; may be given more than once.
-    #[arg(long, required = true, value_parser = endpoint)]
+    /// Host and port of a replica or peer, or of an orderer with --orderer; may be given more than once.
+    #[arg(long, value_name = "HOST:PORT", required = true, value_parser = endpoint)]
     peer: Vec<String>,
-    /// They are orderers: their blocks have no codes.
+    /// The endpoints are orderers, whose blocks have no validation codes.
     #[arg(long, conflicts_with = "filtered")]
     orderer: bool,
     #[command(flatten)]
     asks: Asks,
-    /// Ask for filtered blocks: without what is in transactions.
+    /// Request filtered blocks, which leave out the content of transactions.
     #[arg(long)]
     filtered: bool,
-    /// The first block.
-    #[arg(long, default_value_t = 0)]
+    /// Number of the first block.
+    #[arg(long, value_name = "BLOCK", default_value_t = 0)]
     from: u64,
-    /// A file with the number of the next block, written after each one; where it is there, it says where to begin.
-    #[arg(long)]
+    /// File that holds the number of the next block, written after each block; if it exists, following begins with that
+    /// block instead of --from.
+    #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// End after so many blocks.
-    #[arg(long)]
+    /// Stop after this number of blocks [default: never]
+    #[arg(long, value_name = "BLOCKS")]
     count: Option<u64>,
 }
 
@@ -62,13 +64,13 @@ impl Follow {
             Ok(text) => text
                 .trim()
                 .parse()
-                .with_context(|| format!("{}: it holds no block's number", file.display())),
+                .with_context(|| format!("{}: this checkpoint file holds no block number", file.display())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(self.from),
             Err(error) => Err(error).with_context(|| file.display().to_string()),
         }
     }
 
-    /// Prints a block, then says that the next one is wanted.
+    /// Prints a block, then writes the number of the next one to the checkpoint file.
     fn take(&self, received: &Received, as_json: bool) -> anyhow::Result<()> {
         let block = match self.filtered {
             true => read_filtered(received.bytes.clone()).context("a filtered block is malformed")?,
@@ -121,14 +123,14 @@ fn code_name(code: i32) -> String {
     known.map_or_else(|| code.to_string(), |code| code.name().to_owned())
 }
 
-/// Whether standard output is the null device, which is also what a closed one is turned into.
+/// Returns true if standard output is the null device. Rust also opens the null device for a closed standard output.
 fn goes_nowhere() -> std::io::Result<bool> {
     let out = File::from(std::io::stdout().as_fd().try_clone_to_owned()?).metadata()?;
     let null = std::fs::metadata("/dev/null")?;
     Ok(out.file_type().is_char_device() && out.rdev() == null.rdev())
 }
 
-/// Writes a checkpoint durably: the one before is there until this one is whole.
+/// Replaces a checkpoint file atomically and syncs it to disk.
 fn keep(file: &Path, next: u64) -> anyhow::Result<()> {
     let mut name = file.as_os_str().to_owned();
     name.push(".new");
@@ -141,17 +143,16 @@ fn keep(file: &Path, next: u64) -> anyhow::Result<()> {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     };
-    write().with_context(|| format!("keeping the checkpoint {}", file.display()))
+    write().with_context(|| format!("cannot write the checkpoint {}", file.display()))
 }
 
-/// Follows until a signal comes, or there are enough.
+/// Follows the channel until a signal arrives or enough blocks are printed.
 ///
 /// # Errors
-/// What stands in the way.
+/// A file cannot be used, all endpoints refuse, or a block cannot be read or printed.
 pub fn follow(arguments: &Follow, as_json: bool) -> anyhow::Result<()> {
     if arguments.checkpoint.is_some() && goes_nowhere()? {
-        let why =
-            "--checkpoint counts blocks that somebody gets, and standard output is closed or the null device";
+        let why = "--checkpoint counts printed blocks, but standard output is closed or the null device; redirect it";
         bail!(Wrong(why.to_owned()));
     }
     let first = arguments.first()?;

@@ -1,4 +1,4 @@
-//! `lineside fabric history`
+//! `lineside fabric history`: prints the writes of a key, a transaction or a block.
 
 use super::ledger::Data;
 use super::state::escaped;
@@ -13,16 +13,17 @@ use lineside_util::hex::to_hex;
 use serde_json::json;
 use std::io::IsTerminal;
 
-/// Which transactions wrote a key and what, the newest first; or all that a transaction or a block wrote. Only valid
-/// transactions and public keys count.
+/// Print the writes of a key, newest first, or all writes of a transaction or a block.
+///
+/// Shows only writes of valid transactions, and only public keys.
 #[derive(Args)]
 pub struct History {
     #[command(flatten)]
     data: Data,
-    /// The chaincode.
+    /// Namespace of the key, usually the name of its chaincode.
     #[arg(requires = "key", required_unless_present_any = ["tx", "block"])]
     namespace: Option<String>,
-    /// The key.
+    /// Key.
     key: Option<String>,
     /// Print the writes of the transaction with this id.
     #[arg(long, value_name = "ID", conflicts_with_all = ["namespace", "block"])]
@@ -30,18 +31,18 @@ pub struct History {
     /// Print the writes of the block with this number.
     #[arg(long, value_name = "NUMBER", conflicts_with = "namespace")]
     block: Option<u64>,
-    /// Writes at most.
-    #[arg(long, default_value_t = 100)]
+    /// Maximum number of writes to print.
+    #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
-    /// Print keys and values as they are to a terminal, too; elsewhere they always are.
+    /// Print keys and values unchanged even to a terminal, where control characters are otherwise escaped.
     #[arg(long)]
     raw: bool,
 }
 
-/// Does `history`.
+/// Runs `history`.
 ///
 /// # Errors
-/// Errors of the ledger; a key that no transaction in the ledger has written.
+/// The ledger cannot be read, or no transaction in it has written the key.
 pub fn history(arguments: &History, as_json: bool) -> anyhow::Result<()> {
     let look = arguments.data.look()?;
     let blocks = &look.blocks;
@@ -59,7 +60,9 @@ pub fn history(arguments: &History, as_json: bool) -> anyhow::Result<()> {
             writes.reverse();
             writes
         }
-        _ => bail!(Wrong("NAMESPACE KEY, --tx ID, or --block NUMBER".to_owned())),
+        _ => bail!(Wrong(
+            "give NAMESPACE and KEY, or --tx ID, or --block NUMBER".to_owned()
+        )),
     };
     let escape = !as_json && !arguments.raw && std::io::stdout().is_terminal();
     for write in writes.iter().take(arguments.limit) {
@@ -68,7 +71,7 @@ pub fn history(arguments: &History, as_json: bool) -> anyhow::Result<()> {
     let of_one_key = arguments.namespace.is_some();
     if of_one_key && blocks.first() > 0 && !as_json {
         tell!(
-            "lineside: the ledger begins with block {}, after a snapshot: what was written before is not there",
+            "lineside: the ledger was joined from a snapshot and begins with block {}: it has no earlier writes",
             blocks.first()
         );
     }

@@ -1,4 +1,4 @@
-//! `lineside fabric join` and `lineside fabric snapshot`
+//! `lineside fabric join` and `lineside fabric snapshot`: begin a ledger from a snapshot, and write one.
 
 use super::ledger::{Data, Kept};
 use crate::wrong::Wrong;
@@ -11,45 +11,47 @@ use lineside_util::hex::to_hex;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Begin a ledger from a peer's snapshot of the channel, instead of its genesis block: blocks are taken from the one
-/// after the snapshot on.
+/// Begin a new ledger from a peer's snapshot of the channel instead of its genesis block.
+///
+/// The ledger then continues with the block after the snapshot.
 #[derive(Args)]
 pub struct Join {
     #[command(flatten)]
     kept: Kept,
-    /// The snapshot's folder, as a peer writes it (`completed/CHANNEL/BLOCK` under its snapshots' directory).
+    /// Directory of the snapshot, as a peer writes it (`completed/CHANNEL/BLOCK` below its snapshot directory).
     #[arg(value_name = "DIR")]
     snapshot: PathBuf,
-    /// The snapshot's hash in hex, from another peer; a snapshot with another one is refused.
+    /// Expected hash of the snapshot, 64 hex digits, from a peer that you trust; another hash is refused.
     #[arg(long, value_name = "HEX", value_parser = digest)]
     snapshot_hash: Option<[u8; 32]>,
-    /// The commit hash of the snapshot's last block in hex, from another peer: no hash of the snapshot covers it.
+    /// Expected commit hash of the snapshot's last block, 64 hex digits, from a peer that you trust. The snapshot's
+    /// hash does not cover it.
     #[arg(long, value_name = "HEX", value_parser = digest)]
     commit_hash: Option<[u8; 32]>,
 }
 
-/// Write a snapshot of the channel after the ledger's last block, which other replicas join from.
+/// Write a snapshot of the channel after the ledger's last block, from which other replicas can join.
 #[derive(Args)]
 pub struct Snapshot {
     #[command(flatten)]
     data: Data,
-    /// The snapshot's folder, which is made.
+    /// Directory of the snapshot, which must not exist; it is created.
     #[arg(value_name = "DIR")]
     out: PathBuf,
 }
 
-/// Reads a SHA-256 in hex.
+/// Parses a SHA-256 digest of 64 hex digits.
 fn digest(text: &str) -> Result<[u8; 32], Wrong> {
     match TxId::new(&text.to_ascii_lowercase()) {
         TxId::Hash(digest) => Ok(digest),
-        TxId::Other(_) => Err(Wrong("a SHA-256 is 64 digits of hex".to_owned())),
+        TxId::Other(_) => Err(Wrong("a SHA-256 digest is 64 hex digits".to_owned())),
     }
 }
 
-/// Does `join`.
+/// Runs `join`.
 ///
 /// # Errors
-/// The file of the snapshot that is refused, or another reason.
+/// A file of the snapshot is refused, a hash is not the expected one, or the ledger cannot be written.
 pub fn join(arguments: &Join, as_json: bool) -> anyhow::Result<()> {
     let kept = &arguments.kept;
     let expected = Expected {
@@ -88,21 +90,21 @@ pub fn join(arguments: &Join, as_json: bool) -> anyhow::Result<()> {
     say!("last commit hash {}", commit_hash.as_deref().unwrap_or("none"))?;
     if !is_compared && head.commit_hash.is_some() {
         tell!(
-            "lineside: no hash of the snapshot covers that commit hash; compare it with another peer's, or give \
-             --commit-hash"
+            "lineside: the snapshot's hash does not cover this commit hash; compare it with that of another peer, or \
+             give --commit-hash"
         );
     }
     Ok(())
 }
 
-/// Does `snapshot`.
+/// Runs `snapshot`.
 ///
 /// # Errors
-/// The reason why there is no snapshot.
+/// The ledger cannot be read, or the snapshot cannot be written.
 pub fn snapshot(arguments: &Snapshot, as_json: bool) -> anyhow::Result<()> {
     let look = arguments.data.look_in_memory()?;
     let out = &arguments.out;
-    let head = export(&look, out).with_context(|| format!("writing a snapshot to {}", out.display()))?;
+    let head = export(&look, out).with_context(|| format!("cannot write a snapshot to {}", out.display()))?;
     let hash = to_hex(&head.hash);
     if as_json {
         say!(

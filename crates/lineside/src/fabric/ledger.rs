@@ -1,4 +1,4 @@
-//! `lineside fabric import|status|block|tx|verify-ledger --data DIR`
+//! `lineside fabric import`, `status`, `block`, `tx` and `verify-ledger`: verbs on the ledger in a directory.
 
 use crate::out;
 use anyhow::{Context, bail};
@@ -19,18 +19,18 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-/// Where the ledger is.
+/// Directory of the ledger, and the threads that read it.
 #[derive(Args)]
 pub struct Data {
-    /// The ledger's directory.
-    #[arg(long)]
+    /// Directory of the ledger.
+    #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// Threads that read transactions and verify signatures; as many as the machine has by default.
-    #[arg(long)]
+    /// Number of threads that read transactions and verify signatures [default: one for each core]
+    #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 }
 
-/// How to validate with so many threads; with as many as the machine has by default.
+/// Returns the validation options for this number of threads; `None` means one for each core.
 pub fn options_with(threads: Option<NonZeroUsize>) -> Options {
     let threads = threads.map(NonZeroUsize::get);
     let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(NonZeroUsize::get));
@@ -49,7 +49,7 @@ impl Data {
         self.data.join("state")
     }
 
-    /// Where the state is.
+    /// Returns the place of the state: on disk if the directory has a state there, otherwise memory.
     fn state_found(&self) -> StateStore {
         let folder = self.state_folder();
         match StateStore::is_at(&folder) {
@@ -58,12 +58,12 @@ impl Data {
         }
     }
 
-    /// Whether there is a ledger with a block, or behind a snapshot.
+    /// Returns true if the directory holds a ledger that has blocks or was joined from a snapshot.
     fn has_blocks(&self) -> bool {
         self.look().is_ok()
     }
 
-    /// The blocks, and the state if it is wanted.
+    /// Opens the blocks for reading, and the state if `state` is given.
     pub fn look_at(&self, state: Option<&StateStore>) -> Result<Look<FsDisk>, LedgerError> {
         let disk = FsDisk::look_at(&self.data, &ledger::KIND)?;
         match state {
@@ -72,12 +72,13 @@ impl Data {
         }
     }
 
-    /// The blocks.
+    /// Opens the blocks for reading.
     pub fn look(&self) -> anyhow::Result<Look<FsDisk>> {
         self.look_at(None).with_context(|| self.reading())
     }
 
-    /// The blocks and the state; where the state is on the disk and cannot be had, the blocks alone, and why.
+    /// Opens the blocks and the state for reading. If the state on disk cannot be opened, returns the blocks alone and
+    /// the reason.
     pub fn look_with_state(&self) -> anyhow::Result<(Look<FsDisk>, Option<String>)> {
         let state = self.state_found();
         match self.look_at(Some(&state)) {
@@ -86,25 +87,26 @@ impl Data {
         }
     }
 
-    /// The blocks, and the state read into memory, wherever it is kept.
+    /// Opens the blocks for reading, and rebuilds the state in memory wherever it is kept.
     pub fn look_in_memory(&self) -> anyhow::Result<Look<FsDisk>> {
         self.look_at(Some(&StateStore::Memory))
             .with_context(|| self.reading())
     }
 
     pub fn reading(&self) -> String {
-        format!("reading the ledger in {}", self.data.display())
+        format!("cannot read the ledger in {}", self.data.display())
     }
 }
 
-/// How a ledger is kept that blocks are added to.
+/// Ledger to which blocks are added, and the place of its state.
 #[derive(Args)]
 pub struct Kept {
     #[command(flatten)]
     pub data: Data,
-    /// Keep the state in memory, or by fjall in the folder `state` of the ledger's directory. Where a state is there,
-    /// fjall is the default, and `memory` removes it; its content is made again from the blocks.
-    #[arg(long)]
+    /// Place of the state: in memory, or on disk (fjall) in the folder `state` of the ledger's directory. `memory`
+    /// removes a state on disk; either kind is rebuilt from the blocks [default: fjall if the ledger has a state on
+    /// disk, otherwise memory]
+    #[arg(long, value_name = "PLACE")]
     state: Option<StateIn>,
 }
 
@@ -115,7 +117,7 @@ enum StateIn {
 }
 
 impl Kept {
-    /// Where the state is to be kept.
+    /// Returns the requested place of the state.
     pub fn state_name(&self) -> StateName {
         match self.state {
             None => StateName::Auto,
@@ -124,10 +126,10 @@ impl Kept {
         }
     }
 
-    /// Opens the ledger, or begins one, and says what of it had to be made again.
+    /// Opens the ledger, or creates it. Prints which parts had to be rebuilt.
     pub fn open(&self, results: Option<Publisher>) -> anyhow::Result<Replica<FsDisk>> {
         let data = &self.data.data;
-        let opening = || format!("opening the ledger in {}", data.display());
+        let opening = || format!("cannot open the ledger in {}", data.display());
         let state = self.state_name();
         let disk = FsDisk::claim(data, &ledger::KIND).with_context(opening)?;
         let (replica, remarks) = ledger::open(data, disk, self.data.options(), state, results)?;
@@ -138,64 +140,67 @@ impl Kept {
     }
 }
 
-/// Validate a folder of recorded blocks into a ledger, from the first that it does not have.
+/// Validate recorded blocks and add them to a ledger, from the first block that it lacks.
 #[derive(Args)]
 pub struct Import {
     #[command(flatten)]
     kept: Kept,
-    /// Holds NNNNN.orderer.pb.gz or NNNNN.committed.pb.gz.
+    /// Directory with the blocks as NNNNN.orderer.pb.gz or NNNNN.committed.pb.gz.
+    #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
-/// How far the ledger in a directory is, or how a running replica is.
+/// Print the height, keys and hashes of a ledger, or the status of a running replica.
 #[derive(Args)]
 pub struct Status {
-    /// The ledger's directory.
-    #[arg(long, required_unless_present = "console")]
+    /// Directory of the ledger.
+    #[arg(long, value_name = "DIR", required_unless_present = "console")]
     data: Option<PathBuf>,
-    /// Threads that read transactions; as many as the machine has by default.
-    #[arg(long)]
+    /// Number of threads that read transactions [default: one for each core]
+    #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// Address and port of a running replica's console.
-    #[arg(long, conflicts_with = "data")]
+    /// Address and TCP port of the console of a running replica.
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "data")]
     console: Option<SocketAddr>,
 }
 
-/// A block: its hashes and its codes.
+/// Print the hashes and validation codes of a block, or write the block to a file.
 #[derive(Args)]
 pub struct Block {
     #[command(flatten)]
     data: Data,
-    /// Its number, or its header hash in hex.
+    /// Number of the block, or its header hash in hex.
     block: String,
-    /// Write the block to this file, as a peer has it.
-    #[arg(long)]
+    /// Write the block to this file, in the form that a peer commits.
+    #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write it as the orderer delivered it.
+    /// Write the block in the form that the orderer delivered.
     #[arg(long, requires = "out")]
     delivered: bool,
 }
 
-/// A transaction: its block and its code.
+/// Print the block and validation code of a transaction.
 #[derive(Args)]
 pub struct Tx {
     #[command(flatten)]
     data: Data,
-    /// Its id.
+    /// Transaction id.
     id: String,
 }
 
-/// Validate every block of a ledger again, from the first, and compare every code, hash and byte.
+/// Validate all blocks of a ledger again, and compare every code, hash and byte.
+///
+/// Exit code 1 if something differs.
 #[derive(Args)]
 pub struct VerifyLedger {
     #[command(flatten)]
     data: Data,
 }
 
-/// Does `import`.
+/// Runs `import`.
 ///
 /// # Errors
-/// What stands in its way.
+/// The directory lacks the next block or holds another channel, a block is refused, or the ledger cannot be written.
 pub fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     let recorded = |number| -> anyhow::Result<Option<Vec<u8>>> {
         Ok(match read(&arguments.folder, number, "orderer")? {
@@ -206,15 +211,15 @@ pub fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     let shown = arguments.folder.display();
     let genesis = recorded(0)?;
     if genesis.is_none() && !arguments.kept.data.has_blocks() {
-        bail!("{shown}: there is no block 0 here");
+        bail!("{shown}: block 0 is missing here, and a new ledger begins with it");
     }
     let mut replica = arguments.kept.open(None)?;
     let from = replica.next();
     if genesis.is_none() && recorded(from)?.is_none() {
-        bail!("{shown}: there is neither block 0 here nor block {from}, the next one of the ledger");
+        bail!("{shown}: this directory has neither block 0 nor block {from}, the next block of the ledger");
     }
     if from > 0 && genesis.is_some_and(|genesis| !ledger::begins_with(&replica, &genesis)) {
-        bail!("{shown}: of another channel than the ledger");
+        bail!("{shown}: these blocks are of another channel than the ledger; give another --data directory");
     }
     let mut transactions = 0;
     for number in from.. {
@@ -246,11 +251,11 @@ pub fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
 
 fn running(console: SocketAddr, as_json: bool) -> anyhow::Result<()> {
     let mut snapshot = lineside_console::fetch_status(console).with_context(|| {
-        format!("no status from {console}: does `lineside fabric serve --console` run there?")
+        format!("no status from {console}: start a replica with `--console {console}`, or give its console's address")
     })?;
     snapshot.services.retain(|service| service.name == "fabric");
     if snapshot.services.is_empty() {
-        bail!("no replica runs at {console}");
+        bail!("the server at {console} runs no Fabric replica");
     }
     match as_json {
         true => say!("{}", serde_json::to_string(&snapshot)?)?,
@@ -259,10 +264,10 @@ fn running(console: SocketAddr, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Does `status`.
+/// Runs `status`.
 ///
 /// # Errors
-/// What stands in its way.
+/// The ledger cannot be read, or the console does not answer.
 pub fn status(arguments: &Status, as_json: bool) -> anyhow::Result<()> {
     let data = match (arguments.console, &arguments.data) {
         (Some(console), _) => return running(console, as_json),
@@ -270,7 +275,7 @@ pub fn status(arguments: &Status, as_json: bool) -> anyhow::Result<()> {
             data: data.clone(),
             threads: arguments.threads,
         },
-        (None, None) => bail!("--data DIR, or --console ADDRESS"),
+        (None, None) => bail!("give --data DIR or --console ADDR:PORT"),
     };
     let (look, stateless) = data.look_with_state()?;
     let (hash, commit_hash) = look.blocks.last_hashes().unwrap_or_default();
@@ -301,9 +306,9 @@ pub fn status(arguments: &Status, as_json: bool) -> anyhow::Result<()> {
     }
     say!("last header hash {hash}")?;
     say!("last commit hash {}", commit_hash.as_deref().unwrap_or("none"))?;
-    say!("{} blocks behind the checkpoint", look.found.replayed)?;
+    say!("{} blocks after the newest checkpoint", look.found.replayed)?;
     for damaged in &look.found.damaged {
-        say!("a checkpoint cannot be used: {damaged}")?;
+        say!("a checkpoint is damaged and not used: {damaged}")?;
     }
     Ok(())
 }
@@ -315,10 +320,10 @@ fn hash_of(text: &str) -> Option<[u8; 32]> {
     }
 }
 
-/// Does `block`.
+/// Runs `block`.
 ///
 /// # Errors
-/// What stands in its way.
+/// The ledger has no such block, or cannot be read, or the file cannot be written.
 pub fn block(arguments: &Block, as_json: bool) -> anyhow::Result<()> {
     let look = arguments.data.look()?;
     let by_hash = hash_of(&arguments.block).map(|hash| look.blocks.number_of(&hash));
@@ -327,7 +332,7 @@ pub fn block(arguments: &Block, as_json: bool) -> anyhow::Result<()> {
         None => arguments
             .block
             .parse()
-            .context("a block is named by its number or its header hash")?,
+            .context("give a block by its number, or by its header hash of 64 hex digits")?,
     };
     let stored = look.blocks.block(number)?;
     if let Some(path) = &arguments.out {
@@ -368,21 +373,21 @@ fn write(path: &Path, stored: &Stored, delivered: bool) -> anyhow::Result<()> {
     let committed = stored.committed();
     let bytes = if delivered { &stored.bytes } else { &committed };
     let written = std::fs::File::create(path).and_then(|mut file| file.write_all(bytes));
-    written.with_context(|| format!("writing {}", path.display()))
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Does `tx`.
+/// Runs `tx`.
 ///
 /// # Errors
-/// What stands in its way.
+/// The ledger has no such transaction, or cannot be read.
 pub fn tx(arguments: &Tx, as_json: bool) -> anyhow::Result<()> {
     let look = arguments.data.look()?;
     let place = look.blocks.transaction(&TxId::new(&arguments.id))?;
     if place.is_none() && look.blocks.is_before_snapshot(&TxId::new(&arguments.id)) {
         let first = look.blocks.first();
         bail!(
-            "the transaction is in a block before {first}, and the ledger was joined from a snapshot, which says \
-             neither the block nor the code"
+            "the transaction is in a block before {first}, and the ledger was joined from a snapshot, which holds \
+             neither its block nor its code; ask a peer"
         );
     }
     let place = place.context("there is no transaction with this id")?;
@@ -398,14 +403,14 @@ pub fn tx(arguments: &Tx, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Does `verify-ledger`.
+/// Runs `verify-ledger`.
 ///
 /// # Errors
-/// What stands in its way, and a ledger that is not sound.
+/// The ledger cannot be read, or something in it is wrong.
 pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
     let directory = arguments.data.data.display();
     let disk = FsDisk::look_at(&arguments.data.data, &ledger::KIND)
-        .with_context(|| format!("reading {directory}"))?;
+        .with_context(|| format!("cannot read {directory}"))?;
     let state = arguments.data.state_found();
     let report = verify_ledger(&disk, &state, &arguments.data.options(), &mut |_| {})?;
     if as_json {
@@ -432,17 +437,17 @@ pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
             report.record_bytes
         )?;
         if let Some(last) = report.joined_after {
-            say!("the snapshot of block {last} that the ledger was joined from was read again")?;
+            say!("the snapshot after block {last}, from which the ledger was joined, was read again")?;
         }
         if let Some(keys) = report.state_keys {
-            say!("{keys} keys of the state on the disk compared")?;
+            say!("{keys} keys of the state on disk compared")?;
         }
         if report.state_in_use {
-            say!("the state on the disk was not compared: another process has it open")?;
+            say!("the state on disk was not compared: another process has it open")?;
         }
     }
     if !report.is_sound() {
-        bail!("the ledger is not sound: {} findings", report.wrong);
+        bail!("the ledger is damaged: {} findings", report.wrong);
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! `lineside fabric send`: beside an orderer, it takes blocks by Deliver and sends them to one receiver over UDP.
+//! `lineside fabric send`: receives blocks from an orderer by Deliver and sends them to one replica over UDP. Runs next
+//! to the orderer.
 
 use crate::fabric::asks::Refusals;
 use crate::fabric::orderer::Following;
@@ -20,44 +21,53 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
-/// Blocks that wait to be sent, besides those that the sender keeps.
+/// Maximum number of blocks that wait to be sent, in addition to those that the sender keeps for repeats.
 const WAITING: usize = 8;
-/// After so long without a receiver it is said that there is none.
+/// Time without a receiver after which a message says so.
 const SILENCE: Duration = Duration::from_secs(5);
-/// What is left of 1,500 bytes behind the headers of IP and UDP.
+/// Payload bytes of a packet of 1,500 bytes, without the headers of IP and UDP.
 const PAYLOAD_V4: usize = 1_472;
 const PAYLOAD_V6: usize = 1_452;
 
-/// Take a channel's blocks from an orderer, and send them over UDP to one `serve --udp-listen`, until a signal ends it.
-/// It begins with the block that the receiver takes next.
+/// Send a channel's blocks from an orderer over UDP to one replica, until a signal.
+///
+/// Run this next to an orderer. The replica runs `lineside fabric serve --udp-listen`. Sending begins with the block
+/// that the replica needs next.
 #[derive(Args)]
 pub struct Send {
     #[command(flatten)]
     following: Following,
-    /// The channel.
-    #[arg(long)]
+    /// Name of the channel.
+    #[arg(long, value_name = "NAME")]
     channel: String,
-    /// Where the receiver listens.
-    #[arg(long)]
+    /// Address and UDP port of the replica (its --udp-listen).
+    #[arg(long, value_name = "ADDR:PORT")]
     to: SocketAddr,
-    /// The address to send from; any free one by default.
-    #[arg(long)]
+    /// Local address and port to send from [default: any free port]
+    #[arg(long, value_name = "ADDR:PORT")]
     bind: Option<SocketAddr>,
-    /// The key that is shared with the receiver: a file with 64 hex digits or more, for its owner's eyes only.
-    #[arg(long)]
+    /// File with the key that is shared with the replica, at least 64 hex digits; only its owner may be able to read
+    /// it.
+    #[arg(long, value_name = "FILE")]
     udp_key: PathBuf,
-    /// Bytes a second at most, headers of IP and UDP included; 0: no limit.
-    #[arg(long, default_value_t = 125_000_000)]
+    /// Maximum rate in bytes a second, headers of IP and UDP included; 0: no limit.
+    #[arg(long, value_name = "BYTES", default_value_t = 125_000_000)]
     bytes_per_s: u64,
-    /// Bytes that may leave at once.
-    #[arg(long, default_value_t = 65_536)]
+    /// Maximum number of bytes that are sent at once.
+    #[arg(long, value_name = "BYTES", default_value_t = 65_536)]
     burst_bytes: u64,
-    /// Payload of a datagram at most: 8972 where frames are jumbo; what fits into 1500 bytes by default. An identity
-    /// that does not fit one (most have 800 to 1,100 bytes) is sent with each transaction, which saves nothing.
-    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(600..=8_972))]
+    /// Maximum payload bytes of a datagram, 600 to 8972; use 8972 on networks with jumbo frames [default: 1472 for
+    /// IPv4, 1452 for IPv6]. An identity that does not fit (most have 800 to 1,100 bytes) is sent again with each
+    /// transaction, which saves nothing.
+    #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<usize>::new().range(600..=8_972))]
     payload_bytes: Option<usize>,
-    /// Blocks that are kept to be sent again.
-    #[arg(long, default_value_t = 1_024, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+    /// Number of sent blocks that are kept to be sent again.
+    #[arg(
+        long,
+        value_name = "BLOCKS",
+        default_value_t = 1_024,
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..)
+    )]
     blocks_kept: usize,
 }
 
@@ -82,15 +92,15 @@ impl Send {
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let bind = self.bind.unwrap_or((any, 0).into());
-        let socket = UdpSocket::bind(bind).with_context(|| format!("sending from {bind}"))?;
+        let socket = UdpSocket::bind(bind).with_context(|| format!("cannot send from {bind}"))?;
         socket
             .connect(self.to)
-            .with_context(|| format!("sending to {}", self.to))?;
+            .with_context(|| format!("cannot send to {}", self.to))?;
         Ok(socket)
     }
 }
 
-/// What the sender's thread takes blocks from.
+/// Source of blocks for the sender's thread: a queue that the follower of the orderer fills.
 struct Fed {
     begin: Option<oneshot::Sender<u64>>,
     blocks: mpsc::Receiver<Received>,
@@ -99,7 +109,7 @@ struct Fed {
 impl Source for Fed {
     fn begin(&mut self, next: u64) {
         if let Some(begin) = self.begin.take() {
-            // Nobody waits for it only when all of it ends.
+            // The receiver is gone only when the command ends.
             let _ = begin.send(next);
         }
     }
@@ -113,7 +123,7 @@ impl Source for Fed {
     }
 }
 
-/// Follows the orderer, once a receiver has said from where on.
+/// Waits until the replica has named the block that it needs next, then follows the orderer from there.
 async fn feed(
     (mut following, refusals): (Options, &Refusals),
     mut begin: oneshot::Receiver<u64>,
@@ -122,7 +132,7 @@ async fn feed(
     let begun = match tokio::time::timeout(SILENCE, &mut begin).await {
         Ok(begun) => begun,
         Err(_) => {
-            tell!("lineside: nobody with this key has answered yet");
+            tell!("lineside: no replica with this key has answered yet; still waiting");
             begin.await
         }
     };
@@ -138,17 +148,17 @@ async fn feed(
     }
 }
 
-/// Sends until a signal comes.
+/// Sends blocks until a signal arrives.
 ///
 /// # Errors
-/// What stands in the way.
+/// A key, certificate or socket cannot be used, or all orderers refuse.
 pub fn send(arguments: &Send, as_json: bool) -> anyhow::Result<()> {
     let key = read_key(&arguments.udp_key)?;
     let (following, refusals) = arguments.following.options(&arguments.channel, 0)?;
     let socket = arguments.socket()?;
     let from = socket.local_addr()?;
     let mut session = [0; 16];
-    getrandom::fill(&mut session).context("a random session id")?;
+    getrandom::fill(&mut session).context("cannot create a random session id")?;
     let mut sender = Sender::new(key, session, arguments.options());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -170,7 +180,7 @@ pub fn send(arguments: &Send, as_json: bool) -> anyhow::Result<()> {
         let mut refused = None;
         tokio::select! {
             ended = &mut sending => {
-                ended?.context("sending")?;
+                ended?.context("cannot send")?;
                 return Ok(());
             }
             () = feed((following, &refusals), begun, give) => {}
@@ -180,9 +190,9 @@ pub fn send(arguments: &Send, as_json: bool) -> anyhow::Result<()> {
         }
         stop.store(true, Ordering::Relaxed);
         match sending.await? {
-            // The feed ended a moment before the sender saw the stop.
+            // The queue closed shortly before the sender saw the request to stop.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
-            sent => say_sent(&sent.context("sending")?, as_json)?,
+            sent => say_sent(&sent.context("cannot send")?, as_json)?,
         }
         match refused {
             Some(why) => bail!(why),
@@ -217,7 +227,7 @@ fn say_sent(counters: &SenderCounters, as_json: bool) -> Result<(), Unwritten> {
             })
         ),
         false => say!(
-            "{blocks} blocks in {datagrams} datagrams, {bytes} bytes; sent again {again}, refused {refused}"
+            "{blocks} blocks in {datagrams} datagrams, {bytes} bytes; {again} sent again, {refused} refused"
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! `lineside fabric send-paper`: sends a folder's blocks as the papers' packets.
+//! `lineside fabric send-paper`: sends recorded blocks as packets in the papers' format.
 
 use crate::out::Unwritten;
 use anyhow::{Context, bail};
@@ -11,43 +11,44 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Bytes of the headers of IP and UDP, which count for the rate.
+/// Bytes of the headers of IP and UDP, which count towards the rate.
 const HEADERS_BYTES: u64 = 28;
-/// The sender sleeps when it is ahead of its rate by so much.
+/// Lead over the rate at which the sender sleeps.
 const AHEAD: Duration = Duration::from_millis(1);
 
-/// Send recorded or made blocks (as `replay` reads them) as the papers' packets to a `serve --udp-paper`, which has to
-/// trust this address. Nothing answers: a block whose packets are lost, the genesis block and those that set the
-/// configuration are fetched from an orderer by the receiver.
+/// Send recorded blocks to a replica as packets in the papers' format.
+///
+/// The replica runs `lineside fabric serve --udp-paper` and must trust this address. It does not reply: it fetches
+/// blocks whose packets were lost, the genesis block, and blocks that set the configuration from an orderer.
 #[derive(Args)]
 pub struct SendPaper {
-    /// Holds NNNNN.orderer.pb.gz.
+    /// Directory with the blocks as NNNNN.orderer.pb.gz.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Where the receiver listens.
+    /// Address and UDP port of the replica (its --udp-listen).
     #[arg(long, value_name = "ADDR:PORT")]
     to: SocketAddr,
-    /// The address to send from; any free one by default.
+    /// Local address and port to send from [default: any free port]
     #[arg(long, value_name = "ADDR:PORT")]
     bind: Option<SocketAddr>,
-    /// The papers' configuration (fabric_machine.yaml), whose identities have the numbers that it gives them.
+    /// File with the papers' configuration (fabric_machine.yaml), which numbers identities [default: none]
     #[arg(long, value_name = "FILE")]
     identities: Option<PathBuf>,
-    /// The first block.
-    #[arg(long, default_value_t = 1)]
+    /// Number of the first block.
+    #[arg(long, value_name = "BLOCK", default_value_t = 1)]
     from: u64,
-    /// Number of blocks, those that are not sent among them; all by default.
-    #[arg(long)]
+    /// Number of blocks, including those that cannot be sent [default: all]
+    #[arg(long, value_name = "BLOCKS")]
     count: Option<u64>,
-    /// Bytes a second at most, headers of IP and UDP included; 0: no limit.
-    #[arg(long, default_value_t = 12_500_000)]
+    /// Maximum rate in bytes a second, headers of IP and UDP included; 0: no limit.
+    #[arg(long, value_name = "BYTES", default_value_t = 12_500_000)]
     bytes_per_s: u64,
-    /// Number of times that each block is sent, one after the other: a block that arrived is not taken again.
-    #[arg(long, default_value_t = 1)]
+    /// Number of times that each block is sent, against loss; the replica ignores a block that it has.
+    #[arg(long, value_name = "N", default_value_t = 1)]
     times: u32,
 }
 
-/// Sends at a rate.
+/// Socket that limits the rate.
 struct Paced {
     socket: UdpSocket,
     bytes_per_s: u64,
@@ -66,10 +67,10 @@ impl Paced {
         }
         self.bytes += packet.len() as u64 + HEADERS_BYTES;
         match self.socket.send(packet) {
-            // Nobody listened to an earlier packet; the receiver may come later.
+            // No process listened when an earlier packet arrived; the replica may start later.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(()),
             sent => {
-                sent.context("sending")?;
+                sent.context("cannot send")?;
                 Ok(())
             }
         }
@@ -82,17 +83,17 @@ fn socket(arguments: &SendPaper) -> anyhow::Result<UdpSocket> {
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
     let bind = arguments.bind.unwrap_or(any);
-    let socket = UdpSocket::bind(bind).with_context(|| format!("sending from {bind}"))?;
+    let socket = UdpSocket::bind(bind).with_context(|| format!("cannot send from {bind}"))?;
     socket
         .connect(arguments.to)
-        .with_context(|| format!("sending to {}", arguments.to))?;
+        .with_context(|| format!("cannot send to {}", arguments.to))?;
     Ok(socket)
 }
 
-/// Sends the blocks and says what was sent.
+/// Sends the blocks and prints a summary.
 ///
 /// # Errors
-/// An unreadable file or folder, a socket that cannot be opened or sent from, or no block to send.
+/// A file cannot be read, the socket cannot be used, or the directory lacks the first block.
 pub fn send(arguments: &SendPaper, as_json: bool) -> anyhow::Result<()> {
     let identities = arguments.identities.as_deref().map(read_paper_identities);
     let identities = identities.transpose()?.unwrap_or_default();
@@ -111,7 +112,7 @@ pub fn send(arguments: &SendPaper, as_json: bool) -> anyhow::Result<()> {
     let end = arguments
         .count
         .map_or(u64::MAX, |count| arguments.from.saturating_add(count));
-    let reading = || format!("reading the blocks in {}", arguments.directory.display());
+    let reading = || format!("cannot read the blocks in {}", arguments.directory.display());
     let (mut number, mut left_out) = (arguments.from, Vec::new());
     while number < end
         && let Some(block) = read(&arguments.directory, number, "orderer").with_context(reading)?
@@ -155,7 +156,7 @@ fn say_sent(
         return say!("{line}");
     }
     for (number, why) in left_out {
-        say!("block {number} is not sent: {why}")?;
+        say!("block {number} was not sent: {why}")?;
     }
     let saved = 100.0 - 100.0 * sent.bytes as f64 / (sent.block_bytes as f64).max(1.0);
     say!(

@@ -1,4 +1,4 @@
-//! `lineside fabric serve`: options of the command line.
+//! `lineside fabric serve`: command-line options of the server.
 
 use crate::config::Config;
 use crate::out::{self, Unwritten};
@@ -13,110 +13,116 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// Follow an orderer, validate and keep its blocks, and serve them as a peer does, until a signal ends it.
+/// Follow an orderer, validate and keep its blocks, and serve them as a peer does.
+///
+/// Runs until SIGINT, SIGTERM or SIGHUP. Only the service `fabric` runs, even if the configuration file enables others.
+/// Options replace values of the file.
 #[derive(Args)]
 pub struct Serve {
-    /// The configuration file, of which [fabric] and [console] count; what is given here goes before it.
+    /// Configuration file; its sections [fabric], [console] and [process] apply.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The ledger's directory.
+    /// Directory of the ledger, which is created if missing.
     #[arg(long, value_name = "DIR", required_unless_present = "config")]
     data: Option<PathBuf>,
-    /// Threads that read transactions and verify signatures; as many as the machine has by default.
-    #[arg(long)]
+    /// Number of threads that read transactions and verify signatures [default: one for each core]
+    #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// Keep the state in memory, or by fjall in the folder `state` of the ledger's directory. Where a state is there,
-    /// fjall is the default, and `memory` removes it; its content is made again from the blocks.
-    #[arg(long)]
+    /// Place of the state: in memory, or on disk (fjall) in the folder `state` of the ledger's directory. `memory`
+    /// removes a state on disk; either kind is rebuilt from the blocks [default: fjall if the ledger has a state on
+    /// disk, otherwise memory]
+    #[arg(long, value_name = "PLACE")]
     state: Option<StateIn>,
     #[command(flatten)]
     following: ServeFollowing,
     #[command(flatten)]
     udp: Udp,
-    /// The channel's genesis block, where the ledger has none yet: a file as `peer channel fetch` writes it.
+    /// File with the channel's genesis block, as `peer channel fetch` writes it; needed while the ledger is empty.
     #[arg(long, value_name = "FILE")]
     genesis: Option<PathBuf>,
-    /// Where block events are served [default: 127.0.0.1:7051]
+    /// Address and TCP port at which blocks are served (Deliver) [default: 127.0.0.1:7051]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
-    /// The server's certificate; without one there is no TLS.
+    /// File with the server's certificate [default: no TLS]
     #[arg(long, value_name = "FILE", requires = "key")]
     certificate: Option<PathBuf>,
-    /// Its key.
+    /// File with the key of --certificate.
     #[arg(long, value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
-    /// CA certificates of clients, for mutual TLS.
+    /// File with the CA certificates of clients, for mutual TLS [default: clients need no certificate]
     #[arg(long, value_name = "FILE", requires = "certificate")]
     client_ca: Option<PathBuf>,
-    /// A file that other processes map, with the results of the last 64 blocks.
+    /// File with the results of the newest 64 blocks, which other processes can map into memory [default: none]
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
-    /// Address and port for `/metrics`, `/healthz` and `/status`; without it, and without a configuration file, there
-    /// is no console.
+    /// Address and TCP port of the console: /status, /healthz, /metrics. Without this option and without a
+    /// configuration file, there is no console.
     #[arg(long, value_name = "ADDR:PORT")]
     console: Option<SocketAddr>,
 }
 
-/// Place of the state of a ledger.
+/// Place of a ledger's state.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum StateIn {
     Memory,
     Fjall,
 }
 
-/// Orderers, and the identity that asks them.
+/// Orderers, and the identity that signs requests to them.
 #[derive(Args)]
 struct ServeFollowing {
-    /// `HOST:PORT` of an orderer; may be given more than once.
+    /// Host and port of an orderer; may be given more than once.
     #[arg(long, value_name = "HOST:PORT", required_unless_present = "config",
           value_parser = lineside_fabric_grpc::client::endpoint)]
     orderer: Vec<String>,
-    /// The MSP of whom signs the requests.
-    #[arg(long, required_unless_present = "config")]
+    /// MSP id of the identity that signs requests to orderers, such as Org1MSP.
+    #[arg(long, value_name = "NAME", required_unless_present = "config")]
     msp_id: Option<String>,
-    /// Its folder, with signcerts and keystore.
+    /// MSP folder of that identity, with `signcerts` and `keystore`.
     #[arg(long, value_name = "DIR", required_unless_present = "config")]
     msp: Option<PathBuf>,
-    /// CA certificates that the endpoints' TLS certificates are checked with; without them there is no TLS.
+    /// File with the CA certificates to trust for the orderers' TLS [default: no TLS]
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
-    /// Our certificate for mutual TLS with them, which most networks ask for.
+    /// File with this replica's certificate for mutual TLS with orderers, which most networks require.
     #[arg(long, value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
     tls_certificate: Option<PathBuf>,
-    /// Its key.
+    /// File with the key of --tls-certificate.
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Host name that the endpoints' certificates are for [default: that of each endpoint]
+    /// Host name in the orderers' certificates [default: host of each endpoint]
     #[arg(long, value_name = "NAME")]
     tls_host_name: Option<String>,
-    /// Seconds without an orderer after which `/healthz` answers 503; 0: never [default: 60]
+    /// Seconds without a working orderer after which /healthz answers 503; 0: never [default: 60]
     #[arg(long, value_name = "S")]
     health_after_s: Option<u64>,
 }
 
-/// Whether and how blocks come over UDP.
+/// Options for blocks over UDP, and trusted sources.
 #[derive(Args)]
 struct Udp {
-    /// Take blocks over UDP at this address; the orderer is asked for those that the sender has no more.
+    /// Address and port to receive blocks over UDP; orderers are asked for blocks that the sender no longer has
+    /// [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     udp_listen: Option<SocketAddr>,
-    /// The key shared with `lineside fabric send`: a file with 64 hex digits or more, for its owner's eyes only.
+    /// File with the key that is shared with `lineside fabric send`, at least 64 hex digits; only its owner may be able
+    /// to read it.
     #[arg(long, value_name = "FILE", requires = "udp_listen")]
     udp_key: Option<PathBuf>,
-    /// Take the papers' packets instead, which are not protected against anybody.
+    /// Receive the papers' packets instead of the native ones; they have no MAC, so that anybody can forge them.
     #[arg(long, requires = "udp_listen", conflicts_with = "udp_key")]
     udp_paper: bool,
-    /// The papers' configuration (fabric_machine.yaml), whose identities the packets may name without telling them.
+    /// File with the papers' configuration (fabric_machine.yaml), whose identities packets may refer to by number.
     #[arg(long, value_name = "FILE", requires = "udp_paper")]
     udp_paper_identities: Option<PathBuf>,
-    /// Source that no share of Deliver's limits binds, and whose papers' packets are believed; may be given more than
-    /// once [default: 127.0.0.0/8 ::1/128]
+    /// Trusted source address, exempt from the shares of Deliver's limits, and the only kind of source whose papers'
+    /// packets are accepted; may be given more than once [default: 127.0.0.0/8 ::1/128]
     #[arg(long, value_name = "ADDR")]
     trusted_sources: Vec<IpAddr>,
 }
 
 impl Serve {
-    /// Returns the configuration, and whether there is to be a console.
+    /// Returns the configuration, and true if the console is to be started.
     fn config(self) -> anyhow::Result<(Config, bool)> {
         let with_console = self.config.is_some() || self.console.is_some();
         let mut config = match &self.config {
@@ -124,7 +130,7 @@ impl Serve {
             None => Config::default(),
         };
         if config.tables_of("fabric") > 1 {
-            let why = "the configuration has several tables [[fabric]]: `lineside run` serves them";
+            let why = "the configuration has several tables [[fabric]]: serve them with `lineside run --config FILE`";
             bail!(Wrong(why.into()));
         }
         config.console.set_some("listen", self.console);
@@ -163,15 +169,15 @@ impl Serve {
     }
 }
 
-/// Returns a list that has an item.
+/// Returns the list; `None` if it is empty.
 fn given<T>(list: Vec<T>) -> Option<Vec<T>> {
     (!list.is_empty()).then_some(list)
 }
 
-/// Serves until a signal comes.
+/// Serves until a signal ends the process.
 ///
 /// # Errors
-/// The reason why it cannot serve, or why it has taken no more blocks.
+/// The replica cannot start, or stopped accepting blocks.
 pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     let (config, with_console) = arguments.config()?;
     let session = Session::start(&config, with_console)?;
@@ -179,7 +185,7 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     session.serve()
 }
 
-/// Prints which channels are served, and where: a line, or an object, for each.
+/// Prints the channels and their addresses, a line or a JSON object for each.
 fn announce(session: &Session, as_json: bool) -> Result<(), Unwritten> {
     let console = session.console();
     for service in session.daemon().observed()().services {
@@ -198,7 +204,7 @@ fn announce(session: &Session, as_json: bool) -> Result<(), Unwritten> {
             service.listen
         )?;
         if let Some(udp) = udp.as_str() {
-            say!("blocks come over UDP to {udp}")?;
+            say!("blocks over UDP on {udp}")?;
         }
     }
     match as_json {

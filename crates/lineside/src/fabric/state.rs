@@ -1,4 +1,5 @@
-//! `lineside fabric state`: keys of the state, public ones and the hashes of private ones, and the configuration.
+//! `lineside fabric state`: prints keys of the state (public keys, and hashes of private ones) and the channel's
+//! configuration.
 
 use crate::fabric::ledger::Data;
 use crate::out::Unwritten;
@@ -16,34 +17,36 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
 
-/// Key under which a peer keeps the channel's configuration, in the namespace "".
+/// Key under which a peer stores the channel's configuration, in the namespace "".
 const CONFIG_KEY: &str = "CHANNEL_CONFIG_ENV_BYTES";
-/// Name of the only metadata that a peer's validation looks at.
+/// Name of the only metadata that a peer's validation reads.
 const VALIDATION_PARAMETER: &str = "VALIDATION_PARAMETER";
 
-/// Print a key of the state, or all keys of a namespace: a chaincode, `_lifecycle`, or "" for the channel's
-/// configuration. Of private data there are the hashes: keys in hex, and the values' SHA-256.
+/// Print a key of the state with its value, or the keys of a namespace.
+///
+/// A namespace is the name of a chaincode, `_lifecycle`, or "" for the channel's configuration. Private data is stored
+/// as hashes: the SHA-256 of keys and of values, in hex.
 #[derive(Args)]
 pub struct State {
     #[command(flatten)]
     data: Data,
-    /// The chaincode; `CHAINCODE$$COLLECTION` names a collection of private data.
+    /// Namespace; CHAINCODE$$COLLECTION for a collection of private data.
     namespace: String,
-    /// The key; without one, those from `--start` on. In a collection, the key itself, or its SHA-256 in hex.
+    /// Key; without it, all keys from --start to --end. In a collection, the key itself or its SHA-256 in hex.
     key: Option<String>,
-    /// The collection of private data.
+    /// Collection of private data in the namespace.
     #[arg(long, value_name = "NAME")]
     collection: Option<String>,
-    /// The first key; in a collection, in hex.
-    #[arg(long, default_value = "")]
+    /// First key; in a collection, a SHA-256 in hex.
+    #[arg(long, value_name = "KEY", default_value = "")]
     start: String,
-    /// The key to stop before; empty: none.
-    #[arg(long, default_value = "")]
+    /// Key before which to stop; empty: print to the last key.
+    #[arg(long, value_name = "KEY", default_value = "")]
     end: String,
-    /// Keys at most.
-    #[arg(long, default_value_t = 100)]
+    /// Maximum number of keys to print.
+    #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
-    /// Print keys and values as they are to a terminal, too; elsewhere they always are.
+    /// Print keys and values unchanged even to a terminal, where control characters are otherwise escaped.
     #[arg(long)]
     raw: bool,
 }
@@ -53,7 +56,7 @@ pub struct State {
 struct Form {
     as_json: bool,
     escape: bool,
-    /// Keys and values are hashes.
+    /// True if keys and values are hashes.
     hashed: bool,
 }
 
@@ -89,7 +92,8 @@ impl Form {
     }
 }
 
-/// Returns `text` with characters that could control a terminal escaped: chaincodes' clients choose it.
+/// Returns `text` with escaped control characters. Clients of chaincodes choose the text, which could otherwise control
+/// the terminal.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -105,14 +109,16 @@ impl State {
     /// Returns the namespace and the collection, which is empty for public keys.
     fn space(&self) -> anyhow::Result<(&str, &str)> {
         match (self.namespace.split_once("$$"), &self.collection) {
-            (Some(_), Some(_)) => bail!("the collection is given twice: by `$$` and by --collection"),
+            (Some(_), Some(_)) => {
+                bail!("the collection is given twice, by `$$` and by --collection: leave one out")
+            }
             (Some(space), None) => Ok(space),
             (None, collection) => Ok((&self.namespace, collection.as_deref().unwrap_or_default())),
         }
     }
 }
 
-/// Returns the name of the collection. A peer writes `h` before it where it means the hashes.
+/// Returns the name of the collection, without the `h` that a peer puts before it to mean the hashes.
 fn known_collection<'a>(
     spaces: &BTreeSet<(String, String)>,
     namespace: &str,
@@ -149,7 +155,8 @@ fn known_collection<'a>(
     }
 }
 
-/// Returns the hash of a private key: the key's SHA-256, which may be given itself.
+/// Returns the hash under which a key of private data is stored: the SHA-256 of `key`, or `key` itself if it is such a
+/// hash in hex.
 fn hash_of(state: &KeyState, (namespace, collection): (&str, &str), key: &str) -> Vec<u8> {
     let given = unhex(key).filter(|hash| state.get(namespace, collection, hash).is_some());
     given.unwrap_or_else(|| Sha256::digest(key).to_vec())
@@ -162,10 +169,10 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     is_hex.then(|| (0..digits.len()).step_by(2).map_while(byte).collect())
 }
 
-/// Does `state`.
+/// Runs `state`.
 ///
 /// # Errors
-/// The reason why the state cannot be read, and a namespace, collection or key that it does not have.
+/// The state cannot be read, or does not have the namespace, collection or key.
 pub fn state(arguments: &State, as_json: bool) -> anyhow::Result<()> {
     let (namespace, collection) = arguments.space()?;
     let form = Form {
@@ -178,7 +185,7 @@ pub fn state(arguments: &State, as_json: bool) -> anyhow::Result<()> {
     }
     let (mut look, stateless) = arguments.data.look_with_state()?;
     if let Some(why) = stateless {
-        tell!("lineside: {why}; all blocks are read instead");
+        tell!("lineside: {why}; reading the state from the blocks instead");
         look = arguments
             .data
             .look_at(Some(&StateStore::Memory))
@@ -199,7 +206,8 @@ pub fn state(arguments: &State, as_json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let bound = |text: &str| match form.hashed {
-        true => unhex(text).with_context(|| format!("{text:?}: keys of a collection are hashes, in hex")),
+        true => unhex(text)
+            .with_context(|| format!("{text:?}: keys of a collection are hashes: give a SHA-256 in hex")),
         false => Ok(text.as_bytes().to_vec()),
     };
     let (start, end) = (bound(&arguments.start)?, bound(&arguments.end)?);
@@ -210,10 +218,10 @@ pub fn state(arguments: &State, as_json: bool) -> anyhow::Result<()> {
     state.check().map_err(anyhow::Error::msg)
 }
 
-/// Prints the channel's configuration as a peer keeps it: the `Config` of the newest configuration block.
+/// Prints the channel's configuration as a peer stores it: the `Config` of the newest configuration block.
 fn configuration(arguments: &State, form: Form) -> anyhow::Result<()> {
     if arguments.key.as_ref().is_some_and(|key| key != CONFIG_KEY) {
-        bail!("there is no such key: the namespace \"\" has {CONFIG_KEY} alone");
+        bail!("there is no such key: the namespace \"\" has only {CONFIG_KEY}");
     }
     let data = &arguments.data;
     let look = data.look_at(None).with_context(|| data.reading())?;
@@ -227,7 +235,7 @@ fn configuration(arguments: &State, form: Form) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the newest configuration, and the number of its block.
+/// Returns the number of the newest configuration block, and its configuration.
 fn newest_config(look: &Look<FsDisk>) -> anyhow::Result<(u64, Vec<u8>)> {
     let newest = look
         .blocks

@@ -1,4 +1,4 @@
-//! `lineside fabric verify-peer`
+//! `lineside fabric verify-peer`: audits the block files or a snapshot of a Fabric peer.
 
 use super::ledger::options_with;
 use crate::wrong::Wrong;
@@ -15,32 +15,34 @@ use serde_json::json;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-/// Audit what a peer has on its disk: its block files, each block validated again or compared with a ledger here, or a
-/// snapshot. Names the first block whose codes or commit hash differ.
+/// Audit the block files or a snapshot of a Fabric peer.
+///
+/// Validates each block of the peer again, or compares it with a ledger here (--data), and names the first block whose
+/// codes or commit hash differ. Exit code 1 if something differs.
 #[derive(Args)]
 pub struct VerifyPeer {
-    /// The peer's file system path (`peer.fileSystemPath`, often /var/hyperledger/production) or a copy of it, a folder
-    /// of block files, or a snapshot's folder.
+    /// Directory of the peer (`peer.fileSystemPath`, often /var/hyperledger/production) or a copy of it, a directory of
+    /// block files, or a directory of a snapshot.
     #[arg(value_name = "DIR")]
     peer: PathBuf,
-    /// The channel, where the peer has several.
-    #[arg(long)]
+    /// Name of the channel, if the peer has several.
+    #[arg(long, value_name = "NAME")]
     channel: Option<String>,
-    /// Compare with this ledger instead of validating; needed for a snapshot.
+    /// Compare with the ledger in this directory instead of validating; needed for a snapshot.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The snapshot that the peer was joined from, where its block files do not begin with the genesis block.
+    /// Directory of the snapshot from which the peer joined, if its block files do not begin with the genesis block.
     #[arg(long, value_name = "DIR", conflicts_with = "data")]
     snapshot: Option<PathBuf>,
-    /// Threads that read transactions and verify signatures; as many as the machine has by default.
+    /// Number of threads that read transactions and verify signatures [default: one for each core]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 }
 
-/// Does `verify-peer`.
+/// Runs `verify-peer`.
 ///
 /// # Errors
-/// Reasons why the audit cannot go on, and a difference.
+/// The peer's files or the ledger cannot be read, or something differs.
 pub fn verify_peer(arguments: &VerifyPeer, as_json: bool) -> anyhow::Result<()> {
     let look = arguments
         .data
@@ -49,7 +51,7 @@ pub fn verify_peer(arguments: &VerifyPeer, as_json: bool) -> anyhow::Result<()> 
         .transpose()?;
     if arguments.peer.join(SIGNABLE).exists() {
         let look =
-            look.ok_or_else(|| Wrong("a snapshot is compared with a ledger: --data DIR".to_owned()))?;
+            look.ok_or_else(|| Wrong("a snapshot is compared with a ledger: give --data DIR".to_owned()))?;
         return snapshot(arguments, &look, as_json);
     }
     let mut peer = PeerLedger::open(&arguments.peer, arguments.channel.as_deref())?;
@@ -65,7 +67,7 @@ pub fn verify_peer(arguments: &VerifyPeer, as_json: bool) -> anyhow::Result<()> 
         }
         None => {
             let from = arguments.snapshot.as_ref().map(|folder| {
-                let reading = || format!("the snapshot in {}", folder.display());
+                let reading = || format!("cannot read the snapshot in {}", folder.display());
                 validator_from(folder, options.clone())
                     .map(Box::new)
                     .with_context(reading)
@@ -79,7 +81,7 @@ pub fn verify_peer(arguments: &VerifyPeer, as_json: bool) -> anyhow::Result<()> 
 fn look_at(arguments: &VerifyPeer, data: &Path) -> anyhow::Result<Look<FsDisk>> {
     let disk = FsDisk::look_at(data, &KIND)?;
     let look = Look::open_without_state(disk, &options_with(arguments.threads), &state_folder(data));
-    look.with_context(|| format!("reading the ledger in {}", data.display()))
+    look.with_context(|| format!("cannot read the ledger in {}", data.display()))
 }
 
 fn ours(look: &Look<FsDisk>, number: u64) -> Result<Option<Ours>, String> {
@@ -118,7 +120,7 @@ fn show(audited: &Audited, as_json: bool) -> anyhow::Result<()> {
         }
         if *unfinished_bytes > 0 {
             say!(
-                "{unfinished_bytes} bytes at the end are no whole block, and the peer removes them when it starts"
+                "{unfinished_bytes} bytes at the end are an incomplete block, which the peer removes when it starts"
             )?;
         }
         if let Some(difference) = difference {
@@ -130,7 +132,9 @@ fn show(audited: &Audited, as_json: bool) -> anyhow::Result<()> {
     }
     match difference {
         Some(difference) => bail!("block {} is the first that differs", difference.number),
-        None if *blocks == 0 => bail!("no block was compared"),
+        None if *blocks == 0 => {
+            bail!("no block was compared: the peer's directory has none, or the ledger has none of them")
+        }
         None => Ok(()),
     }
 }
@@ -166,7 +170,7 @@ fn snapshot(arguments: &VerifyPeer, look: &Look<FsDisk>, as_json: bool) -> anyho
     }
     match (count, first_block) {
         (0, _) => Ok(()),
-        (count, Some(block)) => bail!("{count} differences, the first of block {block}"),
+        (count, Some(block)) => bail!("{count} differences, the first in block {block}"),
         (count, None) => bail!("{count} differences"),
     }
 }

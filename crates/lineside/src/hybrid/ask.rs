@@ -1,4 +1,4 @@
-//! The verbs that read and write.
+//! Client verbs that read and write.
 
 use super::asker::Asker;
 use super::member::{Member, hash, refused, shown, version, version_json};
@@ -16,14 +16,14 @@ use lineside_util::hex::to_hex;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Bytes as they were given: text, and \xNN for any byte.
+/// Bytes from the command line: text, and \xNN for any byte.
 #[derive(Clone)]
 pub struct Given(pub Vec<u8>);
 
-/// Reads them.
+/// Parses bytes from the command line.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The text has an escape sequence that does not exist.
 pub fn given(words: &str) -> Result<Given, String> {
     text::parse(words).map(Given)
 }
@@ -39,22 +39,22 @@ fn value_json(value: Option<&[u8]>) -> Value {
     value.map_or(Value::Null, |value| json!(text::show(value)))
 }
 
-/// Ask what keys hold.
+/// Print the values and versions of keys.
 #[derive(Args)]
 pub struct Get {
     #[command(flatten)]
     member: Member,
-    /// Wait until this node has all that any node has answered.
+    /// Read linearizably: wait until this node has applied every write that any node has acknowledged.
     #[arg(long)]
     linearizable: bool,
-    /// The keys; \xNN is any byte.
+    /// Keys; \xNN is the byte with the hex value NN.
     #[arg(required = true, value_parser = given)]
     keys: Vec<Given>,
 }
 
 impl Get {
     pub fn run(mut self, as_json: bool) -> anyhow::Result<()> {
-        // A request has its keys in one order, each once.
+        // A request lists its keys in ascending order, each once.
         self.keys.sort_by(|one, other| one.0.cmp(&other.0));
         self.keys.dedup_by(|one, other| one.0 == other.0);
         let keys: Vec<&[u8]> = self.keys.iter().map(|key| key.0.as_slice()).collect();
@@ -87,18 +87,18 @@ fn say_cell(
     Ok(())
 }
 
-/// Set a key. Says where the write stands in the ledger, and its name.
+/// Set the value of a key, and print the version and the id of the write.
 #[derive(Args)]
 pub struct Set {
     #[command(flatten)]
     member: Member,
-    /// Only if the key has this version: BLOCK.INDEX, or absent.
-    #[arg(long, value_parser = version)]
+    /// Write only if the key has this version: BLOCK.INDEX as `get` prints it, or absent.
+    #[arg(long, value_name = "VERSION", value_parser = version)]
     if_version: Option<Version>,
-    /// The key; \xNN is any byte.
+    /// Key; \xNN is the byte with the hex value NN.
     #[arg(value_parser = given)]
     name: Given,
-    /// What it holds from then on.
+    /// New value; \xNN is the byte with the hex value NN.
     #[arg(value_parser = given)]
     value: Given,
 }
@@ -110,15 +110,15 @@ impl Set {
     }
 }
 
-/// Delete a key; it may be absent already.
+/// Delete a key; succeeds even if the key is absent already.
 #[derive(Args)]
 pub struct Delete {
     #[command(flatten)]
     member: Member,
-    /// Only if the key has this version: BLOCK.INDEX, or absent.
-    #[arg(long, value_parser = version)]
+    /// Write only if the key has this version: BLOCK.INDEX as `get` prints it, or absent.
+    #[arg(long, value_name = "VERSION", value_parser = version)]
     if_version: Option<Version>,
-    /// The key; \xNN is any byte.
+    /// Key; \xNN is the byte with the hex value NN.
     #[arg(value_parser = given)]
     name: Given,
 }
@@ -129,15 +129,16 @@ impl Delete {
     }
 }
 
-/// Has a transaction or a change ordered, and says what became of it.
+/// Sends a transaction or a change for ordering, and prints its outcome.
 ///
 /// # Errors
-/// What stands in its way; where that is not known, how to ask.
+/// The request cannot be sent or is refused. If its outcome is unknown, the error says how to ask for it.
 pub fn write(member: &Member, body: Body<'_>, as_json: bool) -> anyhow::Result<()> {
     let (id, answer) = member.ask(async |asker: &Asker| {
         let (id, answer) = asker.order(body).await?;
         let id = to_hex(&id);
-        let asks = || format!("whether it was done is not known: `lineside hybrid outcome {id}` asks");
+        let asks =
+            || format!("outcome unknown, it may have been executed: ask with `lineside hybrid outcome {id}`");
         let answer = answer.with_context(asks)?;
         Ok((id, answer))
     })?;
@@ -159,22 +160,24 @@ fn say_placed(answer: &messages::Placed, id: &str, as_json: bool) -> anyhow::Res
     Ok(())
 }
 
-/// Ask what keys from one on hold. Where there are more keys, a line on standard error says so; with --json, the last
-/// line on standard output has `more` and the first key of the rest.
+/// Print the keys of a range, with their values and versions.
+///
+/// If the range has more keys than --limit, a line on standard error says from which key to continue; with --json, the
+/// last line on standard output has `more` and this key as `start`.
 #[derive(Args)]
 pub struct Range {
     #[command(flatten)]
     member: Member,
-    /// Wait until this node has all that any node has answered.
+    /// Read linearizably: wait until this node has applied every write that any node has acknowledged.
     #[arg(long)]
     linearizable: bool,
-    /// Keys at most; 10,000 and 1 MiB at most in any case.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Maximum number of keys; a reply has at most 10,000 keys and 1 MiB.
+    #[arg(long, value_name = "KEYS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// The first key; \xNN is any byte.
+    /// First key; \xNN is the byte with the hex value NN. Empty: the first key of the database.
     #[arg(default_value = "", value_parser = given)]
     start: Given,
-    /// The first key that is not meant; without it, there is none.
+    /// Key before which to stop. Empty: print to the last key.
     #[arg(default_value = "", value_parser = given)]
     stop: Given,
 }
@@ -190,14 +193,14 @@ impl Range {
         for cell in &answer.cells {
             say_cell(&cell.key, cell.version, Some(&cell.value), as_json)?;
         }
-        // The key after the last one is that key with a zero byte at its end.
+        // The smallest key after the last one is the last key with a zero byte appended.
         let last = answer.cells.last().filter(|_| answer.more);
         let start = last.map(|last| text::show(&[&last.key[..], &[0]].concat()));
         match (as_json, start) {
             (true, start) => say!("{}", json!({"more": answer.more, "start": start}))?,
             (false, Some(start)) => {
                 tell!(
-                    "lineside: there are more keys, from {start} on: ask from there, or give a higher --limit"
+                    "lineside: there are more keys, from {start} on: continue there, or give a higher --limit"
                 );
             }
             (false, None) => {}
@@ -206,19 +209,21 @@ impl Range {
     }
 }
 
-/// Ask for the newest writes of a key, the newest first. Where there are older ones, a line on standard error says so;
-/// with --json, the last line on standard output has `more` and the version for --before.
+/// Print the newest writes of a key, newest first.
+///
+/// If there are older writes, a line on standard error says how to get them; with --json, the last line on standard
+/// output has `more` and the version for --before.
 #[derive(Args)]
 pub struct History {
     #[command(flatten)]
     member: Member,
-    /// Maximum number of writes.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
+    /// Maximum number of writes, 1 to 100.
+    #[arg(long, value_name = "WRITES", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
     limit: u32,
-    /// Only writes that are older than this version, BLOCK.INDEX as it is shown.
+    /// Print only writes older than this version, in the form BLOCK.INDEX.
     #[arg(long, value_name = "BLOCK.INDEX", value_parser = version)]
     before: Option<Version>,
-    /// The key; \xNN is any byte.
+    /// Key; \xNN is the byte with the hex value NN.
     #[arg(value_parser = given)]
     name: Given,
 }
@@ -246,19 +251,21 @@ impl History {
         let before = last.map(|last| shown(last.version));
         match (as_json, before) {
             (true, before) => say!("{}", json!({"more": answer.more, "before": before}))?,
-            (false, Some(before)) => tell!("lineside: there are older writes: --before {before} shows them"),
+            (false, Some(before)) => {
+                tell!("lineside: there are older writes: give --before {before} to print them")
+            }
             (false, None) => {}
         }
         Ok(())
     }
 }
 
-/// Say every write below a prefix, from now on, until a signal comes or the node ends it.
+/// Print each new write to keys with a prefix, until a signal or until the node ends the stream.
 #[derive(Args)]
 pub struct Watch {
     #[command(flatten)]
     member: Member,
-    /// The prefix; without it, every key.
+    /// Prefix of the keys; \xNN is the byte with the hex value NN. Empty: all keys.
     #[arg(default_value = "", value_parser = given)]
     prefix: Given,
 }
@@ -267,12 +274,12 @@ impl Watch {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
         self.member.ask(async |asker: &Asker| {
             let Asker::Grpc(client) = asker else {
-                let why = "events come by gRPC alone: --server instead of --udp";
+                let why = "events come by gRPC only: give --server instead of --udp";
                 anyhow::bail!(Wrong(why.into()));
             };
             let mut events = client.watch(&self.prefix.0).await?;
             let begin = events.message().await.map_err(AskError::from)?;
-            let begin = begin.context("the node ended the stream without a word")?;
+            let begin = begin.context("the node ended the stream without a reply")?;
             refused(&begin, &[Code::Done])?;
             let block = begin.version.unwrap_or_default().block;
             match as_json {
@@ -281,7 +288,9 @@ impl Watch {
             }
             while let Some(event) = events.message().await.map_err(AskError::from)? {
                 if event.known_code()? == Code::Busy {
-                    anyhow::bail!("writes came faster than they were taken, and some were lost: begin again");
+                    anyhow::bail!(
+                        "writes came faster than they were printed, and some were lost: start `watch` again"
+                    );
                 }
                 refused(&event, &[Code::Done])?;
                 say_cell(&event.key, event.version, event.value.as_deref(), as_json)?;
@@ -291,28 +300,28 @@ impl Watch {
     }
 }
 
-/// Ask for the newest block, signed by the node.
+/// Print the newest block, signed by the node.
 #[derive(Args)]
 pub struct Head {
     #[command(flatten)]
     member: Member,
-    /// Keep the node's word in this file, for `verify-proof --head`.
-    #[arg(long)]
+    /// Write the node's signed statement about the block to this file, for `verify-proof --head`.
+    #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-/// A head as a node gave it.
+/// Returns the header and the signed head in a node's reply.
 ///
 /// # Errors
-/// What cannot be read.
+/// The node refused, or its reply is malformed.
 pub fn read_head(answer: &messages::SignedHeader) -> anyhow::Result<(Header, SignedHead)> {
     refused(answer, &[Code::Done])?;
     let header = answer.header[..]
         .try_into()
-        .context("the server's header cannot be read")?;
+        .context("the block header in the node's reply is malformed")?;
     let head = answer.head[..]
         .try_into()
-        .context("the server's head cannot be read")?;
+        .context("the signed head in the node's reply is malformed")?;
     Ok((Header::from_bytes(header), SignedHead::read(head)?))
 }
 
@@ -338,12 +347,12 @@ impl Head {
     }
 }
 
-/// Ask what became of a write or a change.
+/// Print the outcome of a write or a change, by its id.
 #[derive(Args)]
 pub struct Outcome {
     #[command(flatten)]
     member: Member,
-    /// Its id, 64 hex digits, as `set` says it.
+    /// Id of the write, 64 hex digits, as `set` prints it.
     #[arg(value_parser = hash)]
     id: [u8; 32],
 }
@@ -363,7 +372,7 @@ impl Outcome {
                 code.meaning()
             )?,
         }
-        // Whatever became of it is what was asked; that the node does not know it is not.
+        // Every known outcome is a successful answer; only an unknown id is an error.
         refused(&answer, &all_but_unknown()).map(|_| ())
     }
 }

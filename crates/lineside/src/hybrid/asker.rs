@@ -1,4 +1,4 @@
-//! The way to a node: by gRPC or by UDP, with the same answers.
+//! Connection to a node by gRPC or UDP, with the same methods and replies for both.
 
 use anyhow::{Context, bail};
 use lineside_hybrid::Malformed;
@@ -10,18 +10,18 @@ use lineside_hybrid_grpc::messages::{Cells, KeyCells, Placed, Proof, SignedHeade
 use lineside_hybrid_grpc::{Client, Reply};
 use std::cell::RefCell;
 
-/// Asks a node.
+/// Client of a node.
 pub enum Asker {
     Grpc(Client),
-    /// One question at a time.
+    /// UDP client; it sends one request at a time.
     Udp(RefCell<udp::Client>),
 }
 
-/// What is said by UDP, as gRPC would say it.
+/// Converts a reply by UDP to the message that gRPC returns.
 fn message<R: Reply>(answered: Answered) -> anyhow::Result<R> {
     match answered {
         Answered::Refused(code) => Ok(R::refused(code)),
-        answered => R::of(answered).context("the server's answer is one to something else"),
+        answered => R::of(answered).context("the node's reply is not one to this request"),
     }
 }
 
@@ -83,11 +83,11 @@ impl Asker {
         }
     }
 
-    /// Has a write or a change ordered. Its name, by which its outcome can be asked for, and what became of it, which
-    /// may not be known.
+    /// Sends a write or a change for ordering. Returns its id, with which `outcome` can be asked, and its result; the
+    /// inner error means that the outcome is unknown.
     ///
     /// # Errors
-    /// What cannot be asked.
+    /// The request cannot be signed, or is too long to be sent.
     pub async fn order(&self, body: Body<'_>) -> anyhow::Result<([u8; 32], anyhow::Result<Placed>)> {
         let is_change = matches!(body, Body::Change { .. });
         let sign = |signing: &Signing| -> Result<_, Malformed> {
@@ -106,7 +106,7 @@ impl Asker {
             Self::Udp(client) => {
                 let (id, request) = sign(client.borrow().signing()).map_err(udp::AskError::from)?;
                 match client.borrow_mut().write(&request) {
-                    // It was not sent.
+                    // Nothing was sent, so the outcome is known.
                     Err(error @ udp::AskError::TooLong(_)) => bail!(error),
                     Err(error) => Ok((id, Err(error.into()))),
                     Ok(answered) => Ok((id, message(answered))),

@@ -1,4 +1,4 @@
-//! `lineside hybrid audit`: executes a whole ledger again, signatures too.
+//! `lineside hybrid audit`: executes a whole ledger again and verifies all signatures.
 
 use super::member::block;
 use crate::progress::CountBar;
@@ -14,21 +14,23 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Execute a ledger again, which no node has open, every signature verified, and name the first byte that is wrong.
-/// Ends with 1 where one is.
+/// Execute a whole ledger again, verify every signature, and name the first wrong byte.
+///
+/// The node must be stopped. Exit code 1 if something is wrong.
 #[derive(Args)]
 pub struct Audit {
-    /// The node's data directory.
-    #[arg(long)]
+    /// Data directory of the node.
+    #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// The genesis that it must have; without it, its own.
-    #[arg(long)]
+    /// File with the genesis that the ledger must have [default: the ledger's own]
+    #[arg(long, value_name = "FILE")]
     genesis: Option<PathBuf>,
-    /// A block that it must have, NUMBER:HASH: what was cut off behind the last one shows only so.
-    #[arg(long, value_parser = block)]
+    /// Block that the ledger must contain, as NUMBER:HASH. Only with it does the audit detect that the newest blocks
+    /// were cut off.
+    #[arg(long, value_name = "NUMBER:HASH", value_parser = block)]
     tip: Option<(u64, [u8; 32])>,
-    /// Threads that verify; as many as the machine has by default.
-    #[arg(long)]
+    /// Number of threads that verify signatures [default: one for each core]
+    #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 }
 
@@ -36,7 +38,7 @@ impl Audit {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
         let shown = self.data.display();
         if !self.data.is_dir() {
-            bail!(Wrong(format!("{shown}: no directory")));
+            bail!(Wrong(format!("{shown}: there is no such directory")));
         }
         let mut options = Options {
             tip: self.tip,
@@ -48,9 +50,8 @@ impl Audit {
         if let Some(threads) = self.threads {
             options.threads = threads.get();
         }
-        let disk = FsDisk::claim_existing(&self.data, &KIND).with_context(|| {
-            format!("opening the ledger in {shown}: a node that runs there must be stopped first")
-        })?;
+        let disk = FsDisk::claim_existing(&self.data, &KIND)
+            .with_context(|| format!("cannot open the ledger in {shown} (stop a node that uses it first)"))?;
         let (started, mut bar) = (Instant::now(), None);
         let progress = |at: Progress| {
             bar.get_or_insert_with(|| CountBar::new(at.of_bytes))
@@ -87,11 +88,11 @@ impl Audit {
             )?;
             if let Some(base) = &found.base {
                 let vouched = match base.by_words {
-                    true => "a quorum of the genesis' admins has",
-                    false => "whoever ran `join` has",
+                    true => "a quorum of the genesis' admins vouched",
+                    false => "the operator who ran `join --block` vouched",
                 };
                 let (number, hash) = (base.number, to_hex(&base.hash));
-                say!("it begins with a snapshot of block {number}, {hash}, for which {vouched} vouched")?;
+                say!("the ledger begins with a snapshot of block {number}, {hash}, for which {vouched}")?;
             }
         }
         match &found.finding {

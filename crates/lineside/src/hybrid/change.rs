@@ -1,4 +1,5 @@
-//! Changes of who may do what. Each admin asks for the same change until the same time; enough of them make it.
+//! `lineside hybrid change`: changes of members, keys, rights and nodes. A change is made when a quorum of admins has
+//! requested the same change with the same deadline.
 
 use super::ask::{Given, given, write};
 use super::init::rights;
@@ -9,17 +10,19 @@ use lineside_hybrid::change::{self, Rights, Role};
 use lineside_hybrid::node::unix_ms;
 use lineside_hybrid::request::{Body, MemberId};
 
-/// Milliseconds of a day.
+/// Milliseconds in a day.
 const DAY_MS: u64 = 86_400_000;
 
-/// Ask for a change of members, keys, rules, nodes or the quorum, or vote for it: other admins give the same change and
-/// the same --until-ms.
+/// Request a change of members, keys, rules, nodes or the quorum, or vote for one.
+///
+/// An admin votes for a change by running the same command with the same --until-ms. The change is made when as many
+/// admins as the quorum have requested it.
 #[derive(Args)]
 pub struct Change {
     #[command(flatten)]
     member: Member,
-    /// Milliseconds since 1970 until when votes count; by default the end of tomorrow, UTC.
-    #[arg(long)]
+    /// Deadline for votes, in milliseconds since 1970 [default: end of tomorrow, UTC]
+    #[arg(long, value_name = "MS")]
     until_ms: Option<u64>,
     #[command(subcommand)]
     what: What,
@@ -27,65 +30,65 @@ pub struct Change {
 
 #[derive(Subcommand)]
 enum What {
-    /// A member that there never was.
+    /// Add a member, with a number that no member ever had.
     AddMember {
-        /// Its number.
+        /// Number of the new member.
         number: MemberId,
-        /// Its name, for people.
+        /// Name of the member, for people.
         name: String,
-        /// Its public key: CURVE:HEX, or a key's file.
+        /// Public key of the member: CURVE:HEX, or a key file.
         public: String,
-        /// It votes on changes.
+        /// Make the member an admin, who votes on changes.
         #[arg(long)]
         admin: bool,
     },
-    /// A member and all its keys count no more.
+    /// Revoke a member with all its keys.
     RevokeMember {
-        /// Which.
+        /// Number of the member.
         number: MemberId,
     },
-    /// One more key of a member; its own members may add without votes.
+    /// Add a key to a member; a member may add a key to itself without votes.
     AddKey {
-        /// Whose.
+        /// Number of the member.
         number: MemberId,
-        /// The key's number, above all that the member ever had.
+        /// Number of the key, higher than those of all keys that the member ever had.
         key_number: u16,
-        /// The public key: CURVE:HEX, or a key's file.
+        /// Public key: CURVE:HEX, or a key file.
         public: String,
     },
-    /// A key counts no more.
+    /// Revoke a key of a member.
     RevokeKey {
-        /// Whose.
+        /// Number of the member.
         number: MemberId,
-        /// Which.
+        /// Number of the key.
         key_number: u16,
     },
-    /// Rights below a prefix.
+    /// Set the rights of a member, or of everyone, on keys with a prefix.
     Rule {
-        /// The prefix; \xNN is any byte.
+        /// Prefix of the keys; \xNN is the byte with the hex value NN.
         #[arg(value_parser = given)]
         prefix: Given,
-        /// Whose; 0: everyone's.
+        /// Number of the member; 0 for everyone.
         number: MemberId,
-        /// r, w, rw; - takes the rule away.
+        /// Rights: r (read), w (write) or rw; - removes the rule.
         #[arg(value_parser = rights, allow_hyphen_values = true)]
         rights: Rights,
     },
-    /// A node that may order messages.
+    /// Add a node, whose signed messages count.
     AddNode {
-        /// Its number.
+        /// Number of the new node.
         node: u32,
-        /// Its public key: CURVE:HEX, or a key's file.
+        /// Public key of the node: CURVE:HEX, or a key file.
         public: String,
     },
-    /// A node's messages count no more.
+    /// Revoke a node: its messages no longer count.
     RevokeNode {
-        /// Which.
+        /// Number of the node.
         node: u32,
     },
-    /// How many admins must ask for a change.
+    /// Set the number of admins that must request a change.
     Quorum {
-        /// So many.
+        /// New number of admins.
         admins: u16,
     },
 }
@@ -140,7 +143,7 @@ impl What {
 
 impl Change {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
-        // The same for all admins who ask on one day.
+        // All admins who request the change on the same day get the same deadline.
         let until_ms = self.until_ms.unwrap_or_else(|| (unix_ms() / DAY_MS + 2) * DAY_MS);
         let change = self.what.change()?;
         write(&self.member, Body::Change { until_ms, change }, as_json)

@@ -1,4 +1,4 @@
-//! `lineside hybrid init`: the genesis of a database, which all who share it must have byte for byte.
+//! `lineside hybrid init`: makes the genesis of a database. All nodes and clients need the same file, byte for byte.
 
 use super::key;
 use crate::column::text;
@@ -20,39 +20,41 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Make a database's genesis, from flags or from a TOML file, and the keys that are not there yet.
+/// Create the genesis of a new database, and the keys that do not exist yet.
+///
+/// Members, nodes and rules come from the options, or from a TOML file (--from).
 #[derive(Args)]
 pub struct Init {
-    /// The genesis' file, which must not be there yet.
-    #[arg(long, default_value = "genesis.bin")]
+    /// File for the genesis, which must not exist.
+    #[arg(long, value_name = "FILE", default_value = "genesis.bin")]
     genesis: PathBuf,
-    /// Everything from this TOML file; docs/hybrid.md shows one.
-    #[arg(long, conflicts_with_all = ["name", "members", "nodes", "rules", "quorum", "paper"])]
+    /// Read everything from this TOML file; docs/hybrid.md shows one.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "members", "nodes", "rules", "quorum", "paper"])]
     from: Option<PathBuf>,
-    /// The database's name, for people.
+    /// Name of the database, for people.
     #[arg(long, default_value = "hybrid")]
     name: String,
-    /// A member, NAME=KEY or NAME=KEY:admin. KEY is a file, made where it is not there, or CURVE:HEX of a public key.
-    /// Members are numbered from 1 on.
+    /// Member, numbered from 1 on in the given order; may be given more than once. KEY is a key file, which is created
+    /// if missing, or a public key as CURVE:HEX. `:admin` lets the member vote on changes.
     #[arg(long = "member", value_name = "NAME=KEY[:admin]")]
     members: Vec<String>,
-    /// A node's key, as a member's; nodes are numbered from 1 on.
+    /// Key of a node, in the form of a member's key; nodes are numbered from 1 on. May be given more than once.
     #[arg(long = "node", value_name = "KEY", default_value = "node.key")]
     nodes: Vec<String>,
-    /// Rights below a prefix: WHO is a member's name or * for everyone, RIGHTS are r, w or rw. Without any rule,
-    /// everyone reads and writes everything.
+    /// Rights on keys with a prefix: WHO is a member's name, or * for everyone; RIGHTS are r, w or rw. May be given
+    /// more than once. Without any rule, everyone may read and write everything.
     #[arg(long = "rule", value_name = "PREFIX=WHO:RIGHTS")]
     rules: Vec<String>,
-    /// How many admins must ask for a change.
-    #[arg(long, default_value_t = 1)]
+    /// Number of admins that must request a change of members, rules or nodes.
+    #[arg(long, value_name = "ADMINS", default_value_t = 1)]
     quorum: u16,
-    /// The mode is the paper's, for ever: it takes the paper's requests, which can be replayed and are signed without
-    /// lengths, and no others that read or write.
+    /// Put the database in the paper's mode, permanently. It then accepts only the paper's requests for reads and
+    /// writes, which are less secure: they can be replayed, and are signed without the lengths of their fields.
     #[arg(long)]
     paper: bool,
 }
 
-/// A genesis as a file says it.
+/// Genesis as described by a TOML file or the options.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
@@ -95,10 +97,10 @@ fn wrong(what: impl Into<String>) -> anyhow::Error {
     Wrong(what.into()).into()
 }
 
-/// Rights as words: r, w, rw, or - for none.
+/// Parses rights: r, w, rw, or - for none.
 ///
 /// # Errors
-/// What is allowed.
+/// The text is none of these; the error lists them.
 pub fn rights(text: &str) -> Result<Rights, String> {
     let (read, write) = match text {
         "r" => (true, false),
@@ -119,7 +121,8 @@ impl Init {
         }
         let member = |text: &String| {
             let parts = text.split_once('=');
-            let (name, key) = parts.ok_or_else(|| wrong(format!("--member {text}: NAME=KEY is wanted")))?;
+            let (name, key) =
+                parts.ok_or_else(|| wrong(format!("--member {text}: write NAME=KEY or NAME=KEY:admin")))?;
             let admin = key.strip_suffix(":admin");
             anyhow::Ok(WantedMember {
                 name: name.into(),
@@ -132,7 +135,7 @@ impl Init {
                 .rsplit_once('=')
                 .and_then(|(prefix, of)| Some((prefix, of.split_once(':')?)));
             let (prefix, (member, rights)) =
-                parts.ok_or_else(|| wrong(format!("--rule {text}: PREFIX=WHO:RIGHTS is wanted")))?;
+                parts.ok_or_else(|| wrong(format!("--rule {text}: write PREFIX=WHO:RIGHTS")))?;
             anyhow::Ok(WantedRule {
                 prefix: prefix.into(),
                 member: member.into(),
@@ -157,7 +160,10 @@ impl Init {
         let wanted = self.wanted()?;
         let file = &self.genesis;
         if file.exists() {
-            bail!("{} is there already: a database has one genesis", file.display());
+            bail!(
+                "{}: this file exists already; give another --genesis for a new database",
+                file.display()
+            );
         }
         let genesis = wanted.genesis()?;
         let bytes = genesis
@@ -176,7 +182,7 @@ impl Init {
             .write(true)
             .create_new(true)
             .open(file)
-            .with_context(|| format!("making {}", file.display()))?;
+            .with_context(|| format!("cannot create {}", file.display()))?;
         out.write_all(&bytes)?;
         out.sync_all()?;
         say_made(&genesis, &bytes, file, as_json)
@@ -197,14 +203,19 @@ impl Wanted {
         for (place, first) in members.iter().enumerate() {
             let FirstMember { name, key, .. } = first;
             if name == "*" {
-                return Err(wrong("no member is called *: in a rule that is everyone"));
+                return Err(wrong(
+                    "a member cannot be called *, which means everyone in rules",
+                ));
             }
-            // Two with one key would have two votes, and one signature.
+            // Two members with one key would have two votes by one signature.
             if let Some(other) = members[..place]
                 .iter()
                 .find(|other| other.name == *name || other.key == *key)
             {
-                let what = format!("members {:?} and {name:?} have one name, or one key", other.name);
+                let what = format!(
+                    "members {:?} and {name:?} have the same name or the same key",
+                    other.name
+                );
                 return Err(wrong(what));
             }
         }
@@ -212,7 +223,7 @@ impl Wanted {
         for (wanted, node) in self.nodes.iter().zip(1..) {
             let key = key_of(&wanted.key)?;
             if nodes.iter().any(|(_, other)| *other == key) {
-                return Err(wrong(format!("two nodes have one key: {}", wanted.key)));
+                return Err(wrong(format!("two nodes have the same key: {}", wanted.key)));
             }
             nodes.push((node, key));
         }
@@ -222,7 +233,9 @@ impl Wanted {
                 "*" => HYBRID_EVERYONE,
                 name => {
                     of(name)
-                        .ok_or_else(|| wrong(format!("a rule names {name:?}, who is no member")))?
+                        .ok_or_else(|| {
+                            wrong(format!("a rule names {name:?}, but no --member has this name"))
+                        })?
                         .member
                 }
             };
@@ -255,7 +268,7 @@ impl Wanted {
     }
 }
 
-/// A public key in words, or of a file, which is made where it is not there.
+/// Returns the public key given as CURVE:HEX, or that of a key file, which is created if missing.
 fn key_of(text: &str) -> anyhow::Result<KeyBytes> {
     let file = Path::new(text);
     match text.contains(':') || file.exists() {

@@ -1,4 +1,4 @@
-//! Snapshots: made of a ledger, vouched for, and begun with.
+//! `lineside hybrid snapshot`, `vouch` and `join`: start a new node from a snapshot instead of the whole ledger.
 
 use super::key;
 use super::member::{block, member_of, read_genesis};
@@ -19,17 +19,19 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Make a snapshot of the newest block of a ledger, whose node is stopped: with it another node joins.
+/// Write a snapshot after the newest block of a ledger, from which another node can join.
+///
+/// The node of the ledger must be stopped.
 #[derive(Args)]
 pub struct Snapshot {
-    /// The node's data directory.
-    #[arg(long)]
+    /// Data directory of the node.
+    #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// The database's genesis.
-    #[arg(long, default_value = "genesis.bin")]
+    /// File with the genesis of the database.
+    #[arg(long, value_name = "FILE", default_value = "genesis.bin")]
     genesis: PathBuf,
-    /// The snapshot's file.
-    #[arg(long, default_value = "snapshot.bin")]
+    /// File for the snapshot, which must not exist.
+    #[arg(long, value_name = "FILE", default_value = "snapshot.bin")]
     out: PathBuf,
 }
 
@@ -37,7 +39,7 @@ impl Snapshot {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
         let shown = self.data.display();
         if !self.data.is_dir() {
-            bail!(Wrong(format!("{shown}: no directory")));
+            bail!(Wrong(format!("{shown}: there is no such directory")));
         }
         let (_, genesis) = read_genesis(&self.genesis)?;
         let has_ledger = fs::read_dir(&self.data)?.flatten().any(|entry| {
@@ -45,11 +47,10 @@ impl Snapshot {
             Path::new(&name).extension().is_some_and(|found| found == "log")
         });
         if !has_ledger {
-            bail!(Wrong(format!("{shown}: no ledger")));
+            bail!(Wrong(format!("{shown}: this directory holds no ledger")));
         }
-        let disk = FsDisk::claim_existing(&self.data, &KIND).with_context(|| {
-            format!("opening the ledger in {shown}: a node that runs there must be stopped first")
-        })?;
+        let disk = FsDisk::claim_existing(&self.data, &KIND)
+            .with_context(|| format!("cannot open the ledger in {shown} (stop a node that uses it first)"))?;
         let mut out = BufWriter::new(new_file(&self.out)?);
         let made = take(disk, &genesis, &mut out);
         let made = match made.and_then(|made| {
@@ -58,30 +59,32 @@ impl Snapshot {
         }) {
             Ok(made) => made,
             Err(error) => {
-                // What is there is none.
+                // The file holds an incomplete snapshot.
                 let _ = fs::remove_file(&self.out);
-                return Err(error).with_context(|| format!("a snapshot of {shown}"));
+                return Err(error).with_context(|| format!("cannot write a snapshot of {shown}"));
             }
         };
         say_made(&made, "snapshot", &self.out, as_json)
     }
 }
 
-/// Give a member's word for a block, which the member's own node says: who joins from a snapshot believes a quorum of
-/// the genesis' admins.
+/// Sign a statement that a block is right, as an admin of the database.
+///
+/// Take NUMBER:HASH from your own node (`lineside hybrid head`). A node that joins from a snapshot needs such
+/// statements from a quorum of the genesis' admins.
 #[derive(Args)]
 pub struct Vouch {
-    /// The member's key, the first that the genesis has of it.
+    /// Key file of the admin; the key must be the one in the genesis.
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// The database's genesis.
-    #[arg(long, default_value = "genesis.bin")]
+    /// File with the genesis of the database.
+    #[arg(long, value_name = "FILE", default_value = "genesis.bin")]
     genesis: PathBuf,
-    /// The block, NUMBER:HASH, as `lineside hybrid head` says it.
-    #[arg(long, value_parser = block)]
+    /// Number and hash of the block, from `lineside hybrid head` of your own node.
+    #[arg(long, value_name = "NUMBER:HASH", value_parser = block)]
     block: (u64, [u8; 32]),
-    /// The word's file.
-    #[arg(long, default_value = "word.bin")]
+    /// File for the signed statement, which must not exist.
+    #[arg(long, value_name = "FILE", default_value = "word.bin")]
     out: PathBuf,
 }
 
@@ -97,7 +100,7 @@ impl Vouch {
         if !first.any(|first| first.role == Role::Admin) {
             let (key, genesis) = (self.key.display(), self.genesis.display());
             bail!(Wrong(format!(
-                "{key}: member {member} is not an admin of {genesis}, whose words alone are believed"
+                "{key}: member {member} is not an admin in {genesis}; only statements of admins count"
             )));
         }
         let (number, hash) = self.block;
@@ -110,29 +113,33 @@ impl Vouch {
                 "{}",
                 json!({"member": member, "block": number, "hash": hash, "word": out.to_string()})
             )?,
-            false => say!("member {member}'s word for block {number}, {hash}: {out}")?,
+            false => say!("statement of member {member} for block {number}, {hash}: {out}")?,
         }
         Ok(())
     }
 }
 
-/// Begin a ledger with a snapshot, in an empty directory: the node is served from it as from any.
+/// Begin the ledger of a new node from a snapshot.
+///
+/// The snapshot's block must be trusted: give its number and hash (--block), or the statements of a quorum of admins
+/// (--word). `lineside hybrid serve` then serves the directory as any other.
 #[derive(Args)]
 pub struct Join {
-    /// The new node's data directory; made where it is not there.
-    #[arg(long)]
+    /// Data directory of the new node, empty or missing; it is created if missing.
+    #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// The database's genesis.
-    #[arg(long, default_value = "genesis.bin")]
+    /// File with the genesis of the database.
+    #[arg(long, value_name = "FILE", default_value = "genesis.bin")]
     genesis: PathBuf,
-    /// The snapshot's file.
-    #[arg(long, default_value = "snapshot.bin")]
+    /// File with the snapshot.
+    #[arg(long, value_name = "FILE", default_value = "snapshot.bin")]
     snapshot: PathBuf,
-    /// The block that the snapshot must be of, NUMBER:HASH, by somebody who is trusted.
-    #[arg(long, value_parser = block, required_unless_present = "word")]
+    /// Number and hash of the snapshot's block, from a source that you trust.
+    #[arg(long, value_name = "NUMBER:HASH", value_parser = block, required_unless_present = "word")]
     block: Option<(u64, [u8; 32])>,
-    /// A member's word for the block, as `vouch` makes it; a quorum of the genesis' admins must have given theirs.
-    #[arg(long, conflicts_with = "block")]
+    /// File with an admin's statement for the block, from `vouch`; may be given more than once. A quorum of the
+    /// genesis' admins is needed.
+    #[arg(long, value_name = "FILE", conflicts_with = "block")]
     word: Vec<PathBuf>,
 }
 
@@ -147,9 +154,11 @@ impl Join {
             let read =
                 File::open(file).and_then(|file| file.take(WORD_BYTES as u64 + 1).read_to_end(&mut bytes));
             read.map_err(|error| Wrong(format!("{shown}: {error}")))?;
-            let bytes: &[u8; WORD_BYTES] = bytes[..]
-                .try_into()
-                .map_err(|_| Wrong(format!("{shown}: no member's word")))?;
+            let bytes: &[u8; WORD_BYTES] = bytes[..].try_into().map_err(|_| {
+                Wrong(format!(
+                    "{shown}: this file holds no statement of `lineside hybrid vouch`"
+                ))
+            })?;
             anyhow::Ok(MemberWord::from_bytes(bytes))
         });
         Ok(Trust::Words(words.collect::<anyhow::Result<_>>()?))
@@ -161,10 +170,11 @@ impl Join {
         let shown = self.snapshot.display();
         let mut snapshot = File::open(&self.snapshot).map_err(|error| Wrong(format!("{shown}: {error}")))?;
         let data = self.data.display();
-        let disk = FsDisk::claim(&self.data, &KIND).with_context(|| format!("the new ledger in {data}"))?;
+        let disk = FsDisk::claim(&self.data, &KIND)
+            .with_context(|| format!("cannot create the new ledger in {data}"))?;
         let mut new_directory = disk.new_directory();
         let made = join(disk, &genesis, &mut snapshot, &trust, journal_options());
-        let made = made.with_context(|| format!("joining from {shown} in {data}"))?;
+        let made = made.with_context(|| format!("cannot join from {shown} in {data}"))?;
         if let Some(new) = &mut new_directory {
             new.keep();
         }
@@ -172,7 +182,7 @@ impl Join {
     }
 }
 
-/// A file that was not there: a snapshot or a word never takes the place of a key, a ledger or another one.
+/// Creates a file that must not exist, so that a snapshot or a statement never overwrites a key or another file.
 fn new_file(path: &Path) -> anyhow::Result<File> {
     Ok(File::create_new(path).map_err(|error| Wrong(format!("{}: {error}", path.display())))?)
 }

@@ -1,4 +1,4 @@
-//! Keys of members and nodes: each in a file, which only its owner may read. Others get the public half.
+//! Keys of members and nodes, each in a file that only its owner may read; others need only the public half.
 
 use crate::key_file::{self, CurveName};
 use anyhow::Context;
@@ -10,20 +10,20 @@ use lineside_util::hex::{from_hex, to_hex};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// What can be done with a key.
+/// Verbs of `lineside hybrid key`.
 #[derive(Subcommand)]
 pub enum KeyVerb {
-    /// Make one and keep it in a file, which must not be there yet.
+    /// Create a key in a new file, and print its public half.
     New {
-        /// The curve.
+        /// Elliptic curve of the key.
         #[arg(long, value_enum, default_value_t = CurveName::Secp256k1)]
         curve: CurveName,
-        /// The file: who can read it can sign with it.
+        /// Key file, which must not exist; everybody who can read it can sign with it.
         file: PathBuf,
     },
-    /// Say a key's public half, which `init` and `change` take in place of a file.
+    /// Print the public half of a key, which `init` and `change` accept instead of a file.
     Show {
-        /// The file.
+        /// Key file.
         file: PathBuf,
     },
 }
@@ -47,15 +47,15 @@ impl KeyVerb {
     }
 }
 
-/// A public key in words: its curve, a colon, 66 hex digits.
+/// Returns the text form of a public key: its curve, a colon, 66 hex digits.
 pub fn shown(key: &KeyBytes) -> String {
     format!("{}:{}", CurveName::of(key.curve), to_hex(&key.bytes))
 }
 
-/// A public key: in words, or of a file with a secret one.
+/// Returns the public key given as CURVE:HEX, or that of a key file.
 ///
 /// # Errors
-/// [`crate::wrong::Wrong`] for what is neither.
+/// [`crate::wrong::Wrong`]: the text is neither.
 pub fn public(text: &str) -> anyhow::Result<KeyBytes> {
     let in_words = || {
         let (curve, digits) = text.split_once(':')?;
@@ -67,7 +67,7 @@ pub fn public(text: &str) -> anyhow::Result<KeyBytes> {
     match in_words() {
         Some(key) => Ok(key),
         None => Ok(read(Path::new(text))
-            .with_context(|| format!("{text}: neither CURVE:HEX nor a key's file"))?
+            .with_context(|| format!("{text}: neither a public key (CURVE:HEX) nor a key file"))?
             .public()),
     }
 }
@@ -75,15 +75,15 @@ pub fn public(text: &str) -> anyhow::Result<KeyBytes> {
 /// Returns the key in a file.
 ///
 /// # Errors
-/// [`crate::wrong::Wrong`] where the file holds no key, or where others may read it.
+/// [`crate::wrong::Wrong`]: the file holds no key, or users other than its owner may read it.
 pub fn read(file: &Path) -> anyhow::Result<SecretKey> {
     Ok(read_key(file)?)
 }
 
-/// A new key, in a file of its own.
+/// Generates a key and writes it to a new file.
 ///
 /// # Errors
-/// What the system says; a file that is there.
+/// The file exists already or cannot be written.
 pub fn make(curve: CurveName, file: &Path) -> anyhow::Result<SecretKey> {
     key_file::make_signing(curve, file, SecretKey::from_bytes)
 }

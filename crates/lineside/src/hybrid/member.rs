@@ -1,4 +1,4 @@
-//! Who asks whom: what the asking verbs share.
+//! Options and helpers that the client verbs share: the node, the member whose key signs the requests, and parsers.
 
 use super::asker::Asker;
 use super::key;
@@ -21,48 +21,48 @@ use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long an answer by UDP is waited for, and asked for again.
+/// Time to wait for a reply by UDP, with repeats of the request.
 const UDP_TIME: Duration = Duration::from_secs(10);
 
-/// Who asks whom.
+/// Node that requests go to, and the member whose key signs them.
 #[derive(Args)]
 pub struct Member {
-    /// The node, HOST:PORT.
-    #[arg(long, default_value_t = format!("127.0.0.1:{HYBRID_PORT}"))]
+    /// Host and TCP port of the node (gRPC).
+    #[arg(long, value_name = "HOST:PORT", default_value_t = format!("127.0.0.1:{HYBRID_PORT}"))]
     server: String,
-    /// The same by UDP, HOST:PORT: for what fits a datagram of 1,200 bytes.
-    #[arg(long, value_name = "SERVER", conflicts_with_all = ["server", "tls_ca"])]
+    /// Host and UDP port of the node, instead of --server; for requests and replies of up to 1,200 bytes.
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["server", "tls_ca"])]
     udp: Option<String>,
-    /// The member's key (`lineside hybrid key new` makes one).
+    /// Key file of the member (`lineside hybrid key new` creates one).
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// The database's genesis: it says the database, and the member whose key this is.
-    #[arg(long, default_value = "genesis.bin")]
+    /// File with the genesis of the database, which identifies the database and the member with this key.
+    #[arg(long, value_name = "FILE", default_value = "genesis.bin")]
     genesis: PathBuf,
-    /// The member's number, where the key is not of the genesis.
-    #[arg(long)]
+    /// Number of the member, if the key is not in the genesis.
+    #[arg(long, value_name = "N")]
     member: Option<MemberId>,
-    /// Which of the member's keys it is.
-    #[arg(long, default_value_t = 0)]
+    /// Number of the key among the keys of the member.
+    #[arg(long, value_name = "N", default_value_t = 0)]
     key_number: u16,
-    /// Who writes with the same key at the same time takes another lane.
-    #[arg(long, default_value_t = 0)]
+    /// Lane of writes; processes that write with the same key at the same time need different lanes.
+    #[arg(long, value_name = "N", default_value_t = 0)]
     lane: u16,
-    /// CA certificates of the server: by TLS.
-    #[arg(long)]
+    /// File with the CA certificates to trust for the node's TLS [default: no TLS]
+    #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
-    /// The client's certificate, for mutual TLS.
-    #[arg(long, requires_all = ["tls_ca", "tls_key"])]
+    /// File with the client's certificate, for mutual TLS.
+    #[arg(long, value_name = "FILE", requires_all = ["tls_ca", "tls_key"])]
     tls_certificate: Option<PathBuf>,
-    /// Its key.
-    #[arg(long, requires = "tls_certificate")]
+    /// File with the key of --tls-certificate.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// The name in the server's certificate, where it is not the host's.
-    #[arg(long, requires = "tls_ca")]
+    /// Host name in the node's certificate [default: host of --server]
+    #[arg(long, value_name = "NAME", requires = "tls_ca")]
     tls_name: Option<String>,
 }
 
-/// The member whose key this is in the genesis.
+/// Returns the member that has this key in the genesis.
 pub fn member_of(genesis: &Genesis, key: &KeyBytes) -> Option<MemberId> {
     let mut members = genesis.members.iter();
     members.find(|first| first.key == *key).map(|first| first.member)
@@ -77,7 +77,7 @@ impl Member {
         let member = self.member.or_else(of_genesis).ok_or_else(|| {
             let (key, genesis) = (self.key.display(), self.genesis.display());
             Wrong(format!(
-                "{key}: no member of {genesis} has this key; --member N says whose it is"
+                "{key}: no member in {genesis} has this key; if it was added later, give its member with --member N"
             ))
         })?;
         Ok(Identity {
@@ -101,30 +101,31 @@ impl Member {
         }))
     }
 
-    /// Does `ask` with a client of this member.
+    /// Runs `ask` with a client of this member.
     ///
     /// # Errors
-    /// What is wrong with the files; no connection; what `ask` says.
+    /// A file cannot be used, the node cannot be reached, or `ask` fails.
     pub fn ask<T>(&self, ask: impl AsyncFnOnce(&Asker) -> anyhow::Result<T>) -> anyhow::Result<T> {
         let (identity, tls) = (self.identity()?, self.tls()?);
         runtime()?.block_on(async {
             if let Some(server) = &self.udp {
                 let address = server.to_socket_addrs().map(|mut all| all.next());
                 let address = address.map_err(|error| Wrong(format!("--udp {server}: {error}")))?;
-                let address = address.with_context(|| format!("--udp {server}: no address"))?;
+                let address = address.with_context(|| format!("--udp {server}: this name has no address"))?;
                 let client = udp::Client::connect(address, identity, UDP_TIME)?;
                 return ask(&Asker::Udp(client.into())).await;
             }
             let client = Client::connect(&self.server, tls.as_ref(), identity).await;
-            let client = client.context("does `lineside hybrid serve` run there?")?;
+            let client =
+                client.context("cannot reach the node; is `lineside hybrid serve` running at --server?")?;
             ask(&Asker::Grpc(client)).await
         })
     }
 
-    /// The same as the paper's clients do: the key is all that says who asks.
+    /// Runs `ask` with a client in the paper's mode, in which the key alone identifies the member.
     ///
     /// # Errors
-    /// As [`Self::ask`].
+    /// See [`Self::ask`].
     pub fn ask_as_paper<T>(
         &self,
         ask: impl AsyncFnOnce(&paper::Client) -> anyhow::Result<T>,
@@ -132,19 +133,19 @@ impl Member {
         runtime()?.block_on(async { ask(&self.paper_client().await?).await })
     }
 
-    /// A client that asks as the paper's do.
+    /// Returns a client that sends the paper's requests.
     ///
     /// # Errors
-    /// What is wrong with the files; no connection.
+    /// A file cannot be used, or the node cannot be reached.
     pub async fn paper_client(&self) -> anyhow::Result<paper::Client> {
         if self.udp.is_some() {
             bail!(Wrong(
-                "the paper's requests go by gRPC alone: --server instead of --udp".into()
+                "the paper's requests go by gRPC only: give --server instead of --udp".into()
             ));
         }
         let (secret, tls) = (key::read(&self.key)?, self.tls()?);
         let client = paper::Client::connect(&self.server, tls.as_ref(), secret).await;
-        client.context("does `lineside hybrid serve` run there?")
+        client.context("cannot reach the node; is `lineside hybrid serve` running at --server?")
     }
 }
 
@@ -152,30 +153,30 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
-/// The answer's code, where it is none of `good`: what to say, as an error.
+/// Returns the code of a reply.
 ///
 /// # Errors
-/// The refusal.
+/// The code is not in `good`; the error names it and says what to do.
 pub fn refused(answer: &impl Coded, good: &[Code]) -> anyhow::Result<Code> {
     let code = answer.known_code()?;
     if good.contains(&code) {
         return Ok(code);
     }
     let hint = match code {
-        Code::Conflict => ": get it again, and decide again",
+        Code::Conflict => ": read the key again, then decide with its new version",
         Code::NonceUsed => {
-            ": another process signs in the same lane, or the clock was set back; --lane N takes another"
+            ": another process writes in the same lane, or the clock was set back; give another --lane N"
         }
-        Code::Expired => ": this machine's clock is behind the node's",
-        Code::ExpiryTooFar => ": this machine's clock is ahead of the node's",
-        Code::UnknownMember => ": --member and --key-number say who signs",
-        Code::OutcomeUnknown => ": `lineside hybrid outcome` asks, with the id",
+        Code::Expired => ": this machine's clock is behind the node's; correct it",
+        Code::ExpiryTooFar => ": this machine's clock is ahead of the node's; correct it",
+        Code::UnknownMember => ": check --member and --key-number",
+        Code::OutcomeUnknown => ": ask later with `lineside hybrid outcome ID`",
         _ => "",
     };
     bail!("refused: {} ({}){hint}", code_name(code), code.meaning())
 }
 
-/// A version in words: BLOCK.INDEX.
+/// Returns the text form of a version, BLOCK.INDEX, or `absent`.
 pub fn shown(version: Option<messages::Version>) -> String {
     match version.map(Version::from) {
         None | Some(Version::ABSENT) => "absent".into(),
@@ -183,7 +184,7 @@ pub fn shown(version: Option<messages::Version>) -> String {
     }
 }
 
-/// A version in JSON; null where there is none.
+/// Returns a version as JSON; null for none.
 pub fn version_json(version: Option<messages::Version>) -> Value {
     version.map_or(
         Value::Null,
@@ -191,10 +192,10 @@ pub fn version_json(version: Option<messages::Version>) -> Value {
     )
 }
 
-/// A version from words.
+/// Parses a version: BLOCK.INDEX, or `absent`.
 ///
 /// # Errors
-/// What is allowed.
+/// The text has another form.
 pub fn version(text: &str) -> Result<Version, String> {
     let parse = || {
         let (block, index) = text.split_once('.')?;
@@ -209,23 +210,23 @@ pub fn version(text: &str) -> Result<Version, String> {
     }
 }
 
-/// 32 bytes from 64 hex digits.
+/// Parses 32 bytes from 64 hex digits.
 ///
 /// # Errors
-/// What is allowed.
+/// The text has another form.
 pub fn hash(text: &str) -> Result<[u8; 32], String> {
     let bytes = from_hex(text).and_then(|bytes| bytes.try_into().ok());
-    bytes.ok_or_else(|| "64 hex digits are wanted".into())
+    bytes.ok_or_else(|| "must be 64 hex digits".into())
 }
 
-/// A block from words: NUMBER:HASH.
+/// Parses the number and hash of a block: NUMBER:HASH.
 ///
 /// # Errors
-/// What is allowed.
+/// The text has another form.
 pub fn block(text: &str) -> Result<(u64, [u8; 32]), String> {
     let parts = text.split_once(':').and_then(|(number, digits)| {
         let number = number.parse().ok()?;
         Some((number, hash(digits).ok()?))
     });
-    parts.ok_or_else(|| "NUMBER:HASH is wanted, of 64 hex digits".into())
+    parts.ok_or_else(|| "must be NUMBER:HASH with a hash of 64 hex digits".into())
 }

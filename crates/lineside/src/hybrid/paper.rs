@@ -1,4 +1,4 @@
-//! `lineside hybrid paper …`: the paper's requests, to a database whose mode is the paper's.
+//! `lineside hybrid paper …`: sends the requests of the paper's clients to a database in the paper's mode.
 
 use super::member::Member;
 use anyhow::Context;
@@ -7,33 +7,33 @@ use lineside_hybrid::Code;
 use lineside_hybrid_grpc::{AskError, paper};
 use serde_json::json;
 
-/// What the paper's service can do.
+/// Verbs of `lineside hybrid paper`.
 #[derive(Subcommand)]
 pub enum PaperVerb {
-    /// Ask what a key holds, and its version.
+    /// Print the value and version of a key.
     Get(Key),
-    /// Set a key, unless its version is above the one that is named; it is one above that then.
+    /// Set the value of a key if its version is not higher than --version; the new version is --version plus 1.
     Set {
         #[command(flatten)]
         member: Member,
-        /// The version that was read; without it, it is asked for before.
-        #[arg(long)]
+        /// Version that was read before [default: read the key's current version first]
+        #[arg(long, value_name = "N")]
         version: Option<u64>,
-        /// The key.
+        /// Key.
         name: String,
-        /// What it holds from then on.
+        /// New value.
         value: String,
     },
-    /// Ask for the block of a key's last write, and the paper's hashes of it: BH and TH.
+    /// Print the block of a key's last write, with the paper's hashes of it: BH (block) and TH (transactions).
     Verify(Key),
 }
 
-/// Of whom, and what.
+/// Member who asks, and the key.
 #[derive(Args)]
 pub struct Key {
     #[command(flatten)]
     member: Member,
-    /// The key.
+    /// Key.
     name: String,
 }
 
@@ -63,7 +63,8 @@ impl PaperVerb {
                         None => get(client, &name).await?.map_or(0, |(version, _)| version),
                     };
                     let answer = client.set(client.sign_set(&name, &value, version)?).await;
-                    let hint = || "whether it was done is not known: get it, or send the same again";
+                    let hint =
+                        || "outcome unknown, it may be executed: get the key, or send the same request again";
                     let answer = match answer {
                         Err(error @ AskError::Broken(_)) => return Err(error).with_context(hint),
                         answer => answer?,
@@ -93,10 +94,10 @@ impl PaperVerb {
     }
 }
 
-/// A key's version and value, where it has one.
+/// Returns the version and value of a key; `None` if the key is absent.
 ///
 /// # Errors
-/// The refusal; no answer.
+/// The node refused, or did not answer.
 pub async fn get(client: &paper::Client, key: &str) -> anyhow::Result<Option<(u64, String)>> {
     match client.get(client.sign_get(key)).await {
         Ok(answer) => Ok(Some((u64::try_from(answer.version)?, answer.value))),

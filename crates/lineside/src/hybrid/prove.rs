@@ -1,4 +1,4 @@
-//! Proofs: asked for, and checked without a node.
+//! `lineside hybrid prove` and `verify-proof`: get a proof from a node, and check one without a node.
 
 use super::ask::{Given, given, read_head};
 use super::asker::Asker;
@@ -21,23 +21,23 @@ use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How often a proof is asked for again, where a block came between it and the head.
+/// Maximum number of requests for a proof, which is repeated when a new block came between value, proof and head.
 const TRIES: usize = 10;
 
-/// Ask for a proof of what a key holds, or that it holds nothing, and for the node's word for its block.
+/// Get a proof of a key's value, or of its absence, and the node's signed statement about the block.
 #[derive(Args)]
 pub struct Prove {
     #[command(flatten)]
     member: Member,
-    /// The key; \xNN is any byte.
+    /// Key; \xNN is the byte with the hex value NN.
     #[arg(value_parser = given)]
     name: Given,
-    /// The proof's file; the node's word goes into the same name with .head behind it.
-    #[arg(long, default_value = "proof.bin")]
+    /// File for the proof; the node's signed statement is written to the same name with .head appended.
+    #[arg(long, value_name = "FILE", default_value = "proof.bin")]
     out: PathBuf,
 }
 
-/// The file for a proof's head.
+/// Returns the file name for the signed head that belongs to a proof.
 fn head_file(proof: &Path) -> PathBuf {
     let mut name = proof.as_os_str().to_owned();
     name.push(".head");
@@ -45,7 +45,7 @@ fn head_file(proof: &Path) -> PathBuf {
 }
 
 impl Prove {
-    /// What the key holds; of a database of the paper's mode, its cell.
+    /// Returns the value of the key; of a database in the paper's mode, its cell (version and value).
     async fn value(&self, asker: &Asker) -> anyhow::Result<Option<Vec<u8>>> {
         let key = &self.name.0;
         let cells = asker.get(Default::default(), &[key]).await?;
@@ -67,7 +67,7 @@ impl Prove {
                 let answer = asker.prove(key).await?;
                 refused(&answer, &[Code::Done])?;
                 let (header, head) = read_head(&asker.head().await?)?;
-                // All three of one block, or again.
+                // Repeated until value, proof and head are of the same block.
                 let proof = StateProof::decode(&answer.proof, value.as_deref());
                 if let Ok(proof) = proof
                     && proof.header == header
@@ -76,7 +76,7 @@ impl Prove {
                     return Ok((answer.proof, value, head));
                 }
             }
-            bail!("a block came in between, {TRIES} times: ask again when less is written")
+            bail!("a new block interrupted the proof {TRIES} times: try again when there are fewer writes")
         })?;
         let head_out = head_file(&self.out);
         fs::write(&self.out, &bytes).with_context(|| self.out.display().to_string())?;
@@ -100,29 +100,29 @@ impl Prove {
     }
 }
 
-/// Check a proof without a node: against a block's hash that is known to be right, or against a node's word.
+/// Check a proof without a node, against a trusted block hash or a node's signed statement.
 #[derive(Args)]
 pub struct VerifyProof {
-    /// The proof's file.
+    /// File with the proof.
     #[arg(default_value = "proof.bin")]
     proof: PathBuf,
-    /// The key; \xNN is any byte.
+    /// Key; \xNN is the byte with the hex value NN.
     #[arg(long, value_parser = given)]
     name: Given,
-    /// What it shall have held; without it, nothing.
-    #[arg(long, value_parser = given)]
+    /// Value that the key must have had; without this option, the key must have been absent.
+    #[arg(long, value_name = "VALUE", value_parser = given)]
     value: Option<Given>,
-    /// The block's hash, 64 hex digits; or else --head.
-    #[arg(long, value_parser = hash, required_unless_present = "head")]
+    /// Trusted hash of the block, 64 hex digits; needed without --head.
+    #[arg(long, value_name = "HEX", value_parser = hash, required_unless_present = "head")]
     block_hash: Option<[u8; 32]>,
-    /// A node's word for the block, as `prove` and `head` keep it.
-    #[arg(long, conflicts_with = "block_hash")]
+    /// File with a node's signed statement about the block, from `prove` or `head --out`.
+    #[arg(long, value_name = "FILE", conflicts_with = "block_hash")]
     head: Option<PathBuf>,
-    /// The public key of the node that gave its word, CURVE:HEX; without it, that of the genesis.
-    #[arg(long, requires = "head")]
+    /// Public key of the node that signed the statement, as CURVE:HEX [default: its key in the genesis]
+    #[arg(long, value_name = "CURVE:HEX", requires = "head")]
     node_key: Option<String>,
-    /// The database's genesis, for the node's key.
-    #[arg(long, default_value = "genesis.bin")]
+    /// File with the genesis of the database, for the node's key.
+    #[arg(long, value_name = "FILE", default_value = "genesis.bin")]
     genesis: PathBuf,
 }
 
@@ -135,7 +135,7 @@ impl VerifyProof {
         let hash = match (&self.block_hash, &self.head) {
             (Some(hash), _) => *hash,
             (None, Some(file)) => self.word(file, &proof)?,
-            (None, None) => bail!(Wrong("--block-hash HEX or --head FILE is wanted".into())),
+            (None, None) => bail!(Wrong("give --block-hash HEX or --head FILE".into())),
         };
         proof.check(&hash, key, value).with_context(|| file.to_string())?;
         let database = to_hex(&proof.header.database);
@@ -159,32 +159,41 @@ impl VerifyProof {
         Ok(())
     }
 
-    /// The block's hash that a node has signed.
+    /// Returns the block hash in a node's signed statement, after checking the signature.
     fn word(&self, file: &Path, proof: &StateProof) -> anyhow::Result<[u8; 32]> {
         let shown = file.display();
         let bytes = fs::read(file).map_err(|error| Wrong(format!("{shown}: {error}")))?;
         let bytes = bytes[..]
             .try_into()
-            .map_err(|_| Wrong(format!("{shown}: no signed head")))?;
+            .map_err(|_| Wrong(format!("{shown}: this file holds no signed head")))?;
         let head = SignedHead::read(bytes).map_err(|error| Wrong(format!("{shown}: {error}")))?;
         let key = match &self.node_key {
             Some(text) => key::public(text)?,
             None => {
                 let (genesis, bytes) = read_genesis(&self.genesis)?;
-                // Its node may be one of other databases, too.
+                // A node may sign for several databases with one key.
                 if proof.header.database != database_id(&bytes) {
                     let (database, genesis) = (to_hex(&proof.header.database), self.genesis.display());
-                    bail!("the proof is of database {database}, not that of {genesis}");
+                    bail!(
+                        "the proof is of database {database}, not that of {genesis}; give the --genesis of its database"
+                    );
                 }
                 let found = genesis.nodes.iter().find(|(node, _)| *node == head.node);
-                let none = || Wrong(format!("node {} is not of the genesis: --node-key", head.node));
+                let none = || {
+                    Wrong(format!(
+                        "node {} is not in the genesis: give its key with --node-key",
+                        head.node
+                    ))
+                };
                 found.ok_or_else(none)?.1
             }
         };
-        let key = key.key().context("the node's key is no point of its curve")?;
+        let key = key
+            .key()
+            .context("the node's public key is not a point on its curve")?;
         if !head.is_signed_by(&proof.header.database, &key, &Verifier::default()) {
             bail!(
-                "{shown}: not signed by this key of node {}, for this database",
+                "{shown}: the signature is not of node {}'s key for this database",
                 head.node
             );
         }

@@ -1,4 +1,4 @@
-//! `lineside hybrid serve`: a node, until a signal ends it.
+//! `lineside hybrid serve`: command-line options of a node.
 
 use crate::config::Config;
 use crate::out::{self, Unwritten};
@@ -14,54 +14,57 @@ use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Serve a database by gRPC and UDP until a signal ends it.
+/// Serve a database by gRPC and UDP until SIGINT, SIGTERM or SIGHUP.
+///
+/// Only the service `hybrid` runs, even if the configuration file enables others. Options replace values of the file.
 #[derive(Args)]
 pub struct Serve {
-    /// The configuration file, of which [hybrid] and [console] count; what is given here goes before it.
-    #[arg(long)]
+    /// Configuration file; its sections [hybrid], [console] and [process] apply.
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The ledger's directory; made where it is not there.
-    #[arg(long)]
+    /// Data directory of the ledger, which is created if missing; needed here or in the configuration file.
+    #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The database's genesis [default: genesis.bin]
-    #[arg(long)]
+    /// File with the genesis of the database [default: genesis.bin]
+    #[arg(long, value_name = "FILE")]
     genesis: Option<PathBuf>,
-    /// The node's key [default: node.key]
-    #[arg(long)]
+    /// File with the key of this node [default: node.key]
+    #[arg(long, value_name = "FILE")]
     node_key: Option<PathBuf>,
-    /// The node's number [default: 1]
-    #[arg(long)]
+    /// Number of this node in the database [default: 1]
+    #[arg(long, value_name = "N")]
     node: Option<u32>,
-    /// What orders: `embedded` is this node alone; `kafka://HOST:PORT[,…][/TOPIC]` is Kafka, for any number of nodes
-    /// (needs a build with the cargo feature `kafka`) [default: embedded]
-    #[arg(long)]
+    /// Log that orders writes: `embedded` for this node alone, or `kafka://HOST:PORT[,…][/TOPIC]` for any number of
+    /// nodes (needs a build with the cargo feature `kafka`) [default: embedded]
+    #[arg(long, value_name = "LOG")]
     log: Option<LogName>,
-    /// Take a topic of Kafka's that may lose what it has acknowledged; /status says in what it is weak.
+    /// Accept a Kafka topic that may lose acknowledged messages; /status lists its weak settings.
     #[arg(long)]
     allow_weak_kafka: bool,
-    /// Where gRPC is served [default: 127.0.0.1:7705]
-    #[arg(long)]
+    /// Address and TCP port for gRPC [default: 127.0.0.1:7705]
+    #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
-    /// Where requests by UDP are taken, ADDRESS:PORT or off. By default where gRPC is, without TLS; else nowhere.
-    #[arg(long)]
+    /// Address and port for requests over UDP, or `off` [default: the address of gRPC, or off if gRPC uses TLS]
+    #[arg(long, value_name = "ADDR:PORT")]
     udp: Option<UdpName>,
-    /// The server's certificate; without one there is no TLS.
-    #[arg(long, requires = "key")]
+    /// File with the server's certificate [default: no TLS]
+    #[arg(long, value_name = "FILE", requires = "key")]
     certificate: Option<PathBuf>,
-    /// Its key.
-    #[arg(long, requires = "certificate")]
+    /// File with the key of --certificate.
+    #[arg(long, value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
-    /// CA certificates of clients, for mutual TLS.
-    #[arg(long)]
+    /// File with CA certificates; clients must present a certificate signed by one of them [default: no client
+    /// certificates]
+    #[arg(long, value_name = "FILE")]
     client_ca: Option<PathBuf>,
-    /// Address and port for `/metrics`, `/healthz` and `/status`; without it, and without a configuration file, there
-    /// is no console.
-    #[arg(long)]
+    /// Address and TCP port of the console: /status, /healthz, /metrics. Without this option and without a
+    /// configuration file, there is no console.
+    #[arg(long, value_name = "ADDR:PORT")]
     console: Option<SocketAddr>,
 }
 
 impl Serve {
-    /// Returns the configuration, and whether there is to be a console.
+    /// Returns the configuration, and true if the console is to be started.
     fn config(self) -> anyhow::Result<(Config, bool)> {
         let with_console = self.config.is_some() || self.console.is_some();
         let mut config = match &self.config {
@@ -85,7 +88,7 @@ impl Serve {
             .read::<HybridConfig>()
             .is_ok_and(|read| given(&read.data).is_none())
         {
-            let why = "--data DIR, or `data` in [hybrid] of the configuration, says where the ledger is";
+            let why = "no data directory: give --data DIR, or `data` in [hybrid] of the configuration file";
             bail!(Wrong(why.into()));
         }
         config.serve_only("hybrid");
@@ -100,7 +103,7 @@ impl Serve {
     }
 }
 
-/// Prints which database the node serves, and where.
+/// Prints the database and the addresses of the node.
 fn announce(session: &Session, as_json: bool) -> Result<(), Unwritten> {
     let endpoints = session.daemon().endpoints();
     let at = |protocol: &str| {

@@ -1,4 +1,4 @@
-//! System calls that a serving process may make, in groups, and the seccomp filter that is made of them.
+//! System calls that a server may make, in groups, and the seccomp filter built from the groups.
 
 use anyhow::anyhow;
 use lineside_service::CallGroup;
@@ -11,29 +11,29 @@ use std::collections::BTreeMap;
 /// Group of system calls with one purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Memory, threads, time, reading of files: every server.
+    /// Memory, threads, time, reading files: needed by every server.
     Base,
-    /// Sockets, and waiting for them: every server.
+    /// Sockets and polling: needed by every server.
     Net,
-    /// Changing files and making them durable: a service with a data directory.
+    /// Writing files and syncing them: needed by a service with a data directory.
     Files,
-    /// Making directories: a service with a database in its data directory.
+    /// Creating directories: needed by a service with a database in its data directory.
     Directories,
-    /// Maps and programs of BPF: a server on the datapath `xdp`.
+    /// BPF maps and programs: needed by a server on the datapath `xdp`.
     Xdp,
 }
 
-/// Name and number of each system call in a list.
+/// Makes a list of system calls, each with its name and number.
 macro_rules! calls {
     ($($name:ident)*) => {
         &[$((stringify!($name), $name)),*]
     };
 }
 
-/// System call by name and number.
+/// Name and number of a system call.
 type Call = (&'static str, i64);
 
-/// System calls of every architecture.
+/// System calls that every architecture has.
 mod common {
     use super::Call;
     use libc::*;
@@ -67,7 +67,7 @@ mod common {
     ];
 }
 
-/// Older system calls that x86-64 has besides.
+/// Older system calls that only x86-64 has.
 #[cfg(target_arch = "x86_64")]
 mod older {
     use super::Call;
@@ -98,7 +98,7 @@ impl Group {
     #[cfg(test)]
     const ALL: [Self; 5] = [Self::Base, Self::Net, Self::Files, Self::Directories, Self::Xdp];
 
-    /// Returns the calls of a group that services name.
+    /// Returns the group for a group that a service names.
     pub(super) const fn of(group: CallGroup) -> Self {
         match group {
             CallGroup::Files => Self::Files,
@@ -106,7 +106,7 @@ impl Group {
         }
     }
 
-    /// Returns the lists of the group: those of every architecture, and those of this one.
+    /// Returns the lists of the group: the calls of every architecture, then the older ones of this architecture.
     const fn lists(self) -> [&'static [Call]; 2] {
         match self {
             Self::Base => [common::BASE, older::BASE],
@@ -131,7 +131,7 @@ impl Group {
     }
 }
 
-/// Returns the allowed system calls as the table of docs/operations.md: a row for each group.
+/// Returns the table of allowed system calls in docs/operations.md, with a row for each group.
 #[cfg(test)]
 pub(super) fn table() -> String {
     let mut out = String::from("| of | system calls |\n|---|---|\n");
@@ -151,7 +151,7 @@ pub(super) fn table() -> String {
     out
 }
 
-/// Returns the filter that allows the calls of `groups`, and answers every other with `otherwise`.
+/// Returns the filter that allows the calls of `groups` and applies `otherwise` to all other calls.
 pub(super) fn allowing(groups: &[Group], otherwise: SeccompAction) -> anyhow::Result<BpfProgram> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for (_, number) in groups.iter().flat_map(|group| group.lists()).flatten() {
@@ -161,8 +161,8 @@ pub(super) fn allowing(groups: &[Group], otherwise: SeccompAction) -> anyhow::Re
     Ok(filter.try_into()?)
 }
 
-/// Returns the filter that answers `clone3` as a kernel without it does: its flags are in memory, where no filter sees
-/// them. The C library then calls `clone`, whose flags [`allowing`] looks at.
+/// Returns the filter that fails `clone3` with ENOSYS, as an old kernel does. A filter cannot read the flags of
+/// `clone3`, which are in memory; the C library then calls `clone`, whose flags [`allowing`] checks.
 pub(super) fn without_clone3() -> anyhow::Result<BpfProgram> {
     let rules = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     let missing = SeccompAction::Errno(libc::ENOSYS as u32);
@@ -173,17 +173,18 @@ pub(super) fn without_clone3() -> anyhow::Result<BpfProgram> {
 fn arch() -> anyhow::Result<TargetArch> {
     std::env::consts::ARCH
         .try_into()
-        .map_err(|_| anyhow!("seccomp filters are not made for {}", std::env::consts::ARCH))
+        .map_err(|_| anyhow!("seccomp filters are not supported on {}", std::env::consts::ARCH))
 }
 
-/// Returns the alternatives of arguments under which a call is allowed; none where any argument is.
+/// Returns the conditions on an argument under which a call is allowed: any one of them suffices. An empty list allows
+/// every argument.
 fn conditions(number: i64) -> anyhow::Result<Vec<SeccompRule>> {
     const WRITABLE: u64 = libc::PROT_WRITE as u64;
     const EXECUTABLE: u64 = libc::PROT_EXEC as u64;
     let has = |mask: u64, value: u64| (SeccompCmpOp::MaskedEq(mask), value);
     let is = |value: u64| (SeccompCmpOp::Eq, value);
     let (argument, alternatives) = match number {
-        // Threads only: no other process, no namespace.
+        // Only threads: no new process, no namespace.
         libc::SYS_clone => {
             let namespaces = libc::CLONE_NEWCGROUP
                 | libc::CLONE_NEWIPC
@@ -195,7 +196,7 @@ fn conditions(number: i64) -> anyhow::Result<Vec<SeccompRule>> {
             let thread = libc::CLONE_THREAD as u64;
             (0, vec![has(namespaces as u64 | thread, thread)])
         }
-        // No memory that can be written and run; none becomes executable later.
+        // No memory that is both writable and executable, and none that becomes executable later.
         libc::SYS_mmap => {
             let mask = WRITABLE | EXECUTABLE;
             (2, vec![has(mask, 0), has(mask, WRITABLE), has(mask, EXECUTABLE)])
@@ -209,7 +210,7 @@ fn conditions(number: i64) -> anyhow::Result<Vec<SeccompRule>> {
             0,
             [libc::PR_SET_NAME, PR_SET_VMA].map(|what| is(what as u64)).into(),
         ),
-        // Terminals, pending bytes, interfaces: what the C library, Rust and the XDP datapath ask.
+        // Requests about terminals, pending bytes and interfaces, made by the C library, Rust and the XDP datapath.
         libc::SYS_ioctl => {
             let asked = [
                 libc::TCGETS,
@@ -239,7 +240,7 @@ fn conditions(number: i64) -> anyhow::Result<Vec<SeccompRule>> {
     Ok(rules?)
 }
 
-/// Names memory for tools that list it; the C library calls it.
+/// Option of `prctl` by which the C library names memory areas for debugging tools.
 const PR_SET_VMA: i32 = 0x5356_4d41;
-/// Asks the driver of an interface.
+/// Request of `ioctl` to the driver of a network interface (ethtool).
 const SIOCETHTOOL: u64 = 0x8946;

@@ -1,4 +1,4 @@
-//! Files that a serving process may use, by Landlock.
+//! Files that a server may use, enforced by Landlock.
 
 use anyhow::Context;
 use landlock::{
@@ -7,11 +7,11 @@ use landlock::{
 };
 use std::path::PathBuf;
 
-/// Newest version of Landlock that is used; older kernels enforce the part that they know.
+/// Newest Landlock version whose rights are used; an older kernel enforces those that it has.
 const NEWEST: ABI = ABI::V6;
 
-/// Files and directories that a server only reads: the resolver's configuration and libraries, and what the kernel says
-/// of processes, interfaces and processors. Those that are missing are left out.
+/// Files and directories that every server may read: configuration and libraries of the name resolver, and the kernel's
+/// data about processes, interfaces and processors. Missing paths are skipped.
 const READ: &[&str] = &[
     "/etc/gai.conf",
     "/etc/host.conf",
@@ -35,27 +35,28 @@ const READ: &[&str] = &[
     "/usr/share/zoneinfo",
 ];
 
-/// Devices that a server reads and writes.
+/// Devices that every server may read and write.
 const DEVICES: &[&str] = &["/dev/null", "/dev/random", "/dev/urandom"];
 
-/// Places that a server changes.
+/// Paths that a server may use in addition to those of every server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
-    /// Directories that it changes, with all that is below them.
+    /// Directories that the server may write, with everything below them.
     pub writes: Vec<PathBuf>,
-    /// Files and directories that it reads.
+    /// Files and directories that the server may read.
     pub reads: Vec<PathBuf>,
-    /// Directories in which it removes an empty directory that it made, should the start fail.
+    /// Directories in which the server may remove a directory: the empty one that it made, if the start fails.
     pub removes_below: Vec<PathBuf>,
 }
 
-/// Restricts the calling thread to `places` and to what every server reads. Returns what the kernel lacks.
+/// Restricts the calling thread to `places` and the paths of every server. Returns a warning if the kernel has no
+/// Landlock.
 ///
 /// # Errors
-/// The reason why the kernel refuses, or why a place cannot be opened.
+/// The kernel refuses the rules, or a path in `places` cannot be opened.
 pub(super) fn restrict(places: &Places) -> anyhow::Result<Option<String>> {
     let all = AccessFs::from_all(NEWEST);
-    // No file that a server can write may be run, and none is a device or a socket that another program connects to.
+    // A server cannot execute a file that it can write, and cannot create devices.
     let changed = all & !(AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let mut rules = Ruleset::default()
@@ -87,7 +88,7 @@ pub(super) fn restrict(places: &Places) -> anyhow::Result<Option<String>> {
     })
 }
 
-/// Returns whether the kernel has no Landlock.
+/// Returns true if the kernel has no Landlock.
 #[cfg(test)]
 pub(super) fn restrict_is_missing() -> bool {
     let has = |rules: Result<RulesetCreated, landlock::RulesetError>| rules.is_ok();
@@ -96,7 +97,7 @@ pub(super) fn restrict_is_missing() -> bool {
     !handled.is_ok_and(|ruleset| has(ruleset.create()))
 }
 
-/// Allows access to a file of the system, if it is there.
+/// Allows access to a path of the system if it exists.
 fn allow_known(
     rules: RulesetCreated,
     path: &str,
@@ -114,7 +115,7 @@ fn allow(
     access: impl Into<BitFlags<AccessFs>>,
 ) -> anyhow::Result<RulesetCreated> {
     let shown = path.display().to_string();
-    let opened = PathFd::new(path).with_context(|| format!("restricting the server to {shown}"))?;
+    let opened = PathFd::new(path).with_context(|| format!("cannot allow the server to use {shown}"))?;
     add(rules, opened, &shown, access.into())
 }
 
@@ -126,5 +127,5 @@ fn add(
 ) -> anyhow::Result<RulesetCreated> {
     rules
         .add_rule(PathBeneath::new(opened, access))
-        .with_context(|| format!("restricting the server to {shown}"))
+        .with_context(|| format!("cannot allow the server to use {shown}"))
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::channel;
 
-/// Name of the variable by which a test starts itself as a child that makes a forbidden call.
+/// Environment variable that makes the test binary act as the child that makes a forbidden call.
 const CHILD: &str = "LINESIDE_TEST_FORBIDDEN_CALL";
 
 fn kept(writes: &Path) -> Kept {
@@ -21,7 +21,7 @@ fn kept(writes: &Path) -> Kept {
     }
 }
 
-/// Limits of a service that makes no calls but those of every server and of `calls`.
+/// Returns the limits of a service with only the groups `calls`.
 fn kept_calls(writes: &Path, calls: &[CallGroup]) -> Kept {
     Kept {
         calls: calls.to_vec(),
@@ -29,7 +29,7 @@ fn kept_calls(writes: &Path, calls: &[CallGroup]) -> Kept {
     }
 }
 
-/// Runs `act` on a thread that has entered the sandbox, as do the threads that it starts.
+/// Runs `act` on a new thread that has entered the sandbox.
 fn within<T: Send>(kept: &Kept, act: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let act = || {
@@ -43,7 +43,7 @@ fn within<T: Send>(kept: &Kept, act: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Makes a call whose result is only looked at for its error.
+/// Returns the error number of a system call that returned `result`; `None` if it succeeded.
 fn error_of(result: i64) -> Option<i32> {
     (result == -1).then(|| io::Error::last_os_error().raw_os_error().expect("an error"))
 }
@@ -65,7 +65,8 @@ fn forbidden_calls_are_refused_also_on_threads_that_start_later() {
     let refused = within(&kept(folder.path()), || {
         let later = std::thread::spawn(|| {
             let executable = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-            // SAFETY: each call is refused before the kernel looks at its arguments; a mapping would be leaked.
+            // SAFETY: the filter refuses each call before the kernel reads its arguments; a mapping, if made, would
+            // leak.
             unsafe {
                 [
                     ("execve", execve()),
@@ -130,7 +131,7 @@ fn a_server_can_do_its_work() {
     });
 }
 
-/// The lists differ by service: each gets the groups that it names, and no others.
+/// A service may make the calls of the groups that it names, and of no others.
 #[test]
 fn a_service_makes_the_calls_of_its_own_groups() {
     if !has_seccomp() {
@@ -180,7 +181,7 @@ fn files_outside_the_data_directory_are_refused() {
     assert_eq!(std::fs::read(&secret).expect("still there"), b"secret");
 }
 
-/// A child of the test below; alone it does nothing.
+/// Child process of the test below; does nothing when run without the variable.
 #[test]
 fn child_that_makes_a_forbidden_call() {
     if std::env::var_os(CHILD).is_some() {

@@ -1,4 +1,4 @@
-//! Takes the blocks of a running full node into the chain store, over several connections.
+//! Downloads the blocks of a running full node into the chain store, over several connections.
 
 use crate::progress::CountBar;
 
@@ -12,26 +12,26 @@ use lineside_bitcoin_node::{
 use lineside_spv::chain::{ChainStore, ImportReport};
 use std::path::PathBuf;
 
-/// Blocks that are taken before they are made durable.
+/// Number of downloaded blocks after which the store is synced to disk.
 const BLOCKS_PER_SYNC: u64 = 1000;
 
-/// A node whose blocks are taken.
+/// Full node to import blocks from.
 #[derive(Args)]
 pub struct FromNode {
-    /// Take the blocks of this full node: bitcoind://[USER[:PASSWORD]@]HOST:PORT, btcd://USER[:PASSWORD]@HOST:PORT, or
-    /// btcd+notls://… for btcd without TLS. A download that was interrupted goes on where it ended.
+    /// Import the blocks of this full node: bitcoind://[USER[:PASSWORD]@]HOST:PORT, btcd://USER[:PASSWORD]@HOST:PORT,
+    /// or btcd+notls://… for btcd without TLS. An interrupted download continues where it stopped.
     #[arg(long, value_name = "URL")]
     node: Option<String>,
-    /// The cookie file of Bitcoin Core, `.cookie` in its data directory or in the network's folder in it.
+    /// Cookie file of Bitcoin Core: `.cookie` in its data directory, or in the network's folder there.
     #[arg(long, value_name = "FILE", requires = "node")]
     node_cookie: Option<PathBuf>,
-    /// A file with the password of the node's RPC in its first line, which only its owner may read.
+    /// File with the password of the node's RPC in its first line; only its owner may be able to read it.
     #[arg(long, value_name = "FILE", requires = "node")]
     node_password: Option<PathBuf>,
-    /// The certificate of btcd's RPC, `rpc.cert` in its data directory.
+    /// TLS certificate of btcd's RPC: `rpc.cert` in its data directory.
     #[arg(long, value_name = "FILE", requires = "node")]
     node_ca: Option<PathBuf>,
-    /// Connections to the node.
+    /// Number of connections to the node.
     #[arg(long, value_name = "N", requires = "node", default_value_t = 4)]
     connections: u8,
 }
@@ -42,14 +42,14 @@ impl FromNode {
         self.node.is_some()
     }
 
-    /// Takes the node's blocks above the store's tip, and adds them to `report`.
+    /// Imports the node's blocks above the store's tip, and adds their numbers to `report`.
     ///
     /// # Errors
-    /// The node cannot be asked, is on another network or another branch, or gives a block that is refused; what was
-    /// taken before stays.
+    /// The node does not answer, is on another network or another branch, or sends a block that is refused. Blocks
+    /// imported before stay in the store.
     pub fn run(&self, chain: &mut ChainStore, report: &mut ImportReport) -> anyhow::Result<()> {
         let Some(text) = &self.node else { return Ok(()) };
-        // clap would repeat the text in its message, and with it a password.
+        // Parsed here and not by clap, whose error message would show the text and its password.
         let url: NodeUrl = text.parse().map_err(|error: UrlError| Wrong(error.to_string()))?;
         let sources = CredentialSources {
             cookie_file: self.node_cookie.clone(),
@@ -66,7 +66,7 @@ impl FromNode {
         let first = node.hash_at(0)?;
         ensure!(
             first == genesis,
-            "{}: the node's first block is {first}, and that of {} is {genesis}: it is on another network",
+            "{}: the node is on another network: its first block is {first}, not {genesis} as on {}",
             url.describe(),
             chain.network()
         );
@@ -77,8 +77,8 @@ impl FromNode {
             .filter(|own| *own != genesis)
         {
             bail!(
-                "the chain store begins with {own}, not with the genesis block of {}, {genesis}: no node's blocks can \
-                 be added; make another store by `lineside spv init`",
+                "the chain store begins with {own}, not with the genesis block of {}, {genesis}, so the node's blocks \
+                 do not follow: create another store with `lineside spv init`",
                 chain.network()
             );
         }
@@ -87,8 +87,8 @@ impl FromNode {
             let theirs = node.hash_at(tip.height)?;
             if theirs != BlockHash(tip.hash) {
                 bail!(
-                    "{}: the node has another block at height {} than the store; `lineside spv serve --node` follows \
-                     reorganisations",
+                    "{}: the node has another block at height {} than the store: run `lineside spv serve --node`, \
+                     which follows reorganisations",
                     url.describe(),
                     tip.height
                 );
@@ -104,12 +104,12 @@ impl FromNode {
         let download = Download::start(start..end, parent, workers, || connect(&url, &options))?;
         let taken = take(chain, download, u64::from(end - start.min(end)), report);
         chain.sync()?;
-        taken.with_context(|| format!("taking the blocks of {}", url.describe()))
+        taken.with_context(|| format!("cannot import the blocks of {}", url.describe()))
     }
 }
 
-/// Checks that the node is on the store's signet, where the store holds one and the node names its challenge. The
-/// blocks of another one are refused at the latest where the store has a block.
+/// Checks that the node is on the store's signet, if the store is of a signet and the node reports its challenge.
+/// Blocks of another signet that get past this check are refused when they do not fit the store's blocks.
 fn check_signet(url: &str, chain: &ChainStore, node: &mut dyn Node) -> anyhow::Result<()> {
     let Some(expected) = chain.identity().signet else {
         return Ok(());

@@ -1,15 +1,15 @@
-//! Takes the password of a node out of the command line, which every user of the machine can read.
+//! Removes a node's password from the command line, which every user of the machine can read (`ps`).
 
 use lineside_bitcoin_node::{NodeUrl, PASSWORD_VARIABLE, Secret};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Starts this program again, with the password in the environment, if the URL of `--node` or of `--set spv.node=` has
-/// one. Only the process's own user and root can read its environment.
+/// Executes this program again with the password in the environment, if the URL of `--node` or `--set spv.node=` has
+/// one. Only the user of the process and root can read its environment.
 ///
 /// # Errors
-/// The system's reason why the program cannot be started again.
+/// The program cannot be executed again.
 pub fn hide_password() -> anyhow::Result<()> {
     let arguments: Vec<_> = std::env::args_os().collect();
     let Some((arguments, password)) = without_password(&arguments) else {
@@ -22,7 +22,7 @@ pub fn hide_password() -> anyhow::Result<()> {
     Err(command.env(PASSWORD_VARIABLE, password.reveal()).exec().into())
 }
 
-/// Returns the arguments without the password in the node's URL, and the password; `None` where there is none.
+/// Returns the arguments without the password in the node's URL, and the password; `None` if there is no password.
 fn without_password(arguments: &[OsString]) -> Option<(Vec<OsString>, Secret)> {
     let mut kept = Vec::with_capacity(arguments.len());
     let mut found = None;
@@ -41,8 +41,8 @@ fn without_password(arguments: &[OsString]) -> Option<(Vec<OsString>, Secret)> {
     Some((kept, found?))
 }
 
-/// Returns what precedes the node's URL in an argument, the URL, and what follows; `None` where it has none. `before`
-/// is the argument before it.
+/// Splits an argument into the text before the node's URL, the URL, and the text after it; `None` if the argument holds
+/// no URL. `before` is the preceding argument.
 fn url_in<'a>(before: &str, argument: &'a str) -> Option<(&'a str, &'a str, &'a str)> {
     if before == "--node" {
         return Some(("", argument, ""));

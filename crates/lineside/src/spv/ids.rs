@@ -1,10 +1,10 @@
-//! Values of the command line: ids of transactions, and servers by address or name.
+//! Parsers of command-line values: transaction ids, and servers by address or name.
 
 use lineside_util::hex::{from_display, to_display};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// TXID or WTXID in wire byte order, written as explorers print it.
+/// TXID or WTXID, in wire byte order; its text form is that of block explorers (reversed bytes in hex).
 #[derive(Clone, Copy)]
 pub struct Id(pub [u8; 32]);
 
@@ -19,14 +19,14 @@ impl FromStr for Id {
 }
 
 impl Id {
-    /// Returns the text that explorers print.
+    /// Returns the text form of block explorers.
     pub fn text(&self) -> String {
         to_display(&self.0)
     }
 }
 
-/// Returns the address of a server that is given as ADDR:PORT or NAME:PORT; of several, one of IPv4 goes first, where
-/// a server listens by default.
+/// Returns the address of a server given as ADDR:PORT or NAME:PORT. If a name has several addresses, an IPv4 address is
+/// preferred, because a server listens on IPv4 by default.
 pub fn server(text: &str) -> Result<SocketAddr, String> {
     let found = text.to_socket_addrs().map_err(|error| {
         format!("{error}; write ADDR:PORT or NAME:PORT, as in 192.0.2.7:7701 or example.org:7701")
@@ -36,5 +36,5 @@ pub fn server(text: &str) -> Result<SocketAddr, String> {
     found
         .first()
         .copied()
-        .ok_or_else(|| "the name has no address".to_owned())
+        .ok_or_else(|| "this name has no address".to_owned())
 }

@@ -1,4 +1,4 @@
-//! `lineside spv init`: makes an empty chain store.
+//! `lineside spv init`: creates an empty chain store.
 
 use crate::wrong::Wrong;
 use anyhow::bail;
@@ -8,21 +8,21 @@ use lineside_spv::chain::{ChainStore, Network, StoreNetwork};
 use lineside_spv::config::NetworkName;
 use std::path::PathBuf;
 
-/// Make an empty chain store, which `spv serve --node` fills from a full node.
+/// Create an empty chain store, which `spv import` or `spv serve --node` then fills.
 #[derive(Args)]
 pub struct Init {
     /// Directory of the new chain store.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// The network of the blocks. A store is of one network, for good.
+    /// Network of the blocks; a store keeps its network.
     #[arg(long, value_enum)]
     network: NetworkName,
-    /// The challenge of a custom signet, as `signetchallenge=` of Bitcoin Core has it; without it, --network signet is
-    /// the default signet. A node of another signet is refused.
+    /// Challenge of a custom signet, the value of `signetchallenge=` in Bitcoin Core's configuration; a node of another
+    /// signet is refused [default: the default signet]
     #[arg(long, value_name = "HEX")]
     signet_challenge: Option<SignetId>,
-    /// Keep witness data of every block, too: WTXIDs and the coinbases that commit to them, for `spv verify --witness`.
-    /// A store is made with it or without, for good; it takes 32 bytes more for each transaction since segwit.
+    /// Also keep witness data for `spv verify --witness`: WTXIDs, and the coinbases that commit to them. Takes 32 bytes
+    /// for each transaction since segwit, and cannot be changed later.
     #[arg(long)]
     witness: bool,
 }
@@ -34,20 +34,23 @@ impl Init {
             None => Ok(network.into()),
             Some(signet) if network == Network::Signet => Ok(StoreNetwork::of_signet(signet)),
             Some(_) => bail!(Wrong(
-                "--signet-challenge is for --network signet: other networks have no challenge".into()
+                "--signet-challenge needs --network signet: other networks have no challenge".into()
             )),
         }
     }
 }
 
-/// Makes the store.
+/// Creates the store.
 ///
 /// # Errors
-/// A store that is there already; the system's reason.
+/// The directory holds a store already, or cannot be written.
 pub fn run(arguments: &Init, as_json: bool) -> anyhow::Result<()> {
     let (data, network) = (&arguments.data, arguments.network()?);
     if let Some(found) = ChainStore::network_of(data)? {
-        bail!("{}: there is a chain store of {found} already", data.display());
+        bail!(
+            "{}: this directory holds a chain store of {found} already; give another --data directory",
+            data.display()
+        );
     }
     let witness = arguments.witness;
     drop(ChainStore::make(Some(data), network, witness)?);
@@ -58,7 +61,10 @@ pub fn run(arguments: &Init, as_json: bool) -> anyhow::Result<()> {
         )?;
     } else {
         let with = if witness { " with witness data" } else { "" };
-        say!("{}: an empty chain store of {network}{with}", data.display())?;
+        say!(
+            "{}: created an empty chain store of {network}{with}",
+            data.display()
+        )?;
     }
     Ok(())
 }

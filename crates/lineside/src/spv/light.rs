@@ -1,5 +1,6 @@
-//! `lineside spv sync` and `spv verify`: the paper's light client. It keeps its own chain of headers, asks a server for
-//! a proof, recomputes the Merkle root and compares it with its own header.
+//! `lineside spv sync` and `spv verify`: the paper's light client. The client keeps its own chain of block headers,
+//! asks a server for a proof, recomputes the Merkle root, and compares it with the root in its own header. It therefore
+//! does not have to trust the server.
 
 use super::ids::{Id, server};
 use crate::wrong::Wrong;
@@ -20,23 +21,23 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Kind of the directory of a light client.
+/// Kind of a light client's data directory.
 const KIND: Kind = Kind::new("spv-headers", 1).beside(&["headers.dat"]);
-/// Headers asked for at once; a reply of UDP has room for a few.
+/// Maximum number of headers in a request; a UDP reply has room for a few.
 const HEADERS: usize = SPV_HEADERS_MAX;
-/// Headers accepted before they are made durable.
+/// Number of new headers after which they are synced to disk.
 const HEADERS_PER_SYNC: u32 = 20_000;
 
-/// The chain of headers, and the server that is asked.
+/// Options of the light client: its chain of headers, and the server.
 #[derive(Args)]
 pub struct Light {
-    /// The directory of this client's chain of headers; a new one is made.
+    /// Directory of this client's chain of headers, which is created if missing.
     #[arg(long, value_name = "DIR")]
     headers: PathBuf,
-    /// The network, which sets the rules of the headers; needed for a new directory. A directory knows its network.
+    /// Network, whose rules the headers must follow; needed for a new directory, otherwise read from it.
     #[arg(long, value_enum)]
     network: Option<NetworkName>,
-    /// The server that is asked, by address or name, and its UDP port.
+    /// Address or name of the server, and its UDP port.
     #[arg(
         long,
         value_name = "ADDR:PORT",
@@ -44,42 +45,46 @@ pub struct Light {
         default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, SPV_PORT))
     )]
     server: SocketAddr,
-    /// A block that the chain must have, as HEIGHT:HASH; several times for several.
+    /// Block that the chain must contain, as HEIGHT:HASH; may be given more than once.
     #[arg(long, value_name = "HEIGHT:HASH")]
     checkpoint: Vec<CheckpointText>,
-    /// Milliseconds to wait for an answer.
+    /// Milliseconds to wait for a reply.
     #[arg(long, value_name = "MS", default_value_t = 3000)]
     timeout_ms: u64,
 }
 
-/// Fetch the server's new headers into this client's own chain of headers. Their proof of work, target and times are
-/// checked, and the chain with the most work wins, whatever the server says.
+/// Fetch new block headers from a server and check them.
+///
+/// Checks proof of work, target and time of each header. The chain with the most work is kept, so the server does not
+/// have to be trusted.
 #[derive(Args)]
 pub struct Sync {
     #[command(flatten)]
     light: Light,
 }
 
-/// Prove that a transaction is in the chain: fetch the new headers, as `spv sync` does, ask the server for a proof,
-/// recompute the Merkle root, and compare it with that in this client's own header.
+/// Verify that a transaction is in the chain with the most work.
+///
+/// Fetches new headers as `spv sync` does, asks the server for a proof, recomputes the Merkle root, and compares it
+/// with the root in this client's own header. Exit code 1 if the proof is wrong or the transaction is not found.
 #[derive(Args)]
 pub struct Verify {
     #[command(flatten)]
     light: Light,
-    /// Prove the transaction with its witness: its WTXID, by the commitment in the block's coinbase. The server must
-    /// keep witness data (`spv init --witness`).
+    /// Also verify the transaction's witness: its WTXID, by the commitment in the block's coinbase. The server's store
+    /// must keep witness data (`spv init --witness`).
     #[arg(long)]
     witness: bool,
-    /// The WTXID that the transaction must have, 64 hex digits as explorers print it; implies --witness. Without a
-    /// TXID, the transaction is asked for by its WTXID alone.
+    /// WTXID that the transaction must have, 64 hex digits as block explorers print it; implies --witness. Without
+    /// TXID, the transaction is looked up by its WTXID.
     #[arg(long, value_name = "WTXID")]
     wtxid: Option<Id>,
-    /// The transaction's id as explorers print it: 64 hex digits.
+    /// TXID as block explorers print it, 64 hex digits.
     #[arg(required_unless_present = "wtxid")]
     txid: Option<Id>,
 }
 
-/// A checkpoint on the command line.
+/// Checkpoint from the command line.
 #[derive(Clone)]
 struct CheckpointText(Checkpoint);
 
@@ -99,7 +104,7 @@ impl FromStr for CheckpointText {
     }
 }
 
-/// An open light client.
+/// Light client with its open chain of headers and its connection to the server.
 struct Opened {
     chain: HeaderChain<FileStore>,
     client: Client,
@@ -111,12 +116,12 @@ impl Light {
         let given = self.network.map(|network| Network::from(network).rules());
         let Some(network) = given.or_else(|| FileStore::network_in(&self.headers)) else {
             bail!(Wrong(format!(
-                "{}: there are no headers; give --network NETWORK for a new directory",
+                "{}: this directory holds no headers; give --network NETWORK to create them",
                 self.headers.display()
             )));
         };
         let mut client = Client::connect(self.server, Duration::from_millis(self.timeout_ms))?;
-        // Before anything is made: a directory of a network that the server does not serve helps with nothing.
+        // Checked before the directory is created, so that none remains for a network that the server does not serve.
         self.check_network(network, &mut client)?;
         let directory = DataDir::claim(&self.headers, &KIND)?;
         directory.lock_file("lock")?;
@@ -133,8 +138,8 @@ impl Light {
         })
     }
 
-    /// Checks that the first block of the network is that of the server's chain, if it has one, and that of the
-    /// checkpoint at height 0, if there is one.
+    /// Checks that the genesis block of the network is the first block of the server's chain, if the server has one,
+    /// and matches the checkpoint at height 0, if one is given.
     fn check_network(&self, network: Rules, client: &mut Client) -> anyhow::Result<()> {
         let genesis = network.genesis().hash();
         let first = self.checkpoint.iter().find(|text| text.0.height == 0);
@@ -163,7 +168,7 @@ impl Light {
         )
     }
 
-    /// Explains why the own headers cannot be opened, where a checkpoint is the reason.
+    /// Adds advice to an error of opening the headers, if a checkpoint is the reason.
     fn explain(&self, error: ChainError) -> anyhow::Error {
         match &error {
             ChainError::Stored { source, .. } => match **source {
@@ -184,18 +189,20 @@ impl Light {
         }
     }
 
-    /// Warns of checkpoints that the chain has not reached, which say nothing yet.
+    /// Warns of checkpoints above the tip, which were not compared.
     fn warn_of_checkpoints(&self, tip: u32) {
         for Checkpoint { height, .. } in self.checkpoint.iter().map(|text| text.0) {
             if height > tip {
-                tell!("lineside: warning: --checkpoint {height}: the chain ends at height {tip}, below it");
+                tell!(
+                    "lineside: warning: --checkpoint {height} not compared: the chain ends at height {tip}, below it"
+                );
             }
         }
     }
 }
 
 impl Opened {
-    /// Takes the server's headers. Returns how many were new.
+    /// Fetches the server's headers. Returns the number of new ones.
     fn sync(&mut self) -> anyhow::Result<u32> {
         let (mut start, mut back, mut added, mut unsynced) = (self.chain.tip().height + 1, 1, 0, 0);
         loop {
@@ -210,12 +217,12 @@ impl Opened {
                     unsynced += accepted.added;
                     start += count;
                     back = 1;
-                    // The headers of a branch that has less work so far are followed up to its tip.
+                    // A branch that has less work so far is followed to its tip, where it may have more.
                     if count == 0 {
                         break;
                     }
                 }
-                // The server is on another branch: go back until it has a header after one of ours.
+                // The server is on another branch: go back until the server's header follows one of this chain.
                 Err(error) if error.index == 0 && is_unknown_parent(&error.source) && start > 1 => {
                     start = start.saturating_sub(back).max(1);
                     back = back.saturating_mul(2);
@@ -225,13 +232,14 @@ impl Opened {
                     let height = start + error.index as u32;
                     if let ChainError::OtherThanCheckpoint { hash, expected, .. } = error.source {
                         bail!(
-                            "the server's chain has {} at height {height}, and --checkpoint says {}: correct the \
+                            "the server's chain has block {} at height {height}, but --checkpoint says {}: correct the \
                              checkpoint, or ask another server",
                             to_display(&hash),
                             to_display(&expected)
                         );
                     }
-                    return Err(error).with_context(|| format!("the server's header at height {height}"));
+                    return Err(error)
+                        .with_context(|| format!("the server's header at height {height} is not valid"));
                 }
             }
             if unsynced >= HEADERS_PER_SYNC {
@@ -248,16 +256,16 @@ fn is_unknown_parent(error: &ChainError) -> bool {
     matches!(error, ChainError::UnknownParent { .. })
 }
 
-/// Returns the seconds since 1970, as headers have them.
+/// Returns the time in seconds since 1970, the unit of headers.
 fn now() -> anyhow::Result<u32> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     Ok(u32::try_from(seconds).unwrap_or(u32::MAX))
 }
 
-/// Brings the chain of headers up to date.
+/// Fetches and checks the new headers, and prints the tip.
 ///
 /// # Errors
-/// The server does not answer, or gives a header that breaks a rule.
+/// The server does not answer, or sends a header that breaks a rule.
 pub fn sync(arguments: &Sync, as_json: bool) -> anyhow::Result<()> {
     let mut opened = arguments.light.open()?;
     let added = opened.sync()?;
@@ -275,10 +283,10 @@ pub fn sync(arguments: &Sync, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Verifies that a transaction is in the chain, and its witness where that is asked for.
+/// Verifies that a transaction is in the chain, and its witness if that is requested.
 ///
 /// # Errors
-/// The server does not know it; a proof that does not hold.
+/// The server does not find the transaction, or its proof is wrong.
 pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
     let wtxid = arguments.wtxid.map(|id| id.0);
     let mut opened = arguments.light.open()?;
@@ -300,18 +308,18 @@ pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
     let (proof, witness) = if witness.header == proof.header {
         (proof, witness)
     } else {
-        // The chain changed between the two answers.
+        // The chain changed between the two replies.
         opened.sync()?;
         let proof = opened.proof(&txid, &text)?;
         (proof, opened.witness_proof(&txid, &text)?)
     };
     let confirmations = holds(opened.chain.verify(&proof, &txid))?;
     holds(opened.chain.verify_witness(&witness.proof(), &witness.wtxid))?;
-    // Both trees have the transactions in one order, so the WTXID at the index of the TXID is that of the transaction.
+    // Both trees have the transactions in the same order, so equal indexes mean the same transaction.
     if witness.header != proof.header || witness.index != proof.index {
         bail!(
-            "{text}: the server proved it as transaction {} of block {}, and its WTXID as that of transaction {} of \
-             block {}: ask again, or another server",
+            "{text}: the server's two proofs disagree: the TXID is transaction {} of block {}, the WTXID is \
+             transaction {} of block {}; run the command again, or ask another server",
             proof.index,
             to_display(&proof.header.hash()),
             witness.index,
@@ -321,7 +329,7 @@ pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
     let found = to_display(&witness.wtxid);
     if let Some(expected) = wtxid.filter(|expected| *expected != witness.wtxid) {
         bail!(
-            "{text}: the chain holds it with another witness: its WTXID is {found}, not {}",
+            "{text}: the transaction is in the chain with another witness: its WTXID is {found}, not {}",
             to_display(&expected)
         );
     }
@@ -333,7 +341,7 @@ pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
     )
 }
 
-/// Verifies that a transaction is in the chain by its WTXID alone, which the coinbase of its block commits to.
+/// Verifies that a transaction is in the chain by its WTXID alone, to which the coinbase of its block commits.
 fn verify_by_wtxid(opened: &mut Opened, wtxid: &Id, as_json: bool) -> anyhow::Result<()> {
     let text = wtxid.text();
     let served = opened.client.wtxid_proof(&wtxid.0)?.found;
@@ -360,15 +368,15 @@ impl Opened {
     }
 }
 
-/// Passes on what a check found; a proof that does not hold is also named on the error stream.
+/// Returns the result of a check; prints a warning about the server if its proof is wrong.
 fn holds(checked: Result<u32, ChainError>) -> anyhow::Result<u32> {
     if checked.is_err() {
-        tell!("lineside: the server's proof does not hold: do not rely on this server");
+        tell!("lineside: the server's proof is wrong: do not trust this server");
     }
     Ok(checked?)
 }
 
-/// Place of a transaction whose proof holds.
+/// Location of a verified transaction in the chain.
 struct Shown {
     header: Header,
     height: u32,
@@ -387,7 +395,7 @@ impl Shown {
     }
 }
 
-/// Says that a transaction is verified. Its TXID or its WTXID is given, or both.
+/// Prints that a transaction is verified. At least one of TXID and WTXID is given.
 fn show(
     [txid, wtxid]: [Option<&str>; 2],
     shown: &Shown,

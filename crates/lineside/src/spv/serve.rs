@@ -1,4 +1,4 @@
-//! `lineside spv serve`: options of the command line.
+//! `lineside spv serve`: command-line options of the server.
 
 use crate::config::Config;
 use crate::run::{self, Overrides};
@@ -12,115 +12,139 @@ use lineside_spv::config::{IndexName, NetworkName, Prefill, SpvConfig, TableName
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Serve a chain store until a signal ends it: by UDP, and, where their addresses are given, to wallets (--electrum)
-/// and explorers (--http). With --node it follows a full node.
+/// Serve a chain store over UDP until SIGINT, SIGTERM or SIGHUP.
+///
+/// With --node the server follows a full node. It also serves wallets (--electrum) and block explorers (--http) if
+/// their addresses are given. Only the service `spv` runs, even if the configuration file enables others. Options
+/// replace values of the file.
 #[derive(Args)]
 pub struct Serve {
-    /// The configuration file; what is given here goes before it.
+    /// Configuration file; its sections [spv], [datapath], [console] and [process] apply.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Address and UDP port.
+    /// Address and UDP port to listen on [default: 127.0.0.1:7701]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
-    /// The chain store's directory.
+    /// Directory of the chain store (`spv init` creates one); needed here or in the configuration file.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The network that the chain store must have; without it, the store's own.
+    /// Network that the chain store must have [default: that of the store]
     #[arg(long, value_enum)]
     network: Option<NetworkName>,
-    /// Where the index of TXIDs is kept: in memory, built again at each start, or on the disk, for mainnet.
+    /// Place of the TXID index: in memory, rebuilt at each start, or on disk, for large chains such as mainnet
+    /// [default: memory]
     #[arg(long, value_enum)]
     index: Option<IndexName>,
-    /// Requests by UDP that are answered, and kept in the fast path: root, proof (needs root), witness, header.
-    #[arg(long, value_name = "TABLE", value_delimiter = ',')]
+    /// UDP requests that are answered and cached in the fast path: root, proof (needs root), witness, header
+    /// [default: all four]
+    #[arg(long, value_name = "TABLE", value_delimiter = ',', help_heading = "Fast path")]
     tables: Option<Vec<TableName>>,
-    /// Keep the bytes of new blocks, too, in `blocks` in the chain store's directory, as blk*.dat.
+    /// Also keep the raw blocks, as blk*.dat in the folder `blocks` of the chain store [default: false]
     #[arg(long, value_name = "BOOL")]
     keep_blocks: Option<bool>,
-    /// Blocks that the fast path is filled with before the server answers: none, tip:N (the newest N) or all.
-    #[arg(long, value_parser = |text: &str| Prefill::try_from(text.to_owned()))]
+    /// Blocks loaded into the fast path before the server answers: none, tip:N (the newest N) or all [default: tip:8]
+    #[arg(
+        long,
+        value_name = "BLOCKS",
+        help_heading = "Fast path",
+        value_parser = |text: &str| Prefill::try_from(text.to_owned())
+    )]
     prefill: Option<Prefill>,
-    /// log2 of the number of TXIDs that the fast path has room for; each takes 64 bytes.
-    #[arg(long)]
+    /// log2 of the number of TXIDs that fit the fast path, 3 to 28; each takes 64 bytes [default: 22]
+    #[arg(long, value_name = "BITS", help_heading = "Fast path")]
     line_bits: Option<u32>,
-    /// Places in the fast path's table at which one TXID may be: 1, 2 or 4.
-    #[arg(long, value_name = "N")]
+    /// Associativity of the fast path's TXID table: entries in which a TXID can be stored, 1, 2 or 4 [default: 4]
+    #[arg(long, value_name = "N", help_heading = "Fast path")]
     ways: Option<u32>,
-    /// log2 of the number of blocks whose TXIDs the fast path may hold at a time.
-    #[arg(long)]
+    /// log2 of the number of blocks whose TXIDs the fast path can hold, 1 to 24; each takes 128 bytes [default: 18]
+    #[arg(long, value_name = "BITS", help_heading = "Fast path")]
     block_bits: Option<u32>,
-    /// log2 of the number of nodes of Merkle trees that the fast path proves with; 0: the host proves.
-    #[arg(long)]
+    /// log2 of the number of Merkle tree nodes in the fast path, 4 to 26, 32 bytes each; 0: the host makes all proofs
+    /// [default: 20]
+    #[arg(long, value_name = "BITS", help_heading = "Fast path")]
     tree_bits: Option<u32>,
-    /// Let a TXID's low bits choose its place, as in the paper; an attacker can then make transactions that displace
-    /// each other.
-    #[arg(long, value_name = "BOOL")]
+    /// Index the fast path's table by the low bits of the TXID, as in the paper, instead of by a keyed hash; an
+    /// attacker can then craft transactions that evict each other [default: false]
+    #[arg(long, value_name = "BOOL", help_heading = "Fast path")]
     paper_index: Option<bool>,
-    /// Answer the paper's packets, too: 32 bytes of TXID, answered with the Merkle root.
+    /// Also answer the paper's packets: 32 bytes of TXID, answered with the Merkle root [default: true]
     #[arg(long, value_name = "BOOL")]
     paper_format: Option<bool>,
-    /// Seconds for which the fast path goes on answering when it hears nothing from the host process.
-    #[arg(long)]
+    /// Seconds that the fast path keeps answering without a sign of life from the server, 1 to 3600 [default: 60]
+    #[arg(long, value_name = "S", help_heading = "Fast path")]
     lease_s: Option<u64>,
-    /// The full node that is followed: bitcoind://[USER[:PASSWORD]@]HOST:PORT, btcd://USER[:PASSWORD]@HOST:PORT,
-    /// btcd+notls://… for btcd without TLS, blocks-dir:PATH for a node's block files, or embedded for none. Bitcoin
-    /// Core needs --node-cookie, or a user; a user needs a password, best in --node-password or in the environment,
-    /// LINESIDE_NODE_PASSWORD.
-    #[arg(long, value_name = "URL")]
+    /// Full node to follow: bitcoind://[USER[:PASSWORD]@]HOST:PORT, btcd://USER[:PASSWORD]@HOST:PORT, btcd+notls://…
+    /// for btcd without TLS, blocks-dir:PATH for the block files of a node, or embedded for none [default: embedded].
+    /// Bitcoin Core needs --node-cookie or a user. A user needs a password, best given by --node-password or the
+    /// environment variable LINESIDE_NODE_PASSWORD.
+    #[arg(long, value_name = "URL", help_heading = "Full node")]
     node: Option<String>,
-    /// The cookie file of Bitcoin Core, `.cookie` in its data directory or in the network's folder in it.
-    #[arg(long, value_name = "FILE")]
+    /// Cookie file of Bitcoin Core: `.cookie` in its data directory, or in the network's folder there.
+    #[arg(long, value_name = "FILE", help_heading = "Full node")]
     node_cookie: Option<PathBuf>,
-    /// A file with the password of the node's RPC in its first line, which only its owner may read.
-    #[arg(long, value_name = "FILE")]
+    /// File with the password of the node's RPC in its first line; only its owner may be able to read it.
+    #[arg(long, value_name = "FILE", help_heading = "Full node")]
     node_password: Option<PathBuf>,
-    /// The certificate of btcd's RPC, `rpc.cert` in its data directory.
-    #[arg(long, value_name = "FILE")]
+    /// TLS certificate of btcd's RPC: `rpc.cert` in its data directory.
+    #[arg(long, value_name = "FILE", help_heading = "Full node")]
     node_ca: Option<PathBuf>,
-    /// Confirmations that a block needs before its transactions are answered.
-    #[arg(long, value_name = "N")]
+    /// Confirmations that a block needs before its transactions are answered, 1 to 1000 [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Full node")]
     min_confirmations: Option<u32>,
-    /// Serve wallets by the Electrum protocol over TCP at this address.
-    #[arg(long, value_name = "ADDR:PORT")]
+    /// Address and TCP port for wallets that use the Electrum protocol [default: none]
+    #[arg(long, value_name = "ADDR:PORT", help_heading = "Wallets and explorers")]
     electrum: Option<SocketAddr>,
-    /// Serve wallets by the Electrum protocol over TLS at this address.
-    #[arg(long, value_name = "ADDR:PORT")]
+    /// Address and TCP port for wallets that use the Electrum protocol over TLS [default: none]
+    #[arg(long, value_name = "ADDR:PORT", help_heading = "Wallets and explorers")]
     electrum_tls: Option<SocketAddr>,
-    /// The certificate for --electrum-tls, PEM.
-    #[arg(long, value_name = "FILE")]
+    /// Certificate for --electrum-tls, as PEM.
+    #[arg(long, value_name = "FILE", help_heading = "Wallets and explorers")]
     electrum_certificate: Option<PathBuf>,
-    /// The key of --electrum-certificate, PEM, which only its owner may read.
-    #[arg(long, value_name = "FILE")]
+    /// Key of --electrum-certificate, as PEM; only its owner may be able to read the file.
+    #[arg(long, value_name = "FILE", help_heading = "Wallets and explorers")]
     electrum_key: Option<PathBuf>,
-    /// The Electrum server, such as electrs, to which requests are forwarded that are not answered here.
-    #[arg(long, value_name = "[tls://]HOST:PORT")]
+    /// Electrum server, such as electrs, that answers the requests that this server cannot, such as balances
+    /// [default: none, and such requests are refused]
+    #[arg(
+        long,
+        value_name = "[tls://]HOST:PORT",
+        help_heading = "Wallets and explorers"
+    )]
     electrum_upstream: Option<String>,
-    /// For an upstream server at tls://, the certificates to trust, PEM.
-    #[arg(long, value_name = "FILE")]
+    /// Certificates to trust for an upstream server at tls://, as PEM.
+    #[arg(long, value_name = "FILE", help_heading = "Wallets and explorers")]
     electrum_upstream_ca: Option<PathBuf>,
-    /// Serve explorers by Esplora's paths over HTTP at this address.
-    #[arg(long, value_name = "ADDR:PORT")]
+    /// Address and TCP port for block explorers that use Esplora's HTTP paths [default: none]
+    #[arg(long, value_name = "ADDR:PORT", help_heading = "Wallets and explorers")]
     http: Option<SocketAddr>,
-    /// Requests of one wallet or explorer a second, on average; after a pause five times as many at once.
-    #[arg(long, value_name = "N")]
+    /// Requests of one client a second, on average; after a pause, five times this number at once [default: 2000]
+    #[arg(long, value_name = "N", help_heading = "Wallets and explorers")]
     client_rate: Option<u32>,
-    /// Electrum connections at a time; more are closed at once.
-    #[arg(long, value_name = "N")]
+    /// Maximum number of Electrum connections; further ones are closed at once [default: 4000]
+    #[arg(long, value_name = "N", help_heading = "Wallets and explorers")]
     electrum_clients: Option<u32>,
-    /// Electrum connections of one IPv4 address, or IPv6 network of 64 bits, at a time.
-    #[arg(long, value_name = "N")]
+    /// Maximum number of Electrum connections of one IPv4 address or IPv6 /64 network [default: 100]
+    #[arg(long, value_name = "N", help_heading = "Wallets and explorers")]
     electrum_clients_per_network: Option<u32>,
-    /// HTTP connections at a time; more are closed at once.
-    #[arg(long, value_name = "N")]
+    /// Maximum number of HTTP connections; further ones are closed at once [default: 500]
+    #[arg(long, value_name = "N", help_heading = "Wallets and explorers")]
     http_clients: Option<u32>,
-    /// HTTP connections of one IPv4 address, or IPv6 network of 64 bits, at a time.
-    #[arg(long, value_name = "N")]
+    /// Maximum number of HTTP connections of one IPv4 address or IPv6 /64 network [default: 50]
+    #[arg(long, value_name = "N", help_heading = "Wallets and explorers")]
     http_clients_per_network: Option<u32>,
-    /// Reverse proxies in front of --http, as addresses or as in 10.0.0.0/8: the client of a request that comes through
-    /// one is the last address of its X-Forwarded-For that is not a proxy of this list.
-    #[arg(long, value_name = "ADDR[/BITS]", value_delimiter = ',', value_parser = parse_range)]
+    /// Addresses or ranges of reverse proxies in front of --http, separated by commas. For a request through a proxy,
+    /// the client is the last address in X-Forwarded-For that is not in this list [default: none, and the header is
+    /// ignored]
+    #[arg(
+        long,
+        value_name = "ADDR[/BITS]",
+        value_delimiter = ',',
+        value_parser = parse_range,
+        help_heading = "Wallets and explorers"
+    )]
     trusted_proxies: Option<Vec<AddressRange>>,
-    /// Memory that requests can make the service keep, as in 256MiB.
+    /// Maximum memory for data of requests, such as 256MiB; the fast path and the TXID index are not counted
+    /// [default: 256 MiB]
     #[arg(long, value_name = "SIZE")]
     memory_max: Option<ByteSize>,
     #[command(flatten)]
@@ -132,7 +156,7 @@ fn parse_range(text: &str) -> Result<AddressRange, String> {
 }
 
 impl Serve {
-    /// Returns the configuration of the file, or the default one, with these options in the place of its values.
+    /// Returns the configuration in the file, or the default one, with the values of these options.
     fn configured(self) -> anyhow::Result<Config> {
         let mut config = self.overrides.over(self.config)?;
         let section = config.section("spv");
@@ -173,10 +197,10 @@ impl Serve {
     }
 }
 
-/// Serves until a signal comes.
+/// Serves until a signal ends the process.
 ///
 /// # Errors
-/// The reason why it cannot serve.
+/// The options or the configuration are wrong, or the server cannot start.
 pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     let mut config = arguments.configured()?;
     let section = config.section("spv");
@@ -185,7 +209,8 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
         .is_ok_and(|read| given(&read.data).is_none())
     {
         bail!(Wrong(
-            "--data DIR, or `data` in [spv] of the configuration, says what to serve".into()
+            "no chain store: give --data DIR, or `data` in [spv] of the configuration file (`lineside spv init` \
+             creates a store)".into()
         ));
     }
     config.serve_only("spv");
@@ -198,7 +223,7 @@ mod tests {
     use clap::FromArgMatches;
     use lineside_service::config::section;
 
-    /// A value for each key that is not its default, as the command line has it.
+    /// Option values that differ from the defaults, one for each key.
     const VALUES: &[(&str, &str)] = &[
         ("listen", "127.0.0.1:1"),
         ("data", "somewhere"),
@@ -242,7 +267,7 @@ mod tests {
     #[test]
     fn every_key_is_an_option_and_every_option_a_key() {
         let defaults = section(&SpvConfig::default());
-        // A service that is named on the command line is enabled.
+        // `enabled` has no option: `spv serve` always enables the service.
         let keys: Vec<&str> = defaults
             .keys()
             .map(String::as_str)
@@ -267,7 +292,7 @@ mod tests {
             let mut config = Serve::from_arg_matches(&matches).unwrap().configured().unwrap();
             let read = section(&config.section("spv").read::<SpvConfig>().unwrap());
             for name in &keys {
-                // A list on the command line has commas.
+                // Items of a list are separated by commas on the command line.
                 let one =
                     |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 let text = match &read[*name] {

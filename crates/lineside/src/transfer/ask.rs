@@ -1,4 +1,4 @@
-//! The verbs that ask a server.
+//! Client verbs of `lineside transfer` that send one operation, or read balances.
 
 use super::key::Sign;
 use super::session;
@@ -19,14 +19,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 use zerocopy::FromZeros;
 
-/// Who is asked, and how.
+/// Server that requests go to, and how long to wait for a reply.
 #[derive(Args)]
 pub struct Server {
-    /// Who is asked: an IP address and a port.
-    #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, TRANSFER_PORT)))]
+    /// IP address and UDP port of the server.
+    #[arg(long, value_name = "ADDR:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, TRANSFER_PORT)))]
     server: SocketAddr,
-    /// Milliseconds to wait for an answer; an hour at most.
-    #[arg(long, default_value_t = 3000, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    /// Milliseconds to wait for a reply, up to 3600000 (one hour).
+    #[arg(
+        long,
+        value_name = "MS",
+        default_value_t = 3000,
+        value_parser = clap::value_parser!(u64).range(1..=3_600_000)
+    )]
     timeout_ms: u64,
 }
 
@@ -39,81 +44,84 @@ impl Server {
     }
 }
 
-/// How an operation is sent.
+/// Options for sending an operation.
 #[derive(Args)]
 struct How {
     #[command(flatten)]
     server: Server,
-    /// The session to use; without one, a session is opened for this alone.
-    #[arg(long, conflicts_with_all = ["paper", "id"])]
+    /// Session file (`lineside transfer session open` creates one); without it, a session is opened for this operation
+    /// and closed again.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["paper", "id"])]
     session: Option<PathBuf>,
-    /// Use the paper's format: accounts and amounts below 2^32.
+    /// Send the request in the paper's format: accounts and amounts below 2^32.
     #[arg(long, conflicts_with = "sign")]
     paper: bool,
-    /// With --paper: the transaction id, above the source's last one; repeated with the same words it is done once.
-    #[arg(long, requires = "paper", default_value_t = 0)]
+    /// With --paper: transaction id, higher than the last one of the source account. A request that is repeated with
+    /// the same id and arguments is executed once.
+    #[arg(long, value_name = "ID", requires = "paper", default_value_t = 0)]
     id: u32,
     #[command(flatten)]
     sign: Sign,
 }
 
-/// Make an account.
+/// Create an account.
 #[derive(Args)]
 pub struct Create {
-    /// A number below 2^32, or 32 hex digits.
+    /// Account id: a number below 2^32, or 32 hex digits.
     account: AccountId,
-    /// What it opens with.
+    /// Opening balance.
     #[arg(default_value_t = 0)]
     amount: u64,
-    /// The fingerprint of its owner's key: where signatures are required, only its signature moves what it holds.
-    #[arg(long, conflicts_with = "paper")]
+    /// Fingerprint of the owner's key, as `key show` prints it. If the server requires signatures, only this key can
+    /// transfer from the account.
+    #[arg(long, value_name = "FINGERPRINT", conflicts_with = "paper")]
     owner: Option<KeyId>,
     #[command(flatten)]
     how: How,
 }
 
-/// Bring money in.
+/// Issue new units of the asset to an account.
 #[derive(Args)]
 pub struct Issue {
-    /// Who gets it.
+    /// Account that receives the amount.
     account: AccountId,
-    /// How much.
+    /// Amount to issue.
     amount: u64,
     #[command(flatten)]
     how: How,
 }
 
-/// Move money.
+/// Move an amount from one account to another.
 #[derive(Args)]
 pub struct Transfer {
-    /// Who gives.
+    /// Account that sends the amount.
     source: AccountId,
-    /// Who gets.
+    /// Account that receives the amount.
     destination: AccountId,
-    /// How much.
+    /// Amount to transfer.
     amount: u64,
     #[command(flatten)]
     how: How,
 }
 
-/// Stop or let go again all that an account gives and gets.
+/// Freeze or unfreeze an account.
 #[derive(Args)]
 pub struct Freeze {
-    /// A number below 2^32, or 32 hex digits.
+    /// Account id: a number below 2^32, or 32 hex digits.
     account: AccountId,
     #[command(flatten)]
     how: How,
 }
 
-/// Ask what accounts hold.
+/// Print the balances of accounts.
 #[derive(Args)]
 pub struct Refer {
     #[command(flatten)]
     server: Server,
-    /// Use the paper's format.
+    /// Send the requests in the paper's format.
     #[arg(long)]
     paper: bool,
-    /// Numbers below 2^32, or 32 hex digits each.
+    /// Account ids: numbers below 2^32, or 32 hex digits each.
     #[arg(required = true)]
     accounts: Vec<AccountId>,
 }
@@ -192,7 +200,7 @@ impl Refer {
                     )?,
                     (Some(found), false) => {
                         let held = if found.held > 0 {
-                            format!(", {} of it set aside", found.held)
+                            format!(", {} of it reserved for pending transfers", found.held)
                         } else {
                             String::new()
                         };
@@ -204,7 +212,7 @@ impl Refer {
         }
         match unknown {
             0 => Ok(()),
-            _ => bail!("{unknown} of {} not found", self.accounts.len()),
+            _ => bail!("{unknown} of {} accounts not found", self.accounts.len()),
         }
     }
 }
@@ -227,7 +235,7 @@ fn paper_balance(
     }
 }
 
-/// An operation with nothing but what every one has.
+/// Returns an operation with the fields that all operations have; the others are zero.
 pub fn operation(command: u8, source: AccountId, destination: AccountId, amount: u64) -> Operation {
     let mut operation = Operation::new_zeroed();
     operation.command = command;
@@ -238,24 +246,26 @@ pub fn operation(command: u8, source: AccountId, destination: AccountId, amount:
 }
 
 fn paper_id(account: AccountId) -> anyhow::Result<u32> {
-    u32::try_from(u128::from_be_bytes(account.0))
-        .with_context(|| format!("{account}: the paper's accounts are below 2^32"))
+    u32::try_from(u128::from_be_bytes(account.0)).with_context(|| {
+        format!("{account}: account ids in the paper's format are below 2^32; leave out --paper")
+    })
 }
 
 impl How {
-    /// Sends one operation and says what became of it.
+    /// Sends one operation and prints its result.
     fn send(&self, operation: Operation, as_json: bool) -> anyhow::Result<()> {
         let mut client = self.server.client()?;
         if self.paper {
             if operation.command > TRANSFER_COMMAND_REFER {
-                bail!("the paper's format has no such command");
+                bail!("the paper's format has no such command; leave out --paper");
             }
             let request = PaperRequest::new(
                 operation.command,
                 self.id,
                 paper_id(AccountId(operation.source))?,
                 paper_id(AccountId(operation.destination))?,
-                u32::try_from(operation.amount.get()).context("the paper's amounts are below 2^32")?,
+                u32::try_from(operation.amount.get())
+                    .context("amounts in the paper's format are below 2^32; leave out --paper")?,
             );
             let answer = client.paper(&request)?;
             return say(answer.code, answer.amount.into(), None, as_json);
@@ -294,7 +304,8 @@ fn say(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: bool) -> a
     Ok(())
 }
 
-/// An operation's number in the ledger: what is done at the line gets one later.
+/// Returns the words for an operation's number in the ledger; empty for 0, because an operation that the fast path
+/// executed gets its number later.
 pub fn numbered(number: u64) -> String {
     match number {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! `lineside transfer batch`: operations as lines of text.
+//! `lineside transfer batch`: sends operations that are written as lines of text.
 
 use super::ask::{Server, numbered, operation};
 use super::key::Sign;
@@ -16,21 +16,32 @@ use serde_json::json;
 use std::io::Read;
 use std::path::PathBuf;
 
-/// Execute up to 16 operations in one packet, signed up to 14, one line each:
-/// `create ACCOUNT [AMOUNT [OWNER]]`, `issue ACCOUNT AMOUNT`, `transfer FROM TO AMOUNT`, `freeze ACCOUNT`,
-/// `unfreeze ACCOUNT`, `pending NAME FROM TO AMOUNT [SECONDS]`, `post NAME FROM TO [AMOUNT]`,
-/// `void NAME FROM TO`; `linked` in front: this and the next line are done both or not at all.
+/// Execute the operations in a file, one line each, as one packet.
+///
+/// A packet holds up to 16 operations, or 14 if it is signed. Empty lines and lines that begin with # are skipped.
+///
+///   create ACCOUNT [AMOUNT [OWNER]]
+///   issue ACCOUNT AMOUNT
+///   transfer FROM TO AMOUNT
+///   freeze ACCOUNT
+///   unfreeze ACCOUNT
+///   pending NAME FROM TO AMOUNT [SECONDS]   reserve an amount; it expires after SECONDS
+///   post NAME FROM TO [AMOUNT]              transfer the reserved amount, or a part of it
+///   void NAME FROM TO                       release the reserved amount
+///
+/// A line that begins with `linked` is executed together with the next line: both or neither.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Batch {
     #[command(flatten)]
     server: Server,
-    /// The session to use; without one, a session is opened for this alone.
-    #[arg(long)]
+    /// Session file (`lineside transfer session open` creates one); without it, a session is opened for this packet and
+    /// closed again.
+    #[arg(long, value_name = "FILE")]
     session: Option<PathBuf>,
     #[command(flatten)]
     sign: Sign,
-    /// The lines; `-`: the standard input.
+    /// File with the operations; `-` reads standard input.
     file: PathBuf,
 }
 
@@ -79,26 +90,27 @@ impl Batch {
             .count();
         match refused {
             0 => Ok(()),
-            _ => bail!("{refused} of {} refused", operations.len()),
+            _ => bail!("{refused} of {} operations refused", operations.len()),
         }
     }
 }
 
-/// One line.
+/// Parses one line.
 fn parse(line: &str) -> anyhow::Result<Operation> {
     let mut words: Vec<&str> = line.split_whitespace().collect();
     let linked = words.first() == Some(&"linked");
     if linked {
         words.remove(0);
     }
-    let (verb, rest) = words.split_first().context("what?")?;
+    let (verb, rest) = words.split_first().context("the line has no operation")?;
     let account = |at: usize| -> anyhow::Result<AccountId> {
         let word = rest.get(at).context("an account is missing")?;
         word.parse().map_err(anyhow::Error::msg)
     };
     let amount = |at: usize| -> anyhow::Result<u64> {
         let word = rest.get(at).context("an amount is missing")?;
-        word.parse().with_context(|| format!("{word}: no amount"))
+        word.parse()
+            .with_context(|| format!("{word}: an amount is a number from 0 to 18446744073709551615"))
     };
     let or_zero = |at: usize| if rest.len() > at { amount(at) } else { Ok(0) };
     let nobody = AccountId::default();
@@ -139,15 +151,17 @@ fn parse(line: &str) -> anyhow::Result<Operation> {
             pending.contract = contract.into();
             if *verb == "pending" {
                 pending.timeout_s = u32::try_from(or_zero(4)?)
-                    .context("at most 4294967295 seconds")?
+                    .context("a pending transfer has at most 4294967295 seconds")?
                     .into();
             }
             (pending, most)
         }
-        _ => bail!("{verb}: no such operation"),
+        _ => bail!(
+            "{verb}: unknown operation; write create, issue, transfer, freeze, unfreeze, pending, post or void"
+        ),
     };
     if rest.len() > most {
-        bail!("{}: too much", rest[most]);
+        bail!("{}: unexpected word after the operation", rest[most]);
     }
     if linked {
         operation.flags = TRANSFER_FLAG_LINKED;

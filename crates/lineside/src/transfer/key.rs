@@ -1,4 +1,4 @@
-//! Keys that sign operations: each in a file, which only its owner may read.
+//! Keys that sign operations, each in a file that only its owner may read.
 
 use crate::key_file::{self, CurveName};
 use anyhow::Context;
@@ -7,41 +7,42 @@ use lineside_transfer::signed::Signer;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// What can be done with a key.
+/// Verbs of `lineside transfer key`.
 #[derive(Subcommand)]
 pub enum KeyVerb {
-    /// Make one and keep it in a file, which must not be there yet.
+    /// Create a key in a new file, and print its fingerprint.
     New {
-        /// The curve.
+        /// Elliptic curve of the key.
         #[arg(long, value_enum, default_value_t = CurveName::Secp256k1)]
         curve: CurveName,
-        /// The file: who can read it can sign with it.
+        /// Key file, which must not exist; everybody who can read it can sign with it.
         file: PathBuf,
     },
-    /// Say a key's fingerprint: what `create --owner` and `issuers` want.
+    /// Print a key's fingerprint, for `create --owner` and for `issuers` in the configuration.
     Show {
-        /// The file.
+        /// Key file.
         file: PathBuf,
     },
 }
 
-/// A signature on what is sent.
+/// Option to sign operations.
 #[derive(Args)]
 pub struct Sign {
-    /// Sign with the key in this file (`lineside transfer key new` makes one).
+    /// Sign with the key in this file (`lineside transfer key new` creates one).
     #[arg(long, value_name = "FILE")]
     sign: Option<PathBuf>,
 }
 
 impl Sign {
-    /// The key, if one is to be used.
+    /// Returns the key to sign with; `None` to send unsigned operations.
     pub fn signer(&self) -> anyhow::Result<Option<Signer>> {
         self.sign.as_deref().map(read).transpose()
     }
 }
 
 fn read(file: &Path) -> anyhow::Result<Signer> {
-    key_file::read_signing(file, Signer::from_bytes).context("`lineside transfer key new` makes one")
+    key_file::read_signing(file, Signer::from_bytes)
+        .context("cannot read the key (`lineside transfer key new` creates one)")
 }
 
 impl KeyVerb {

@@ -1,4 +1,4 @@
-//! `lineside transfer prove`, `verify-proof` and `audit`: what can be shown to who does not trust the server.
+//! `lineside transfer prove`, `verify-proof` and `audit`: evidence for people who do not trust the server.
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -15,52 +15,52 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use zerocopy::FromBytes;
 
-/// Prove that an operation is in a sealed block: prints the proof, for `verify-proof`.
+/// Print the proof that an operation is in a sealed block, as JSON for `verify-proof`.
 #[derive(Args)]
 pub struct Prove {
-    /// The server's directory; a running server may go on.
-    #[arg(long)]
+    /// Data directory of the ledger; its server may be running.
+    #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// The operation's number, as its reply told it.
+    /// Number of the operation, from its reply.
     operation: u64,
 }
 
-/// Check a proof offline: against a block's hash that is known to be right, or against the server's key.
+/// Check a proof without the server, against a trusted block hash or the server's public key.
 #[derive(Args)]
 pub struct VerifyProof {
-    /// The proof; `-`: the standard input.
+    /// File with the proof, as `prove` prints it; `-` reads standard input.
     file: PathBuf,
-    /// The block's hash, 64 hex digits.
-    #[arg(long)]
+    /// Trusted hash of the block, 64 hex digits.
+    #[arg(long, value_name = "HEX")]
     block_hash: Option<String>,
-    /// The server's public key, 66 hex digits as in `settlement.pub`.
-    #[arg(long)]
+    /// Public key of the server, 66 hex digits, as in `settlement.pub` of the data directory.
+    #[arg(long, value_name = "HEX")]
     key: Option<String>,
 }
 
-/// Replay a whole journal: every answer, every block, every sum.
+/// Replay the whole journal, and check every result, signature, block and sum.
 #[derive(Args)]
 pub struct Audit {
-    /// The server's directory; a running server may go on.
-    #[arg(long)]
+    /// Data directory of the ledger; its server may be running.
+    #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// The server's public key; `settlement.pub` in the directory when it is not given.
-    #[arg(long)]
+    /// Public key of the server, 66 hex digits [default: settlement.pub in the data directory]
+    #[arg(long, value_name = "HEX")]
     key: Option<String>,
 }
 
-/// A proof as it is printed.
+/// Proof in the JSON form that is printed.
 #[derive(Serialize, Deserialize)]
 struct Printed {
-    /// The operation: the request with code and number, then what its source held after it.
+    /// Operation with its result code and number, then the balance of its source account after it, in hex.
     operation: String,
-    /// Its place in the block, from 0.
+    /// Index of the operation in the block, from 0.
     index: u64,
-    /// From the operation up.
+    /// Hashes of the Merkle path, from the operation to the root, in hex.
     path: Vec<String>,
-    /// The block's head with its signature.
+    /// Signed header of the block, in hex.
     block: String,
-    /// The block's hash.
+    /// Hash of the block, in hex.
     block_hash: String,
 }
 
@@ -68,7 +68,10 @@ impl Prove {
     pub fn run(&self, _as_json: bool) -> anyhow::Result<()> {
         let disk = FsDisk::look_at(&self.data, &KIND)?;
         let Some(proof) = host::prove(&disk, self.operation)? else {
-            bail!("operation {} is in no sealed block, or not yet", self.operation);
+            bail!(
+                "operation {} is in no sealed block: its block is not sealed yet, or the number is wrong",
+                self.operation
+            );
         };
         let printed = Printed {
             operation: to_hex(&proof.leaf),
@@ -88,34 +91,40 @@ impl VerifyProof {
             Some("-") => std::io::read_to_string(std::io::stdin())?,
             _ => std::fs::read_to_string(&self.file).with_context(|| self.file.display().to_string())?,
         };
-        let printed: Printed = serde_json::from_str(&text).context("this is no proof")?;
-        let proof = printed.parse().context("this is no proof")?;
+        let printed: Printed =
+            serde_json::from_str(&text).context("this is not a proof as `prove` prints it")?;
+        let proof = printed
+            .parse()
+            .context("this is not a proof as `prove` prints it")?;
         if let Some(fault) = proof.fault() {
             bail!("the proof is wrong: {fault}");
         }
         let hash = to_hex(&proof.block.hash());
         if !printed.block_hash.eq_ignore_ascii_case(&hash) {
             bail!(
-                "the proof is wrong: it says that its block's hash is {}, and that is {hash}",
+                "the proof is wrong: it says that its block's hash is {}, but the hash is {hash}",
                 printed.block_hash
             );
         }
         if let Some(known) = &self.block_hash
             && !known.eq_ignore_ascii_case(&hash)
         {
-            bail!("the proof is of block {hash}, not of {known}");
+            bail!("the proof is of block {hash}, not of block {known}");
         }
         if let Some(key) = &self.key
             && !proof.block.is_signed_by(&parse_key(key)?)
         {
-            bail!("the block is not signed by this key");
+            bail!("the block is not signed by the key that --key gives");
         }
         if self.block_hash.is_none() && self.key.is_none() {
-            bail!("the proof is whole, but anybody can make one: give --block-hash or --key");
+            bail!(
+                "the proof is consistent, but it shows nothing without a trusted value: give --block-hash or --key"
+            );
         }
-        let (operation, balance) =
-            Operation::ref_from_prefix(&proof.leaf).map_err(|_| anyhow::anyhow!("this is no proof"))?;
-        let code = Code::from_code(operation.code.get()).context("the operation has an unknown code")?;
+        let (operation, balance) = Operation::ref_from_prefix(&proof.leaf)
+            .map_err(|_| anyhow::anyhow!("this is not a proof as `prove` prints it"))?;
+        let code = Code::from_code(operation.code.get())
+            .context("the operation in the proof has an unknown result code")?;
         let balance = u64::from_be_bytes(balance.try_into()?);
         let (source, destination) = (AccountId(operation.source), AccountId(operation.destination));
         let (number, block) = (operation.number.get(), proof.block.number);
@@ -157,7 +166,7 @@ impl Audit {
         } else {
             say!(
                 "{} operations in {} records replayed, {} signatures and {} blocks checked; {} accounts hold {}, \
-                 as issued; {} set aside",
+                 as issued; {} reserved for pending transfers",
                 audit.operations,
                 audit.records - audit.from,
                 audit.signed,
@@ -168,7 +177,7 @@ impl Audit {
             )?;
             if audit.from > 0 {
                 say!(
-                    "the records up to {} were pruned; a snapshot stands for them",
+                    "the records up to {} were removed from the journal; a snapshot replaces them",
                     audit.from
                 )?;
             }
@@ -194,7 +203,7 @@ impl Printed {
 /// Reads the server's public key from a ledger's directory.
 ///
 /// # Errors
-/// What the system says of the file, or that it holds no key.
+/// The file cannot be read, or holds no key.
 pub(super) fn read_key(data: &Path) -> anyhow::Result<VerifyingKey> {
     let file = data.join(PUBLIC_KEY_FILE);
     let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
@@ -202,6 +211,6 @@ pub(super) fn read_key(data: &Path) -> anyhow::Result<VerifyingKey> {
 }
 
 fn parse_key(text: &str) -> anyhow::Result<VerifyingKey> {
-    let bytes = from_hex(text).context("a key is 66 hex digits")?;
-    VerifyingKey::from_sec1_bytes(&bytes).context("this is no point of secp256k1")
+    let bytes = from_hex(text).context("a public key is 66 hex digits")?;
+    VerifyingKey::from_sec1_bytes(&bytes).context("this public key is not a point on the curve secp256k1")
 }

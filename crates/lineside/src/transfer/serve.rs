@@ -1,4 +1,4 @@
-//! `lineside transfer serve`: what the command line says.
+//! `lineside transfer serve`: command-line options of the server.
 
 use crate::run::{self, Overrides};
 use crate::session::Session;
@@ -10,38 +10,41 @@ use lineside_transfer::config::{TransferConfig, TransferMode};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Serve a ledger on UDP and TCP until a signal ends it.
+/// Serve a ledger over UDP and TCP until SIGINT, SIGTERM or SIGHUP.
+///
+/// Only the service `transfer` runs, even if the configuration file enables others. Options replace values of the file.
 #[derive(Args)]
 pub struct Serve {
-    /// The configuration file; what is given here goes before it.
-    #[arg(long)]
+    /// Configuration file; its sections [transfer], [datapath], [console] and [process] apply.
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The ledger's directory, made where it is not there.
-    #[arg(long)]
+    /// Data directory of the ledger, which is created if missing; needed here or in the configuration file.
+    #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Address and port, of UDP and TCP.
-    #[arg(long)]
+    /// Address and port to listen on, for UDP and TCP [default: 127.0.0.1:7702]
+    #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
-    /// Who executes: the host, durably, or the fast path, at once.
+    /// Part that executes operations: the host, which answers when they are on disk (durable), or the fast path, which
+    /// answers at once and journals later (express). A data directory keeps its mode [default: durable]
     #[arg(long, value_enum)]
     mode: Option<TransferMode>,
-    /// log2 of the number of accounts.
-    #[arg(long)]
+    /// log2 of the maximum number of accounts, 1 to 26 [default: 20]
+    #[arg(long, value_name = "BITS")]
     account_bits: Option<u32>,
-    /// Writes must be signed, transfers by the owner of their source.
+    /// Require a signature on every write; a transfer must be signed by the owner of its source account.
     #[arg(long)]
     require_signature: bool,
-    /// A file that sealed blocks are written to as well.
+    /// Also append each sealed block to this file, one line each: number, hash, signed header.
     #[arg(long, value_name = "FILE")]
     settle_to: Option<PathBuf>,
     #[command(flatten)]
     overrides: Overrides,
 }
 
-/// Serves until a signal comes.
+/// Serves until a signal ends the process.
 ///
 /// # Errors
-/// What stands in the way of serving.
+/// The options or the configuration are wrong, or the server cannot start.
 pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     let mut config = arguments.overrides.over(arguments.config)?;
     let section = config.section("transfer");
@@ -55,7 +58,7 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
         .read::<TransferConfig>()
         .is_ok_and(|read| given(&read.data).is_none())
     {
-        let why = "--data DIR, or `data` in [transfer] of the configuration, says where the ledger is kept";
+        let why = "no data directory: give --data DIR, or `data` in [transfer] of the configuration file";
         bail!(Wrong(why.into()));
     }
     config.serve_only("transfer");

@@ -1,4 +1,7 @@
-//! Sessions: of one command, or kept in a file over many.
+//! Client sessions: one opened for a single command, or one kept in a file for many commands.
+//!
+//! The server executes each packet of a session once, by its sequence number. A session file therefore stores the
+//! packet that has no reply yet, and the next command must repeat exactly that packet.
 
 use super::ask::Server;
 use anyhow::{Context, bail};
@@ -19,28 +22,28 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// What can be done with a session.
+/// Verbs of `lineside transfer session`.
 #[derive(Subcommand)]
 pub enum SessionVerb {
-    /// Open one and keep it in a file, which must not be there yet.
+    /// Open a session and store it in a new file.
     Open(SessionFile),
-    /// Say where it stands.
+    /// Print the number of a session and its next sequence number.
     Show(SessionFile),
-    /// Close it and remove the file.
+    /// Close a session and remove its file.
     Close(SessionFile),
 }
 
-/// A session's file.
+/// Session file, and the server that knows the session.
 #[derive(Args)]
 pub struct SessionFile {
     #[command(flatten)]
     server: Server,
-    /// The file: who can read it can move money with it.
+    /// Session file; everybody who can read it can use the session.
     file: PathBuf,
 }
 
-/// A session as its file has it. `unanswered` is the packet that may have been sent and has no answer yet: it goes
-/// first, with the same words, before anything else does.
+/// Content of a session file. `unanswered` holds the operations of the packet that may have been sent and has no reply
+/// yet, in hex; the next packet must be the same.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     slot: u32,
@@ -49,15 +52,15 @@ struct Kept {
     unanswered: Option<Vec<String>>,
 }
 
-/// The path with `ending` behind its name.
+/// Returns the path with `ending` appended to the file name.
 fn beside(file: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(file);
     name.push(ending);
     name.into()
 }
 
-/// Waits until no other command uses the session: two would send different packets by one number. The lock is a file
-/// of its own, since the session's is replaced by each command.
+/// Waits until no other command uses the session; two commands would send different packets with one sequence number.
+/// The lock is a separate file, because each command replaces the session file.
 fn lock(file: &Path) -> anyhow::Result<File> {
     let path = beside(file, ".lock");
     let locking = || {
@@ -75,12 +78,16 @@ fn lock(file: &Path) -> anyhow::Result<File> {
 
 impl Kept {
     fn read(file: &Path) -> anyhow::Result<Self> {
-        let text = fs::read_to_string(file)
-            .with_context(|| format!("{}: `lineside transfer session open` makes it", file.display()))?;
-        serde_json::from_str(&text).with_context(|| format!("{} is no session", file.display()))
+        let text = fs::read_to_string(file).with_context(|| {
+            format!(
+                "{}: cannot read the session file (`lineside transfer session open` creates one)",
+                file.display()
+            )
+        })?;
+        serde_json::from_str(&text).with_context(|| format!("{}: this file holds no session", file.display()))
     }
 
-    /// What is in the file, and the lock that keeps it so. Where there is no file, no lock is left behind.
+    /// Returns the locked session. Creates no lock file if the session file does not exist.
     fn locked(file: &Path) -> anyhow::Result<(File, Self)> {
         Self::read(file)?;
         let lock = lock(file)?;
@@ -111,8 +118,8 @@ impl Kept {
         }
     }
 
-    /// Executes the operations as the next packet. What an earlier call left unanswered must be the same: it is then
-    /// the same packet, and done once.
+    /// Executes the operations as the next packet. If an earlier packet has no reply yet, the operations must be the
+    /// same; the server then executes them once.
     fn execute(
         &mut self,
         file: &Path,
@@ -128,7 +135,7 @@ impl Kept {
         {
             let before: Vec<_> = before.iter().map(|words| told(words)).collect();
             bail!(
-                "{}: `{}` was sent and has no answer yet; send the same again first",
+                "{}: `{}` was sent and has no reply yet; repeat exactly this command first",
                 file.display(),
                 before.join("; ")
             );
@@ -144,7 +151,7 @@ impl Kept {
     }
 }
 
-/// An operation that was kept, as `batch` writes it.
+/// Returns a stored operation in the notation of `batch`.
 fn told(words: &str) -> String {
     let bytes = lineside_util::hex::from_hex(words).unwrap_or_default();
     let Ok(operation) = Operation::read_from_bytes(&bytes) else {
@@ -170,10 +177,11 @@ fn told(words: &str) -> String {
     format!("{linked}{told}")
 }
 
-/// Executes the operations as one packet: the next of the session in `file`, or the only one of a session of its own.
+/// Executes the operations as one packet, in the session in `file`, or in a new session that is closed afterwards.
 ///
 /// # Errors
-/// What stands in the way, and whatever the server refuses the whole packet for.
+/// The number of operations is wrong, the session file cannot be used, the server does not answer, or it refuses the
+/// whole packet.
 pub fn execute(
     client: &mut Client,
     file: Option<&Path>,
@@ -189,18 +197,21 @@ pub fn execute(
     }
     let mut session = client.open()?;
     let executed = client.execute(&mut session, operations);
-    // Whatever became of them: an address may have so many sessions, and nobody else knows this one.
+    // Closed even after an error: sessions of an address are limited, and only this command knows the session.
     let closed = client.close(&session);
     let executed = executed?;
     if let Err(error) = closed {
-        tell!("lineside: the session of this command stays open: {error}");
+        tell!("lineside: warning: the session of this command could not be closed: {error}");
     }
     Ok(executed)
 }
 
 fn open(file: &Path, client: &mut Client) -> anyhow::Result<Session> {
     if file.exists() {
-        bail!("{} is there already", file.display());
+        bail!(
+            "{}: this file exists already; give another file, or close its session first",
+            file.display()
+        );
     }
     let session = client.open()?;
     let kept = Kept {
@@ -237,11 +248,11 @@ impl SessionVerb {
                 let (_lock, kept) = Kept::locked(file)?;
                 let session = kept.session();
                 match client.close(&session) {
-                    // Closed by an earlier call, whose answer was lost.
+                    // An earlier command closed it, and its reply was lost.
                     Err(ClientError::Refused {
                         status: Status::NoSession,
                         ..
-                    }) => tell!("lineside: the server has no such session any more"),
+                    }) => tell!("lineside: the server had closed this session already"),
                     closed => closed?,
                 }
                 fs::remove_file(file)?;

@@ -1,7 +1,7 @@
-//! `lineside transfer sessions list` and `close`: whose sessions are open, for the operator of a ledger.
+//! `lineside transfer sessions list` and `close`: the open sessions of a ledger, for its operator.
 //!
-//! Both read the ledger's directory, which nobody but its operator may. A session of a ledger that is not served is
-//! closed by a record in the journal; where a server has the directory, it is asked to, with the session's token.
+//! Both read the ledger's directory, which only the operator can read. If no server runs, `close` closes a session by a
+//! record in the journal; otherwise it asks the server to close it, with the session's token.
 
 use super::ask::Server;
 use super::prove::read_key;
@@ -16,25 +16,29 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Seconds of a day.
+/// Seconds in a day.
 const DAY_S: u64 = 86_400;
 
-/// What can be done with the sessions of a ledger.
+/// Verbs of `lineside transfer sessions`.
 #[derive(Subcommand)]
 pub enum SessionsVerb {
-    /// List the open sessions: who opened each, and for how long it has sent nothing. A running server may go on.
+    /// List the open sessions: number, address that opened it, packets, and seconds since the last packet.
+    ///
+    /// The server may be running.
     List(List),
-    /// Close sessions: by the journal where no server runs, else by asking the server. What is sent with a closed
-    /// session is refused as `no such session`, and never executed.
+    /// Close sessions, by number, address or idle time.
+    ///
+    /// Writes to the journal if no server runs, and otherwise asks the server. A packet of a closed session is refused
+    /// as `no such session` and never executed.
     Close(Close),
 }
 
 #[derive(Args)]
 pub struct List {
-    /// The ledger's directory.
+    /// Data directory of the ledger.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Only sessions that have sent nothing for at least this number of days.
+    /// List only sessions without a packet for at least this number of days.
     #[arg(long, value_name = "DAYS")]
     idle_days: Option<u64>,
 }
@@ -43,25 +47,25 @@ pub struct List {
 pub struct Close {
     #[command(flatten)]
     server: Server,
-    /// The ledger's directory.
+    /// Data directory of the ledger.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Sessions by their numbers, as `list` shows them.
+    /// Numbers of the sessions to close, as `list` shows them.
     #[arg(value_name = "SLOT")]
     slots: Vec<u32>,
-    /// Sessions that this address opened.
+    /// Close only sessions that this IP address opened.
     #[arg(long, value_name = "ADDR")]
     address: Option<IpAddr>,
-    /// Of the named sessions, or of all, only those that have sent nothing for at least this number of days.
+    /// Close only sessions without a packet for at least this number of days.
     #[arg(long, value_name = "DAYS")]
     idle_days: Option<u64>,
 }
 
 impl SessionsVerb {
-    /// Does the verb.
+    /// Runs the verb.
     ///
     /// # Errors
-    /// What stands in its way.
+    /// The ledger cannot be read or written, the server does not answer, or no session matches a given number.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         match self {
             Self::List(arguments) => arguments.run(as_json),
@@ -120,9 +124,9 @@ impl List {
 impl Close {
     fn run(&self, as_json: bool) -> anyhow::Result<()> {
         if self.slots.is_empty() && self.address.is_none() && self.idle_days.is_none() {
-            bail!("which sessions? Give their numbers, --address or --idle-days");
+            bail!("no sessions selected: give their numbers, --address or --idle-days");
         }
-        // Opening would make a directory that is not there.
+        // Opening would create a missing directory.
         let looked = FsDisk::look(&self.data).with_context(|| self.data.display().to_string())?;
         let closed = match FsDisk::open(&self.data) {
             Ok(disk) => self.by_journal(disk)?,
@@ -136,10 +140,10 @@ impl Close {
         Ok(())
     }
 
-    /// The sessions that are meant, with their tokens.
+    /// Returns the selected sessions, with their tokens.
     fn meant(&self, ledger: &Ledger) -> anyhow::Result<Vec<(u32, u64)>> {
         if let Some(slot) = self.slots.iter().find(|slot| ledger.session(**slot).is_none()) {
-            bail!("there is no session {slot}");
+            bail!("there is no session {slot}; `lineside transfer sessions list` shows the open sessions");
         }
         let is_meant = |slot: u32, session: &Session| {
             (self.slots.is_empty() || self.slots.contains(&slot))
@@ -157,8 +161,8 @@ impl Close {
     fn by_journal(&self, disk: FsDisk) -> anyhow::Result<Vec<u32>> {
         if disk.path().join("fastpath").exists() {
             bail!(
-                "a killed server's fast path may still execute packets of these sessions: start the server first, and \
-                 close them then"
+                "the fast path of a killed server may still execute packets of these sessions: start the server, then \
+                 close them"
             );
         }
         let meant = self.meant(&read(&disk)?)?;
@@ -175,7 +179,7 @@ impl Close {
             let session = Named { slot, token, next: 0 };
             client
                 .close(&session)
-                .with_context(|| format!("closing session {slot}"))?;
+                .with_context(|| format!("cannot close session {slot}"))?;
             closed.push(slot);
         }
         Ok(closed)

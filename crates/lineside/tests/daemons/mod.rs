@@ -1,4 +1,4 @@
-//! Daemons in network namespaces of their own.
+//! Starts daemons, each in its own network namespace.
 #![allow(dead_code, reason = "each test uses what it needs")]
 
 use lineside_spv::chain::{ChainStore, Network};
@@ -16,8 +16,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 
-/// Returns a directory with a chain store of the demonstration chain, for `user` to use. Each daemon has a copy of its
-/// own, which is removed when the test program ends.
+/// Returns a directory with a chain store of the demonstration chain that `user` can use. Each daemon has its own copy,
+/// which is removed when the test program ends.
 fn demo_data(user: Option<u32>) -> PathBuf {
     static STORES: OnceLock<TempDir> = OnceLock::new();
     static COPIES: AtomicU32 = AtomicU32::new(0);
@@ -51,13 +51,13 @@ fn demo_data(user: Option<u32>) -> PathBuf {
     copy
 }
 
-/// Starts `lineside run` with these arguments and the demonstration chain, and waits until it serves; else returns what
-/// it wrote to standard error.
+/// Starts `lineside run` with these arguments and the demonstration chain, and waits until it serves. If it does not
+/// start, returns its standard error.
 pub fn start(arguments: &[&str], user: Option<u32>) -> Result<Daemon, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
     command.arg("run");
     let data = demo_data(user);
-    // What the arguments say goes before these.
+    // The caller's arguments replace these.
     for assignment in [
         "spv.line_bits=17",
         "spv.prefill=none",
@@ -82,7 +82,7 @@ pub fn lineside(arguments: &[&str]) -> Output {
         .expect("run")
 }
 
-/// A folder of pins, emptied at the end; `None`, said in one line, where BPF cannot be used.
+/// Directory of pins, removed at the end; `None`, with a message, if BPF cannot be used.
 pub struct Bpf(PathBuf);
 
 impl Bpf {

@@ -1,4 +1,4 @@
-//! A database and its node, as the command has them, for tests.
+//! A `hybrid` database and its node, created and started by the command.
 #![allow(dead_code, reason = "each test uses what it needs")]
 
 use serde_json::Value;
@@ -8,14 +8,14 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
 
-/// What a command said, and how it ended.
+/// Output and exit code of a command.
 pub struct Said {
     pub code: i32,
     pub out: String,
     pub error: String,
 }
 
-/// A folder with a database: its genesis and keys.
+/// Directory with a database: its genesis and keys.
 pub struct House(pub TempDir);
 
 impl House {
@@ -51,7 +51,7 @@ impl House {
     }
 }
 
-/// A running node; killed when dropped.
+/// Running node; killed when dropped.
 pub struct Server {
     pub child: Child,
     pub started: Value,
@@ -59,7 +59,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts it, and waits until it says where it serves.
+    /// Starts the node, and waits until it announces its addresses.
     pub fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
@@ -86,13 +86,13 @@ impl Server {
         self.started["listen"].as_str().unwrap()
     }
 
-    /// A verb with the key of a member.
+    /// Runs a verb with the key of a member.
     pub fn ask(&self, house: &House, verb: &str, key: &str, rest: &[&str]) -> Said {
         let fixed = [verb, "--server", self.address(), "--key", key];
         house.hybrid(&[&fixed, rest].concat())
     }
 
-    /// The same, done, in JSON.
+    /// Runs a verb with the key of a member, which must succeed; returns the printed objects.
     pub fn done(&self, house: &House, verb: &str, key: &str, rest: &[&str]) -> Vec<Value> {
         let said = self.ask(house, verb, key, &[rest, &["--json"]].concat());
         assert_eq!(said.code, 0, "{verb} {rest:?}: {}", said.error);
@@ -116,7 +116,7 @@ pub const TWO: [&str; 6] = [
     "=*:rw",
 ];
 
-/// A page of a console.
+/// Returns a page of a console.
 pub fn page(console: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(console).unwrap();
     write!(

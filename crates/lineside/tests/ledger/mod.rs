@@ -1,5 +1,5 @@
-//! Every block that btcd's best chain ever had, by btcd's own word, to hold answers against; and blocks of many
-//! transactions on btcd.
+//! Record of every block that btcd's best chain ever had, read from btcd, to compare replies with; and helpers that
+//! make blocks of many transactions on btcd.
 
 use crate::common::Btcd;
 use bitcoin::absolute::LockTime;
@@ -10,15 +10,15 @@ use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, W
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// A hash in wire order.
+/// Hash in wire byte order.
 pub type Hash = [u8; 32];
 
-/// Satoshi of a coinbase on simnet below height 210,000.
+/// Value of a coinbase on simnet below height 210,000, in satoshi.
 const SUBSIDY: u64 = 50_0000_0000;
-/// Satoshi that a transaction pays its miner.
+/// Fee of a transaction, in satoshi.
 const FEE: u64 = 10_000;
 
-/// One block, by btcd's word.
+/// Block, as read from btcd.
 #[derive(Clone, Debug)]
 pub struct Block {
     pub height: u32,
@@ -31,7 +31,7 @@ pub struct Block {
 #[derive(Default)]
 pub struct Ledger {
     pub blocks: HashMap<Hash, Block>,
-    /// Hashes of the best chain when it was last recorded, by height.
+    /// Hashes of the best chain at the last record, by height.
     pub best: Vec<Hash>,
 }
 
@@ -40,7 +40,7 @@ fn hash_of(value: &Value) -> Hash {
 }
 
 impl Ledger {
-    /// Reads the best chain from the node; what is known already is not read again.
+    /// Reads the best chain from the node, except blocks that are known already.
     pub fn record(&mut self, btcd: &Btcd) {
         let mut hash = hash_of(&btcd.call("getbestblockhash", json!([])));
         let mut branch = Vec::new();
@@ -71,7 +71,7 @@ impl Ledger {
         self.best.extend(branch.iter().rev());
     }
 
-    /// True where `block` is `tip` or an ancestor of it.
+    /// Returns true if `block` is `tip` or one of its ancestors.
     pub fn is_ancestor(&self, block: &Hash, mut tip: Hash) -> bool {
         while let Some(known) = self.blocks.get(&tip) {
             if tip == *block {
@@ -82,7 +82,7 @@ impl Ledger {
         false
     }
 
-    /// Place of `txid` in the chain that ends with `tip`: the block and the position.
+    /// Returns the block and position of `txid` in the chain that ends with `tip`.
     pub fn place(&self, txid: &Hash, mut tip: Hash) -> Option<(Hash, usize)> {
         while let Some(known) = self.blocks.get(&tip) {
             if let Some(position) = known.txids.iter().position(|held| held == txid) {
@@ -93,7 +93,7 @@ impl Ledger {
         None
     }
 
-    /// TXIDs of all blocks, of old branches too.
+    /// Returns the TXIDs of all blocks, including those of old branches.
     pub fn txids(&self) -> Vec<Hash> {
         let mut all: Vec<_> = self
             .blocks
@@ -106,7 +106,7 @@ impl Ledger {
     }
 }
 
-/// Root that a Merkle path leads to, computed with rust-bitcoin's hashes alone.
+/// Returns the root of a Merkle path, computed only with rust-bitcoin's hash functions.
 pub fn root_of(leaf: &Hash, mut position: usize, path: &[Hash]) -> Hash {
     path.iter().fold(*leaf, |node, sibling| {
         let pair = if position.is_multiple_of(2) {
@@ -134,8 +134,8 @@ pub fn send_many(btcd: &Btcd, height: usize, count: u32) {
     }
 }
 
-/// A transaction from an output that anyone may spend to `count` such outputs of `value` satoshi: pay to the hash of
-/// the script OP_TRUE.
+/// Returns a transaction that spends an output anyone may spend, and pays `value` satoshi to each of `count` such
+/// outputs (pay to the hash of the script OP_TRUE).
 fn anyone(spent: OutPoint, value: u64, count: u32) -> Transaction {
     let script = hash160::Hash::hash(&[0x51]).to_byte_array();
     let lock = ScriptBuf::from_bytes([&[0xa9, 20][..], &script, &[0x87]].concat());

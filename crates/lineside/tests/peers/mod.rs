@@ -1,5 +1,5 @@
-//! Software of others as processes: Debian's wallet `electrum`, and ElectrumX; and a small Electrum server for what
-//! Lineside forwards.
+//! Software of other projects as processes: the wallet `electrum` and ElectrumX; and a small Electrum server for
+//! forwarded requests.
 
 pub mod upstream;
 
@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// Returns the program that the environment variable names, or that of that name on the path.
+/// Returns the program in the environment variable, or the one of this name on the path.
 pub fn program(variable: &str, name: &str) -> Option<PathBuf> {
     if let Some(program) = std::env::var_os(variable) {
         return Some(program.into());
@@ -21,7 +21,7 @@ pub fn program(variable: &str, name: &str) -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// The wallet `electrum` as a daemon, on regtest, with one new wallet; killed when dropped.
+/// Daemon of the wallet `electrum` on regtest, with one new wallet; killed when dropped.
 pub struct Wallet {
     program: PathBuf,
     folder: tempfile::TempDir,
@@ -29,7 +29,7 @@ pub struct Wallet {
 }
 
 impl Wallet {
-    /// Makes the wallet; nothing is connected yet.
+    /// Creates the wallet, without a connection.
     pub fn make(program: PathBuf) -> Self {
         let wallet = Self {
             program,
@@ -40,7 +40,7 @@ impl Wallet {
         wallet
     }
 
-    /// Starts the daemon, which asks the server at `server` and no other, and loads the wallet.
+    /// Starts the daemon with `server` as its only server, and loads the wallet.
     pub fn connect(&mut self, server: SocketAddr) {
         let server = format!("{}:{}:t", server.ip(), server.port());
         let daemon = self.command(&["daemon", "--oneserver", "--server", &server]);
@@ -54,18 +54,18 @@ impl Wallet {
         until("the wallet's daemon", || self.call(&["load_wallet"]).ok());
     }
 
-    /// First address of the wallet.
+    /// Returns the first address of the wallet.
     pub fn address(&self) -> String {
         let addresses = self.call(&["--offline", "listaddresses"]).unwrap();
         addresses[0].as_str().unwrap().to_owned()
     }
 
-    /// Confirmations of a transaction: blocks on top of each other above which the wallet has verified it.
+    /// Returns the confirmations of a transaction that the wallet has verified.
     pub fn confirmations(&self, txid: &str) -> Option<u64> {
         self.call(&["get_tx_status", txid]).ok()?["confirmations"].as_u64()
     }
 
-    /// Runs a command of the wallet and returns what it printed, or the messages of a failure.
+    /// Runs a command of the wallet; returns its output, or the error messages.
     pub fn call(&self, words: &[&str]) -> Result<Value, String> {
         let output = self.command(words).output().unwrap();
         if !output.status.success() {
@@ -96,7 +96,7 @@ impl Drop for Wallet {
     }
 }
 
-/// ElectrumX over a node; killed when dropped.
+/// ElectrumX server of a node; killed when dropped.
 pub struct ElectrumX {
     child: Child,
     folder: tempfile::TempDir,

@@ -1,4 +1,4 @@
-//! An Electrum server that answers of one script what Lineside forwards: history, transactions, fees.
+//! Electrum server for one script, which answers the requests that Lineside forwards: history, transactions, fees.
 
 use bitcoin::ScriptBuf;
 use bitcoin::consensus::encode::{deserialize, serialize_hex};
@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// A payment to the script: the transaction, and its height in the best chain, 0 outside of it.
+/// Payment to the script: the transaction, and its height in the best chain, or 0 if it is in none of its blocks.
 struct Payment {
     transaction: bitcoin::Transaction,
     height: usize,
@@ -18,12 +18,12 @@ struct Payment {
 struct State {
     node: Arc<CoreMini>,
     script: ScriptBuf,
-    /// Payments that were in a block once; outside of the chain they wait for their confirmation.
+    /// Payments that were in a block at some time; those outside the best chain are unconfirmed.
     seen: Vec<bitcoin::Transaction>,
     subscribers: Vec<TcpStream>,
 }
 
-/// The server; its threads end with their connections.
+/// Running server; each of its threads ends with its connection.
 pub struct Upstream {
     pub address: SocketAddr,
     state: Arc<Mutex<State>>,
@@ -49,7 +49,7 @@ impl Upstream {
         Self { address, state }
     }
 
-    /// Tells subscribers that the history has changed.
+    /// Notifies subscribers that the history has changed.
     pub fn notify(&self) {
         let mut state = self.state.lock().unwrap();
         let params = json!([state.script_hash(), state.status()]);
@@ -114,7 +114,7 @@ impl State {
         lineside_util::hex::to_display(&sha256::Hash::hash(self.script.as_bytes()).to_byte_array())
     }
 
-    /// The hash of the history, by which a client sees that it has changed.
+    /// Returns the hash of the history, by which a client detects changes.
     fn status(&mut self) -> Value {
         let of = |payment: &Payment| format!("{}:{}:", payment.transaction.compute_txid(), payment.height);
         let history: String = self.payments().iter().map(of).collect();

@@ -1,4 +1,4 @@
-//! A replica and an orderer as processes, over recorded blocks.
+//! Replicas and orderers as processes, with recorded blocks.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use lineside_util::key_file::write_owner_only;
@@ -19,8 +19,8 @@ pub fn objects(output: &Output) -> Vec<Value> {
         .collect()
 }
 
-/// Returns the program that has the verb which `words` begin with: the laboratory's for generated channels and the mock
-/// orderer.
+/// Returns the program with the verb at the start of `words`: `lineside-lab` for generated channels and the mock
+/// orderer, otherwise `lineside`.
 fn program(words: &[&str]) -> PathBuf {
     match words.first() {
         Some(&"make" | &"mock-orderer") => lineside_testkit::binary("lineside-lab"),
@@ -39,11 +39,11 @@ pub fn one(words: &[&str]) -> Value {
     objects(&output).remove(0)
 }
 
-/// A running verb, and what it said first; killed when dropped.
+/// Running verb, and the first line that it printed; killed when dropped.
 pub struct Running {
     pub said: Value,
     child: Child,
-    /// Whatever else it says has somewhere to go.
+    /// Kept open so that the process can write further output.
     _stdout: BufReader<ChildStdout>,
 }
 
@@ -52,7 +52,7 @@ impl Running {
         Self::start_saying(words, Stdio::inherit())
     }
 
-    /// The same; what is wrong is said to `stderr`.
+    /// Starts a verb whose standard error goes to `stderr`.
     pub fn start_saying(words: &[&str], stderr: Stdio) -> Self {
         let mut child = Command::new(program(words))
             .args(["fabric", "--json"])
@@ -75,7 +75,7 @@ impl Running {
         self.said["listen"].as_str().unwrap()
     }
 
-    /// Ends it as a signal does.
+    /// Sends SIGTERM and returns true if the process ended with success.
     pub fn end(mut self) -> bool {
         // SAFETY: a child of ours that was not waited for yet.
         unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
@@ -85,13 +85,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One that has ended already is as good.
+        // The process may have ended already.
         let _ = self.child.kill();
         self.child.wait().unwrap();
     }
 }
 
-/// An MSP folder whose key signs requests.
+/// Returns an MSP folder whose key signs requests.
 pub fn msp(directory: &Path) -> PathBuf {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();

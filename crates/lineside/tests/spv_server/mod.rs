@@ -1,4 +1,4 @@
-//! `lineside spv` as commands and as a server with all fronts.
+//! `lineside spv`: its commands, and a server for UDP, Electrum and HTTP clients.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -10,10 +10,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
-/// Longest wait for an answer of a server.
+/// Maximum time to wait for a reply of a server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs `lineside` to its end.
+/// Runs `lineside` and waits until it ends.
 pub fn lineside(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_lineside"))
         .args(words)
@@ -21,7 +21,7 @@ pub fn lineside(words: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Returns what a command printed, which must have succeeded.
+/// Returns the output of a command, which must have succeeded.
 pub fn succeeded(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
@@ -32,7 +32,7 @@ pub fn succeeded(output: &Output) -> String {
     text
 }
 
-/// Makes an empty store of `network` below `folder`, and returns its path.
+/// Creates an empty store of `network` below `folder`, and returns its path.
 pub fn store(folder: &Path, network: &str) -> std::path::PathBuf {
     let data = folder.join("chain");
     let path = data.to_str().unwrap();
@@ -40,7 +40,7 @@ pub fn store(folder: &Path, network: &str) -> std::path::PathBuf {
     data
 }
 
-/// `lineside spv serve` with both fronts; killed when dropped.
+/// Running `lineside spv serve` with Electrum and HTTP; killed when dropped.
 pub struct Server {
     pub child: Child,
     pub said: Value,
@@ -52,7 +52,7 @@ impl Server {
         Self::start_without_network(data, &[&["--network", network], more].concat())
     }
 
-    /// Starts a server of the store's own network.
+    /// Starts a server with the network of the store.
     pub fn start_without_network(data: &Path, more: &[&str]) -> Self {
         Self::started(Command::new(env!("CARGO_BIN_EXE_lineside")), data, more)
     }
@@ -108,12 +108,12 @@ impl Server {
         text.parse().unwrap()
     }
 
-    /// Address of the native protocol, UDP.
+    /// Returns the UDP address of the native protocol.
     pub fn udp(&self) -> SocketAddr {
         self.said["listen"].as_str().unwrap().parse().unwrap()
     }
 
-    /// Body of a page by HTTP.
+    /// Returns the body of a page by HTTP.
     pub fn page(&self, address: SocketAddr, path: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         write!(
@@ -143,17 +143,17 @@ impl Drop for Server {
     }
 }
 
-/// A client of the Electrum protocol, one request at a time.
+/// Client of the Electrum protocol that sends one request at a time.
 pub struct Electrum {
     stream: TcpStream,
     lines: std::io::Lines<BufReader<TcpStream>>,
     next_id: u64,
-    /// Notifications that came while an answer was waited for.
+    /// Notifications that arrived while the client waited for a reply.
     pub notified: Vec<Value>,
 }
 
 impl Electrum {
-    /// Connects and agrees on protocol 1.4.
+    /// Connects and negotiates protocol 1.4.
     pub fn connect(address: SocketAddr) -> std::io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -168,12 +168,12 @@ impl Electrum {
         Ok(client)
     }
 
-    /// Returns the whole answer, with its result or its error.
+    /// Sends a request; returns the whole reply, with its result or its error.
     pub fn call(&mut self, method: &str, params: &Value) -> std::io::Result<Value> {
         let id = self.next_id;
         self.next_id += 1;
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        // One write, so that no part waits until the part before is acknowledged.
+        // One write, so that TCP does not hold back a second part until the first is acknowledged.
         self.stream.write_all(format!("{request}\n").as_bytes())?;
         loop {
             let line = self.next()?;
@@ -203,7 +203,7 @@ impl Electrum {
     }
 }
 
-/// One call of the Electrum protocol on a connection of its own.
+/// Makes one call of the Electrum protocol on a new connection.
 pub fn electrum(address: SocketAddr, method: &str, params: &Value) -> Value {
     Electrum::connect(address).unwrap().call(method, params).unwrap()
 }

@@ -1,4 +1,4 @@
-//! A server of `transfer` as its users start it, for tests.
+//! Starts `lineside transfer serve` for tests.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use lineside_transfer::AccountId;
@@ -14,7 +14,7 @@ use zerocopy::FromZeros;
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running server; killed when dropped.
+/// Running server; killed when dropped.
 pub struct Server {
     pub child: Child,
     pub address: SocketAddr,
@@ -67,7 +67,7 @@ impl Server {
         Client::connect(self.address, PATIENCE).unwrap()
     }
 
-    /// The value of a metric without labels.
+    /// Returns the value of a metric without labels.
     pub fn metric(&self, name: &str) -> u64 {
         let mut page = String::new();
         let mut stream = TcpStream::connect(self.console).unwrap();
@@ -94,7 +94,7 @@ impl Server {
 }
 
 impl Server {
-    /// Ends it as a signal does.
+    /// Sends SIGTERM and waits until the server has ended.
     pub fn end(mut self) {
         // SAFETY: a child of ours that was not waited for yet.
         unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
@@ -104,7 +104,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that has ended already is as good.
+        // The process may have ended already.
         let _ = self.child.kill();
         self.child.wait().unwrap();
     }
@@ -127,7 +127,8 @@ pub fn operation(command: u8, source: u32, destination: u32, amount: u64) -> Ope
     operation
 }
 
-/// Moves 1 from account 1 to 2 `count` times, ids from `first` on; every answer must be the next balance.
+/// Transfers 1 from account 1 to account 2, `count` times, with ids from `first` on; every reply must hold the next
+/// balance.
 pub fn move_ones(client: &mut Client, first: u32, count: u32, balance: u32) {
     for done in 0..count {
         let answer = client
