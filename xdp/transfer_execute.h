@@ -28,7 +28,7 @@ struct transfer_task {
 enum transfer_ran {
 	TRANSFER_DONE,
 	TRANSFER_REPEATED, /* it was answered so before, and nothing was done */
-	TRANSFER_BUSY,     /* a lock was held all the time, and nothing was done */
+	TRANSFER_BUSY,     /* a lock was held all the time, or no refusal may be written down; nothing was done */
 	TRANSFER_CLAIMED,  /* the host has claimed an account, and is to say; nothing was done */
 };
 
@@ -91,6 +91,20 @@ static __always_inline struct ls_transfer_paper *transfer_last(const struct tran
 	return task->last.last_id ? bpf_map_lookup_elem(&transfer_papers, &index) : NULL;
 }
 
+/*
+ * Takes one refusal of a numbered request in the paper's format from the credit that the host gives. 0: there is none,
+ * and the request is as if it had not come. CPUs that take the last one together overdraw the credit by one each.
+ */
+static __always_inline int transfer_take_refusal(void)
+{
+	struct ls_transfer_control *control = transfer_controlled();
+
+	if (!control || (__s64)LS_READ_ONCE(control->paper_refusals) <= 0)
+		return 0;
+	__sync_fetch_and_add(&control->paper_refusals, (__u64)-1);
+	return 1;
+}
+
 /* Does it to accounts whose cells are locked. */
 static __always_inline enum transfer_ran transfer_change(struct transfer_task *task, struct ls_transfer_cell *source,
 							 struct ls_transfer_cell *destination,
@@ -114,6 +128,8 @@ static __always_inline enum transfer_ran transfer_change(struct transfer_task *t
 	} else if (!code) {
 		code = transfer_alone(record->command & 0xff, &from, record->amount, task->limit);
 	}
+	if (code && last && !transfer_take_refusal())
+		return TRANSFER_BUSY;
 	transfer_said(task, code, code ? 0 : from.balance);
 	/* A refusal is written down where its id or sequence is used, so that a retry finds it. */
 	if (code && !last && record->slot == TRANSFER_NO_SESSION)
