@@ -422,7 +422,8 @@ struct ls_transfer_control {
 	__u32 issuers; /* number of address ranges below */
 	__u64 issuer[16]; /* address ranges that may issue: IPv6, or IPv4 mapped into it */
 	__u64 issuer_mask[16]; /* bits of each address that are compared */
-	__u64 reserved[7]; /* zero */
+	__u64 paper_refusals; /* refusals in the paper format that may still be written down; signed */
+	__u64 reserved[6]; /* zero */
 };
 _Static_assert(sizeof(struct ls_transfer_control) == 384, "transfer_control");
 

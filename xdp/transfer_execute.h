@@ -30,7 +30,7 @@ struct transfer_task {
 enum transfer_ran {
 	TRANSFER_DONE,
 	TRANSFER_REPEATED, /* answered before with the same answer; nothing was done */
-	TRANSFER_BUSY,     /* a lock was held during all tries; nothing was done */
+	TRANSFER_BUSY,     /* a lock was held during all tries, or refusals have no credit; nothing was done */
 	TRANSFER_CLAIMED,  /* the host has claimed an account and must answer; nothing was done */
 };
 
@@ -119,6 +119,8 @@ static __always_inline enum transfer_ran transfer_change(struct transfer_task *t
 	} else if (!code) {
 		code = transfer_alone(record->command & 0xff, &from, record->amount, task->limit);
 	}
+	if (code && last && !transfer_take_refusal())
+		return TRANSFER_BUSY;
 	transfer_said(task, code, code ? 0 : from.balance);
 	/* A refusal is recorded only if it uses up an id or a sequence number, so that a retry finds it. */
 	if (code && !last && record->slot == TRANSFER_NO_SESSION)

@@ -1,6 +1,7 @@
 //! All that the journal asks of a disk: files by name in one flat directory.
 
 use std::io;
+use std::path::PathBuf;
 
 /// One flat directory. Handles are cheap to clone and share what they stand for.
 ///
@@ -25,6 +26,10 @@ pub trait Disk: Clone + Send + Sync + 'static {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// The names of all plain files, sorted.
     fn list(&self) -> io::Result<Vec<String>>;
+    /// The directory, if a server has used it before it was opened: a journal that is not in it was removed.
+    fn used_before(&self) -> Option<PathBuf> {
+        None
+    }
     /// Makes created, renamed and removed names durable.
     fn sync_dir(&self) -> io::Result<()>;
 }

@@ -50,6 +50,16 @@ pub enum Error {
     /// There is no journal in the directory.
     #[error("there is no journal here")]
     NoJournal,
+    /// There is no journal in a directory in which there was one, or was about to be.
+    #[error(
+        "{} has no journal, although its marker says that a server has used it: its files were removed, or its first \
+         start did not end. Bring the files back; if nothing was ever kept here, remove the directory",
+        path.display()
+    )]
+    Emptied {
+        /// The directory.
+        path: PathBuf,
+    },
     /// There is a journal already where a new one was to be made.
     #[error("there is a journal already: {file}")]
     Exists {

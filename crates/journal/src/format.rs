@@ -54,6 +54,9 @@ pub(crate) struct Header {
     pub(crate) segment_bytes: u64,
     /// Of a snapshot: it stands for no records. A program that does not know of this passes the snapshot over.
     pub(crate) keep_records: bool,
+    /// Of a segment: a repair began it, records between the segment before and this one are lost, and a snapshot stands
+    /// for them. A program that does not know of this refuses the segment as damaged.
+    pub(crate) follows_gap: bool,
 }
 
 /// Why 64 bytes are no header.
@@ -72,7 +75,7 @@ impl Header {
         bytes[24..32].copy_from_slice(&self.lsn.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.previous.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.segment_bytes.to_le_bytes());
-        bytes[48] = u8::from(self.keep_records);
+        bytes[48] = u8::from(self.keep_records || self.follows_gap);
         let crc = Self::crc(&bytes);
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -93,8 +96,9 @@ impl Header {
         if version != VERSION {
             return Err(BadHeader::Version(version));
         }
-        let keep_records = magic == SNAPSHOT_MAGIC && bytes[48] == 1;
-        if bytes[48] != u8::from(keep_records) || bytes[49..].iter().any(|byte| *byte != 0) {
+        let is_snapshot = magic == SNAPSHOT_MAGIC;
+        let keep_records = is_snapshot && bytes[48] == 1;
+        if bytes[48] > 1 || bytes[49..].iter().any(|byte| *byte != 0) {
             return Err(BadHeader::Damaged("the header has bytes that no writer sets"));
         }
         let header = Header {
@@ -103,7 +107,11 @@ impl Header {
             previous: long(bytes, 32),
             segment_bytes: long(bytes, 40),
             keep_records,
+            follows_gap: !is_snapshot && bytes[48] == 1,
         };
+        if header.follows_gap && header.previous == 0 {
+            return Err(BadHeader::Damaged("the header has bytes that no writer sets"));
+        }
         // Counting up from so small a number never overflows.
         if header.lsn > LARGEST_LSN || (header.previous != 0 && header.previous >= header.lsn) {
             return Err(BadHeader::Damaged("the header has numbers that no writer sets"));

@@ -1,8 +1,10 @@
 //! A directory of a file system.
 
+use crate::acknowledged::MARK;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Error, Result};
-use lineside_util::data_dir::{DataDir, Kind, NewDirectory, check_kind};
+use crate::segment::lsn_of;
+use lineside_util::data_dir::{DataDir, Kept, Kind, NewDirectory, check_kind};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,6 +14,11 @@ use std::sync::Arc;
 
 /// Name of the lock file.
 const LOCK: &str = "lock";
+
+/// Returns whether a running journal needs the file of this name: a segment, or the mark.
+fn is_kept(name: &str) -> bool {
+    name == MARK || lsn_of(name, ".log").is_some()
+}
 
 /// A directory, owned by this handle and its clones as long as one of them or of their journals lives.
 #[derive(Clone, Debug)]
@@ -115,10 +122,35 @@ impl FsDisk {
         &self.inner.path
     }
 
-    /// Fails once the directory or its lock was removed or replaced: what was written may be lost, so a sync that came
-    /// after it counts as failed.
+    /// Fails once the directory, its lock, a segment or the mark was removed or replaced: what was written may be lost,
+    /// so a sync that came after it counts as failed.
     fn check(&self) -> io::Result<()> {
         self.inner.owner.as_ref().map_or(Ok(()), DataDir::check)
+    }
+
+    /// Runs `change`, which may change files that are watched; `None`: this handle only looks, and nothing is watched.
+    fn change_kept<T>(&self, change: impl FnOnce(Option<&mut Kept>) -> T) -> T {
+        match &self.inner.owner {
+            Some(owner) => owner.change_kept(|kept| change(Some(kept))),
+            None => change(None),
+        }
+    }
+
+    /// Opens a file, which is watched from then on if it is one that a journal keeps. It was there when it was opened,
+    /// and who removes one waits for this.
+    fn open_kept(&self, name: &str, options: &OpenOptions) -> io::Result<FsFile> {
+        let path = self.at(name)?;
+        let file = match is_kept(name) {
+            false => options.open(&path)?,
+            true => self.change_kept(|kept| {
+                let file = options.open(&path)?;
+                if let Some(kept) = kept {
+                    kept.keep(&path, &file);
+                }
+                io::Result::Ok(file)
+            })?,
+        };
+        Ok(self.file(file))
     }
 
     fn file(&self, file: File) -> FsFile {
@@ -165,22 +197,37 @@ impl Disk for FsDisk {
     fn open(&self, name: &str) -> io::Result<FsFile> {
         self.may_write()?;
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).open(self.at(name)?)?;
-        Ok(self.file(file))
+        self.open_kept(name, options.read(true).write(true))
     }
 
     fn open_read(&self, name: &str) -> io::Result<FsFile> {
-        File::open(self.at(name)?).map(|file| self.file(file))
+        self.open_kept(name, OpenOptions::new().read(true))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.may_write()?;
-        std::fs::rename(self.at(from)?, self.at(to)?)
+        let (from_path, to_path) = (self.at(from)?, self.at(to)?);
+        self.change_kept(|kept| {
+            std::fs::rename(&from_path, &to_path)?;
+            match (is_kept(to), kept) {
+                (true, Some(kept)) => kept.rename(&from_path, &to_path),
+                (false, Some(kept)) => kept.forget(&from_path),
+                (_, None) => {}
+            }
+            Ok(())
+        })
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         self.may_write()?;
-        std::fs::remove_file(self.at(name)?)
+        let path = self.at(name)?;
+        self.change_kept(|kept| {
+            std::fs::remove_file(&path)?;
+            if let Some(kept) = kept {
+                kept.forget(&path);
+            }
+            Ok(())
+        })
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -193,6 +240,11 @@ impl Disk for FsDisk {
         }
         names.sort_unstable();
         Ok(names)
+    }
+
+    fn used_before(&self) -> Option<PathBuf> {
+        let owner = self.inner.owner.as_ref().filter(|owner| owner.was_marked());
+        owner.map(|owner| owner.path().into())
     }
 
     fn sync_dir(&self) -> io::Result<()> {

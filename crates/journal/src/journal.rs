@@ -56,8 +56,29 @@ impl<D: Disk> Journal<D> {
         Self::start(disk, journal_id, options, 1)
     }
 
-    /// Makes the first segment of a journal, or of one whose records before `first_lsn` a snapshot holds.
-    pub(crate) fn start(disk: D, journal_id: u64, options: Options, first_lsn: Lsn) -> Result<Journal<D>> {
+    /// Makes an empty segment for the records from `first_lsn` on, for those before which a snapshot stands. `previous`
+    /// is the first record of the segment before it, 0 if there is none.
+    pub(crate) fn start_after_gap(
+        disk: &D,
+        journal_id: u64,
+        options: Options,
+        first_lsn: Lsn,
+        previous: Lsn,
+    ) -> Result<()> {
+        let file = take_space(disk, options.segment_bytes)?;
+        let header = Header {
+            journal_id,
+            lsn: first_lsn,
+            previous,
+            segment_bytes: options.segment_bytes,
+            keep_records: false,
+            follows_gap: previous != 0,
+        };
+        name_segment(disk, &file, &header, &[])
+    }
+
+    /// Makes the first segment of a journal.
+    fn start(disk: D, journal_id: u64, options: Options, first_lsn: Lsn) -> Result<Journal<D>> {
         // First, so that a journal without a mark is one from which the mark was taken away.
         let acknowledged = Acknowledged::make(&disk, journal_id, first_lsn - 1)?;
         let file = take_space(&disk, options.segment_bytes)?;
@@ -67,6 +88,7 @@ impl<D: Disk> Journal<D> {
             previous: 0,
             segment_bytes: options.segment_bytes,
             keep_records: false,
+            follows_gap: false,
         };
         name_segment(&disk, &file, &header, &[])?;
         Ok(Journal {
@@ -101,9 +123,19 @@ impl<D: Disk> Journal<D> {
     }
 
     /// [`Self::open`], or [`Self::create`] where neither segments nor snapshots are.
+    ///
+    /// # Errors
+    /// [`Error::Emptied`] where a server has used the directory, and nothing says that it had not begun its journal;
+    /// else those of the two.
     pub fn open_or_create(disk: D, journal_id: u64, options: Options) -> Result<(Journal<D>, Recovery)> {
         match Self::open(disk.clone(), options) {
             Err(Error::NoJournal) => {
+                // The mark is there before the first segment, and says that nothing was acknowledged.
+                if let Some(path) = disk.used_before()
+                    && Mark::read(&disk)?.is_none()
+                {
+                    return Err(Error::Emptied { path });
+                }
                 let journal = Self::create(disk, journal_id, options)?;
                 let recovery = Recovery {
                     created: true,
@@ -256,6 +288,7 @@ impl<D: Disk> Journal<D> {
             journal_id: self.journal_id,
             lsn: first_lsn,
             previous: self.segments.last().copied().unwrap_or(0),
+            follows_gap: false,
             segment_bytes: self.options.segment_bytes,
             keep_records: false,
         };

@@ -54,7 +54,7 @@ pub use group_commit::GroupCommit;
 pub use journal::{Commit, Committed, Journal};
 pub use options::Options;
 pub use reader::Reader;
-pub use records::{Record, Records, dump};
+pub use records::{Record, Records, dump, dump_over_gaps, first_unbroken};
 pub use recover::Recovery;
 pub use repair::{RepairReport, repair};
 pub use sim_disk::{Counts, Op, SimDisk, SimFile};

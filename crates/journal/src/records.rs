@@ -33,6 +33,8 @@ pub struct Records<D: Disk> {
     from: Lsn,
     /// The last record there is; beyond it nothing is looked at.
     last: Lsn,
+    /// Goes on after records that are lost.
+    crosses_gaps: bool,
 }
 
 impl<D: Disk> Records<D> {
@@ -51,6 +53,7 @@ impl<D: Disk> Records<D> {
             scan: None,
             from,
             last,
+            crosses_gaps: false,
         };
         if from <= last {
             records.open_next()?;
@@ -63,6 +66,14 @@ impl<D: Disk> Records<D> {
         if let Some((_, scan)) = &mut self.scan {
             (scan.offset, scan.next_lsn) = (offset, lsn);
         }
+    }
+
+    /// Goes on after records that a repair found lost: the numbers of the records jump there. Without it there is
+    /// [`Error::Missing`].
+    #[must_use]
+    pub fn over_gaps(mut self) -> Self {
+        self.crosses_gaps = true;
+        self
     }
 
     /// The next record, or `None` after the last.
@@ -112,6 +123,17 @@ impl<D: Disk> Records<D> {
         let what = match step {
             Err(source) => return Err(Error::io("read", &file)(source)),
             Ok(_) if self.segments.front() == Some(&scan.next_lsn) => return self.open_next(),
+            Ok(_) if self.is_gap_next(scan.next_lsn)? => {
+                let next = self.segments.front().copied().unwrap_or(0);
+                return match self.crosses_gaps {
+                    true => self.open_next(),
+                    false => Err(Error::Missing {
+                        from: scan.next_lsn,
+                        to: next - 1,
+                        file: segment_name(next),
+                    }),
+                };
+            }
             Ok(Step::Bad(what)) => what,
             Ok(_) => "there is nothing",
         };
@@ -121,6 +143,15 @@ impl<D: Disk> Records<D> {
             lsn: scan.next_lsn,
             what,
         })
+    }
+
+    /// Whether a repair began the next segment after records that are lost, record `next` among them.
+    fn is_gap_next(&self, next: Lsn) -> Result<bool> {
+        let Some(first) = self.segments.front().filter(|first| **first > next) else {
+            return Ok(false);
+        };
+        let (segment, ..) = Segment::open_short(&self.disk, &segment_name(*first))?;
+        Ok(segment.header.follows_gap)
     }
 
     fn open_next(&mut self) -> Result<()> {
@@ -142,13 +173,43 @@ impl<D: Disk> Records<D> {
     }
 }
 
+/// Returns the first record from which on none is missing: that of the last segment which a repair began after lost
+/// records, else the first there is; 0: there is no segment.
+///
+/// # Errors
+/// Those of [`dump`] before anything was shown.
+pub fn first_unbroken<D: Disk>(disk: &D) -> Result<Lsn> {
+    let names = disk.list().map_err(Error::io("list", "."))?;
+    let segments = load(disk, &names)?;
+    let after_gap = segments.iter().rfind(|segment| segment.header.follows_gap);
+    let first = after_gap.or(segments.first());
+    Ok(first.map_or(0, |segment| segment.header.lsn))
+}
+
+/// [`dump`] that goes on after records that a repair found lost: the numbers of the records jump there.
+///
+/// # Errors
+/// Those of [`dump`].
+pub fn dump_over_gaps<D: Disk>(disk: &D, from: Lsn, show: impl FnMut(Record<'_>)) -> Result<()> {
+    dump_records(disk, from, true, show)
+}
+
 /// Shows each record from `from` on (or from the first there is) to `show`, of a journal that nobody has open; reads
 /// only, and stops at the journal's end or at the first damage.
 ///
 /// # Errors
-/// As [`Journal::open`](crate::Journal::open) and [`Records::next`]. Where only the end is damaged, what stands before
-/// it was shown.
-pub fn dump<D: Disk>(disk: &D, from: Lsn, mut show: impl FnMut(Record<'_>)) -> Result<()> {
+/// As [`Journal::open`](crate::Journal::open) and [`Records::next`]. [`Error::Missing`] where records are lost. Where
+/// only the end is damaged, what stands before it was shown.
+pub fn dump<D: Disk>(disk: &D, from: Lsn, show: impl FnMut(Record<'_>)) -> Result<()> {
+    dump_records(disk, from, false, show)
+}
+
+fn dump_records<D: Disk>(
+    disk: &D,
+    from: Lsn,
+    crosses_gaps: bool,
+    mut show: impl FnMut(Record<'_>),
+) -> Result<()> {
     let names = disk.list().map_err(Error::io("list", "."))?;
     let segments = load(disk, &names)?;
     let (Some(first), Some(last)) = (segments.first(), segments.last()) else {
@@ -165,6 +226,7 @@ pub fn dump<D: Disk>(disk: &D, from: Lsn, mut show: impl FnMut(Record<'_>)) -> R
     let from = from.max(first.header.lsn);
     let segments = segments.iter().map(|segment| segment.header.lsn).collect();
     let mut records = Records::new(disk.clone(), journal_id, segments, from, last_lsn)?;
+    records.crosses_gaps = crosses_gaps;
     while let Some(record) = records.next()? {
         show(record);
     }

@@ -20,6 +20,9 @@ pub struct RepairReport {
     /// The first and the last of the acknowledged records that are lost, where some are. What was acknowledged after
     /// the damage, or while the file `acknowledged` was missing or damaged, may be more.
     pub lost: Option<(Lsn, Lsn)>,
+    /// The first and the last of the records that are in no segment any more, although segments with older records
+    /// stay, where there are some: the newest snapshot stands for them.
+    pub gap: Option<(Lsn, Lsn)>,
     /// Whole records that were dropped because they stand behind the damage; they are in the files moved aside.
     pub dropped_whole_records: u64,
     /// Bytes moved aside.
@@ -33,10 +36,12 @@ pub struct RepairReport {
 /// Keeps what is valid up to the first damage and moves what follows aside into `*.damaged`. Does nothing to a journal
 /// that is sound. Records that were acknowledged may be lost by it: it is never called by the journal itself.
 ///
-/// Damage before the newest whole snapshot costs nothing: what stands is the snapshot and the segments that go on from
-/// it. Where snapshots stand for no records ([`Options::keep_records`], here or as the snapshots say), the records
-/// before the damage are what stands, and later snapshots are moved aside. Where neither a record nor a snapshot is
-/// left, all files are moved aside and no journal is left. A file `acknowledged` that is damaged or of another journal
+/// Damage before the newest whole snapshot costs no state: what stands is the snapshot and the segments that go on from
+/// it. If none does, the segments before the damage stay, for the records in them, and the journal goes on after the
+/// snapshot with a new segment that says which records between are lost. Where snapshots stand for no records
+/// ([`Options::keep_records`], here or as the snapshots say), the records before the damage are what stands, and later
+/// snapshots are moved aside. Where neither a record nor a snapshot is left, all files are moved aside and no journal
+/// is left. A file `acknowledged` that is damaged or of another journal
 /// is moved aside, too; the next opening makes one.
 ///
 /// # Errors
@@ -95,7 +100,10 @@ impl<D: Disk> Repair<'_, D> {
         } else {
             before.covered_lsn()
         };
-        let kept = choose(&all, newest);
+        let (kept, is_before_gap) = match choose(&all, newest) {
+            none if none.is_empty() && newest > 0 => (oldest(&all, newest), true),
+            kept => (kept, false),
+        };
         let last = kept
             .clone()
             .next_back()
@@ -119,11 +127,19 @@ impl<D: Disk> Repair<'_, D> {
         self.report.last_lsn = stands;
         if let Some(content) = last {
             let is_lost = before.acknowledged_lsn.is_some_and(|lsn| lsn > stands);
-            self.cut(content, is_lost)?;
-        } else if newest > 0 {
-            // The snapshot holds all that is left; the journal goes on behind it.
-            Journal::start(self.disk.clone(), before.journal_id, options, newest + 1)?;
-        } else {
+            match is_before_gap {
+                false => self.cut(content, is_lost)?,
+                true if all.get(kept.end - 1).is_some_and(Surveyed::ends_badly) => self.cut(content, true)?,
+                // What may follow the last record of a complete segment has no meaning.
+                true => {}
+            }
+        }
+        if is_before_gap {
+            // The snapshot holds all that is left of the state; the journal goes on behind it.
+            let previous = last.map_or(0, |content| content.segment.header.lsn);
+            Journal::start_after_gap(self.disk, before.journal_id, options, newest + 1, previous)?;
+            self.note_gap(last.map(|content| content.next_lsn), newest);
+        } else if last.is_none() {
             self.report
                 .notes
                 .push("nothing is left: no journal is here now".into());
@@ -137,6 +153,18 @@ impl<D: Disk> Repair<'_, D> {
         }
         let is_left = last.is_some() || newest > 0;
         self.settle_mark(before, is_left.then_some(stands), &names)
+    }
+
+    /// Says which records are in no segment any more. `next`: the record after the last one that stays.
+    fn note_gap(&mut self, next: Option<Lsn>, newest: Lsn) {
+        self.report.gap = next.filter(|next| *next <= newest).map(|next| (next, newest));
+        if let Some((from, to)) = self.report.gap {
+            self.report.notes.push(format!(
+                "the segments up to record {} stay; records {from} to {to} are in no segment any more: snapshot {to} \
+                 stands for them",
+                from - 1
+            ));
+        }
     }
 
     /// Has the mark say what stands, after all else: an interrupted repair must not look like a sound journal.
@@ -199,12 +227,16 @@ impl<D: Disk> Repair<'_, D> {
             return Ok(()); // what an opening cuts by itself
         }
         let aside = self.free_name(name)?;
-        self.copy(name, &aside).map_err(|error| match is_full(&error) {
-            true => Error::Full {
-                file: aside.clone(),
-                needed_bytes: bytes,
-            },
-            false => Error::io("copy", name)(error),
+        self.copy(name, &aside).map_err(|error| {
+            // A part of it would look like a whole copy. The segment itself is as it was.
+            let _ = self.disk.remove(&aside);
+            match is_full(&error) {
+                true => Error::Full {
+                    file: aside.clone(),
+                    needed_bytes: bytes,
+                },
+                false => Error::io("copy", name)(error),
+            }
         })?;
         let file = self.disk.open(name).map_err(Error::io("open", name))?;
         let cut = file
@@ -252,7 +284,12 @@ fn choose(all: &[Surveyed], newest: Lsn) -> Range<usize> {
     while start < all.len() {
         let mut end = start;
         let mut last = None;
-        while let Some(content) = all.get(end).and_then(|surveyed| surveyed.usable(end == start)) {
+        // After lost records for which no snapshot stands any more, nothing can go on.
+        while let Some(content) = all
+            .get(end)
+            .filter(|surveyed| !(end > start && surveyed.begins_after(newest)))
+            .and_then(|surveyed| surveyed.usable(end == start))
+        {
             end += 1;
             last = Some(content.next_lsn - 1);
             if all.get(end - 1).is_some_and(|surveyed| surveyed.ends_badly()) {
@@ -272,6 +309,21 @@ fn choose(all: &[Surveyed], newest: Lsn) -> Range<usize> {
     0..0
 }
 
+/// The first segments, up to the first that is not usable or whose end is damaged, if their records end before those
+/// that the newest snapshot stands for: they stay for what is in them.
+fn oldest(all: &[Surveyed], newest: Lsn) -> Range<usize> {
+    let mut end = 0;
+    while let Some(content) = all.get(end).and_then(|surveyed| surveyed.usable(end == 0))
+        && content.next_lsn <= newest
+    {
+        end += 1;
+        if all[end - 1].ends_badly() {
+            break;
+        }
+    }
+    0..end
+}
+
 impl Surveyed {
     /// Whether its beginning may stand: `first` of those that stay, or continuing the one before.
     fn usable(&self, first: bool) -> Option<&Content> {
@@ -279,6 +331,12 @@ impl Surveyed {
         let wrong_file = self.finding.as_ref().is_some_and(|finding| finding.offset == 0);
         let begins = self.link.is_none() || (first && self.gap);
         (begins && !wrong_file && !content.is_hollow()).then_some(content)
+    }
+
+    /// Whether it follows lost records, of which the snapshot of record `newest` does not stand for all.
+    fn begins_after(&self, newest: Lsn) -> bool {
+        let first = self.content.as_ref().map(|content| content.segment.header.lsn);
+        self.follows_gap() && first.is_some_and(|first| first > newest.saturating_add(1))
     }
 
     fn ends_badly(&self) -> bool {

@@ -72,7 +72,7 @@ impl Segment {
 
     /// Whether it was begun by a full segment before it: then its first group was durable before it had its name.
     pub(crate) fn is_rolled(&self) -> bool {
-        self.header.previous != 0
+        self.header.previous != 0 && !self.header.follows_gap
     }
 
     fn damaged(&self, offset: u64, what: &'static str) -> Error {

@@ -127,6 +127,7 @@ impl<D: Disk> Snapshots<D> {
             journal_id: self.journal_id,
             lsn,
             previous: 0,
+            follows_gap: false,
             segment_bytes: 0,
             keep_records: self.keep_records,
         };

@@ -117,6 +117,14 @@ fn read<D: Disk>(disk: &D, name: &str) -> Result<Content> {
     })
 }
 
+impl Surveyed {
+    /// Whether a repair began it after records that are lost.
+    pub(crate) fn follows_gap(&self) -> bool {
+        let header = self.content.as_ref().map(|content| &content.segment.header);
+        header.is_some_and(|header| header.follows_gap)
+    }
+}
+
 impl Content {
     fn damaged(&self, offset: u64, what: &str) -> Finding {
         Finding {
@@ -171,7 +179,7 @@ fn connect(all: &mut [Surveyed]) {
         if let Err(error) = linked {
             next.gap = matches!(error, Error::Missing { .. });
             next.link = Some(Finding::of(error));
-        } else if content.next_lsn < next_first {
+        } else if content.next_lsn < next_first && !next.follows_gap() {
             this.finding.get_or_insert_with(|| content.stopped());
         } else if content.next_lsn > next_first {
             let what = format!("it holds records that {} holds too", next.name);

@@ -32,6 +32,8 @@ pub struct VerifyReport {
     pub acknowledged_lsn: Option<Lsn>,
     /// Whether that file is there and whole: no record behind `acknowledged_lsn` was acknowledged.
     pub is_proved: bool,
+    /// First and last of the records that an earlier repair found lost, and for which a snapshot stands, each time.
+    pub gaps: Vec<(Lsn, Lsn)>,
     /// All that is wrong. Empty: the journal opens, and every durable record is there.
     pub findings: Vec<Finding>,
 }
@@ -159,7 +161,8 @@ pub fn verify<D: Disk>(disk: &D) -> Result<VerifyReport> {
         journal_id,
         ..VerifyReport::default()
     };
-    let mut first = None;
+    let (mut first, mut unbroken) = (None, 0);
+    let mut next = None;
     for surveyed in &all {
         let content = surveyed.content.as_ref();
         report.segments.push(SegmentReport {
@@ -171,7 +174,15 @@ pub fn verify<D: Disk>(disk: &D) -> Result<VerifyReport> {
         });
         report.findings.extend(surveyed.link.clone());
         if let Some(content) = content {
-            first.get_or_insert(content.segment.header.lsn);
+            let begins = content.segment.header.lsn;
+            first.get_or_insert(begins);
+            if surveyed.follows_gap() {
+                unbroken = begins;
+                report
+                    .gaps
+                    .extend(next.filter(|next| *next < begins).map(|next| (next, begins - 1)));
+            }
+            next = Some(content.next_lsn);
             report.records += content.records;
             report.payload_bytes += content.payload_bytes;
             if report.findings.is_empty() {
@@ -185,7 +196,7 @@ pub fn verify<D: Disk>(disk: &D) -> Result<VerifyReport> {
         let torn = last.tail.durable_behind.is_none();
         report.unfinished_bytes = if torn { last.tail.used_bytes } else { 0 };
     }
-    check_snapshots(disk, &names, &mut report)?;
+    check_snapshots(disk, &names, unbroken.max(report.first_lsn), &mut report)?;
     if all.is_empty() && report.snapshots.is_empty() {
         return Err(mark?.map_or(Error::NoJournal, without_segments));
     }
@@ -219,7 +230,13 @@ fn check_mark(mark: Result<Option<Found>>, report: &mut VerifyReport) -> Result<
     Ok(())
 }
 
-fn check_snapshots<D: Disk>(disk: &D, names: &[String], report: &mut VerifyReport) -> Result<()> {
+/// `unbroken`: the first record from which on none is missing.
+fn check_snapshots<D: Disk>(
+    disk: &D,
+    names: &[String],
+    unbroken: Lsn,
+    report: &mut VerifyReport,
+) -> Result<()> {
     let snapshots = Snapshots::new(disk.clone(), report.journal_id, false);
     for (name, lsn) in names
         .iter()
@@ -265,12 +282,12 @@ fn check_snapshots<D: Disk>(disk: &D, names: &[String], report: &mut VerifyRepor
             .findings
             .push(Finding::of(Error::Missing { from, to, file }));
     }
-    if newest + 1 < report.first_lsn {
-        let file = report
-            .segments
-            .first()
-            .map_or(String::new(), |first| first.file.clone());
-        let (from, to) = (newest + 1, report.first_lsn - 1);
+    if newest + 1 < unbroken {
+        let mut segments = report.segments.iter();
+        let file = segments
+            .find(|segment| segment.first_lsn == unbroken)
+            .map_or(String::new(), |segment| segment.file.clone());
+        let (from, to) = (newest + 1, unbroken - 1);
         report
             .findings
             .push(Finding::of(Error::Missing { from, to, file }));

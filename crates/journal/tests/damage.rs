@@ -3,7 +3,10 @@
 mod common;
 
 use common::{Told, check, goes_on, group, payload, snapshot, state};
-use lineside_journal::{Disk, Error, Finding, Journal, Lsn, Options, SimDisk, dump, repair, verify};
+use lineside_journal::{
+    Disk, Error, Finding, Journal, Lsn, Options, SimDisk, dump, dump_over_gaps, first_unbroken, repair,
+    verify,
+};
 use std::io::Read;
 
 /// Four segments, two snapshots, an ordinary end.
@@ -211,6 +214,147 @@ fn a_repair_says_which_acknowledged_records_are_lost() {
         repair(&disk, Options::small()).unwrap().notes,
         ["nothing is wrong"]
     );
+}
+
+/// A journal whose last segment has records on both sides of the newest snapshot; the name of that segment.
+fn snapshot_in_the_last_segment() -> (SimDisk, Told, String) {
+    let (disk, mut told) = small();
+    let (mut journal, _) = Journal::open(disk.clone(), Options::small()).unwrap();
+    snapshot(&mut journal, &mut told).unwrap();
+    group(&mut journal, &mut told, 1).unwrap();
+    drop(journal);
+    // An opening makes the mark durable.
+    drop(Journal::open(disk.clone(), Options::small()).unwrap());
+    let last = logs(&disk).pop().unwrap();
+    let first: Lsn = last[..20].parse().unwrap();
+    assert!(first < told.snapshot && told.snapshot < told.durable);
+    (disk, told, last)
+}
+
+/// Where the last segment cannot be used at all, the older ones stay, and the journal goes on after the snapshot.
+#[test]
+fn an_unusable_last_segment_costs_no_older_one() {
+    let (disk, told, last) = snapshot_in_the_last_segment();
+    let first: Lsn = last[..20].parse().unwrap();
+    let length = disk.content(&last).unwrap().len();
+    let unusable = [vec![0; length], vec![0xa5; length], Vec::new()];
+    for (bytes, rotten) in unusable.into_iter().map(|bytes| (bytes, disk.fork(1))) {
+        rotten.put(&last, Some(bytes));
+        assert!(opens(&rotten).is_err());
+        let older: Vec<_> = logs(&rotten).into_iter().filter(|name| *name != last).collect();
+        let report = repair(&rotten, Options::small()).unwrap();
+        let moved = [(last.clone(), format!("{last}.damaged"))];
+        assert_eq!(report.moved, moved, "{report:?}");
+        assert_eq!(report.gap, Some((first, told.snapshot)));
+        assert_eq!(report.lost, Some((told.snapshot + 1, told.durable)));
+        assert_eq!(report.last_lsn, told.snapshot);
+        for name in &older {
+            assert_eq!(rotten.content(name), disk.content(name), "{name}");
+        }
+        let found = verify(&rotten).unwrap();
+        assert!(found.is_sound() && found.is_proved, "{found:?}");
+        assert_eq!(found.gaps, [(first, told.snapshot)]);
+        assert_eq!(first_unbroken(&rotten).unwrap(), told.snapshot + 1);
+        let again = repair(&rotten, Options::small()).unwrap();
+        assert_eq!(again.notes, ["nothing is wrong"]);
+        // Reading across the lost records is an error, unless it is asked for.
+        let (journal, recovery) = opens(&rotten).unwrap();
+        assert_eq!((recovery.first_lsn, recovery.last_lsn), (1, told.snapshot));
+        let (end, error) = replay(&journal);
+        let expected = (first, told.snapshot);
+        assert!(
+            matches!(error, Some(Error::Missing { from, to, .. }) if (from, to) == expected),
+            "{error:?}"
+        );
+        assert_eq!(end, first - 1);
+        let mut now = Told {
+            durable: told.snapshot,
+            appended: told.snapshot,
+            snapshot: told.snapshot,
+        };
+        goes_on(&rotten, &mut now).unwrap();
+        let mut seen = Vec::new();
+        dump_over_gaps(&rotten, 1, |record| seen.push(record.lsn)).unwrap();
+        assert!(
+            seen.iter()
+                .copied()
+                .eq((1..first).chain(told.snapshot + 1..=now.durable))
+        );
+        // Bit rot in what a repair made is found as everywhere, and repaired again.
+        for name in logs(&rotten).into_iter().filter(|name| !older.contains(name)) {
+            for offset in 0..80 {
+                let worse = rotten.fork(offset);
+                assert!(worse.rot(&name, offset, 1));
+                repairs(&worse, &now, &format!("{name} at {offset}"));
+            }
+        }
+        // Without a snapshot that stands for the lost records, only what comes before them is left.
+        let snapshots = rotten
+            .list()
+            .unwrap()
+            .into_iter()
+            .filter(|name| name.ends_with(".snap"));
+        snapshots.for_each(|name| rotten.put(&name, None));
+        let found = verify(&rotten).unwrap();
+        assert_eq!((found.findings.len(), found.findings[0].lsn), (1, 1), "{found:?}");
+        let report = repair(&rotten, Options::small()).unwrap();
+        assert_eq!(report.last_lsn, first - 1, "{report:?}");
+        assert_eq!(report.lost, Some((first, now.durable)));
+        assert!(verify(&rotten).unwrap().is_sound());
+    }
+}
+
+/// A repair that is cut off at any step can be repeated, and still says what is lost.
+#[test]
+fn a_repair_that_is_cut_off_is_repeated() {
+    let (disk, told, last) = snapshot_in_the_last_segment();
+    disk.put(&last, Some(vec![0xa5; 100]));
+    let whole = disk.fork(1);
+    let before = whole.counts();
+    repair(&whole, Options::small()).unwrap();
+    let steps = whole.counts().changes() - before.changes();
+    assert!(steps > 5, "{steps}");
+    for step in 1..=steps {
+        let cut = disk.fork(step);
+        cut.cut_at(step);
+        assert!(repair(&cut, Options::small()).is_err());
+        cut.power_cut();
+        if opens(&cut).is_ok() {
+            // The last thing that it does is to name the new mark.
+            assert!(
+                step + 1 >= steps,
+                "step {step} of {steps}: it must not look sound"
+            );
+            continue;
+        }
+        let report = repair(&cut, Options::small()).unwrap();
+        assert_eq!(
+            report.lost,
+            Some((told.snapshot + 1, told.durable)),
+            "step {step}"
+        );
+        assert!(verify(&cut).unwrap().is_sound(), "step {step}");
+    }
+}
+
+#[test]
+fn a_repair_that_finds_no_space_leaves_no_part_of_a_copy() {
+    let (disk, told) = small();
+    let last = logs(&disk).pop().unwrap();
+    let mut places = Vec::new();
+    dump(&disk, told.durable, |record| places.push(record.offset)).unwrap();
+    assert!(disk.rot(&last, places[0] + 30, 4));
+    let before = disk.list().unwrap();
+    for free_bytes in [0, 100, 600] {
+        let capacity_bytes = disk.used_bytes() + free_bytes;
+        disk.set_capacity_bytes(Some(capacity_bytes));
+        let refused = repair(&disk, Options::small());
+        assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
+        assert_eq!(disk.list().unwrap(), before, "{free_bytes} bytes were free");
+    }
+    disk.set_capacity_bytes(None);
+    let report = repair(&disk, Options::small()).unwrap();
+    assert_eq!(report.lost, Some((told.durable, told.durable)));
 }
 
 /// Where the header of the only segment is damaged, the mark still says which records are lost.

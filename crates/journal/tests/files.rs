@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 fn options() -> Options {
@@ -137,15 +138,25 @@ fn files_and_directory_are_for_their_owner_only() {
     }
 }
 
+const FIRST_SEGMENT: &str = "00000000000000000001.log";
+
 /// What follows the removal is not on any disk that a restart would read, so it counts as a failed fdatasync.
 #[test]
-fn a_journal_without_its_directory_or_lock_stops_writing() {
+fn a_journal_without_its_directory_or_one_of_its_files_stops_writing() {
     type Remove = fn(&Path) -> std::io::Result<()>;
     // Long enough that no other one is made meanwhile, which would fail first.
     let one_segment = Options::default();
-    let removals: [Remove; 2] = [
+    let removals: [Remove; 6] = [
         |path| std::fs::remove_dir_all(path),
         |path| std::fs::remove_file(path.join("lock")),
+        |path| std::fs::remove_file(path.join("acknowledged")),
+        |path| std::fs::remove_file(path.join(FIRST_SEGMENT)),
+        // A copy in its place is another file, which lacks what is written from now on.
+        |path| {
+            std::fs::copy(path.join(FIRST_SEGMENT), path.join("copy"))?;
+            std::fs::rename(path.join("copy"), path.join(FIRST_SEGMENT))
+        },
+        |path| std::fs::rename(path.join(FIRST_SEGMENT), path.join("kept")),
     ];
     for remove in removals {
         let folder = tempfile::tempdir().unwrap();
@@ -172,6 +183,91 @@ fn a_journal_without_its_directory_or_lock_stops_writing() {
         assert!(matches!(poisoned, Err(Error::Poisoned { .. })), "{poisoned:?}");
         drop(watch);
     }
+}
+
+/// Files that the journal removes itself, and those that are not its own, are not missed.
+#[test]
+fn a_journal_that_prunes_itself_goes_on_under_the_watch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let (mut journal, _) = Journal::open_or_create(open(&path), 1, options()).unwrap();
+    let watch = Watch::start().unwrap();
+    std::fs::write(path.join("00000000000000000001.blocks"), "an archive").unwrap();
+    let (mut removed, began) = (0, Instant::now());
+    // Over several looks at the directory, with a reader that opens segments meanwhile.
+    while began.elapsed() < Duration::from_millis(3_500) {
+        journal.reserve(32 << 10).unwrap();
+        (0..7).for_each(|_| assert!(journal.append(1, &[1; 4096]).is_ok()));
+        let last = journal.commit().unwrap();
+        journal
+            .write_snapshot(last, |w| w.write_all(b"all of it"))
+            .unwrap();
+        let mut records = journal.records(last).unwrap();
+        while records.next().unwrap().is_some() {}
+        drop(records);
+        removed += journal.prune(last).unwrap();
+        let _ = std::fs::remove_file(path.join("00000000000000000001.blocks"));
+    }
+    assert!(removed > 3, "{removed}");
+    drop(watch);
+}
+
+/// Copies the files of a journal in the order of docs/journal.md.
+fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir(to)?;
+    std::fs::copy(from.join("acknowledged"), to.join("acknowledged"))?;
+    for ending in ["snap", "log"] {
+        let names = std::fs::read_dir(from)?.map(|entry| entry.map(|entry| entry.path()));
+        let mut paths = names.collect::<std::io::Result<Vec<_>>>()?;
+        paths.retain(|path| path.extension().is_some_and(|end| end == ending));
+        paths.sort();
+        for path in paths {
+            std::fs::copy(&path, to.join(path.file_name().unwrap()))?;
+        }
+    }
+    Ok(())
+}
+
+/// A copy under a writer either is found to be torn, or has all that was acknowledged before it was begun.
+#[test]
+fn a_copy_of_a_running_journal_has_what_was_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let (mut journal, _) = Journal::open_or_create(open(&path), 1, options()).unwrap();
+    let (acknowledged, is_done) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Relaxed) {
+                (0..5).for_each(|_| assert!(journal.append(1, &[7; 500]).is_ok()));
+                let lsn = journal.commit().unwrap();
+                if lsn.is_multiple_of(100) {
+                    journal.write_snapshot(lsn, |w| w.write_all(b"state")).unwrap();
+                }
+                acknowledged.store(lsn, Relaxed);
+            }
+        });
+        let (mut sound, mut lost) = (0, None);
+        for attempt in 0..2_000 {
+            let copy = folder.path().join(format!("copy-{attempt}"));
+            let before = acknowledged.load(Relaxed);
+            // A snapshot that is removed meanwhile, as old ones are, ends a copy.
+            let is_whole = copy_files(&path, &copy).is_ok()
+                && verify(&FsDisk::look(&copy).unwrap()).is_ok_and(|found| found.is_sound());
+            if is_whole {
+                let last = Journal::open(open(&copy), options()).map(|(_, recovery)| recovery.last_lsn);
+                if !last.as_ref().is_ok_and(|last| *last >= before) {
+                    lost = Some(format!("{last:?} of {before}"));
+                }
+                sound += usize::from(before > 300);
+            }
+            std::fs::remove_dir_all(&copy).unwrap();
+            if sound == 3 || lost.is_some() {
+                break;
+            }
+        }
+        is_done.store(true, Relaxed);
+        assert_eq!((sound, lost), (3, None));
+    });
 }
 
 #[test]

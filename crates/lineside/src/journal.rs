@@ -3,7 +3,9 @@
 use crate::out::Unwritten;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use lineside_journal::{FsDisk, Lsn, Options, Record, RepairReport, VerifyReport, dump, repair, verify};
+use lineside_journal::{
+    FsDisk, Lsn, Options, Record, RepairReport, VerifyReport, dump_over_gaps, repair, verify,
+};
 use lineside_util::hex::to_hex;
 use serde_json::json;
 use std::io::{BufWriter, Write};
@@ -108,6 +110,9 @@ impl Place {
                     "the file `acknowledged` is missing or damaged: newest records could be missing unnoticed"
                 )?;
             }
+            for (from, to) in &found.gaps {
+                say!("records {from} to {to} are lost since a repair; a snapshot stands for them")?;
+            }
             say!(
                 "journal {:016x}: {} records, {} to {}, {} bytes of payload{}",
                 found.journal_id,
@@ -171,7 +176,7 @@ impl Dump {
         let disk = self.place.look()?;
         let mut out = BufWriter::new(std::io::stdout().lock());
         let (mut written, mut left) = (Ok(()), self.limit.unwrap_or(u64::MAX));
-        let read = dump(&disk, self.from, |record| {
+        let read = dump_over_gaps(&disk, self.from, |record| {
             if written.is_ok() && left > 0 {
                 left -= 1;
                 written = match as_json {
@@ -232,9 +237,14 @@ fn verified(found: &VerifyReport) -> serde_json::Value {
         "last_lsn": found.last_lsn, "records": found.records, "payload_bytes": found.payload_bytes,
         "segments": segments.collect::<Vec<_>>(), "snapshots": snapshots.collect::<Vec<_>>(),
         "unfinished_bytes": found.unfinished_bytes, "acknowledged_lsn": found.acknowledged_lsn,
+        "gaps": found.gaps.iter().map(|gap| span(*gap)).collect::<Vec<_>>(),
         "proved": found.is_proved, "sound": found.is_sound(),
         "findings": findings.collect::<Vec<_>>()
     })
+}
+
+fn span((from, to): (Lsn, Lsn)) -> serde_json::Value {
+    json!({"from": from, "to": to})
 }
 
 fn repaired(done: &RepairReport) -> serde_json::Value {
@@ -244,7 +254,7 @@ fn repaired(done: &RepairReport) -> serde_json::Value {
         .map(|(from, to)| json!({"from": from, "to": to}));
     json!({
         "last_lsn": done.last_lsn, "dropped_from": done.dropped_from,
-        "lost": done.lost.map(|(from, to)| json!({"from": from, "to": to})),
+        "lost": done.lost.map(span), "gap": done.gap.map(span),
         "dropped_whole_records": done.dropped_whole_records, "dropped_bytes": done.dropped_bytes,
         "moved": moved.collect::<Vec<_>>(), "notes": done.notes
     })

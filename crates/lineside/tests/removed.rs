@@ -1,4 +1,4 @@
-//! Data directories that are removed, or whose lock is removed, while a server uses them.
+//! Data directories that are removed, or one of whose files is removed, while a server uses them.
 
 mod served;
 
@@ -23,11 +23,15 @@ fn refused(server: &Server) -> String {
 }
 
 #[test]
-fn a_server_whose_directory_or_lock_is_removed_takes_no_writes_and_says_so() {
+fn a_server_whose_directory_or_file_is_removed_takes_no_writes_and_says_so() {
     type Remove = fn(&Path) -> std::io::Result<()>;
-    let removals: [(&str, Remove); 2] = [
+    let removals: [(&str, Remove); 4] = [
         ("directory", |path| fs::remove_dir_all(path)),
         ("lock", |path| fs::remove_file(path.join("lock"))),
+        ("acknowledged", |path| fs::remove_file(path.join("acknowledged"))),
+        ("segment", |path| {
+            fs::remove_file(path.join("00000000000000000001.log"))
+        }),
     ];
     let place = Place::new();
     for service in ["transfer", "column", "hybrid"] {
@@ -62,4 +66,82 @@ fn a_server_whose_directory_or_lock_is_removed_takes_no_writes_and_says_so() {
             }
         }
     }
+}
+
+#[test]
+fn a_fabric_replica_whose_segment_is_removed_says_so() {
+    let place = Place::new();
+    let data = place.path("fabric-segment");
+    let server = place.serve("fabric", &data);
+    fs::remove_file(data.join("00000000000000000001.log")).expect("removed");
+    let began = Instant::now();
+    let health = loop {
+        let health = server.page("/healthz");
+        if health.contains("was removed, moved or replaced while it was in use") {
+            break health;
+        }
+        assert!(began.elapsed() < PATIENCE, "never noticed: {health}");
+    };
+    assert!(health.starts_with("HTTP/1.1 503"), "{health}");
+}
+
+/// What is left in the directory does not make it a new one.
+#[test]
+fn a_directory_whose_journal_was_removed_begins_no_new_one() {
+    let place = Place::new();
+    for service in served::KEEPING {
+        let data = place.path(&format!("{service}-emptied"));
+        let server = place.serve(service, &data);
+        if service != "fabric" {
+            server.write(1).expect("a write");
+        }
+        drop(server);
+        let names = |path: &Path| {
+            let entries = fs::read_dir(path).expect("a directory");
+            let names = entries.map(|entry| entry.expect("an entry").file_name().into_string());
+            let mut names: Vec<String> = names.map(|name| name.expect("UTF-8")).collect();
+            names.sort();
+            names
+        };
+        for name in names(&data) {
+            if name.ends_with(".log") || name == "acknowledged" {
+                fs::remove_file(data.join(name)).expect("removed");
+            }
+        }
+        let left = names(&data);
+        let start = place
+            .command(service, &data, "127.0.0.1:0")
+            .output()
+            .expect("run");
+        let said = served::text(&start);
+        assert!(!start.status.success(), "{service}: {said}");
+        assert!(
+            said.to_lowercase().contains("bring the files back"),
+            "{service}: {said}"
+        );
+        assert_eq!(names(&data), left, "{service}: the start made something");
+    }
+}
+
+#[test]
+fn a_settlement_key_that_is_gone_is_not_replaced() {
+    let place = Place::new();
+    let data = place.path("transfer-key");
+    let server = place.serve("transfer", &data);
+    server.write(1).expect("a write");
+    drop(server);
+    let key = fs::read(data.join("settlement.key")).expect("a key");
+    fs::remove_file(data.join("settlement.key")).expect("removed");
+    let start = place
+        .command("transfer", &data, "127.0.0.1:0")
+        .output()
+        .expect("run");
+    let said = served::text(&start);
+    assert!(
+        !start.status.success() && said.contains("settlement.key is missing"),
+        "{said}"
+    );
+    assert!(!data.join("settlement.key").exists());
+    served::write_private(&data.join("settlement.key"), &key);
+    place.serve("transfer", &data).write(2).expect("a write");
 }

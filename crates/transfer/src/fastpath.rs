@@ -47,7 +47,7 @@ enum Answer {
 
 /// Why nothing was executed.
 enum NotDone {
-    /// A lock, or room in the ring, was not to be had.
+    /// A lock, room in the ring, or credit for a refusal was not to be had.
     Busy { ring_full: bool },
     /// The host has claimed an account, and is to say.
     Claimed,

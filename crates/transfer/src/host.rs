@@ -16,7 +16,7 @@ mod sessions;
 
 pub use open::{Audit, Executing, OpenError, Opened, Setup, audit, close_sessions, look, prove};
 pub use retain::{Retained, Retention};
-pub use sessions::{SessionPolicy, SessionUse};
+pub use sessions::{SessionPolicy, SessionUse, SteadyUse};
 
 use crate::AccountId;
 use crate::entry::{self, Entry};

@@ -184,8 +184,10 @@ pub struct TransferControl {
     pub issuer: [AtomicU64; 16],
     /// bits of each address that are compared
     pub issuer_mask: [AtomicU64; 16],
+    /// refusals in the paper format that may still be written down; signed
+    pub paper_refusals: AtomicU64,
     /// zero
-    pub reserved: [AtomicU64; 7],
+    pub reserved: [AtomicU64; 6],
 }
 
 const _: () = assert!(size_of::<TransferControl>() == 384);

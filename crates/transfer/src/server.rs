@@ -1,12 +1,12 @@
 //! A host with a clock and a directory: what `lineside transfer serve` puts behind its sockets.
 
 use crate::entry::Entry;
-use crate::host::{Counts, Host, OpenError, Opened, Retention, SessionUse, Setup};
+use crate::host::{Counts, Host, OpenError, Opened, Retention, SessionUse, Setup, SteadyUse};
 use crate::store::Store;
 use crate::writer::StoreWriter;
 use k256::ecdsa::SigningKey;
 use lineside_fastpath::{Asked, GroupHost, Said};
-use lineside_journal::{Error as JournalError, FsDisk, Options, dump};
+use lineside_journal::{Error as JournalError, FsDisk, Options, dump_over_gaps};
 use lineside_util::data_dir::Kind;
 use lineside_util::hex::{array_from_hex, to_hex};
 use lineside_util::key_file::{KeyFileError, read_owner_only};
@@ -79,6 +79,7 @@ pub struct Server {
     /// When what is looked for once a second was last looked for, and what was found.
     looked_at_s: u64,
     looked: Looked,
+    steady_use: SteadyUse,
 }
 
 /// What is looked for once a second.
@@ -129,6 +130,7 @@ impl Server {
             not_retained: None,
             looked_at_s: 0,
             looked: Looked::default(),
+            steady_use: SteadyUse::default(),
         };
         server.tell(now_s());
         Ok((server, opened))
@@ -180,7 +182,7 @@ impl Server {
         if self.looked_at_s != now_s {
             self.looked_at_s = now_s;
             self.looked = Looked {
-                session_use: self.host.session_use(now_s),
+                session_use: self.steady_use.look(now_s, self.host.session_use(now_s)),
                 // Where the system does not say, there is no warning.
                 space_bytes: self.disk.space_bytes().unwrap_or((u64::MAX, u64::MAX)),
                 clock_ahead_s: self.host.ledger().clock_s().saturating_sub(now_s),
@@ -258,18 +260,28 @@ fn random() -> u64 {
     }
 }
 
-/// The key of the ledger in `data`; a new one where there is none and nothing was sealed yet.
+/// The key of the ledger in `data`; a new one where there never was one.
 ///
 /// # Errors
-/// Those of [`load_or_make_key`]; `NotFound` where blocks are sealed and the key is gone.
+/// Those of [`load_or_make_key`]; `NotFound` where the key is gone: its public half is there, or blocks are sealed.
 pub fn ledger_key(data: &Path) -> io::Result<SigningKey> {
     let file = data.join(KEY_FILE);
     if file.exists() || !data.is_dir() {
         return load_or_make_key(&file);
     }
+    let public = data.join(PUBLIC_KEY_FILE);
+    if public.exists() {
+        let what = format!(
+            "{} is missing, although its public half {} is here: bring the key back from a copy; if it is lost and no \
+             block was sealed with it yet, remove the public half, and the next start makes a new key",
+            file.display(),
+            public.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::NotFound, what));
+    }
     let mut has_blocks = false;
     let looked = FsDisk::look(data).and_then(|disk| {
-        dump(&disk, 1, |record| {
+        dump_over_gaps(&disk, 1, |record| {
             let entry = Entry::from_record(record.kind, record.payload);
             has_blocks |= matches!(entry, Some(Entry::Block(_)));
         })

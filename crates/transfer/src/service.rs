@@ -477,12 +477,15 @@ fn report_limits(report: &Report, out: &mut StatusBuilder) {
         ));
     } else if used.refuses_strangers {
         out.problems.push(format!(
-            "transfer: {open} of {most} sessions are open: new clients are refused, but for trusted_sources and \
-             networks with a history"
+            "transfer: {open} of {most} sessions are open: new clients are refused, or were within the last minute, \
+             but for trusted_sources and networks with a history"
         ));
-    } else if u64::from(open) * 5 >= u64::from(most) * 4 {
-        out.warnings
-            .push(format!("transfer: {open} of {most} sessions are open"));
+    } else if used.is_nearly_used_up() {
+        let strangers_most = used.strangers_most;
+        out.warnings.push(format!(
+            "transfer: {open} of {most} sessions are open: from {strangers_most} on new clients are refused, but for \
+             trusted_sources and networks with a history"
+        ));
     }
     let (pendings, pendings_max) = report.pendings;
     if pendings.saturating_mul(5) >= pendings_max.saturating_mul(4) {

@@ -180,6 +180,8 @@ impl Store {
             .ring_records
             .store(geometry.ring_records() as u32, Relaxed);
         self.set_policies(geometry);
+        // No limit before a host sets one.
+        self.set_paper_refusals(i64::MAX);
         control.layout_version.store(LAYOUT_VERSION, Relaxed);
         Ok(())
     }
@@ -285,6 +287,44 @@ impl Store {
                 own[half] & mask == control.issuer[2 * index + half].load(Relaxed)
             })
         })
+    }
+
+    /// Takes one refusal of a numbered request in the paper's format from the credit that the host gives; `false`:
+    /// there is none, and the request is as if it had not come. CPUs that take the last one together overdraw the
+    /// credit by one each.
+    pub(crate) fn take_paper_refusal(&self) -> bool {
+        let may = self.has_paper_refusals();
+        if may {
+            self.control().paper_refusals.fetch_sub(1, Relaxed);
+        }
+        may
+    }
+
+    /// Whether the refusal of a numbered request in the paper's format may be written down.
+    pub(crate) fn has_paper_refusals(&self) -> bool {
+        self.paper_refusals() > 0
+    }
+
+    /// Refusals of numbered requests in the paper's format that may still be written down; negative: a debt.
+    pub fn paper_refusals(&self) -> i64 {
+        self.control().paper_refusals.load(Relaxed).cast_signed()
+    }
+
+    /// Sets how many refusals of numbered requests in the paper's format may be written down.
+    pub fn set_paper_refusals(&self, credit: i64) {
+        self.control()
+            .paper_refusals
+            .store(credit.cast_unsigned(), Relaxed);
+    }
+
+    /// Adds to the credit of [`Store::take_paper_refusal`] while the fast path takes from it; at most `full` is left.
+    pub(crate) fn add_paper_refusals(&self, more: i64, full: i64) {
+        let more = more.min(full.saturating_sub(self.paper_refusals()));
+        if more > 0 {
+            self.control()
+                .paper_refusals
+                .fetch_add(more.cast_unsigned(), Relaxed);
+        }
     }
 
     /// The first cells of the two buckets that `id` may lie in.

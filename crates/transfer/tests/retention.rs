@@ -7,7 +7,7 @@ use common::{
     session_packet, start,
 };
 use lineside_fastpath::Asked;
-use lineside_journal::{Disk, DiskFile, FsDisk, Options, SimDisk};
+use lineside_journal::{Disk, DiskFile, FsDisk, Options, SimDisk, repair, verify};
 use lineside_transfer::host::{Host, Retention, SealPolicy, Setup, audit, prove};
 use lineside_transfer::signed::TABLE_BYTES;
 use lineside_transfer::store::Store;
@@ -258,4 +258,78 @@ fn a_power_cut_at_any_step_of_retention_loses_nothing() {
         }
     }
     assert!(steps > 8, "{steps} steps");
+}
+
+/// After a repair of a journal whose last segment could not be used at all: the records between the older segments and
+/// the newest snapshot are lost, and nothing else of what the snapshot stands for.
+#[test]
+fn blocks_before_lost_records_can_be_proved_and_the_ledger_goes_on() {
+    let disk = SimDisk::new(1);
+    let mut host = open(&disk, options(), 1);
+    let own = session(&mut host);
+    let make = [operation(CREATE, 1, 0, 1 << 40), operation(CREATE, 2, 0, 0)];
+    ask(&mut host, NOW_S, &[execute_packet(own, 1, &make)]);
+    let mut sequence = 1;
+    let move_money = |host: &mut Host<SimDisk>, sequence: &mut u64| {
+        *sequence += 1;
+        let packet = execute_packet(own, *sequence, &[operation(TRANSFER, 1, 2, 1); 16]);
+        assert_eq!(outcomes(&ask(host, NOW_S, &[packet])[0])[15].0, Code::Done);
+    };
+    let segments = |disk: &SimDisk| {
+        let mut names = disk.list().unwrap();
+        names.retain(|name| name.ends_with(".log"));
+        names
+    };
+    let mut before_last = 0;
+    while segments(&disk).len() < 5 {
+        before_last = host.ledger().number();
+        move_money(&mut host, &mut sequence);
+    }
+    for _ in 0..3 {
+        move_money(&mut host, &mut sequence);
+    }
+    host.snapshot().unwrap();
+    let (covered, held) = (host.ledger().to_bytes(), sequence);
+    move_money(&mut host, &mut sequence);
+    let last = segments(&disk).pop().unwrap();
+    assert_eq!(segments(&disk).len(), 5);
+    drop(host);
+
+    disk.put(&last, Some(vec![0xa5; 64 << 10]));
+    let report = repair(&disk, options()).unwrap();
+    assert!(report.gap.is_some() && report.lost.is_some(), "{report:?}");
+    assert_eq!(segments(&disk).len(), 5, "four stay, and one is begun");
+    let mut host = open(&disk, options(), 2);
+    assert_eq!(host.ledger().to_bytes(), covered);
+    sequence = held;
+    for _ in 0..200 {
+        move_money(&mut host, &mut sequence);
+    }
+    let operations = host.ledger().number();
+    let proved = |number: u64| prove(&disk, number).unwrap();
+    // A block of 100 operations may have been under way at the beginning of the lost records, and at their end.
+    for number in [
+        1,
+        2,
+        before_last / 2,
+        before_last - 100,
+        operations - 2_000,
+        operations - 150,
+    ] {
+        let proof = proved(number).unwrap_or_else(|| panic!("operation {number} of {operations}"));
+        assert_eq!(proof.fault(), None);
+    }
+    assert!(proved(before_last + 40).is_none(), "its records are lost");
+    let audited = audit(&disk, *key().verifying_key()).unwrap();
+    assert_eq!((audited.operations, audited.from > 0), (operations, true));
+    // Old blocks leave it as ever, those before the lost records, too.
+    host.snapshot().unwrap();
+    move_money(&mut host, &mut sequence);
+    host.snapshot().unwrap();
+    assert!(host.retain(&KEEP, NOW_S, u64::MAX).unwrap().segments > 4);
+    assert!(verify(&disk).unwrap().gaps.is_empty());
+    for number in [1, before_last - 100, operations - 150] {
+        let proof = proved(number).unwrap_or_else(|| panic!("operation {number} of {operations}"));
+        assert_eq!(proof.fault(), None);
+    }
 }

@@ -9,7 +9,7 @@ use common::{
 use lineside_fastpath::Source;
 use lineside_fastpath::challenge::UNUSED_S;
 use lineside_journal::SimDisk;
-use lineside_transfer::host::{SealPolicy, SessionPolicy, SessionUse, audit};
+use lineside_transfer::host::{SealPolicy, SessionPolicy, SessionUse, SteadyUse, audit};
 use lineside_transfer::ledger::Limits;
 use lineside_wire::{
     Operation, SessionBody, Status, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_TRANSFER as TRANSFER,
@@ -182,6 +182,44 @@ fn strangers_that_do_nothing_with_their_sessions_keep_newcomers_out_for_seconds(
     audit(&disk, *key().verifying_key()).unwrap();
 }
 
+/// As /healthz shows it, once a second.
+#[test]
+fn the_use_of_sessions_is_warned_of_before_strangers_are_refused_and_does_not_flap() {
+    let disk = SimDisk::new(1);
+    let mut server = server(&disk, 256, SessionPolicy::default());
+    let (mut steady, mut warned_at, mut newcomer) = (SteadyUse::default(), None, 0_u16);
+    let mut from = || {
+        newcomer += 1;
+        stranger((newcomer / 200) as u8, (newcomer % 200) as u8)
+    };
+    while open(&mut server, NOW_S, from()).is_ok() {
+        let used = steady.look(NOW_S, server.host.session_use(NOW_S));
+        if used.is_nearly_used_up() {
+            warned_at.get_or_insert(used.open);
+        }
+        assert_eq!(used.refuses_strangers, used.open == 192);
+    }
+    assert_eq!(warned_at, Some(154), "four fifths of 192");
+    // All places are taken as soon as they are given back, every ten seconds.
+    let mut looks = Vec::new();
+    for now_s in NOW_S..NOW_S + 100 {
+        looks.push(server.host.session_use(now_s).refuses_strangers);
+        assert!(
+            steady
+                .look(now_s, server.host.session_use(now_s))
+                .refuses_strangers
+        );
+        while open(&mut server, now_s, from()).is_ok() {}
+    }
+    assert!(looks.contains(&true) && looks.contains(&false), "it would flap");
+    // When it is over it takes a minute.
+    let quiet_s = NOW_S + 100 + UNUSED_S;
+    let report = |steady: &mut SteadyUse, now_s| steady.look(now_s, server.host.session_use(now_s));
+    assert!(report(&mut steady, quiet_s).refuses_strangers);
+    let used = report(&mut steady, quiet_s + 60);
+    assert!(!used.refuses_strangers && !used.refuses_all && used.is_nearly_used_up());
+}
+
 #[test]
 fn what_is_reserved_is_for_trusted_sources_and_for_who_has_a_history() {
     let disk = SimDisk::new(1);
@@ -201,6 +239,7 @@ fn what_is_reserved_is_for_trusted_sources_and_for_who_has_a_history() {
     let used = server.host.session_use(now_s);
     let expected = SessionUse {
         most: 16,
+        strangers_most: 12,
         open: 12,
         refuses_strangers: true,
         refuses_all: false,

@@ -3,161 +3,25 @@
 
 mod common;
 
-use common::{LOOPBACK, NOW_S, execute_packet, key, operation, outcomes, random, session_packet};
+use common::line::{Line, RING, start, start_on, store, stranger};
+use common::{LOOPBACK, NOW_S, execute_packet, key, operation, outcomes, session_packet};
 use lineside_fastpath::challenge::UNUSED_S;
-use lineside_fastpath::{Asked, FastPath, Readers, Reply, Source, Verdict, lease};
+use lineside_fastpath::{Asked, Source};
 use lineside_journal::{SimDisk, dump};
 use lineside_transfer::AccountId;
-use lineside_transfer::claims::{Claims, Slot, StoreClaims};
 use lineside_transfer::entry::Entry;
-use lineside_transfer::fastpath::TransferFastPath;
-use lineside_transfer::host::{Executing, Host, SealPolicy, SessionPolicy, Setup, audit};
-use lineside_transfer::ledger::Change;
-use lineside_transfer::paper::PaperRequest;
-use lineside_transfer::store::{Geometry, Mode, Store};
-use lineside_transfer::writer::StoreWriter;
+use lineside_transfer::host::audit;
 use lineside_wire::{
     Operation, SessionBody, Status, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_TRANSFER as TRANSFER,
     TRANSFER_FLAG_LINKED as LINKED, TRANSFER_OP_CLOSE, TRANSFER_OP_OPEN, TRANSFER_OP_SESSION,
     TransferCode as Code,
 };
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use zerocopy::{FromBytes, FromZeros};
 
 const BUSY: u8 = Status::Busy as u8;
-/// Records of one ring: what the fast path can refuse before the host takes it.
-const RING: u64 = 64;
-
-/// Claims of which the next few fail.
-#[derive(Debug)]
-struct Failing {
-    claims: StoreClaims,
-    fails: AtomicU64,
-}
-
-impl Claims for Failing {
-    fn claim(&self, cells: &[u32], slots: &[u32]) -> io::Result<()> {
-        let left = self
-            .fails
-            .fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
-        match left {
-            Ok(_) => Err(io::Error::other("as the test wants it")),
-            Err(_) => self.claims.claim(cells, slots),
-        }
-    }
-
-    fn put(&self, step: &[(u32, Change)]) -> io::Result<()> {
-        self.claims.put(step)
-    }
-
-    fn put_session(&self, slot: &Slot) -> io::Result<()> {
-        self.claims.put_session(slot)
-    }
-
-    fn give_back(&self, cells: &[u32], slots: &[u32]) -> io::Result<()> {
-        self.claims.give_back(cells, slots)
-    }
-}
-
-struct Line {
-    store: Arc<Store>,
-    fastpath: TransferFastPath,
-    host: Host<SimDisk>,
-    claims: Arc<Failing>,
-    now_s: u64,
-}
-
-fn stranger(network: u8) -> Source {
-    Source {
-        address: [203, 0, network, 1].into(),
-        port: 5_000,
-    }
-}
-
-fn store() -> Arc<Store> {
-    let geometry = Geometry {
-        mode: Mode::Express,
-        rings: 1,
-        ring_bits: RING.ilog2(),
-        sessions: 256,
-        ..common::geometry()
-    };
-    Arc::new(Store::anonymous(&geometry).unwrap())
-}
-
-fn start_on(disk: &SimDisk, store: Arc<Store>, refusals_per_s: u32) -> Line {
-    let claims = Arc::new(Failing {
-        claims: StoreClaims::new(Arc::clone(&store)),
-        fails: AtomicU64::new(0),
-    });
-    let setup = Setup {
-        limits: lineside_transfer::ledger::Limits {
-            sessions: 256,
-            ..common::limits()
-        },
-        seal: SealPolicy::default(),
-        sessions: SessionPolicy {
-            refusals_per_s,
-            ..SessionPolicy::default()
-        },
-        issuer_keys: Vec::new(),
-        key_table_bytes: lineside_transfer::signed::TABLE_BYTES,
-        express: Some(Executing {
-            readers: Readers::default(),
-            lease_ns: 1 << 40,
-            claims: Arc::clone(&claims) as _,
-        }),
-    };
-    let (host, _) = Host::open(
-        disk.clone(),
-        common::options(),
-        setup,
-        key(),
-        random(1),
-        Arc::clone(&store),
-        Box::new(StoreWriter::new(Arc::clone(&store))),
-    )
-    .unwrap();
-    let fastpath = TransferFastPath::new(Arc::clone(&store));
-    let mut line = Line {
-        store,
-        fastpath,
-        host,
-        claims,
-        now_s: NOW_S,
-    };
-    line.host.tick(NOW_S);
-    line
-}
-
-/// Accounts 1 and 2, made at the line.
-fn start(disk: &SimDisk, refusals_per_s: u32) -> Line {
-    let mut line = start_on(disk, store(), refusals_per_s);
-    for (account, amount) in [(1, 1_000_000), (2, 0)] {
-        let create = PaperRequest::new(CREATE, 0, account, 0, amount).to_bytes();
-        assert!(line.ask(LOOPBACK, &create).1);
-    }
-    line
-}
 
 impl Line {
-    /// The reply, and whether it was the fast path that answered.
-    fn ask(&mut self, from: Source, payload: &[u8]) -> (Vec<u8>, bool) {
-        let mut reply = Reply::default();
-        match self.fastpath.answer(from, lease::now_ns(), payload, &mut reply) {
-            Verdict::Reply => (reply.as_bytes().to_vec(), true),
-            Verdict::Forward => (self.host_says(from, payload), false),
-            Verdict::Drop(reason) => panic!("{reason:?}"),
-        }
-    }
-
-    fn host_says(&mut self, from: Source, payload: &[u8]) -> Vec<u8> {
-        let said = self.host.group(self.now_s, &[Asked { from, payload }]);
-        said.into_iter().next().unwrap().reply.unwrap()
-    }
-
     fn open(&mut self, from: Source) -> (u32, u64) {
         let body = SessionBody::new_zeroed();
         let (first, _) = self.ask(from, &session_packet(TRANSFER_OP_OPEN, &body));

@@ -13,7 +13,7 @@ mod watch;
 
 pub use marker::{Kind, MARKER};
 pub use new_directory::NewDirectory;
-pub use watch::{Watch, made_directories, problems};
+pub use watch::{Kept, Watch, made_directories, problems};
 
 use rustix::process::geteuid;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
@@ -122,10 +122,14 @@ struct Inner {
     directory: File,
     /// Lock files, which must stay at their paths. Some are locked by this process.
     files: Mutex<Vec<(PathBuf, File)>>,
+    /// Files that stay in the directory until this process removes them.
+    kept: Mutex<Kept>,
     /// Topmost directory that was created for this one; `None` if the directory existed before.
     made: Option<PathBuf>,
     /// True if the directory contained no data of a service when it was claimed.
     was_empty: bool,
+    /// True if the directory had its marker when it was claimed.
+    was_marked: bool,
     /// Reason why the directory no longer belongs to this process.
     lost: OnceLock<String>,
 }
@@ -173,6 +177,7 @@ impl DataDir {
     fn take_made(path: &Path, kind: Option<&Kind>, made: Option<PathBuf>) -> Result<Self, DataDirError> {
         let directory = File::open(path).map_err(DataDirError::io("opening", path))?;
         lock(&directory, path)?;
+        let was_marked = kind.map_or(Ok(false), |kind| marker::check_marked(path, kind))?;
         let was_empty = marker::check(path, kind)?;
         secure(&directory, path)?;
         if let Some(kind) = kind {
@@ -182,8 +187,10 @@ impl DataDir {
             path: path.into(),
             directory,
             files: Mutex::default(),
+            kept: Mutex::default(),
             made,
             was_empty,
+            was_marked,
             lost: OnceLock::new(),
         };
         let inner = Arc::new(inner);
@@ -230,6 +237,17 @@ impl DataDir {
     fn keep_watch_of(&self, path: PathBuf, file: File) {
         let files = self.inner.files.lock();
         files.unwrap_or_else(PoisonError::into_inner).push((path, file));
+    }
+
+    /// Returns whether the directory had the marker of its service when it was taken, so that a server has used it.
+    pub fn was_marked(&self) -> bool {
+        self.inner.was_marked
+    }
+
+    /// Runs `change`, which makes, renames or removes files that are watched, and says so. No look at the directory
+    /// falls within it.
+    pub fn change_kept<T>(&self, change: impl FnOnce(&mut Kept) -> T) -> T {
+        change(&mut self.inner.kept())
     }
 
     /// Returns the path of the directory.

@@ -36,6 +36,9 @@ fn check_reach(case: &Case, seen: &Seen, counts: &[u64]) {
             "{counter:?} {case:?} {counts:?}"
         );
     }
+    if case.paper_refusals < i64::MAX {
+        assert!(count(TransferCounter::Busy) > 100, "{case:?} {counts:?}");
+    }
     for reason in DropReason::ALL {
         let expected = match reason {
             DropReason::PaperRefused => !case.geometry.paper_format || case.unrest,

@@ -6,6 +6,7 @@ use lineside_testkit::{Daemon, DemoChain};
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -21,6 +22,18 @@ pub fn lineside(arguments: &[&str]) -> Output {
 
 pub fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// Writes a file that only its owner may read.
+pub fn write_private(path: &Path, bytes: &[u8]) {
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .expect("made");
+    file.write_all(bytes).expect("written");
 }
 
 /// A folder with what the services' configurations name.

@@ -340,6 +340,9 @@ fn settle(
         Ok(())
     });
     let outcome = outcome.map(|()| from.balance);
+    if outcome.is_err() && numbered.is_some() && !store.take_paper_refusal() {
+        return Err(NotDone::Busy { ring_full: false });
+    }
     if outcome.is_ok() || is_kept(task, numbered) {
         if outcome.is_ok() || numbered.is_some() {
             version += 1;

@@ -117,6 +117,8 @@ impl Claimed {
 impl Express {
     pub(super) fn new(store: &Store, fastpath: Executing, refusals_per_s: u32) -> Self {
         let rings = 0..store.rings.as_slice().len();
+        // The first group fills it.
+        store.set_paper_refusals(0);
         Self {
             fastpath,
             next: rings.map(|index| Ring::of(store, index).tail()).collect(),

@@ -7,6 +7,7 @@
 
 use super::Host;
 use crate::ledger::{Address, network_of};
+use crate::store::Store;
 use hashbrown::HashMap;
 use lineside_fastpath::Source;
 use lineside_journal::Disk;
@@ -117,10 +118,13 @@ pub(super) struct Budgets {
     refusals: Limiter,
     /// Opened sessions, by network.
     openings: Limiter,
-    /// Refused packets whose source is not proved: one bucket for all of them.
+    /// Refused packets whose source is not proved: one bucket for all of them. In `express` the fast path shares it, so
+    /// the fast-path table has it ([`Budgets::refill`]).
     unproved: Limiter,
     /// Host's clock at the latest refusal of each session that had one within [`SESSION_S`]: seconds since 1970.
     refused_at_s: HashMap<u32, u64>,
+    /// Host's clock when the fast path's credit was last refilled: seconds since 1970.
+    refilled_at_s: Option<u64>,
 }
 
 impl Budgets {
@@ -130,6 +134,7 @@ impl Budgets {
             openings: Limiter::new(per_s),
             unproved: Limiter::new(per_s),
             refused_at_s: HashMap::new(),
+            refilled_at_s: None,
         }
     }
 
@@ -142,6 +147,16 @@ impl Budgets {
         }
         self.refused_at_s
             .retain(|_, at_s| now_s.abs_diff(*at_s) < SESSION_S);
+    }
+
+    /// Gives the fast path what it may refuse more of numbered requests in the paper's format, now that it is `now_s`.
+    pub(super) fn refill(&mut self, store: &Store, now_s: u64) {
+        let unproved = &mut self.unproved;
+        // At the start it is full.
+        let before_s = self.refilled_at_s.replace(now_s);
+        let elapsed_s = before_s.map_or(FULL_AFTER_S, |at_s| now_s.saturating_sub(at_s));
+        let more = elapsed_s.saturating_mul(unproved.per_s);
+        store.add_paper_refusals(i64::try_from(more).unwrap_or(i64::MAX), unproved.full());
     }
 
     /// Forgets a session that was closed.
@@ -193,12 +208,21 @@ impl<D: Disk> Host<D> {
 
     /// Returns whether a refused packet that proves no source may be written to the journal.
     pub(super) fn may_refuse_unproved(&self, from: Source, now_s: u64) -> bool {
-        self.sessions.trusts(from) || self.budgets.unproved.may(&SHARED, now_s)
+        let may = || match self.is_express() {
+            true => self.store.has_paper_refusals(),
+            false => self.budgets.unproved.may(&SHARED, now_s),
+        };
+        self.sessions.trusts(from) || may()
     }
 
     /// Charges a refused packet that proves no source and is in the journal.
     pub(super) fn charge_unproved(&mut self, from: Source, now_s: u64) {
-        if !self.sessions.trusts(from) {
+        if self.sessions.trusts(from) {
+            return;
+        }
+        if self.is_express() {
+            self.store.take_paper_refusal();
+        } else {
             self.budgets.unproved.charge(&SHARED, 1, now_s);
         }
     }

@@ -18,7 +18,8 @@ use crate::writer::{TransferFill, show_last, show_session};
 use k256::ecdsa::{SigningKey, VerifyingKey};
 use lineside_fastpath::{Readers, lease};
 use lineside_journal::{
-    Disk, Error as JournalError, Journal, Lsn, Options, Recovery, Snapshot, Snapshots, dump,
+    Disk, Error as JournalError, Journal, Lsn, Options, Recovery, Snapshot, Snapshots, dump, dump_over_gaps,
+    first_unbroken,
 };
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -301,12 +302,13 @@ pub struct Audit {
 }
 
 /// Executes the whole journal again, from its first record, and checks every answer, every block and every sum; one
-/// that was pruned, from the oldest snapshot on. Only reads: what a running server has written so far can be audited.
+/// that was pruned, or whose records are lost up to a place, from the oldest snapshot after that on. Only reads: what a
+/// running server has written so far can be audited.
 ///
 /// # Errors
 /// The first record that is not what it should be.
 pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
-    let oldest = match first_lsn(disk)? {
+    let oldest = match first_unbroken(disk)? {
         0 | 1 => None,
         first => Snapshots::look(disk.clone())?.oldest_from(first - 1)?,
     };
@@ -411,10 +413,14 @@ pub fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, OpenError>
     let (mut leaves, mut next, mut proof, mut wrong) = (Vec::new(), 1, None, None);
     // Of a journal that was pruned, what comes before the first block belongs to that one, which the archive has.
     let mut is_within = first_lsn(disk)? > 1;
-    dump(disk, 1, |record| {
+    let mut expected = None;
+    dump_over_gaps(disk, 1, |record| {
         if proof.is_some() || wrong.is_some() {
             return;
         }
+        // The block that is under way where records are lost cannot be proved.
+        is_within |= expected.is_some_and(|expected| expected != record.lsn);
+        expected = Some(record.lsn + 1);
         match Entry::from_record(record.kind, record.payload) {
             Some(Entry::Block(block)) => {
                 if std::mem::take(&mut is_within) {

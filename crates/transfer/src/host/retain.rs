@@ -93,7 +93,7 @@ fn old_blocks<D: Disk>(
     is_old: impl Fn(&Block) -> bool,
 ) -> Result<(Vec<Old>, Lsn), OpenError> {
     let (mut old, mut begins) = (Vec::new(), None);
-    let mut records = journal.records(journal.first_lsn())?;
+    let mut records = journal.records(journal.first_lsn())?.over_gaps();
     while let Some(record) = records.next()? {
         if begins.is_none() && record.lsn > covered {
             // Nothing behind it can go.
@@ -125,12 +125,19 @@ fn archive<D: Disk>(journal: &Journal<D>, disk: &D, last: u64) -> Result<u64, Op
     let mut leaves: Vec<[u8; LEAF_BYTES]> = Vec::new();
     // The first block of a journal that was pruned may have lost its beginning; the archive has it, if there was one.
     let mut is_within = journal.first_lsn() > 1;
-    let mut next = 1;
-    let mut records = journal.records(journal.first_lsn())?;
+    let (mut next, mut expected) = (1, journal.first_lsn());
+    let mut records = journal.records(journal.first_lsn())?.over_gaps();
     while let Some(record) = records.next()? {
+        if record.lsn != expected {
+            // Records are lost here, and with them a part of the block that was under way.
+            is_within = true;
+            leaves.clear();
+        }
+        expected = record.lsn + 1;
         match Entry::from_record(record.kind, record.payload) {
             Some(Entry::Block(block)) => {
-                let is_whole = leaves.len() as u64 == block.count;
+                // The numbers of operations are known from the first block's end on.
+                let is_whole = !is_within && leaves.len() as u64 == block.count;
                 if block.number > had && is_whole {
                     writer.push(&block, &leaves)?;
                 } else if block.number > had && !is_within {

@@ -27,6 +27,9 @@ const RESERVED: u32 = 4;
 const STRANGERS_SHARE: u32 = 64;
 /// Networks' worth of sessions that one site of strangers has: a /48 of IPv6, which has 65,536 networks.
 const SITE_NETWORKS: usize = 4;
+/// Seconds for which new clients count as refused after they were. Sessions that strangers do not use give way after
+/// [`UNUSED_S`] at the latest look, so this is several times as long.
+const STEADY_S: u64 = 6 * UNUSED_S;
 /// Challenges that are known to be used up: further sessions wait until these are too old to be sent back.
 const SPENT_MAX: usize = 1 << 16;
 
@@ -168,12 +171,49 @@ impl Sessions {
 pub struct SessionUse {
     /// Sessions that there may be.
     pub most: u32,
+    /// Open sessions from which on strangers get none.
+    pub strangers_most: u32,
     /// Sessions that are open.
     pub open: u32,
     /// Whether strangers are refused a session.
     pub refuses_strangers: bool,
     /// Whether everybody is.
     pub refuses_all: bool,
+}
+
+impl SessionUse {
+    /// Whether four fifths of the sessions are open after which strangers get none.
+    pub fn is_nearly_used_up(&self) -> bool {
+        u64::from(self.open) * 5 >= u64::from(self.strangers_most) * 4
+    }
+}
+
+/// Use of the sessions as the health report shows it. New clients count as refused until they were not for
+/// [`STEADY_S`]: sessions of strangers give way to newcomers after some seconds, and those who take all of them take
+/// them again at once, so that what a single look finds changes all the time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SteadyUse {
+    /// When strangers were last refused, seconds since 1970.
+    strangers_s: Option<u64>,
+    /// When everybody was last refused, seconds since 1970.
+    all_s: Option<u64>,
+}
+
+impl SteadyUse {
+    /// Returns what to report at the time `now_s`, when `used` was found.
+    pub fn look(&mut self, now_s: u64, used: SessionUse) -> SessionUse {
+        let steady = |at_s: &mut Option<u64>, is_refused: bool| {
+            if is_refused {
+                *at_s = Some(now_s);
+            }
+            at_s.is_some_and(|at_s| now_s.abs_diff(at_s) < STEADY_S)
+        };
+        SessionUse {
+            refuses_strangers: steady(&mut self.strangers_s, used.refuses_strangers),
+            refuses_all: steady(&mut self.all_s, used.refuses_all),
+            ..used
+        }
+    }
 }
 
 impl<D: Disk> Host<D> {
@@ -185,8 +225,10 @@ impl<D: Disk> Host<D> {
                 .or(self.oldest(now_s, |_| true))
                 .is_some()
         };
+        let most = self.ledger.limits().sessions;
         SessionUse {
-            most: self.ledger.limits().sessions,
+            most,
+            strangers_most: most - most / RESERVED,
             open: self.ledger.session_count(),
             refuses_strangers: self.free_for(false) == 0 && !has_idle(),
             refuses_all: self.free_for(true) == 0 && !has_idle(),

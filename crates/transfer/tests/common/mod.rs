@@ -1,6 +1,8 @@
 //! A host over a simulated disk, and packets to ask it with.
 #![allow(dead_code, reason = "each test uses what it needs")]
 
+pub mod line;
+
 use k256::ecdsa::SigningKey;
 use lineside_fastpath::{Asked, Source};
 use lineside_journal::{Options, SimDisk};

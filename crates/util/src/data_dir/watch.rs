@@ -1,6 +1,7 @@
 //! Thread that checks whether the data directories of this process are still in place.
 
 use super::Inner;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -44,8 +45,53 @@ pub fn made_directories() -> Vec<PathBuf> {
     open.iter().filter_map(|one| one.made.clone()).collect()
 }
 
+/// Device and number of a file.
+type Identity = (u64, u64);
+
+/// Files of a data directory that stay in it until the process that owns it removes them.
+#[derive(Debug, Default)]
+pub struct Kept(BTreeMap<PathBuf, Identity>);
+
+impl Kept {
+    /// Watches the file at `path` from here on; `file` is that file, opened. One whose identity the system does not
+    /// tell is not watched.
+    pub fn keep(&mut self, path: &Path, file: &File) {
+        if let Ok(about) = file.metadata() {
+            self.0.insert(path.into(), identity(&about));
+        }
+    }
+
+    /// Watches the file `from` at `to` from here on, in place of another one that may have been there.
+    pub fn rename(&mut self, from: &Path, to: &Path) {
+        self.0.remove(from);
+        if let Ok(about) = fs::metadata(to) {
+            self.0.insert(to.into(), identity(&about));
+        }
+    }
+
+    /// Does not watch the file at `path` any more.
+    pub fn forget(&mut self, path: &Path) {
+        self.0.remove(path);
+    }
+
+    /// Returns a file that is not where it was.
+    fn moved(&self) -> Option<&Path> {
+        let moved = |(path, held): &(&PathBuf, &Identity)| !is_at(path, **held);
+        self.0.iter().find(moved).map(|(path, _)| path.as_path())
+    }
+}
+
+fn identity(about: &fs::Metadata) -> Identity {
+    (about.dev(), about.ino())
+}
+
 impl Inner {
-    /// Checks whether the directory and its lock files are still at their paths, and records the first that is not.
+    pub(super) fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks whether the directory, its lock files and the files that are kept in it are still at their paths, and
+    /// records the first that is not.
     pub(super) fn look(&self) {
         if self.lost.get().is_some() {
             return;
@@ -56,10 +102,11 @@ impl Inner {
             .into_iter()
             .chain(files)
             .find(|(path, file)| !is_in_place(path, file));
-        if let Some((path, _)) = moved {
+        let kept = self.kept();
+        if let Some(path) = moved.map(|(path, _)| path).or_else(|| kept.moved()) {
             let why = format!(
                 "{} was removed, moved or replaced while it was in use: no write to {} is acknowledged any more; \
-                 bring the directory back and restart",
+                 bring it back and restart",
                 path.display(),
                 self.path.display()
             );
@@ -72,14 +119,17 @@ impl Inner {
 /// Returns true if `path` still names the open `file`. Errors that do not prove the contrary, such as those of a
 /// network file system that does not respond, count as true.
 fn is_in_place(path: &Path, file: &File) -> bool {
-    let identity = |about: fs::Metadata| (about.dev(), about.ino());
-    match (fs::metadata(path).map(identity), file.metadata().map(identity)) {
-        (Ok(at_path), Ok(held)) => at_path == held,
-        (Err(error), _) => !matches!(
+    file.metadata().map_or(true, |held| is_at(path, identity(&held)))
+}
+
+/// Returns whether `path` names the file with the identity `held`, as of [`is_in_place`].
+fn is_at(path: &Path, held: Identity) -> bool {
+    match fs::metadata(path) {
+        Ok(at_path) => identity(&at_path) == held,
+        Err(error) => !matches!(
             error.kind(),
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
         ),
-        (_, Err(_)) => true,
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Case {
     pub accounts: u32,
     /// True if the lease ends now and then, policies change, locks are held, and the host claims and changes accounts.
     pub unrest: bool,
+    /// Refusals of numbered requests in the paper's format that may be written down.
+    pub paper_refusals: i64,
 }
 
 /// Returns all cases: both modes, large and small stores, few accounts with conflicts and many, signatures required.
@@ -62,6 +64,7 @@ pub fn cases() -> Result<Vec<Case>, XdpError> {
         loopback: false,
         accounts,
         unrest: false,
+        paper_refusals: i64::MAX,
     };
     let durable = Geometry {
         mode: Mode::Durable,
@@ -88,6 +91,10 @@ pub fn cases() -> Result<Vec<Case>, XdpError> {
         case("few accounts", &geometry, 6),
         case("many accounts", &many, 1500),
         case("store full", &tiny, 24),
+        Case {
+            paper_refusals: 40,
+            ..case("few refusals", &geometry, 6)
+        },
         Case {
             unrest: true,
             ..case("unrest", &geometry, 8)
@@ -144,6 +151,7 @@ fn pinned(
             let key = seed.wrapping_add(place as u64).wrapping_mul(HASH_STEP) | 1;
             word.store(key, Relaxed);
         }
+        store.set_paper_refusals(case.paper_refusals);
         lease::renew(&store.control().lease_until_ns, 1 << 50);
     }
     let own_ring = lineside_fastpath::thread_index() % case.geometry.rings as usize;
@@ -259,7 +267,7 @@ fn words(store: &Store, ring: usize) -> Vec<Entry> {
     let wide = |words: &[&AtomicU64]| words.iter().map(|word| word.load(Relaxed)).collect::<Vec<_>>();
     let narrow =
         |words: &[&AtomicU32]| -> Vec<u64> { words.iter().map(|word| word.load(Relaxed).into()).collect() };
-    let mut all = Vec::new();
+    let mut all = vec![("control", 0, wide(&[&store.control().paper_refusals]))];
     for (index, cell) in store.cells.as_slice().iter().enumerate() {
         let mut words = wide(&[
             &cell.id[0],

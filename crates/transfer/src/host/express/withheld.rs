@@ -61,6 +61,7 @@ impl<D: Disk> Host<D> {
     pub(super) fn tell_time(&mut self, now_s: u64) {
         if let Some(express) = &mut self.express {
             express.withheld.now_s = now_s;
+            self.budgets.refill(&self.store, now_s);
         }
     }
 
