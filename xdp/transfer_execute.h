@@ -96,6 +96,20 @@ static __always_inline struct ls_transfer_paper *transfer_last(const struct tran
 	return task->last.last_id ? bpf_map_lookup_elem(&transfer_papers, &index) : NULL;
 }
 
+/*
+ * Takes one refusal of a numbered request in the paper's format from the credit that the host gives. Returns 0 if there
+ * is no credit; the request then has no effect. CPUs that take the last credit together overdraw it by one each.
+ */
+static __always_inline int transfer_take_refusal(void)
+{
+	struct ls_transfer_control *control = transfer_controlled();
+
+	if (!control || (__s64)LS_READ_ONCE(control->paper_refusals) <= 0)
+		return 0;
+	__sync_fetch_and_add(&control->paper_refusals, (__u64)-1);
+	return 1;
+}
+
 /* Executes the operation on accounts whose cells are locked. */
 static __always_inline enum transfer_ran transfer_change(struct transfer_task *task, struct ls_transfer_cell *source,
 							 struct ls_transfer_cell *destination,
