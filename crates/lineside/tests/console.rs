@@ -81,7 +81,7 @@ fn check_config_says_ok_or_where_not() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let said = text(&output.stdout);
     assert!(
-        said.contains("notify_key_file cannot be used here: /nowhere/key"),
+        said.contains("notify_key_file cannot be used here: cannot read /nowhere/key"),
         "{said}"
     );
 

@@ -237,11 +237,11 @@ fn a_spoiled_state_is_made_anew_and_what_is_no_state_stays() {
     assert_eq!(states(data.to_str().unwrap()), states(&memory));
 
     let data = directory.path().join("others");
-    let file = data.join("state/version");
-    std::fs::create_dir_all(data.join("state")).unwrap();
-    std::fs::write(&file, "somebody's").unwrap();
+    assert!(import(&data, &[]).0);
     // The directory is a Fabric ledger, but its folder `state` holds something else.
-    std::fs::write(data.join("lineside.dir"), "service fabric\nformat 1\n").unwrap();
+    let file = data.join("state/version");
+    std::fs::create_dir(data.join("state")).unwrap();
+    std::fs::write(&file, "somebody's").unwrap();
     let (done, said) = import(&data, &["--state", "fjall"]);
     assert!(
         !done && said.contains("not a state directory and not empty"),
