@@ -5,7 +5,7 @@ use super::queue::Taker;
 use super::stream::Writer;
 use super::{Forwarded, PATIENCE, Shared, Way};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use lineside_fastpath::{Asked, GroupHost, Host, Reader, Reply, Said, Verdict, lease};
+use lineside_fastpath::{BatchHost, BatchRequest, Host, Reader, Reply, RequestOutcome, Verdict, lease};
 use std::collections::VecDeque;
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -33,13 +33,13 @@ pub(super) fn one_by_one(
             let mut reply = Reply::default();
             match host.serve(forwarded.from, request, &mut reply, sender) {
                 Verdict::Reply => {
-                    let said = Said::reply(reply.as_bytes().to_vec());
+                    let said = RequestOutcome::reply(reply.as_bytes().to_vec());
                     send_all(socket, shared, [(&forwarded.way, request.len(), said)]);
                 }
                 Verdict::Drop(reason) => shared.counts.drop(reason),
                 Verdict::Forward => (),
             }
-            sender.leave();
+            sender.unpin();
         }
         shared.progress.finish(forwarded.count as u64, lease::now_ns());
     }
@@ -50,10 +50,10 @@ pub(super) fn one_by_one(
 pub(super) fn in_groups(
     socket: &UdpSocket,
     shared: &Shared,
-    mut host: Box<dyn GroupHost>,
+    mut host: Box<dyn BatchHost>,
     forwarded: &Receiver<Forwarded>,
 ) {
-    let patience = host.patience().min(PATIENCE);
+    let patience = host.call_interval_max().min(PATIENCE);
     let mut waiting: VecDeque<Vec<Forwarded>> = VecDeque::new();
     loop {
         let (mut group, mut count) = (Vec::new(), 0);
@@ -79,7 +79,7 @@ pub(super) fn in_groups(
         if !group.is_empty() {
             let mut asked = Vec::with_capacity(count);
             for forwarded in &group {
-                asked.extend(forwarded.requests().map(|payload| Asked {
+                asked.extend(forwarded.requests().map(|payload| BatchRequest {
                     from: forwarded.from,
                     payload,
                 }));
@@ -110,13 +110,13 @@ pub(super) fn in_groups(
 fn send_all<'a>(
     socket: &UdpSocket,
     shared: &Shared,
-    answers: impl IntoIterator<Item = (&'a Way, usize, Said)>,
+    answers: impl IntoIterator<Item = (&'a Way, usize, RequestOutcome)>,
 ) {
     let counts = &shared.counts;
     let mut datagrams: Vec<(&Route, Vec<u8>)> = Vec::new();
     let mut streams: Vec<&Arc<Writer>> = Vec::new();
     let mut sent = 0;
-    for (way, request_bytes, Said { reply, drop }) in answers {
+    for (way, request_bytes, RequestOutcome { reply, drop }) in answers {
         if let Way::Stream(writer) = way {
             writer.finish(1);
             // Packets of one connection usually follow each other.

@@ -1,8 +1,8 @@
-//! Passes requests to a [`LaterHost`], which answers asynchronously, and sends its replies.
+//! Passes requests to a [`AsyncHost`], which answers asynchronously, and sends its replies.
 
 use super::Shared;
 use super::batch::Route;
-use lineside_fastpath::{LaterHost, Source, WayBack, lease};
+use lineside_fastpath::{AsyncHost, Responder, Source, lease};
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 pub(super) struct Later {
     pub socket: Arc<UdpSocket>,
     pub shared: Arc<Shared>,
-    pub host: Arc<dyn LaterHost>,
+    pub host: Arc<dyn AsyncHost>,
     /// Maximum number of requests that wait for an answer.
     pub queue: usize,
     pub gathered: Gathered,
@@ -78,7 +78,7 @@ impl Back {
     }
 }
 
-impl WayBack for Back {
+impl Responder for Back {
     fn reply_bytes_max(&self, place: usize) -> usize {
         self.ways.get(place).map_or(0, |(_, room)| *room)
     }

@@ -2,17 +2,17 @@
 //!
 //! Receiving threads share one UDP port (SO_REUSEPORT) and answer in batches from the fast path. Requests that the fast
 //! path forwards go to the host in one of three ways: through a bounded queue to host threads, usually one, that answer
-//! one by one ([`Host`]); through a bounded queue to a thread that answers in batches ([`GroupHost`], which also gets
-//! requests over TCP); or directly to a [`LaterHost`], which takes each batch as it was received and answers
+//! one by one ([`Host`]); through a bounded queue to a thread that answers in batches ([`BatchHost`], which also gets
+//! requests over TCP); or directly to a [`AsyncHost`], which takes each batch as it was received and answers
 //! asynchronously.
 //!
 //! ```text
 //! UDP port -> threads `fastpath-N`: FastPath::answer -----------------------------------------------------> reply
 //!               | Forward, one of:
 //!               +-> queue -> threads `host`: Host::serve -------------------------------------------------> reply
-//!               +-> queue -> thread `host`: GroupHost::execute a batch, then GroupHost::take -------------> replies
-//!               +-> LaterHost::take a batch ... WayBack::send --------------------------------------------> replies
-//! TCP port -> thread `streams`: FastPath::answer, or the queue of the GroupHost --------------------------> replies
+//!               +-> queue -> thread `host`: BatchHost::execute a batch, then BatchHost::take -------------> replies
+//!               +-> AsyncHost::take a batch ... Responder::send ------------------------------------------> replies
+//! TCP port -> thread `streams`: FastPath::answer, or the queue of the BatchHost --------------------------> replies
 //! thread `neighbours`: withholds replies to addresses that do not resolve
 //! ```
 
@@ -29,7 +29,7 @@ use batch::{BATCH, Batch, Route};
 use crossbeam_channel::{Sender, TrySendError};
 use later::{Gathered, Later};
 use lineside_fastpath::{
-    DropReason, FastPath, GroupHost, Host, LaterHost, Reader, Readers, Reply, Source, Verdict, lease,
+    AsyncHost, BatchHost, DropReason, FastPath, Host, Reader, Readers, Reply, Source, Verdict, lease,
 };
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{NativeHeader, Status, native};
@@ -134,8 +134,8 @@ enum Way {
 enum Answerer {
     /// Answers one by one, in this number of threads.
     Each(Arc<dyn Host + Send + Sync>, usize),
-    Groups(Box<dyn GroupHost>),
-    Later(Arc<dyn LaterHost>),
+    Groups(Box<dyn BatchHost>),
+    Later(Arc<dyn AsyncHost>),
 }
 
 /// Connection of one receiving thread to the host.
@@ -154,7 +154,7 @@ struct Shared {
     has_streams: bool,
     /// Addresses to which nothing is sent at the moment.
     unresolved: Unresolved,
-    /// Number of requests that a [`LaterHost`] has not answered yet.
+    /// Number of requests that a [`AsyncHost`] has not answered yet.
     open: AtomicUsize,
     stop: AtomicBool,
     local: SocketAddr,
@@ -227,7 +227,7 @@ impl SocketDatapath {
     pub fn start_in_groups(
         options: SocketOptions,
         fastpath: Arc<dyn FastPath + Send + Sync>,
-        host: Box<dyn GroupHost>,
+        host: Box<dyn BatchHost>,
         readers: &Readers,
     ) -> io::Result<Self> {
         Self::start_with(options, fastpath, Answerer::Groups(host), readers, &[])
@@ -242,7 +242,7 @@ impl SocketDatapath {
         filter: &[SockFilter],
         options: SocketOptions,
         fastpath: Arc<dyn FastPath + Send + Sync>,
-        host: Box<dyn GroupHost>,
+        host: Box<dyn BatchHost>,
         readers: &Readers,
     ) -> io::Result<Self> {
         Self::start_with(options, fastpath, Answerer::Groups(host), readers, filter)
@@ -257,7 +257,7 @@ impl SocketDatapath {
     pub fn start_later(
         options: SocketOptions,
         fastpath: Arc<dyn FastPath + Send + Sync>,
-        host: Arc<dyn LaterHost>,
+        host: Arc<dyn AsyncHost>,
         readers: &Readers,
     ) -> io::Result<Self> {
         Self::start_with(options, fastpath, Answerer::Later(host), readers, &[])
@@ -499,7 +499,7 @@ fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut onward: Onward, reader
         let now_ns = lease::now_ns();
         replies.clear();
         let mut handed = 0;
-        reader.enter();
+        reader.pin();
         for index in 0..count {
             let Some((route, request)) = batch.get(index) else {
                 shared.counts.oversize.fetch_add(1, Relaxed);
@@ -535,7 +535,7 @@ fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut onward: Onward, reader
             replies.retain(|(index, _)| sender(*index).is_some_and(|to| !shared.unresolved.contains(to)));
         }
         let sent = batch.send(socket, &replies);
-        reader.leave();
+        reader.unpin();
         shared.counts.fastpath_replies.fetch_add(sent as u64, Relaxed);
         if sent < ready {
             shared.counts.unsent.fetch_add((ready - sent) as u64, Relaxed);

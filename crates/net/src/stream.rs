@@ -368,7 +368,7 @@ fn answer(
         ..
     } = connection;
     let (mut at, mut bytes, mut count) = (0, Vec::new(), 0);
-    reader.enter();
+    reader.pin();
     let parsed = loop {
         match first_packet(&input[at..]) {
             Ok(Some(request)) => {
@@ -383,7 +383,7 @@ fn answer(
         }
     };
     writer.flush();
-    reader.leave();
+    reader.unpin();
     input.drain(..at);
     if at > 0 {
         *used = Instant::now();

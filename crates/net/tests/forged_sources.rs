@@ -6,8 +6,8 @@
 //! queues the replies to forged sources while it tries to resolve their addresses.
 
 use lineside_fastpath::{
-    Asked, DropReason, FastPath, GroupHost, Host, LaterHost, Reader, Readers, Reply, Said, Source, Verdict,
-    WayBack,
+    AsyncHost, BatchHost, BatchRequest, DropReason, FastPath, Host, Reader, Readers, Reply, RequestOutcome,
+    Responder, Source, Verdict,
 };
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_testkit::PacketSocket;
@@ -46,11 +46,11 @@ impl FastPath for Mirror {
 
 /// Hosts of the three kinds, all of which echo the request.
 #[derive(Default)]
-struct MirrorHost(Vec<Vec<Said>>);
+struct MirrorHost(Vec<Vec<RequestOutcome>>);
 
 impl Host for MirrorHost {
     fn serve(&self, _: Source, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict {
-        sender.enter();
+        sender.pin();
         if reply.put(request) {
             Verdict::Reply
         } else {
@@ -59,21 +59,23 @@ impl Host for MirrorHost {
     }
 }
 
-impl GroupHost for MirrorHost {
-    fn execute(&mut self, asked: &[Asked<'_>]) {
-        let said = asked.iter().map(|asked| Said::reply(asked.payload.to_vec()));
+impl BatchHost for MirrorHost {
+    fn execute(&mut self, asked: &[BatchRequest<'_>]) {
+        let said = asked
+            .iter()
+            .map(|asked| RequestOutcome::reply(asked.payload.to_vec()));
         self.0.push(said.collect());
     }
 
-    fn take(&mut self, _waits: bool) -> Option<Vec<Said>> {
+    fn take(&mut self, _waits: bool) -> Option<Vec<RequestOutcome>> {
         (!self.0.is_empty()).then(|| self.0.remove(0))
     }
 
     fn idle(&mut self) {}
 }
 
-impl LaterHost for MirrorHost {
-    fn take(&self, asked: Vec<Vec<u8>>, back: Arc<dyn WayBack>) {
+impl AsyncHost for MirrorHost {
+    fn take(&self, asked: Vec<Vec<u8>>, back: Arc<dyn Responder>) {
         back.send(asked.into_iter().enumerate().collect());
     }
 }

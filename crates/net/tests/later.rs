@@ -1,7 +1,7 @@
 //! The socket datapath with a host that answers asynchronously: in any order, with replies that are too long, or not at
 //! all.
 
-use lineside_fastpath::{FastPath, LaterHost, Readers, Reply, Source, Verdict, WayBack};
+use lineside_fastpath::{AsyncHost, FastPath, Readers, Reply, Responder, Source, Verdict};
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_wire::{NativeHeader, Status, native};
 use std::net::UdpSocket;
@@ -21,14 +21,14 @@ impl FastPath for Nothing {
 }
 
 /// Requests taken: the bytes of each, its index in the batch, and its way back.
-type Taken = Vec<(Vec<u8>, usize, Arc<dyn WayBack>)>;
+type Taken = Vec<(Vec<u8>, usize, Arc<dyn Responder>)>;
 
 /// Stores the requests that it takes.
 #[derive(Default)]
 struct Keeper(Mutex<Taken>);
 
-impl LaterHost for Keeper {
-    fn take(&self, asked: Vec<Vec<u8>>, back: Arc<dyn WayBack>) {
+impl AsyncHost for Keeper {
+    fn take(&self, asked: Vec<Vec<u8>>, back: Arc<dyn Responder>) {
         let mut taken = self.0.lock().unwrap();
         for (place, request) in asked.into_iter().enumerate() {
             assert_eq!(back.reply_bytes_max(place), request.len());

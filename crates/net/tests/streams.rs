@@ -1,6 +1,6 @@
 //! Native packets over TCP: in pieces, many at once, invalid ones, and clients that never read.
 
-use lineside_fastpath::{Asked, FastPath, GroupHost, Readers, Reply, Said, Source, Verdict};
+use lineside_fastpath::{BatchHost, BatchRequest, FastPath, Readers, Reply, RequestOutcome, Source, Verdict};
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_wire::{NativeHeader, Status, native};
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ const CONNECTIONS: usize = 128;
 
 #[derive(Default)]
 struct Echo {
-    said: VecDeque<Vec<Said>>,
+    said: VecDeque<Vec<RequestOutcome>>,
 }
 
 fn reply_to(request: &[u8], body: &[u8]) -> Vec<u8> {
@@ -41,17 +41,17 @@ impl FastPath for Echo {
     }
 }
 
-impl GroupHost for Echo {
-    fn execute(&mut self, asked: &[Asked<'_>]) {
-        let reply = |asked: &Asked<'_>| match asked.payload[3] {
+impl BatchHost for Echo {
+    fn execute(&mut self, asked: &[BatchRequest<'_>]) {
+        let reply = |asked: &BatchRequest<'_>| match asked.payload[3] {
             LARGE => reply_to(asked.payload, &vec![7; LARGE_BYTES]),
             _ => reply_to(asked.payload, &asked.payload[16..]),
         };
-        let said = asked.iter().map(|asked| Said::reply(reply(asked)));
+        let said = asked.iter().map(|asked| RequestOutcome::reply(reply(asked)));
         self.said.push_back(said.collect());
     }
 
-    fn take(&mut self, _waits: bool) -> Option<Vec<Said>> {
+    fn take(&mut self, _waits: bool) -> Option<Vec<RequestOutcome>> {
         self.said.pop_front()
     }
 

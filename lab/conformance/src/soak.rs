@@ -476,13 +476,13 @@ impl Thread<'_> {
         let before = history.committed();
         let in_kernel = self.kind == DatapathKind::Xdp;
         if !in_kernel {
-            self.reader.enter();
+            self.reader.pin();
         }
         let answered = self.fastpath();
         self.linger();
         // A program in the kernel has sent its reply before we get to look; a thread sends it here.
         let oldest = if in_kernel { before } else { history.committed() };
-        self.reader.leave();
+        self.reader.unpin();
         let window = Window {
             oldest,
             newest: history.announced(),
@@ -518,7 +518,7 @@ impl Thread<'_> {
             .serve(FROM, &self.payload, &mut self.reply, &self.reader);
         self.linger();
         let oldest = history.committed();
-        self.reader.leave();
+        self.reader.unpin();
         let window = Window {
             oldest,
             newest: history.announced(),

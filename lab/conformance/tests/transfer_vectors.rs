@@ -8,7 +8,8 @@ use lineside_conformance::transfer::FrameDatapath;
 use lineside_conformance::vectors::transfer::{Disk, File, Mode, Vector};
 use lineside_conformance::vectors::{Lease, Said};
 use lineside_fastpath::{
-    Asked, DropReason, FrameVerdict, GroupHost, PAYLOAD_BYTES_MAX, Readers, Said as HostSaid, Source, lease,
+    BatchHost, BatchRequest, DropReason, FrameVerdict, PAYLOAD_BYTES_MAX, Readers,
+    RequestOutcome as HostSaid, Source, lease,
 };
 use lineside_journal::{Options, SimDisk};
 use lineside_net::{SocketDatapath, SocketOptions};
@@ -154,7 +155,7 @@ impl Behind {
     }
 
     fn ask(&mut self, at_s: u64, from: Source, payload: &[u8]) -> HostSaid {
-        let said = self.host.group(NOW_S + at_s, &[Asked { from, payload }]);
+        let said = self.host.group(NOW_S + at_s, &[BatchRequest { from, payload }]);
         said.into_iter().next().unwrap_or_default()
     }
 
@@ -429,8 +430,8 @@ impl Timed {
     }
 }
 
-impl GroupHost for Timed {
-    fn execute(&mut self, asked: &[Asked<'_>]) {
+impl BatchHost for Timed {
+    fn execute(&mut self, asked: &[BatchRequest<'_>]) {
         self.behind
             .lock()
             .expect("a host")

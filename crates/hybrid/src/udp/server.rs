@@ -6,7 +6,7 @@ use crate::answer::{Answer, Answered};
 use crate::node::Node;
 use crate::request::operation;
 use bytes::Bytes;
-use lineside_fastpath::{FastPath, LaterHost, Range, Reply, Source, Verdict, WayBack};
+use lineside_fastpath::{AsyncHost, FastPath, Range, Reply, Responder, Source, Verdict};
 use lineside_journal::Disk;
 use lineside_wire::{
     DropReason, HYBRID_DATAGRAM_BYTES_MAX, HYBRID_OP_CHANGE, HYBRID_OP_PROVE, HYBRID_OP_WRITE,
@@ -75,7 +75,7 @@ fn kind(request: &[u8]) -> usize {
     }
 }
 
-impl<D: Disk> LaterHost for HybridHost<D> {
+impl<D: Disk> AsyncHost for HybridHost<D> {
     fn reply_bytes_max(&self, from: Source, request_bytes: usize) -> usize {
         match self.trusted.iter().any(|range| range.contains(from.address)) {
             true => request_bytes.max(HYBRID_DATAGRAM_BYTES_MAX),
@@ -83,7 +83,7 @@ impl<D: Disk> LaterHost for HybridHost<D> {
         }
     }
 
-    fn take(&self, asked: Vec<Vec<u8>>, back: Arc<dyn WayBack>) {
+    fn take(&self, asked: Vec<Vec<u8>>, back: Arc<dyn Responder>) {
         let mut kinds: [Together; KINDS] = Default::default();
         for (place, datagram) in asked.into_iter().enumerate() {
             let datagram = Bytes::from(datagram);
@@ -113,7 +113,7 @@ impl<D: Disk> LaterHost for HybridHost<D> {
     }
 }
 
-fn send(back: &dyn WayBack, places: &[(usize, NativeHeader)], answers: Vec<Answer>) {
+fn send(back: &dyn Responder, places: &[(usize, NativeHeader)], answers: Vec<Answer>) {
     let replies = places.iter().zip(answers).map(|((place, header), answer)| {
         let reply = write_answer(header, &answer.into(), back.reply_bytes_max(*place));
         (*place, reply)

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test uses what it needs")]
 
 use k256::ecdsa::SigningKey;
-use lineside_fastpath::{Asked, Source};
+use lineside_fastpath::{BatchRequest, Source};
 use lineside_journal::{Options, SimDisk};
 use lineside_testkit::Random;
 use lineside_transfer::AccountId;
@@ -139,7 +139,7 @@ pub fn start_in(
 
 impl Server {
     pub fn ask_at(&mut self, now_s: u64, from: Source, payload: &[u8]) -> Option<Vec<u8>> {
-        let said = self.host.group(now_s, &[Asked { from, payload }]);
+        let said = self.host.group(now_s, &[BatchRequest { from, payload }]);
         said.into_iter().next().unwrap().reply
     }
 
