@@ -195,7 +195,7 @@ impl Service for ColumnService {
         let fastpath = Arc::new(ColumnFastPath::new(Arc::clone(&store)));
         // The embedded table is just as fast on one thread.
         let host_threads = if embedded.is_some() { 1 } else { HBASE_THREADS };
-        let socket = SocketDatapath::start_side_by_side(
+        let socket = SocketDatapath::start_with_host_threads(
             context.socket_options(config.listen),
             Arc::clone(&fastpath) as _,
             Arc::clone(&host) as _,

@@ -98,7 +98,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn wait_outlasts_an_answer_in_flight_and_no_other() {
+    fn wait_outlasts_an_answer_in_flight_but_not_later_ones() {
         let readers = Readers::new(true);
         let reader = readers.join();
         let idle = readers.join();

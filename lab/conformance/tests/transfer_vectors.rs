@@ -497,7 +497,7 @@ fn over_sockets(file: &File) -> Result<usize, String> {
     };
     let fastpath = Arc::new(TransferFastPath::new(store));
     let datapath =
-        SocketDatapath::start_in_groups(options, fastpath, Box::new(host), &readers).expect("listening");
+        SocketDatapath::start_batched(options, fastpath, Box::new(host), &readers).expect("listening");
     let mut clients: HashMap<(IpAddr, u16), UdpSocket> = HashMap::new();
     let (mut chosen, mut oversize) = (Vec::new(), 0);
     for vector in &file.vectors {

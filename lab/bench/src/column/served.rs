@@ -165,7 +165,7 @@ impl Served {
         };
         let (fastpath, host) = (Arc::clone(&self.fastpath), Arc::clone(&self.host));
         let readers = Readers::new(false);
-        SocketDatapath::start_side_by_side(options, fastpath, host, host_threads, &readers)
+        SocketDatapath::start_with_host_threads(options, fastpath, host, host_threads, &readers)
             .map_err(io("starting the socket datapath"))
     }
 

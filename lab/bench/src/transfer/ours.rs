@@ -134,7 +134,7 @@ impl Ours {
         };
         let fastpath = Arc::new(TransferFastPath::new(Arc::clone(&store)));
         let datapath =
-            SocketDatapath::start_in_groups(options, fastpath, Box::new(server), &Readers::default());
+            SocketDatapath::start_batched(options, fastpath, Box::new(server), &Readers::default());
         Ok(Self {
             datapath: datapath.map_err(io("starting the durable server"))?,
             store,
