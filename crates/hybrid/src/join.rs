@@ -1,5 +1,6 @@
 //! Ledgers that begin with a snapshot: a node joins in this way if the log is too long to be read from its beginning.
 
+use crate::attestation::{Attestation, AttestationError, check_attestations};
 use crate::block::Hash;
 use crate::codec::Malformed;
 use crate::execute::GenesisError;
@@ -8,7 +9,6 @@ use crate::ledger::{LedgerError, Writer, journal_options};
 use crate::node::StartError;
 use crate::open::open;
 use crate::snapshot::{self, Restore, SnapshotError};
-use crate::word::{MemberWord, WordError, check_words};
 use lineside_journal::{Disk, Options};
 use lineside_util::hex::to_hex;
 use lineside_verify::Verifier;
@@ -23,7 +23,7 @@ pub enum Trust {
     /// The operator gives its number and hash.
     Block(u64, Hash),
     /// Admins of the genesis have attested it.
-    Words(Vec<MemberWord>),
+    Attestations(Vec<Attestation>),
 }
 
 /// A snapshot that was written, or that a ledger begins with.
@@ -48,7 +48,7 @@ pub enum JoinError {
     Snapshot(#[from] SnapshotError),
     /// The attestations are not sufficient.
     #[error("the snapshot is not trusted: {0}")]
-    Words(#[from] WordError),
+    Attestations(#[from] AttestationError),
     /// The snapshot's block is not the trusted one.
     #[error(
         "the snapshot is not trusted: its block is {number}, {hash}, which is not the one that was given"
@@ -121,8 +121,10 @@ pub fn join<D: Disk>(
         writer.append_snapshot(piece)?;
         Ok(())
     })?;
-    if let Trust::Words(words) = trust {
-        words.iter().try_for_each(|word| writer.append_word(word))?;
+    if let Trust::Attestations(attestations) = trust {
+        attestations
+            .iter()
+            .try_for_each(|attestation| writer.append_attestation(attestation))?;
     }
     writer.commit()?;
     Ok(made)
@@ -163,13 +165,13 @@ fn believe(genesis: &[u8], (number, hash): (u64, &Hash), trust: &Trust) -> Resul
             number,
             hash: to_hex(hash),
         }),
-        Trust::Words(words) => {
+        Trust::Attestations(attestations) => {
             let (database, genesis) = (database_id(genesis), Genesis::decode(genesis)?);
-            Ok(check_words(
+            Ok(check_attestations(
                 &genesis,
                 &database,
                 (number, hash),
-                words,
+                attestations,
                 &Verifier::default(),
             )?)
         }

@@ -1,8 +1,8 @@
 //! The ledger: every block with its message and codes, in a journal. All other state is computed from it.
 
+use crate::attestation::Attestation;
 use crate::block::{HEADER_BYTES, Hash, Header, SignedHead};
 use crate::codec::{Input, Malformed, Output};
-use crate::word::MemberWord;
 use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Reader, Record, Records};
 use lineside_wire::HybridCode as Code;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,7 +17,7 @@ pub const RECORD_HEAD: u8 = 3;
 /// block.
 pub const RECORD_SNAPSHOT: u8 = 4;
 /// Kind of a journal record: a member's attestation of the snapshot's block. It follows the snapshot.
-pub const RECORD_WORD: u8 = 5;
+pub const RECORD_ATTESTATION: u8 = 5;
 
 /// Sizes of a ledger's journal. A segment is read from its beginning to find a block in it: 16 MiB take 4 ms.
 pub fn journal_options() -> Options {
@@ -136,7 +136,7 @@ pub enum Found<'a> {
     /// Bytes of the snapshot that the ledger begins with.
     Snapshot(&'a [u8]),
     /// A member's attestation of the snapshot's block.
-    Word(MemberWord),
+    Attestation(Attestation),
 }
 
 impl<D: Disk> Writer<D> {
@@ -258,8 +258,8 @@ impl<D: Disk> Writer<D> {
     ///
     /// # Errors
     /// Errors of the journal.
-    pub(crate) fn append_word(&mut self, word: &MemberWord) -> Result<(), LedgerError> {
-        self.append_record(RECORD_WORD, &word.to_bytes())?;
+    pub(crate) fn append_attestation(&mut self, attestation: &Attestation) -> Result<(), LedgerError> {
+        self.append_record(RECORD_ATTESTATION, &attestation.to_bytes())?;
         Ok(())
     }
 
@@ -341,10 +341,10 @@ pub fn read_record<'a>(record: &Record<'a>) -> Result<Found<'a>, LedgerError> {
             ))
         }
         RECORD_SNAPSHOT => Ok(Found::Snapshot(record.payload)),
-        RECORD_WORD => {
+        RECORD_ATTESTATION => {
             let bytes = record.payload.try_into();
             let bytes = bytes.map_err(|_| damaged("an attestation of the wrong length".into()))?;
-            Ok(Found::Word(MemberWord::from_bytes(bytes)))
+            Ok(Found::Attestation(Attestation::from_bytes(bytes)))
         }
         kind => Err(damaged(format!("unknown kind of record: {kind}"))),
     }

@@ -14,6 +14,7 @@
 //! `docs/hybrid.md` has the rules in words.
 
 pub mod answer;
+pub mod attestation;
 pub mod audit;
 pub mod block;
 pub mod change;
@@ -26,6 +27,7 @@ mod laboratory;
 pub mod ledger;
 pub mod log;
 pub mod map;
+pub mod membership;
 pub mod node;
 mod open;
 mod order;
@@ -33,7 +35,6 @@ pub mod paper;
 pub mod proof;
 mod replay_window;
 pub mod request;
-pub mod roster;
 mod run;
 mod save;
 pub mod secret;
@@ -48,7 +49,6 @@ mod ticket;
 pub mod udp;
 pub mod view;
 pub mod watch;
-pub mod word;
 
 pub use codec::Malformed;
 #[cfg(feature = "laboratory")]

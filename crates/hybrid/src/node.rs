@@ -212,7 +212,7 @@ impl<D: Disk> Node<D> {
         let position = chain.tip().position;
         let cut = writer.cut().map(str::to_owned);
         let shared = Arc::new(Shared::new(*chain.database(), &options, signer, view, position));
-        let standing = shared.stand(chain.state().roster());
+        let standing = shared.stand(chain.state().membership());
         if standing == Standing::Other {
             return Err(StartError::NotANode(options.node));
         }
@@ -395,7 +395,7 @@ impl<D: Disk> Node<D> {
 
     /// Returns true if the database's mode is the paper's.
     pub fn is_paper(&self) -> bool {
-        self.shared.read_view().roster().is_paper()
+        self.shared.read_view().membership().is_paper()
     }
 
     /// Returns the status of the node.
@@ -412,7 +412,7 @@ impl<D: Disk> Node<D> {
             tip_time_ms: tip.time_ms,
             state_root: tip.state_root,
             keys: view.keys(),
-            paper: view.roster().is_paper(),
+            paper: view.membership().is_paper(),
             verified: self.shared.verified.load(Ordering::Relaxed),
             batches: self.shared.batches.load(Ordering::Relaxed),
             skipped: self.shared.skipped.load(Ordering::Relaxed),

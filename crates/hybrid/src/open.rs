@@ -23,15 +23,15 @@ pub(crate) struct Opened<D: Disk> {
 /// them.
 pub(crate) fn open<D: Disk>(disk: D, genesis: &[u8], options: Options) -> Result<Opened<D>, StartError> {
     let mut chain = Chain::begin(genesis)?;
-    let mut view = View::new(*chain.tip(), chain.state().roster().clone());
+    let mut view = View::new(*chain.tip(), chain.state().membership().clone());
     let mut restore: Option<Restore> = None;
     let mut disagreement = None;
     let mut writer = Writer::open(disk, options, genesis, |found| {
         match found {
-            Found::Word(_) => {}
+            Found::Attestation(_) => {}
             Found::Head(head) => disagreement = disagreement.take().or_else(|| view.disagreement(&head)),
             Found::Snapshot(_) if chain.tip().number > 0 => return Err(SnapshotError::NotFirst.into()),
-            Found::Snapshot(_) if chain.state().roster().is_paper() => {
+            Found::Snapshot(_) if chain.state().membership().is_paper() => {
                 return Err(SnapshotError::Paper.into());
             }
             Found::Snapshot(piece) => {

@@ -134,7 +134,13 @@ impl Orderer {
         self.under_way = self.under_way.saturating_sub(saved.own_messages);
         let Some(head) = saved.post_head else { return };
         // The other nodes skip the messages of a sender that is not a node.
-        if self.shared.read_view().roster().node(self.shared.node).is_none() {
+        if self
+            .shared
+            .read_view()
+            .membership()
+            .node(self.shared.node)
+            .is_none()
+        {
             return;
         }
         let sender = MessageSender {

@@ -85,8 +85,8 @@ impl Checker {
         let Pending {
             hash, requests: own, ..
         } = pending;
-        let roster = self.shared.read_view().roster().clone();
-        let key = roster.any_node(message.node);
+        let membership = self.shared.read_view().membership().clone();
+        let key = membership.any_node(message.node);
         let by_key = |key| message.is_signed_by(&hash, &self.shared.database, key, &self.verifier);
         // If the bytes are the same, this node has verified and signed them; keys never change.
         let checked = Checked {
@@ -132,8 +132,8 @@ impl Checker {
         self.shared
             .verified
             .fetch_add(requests.len() as u64, Ordering::Relaxed);
-        let roster = self.shared.read_view().roster().clone();
-        Checked::of(message, hash, &self.shared.database, &roster, &self.verifier)
+        let membership = self.shared.read_view().membership().clone();
+        Checked::of(message, hash, &self.shared.database, &membership, &self.verifier)
     }
 }
 
@@ -212,8 +212,8 @@ impl Executor {
 
     fn execute(&mut self, entry: &Entry, checked: &mut Checked) -> Result<Found, String> {
         let message = Message::decode(&entry.message).map_err(|error| error.to_string())?;
-        let roster = self.chain.state().roster();
-        checked.complete(&message, self.chain.database(), roster, &self.verifier);
+        let membership = self.chain.state().membership();
+        checked.complete(&message, self.chain.database(), membership, &self.verifier);
         if checked.by_node != Some(true) {
             return Err(format!("it is not signed by node {}", message.node));
         }
@@ -242,7 +242,7 @@ impl Executor {
         let key = self
             .chain
             .state()
-            .roster()
+            .membership()
             .node(node)
             .filter(|_| node == message.node);
         if !key.is_some_and(|key| head.is_signed_by(self.chain.database(), key, &self.verifier)) {

@@ -154,14 +154,14 @@ impl<D: Disk> Saver<D> {
         let mut watchers = self.shared.watchers.hold();
         let writes = watchers.keep(&executed.writes);
         let position = executed.header.position;
-        let roster_changed = executed.roster.is_some();
+        let membership_changed = executed.membership.is_some();
         self.shared
             .change_view(position, |view| view.apply(executed, ids));
-        let roster = self.shared.read_view().roster().clone();
-        if roster_changed {
-            self.shared.stand(&roster);
+        let membership = self.shared.read_view().membership().clone();
+        if membership_changed {
+            self.shared.stand(&membership);
         }
-        watchers.tell(&roster, &writes);
+        watchers.tell(&membership, &writes);
     }
 
     fn answer(&self, own: Vec<Ordered>, codes: &[Code], block: u64) {

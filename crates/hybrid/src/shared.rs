@@ -3,11 +3,11 @@
 use crate::answer::Answer;
 use crate::block::{Cargo, Message, SignedHead};
 use crate::log::{Fault, Log, LogError, Lost};
+use crate::membership::Membership;
 use crate::node::Options;
 use crate::order::Pending;
 use crate::replay_window::Windows;
 use crate::request::DatabaseId;
-use crate::roster::Roster;
 use crate::sign::Signer;
 use crate::ticket::{Ticket, answer_unknown};
 use crate::view::View;
@@ -277,22 +277,22 @@ impl Shared {
     }
 
     /// Returns the standing of this node in a membership.
-    fn standing(&self, roster: &Roster) -> Standing {
-        let Some(key) = roster.any_node(self.node) else {
+    fn standing(&self, membership: &Membership) -> Standing {
+        let Some(key) = membership.any_node(self.node) else {
             return Standing::NotYet;
         };
         let head = SignedHead::sign(&self.database, self.node, 0, [0; 32], &*self.signer);
         let is_own = key.curve() == self.signer.curve()
             && head.is_signed_by(&self.database, key, &Verifier::default());
-        match roster.node(self.node) {
+        match membership.node(self.node) {
             Some(_) if is_own => Standing::Node,
             _ => Standing::Other,
         }
     }
 
     /// Accepts or refuses writes by the node's standing in a changed membership.
-    pub fn stand(&self, roster: &Roster) -> Standing {
-        let standing = self.standing(roster);
+    pub fn stand(&self, membership: &Membership) -> Standing {
+        let standing = self.standing(membership);
         let node = self.node;
         match standing {
             Standing::Other => self.refuse(|refuses| {

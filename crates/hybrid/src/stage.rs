@@ -6,12 +6,12 @@ use crate::answer::{Answer, Past};
 use crate::block::{Cargo, Hash, Message};
 use crate::execute::Signed;
 use crate::ledger::{Blocks, Stored};
+use crate::membership::Membership;
 use crate::node::Step;
 use crate::paper;
 use crate::replay_window::READ_EXPIRY_MS;
 use crate::replay_window::Taken;
 use crate::request::{Body, Head, MemberId, Request, Sees, Version, split};
-use crate::roster::Roster;
 use crate::shared::Shared;
 use crate::sign::REQUEST_TAG;
 use crate::ticket::{Call, Ticket, answer_all};
@@ -102,7 +102,7 @@ impl<D: Disk> Worker<D> {
 
     /// Verifies the requests of these calls together, and answers or orders each of them.
     pub fn work(&self, calls: &[Arc<Call>]) {
-        let roster = self.shared.read_view().roster().clone();
+        let membership = self.shared.read_view().membership().clone();
         let now_ms = (self.shared.clock)();
         let tickets = calls.iter().flat_map(|call| {
             (0..call.requests.len()).map(|place| Ticket {
@@ -115,7 +115,7 @@ impl<D: Disk> Worker<D> {
         let mut refused = Vec::new();
         let mut looked = Vec::with_capacity(tickets.len());
         for (number, ticket) in tickets.iter().enumerate() {
-            match self.look(&roster, now_ms, ticket, tagged.get(number)) {
+            match self.look(&membership, now_ms, ticket, tagged.get(number)) {
                 Ok(found) => looked.push(found),
                 Err(code) => refused.push((ticket.clone(), Answer::Refused(code))),
             }
@@ -131,7 +131,7 @@ impl<D: Disk> Worker<D> {
             let answer = match verdict {
                 Verdict::Valid if found.asks.is_ordered() => {
                     let known = self.known_of(&found.asks, &id);
-                    let answer = known.or_else(|| found.asks.refuse(&roster, now_ms));
+                    let answer = known.or_else(|| found.asks.refuse(&membership, now_ms));
                     if answer.is_none() {
                         ordered.push(Ordered {
                             ticket: found.ticket.clone(),
@@ -142,8 +142,10 @@ impl<D: Disk> Worker<D> {
                     answer
                 }
                 Verdict::Valid => match &found.asks {
-                    Asks::Native(request) => self.read(&roster, now_ms, &found.ticket, request, &mut order),
-                    Asks::Paper(body, member) => Some(self.read_paper(&roster, body, *member)),
+                    Asks::Native(request) => {
+                        self.read(&membership, now_ms, &found.ticket, request, &mut order)
+                    }
+                    Asks::Paper(body, member) => Some(self.read_paper(&membership, body, *member)),
                 },
                 Verdict::HighS => Some(Answer::Refused(Code::HighS)),
                 _ => Some(Answer::Refused(Code::BadSignature)),
@@ -168,25 +170,25 @@ impl<D: Disk> Worker<D> {
     /// Checks a request as far as possible before its signature is verified.
     fn look<'a>(
         &self,
-        roster: &Roster,
+        membership: &Membership,
         now_ms: u64,
         ticket: &Ticket,
         (whole, tagged): (&'a [u8], &'a [u8]),
     ) -> Result<Looked<'a>, Code> {
         let (signature, signed) = split(whole).map_err(|_| Code::Malformed)?;
         if paper::is_one(signed) {
-            return self.look_paper(roster, ticket, (signature, signed), tagged);
+            return self.look_paper(membership, ticket, (signature, signed), tagged);
         }
         let request = Request::decode(signed).map_err(|_| Code::Malformed)?;
         let head = &request.head;
         if head.database != self.shared.database {
             return Err(Code::WrongDatabase);
         }
-        let key = roster.key(head.member, head.key).ok_or(Code::UnknownMember)?;
-        if !roster.is_active(head.member, head.key) {
+        let key = membership.key(head.member, head.key).ok_or(Code::UnknownMember)?;
+        if !membership.is_active(head.member, head.key) {
             return Err(Code::Revoked);
         }
-        if roster.is_paper() && !paper::takes_native(&request.body) {
+        if membership.is_paper() && !paper::takes_native(&request.body) {
             return Err(Code::WrongMode);
         }
         match request.body.is_ordered() {
@@ -245,7 +247,7 @@ impl<D: Disk> Worker<D> {
     /// Answers a read, or passes it to the thread that can.
     fn read(
         &self,
-        roster: &Roster,
+        membership: &Membership,
         now_ms: u64,
         ticket: &Ticket,
         request: &Request<'_>,
@@ -261,7 +263,7 @@ impl<D: Disk> Worker<D> {
             Taken::Used => return Some(Answer::Refused(Code::NonceUsed)),
             Taken::NoRoom => return Some(Answer::Refused(Code::Busy)),
         }
-        let may_read = |key: &[u8]| roster.rights(head.member, key).read;
+        let may_read = |key: &[u8]| membership.rights(head.member, key).read;
         let refused = |code| Some(Answer::Refused(code));
         match body {
             Body::Get { sees, keys } => {
@@ -391,7 +393,7 @@ impl Asks<'_> {
 
     /// Refuses requests that need not be ordered, by the current state of this node: the ledger is not for requests
     /// that were never allowed.
-    fn refuse(&self, roster: &Roster, now_ms: u64) -> Option<Answer> {
+    fn refuse(&self, membership: &Membership, now_ms: u64) -> Option<Answer> {
         let Asks::Native(Request { head, body }) = self else {
             return None;
         };
@@ -401,10 +403,12 @@ impl Asks<'_> {
         let Body::Write { reads, writes } = body else {
             return None;
         };
-        let may_read = reads.iter().all(|read| roster.rights(head.member, read.key).read);
+        let may_read = reads
+            .iter()
+            .all(|read| membership.rights(head.member, read.key).read);
         let may_write = writes
             .iter()
-            .all(|write| roster.rights(head.member, write.key).write);
+            .all(|write| membership.rights(head.member, write.key).write);
         (!may_read || !may_write).then_some(Answer::Refused(Code::NotAllowed))
     }
 }

@@ -1,7 +1,7 @@
 //! Watchers: subscribers that are notified of durable writes in the order of the ledger.
 
+use crate::membership::Membership;
 use crate::request::{Head, MemberId, Version};
-use crate::roster::Roster;
 use crate::state::{SharedKey, Written};
 use lineside_wire::HybridCode as Code;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -119,21 +119,22 @@ impl Held<'_> {
     }
 
     /// Notifies all watchers concerned, by their current rights.
-    pub fn tell(&mut self, roster: &Roster, writes: &[Written]) {
-        self.0
-            .retain_mut(|watcher| !watcher.wish.gone.load(Ordering::Acquire) && watcher.tell(roster, writes));
+    pub fn tell(&mut self, membership: &Membership, writes: &[Written]) {
+        self.0.retain_mut(|watcher| {
+            !watcher.wish.gone.load(Ordering::Acquire) && watcher.tell(membership, writes)
+        });
     }
 }
 
 impl Watcher {
-    fn tell(&mut self, roster: &Roster, writes: &[Written]) -> bool {
-        if !roster.is_active(self.member, self.key) {
+    fn tell(&mut self, membership: &Membership, writes: &[Written]) -> bool {
+        if !membership.is_active(self.member, self.key) {
             (self.wish.sink)(Told::Ended(Code::Revoked));
             return false;
         }
         let below = writes.iter().filter(|write| write.key.starts_with(&self.prefix));
         for write in below {
-            if !roster.rights(self.member, &write.key).read {
+            if !membership.rights(self.member, &write.key).read {
                 continue;
             }
             let event = Event {

@@ -6,16 +6,16 @@ mod common;
 use common::topic::*;
 use common::*;
 use lineside_hybrid::answer::Answer;
+use lineside_hybrid::attestation::{ATTESTATION_BYTES, Attestation, AttestationError};
 use lineside_hybrid::audit::{Audit, Base, Options as AuditOptions, audit};
 use lineside_hybrid::block::{HEADER_BYTES, Hash};
 use lineside_hybrid::change::Change;
 use lineside_hybrid::genesis::Genesis;
 use lineside_hybrid::join::{JoinError, Made, Trust, join, take};
-use lineside_hybrid::ledger::{RECORD_SNAPSHOT, RECORD_WORD, journal_options};
+use lineside_hybrid::ledger::{RECORD_ATTESTATION, RECORD_SNAPSHOT, journal_options};
 use lineside_hybrid::node::{StartError, embedded};
 use lineside_hybrid::request::Body;
 use lineside_hybrid::snapshot::SnapshotError;
-use lineside_hybrid::word::{MemberWord, WORD_BYTES, WordError};
 use lineside_hybrid::{Code, Node, Options};
 use lineside_journal::{Journal, Reader, SimDisk};
 use std::io::Cursor;
@@ -41,9 +41,9 @@ fn join_with(disk: &SimDisk, snapshot: &[u8], trust: &Trust) -> Result<Made, Joi
     )
 }
 
-fn word(member: u64, made: &Made) -> MemberWord {
+fn attestation(member: u64, made: &Made) -> Attestation {
     let database = Client::new().database;
-    MemberWord::sign(&database, member, made.number, made.hash, &member_key(member))
+    Attestation::sign(&database, member, made.number, made.hash, &member_key(member))
 }
 
 /// An admin's vote for a change, valid for an hour.
@@ -126,7 +126,7 @@ fn a_node_that_joins_from_a_snapshot_goes_on_as_all_others() {
     first.stop();
     let (snapshot, made) = snapshot_of(&disk);
     let joined = SimDisk::new(2);
-    let trust = Trust::Words(vec![word(1, &made), word(3, &made)]);
+    let trust = Trust::Attestations(vec![attestation(1, &made), attestation(3, &made)]);
     assert_eq!(join_with(&joined, &snapshot, &trust).unwrap(), made);
 
     let nodes = vec![
@@ -184,12 +184,12 @@ fn a_node_that_joins_from_a_snapshot_goes_on_as_all_others() {
     assert_eq!(found.finding, None);
     assert_eq!(found.tip, (tip.height, tip.tip_hash));
     assert_eq!(found.blocks, tip.height - made.number);
-    let by_words = Base {
+    let by_attestations = Base {
         number: made.number,
         hash: made.hash,
-        by_words: true,
+        by_attestations: true,
     };
-    assert_eq!(found.base, Some(by_words));
+    assert_eq!(found.base, Some(by_attestations));
     // A ledger that began with a snapshot gives the same snapshot as any other.
     assert_eq!(snapshot_of(&joined).1.hash, tip.tip_hash);
 }
@@ -239,11 +239,12 @@ fn nobody_is_believed_but_a_quorum_of_the_genesis_admins_or_the_operator() {
     let (disk, _) = ledger();
     let (snapshot, made) = snapshot_of(&disk);
     let believe = |trust: Trust| join_with(&SimDisk::new(2), &snapshot, &trust);
-    let by_words = |words: &[MemberWord]| match believe(Trust::Words(words.to_vec())) {
-        Ok(_) => Ok(()),
-        Err(JoinError::Words(error)) => Err(error),
-        Err(other) => panic!("{other}"),
-    };
+    let by_attestations =
+        |attestations: &[Attestation]| match believe(Trust::Attestations(attestations.to_vec())) {
+            Ok(_) => Ok(()),
+            Err(JoinError::Attestations(error)) => Err(error),
+            Err(other) => panic!("{other}"),
+        };
     let of_next = Made {
         number: made.number + 1,
         ..made
@@ -252,35 +253,49 @@ fn nobody_is_believed_but_a_quorum_of_the_genesis_admins_or_the_operator() {
         hash: [7; 32],
         ..made
     };
-    assert_eq!(by_words(&[word(1, &made), word(2, &made)]), Ok(()));
-    let too_few = |words| Err(WordError::TooFew { words, quorum: 2 });
-    assert_eq!(by_words(&[]), too_few(0));
-    assert_eq!(by_words(&[word(1, &made)]), too_few(1));
-    assert_eq!(by_words(&[word(1, &made), word(1, &made)]), too_few(1));
     assert_eq!(
-        by_words(&[word(1, &made), word(5, &made)]),
-        Err(WordError::NotAdmin(5))
+        by_attestations(&[attestation(1, &made), attestation(2, &made)]),
+        Ok(())
+    );
+    let too_few = |attestations| {
+        Err(AttestationError::TooFew {
+            attested: attestations,
+            quorum: 2,
+        })
+    };
+    assert_eq!(by_attestations(&[]), too_few(0));
+    assert_eq!(by_attestations(&[attestation(1, &made)]), too_few(1));
+    assert_eq!(
+        by_attestations(&[attestation(1, &made), attestation(1, &made)]),
+        too_few(1)
     );
     assert_eq!(
-        by_words(&[word(1, &of_next), word(2, &made)]),
-        Err(WordError::OtherBlock(1))
+        by_attestations(&[attestation(1, &made), attestation(5, &made)]),
+        Err(AttestationError::NotAdmin(5))
     );
     assert_eq!(
-        by_words(&[word(1, &made), word(2, &of_other)]),
-        Err(WordError::OtherBlock(2))
+        by_attestations(&[attestation(1, &of_next), attestation(2, &made)]),
+        Err(AttestationError::OtherBlock(1))
+    );
+    assert_eq!(
+        by_attestations(&[attestation(1, &made), attestation(2, &of_other)]),
+        Err(AttestationError::OtherBlock(2))
     );
     // Another member's signature, one for another database, one that was changed.
     let database = Client::new().database;
-    let forged = MemberWord::sign(&database, 2, made.number, made.hash, &member_key(3));
-    let elsewhere = MemberWord::sign(&[1; 16], 2, made.number, made.hash, &member_key(2));
+    let forged = Attestation::sign(&database, 2, made.number, made.hash, &member_key(3));
+    let elsewhere = Attestation::sign(&[1; 16], 2, made.number, made.hash, &member_key(2));
     for wrong in [forged, elsewhere] {
-        assert_eq!(by_words(&[word(1, &made), wrong]), Err(WordError::NotSigned(2)));
+        assert_eq!(
+            by_attestations(&[attestation(1, &made), wrong]),
+            Err(AttestationError::NotSigned(2))
+        );
     }
-    let good = word(2, &made).to_bytes();
-    for byte in 0..WORD_BYTES {
+    let good = attestation(2, &made).to_bytes();
+    for byte in 0..ATTESTATION_BYTES {
         let mut changed = good;
         changed[byte] ^= 4;
-        assert!(by_words(&[word(1, &made), MemberWord::from_bytes(&changed)]).is_err());
+        assert!(by_attestations(&[attestation(1, &made), Attestation::from_bytes(&changed)]).is_err());
     }
     for (number, hash) in [(made.number, [7; 32]), (made.number - 1, made.hash)] {
         let error = believe(Trust::Block(number, hash)).unwrap_err();
@@ -304,7 +319,7 @@ fn a_ledger_that_is_there_is_left_alone() {
 fn a_join_that_was_cut_off_is_no_ledger_or_a_whole_one() {
     let (disk, _) = ledger();
     let (snapshot, made) = snapshot_of(&disk);
-    let trust = Trust::Words(vec![word(1, &made), word(3, &made)]);
+    let trust = Trust::Attestations(vec![attestation(1, &made), attestation(3, &made)]);
     let mut outcomes = [0; 3];
     for step in 0..200 {
         let joined = SimDisk::new(step);
@@ -335,7 +350,7 @@ fn an_audit_finds_what_was_changed_in_a_snapshot_or_in_the_words_for_it() {
     let (disk, _) = ledger();
     let (snapshot, made) = snapshot_of(&disk);
     let joined = SimDisk::new(2);
-    let trust = Trust::Words(vec![word(1, &made), word(3, &made)]);
+    let trust = Trust::Attestations(vec![attestation(1, &made), attestation(3, &made)]);
     join_with(&joined, &snapshot, &trust).unwrap();
     assert_eq!(audited(&joined).finding, None);
     assert_eq!(audited_to(&joined, Some((made.number, made.hash))).finding, None);
@@ -356,7 +371,10 @@ fn an_audit_finds_what_was_changed_in_a_snapshot_or_in_the_words_for_it() {
         all.push((record.kind, record.payload.to_vec()));
     }
     let kinds: Vec<u8> = all.iter().map(|(kind, _)| *kind).collect();
-    assert_eq!(kinds[1..], [RECORD_SNAPSHOT, RECORD_WORD, RECORD_WORD]);
+    assert_eq!(
+        kinds[1..],
+        [RECORD_SNAPSHOT, RECORD_ATTESTATION, RECORD_ATTESTATION]
+    );
     let written = |records: &[(u8, Vec<u8>)]| {
         let disk = SimDisk::new(9);
         let (mut journal, _) = Journal::open_or_create(disk.clone(), 7, journal_options()).unwrap();
@@ -387,7 +405,7 @@ fn an_audit_finds_what_was_changed_in_a_snapshot_or_in_the_words_for_it() {
     // Without attestations, an operator has vouched for the block.
     let by_nobody = audited(&written(&all[..2]));
     assert_eq!(by_nobody.finding, None);
-    assert!(!by_nobody.base.unwrap().by_words);
+    assert!(!by_nobody.base.unwrap().by_attestations);
 }
 
 #[test]

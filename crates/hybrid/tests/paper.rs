@@ -397,7 +397,7 @@ fn a_key_that_two_members_have_is_the_lowest_ones() {
     genesis.members.reverse();
     let chain = Chain::begin(&genesis.encode().unwrap()).unwrap();
     let public_key = key.public_key().unwrap().to_sec1_uncompressed();
-    let (member, number, _) = chain.state().roster().holder(&public_key).unwrap();
+    let (member, number, _) = chain.state().membership().key_owner(&public_key).unwrap();
     assert_eq!((member, number), (6, 0));
 }
 
@@ -466,12 +466,12 @@ fn whoever_executes_the_ledger_again_comes_to_the_same() {
         }
         let stored = Stored::decode(record.payload).unwrap();
         let message = Message::decode(stored.message).unwrap();
-        let roster = other.state().roster().clone();
+        let membership = other.state().membership().clone();
         let checked = Checked::of(
             &message,
             transactions_hash(stored.message),
             other.database(),
-            &roster,
+            &membership,
             &verifier,
         );
         assert_eq!(checked.by_node, Some(true));

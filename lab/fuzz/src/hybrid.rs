@@ -381,7 +381,7 @@ pub fn ledger(data: &[u8]) {
 /// A state of a hundred keys, and proofs of some of them.
 static PROVEN: LazyLock<(Chain, View, Vec<Vec<u8>>)> = LazyLock::new(|| {
     let mut chain = Chain::begin(&GENESIS).expect("a genesis");
-    let mut view = View::new(*chain.tip(), chain.state().roster().clone());
+    let mut view = View::new(*chain.tip(), chain.state().membership().clone());
     let keys: Vec<String> = (0..100).map(|key| format!("key {key}")).collect();
     let requests = keys.iter().zip(1..).map(|(key, counter)| {
         let body = Body::set(key.as_bytes(), None, b"value");
@@ -447,7 +447,7 @@ fn written(chain: &Chain, view: &View) -> Vec<u8> {
 pub fn snapshot_seeds() -> Vec<Vec<u8>> {
     let (chain, view, _) = &*PROVEN;
     let begun = Chain::begin(&GENESIS).expect("a genesis");
-    let of_genesis = View::new(*begun.tip(), begun.state().roster().clone());
+    let of_genesis = View::new(*begun.tip(), begun.state().membership().clone());
     vec![written(chain, view), written(&begun, &of_genesis)]
 }
 

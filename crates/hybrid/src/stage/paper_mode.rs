@@ -4,9 +4,9 @@ use super::{Asks, Looked, Worker};
 use crate::answer::Answer;
 use crate::block::{Hash, Header};
 use crate::ledger::Stored;
+use crate::membership::Membership;
 use crate::paper::{Body, Request};
 use crate::request::MemberId;
-use crate::roster::Roster;
 use crate::ticket::Ticket;
 use lineside_journal::Disk;
 use lineside_wire::HybridCode as Code;
@@ -15,18 +15,18 @@ impl<D: Disk> Worker<D> {
     /// Checks a request as far as possible before its signature is verified.
     pub(super) fn look_paper<'a>(
         &self,
-        roster: &Roster,
+        membership: &Membership,
         ticket: &Ticket,
         (signature, bytes): (&'a [u8; 64], &'a [u8]),
         tagged: &'a [u8],
     ) -> Result<Looked<'a>, Code> {
         let request = Request::decode(bytes).map_err(|_| Code::Malformed)?;
-        if !roster.is_paper() {
+        if !membership.is_paper() {
             return Err(Code::WrongMode);
         }
-        let holder = roster.holder(&request.public_key);
-        let (member, number, key) = holder.ok_or(Code::UnknownMember)?;
-        if !roster.is_active(member, number) {
+        let key_owner = membership.key_owner(&request.public_key);
+        let (member, number, key) = key_owner.ok_or(Code::UnknownMember)?;
+        if !membership.is_active(member, number) {
             return Err(Code::Revoked);
         }
         if request.body.is_ordered() && self.shared.read_only().is_some() {
@@ -49,9 +49,9 @@ impl<D: Disk> Worker<D> {
     }
 
     /// Answers a read. Replays of reads cannot be detected.
-    pub(super) fn read_paper(&self, roster: &Roster, body: &Body<'_>, member: MemberId) -> Answer {
+    pub(super) fn read_paper(&self, membership: &Membership, body: &Body<'_>, member: MemberId) -> Answer {
         let key = body.key().as_bytes();
-        if !roster.rights(member, key).read {
+        if !membership.rights(member, key).read {
             return Answer::Refused(Code::NotAllowed);
         }
         let cell = self.shared.read_view().cell(key).cloned();
