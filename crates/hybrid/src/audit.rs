@@ -5,7 +5,7 @@ mod compare;
 
 use crate::block::{HASHED_AT_ONCE, Hash, Message, transactions_hashes};
 use crate::execute::{Chain, Signed};
-use crate::ledger::{Found, LedgerError, RECORD_GENESIS, Stored, read_record};
+use crate::ledger::{LedgerError, LedgerItem, RECORD_GENESIS, StoredBlock, read_record};
 use crate::membership::Membership;
 use crate::request::DatabaseId;
 use crate::signatures::Checked;
@@ -19,7 +19,7 @@ use std::iter::once;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Number of records read ahead for each thread.
-const AHEAD: usize = 2 * HASHED_AT_ONCE;
+const READ_AHEAD_RECORDS: usize = 2 * HASHED_AT_ONCE;
 
 /// Options of an audit.
 #[derive(Clone, Debug)]
@@ -156,8 +156,8 @@ pub fn audit<D: Disk>(
     let membership = RwLock::new(Arc::new(chain.state().membership().clone()));
     let threads = options.threads.max(1);
     let result = std::thread::scope(|scope| {
-        let (read, to_check) = bounded(threads * AHEAD);
-        let (checked, to_execute) = bounded(threads * AHEAD);
+        let (read, to_check) = bounded(threads * READ_AHEAD_RECORDS);
+        let (checked, to_execute) = bounded(threads * READ_AHEAD_RECORDS);
         scope.spawn(move || read_all(records, &read));
         for _ in 0..threads {
             let (to_check, checked) = (to_check.clone(), checked.clone());
@@ -180,7 +180,7 @@ pub fn audit<D: Disk>(
     let at_end = result?;
     // The journal knows best why the records end before the snapshot does.
     audit.finding = audit.finding.or_else(|| first_of(&report)).or(at_end);
-    let behind_the_end = |what| Finding {
+    let after_the_end = |what| Finding {
         file: report
             .segments
             .last()
@@ -199,7 +199,7 @@ pub fn audit<D: Disk>(
             )),
             _ => None,
         }
-        .map(behind_the_end);
+        .map(after_the_end);
     }
     Ok(audit)
 }
@@ -321,12 +321,12 @@ impl Raw {
     /// Message of the block; empty if the record is not a block.
     fn message(&self) -> &[u8] {
         match self.found() {
-            Ok(Found::Block(stored)) => stored.message,
+            Ok(LedgerItem::Block(stored)) => stored.message,
             _ => &[],
         }
     }
 
-    fn found(&self) -> Result<Found<'_>, LedgerError> {
+    fn found(&self) -> Result<LedgerItem<'_>, LedgerError> {
         read_record(&lineside_journal::Record {
             lsn: self.lsn,
             kind: self.kind,
@@ -343,7 +343,7 @@ impl Raw {
         membership: &Membership,
         verifier: &Verifier,
     ) -> Option<Checked> {
-        let Ok(Found::Block(stored)) = self.found() else {
+        let Ok(LedgerItem::Block(stored)) = self.found() else {
             return None;
         };
         let message = Message::decode(stored.message).ok()?;
@@ -448,16 +448,16 @@ impl Work<'_> {
             .found()
             .map_err(|error| raw.finding(0, Some(number), error.to_string()))?;
         let stored = match found {
-            Found::Block(stored) => {
+            LedgerItem::Block(stored) => {
                 self.end_beginning(raw, audit)?;
                 stored
             }
-            Found::Snapshot(piece) => return self.snapshot(raw, piece, audit),
-            Found::Attestation(attestation) => {
+            LedgerItem::Snapshot(piece) => return self.snapshot(raw, piece, audit),
+            LedgerItem::Attestation(attestation) => {
                 let taken = self.beginning.attestation(attestation);
                 return taken.map_err(|what| raw.finding(0, None, what));
             }
-            Found::Head(head) => {
+            LedgerItem::Head(head) => {
                 let key = self.chain.state().membership().any_node(head.node);
                 let signed =
                     key.is_some_and(|key| head.is_signed_by(self.chain.database(), key, self.verifier));
@@ -532,7 +532,7 @@ impl Work<'_> {
     fn in_message(
         &self,
         raw: &Raw,
-        stored: &Stored<'_>,
+        stored: &StoredBlock<'_>,
         message: &Message<'_>,
         checked: &Checked,
     ) -> Finding {

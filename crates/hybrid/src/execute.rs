@@ -180,7 +180,7 @@ impl Chain {
             .iter()
             .zip(signatures)
             .zip(0..)
-            .map(|((request, signed), index)| block.judge(request, *signed, index))
+            .map(|((request, signed), index)| block.decide(request, *signed, index))
             .collect();
         let Block {
             time_ms,
@@ -233,12 +233,12 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    fn judge(&mut self, request: &[u8], signed: Signed, index: u32) -> Code {
+    fn decide(&mut self, request: &[u8], signed: Signed, index: u32) -> Code {
         if let Ok((_, bytes)) = split(request)
             && paper::is_one(bytes)
         {
             let block = self.number;
-            return paper::judge(self.state, bytes, signed, Version { block, index });
+            return paper::decide(self.state, bytes, signed, Version { block, index });
         }
         let Ok(request) = split(request).and_then(|(_, signed)| Request::decode(signed)) else {
             return Code::Malformed;

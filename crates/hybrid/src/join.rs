@@ -28,7 +28,7 @@ pub enum Trust {
 
 /// A snapshot that was written, or that a ledger begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct SnapshotSummary {
     /// Number of its block.
     pub number: u64,
     /// Hash of that block.
@@ -86,7 +86,7 @@ impl From<Malformed> for JoinError {
 ///
 /// # Errors
 /// [`JoinError`].
-pub fn take<D: Disk>(disk: D, genesis: &[u8], out: &mut impl Write) -> Result<Made, JoinError> {
+pub fn take<D: Disk>(disk: D, genesis: &[u8], out: &mut impl Write) -> Result<SnapshotSummary, JoinError> {
     no_paper(genesis)?;
     let opened = open(disk, genesis, journal_options())?;
     if opened.chain.tip().number == 0 {
@@ -94,7 +94,7 @@ pub fn take<D: Disk>(disk: D, genesis: &[u8], out: &mut impl Write) -> Result<Ma
     }
     snapshot::write(&opened.chain, &opened.view, out)?;
     out.flush()?;
-    Ok(Made {
+    Ok(SnapshotSummary {
         number: opened.chain.tip().number,
         hash: *opened.chain.tip_hash(),
         keys: opened.view.keys(),
@@ -111,7 +111,7 @@ pub fn join<D: Disk>(
     snapshot: &mut (impl Read + Seek),
     trust: &Trust,
     options: Options,
-) -> Result<Made, JoinError> {
+) -> Result<SnapshotSummary, JoinError> {
     no_paper(genesis)?;
     let made = check(genesis, snapshot, trust)?;
     snapshot.seek(SeekFrom::Start(0))?;
@@ -137,7 +137,7 @@ fn no_paper(genesis: &[u8]) -> Result<(), JoinError> {
     }
 }
 
-fn check(genesis: &[u8], snapshot: &mut impl Read, trust: &Trust) -> Result<Made, JoinError> {
+fn check(genesis: &[u8], snapshot: &mut impl Read, trust: &Trust) -> Result<SnapshotSummary, JoinError> {
     let database = database_id(genesis);
     let mut restore = Restore::new(database);
     let mut believed = false;
@@ -145,20 +145,20 @@ fn check(genesis: &[u8], snapshot: &mut impl Read, trust: &Trust) -> Result<Made
         restore.feed(piece)?;
         // Checks the block before the rest is read, because an untrusted sender may send anything.
         if let Some(header) = restore.header().filter(|_| !believed) {
-            believe(genesis, (header.number, &header.hash()), trust)?;
+            check_trust(genesis, (header.number, &header.hash()), trust)?;
             believed = true;
         }
         Ok(())
     })?;
     let (chain, view) = restore.finish()?;
-    Ok(Made {
+    Ok(SnapshotSummary {
         number: chain.tip().number,
         hash: *chain.tip_hash(),
         keys: view.keys(),
     })
 }
 
-fn believe(genesis: &[u8], (number, hash): (u64, &Hash), trust: &Trust) -> Result<(), JoinError> {
+fn check_trust(genesis: &[u8], (number, hash): (u64, &Hash), trust: &Trust) -> Result<(), JoinError> {
     match trust {
         Trust::Block(known, known_hash) if (*known, known_hash) == (number, hash) => Ok(()),
         Trust::Block(..) => Err(JoinError::OtherBlock {

@@ -199,8 +199,8 @@ pub fn read_cell(cell: &[u8]) -> (u64, &[u8]) {
 }
 
 /// Decides the outcome of a request at its position in the log.
-pub(crate) fn judge(state: &mut State, bytes: &[u8], signed: Signed, at: Version) -> Code {
-    match look(state, bytes, signed) {
+pub(crate) fn decide(state: &mut State, bytes: &[u8], signed: Signed, at: Version) -> Code {
+    match validate(state, bytes, signed) {
         Ok((key, cell)) => {
             state.write(key.as_bytes(), at, Some(&cell));
             Code::Done
@@ -210,7 +210,7 @@ pub(crate) fn judge(state: &mut State, bytes: &[u8], signed: Signed, at: Version
 }
 
 /// Returns the key and the cell to write, or the code of the refusal.
-fn look<'a>(state: &State, bytes: &'a [u8], signed: Signed) -> Result<(&'a str, Vec<u8>), Code> {
+fn validate<'a>(state: &State, bytes: &'a [u8], signed: Signed) -> Result<(&'a str, Vec<u8>), Code> {
     let request = Request::decode(bytes).map_err(|_| Code::Malformed)?;
     let membership = state.membership();
     if !membership.is_paper() {

@@ -55,14 +55,14 @@ pub struct State {
     paper_versions: HashMap<SharedKey, u64>,
     membership: Membership,
     tree: Tree,
-    touched: Touched,
+    touched: BlockChanges,
 }
 
 /// The last write of a key that has a value.
 #[derive(Clone, Copy)]
 struct LastWrite {
     version: Version,
-    /// Index in [`Touched::last_writes`], if the write belongs to the current block.
+    /// Index in [`BlockChanges::last_writes`], if the write belongs to the current block.
     touched: u32,
 }
 
@@ -70,13 +70,13 @@ struct LastWrite {
 #[derive(Clone, Copy)]
 struct LastNonce {
     counter: u64,
-    /// True if [`Touched::lanes`] contains the lane.
+    /// True if [`BlockChanges::lanes`] contains the lane.
     touched: bool,
 }
 
 /// Changes of the current block, which are put into the map at its end.
 #[derive(Default)]
-struct Touched {
+struct BlockChanges {
     writes: Vec<Written>,
     /// Indices in `writes` of the last write of each key. A key that was deleted in between has several; the map then
     /// takes the last one.
@@ -97,7 +97,7 @@ impl State {
             paper_versions: HashMap::new(),
             membership: Membership::default(),
             tree: Tree::new(),
-            touched: Touched::default(),
+            touched: BlockChanges::default(),
         }
     }
 
@@ -192,7 +192,7 @@ impl State {
         if let (true, Some(cell)) = (self.membership.is_paper(), &value) {
             self.paper_versions.insert(key.clone(), read_cell(cell).0);
         }
-        let Touched {
+        let BlockChanges {
             writes, last_writes, ..
         } = &mut self.touched;
         let place = touched.unwrap_or(last_writes.len());

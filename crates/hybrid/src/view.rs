@@ -22,7 +22,7 @@ const RANGE_CELLS: u32 = 10_000;
 
 /// Position and outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TransactionOutcome {
     /// Block of the transaction, and its index there.
     pub version: Version,
     /// Outcome of the transaction.
@@ -43,7 +43,7 @@ pub struct View {
     slots: HashMap<SharedKey, Slot>,
     /// Keys that have a value.
     order: BTreeSet<SharedKey>,
-    transactions: HashMap<Hash, Place>,
+    transactions: HashMap<Hash, TransactionOutcome>,
     /// Hashes of all blocks from `base` on.
     hashes: Vec<Hash>,
     /// The block that the ledger begins with: genesis, or that of a snapshot.
@@ -124,7 +124,7 @@ impl View {
     }
 
     /// Returns position and outcome of a transaction.
-    pub fn transaction(&self, id: &Hash) -> Option<Place> {
+    pub fn transaction(&self, id: &Hash) -> Option<TransactionOutcome> {
         self.transactions.get(id).copied()
     }
 
@@ -197,7 +197,8 @@ impl View {
         for ((id, code), index) in ids.iter().zip(&executed.codes).zip(0..) {
             if is_final(*code) {
                 let version = Version { block: number, index };
-                self.transactions.insert(*id, Place { version, code: *code });
+                self.transactions
+                    .insert(*id, TransactionOutcome { version, code: *code });
             }
         }
         self.tip = executed.header;

@@ -7,7 +7,7 @@ use common::*;
 use lineside_hybrid::Code;
 use lineside_hybrid::audit::{Audit, Options, audit};
 use lineside_hybrid::block::{HEADER_BYTES, Message};
-use lineside_hybrid::ledger::{RECORD_BLOCK, Stored, journal_options};
+use lineside_hybrid::ledger::{RECORD_BLOCK, StoredBlock, journal_options};
 use lineside_hybrid::request::Version;
 use lineside_hybrid::sign::transaction_id;
 use lineside_journal::{Disk, Journal, RECORD_HEADER_BYTES, Reader, SimDisk};
@@ -133,7 +133,7 @@ fn every_byte_that_is_changed_is_found_though_checksums_are_written_anew() {
                 "record {number}, byte {byte}: {finding:?}"
             );
             if *kind == RECORD_BLOCK {
-                let stored = Stored::decode(payload).unwrap();
+                let stored = StoredBlock::decode(payload).unwrap();
                 let is_length = (HEADER_BYTES..HEADER_BYTES + 4).contains(&byte) || (40..44).contains(&byte);
                 if byte < stored.message_offset() && !is_length && !is_position {
                     assert!(
@@ -234,7 +234,7 @@ fn headers_have_what_they_say_and_the_chain_goes_on_after_a_restart() {
             continue;
         }
         number += 1;
-        let stored = Stored::decode(&payload).unwrap();
+        let stored = StoredBlock::decode(&payload).unwrap();
         let header = stored.header;
         assert_eq!(header.number, number, "numbers go on after a restart");
         assert_eq!(header.database[..], th[..16]);

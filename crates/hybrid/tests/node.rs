@@ -510,7 +510,7 @@ fn a_lone_get_is_answered_by_who_asks_and_as_all_others_are() {
     assert_eq!(code(&node, client.set(5, "a", None, "1")), Code::Done);
     let ask = |request: Bytes| {
         let (send, receive) = channel();
-        node.submit_helping(vec![request], move |answers| {
+        node.submit_inline(vec![request], move |answers| {
             send.send((std::thread::current().id(), answers)).unwrap();
         });
         let (by, mut answers) = receive.recv().unwrap();

@@ -11,7 +11,7 @@ use lineside_hybrid::block::{HEADER_BYTES, Message, transactions_hash};
 use lineside_hybrid::change::{Change, KeyBytes};
 use lineside_hybrid::execute::Chain;
 use lineside_hybrid::genesis::{FirstMember, Genesis, database_id};
-use lineside_hybrid::ledger::{RECORD_BLOCK, Stored, journal_options};
+use lineside_hybrid::ledger::{RECORD_BLOCK, StoredBlock, journal_options};
 use lineside_hybrid::node::embedded;
 use lineside_hybrid::paper::{Body, Request, VERSION_MAX, read_cell, sign};
 use lineside_hybrid::proof::StateProof;
@@ -464,7 +464,7 @@ fn whoever_executes_the_ledger_again_comes_to_the_same() {
         if record.kind != RECORD_BLOCK {
             continue;
         }
-        let stored = Stored::decode(record.payload).unwrap();
+        let stored = StoredBlock::decode(record.payload).unwrap();
         let message = Message::decode(stored.message).unwrap();
         let membership = other.state().membership().clone();
         let checked = Checked::of(

@@ -5,7 +5,7 @@ mod common;
 
 use lineside_hybrid::block::{Sender, request_message};
 use lineside_hybrid::genesis::database_id;
-use lineside_hybrid::ledger::Stored;
+use lineside_hybrid::ledger::StoredBlock;
 use lineside_hybrid::log::{Log, OpenLog};
 use lineside_hybrid::node::{embedded, unix_ms};
 use lineside_hybrid::request::{Request, Version};
@@ -189,7 +189,7 @@ fn comes_out(file: &toml::Table) -> usize {
     let mut records = reader.records(2).unwrap();
     for signature in &signed {
         let record = records.next().unwrap().unwrap();
-        let stored = Stored::decode(record.payload).unwrap();
+        let stored = StoredBlock::decode(record.payload).unwrap();
         assert_eq!(
             stored.message[..64],
             signature[..],

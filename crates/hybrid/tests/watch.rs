@@ -6,11 +6,11 @@ use common::*;
 use crossbeam_channel::{Receiver, bounded};
 use lineside_hybrid::change::Change;
 use lineside_hybrid::request::{Body, MemberId, Version};
-use lineside_hybrid::watch::{Sink, Told, Watching};
+use lineside_hybrid::watch::{Notification, Sink, Watching};
 use lineside_hybrid::{Code, Node};
 use lineside_journal::SimDisk;
 
-fn sink(room: usize) -> (Sink, Receiver<Told>) {
+fn sink(room: usize) -> (Sink, Receiver<Notification>) {
     let (send, receive) = bounded(room);
     (Box::new(move |told| send.try_send(told).is_ok()), receive)
 }
@@ -20,18 +20,18 @@ fn watch(
     client: &mut Client,
     member: MemberId,
     prefix: &str,
-) -> (Watching, Receiver<Told>) {
+) -> (Watching, Receiver<Notification>) {
     let (sink, told) = sink(100);
     let prefix = prefix.as_bytes();
     let request = client.sign(member, Body::Watch { prefix });
     (node.watch(request, sink).unwrap(), told)
 }
 
-fn events(told: &Receiver<Told>) -> Vec<(String, Version, Option<String>)> {
+fn events(told: &Receiver<Notification>) -> Vec<(String, Version, Option<String>)> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let one = |told| match told {
-        Told::Event(event) => (text(&event.key), event.version, event.value.as_deref().map(text)),
-        Told::Ended(code) => panic!("ended: {code:?}"),
+        Notification::Event(event) => (text(&event.key), event.version, event.value.as_deref().map(text)),
+        Notification::Ended(code) => panic!("ended: {code:?}"),
     };
     told.try_iter().map(one).collect()
 }
@@ -79,7 +79,8 @@ fn a_watcher_sees_only_what_it_may_read_at_that_time() {
     let (_six, to_six) = watch(&node, &mut client, 6, "");
     assert_eq!(code(&node, client.set(5, "private/x", None, "v")), Code::Done);
     assert_eq!(code(&node, client.set(5, "y", None, "v")), Code::Done);
-    let keys = |told: &Receiver<Told>| events(told).into_iter().map(|(key, ..)| key).collect::<Vec<_>>();
+    let keys =
+        |told: &Receiver<Notification>| events(told).into_iter().map(|(key, ..)| key).collect::<Vec<_>>();
     assert_eq!(keys(&to_five), ["private/x", "y"]);
     assert_eq!(keys(&to_six), ["y"]);
 
@@ -92,7 +93,7 @@ fn a_watcher_sees_only_what_it_may_read_at_that_time() {
     assert_eq!(code(&node, client.set(5, "y", None, "w")), Code::Done);
     assert_eq!(
         to_six.try_iter().collect::<Vec<_>>(),
-        [Told::Ended(Code::Revoked)]
+        [Notification::Ended(Code::Revoked)]
     );
     assert_eq!(keys(&to_five), ["y"]);
     let (refused, _told) = sink(1);

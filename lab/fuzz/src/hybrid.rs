@@ -8,7 +8,7 @@ use lineside_hybrid::block::{Cargo, Message, Sender, SignedHead, request_message
 use lineside_hybrid::change::{Change, Rights, Role};
 use lineside_hybrid::execute::{Chain, Signed};
 use lineside_hybrid::genesis::{FirstMember, FirstRule, Genesis, database_id};
-use lineside_hybrid::ledger::{Stored, encode_block};
+use lineside_hybrid::ledger::{StoredBlock, encode_block};
 use lineside_hybrid::map;
 use lineside_hybrid::paper;
 use lineside_hybrid::proof::StateProof;
@@ -345,7 +345,7 @@ pub fn ledger(data: &[u8]) {
         let (executed, other) = (executed.expect("a block"), other.expect("a block"));
         assert_eq!((executed.header, &executed.codes), (other.header, &other.codes));
         let payload = encode_block(&executed.header, &executed.codes, &message);
-        let stored = Stored::decode(&payload).expect("what was just made");
+        let stored = StoredBlock::decode(&payload).expect("what was just made");
         assert_eq!((stored.header, stored.message), (executed.header, &message[..]));
         for (request, code) in requests.iter().zip(&executed.codes) {
             let Ok(request) = split(request).and_then(|(_, signed)| Request::decode(signed)) else {
@@ -375,7 +375,7 @@ pub fn ledger(data: &[u8]) {
         }
     }
     let _ = Message::decode(data);
-    let _ = Stored::decode(data);
+    let _ = StoredBlock::decode(data);
 }
 
 /// A state of a hundred keys, and proofs of some of them.

@@ -8,7 +8,7 @@ use clap::Args;
 use lineside_hybrid::attestation::{ATTESTATION_BYTES, Attestation};
 use lineside_hybrid::change::Role;
 use lineside_hybrid::genesis::database_id;
-use lineside_hybrid::join::{Made, Trust, join, take};
+use lineside_hybrid::join::{SnapshotSummary, Trust, join, take};
 use lineside_hybrid::ledger::journal_options;
 use lineside_hybrid::request::MemberId;
 use lineside_hybrid_node::service::KIND;
@@ -177,7 +177,7 @@ fn new_file(path: &Path) -> anyhow::Result<File> {
     Ok(File::create_new(path).map_err(|error| Wrong(format!("{}: {error}", path.display())))?)
 }
 
-fn say_made(made: &Made, what: &str, place: &Path, as_json: bool) -> anyhow::Result<()> {
+fn say_made(made: &SnapshotSummary, what: &str, place: &Path, as_json: bool) -> anyhow::Result<()> {
     let (hash, place) = (to_hex(&made.hash), place.display().to_string());
     match as_json {
         true => {
