@@ -121,7 +121,7 @@ fn audited_to(disk: &SimDisk, tip: Option<(u64, Hash)>) -> Audit {
 }
 
 #[test]
-fn a_node_that_joins_from_a_snapshot_goes_on_as_all_others() {
+fn a_node_that_joins_from_a_snapshot_computes_the_same_blocks_as_the_others() {
     let topic = Topic::default();
     let (disk, mut client) = (SimDisk::new(1), Client::new());
     let first = start_on(&topic, disk.clone(), options(1));
@@ -201,7 +201,7 @@ fn a_node_that_joins_from_a_snapshot_goes_on_as_all_others() {
 }
 
 #[test]
-fn a_snapshot_is_what_its_block_says_or_refused() {
+fn a_snapshot_that_does_not_match_its_block_is_refused() {
     let (disk, _) = ledger();
     let (snapshot, summary) = snapshot_of(&disk);
     let trust = Trust::Block(summary.number, summary.hash);
@@ -241,7 +241,7 @@ fn a_snapshot_is_what_its_block_says_or_refused() {
 }
 
 #[test]
-fn nobody_is_believed_but_a_quorum_of_the_genesis_admins_or_the_operator() {
+fn a_snapshot_is_trusted_only_by_a_quorum_of_genesis_admins_or_the_operator() {
     let (disk, _) = ledger();
     let (snapshot, summary) = snapshot_of(&disk);
     let believe = |trust: Trust| join_with(&SimDisk::new(2), &snapshot, &trust);
@@ -310,7 +310,7 @@ fn nobody_is_believed_but_a_quorum_of_the_genesis_admins_or_the_operator() {
 }
 
 #[test]
-fn a_ledger_that_is_there_is_left_alone() {
+fn joining_does_not_touch_an_existing_ledger() {
     let (disk, _) = ledger();
     let (snapshot, summary) = snapshot_of(&disk);
     let trust = Trust::Block(summary.number, summary.hash);
@@ -322,7 +322,7 @@ fn a_ledger_that_is_there_is_left_alone() {
 }
 
 #[test]
-fn a_join_that_was_cut_off_is_no_ledger_or_a_whole_one() {
+fn an_interrupted_join_leaves_no_ledger_or_a_complete_one() {
     let (disk, _) = ledger();
     let (snapshot, summary) = snapshot_of(&disk);
     let trust = Trust::Attestations(vec![attestation(1, &summary), attestation(3, &summary)]);
@@ -352,7 +352,7 @@ fn a_join_that_was_cut_off_is_no_ledger_or_a_whole_one() {
 }
 
 #[test]
-fn an_audit_finds_what_was_changed_in_a_snapshot_or_in_the_words_for_it() {
+fn an_audit_finds_changes_in_a_snapshot_and_in_its_attestations() {
     let (disk, _) = ledger();
     let (snapshot, summary) = snapshot_of(&disk);
     let joined = SimDisk::new(2);
@@ -418,7 +418,7 @@ fn an_audit_finds_what_was_changed_in_a_snapshot_or_in_the_words_for_it() {
 }
 
 #[test]
-fn damage_in_the_middle_of_a_snapshot_is_named_where_it_is() {
+fn damage_in_the_middle_of_a_snapshot_is_reported_at_its_offset() {
     let (disk, mut client) = (SimDisk::new(1), Client::new());
     let node = start(disk.clone());
     let value = "v".repeat(100_000);
@@ -444,7 +444,7 @@ fn damage_in_the_middle_of_a_snapshot_is_named_where_it_is() {
 }
 
 #[test]
-fn a_node_that_is_none_yet_follows_and_takes_writes_when_it_was_added() {
+fn a_node_follows_the_log_before_it_is_added_and_takes_writes_afterwards() {
     let topic = Topic::default();
     let mut client = Client::new();
     let first = start_on(&topic, SimDisk::new(1), options(1));

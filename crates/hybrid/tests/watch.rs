@@ -37,7 +37,7 @@ fn events(told: &Receiver<Notification>) -> Vec<(String, Version, Option<String>
 }
 
 #[test]
-fn a_watcher_is_told_of_every_write_below_its_prefix_in_order_before_the_writer_is_answered() {
+fn a_watcher_is_notified_of_writes_in_order_before_the_writer_is_answered() {
     let node = start(SimDisk::new(1));
     let mut client = Client::new();
     assert_eq!(code(&node, client.set(5, "a/0", None, "before")), Code::Done);
@@ -72,7 +72,7 @@ fn a_watcher_is_told_of_every_write_below_its_prefix_in_order_before_the_writer_
 }
 
 #[test]
-fn a_watcher_sees_only_what_it_may_read_at_that_time() {
+fn a_watcher_sees_only_keys_that_it_may_read_at_that_time() {
     let node = start(SimDisk::new(2));
     let mut client = Client::new();
     let (_five, to_five) = watch(&node, &mut client, 5, "");
@@ -102,7 +102,7 @@ fn a_watcher_sees_only_what_it_may_read_at_that_time() {
 }
 
 #[test]
-fn a_sink_that_takes_no_more_is_forgotten_and_writes_go_on() {
+fn a_sink_that_refuses_is_removed_and_writes_continue() {
     let node = start(SimDisk::new(3));
     let mut client = Client::new();
     let (sink, told) = sink(2);

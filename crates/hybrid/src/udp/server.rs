@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused_or_dropped() {
+    fn malformed_requests_are_refused_or_dropped() {
         let good = write_request(7, &[1; 200], 0).unwrap();
         assert_eq!(fastpath(&good).0, Verdict::Forward);
         let with = |index: usize, byte| {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_a_datagram_may_be_is_too_large() {
+    fn a_request_above_the_datagram_limit_is_answered_too_large() {
         let longest = write_request(7, &[1; 200], usize::MAX).unwrap();
         assert_eq!((fastpath(&longest).0, longest.len()), (Verdict::Forward, 1200));
         assert_eq!(write_request(7, &[1; 1183], 0), None);

@@ -41,7 +41,7 @@ fn strings(bytes: &[u8], length: usize) -> Vec<Vec<u8>> {
 /// Nested rules, some of which allow no reader; keys at their ends, and keys after the greatest value of the last
 /// byte.
 #[test]
-fn a_range_shows_what_may_be_read_whatever_rules_lie_within_each_other() {
+fn a_range_returns_the_readable_keys_under_nested_rules() {
     let (keys, prefixes) = (strings(&[0, 1, 2, 255], 4), strings(&[0, 1, 255], 3));
     let mut random = 1_u64;
     let mut below = |bound: usize| {
