@@ -6,10 +6,12 @@ use common::ModelFastPath;
 use lineside_column::client::{Client, ClientError, Outcome};
 use lineside_column::coherence::Coherence;
 use lineside_column::embedded::{CELL_BYTES_MAX, Embedded, system_clock};
-use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
+use lineside_column::host::{ChangeAnnouncer, CoherenceMode, ColumnHost, Setup};
 use lineside_column::native::Rows;
 use lineside_column::paper::{PaperAnswer, PaperRequest};
-use lineside_column::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
+use lineside_column::table::{
+    Cell, Change, Changed, ColumnName, FoundCell, Nonce, ScanRange, Table, TableError,
+};
 use lineside_fastpath::{Host, Readers, Reply, Source, Verdict};
 use lineside_wire::{COLUMN_OP_INCREMENT, ColumnCode as Code, Status};
 use std::collections::BTreeMap;
@@ -36,14 +38,14 @@ impl Server {
     fn start(lossy: bool, is_trusted: bool) -> Self {
         let table = Arc::new(Embedded::in_memory(system_clock()));
         let coherence = Arc::new(Coherence::new(Box::new(ModelFastPath::default())));
-        table.watch(Arc::new(Announcer::new(Arc::clone(&coherence), &[foo()])));
+        table.set_listener(Arc::new(ChangeAnnouncer::new(Arc::clone(&coherence), &[foo()])));
         Self::over(table, coherence, lossy, is_trusted)
     }
 }
 
 impl<T: Table + 'static> Server<T> {
     fn over(table: Arc<T>, coherence: Arc<Coherence>, lossy: bool, is_trusted: bool) -> Self {
-        let mut setup = Setup::new(table.clone(), coherence, vec![foo()], Telling::ByTable);
+        let mut setup = Setup::new(table.clone(), coherence, vec![foo()], CoherenceMode::ByTable);
         setup.trusted = Box::new(move |_| is_trusted);
         let host = ColumnHost::new(setup).unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -192,21 +194,20 @@ impl Table for Fixed {
         Ok(vec![self.0.get(key).copied().map(cell)])
     }
 
-    fn scan(&self, stretch: &Stretch, _: &[ColumnName]) -> Result<Vec<Found>, TableError> {
-        let is_in =
-            |key: &Vec<u8>| *key >= stretch.low && stretch.high.as_ref().is_none_or(|high| key < high);
-        let mut found: Vec<Found> = (self.0.iter())
+    fn scan(&self, range: &ScanRange, _: &[ColumnName]) -> Result<Vec<FoundCell>, TableError> {
+        let is_in = |key: &Vec<u8>| *key >= range.low && range.high.as_ref().is_none_or(|high| key < high);
+        let mut found: Vec<FoundCell> = (self.0.iter())
             .filter(|(key, _)| is_in(key))
-            .map(|(key, bytes)| Found {
+            .map(|(key, bytes)| FoundCell {
                 key: key.clone(),
                 column: 0,
                 cell: cell(*bytes),
             })
             .collect();
-        if stretch.reverse {
+        if range.reverse {
             found.reverse();
         }
-        found.truncate(stretch.limit);
+        found.truncate(range.limit);
         Ok(found)
     }
 

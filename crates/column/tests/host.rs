@@ -8,9 +8,9 @@ mod common;
 use apart::Apart;
 use common::ModelFastPath;
 use lineside_column::coherence::Coherence;
-use lineside_column::embedded::{Clock, Embedded, Watcher};
+use lineside_column::embedded::{ChangeListener, Clock, Embedded};
 use lineside_column::fill::ColumnId;
-use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
+use lineside_column::host::{ChangeAnnouncer, CoherenceMode, ColumnHost, Setup};
 use lineside_column::key::{Interval, Key};
 use lineside_column::native::{self, Answer, Ask, LeftOut, REPLY_HEAD_BYTES, Rows, Sender};
 use lineside_column::paper::{PaperAnswer, PaperRequest};
@@ -46,19 +46,19 @@ fn foo() -> ColumnName {
     name("entry:foo")
 }
 
-fn scene_told(telling: Telling) -> Scene {
-    scene_watched(telling, None)
+fn scene_told(coherence_mode: CoherenceMode) -> Scene {
+    scene_watched(coherence_mode, None)
 }
 
 /// With this watcher in place of the one that informs the fast path.
-fn scene_watched(telling: Telling, watcher: Option<Arc<dyn Watcher>>) -> Scene {
-    scene_of(telling, watcher, |table| table)
+fn scene_watched(coherence_mode: CoherenceMode, listener: Option<Arc<dyn ChangeListener>>) -> Scene {
+    scene_of(coherence_mode, listener, |table| table)
 }
 
 /// Over the table that `with` returns for the embedded table.
 fn scene_of(
-    telling: Telling,
-    watcher: Option<Arc<dyn Watcher>>,
+    coherence_mode: CoherenceMode,
+    listener: Option<Arc<dyn ChangeListener>>,
     with: impl Fn(Arc<dyn Table>) -> Arc<dyn Table>,
 ) -> Scene {
     let time_ms = Arc::new(AtomicU64::new(1_000));
@@ -68,9 +68,9 @@ fn scene_of(
     let fastpath = ModelFastPath::default();
     let coherence = Arc::new(Coherence::new(Box::new(fastpath.clone())));
     let columns = vec![foo(), name("short:a")];
-    let announcer = || Arc::new(Announcer::new(Arc::clone(&coherence), &columns)) as _;
-    table.watch(watcher.unwrap_or_else(announcer));
-    let mut setup = Setup::new(with(table.clone()), coherence, columns, telling);
+    let announcer = || Arc::new(ChangeAnnouncer::new(Arc::clone(&coherence), &columns)) as _;
+    table.set_listener(listener.unwrap_or_else(announcer));
+    let mut setup = Setup::new(with(table.clone()), coherence, columns, coherence_mode);
     setup.clock = || NOW_NS;
     Scene {
         host: ColumnHost::new(setup).unwrap(),
@@ -82,7 +82,7 @@ fn scene_of(
 }
 
 fn scene() -> Scene {
-    scene_told(Telling::ByTable)
+    scene_told(CoherenceMode::ByTable)
 }
 
 fn key(bytes: &[u8]) -> Key {
@@ -565,10 +565,10 @@ fn fastpath_forgets_before_a_life_ends() {
 
 #[test]
 fn without_coherence_fastpath_is_empty_or_says_so() {
-    let untold = scene_told(Telling::Nothing);
+    let untold = scene_told(CoherenceMode::Uncached);
     untold.fill_rows(3);
     assert!(untold.get(&[b'r', 1]).is_some() && untold.fastpath.len() == 0);
-    let stale = scene_told(Telling::Ttl(1_000_000_000));
+    let stale = scene_told(CoherenceMode::Ttl(1_000_000_000));
     stale.fill_rows(3);
     let (_, answer) = stale.ask(&Ask::Get(vec![b'r', 1], vec![foo()]));
     assert_eq!(answer.flags, COLUMN_REPLY_MAY_BE_STALE);
@@ -578,8 +578,8 @@ fn without_coherence_fastpath_is_empty_or_says_so() {
 
 #[test]
 fn who_holds_a_row_counts_only_where_its_lease_does() {
-    for telling in [Telling::ByTable, Telling::Ttl(1_000_000_000)] {
-        let scene = scene_of(telling, None, |table| Arc::new(Apart(table)));
+    for coherence_mode in [CoherenceMode::ByTable, CoherenceMode::Ttl(1_000_000_000)] {
+        let scene = scene_of(coherence_mode, None, |table| Arc::new(Apart(table)));
         scene.fill_rows(3);
         scene.ask(&Ask::Get(vec![b'r', 1], vec![foo()]));
         assert!(scene.fastpath.get(COLUMN, &key(&[b'r', 1]), NOW_NS).is_some());
@@ -630,14 +630,14 @@ struct Gate {
     open: Mutex<Receiver<()>>,
 }
 
-impl Watcher for Gate {
-    fn pre(&self, _: &[u8], _: &ColumnName) -> u64 {
+impl ChangeListener for Gate {
+    fn begin_write(&self, _: &[u8], _: &ColumnName) -> u64 {
         self.reached.send(()).unwrap();
         self.open.lock().unwrap().recv().unwrap();
         0
     }
 
-    fn post(&self, _: u64) {}
+    fn end_write(&self, _: u64) {}
 }
 
 #[test]
@@ -648,7 +648,7 @@ fn while_a_change_is_made_its_session_waits_for_it_alone() {
         reached,
         open: Mutex::new(gate),
     };
-    let scene = scene_watched(Telling::ByTable, Some(Arc::new(gate)));
+    let scene = scene_watched(CoherenceMode::ByTable, Some(Arc::new(gate)));
     let open = |challenge, id| {
         let asked = ColumnSession {
             challenge,

@@ -1,7 +1,9 @@
 //! The embedded table against a simple model, in memory and in a directory.
 
-use lineside_column::embedded::{CELL_BYTES_MAX, Clock, Embedded, Limits, Watcher};
-use lineside_column::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
+use lineside_column::embedded::{CELL_BYTES_MAX, ChangeListener, Clock, Embedded, Limits};
+use lineside_column::table::{
+    Cell, Change, Changed, ColumnName, FoundCell, Nonce, ScanRange, Table, TableError,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -92,21 +94,20 @@ impl Model {
         Some(if says { Changed::Now(cell) } else { Changed::Done })
     }
 
-    fn scan(&self, stretch: &Stretch, columns: &[usize]) -> Vec<Found> {
+    fn scan(&self, range: &ScanRange, columns: &[usize]) -> Vec<FoundCell> {
         let mut keys: Vec<&Vec<u8>> = self.cells.keys().map(|(key, _)| key).collect();
         keys.dedup();
-        if stretch.reverse {
+        if range.reverse {
             keys.reverse();
         }
-        let is_in = |key: &&&Vec<u8>| {
-            ***key >= stretch.low && stretch.high.as_ref().is_none_or(|high| ***key < *high)
-        };
-        let row = |key: &Vec<u8>| -> Vec<Found> {
+        let is_in =
+            |key: &&&Vec<u8>| ***key >= range.low && range.high.as_ref().is_none_or(|high| ***key < *high);
+        let row = |key: &Vec<u8>| -> Vec<FoundCell> {
             let cells = columns.iter().enumerate();
             let found = cells.filter_map(|(place, column)| {
                 let cell = self.get(key, *column)?;
                 let key = key.clone();
-                Some(Found {
+                Some(FoundCell {
                     key,
                     column: place,
                     cell,
@@ -116,7 +117,7 @@ impl Model {
         };
         let rows = keys.iter().filter(is_in).map(|key| row(key));
         rows.filter(|row| !row.is_empty())
-            .take(stretch.limit)
+            .take(range.limit)
             .flatten()
             .collect()
     }
@@ -140,7 +141,7 @@ fn check(table: &Embedded, time: &AtomicU64, steps: &[Step]) -> Result<(), TestC
                 prop_assert_eq!(said, vec![model.get(&[*key + 1], 0), model.get(&[*key + 1], 1)]);
             }
             Step::Scan(low, high, limit, reverse, both) => {
-                let stretch = Stretch {
+                let range = ScanRange {
                     low: vec![*low],
                     high: high.map(|high| vec![high]),
                     limit: *limit,
@@ -148,10 +149,7 @@ fn check(table: &Embedded, time: &AtomicU64, steps: &[Step]) -> Result<(), TestC
                 };
                 let wanted: &[usize] = if *both { &[1, 0] } else { &[1] };
                 let names: Vec<_> = wanted.iter().map(|column| columns[*column]).collect();
-                prop_assert_eq!(
-                    table.scan(&stretch, &names).unwrap(),
-                    model.scan(&stretch, wanted)
-                );
+                prop_assert_eq!(table.scan(&range, &names).unwrap(), model.scan(&range, wanted));
             }
             Step::Wait(ms) => {
                 time.fetch_add(*ms, Relaxed);
@@ -201,7 +199,7 @@ fn what_was_written_is_there_after_a_restart() {
         });
     }
     let table = Embedded::open(directory.path(), hand_clock().1).unwrap();
-    let all = Stretch {
+    let all = ScanRange {
         low: Vec::new(),
         high: None,
         limit: 1000,
@@ -247,14 +245,14 @@ impl Witness {
     }
 }
 
-impl Watcher for Witness {
-    fn pre(&self, key: &[u8], column: &ColumnName) -> u64 {
+impl ChangeListener for Witness {
+    fn begin_write(&self, key: &[u8], column: &ColumnName) -> u64 {
         assert_eq!((key, *column), (&b"k"[..], name("cf:a")));
         self.look("pre");
         9
     }
 
-    fn post(&self, mark: u64) {
+    fn end_write(&self, mark: u64) {
         assert_eq!(mark, 9);
         self.look("post");
     }
@@ -272,7 +270,7 @@ fn a_change_is_told_before_it_is_seen_and_after() {
             table: Mutex::new(Some(Arc::downgrade(&table))),
             seen: Mutex::default(),
         });
-        table.watch(witness.clone());
+        table.set_listener(witness.clone());
         let change = |change| {
             table
                 .change(b"k", &name("cf:a"), &change, Nonce::default())

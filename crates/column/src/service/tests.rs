@@ -28,7 +28,7 @@ fn in_hbase(table: &str) -> TableName {
 }
 
 /// Returns the coherence with these servers for `store`.
-fn told(store: TableName, servers: &[UdpSocket]) -> Told {
+fn told(store: TableName, servers: &[UdpSocket]) -> HBaseSubscription {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     std::fs::write(&file, "5a".repeat(32)).unwrap();
@@ -45,7 +45,7 @@ fn told(store: TableName, servers: &[UdpSocket]) -> Told {
     let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(store))));
     let table: Arc<dyn Table> = Arc::new(Embedded::in_memory(system_clock()));
     let key = read_notify_key(&config.notify_key_file).unwrap();
-    Told::new(&config, Some(key), &table, &coherence).unwrap()
+    HBaseSubscription::new(&config, Some(key), &table, &coherence).unwrap()
 }
 
 /// Returns the next lease request that a server receives.
@@ -65,7 +65,7 @@ fn says(server: &UdpSocket, to: SocketAddr, kind: u8, change: impl FnOnce(&mut N
 }
 
 /// Waits until `is_it` accepts the number of unknown servers, the number of leases, and the problems.
-fn until(told: &Told, is_it: impl Fn(u64, u64, &[String]) -> bool) {
+fn until(told: &HBaseSubscription, is_it: impl Fn(u64, u64, &[String]) -> bool) {
     let began = Instant::now();
     loop {
         let (mut status, mut problems) = (ServiceStatus::default(), Vec::new());
@@ -89,7 +89,7 @@ fn is_said(problems: &[String], what: &str) -> bool {
 }
 
 /// Lets both servers grant a lease, one after the other; then an unknown server changes a row.
-fn met_by_a_stranger(store: TableName, while_one_is_missing: &str) -> Told {
+fn met_by_a_stranger(store: TableName, while_one_is_missing: &str) -> HBaseSubscription {
     let servers = [server(), server()];
     let told = told(store, &servers);
     until(&told, |_, leased, problems| {

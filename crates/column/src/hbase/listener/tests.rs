@@ -110,7 +110,7 @@ impl Rig {
             std::thread::yield_now();
         }
         let counts = self.listener.counts();
-        let risen = (counts.heard - before.heard, counts.refused - before.refused);
+        let risen = (counts.accepted - before.accepted, counts.refused - before.refused);
         assert_eq!(risen, (u64::from(taken), u64::from(!taken)));
     }
 
@@ -224,13 +224,13 @@ fn a_change_is_acknowledged_when_fastpath_has_forgotten_it() {
         assert_eq!((ack.head.epoch.get(), ack.head.number.get()), (EPOCH, FIRST));
         assert!(!rig.answers());
         assert_eq!(
-            rig.coherence.counts().marks,
+            rig.coherence.counts().intents,
             1,
             "a repeated notice is the same change"
         );
     }
     rig.says(&notice(COLUMN_NOTICE_POST, FIRST + 1), true);
-    assert_eq!(rig.coherence.counts().marks, 0);
+    assert_eq!(rig.coherence.counts().intents, 0);
     rig.fill();
     // A change of another row in the same block invalidates the block too. The answer promises nothing about it.
     let mut other = notice(COLUMN_NOTICE_PRE, FIRST + 1);
@@ -253,7 +253,7 @@ fn a_number_that_was_passed_over_empties_fastpath() {
         }
         rig.says(&next, true);
         assert!(!rig.answers(), "kind {kind}");
-        assert!(!rig.servers.has_stranger());
+        assert!(!rig.servers.has_unknown_writer());
     }
 }
 
@@ -265,7 +265,7 @@ fn what_is_signed_with_another_key_is_not_heard() {
     let elsewhere = socket();
     for from in [&rig.server, &elsewhere] {
         rig.send_from(from, &forged, false);
-        assert!(rig.answers() && !rig.servers.has_stranger());
+        assert!(rig.answers() && !rig.servers.has_unknown_writer());
     }
     hears_nothing(&elsewhere);
     // A signed notice about another table.
@@ -282,7 +282,7 @@ fn a_known_servers_notice_from_elsewhere_is_no_strangers() {
     for notice in [pre_of(b"a"), notice(COLUMN_NOTICE_POST, FIRST + 5)] {
         rig.send_from(&elsewhere, &notice.to_bytes(&key()).unwrap(), false);
         assert!(rig.answers(), "{notice:?}");
-        assert!(!rig.servers.has_stranger());
+        assert!(!rig.servers.has_unknown_writer());
     }
     hears_nothing(&elsewhere);
 }
@@ -298,10 +298,10 @@ fn a_server_that_is_not_configured_and_changes_the_table_empties_fastpath_for_go
     // Notices that are not about changes do no harm.
     for kind in [COLUMN_NOTICE_ASK, COLUMN_NOTICE_GRANT, COLUMN_NOTICE_ACK] {
         from_stranger(notice(kind, FIRST));
-        assert!(rig.answers() && !rig.servers.has_stranger());
+        assert!(rig.answers() && !rig.servers.has_unknown_writer());
     }
     from_stranger(pre_of(b"z"));
-    assert!(rig.servers.has_stranger() && !rig.answers());
+    assert!(rig.servers.has_unknown_writer() && !rig.answers());
     hears_nothing(&elsewhere);
     rig.grant();
     assert_eq!(rig.servers.id(0), None, "no lease until the next start");
@@ -311,7 +311,7 @@ fn a_server_that_is_not_configured_and_changes_the_table_empties_fastpath_for_go
 fn before_a_server_granted_a_lease_its_notice_from_elsewhere_is_a_strangers() {
     let rig = Rig::start();
     rig.send_from(&socket(), &pre_of(b"a").to_bytes(&key()).unwrap(), false);
-    assert!(rig.servers.has_stranger());
+    assert!(rig.servers.has_unknown_writer());
 }
 
 /// A change that is announced before a lease is held: the fast path is invalidated, and a grant that was already on its
@@ -332,7 +332,7 @@ fn a_change_without_a_lease_is_acknowledged_and_outdates_grants() {
     late.head.number.set(FIRST + 1);
     rig.says(&late, true);
     assert!(rig.servers.id(0).is_some());
-    assert_eq!(rig.coherence.counts().marks, 1, "the change is under way");
+    assert_eq!(rig.coherence.counts().intents, 1, "the change is under way");
     rig.says(&notice(COLUMN_NOTICE_POST, FIRST + 1), true);
     rig.fill();
 }
@@ -350,7 +350,7 @@ fn a_stranger_among_servers_that_are_told_apart_takes_nothing_from_them() {
     rig.send_from(&elsewhere, &strange.to_bytes(&key()).unwrap(), false);
     // The unknown server then waits until no lease can be held.
     hears_nothing(&elsewhere);
-    assert!(rig.servers.has_stranger() && rig.answers());
+    assert!(rig.servers.has_unknown_writer() && rig.answers());
     assert_eq!(rig.servers.id_of(SERVER + 1), None);
     // The same address after a restart has a new name, and the old name belongs to no server.
     let mut again = notice(COLUMN_NOTICE_GRANT, 1);
