@@ -94,7 +94,7 @@ impl<T> Drop for Server<T> {
 }
 
 #[test]
-fn what_is_repeated_is_done_once() {
+fn a_repeated_change_takes_effect_once() {
     let server = Server::start(true, false);
     let mut client = server.client();
     for sum in 1..=8i64 {
@@ -124,7 +124,7 @@ fn what_is_repeated_is_done_once() {
 }
 
 #[test]
-fn a_cell_that_would_be_too_long_is_refused_and_the_session_goes_on() {
+fn a_change_that_makes_a_cell_too_long_is_refused_and_the_session_continues() {
     let server = Server::start(false, false);
     let long = Change::Put(vec![1; CELL_BYTES_MAX], None);
     server
@@ -150,7 +150,7 @@ fn a_cell_that_would_be_too_long_is_refused_and_the_session_goes_on() {
 }
 
 #[test]
-fn a_long_scan_goes_on_behind_what_it_got() {
+fn a_long_scan_continues_after_its_last_row() {
     let server = Server::start(false, false);
     let rows: Vec<[u8; 2]> = (0..500u16).map(u16::to_be_bytes).collect();
     for row in &rows {
@@ -229,7 +229,7 @@ fn cell(bytes: usize) -> Cell {
 }
 
 #[test]
-fn a_scan_goes_on_behind_rows_that_fit_no_packet() {
+fn a_scan_continues_after_rows_that_fit_no_packet() {
     // Rows whose keys can be represented, and rows of which the value or the key is too long.
     let prefix = vec![b'm'; 255];
     let behind = |end: &[u8]| [&prefix, end].concat();
@@ -299,7 +299,7 @@ fn a_scan_goes_on_behind_rows_that_fit_no_packet() {
 }
 
 #[test]
-fn the_paper_s_format_needs_trust_to_write() {
+fn writes_in_the_paper_format_need_a_trusted_source() {
     for (is_trusted, code) in [(true, Code::Done), (false, Code::Unauthorised)] {
         let server = Server::start(false, is_trusted);
         let mut client = server.client();

@@ -151,7 +151,7 @@ fn put(value: &[u8]) -> Change {
 }
 
 #[test]
-fn the_paper_s_packets_are_answered_as_it_says() {
+fn packets_of_the_paper_format_are_answered_as_documented() {
     let scene = scene();
     let entry = b"entry:foo".to_vec();
     let put = |row: &[u8], value: &[u8]| PaperRequest::Put(row.to_vec(), entry.clone(), value.to_vec());
@@ -206,7 +206,7 @@ fn the_paper_s_packets_are_answered_as_it_says() {
 }
 
 #[test]
-fn strangers_change_nothing_and_get_no_more_than_they_sent() {
+fn untrusted_sources_change_nothing_and_get_no_longer_replies() {
     let scene = scene();
     scene.change(b"key1", put(b"one"));
     let reply = scene.serve_from([10, 0, 0, 1], b"putkey1entry:footwo").unwrap();
@@ -230,7 +230,7 @@ fn strangers_change_nothing_and_get_no_more_than_they_sent() {
 }
 
 #[test]
-fn native_changes_do_what_they_say() {
+fn native_changes_take_effect() {
     let scene = scene();
     let number = |value: i64| value.to_be_bytes().to_vec();
     assert_eq!(scene.change(b"k", put(b"v")).0, Status::Ok);
@@ -257,7 +257,7 @@ fn native_changes_do_what_they_say() {
 }
 
 #[test]
-fn scans_stop_where_they_should_and_go_on() {
+fn scans_stop_at_their_limits_and_continue() {
     let scene = scene();
     scene.fill_rows(20);
     let keys = |rows: Rows| {
@@ -306,7 +306,7 @@ fn scans_stop_where_they_should_and_go_on() {
 }
 
 #[test]
-fn several_columns_of_a_row_come_together() {
+fn several_columns_of_a_row_are_returned_together() {
     let scene = scene();
     let columns = [foo(), name("x:a"), name("x:b")];
     for (row, column) in [(1u8, 0), (1, 2), (2, 1), (3, 0), (3, 1), (3, 2)] {
@@ -343,7 +343,7 @@ fn several_columns_of_a_row_come_together() {
 }
 
 #[test]
-fn a_row_that_fits_no_packet_is_named_and_passed_over() {
+fn a_row_that_fits_no_packet_is_reported_and_skipped() {
     let scene = scene();
     let (foo, bar) = (foo(), name("x:a"));
     let holds = |row: &[u8], column: &ColumnName, bytes: usize| {
@@ -432,7 +432,7 @@ fn a_row_that_fits_no_packet_is_named_and_passed_over() {
 }
 
 #[test]
-fn a_miss_fills_fastpath_and_a_change_empties_it_there() {
+fn a_miss_fills_the_fast_path_and_a_change_invalidates_it() {
     let scene = scene();
     scene.fill_rows(20);
     let held = |row: u8| scene.fastpath.get(COLUMN, &key(&[b'r', row]), NOW_NS);
@@ -481,7 +481,7 @@ fn a_miss_fills_fastpath_and_a_change_empties_it_there() {
 }
 
 #[test]
-fn fastpath_that_is_switched_off_is_empty_at_once_and_stays_so() {
+fn switching_the_fast_path_off_empties_it_until_it_is_on_again() {
     let scene = scene();
     scene.fill_rows(20);
     let held = |row: u8| scene.fastpath.get(COLUMN, &key(&[b'r', row]), NOW_NS);
@@ -506,7 +506,7 @@ fn fastpath_that_is_switched_off_is_empty_at_once_and_stays_so() {
 }
 
 #[test]
-fn what_is_too_long_for_fastpath_ends_what_it_holds() {
+fn a_row_too_long_for_the_fast_path_ends_the_cached_interval() {
     let scene = scene();
     let long = [&[b'b'; 70][..], b"x"].concat();
     for row in [&b"a"[..], &long, b"c", b"d", b"e"] {
@@ -532,7 +532,7 @@ fn what_is_too_long_for_fastpath_ends_what_it_holds() {
 }
 
 #[test]
-fn fastpath_forgets_before_a_life_ends() {
+fn cached_rows_end_before_a_cell_expires() {
     let scene = scene();
     let short = name("short:a");
     scene
@@ -564,7 +564,7 @@ fn fastpath_forgets_before_a_life_ends() {
 }
 
 #[test]
-fn without_coherence_fastpath_is_empty_or_says_so() {
+fn without_coherence_nothing_is_cached_or_replies_are_flagged() {
     let untold = scene_told(CoherenceMode::Uncached);
     untold.fill_rows(3);
     assert!(untold.get(&[b'r', 1]).is_some() && untold.fastpath.len() == 0);
@@ -577,7 +577,7 @@ fn without_coherence_fastpath_is_empty_or_says_so() {
 }
 
 #[test]
-fn who_holds_a_row_counts_only_where_its_lease_does() {
+fn the_region_owner_is_looked_up_only_when_its_lease_matters() {
     for coherence_mode in [CoherenceMode::ByTable, CoherenceMode::Ttl(1_000_000_000)] {
         let scene = scene_of(coherence_mode, None, |table| Arc::new(Apart(table)));
         scene.fill_rows(3);
@@ -587,7 +587,7 @@ fn who_holds_a_row_counts_only_where_its_lease_does() {
 }
 
 #[test]
-fn in_a_session_a_change_counts_once() {
+fn a_change_in_a_session_takes_effect_once() {
     let scene = scene();
     let stranger = [10, 0, 0, 1];
     let open = |challenge| {
@@ -641,7 +641,7 @@ impl ChangeListener for Gate {
 }
 
 #[test]
-fn while_a_change_is_made_its_session_waits_for_it_alone() {
+fn a_change_in_progress_blocks_only_its_session() {
     let (reached, is_reached) = sync_channel(1);
     let (go, gate) = sync_channel(1);
     let gate = Gate {
@@ -750,7 +750,7 @@ fn mangled() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn whatever_comes_is_answered_in_its_length_or_not_at_all(requests in proptest::collection::vec(mangled(), 1..30)) {
+    fn any_request_gets_a_reply_within_its_length_or_none(requests in proptest::collection::vec(mangled(), 1..30)) {
         let scene = scene();
         scene.fill_rows(5);
         for request in requests {

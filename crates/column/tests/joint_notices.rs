@@ -318,7 +318,7 @@ fn run(plan: Plan, slip: Slip, chooser: &mut Chooser) -> Result<(), String> {
 }
 
 #[test]
-fn what_is_told_together_is_never_stale() {
+fn changes_in_joint_notices_are_never_stale() {
     for plan in [Plan::Losses, Plan::Lapse, Plan::Renewal] {
         let (runs, stale) = explore(|chooser| run(plan, Slip::None, chooser));
         println!("{plan:?}: {runs} orders");
@@ -328,7 +328,7 @@ fn what_is_told_together_is_never_stale() {
 }
 
 #[test]
-fn each_rule_of_telling_together_is_needed() {
+fn every_rule_for_joint_notices_is_needed() {
     for slip in [Slip::JoinsWhatWasSent, Slip::EndsWithTheFirst] {
         let (_, stale) = explore(|chooser| run(Plan::Losses, slip, chooser));
         assert!(stale.is_some(), "{slip:?} goes unnoticed");

@@ -146,7 +146,7 @@ fn four_blocks() -> Scene {
 }
 
 #[test]
-fn one_read_brings_back_all_that_a_change_took() {
+fn one_read_refills_every_row_that_a_change_invalidated() {
     let scene = four_blocks();
     let all: Vec<u8> = (0..=u8::MAX).collect();
     scene.change(11, &Change::Put(vec![0], None));
@@ -174,7 +174,7 @@ fn one_read_brings_back_all_that_a_change_took() {
 }
 
 #[test]
-fn what_no_longer_fits_a_block_is_cut_in_halves() {
+fn rows_that_no_longer_fit_a_block_are_split_in_halves() {
     let scene = Scene::new();
     for number in (0..32).step_by(2) {
         scene.change(number, &Change::Put(vec![number], None));
@@ -221,7 +221,7 @@ fn wait_until(is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn what_is_being_read_is_not_read_again_beside_it() {
+fn concurrent_reads_of_the_same_rows_share_one_table_read() {
     let scene = four_blocks();
     // A slow machine may sleep longer than a reader waits, but not every time.
     let is_shared = (0..10).any(|_| {
@@ -237,7 +237,7 @@ fn what_is_being_read_is_not_read_again_beside_it() {
 }
 
 #[test]
-fn who_waits_for_a_read_that_a_change_overtakes_sees_the_change() {
+fn a_reader_that_joined_a_read_overtaken_by_a_change_sees_the_change() {
     let scene = four_blocks();
     scene.change(12, &Change::Put(vec![0], None));
     let change = || scene.change(11, &Change::Put(b"new".to_vec(), None));
@@ -271,7 +271,7 @@ proptest! {
 
     /// The host answers exactly what was requested, whatever it reads around it.
     #[test]
-    fn what_is_said_is_what_the_table_holds(steps in proptest::collection::vec(step(), 1..80)) {
+    fn answers_during_refills_match_the_table(steps in proptest::collection::vec(step(), 1..80)) {
         let scene = Scene::new();
         for step in steps {
             match step {

@@ -276,7 +276,7 @@ const SCENES: &[&[Act]] = &[
 ];
 
 #[test]
-fn fastpath_is_right_in_every_order() {
+fn the_fast_path_is_never_stale_in_any_order() {
     for scene in SCENES {
         let (runs, stale) = explore(|chooser| run(scene, Fault::None, chooser));
         assert_eq!(stale, None, "{scene:?}");
@@ -285,7 +285,7 @@ fn fastpath_is_right_in_every_order() {
 }
 
 #[test]
-fn every_step_is_needed() {
+fn every_step_of_the_protocol_is_needed() {
     for fault in [
         Fault::NoPre,
         Fault::PreAfterTheChange,
@@ -520,7 +520,7 @@ fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Re
 }
 
 #[test]
-fn what_a_server_changes_is_never_stale_whatever_is_lost() {
+fn changes_of_a_server_are_never_stale_with_any_loss() {
     for plan in PLANS {
         for of_two in [false, true] {
             let (runs, stale) = explore(|chooser| run_server(plan, Foul::None, of_two, chooser));
@@ -531,7 +531,7 @@ fn what_a_server_changes_is_never_stale_whatever_is_lost() {
 }
 
 #[test]
-fn every_duty_of_a_server_is_needed() {
+fn every_rule_for_servers_is_needed() {
     for foul in [
         Foul::NoWait,
         Foul::NothingOpenAtTheBegin,
@@ -730,7 +730,7 @@ fn run_move(
 }
 
 #[test]
-fn a_range_that_goes_to_another_server_is_never_stale() {
+fn a_region_that_moves_to_another_server_is_never_stale() {
     for (falls, renews, is_known) in [
         (false, None, true),
         (false, Some(FROM), true),
@@ -748,7 +748,7 @@ fn a_range_that_goes_to_another_server_is_never_stale() {
 }
 
 #[test]
-fn every_duty_at_a_move_is_needed() {
+fn every_rule_for_region_moves_is_needed() {
     for (slip, falls, renews, is_known) in [
         (Slip::SilentClose, false, Some(FROM), true),
         (Slip::SilentOpen, true, None, true),
@@ -762,7 +762,7 @@ fn every_duty_at_a_move_is_needed() {
 
 /// If any server may hold a row, the row is cached and answered only while the leases of all servers are held.
 #[test]
-fn a_row_of_any_server_needs_the_leases_of_all() {
+fn unattributed_rows_need_the_leases_of_all_servers() {
     let fastpath = ModelFastPath::default();
     let coherence = Arc::new(Coherence::new(Box::new(fastpath.clone())));
     let servers = Servers::all_of(Arc::clone(&coherence), 0, 2);

@@ -163,7 +163,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn in_memory_it_does_what_the_model_does(steps in steps()) {
+    fn the_table_in_memory_behaves_as_the_model(steps in steps()) {
         let (time, clock) = hand_clock();
         check(&Embedded::in_memory(clock).with_ttl(b"b", 30), &time, &steps)?;
     }
@@ -173,7 +173,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
-    fn in_a_directory_it_does_what_the_model_does(steps in steps()) {
+    fn the_table_in_a_directory_behaves_as_the_model(steps in steps()) {
         let (time, clock) = hand_clock();
         let directory = tempfile::tempdir().unwrap();
         check(&Embedded::open(directory.path(), clock).unwrap().with_ttl(b"b", 30), &time, &steps)?;
@@ -181,7 +181,7 @@ proptest! {
 }
 
 #[test]
-fn what_was_written_is_there_after_a_restart() {
+fn written_cells_are_there_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let column = name("cf:a");
     let put = |table: &Embedded, key: u32| {
@@ -211,7 +211,7 @@ fn what_was_written_is_there_after_a_restart() {
 }
 
 #[test]
-fn a_nonce_counts_once() {
+fn a_repeated_nonce_changes_nothing() {
     let table = Embedded::in_memory(hand_clock().1);
     let (column, by) = (name("cf:n"), Change::Increment(5));
     let nonce = |number| Nonce { group: 7, number };
@@ -259,7 +259,7 @@ impl ChangeListener for Witness {
 }
 
 #[test]
-fn a_change_is_told_before_it_is_seen_and_after() {
+fn listeners_are_notified_before_a_change_is_visible_and_after() {
     let directory = tempfile::tempdir().unwrap();
     for table in [
         Embedded::in_memory(hand_clock().1),
@@ -301,7 +301,7 @@ fn append(table: &Embedded, row: u16, bytes: usize, number: u64) -> Result<Chang
 
 /// Without limits, 1,100 of these appends would take 1 GiB.
 #[test]
-fn thousands_of_appends_take_no_more_memory_than_allowed_and_none_is_made_twice() {
+fn many_appends_stay_within_the_memory_limit_and_none_is_applied_twice() {
     let directory = tempfile::tempdir().unwrap();
     let limits = Limits {
         rows_bytes: 4 << 20,
@@ -355,7 +355,7 @@ fn thousands_of_appends_take_no_more_memory_than_allowed_and_none_is_made_twice(
 }
 
 #[test]
-fn a_full_table_in_memory_refuses_what_makes_it_longer_and_takes_what_does_not() {
+fn a_full_table_in_memory_refuses_only_changes_that_make_it_larger() {
     let limits = Limits {
         rows_bytes: 100_000,
         ..Limits::default()

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_end_in_a_stretch_is_known() {
+    fn the_first_expiry_in_a_range_is_found() {
         let mut expiries = Expiries::default();
         expiries.add(&[(COLUMN, row(1)), (COLUMN, row(5))], 300, 100);
         expiries.add(&[(COLUMN, row(3))], 200, 100);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_may_be_anywhere_until_it_has_ended() {
+    fn cells_beyond_the_limit_count_for_every_row_until_they_expire() {
         let mut expiries = Expiries::default();
         for number in 0..EXPIRIES_MAX {
             expiries.add(&[(COLUMN, row(number))], 1_000, 0);

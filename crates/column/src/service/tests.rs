@@ -125,7 +125,7 @@ fn met_by_a_stranger(store: TableName, while_one_is_missing: &str) -> HBaseSubsc
 }
 
 #[test]
-fn among_servers_that_are_told_apart_a_stranger_is_counted_and_the_leases_stay() {
+fn an_unknown_writer_is_counted_and_leases_of_attributed_servers_stay() {
     let told = met_by_a_stranger(in_hbase("rows"), "rows of the others are not cached");
     until(&told, |strangers, leased, problems| {
         strangers == 1 && leased == 2 && problems.is_empty()
@@ -133,7 +133,7 @@ fn among_servers_that_are_told_apart_a_stranger_is_counted_and_the_leases_stay()
 }
 
 #[test]
-fn behind_a_gateway_a_stranger_is_a_problem() {
+fn an_unknown_writer_with_a_gateway_is_reported_as_a_problem() {
     let behind = TableName::Thrift2 {
         gateway: "127.0.0.1:1".into(),
         table: "rows".into(),
@@ -146,7 +146,7 @@ fn behind_a_gateway_a_stranger_is_a_problem() {
 
 /// HBase's servers omit the default namespace, so the name in lease requests must omit it too.
 #[test]
-fn a_table_of_the_default_namespace_is_asked_for_by_its_short_name() {
+fn a_table_of_the_default_namespace_is_announced_by_its_short_name() {
     for (configured, asked_for) in [
         ("default:rows", "rows"),
         ("rows", "rows"),
@@ -160,7 +160,7 @@ fn a_table_of_the_default_namespace_is_asked_for_by_its_short_name() {
 }
 
 #[test]
-fn status_warns_of_sessions_that_are_nearly_used_up_and_says_when_clients_are_refused() {
+fn status_warns_when_sessions_run_out_and_when_clients_are_refused() {
     let said = |share_percent, is_refusing| {
         let mut out = StatusBuilder::default();
         let sessions = SessionUse {

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_hot_long_ago_is_so_no_more() {
+    fn a_row_read_long_ago_is_no_longer_hot() {
         let mut sketch = FrequencySketch::new(64);
         assert!(!read(&mut sketch, 0..8));
         assert!(read(&mut sketch, 0..8));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn few_of_many_rows_read_once_seem_hot() {
+    fn few_of_many_rows_read_once_are_taken_for_hot() {
         let mut sketch = FrequencySketch::new(1 << 14);
         let seeming = (0..1 << 14).filter(|number| read(&mut sketch, number * 3..number * 3 + 1));
         let seeming = seeming.count();

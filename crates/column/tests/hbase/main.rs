@@ -34,7 +34,7 @@ fn load(hbase: &mut HBase, jars: &Jars, table: &str, subscribers: &str) {
 }
 
 #[test]
-fn fastpath_over_hbase_is_never_stale() {
+fn the_fast_path_over_hbase_is_never_stale() {
     let Some((jars, _alone)) = rig::jars() else {
         return;
     };

@@ -190,7 +190,7 @@ fn hears_nothing(socket: &UdpSocket) {
 }
 
 #[test]
-fn a_lease_is_asked_for_and_taken_once() {
+fn a_lease_is_requested_and_each_grant_is_accepted_once() {
     let rig = Rig::start();
     assert_eq!(
         rig.servers.id(0),
@@ -216,7 +216,7 @@ fn a_lease_is_asked_for_and_taken_once() {
 }
 
 #[test]
-fn a_change_is_acknowledged_when_fastpath_has_forgotten_it() {
+fn a_change_is_acknowledged_once_the_fast_path_has_dropped_its_rows() {
     let rig = Rig::leased();
     for _ in 0..2 {
         rig.says(&pre_of(b"a"), true);
@@ -242,7 +242,7 @@ fn a_change_is_acknowledged_when_fastpath_has_forgotten_it() {
 }
 
 #[test]
-fn a_number_that_was_passed_over_empties_fastpath() {
+fn a_skipped_change_number_empties_the_fast_path() {
     for kind in [COLUMN_NOTICE_PRE, COLUMN_NOTICE_POST] {
         let rig = Rig::leased();
         // Change 10 was made without a notice.
@@ -258,7 +258,7 @@ fn a_number_that_was_passed_over_empties_fastpath() {
 }
 
 #[test]
-fn what_is_signed_with_another_key_is_not_heard() {
+fn a_notice_signed_with_another_key_is_rejected() {
     let rig = Rig::leased();
     let wrong = NoticeKey::new(&[8; 32]).unwrap();
     let forged = pre_of(b"a").to_bytes(&wrong).unwrap();
@@ -276,7 +276,7 @@ fn what_is_signed_with_another_key_is_not_heard() {
 }
 
 #[test]
-fn a_known_servers_notice_from_elsewhere_is_no_strangers() {
+fn a_notice_of_a_known_server_from_another_address_is_a_replay() {
     let rig = Rig::leased();
     let elsewhere = socket();
     for notice in [pre_of(b"a"), notice(COLUMN_NOTICE_POST, FIRST + 5)] {
@@ -288,7 +288,7 @@ fn a_known_servers_notice_from_elsewhere_is_no_strangers() {
 }
 
 #[test]
-fn a_server_that_is_not_configured_and_changes_the_table_empties_fastpath_for_good() {
+fn an_unconfigured_server_that_changes_the_table_empties_the_fast_path_for_good() {
     let rig = Rig::leased();
     let elsewhere = socket();
     let from_stranger = |mut notice: Notice| {
@@ -308,7 +308,7 @@ fn a_server_that_is_not_configured_and_changes_the_table_empties_fastpath_for_go
 }
 
 #[test]
-fn before_a_server_granted_a_lease_its_notice_from_elsewhere_is_a_strangers() {
+fn a_notice_from_another_address_before_any_grant_is_of_an_unknown_writer() {
     let rig = Rig::start();
     rig.send_from(&socket(), &pre_of(b"a").to_bytes(&key()).unwrap(), false);
     assert!(rig.servers.has_unknown_writer());
@@ -317,7 +317,7 @@ fn before_a_server_granted_a_lease_its_notice_from_elsewhere_is_a_strangers() {
 /// A change that is announced before a lease is held: the fast path is invalidated, and a grant that was already on its
 /// way does not count.
 #[test]
-fn a_change_without_a_lease_is_acknowledged_and_outdates_grants() {
+fn a_change_without_a_lease_is_acknowledged_and_invalidates_older_grants() {
     let rig = Rig::start();
     let mut early = notice(COLUMN_NOTICE_GRANT, FIRST);
     early.head.token = rig.received(COLUMN_NOTICE_ASK).head.token;
@@ -339,7 +339,7 @@ fn a_change_without_a_lease_is_acknowledged_and_outdates_grants() {
 
 /// If rows can be attributed to servers, only the rows of a server that is not configured are not cached.
 #[test]
-fn a_stranger_among_servers_that_are_told_apart_takes_nothing_from_them() {
+fn an_unknown_writer_does_not_affect_servers_with_leases_of_their_own() {
     let rig = Rig::of(|coherence| Servers::new(coherence, 0));
     rig.grant();
     rig.fill();
