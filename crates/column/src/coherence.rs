@@ -1,36 +1,36 @@
 //! Write-invalidate coherence with a fill fence: the reason why the fast path is never stale.
 //!
-//! Every change of the table lies between [`Coherence::pre`] and [`Coherence::post`], and every fill between
-//! [`Coherence::begin`] and [`Fill::finish`]. `pre` comes before anyone can see the change: the fast path drops
-//! everything that the change affects, and no fill of it may begin until `post`. `post` comes once everyone sees the
-//! change. A fill begins before it reads the table. Its rows are installed only if nothing in them was being changed
-//! when it began and no `pre` has come since; both are decided under one lock. So everything in the fast path was read
-//! after the last change of it was visible, and before the next one is. A value that is written never goes into the
-//! fast path directly.
+//! Every change of the table lies between [`Coherence::begin_write`] and [`Coherence::end_write`], and every fill
+//! between [`Coherence::begin`] and [`Fill::finish`]. `begin_write` comes before anyone can see the change: the fast
+//! path drops everything that the change affects, and no fill of it may begin until `end_write`. `end_write` comes once
+//! everyone sees the change. A fill begins before it reads the table. Its rows are installed only if nothing in them
+//! was being changed when it began and no `begin_write` has come since; both are decided under one lock. So everything
+//! in the fast path was read after the last change of it was visible, and before the next one is. A value that is
+//! written never goes into the fast path directly.
 
-use crate::fill::{ColumnFill, ColumnId, FillCounts, Filled, Reading, Row, ServerId};
+use crate::fill::{ColumnFill, ColumnId, FillCounts, Filled, ReadPlan, Row, ServerId};
 use crate::key::{Interval, Key};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Maximum number of ranges under change that are recorded. Further changes count as changes of the whole table.
-pub const MARKS_MAX: usize = 1024;
+pub const WRITE_INTENTS_MAX: usize = 1024;
 /// Maximum number of concurrent fills. Rows that are read beyond it are not cached.
 pub const FILLS_MAX: usize = 256;
 /// Maximum number of changes that may overlap a fill so that the rest of it can still be installed.
-const SPOILED_MAX: usize = 32;
+const OVERLAPPING_WRITES_MAX: usize = 32;
 
 /// Maximum time for which a reader waits for another reader of the same rows. A read that takes longer is repeated in
 /// parallel.
-pub const JOIN: Duration = Duration::from_millis(50);
+pub const JOIN_WAIT_MAX: Duration = Duration::from_millis(50);
 
 /// Keys of one column that a change affects.
-pub type Touched = (ColumnId, Interval);
+pub type ColumnRange = (ColumnId, Interval);
 
-/// A change in progress, between `pre` and `post`.
+/// A change in progress, between `begin_write` and `end_write`.
 #[derive(Debug)]
-#[must_use = "the change is under way until `Coherence::post`"]
-pub struct Mark(u64);
+#[must_use = "the change is under way until `Coherence::end_write`"]
+pub struct WriteIntent(u64);
 
 /// A fill in progress. Dropping it abandons the fill.
 #[derive(Debug)]
@@ -50,35 +50,35 @@ pub struct Counts {
     pub overtaken: u64,
     /// Reads that waited for another fill.
     pub joined: u64,
-    /// Reads that were answered from the [held](Coherence::held) rows.
+    /// Reads that were answered from the [cached_rows](Coherence::held) rows.
     pub shared: u64,
     /// Writes that were begun.
     pub changes: u64,
-    /// Changes that were treated as changes of the whole table, because too many keys were marked at once.
+    /// Changes that were treated as changes of the whole table, because too many ranges were being changed at once.
     pub overflowed: u64,
-    /// Key ranges that a change has marked and not released yet.
-    pub marks: u64,
+    /// Key ranges that are being changed.
+    pub intents: u64,
     /// True if the fast path is switched off.
     pub is_off: bool,
     /// Fills, invalidations and evictions of the fast-path table.
     pub fastpath: FillCounts,
 }
 
-struct UnderWay {
+struct FillInProgress {
     id: u64,
-    touched: Touched,
+    range: ColumnRange,
     server: ServerId,
     /// Ranges that were under change when the fill began, or have been since.
-    spoiled: Vec<Interval>,
+    overlapping_writes: Vec<Interval>,
 }
 
 struct Inner {
     fastpath: Box<dyn ColumnFill>,
-    fills: Vec<UnderWay>,
-    /// Marked ranges, each with the id of its change.
-    marks: Vec<(u64, Touched)>,
-    /// Changes in progress that did not fit `marks`.
-    unmarked: Vec<u64>,
+    fills: Vec<FillInProgress>,
+    /// Ranges being changed, each with the id of its change.
+    intents: Vec<(u64, ColumnRange)>,
+    /// Changes in progress that did not fit `intents`.
+    whole_table_writes: Vec<u64>,
     next_id: u64,
     is_off: bool,
     counts: Counts,
@@ -97,7 +97,7 @@ impl std::fmt::Debug for Coherence {
     }
 }
 
-fn meets(one: &Touched, other: &Touched) -> bool {
+fn overlap(one: &ColumnRange, other: &ColumnRange) -> bool {
     one.0 == other.0 && one.1.overlaps(&other.1)
 }
 
@@ -109,8 +109,8 @@ impl Coherence {
             inner: Mutex::new(Inner {
                 fastpath,
                 fills: Vec::new(),
-                marks: Vec::new(),
-                unmarked: Vec::new(),
+                intents: Vec::new(),
+                whole_table_writes: Vec::new(),
                 next_id: 0,
                 is_off: false,
                 counts: Counts::default(),
@@ -123,91 +123,91 @@ impl Coherence {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a write: `touched` is about to change. Once this returns, the fast path answers nothing about it until it
-    /// was read again after [`Coherence::post`].
-    pub fn pre(&self, touched: &[Touched]) -> Mark {
+    /// Begins a write: `ranges` are about to change. Once this returns, the fast path answers nothing about them until
+    /// they were read again after [`Coherence::end_write`].
+    pub fn begin_write(&self, ranges: &[ColumnRange]) -> WriteIntent {
         let mut inner = self.inner();
         let id = inner.next_id();
         inner.counts.changes += 1;
-        if inner.marks.len() + touched.len() > MARKS_MAX {
+        if inner.intents.len() + ranges.len() > WRITE_INTENTS_MAX {
             inner.counts.overflowed += 1;
-            inner.unmarked.push(id);
-            inner.forget_all();
+            inner.whole_table_writes.push(id);
+            inner.invalidate_all();
         } else {
-            for one in touched {
-                inner.marks.push((id, *one));
-                inner.forget(one);
+            for one in ranges {
+                inner.intents.push((id, *one));
+                inner.invalidate(one);
             }
         }
-        Mark(id)
+        WriteIntent(id)
     }
 
     /// Begins a write of the whole table.
-    pub fn pre_all(&self) -> Mark {
+    pub fn begin_write_all(&self) -> WriteIntent {
         let mut inner = self.inner();
         let id = inner.next_id();
         inner.counts.changes += 1;
-        inner.unmarked.push(id);
-        inner.forget_all();
-        Mark(id)
+        inner.whole_table_writes.push(id);
+        inner.invalidate_all();
+        WriteIntent(id)
     }
 
     /// Ends a write: the change is visible to everyone, or will never be made.
-    pub fn post(&self, mark: Mark) {
+    pub fn end_write(&self, intent: WriteIntent) {
         let mut inner = self.inner();
-        inner.marks.retain(|(id, _)| *id != mark.0);
-        inner.unmarked.retain(|id| *id != mark.0);
+        inner.intents.retain(|(id, _)| *id != intent.0);
+        inner.whole_table_writes.retain(|id| *id != intent.0);
     }
 
     /// Begins a fill. Must be called before the table is read. Returns `None` if the rows that will be read must not be
     /// cached.
     pub fn begin(&self, column: ColumnId, interval: Interval, server: ServerId) -> Option<Fill<'_>> {
-        let touched = (column, interval);
+        let range = (column, interval);
         let mut inner = self.inner();
-        let under_change = inner.marks.iter().filter(|(_, mark)| meets(mark, &touched));
-        let spoiled: Vec<Interval> = under_change.map(|(_, mark)| mark.1).collect();
+        let under_change = inner.intents.iter().filter(|(_, intent)| overlap(intent, &range));
+        let overlapping_writes: Vec<Interval> = under_change.map(|(_, intent)| intent.1).collect();
         let is_free = !inner.is_off
-            && inner.unmarked.is_empty()
+            && inner.whole_table_writes.is_empty()
             && inner.fills.len() < FILLS_MAX
-            && spoiled.len() <= SPOILED_MAX;
+            && overlapping_writes.len() <= OVERLAPPING_WRITES_MAX;
         if !is_free {
             inner.counts.refused += 1;
             return None;
         }
         let id = inner.next_id();
-        inner.fills.push(UnderWay {
+        inner.fills.push(FillInProgress {
             id,
-            touched,
+            range,
             server,
-            spoiled,
+            overlapping_writes,
         });
         Some(Fill { coherence: self, id })
     }
 
-    /// See [`ColumnFill::reading`].
-    pub fn reading(&self, column: ColumnId, asked: &Interval, rows: usize) -> Reading {
-        self.inner().fastpath.reading(column, asked, rows)
+    /// See [`ColumnFill::plan_read`].
+    pub fn plan_read(&self, column: ColumnId, asked: &Interval, rows: usize) -> ReadPlan {
+        self.inner().fastpath.plan_read(column, asked, rows)
     }
 
-    /// See [`ColumnFill::held`]. The rows are those that the table has at this moment.
-    pub fn held(&self, column: ColumnId, asked: &Interval, rows: usize) -> Option<(Vec<Row>, bool)> {
+    /// See [`ColumnFill::cached_rows`]. The rows are those that the table has at this moment.
+    pub fn cached_rows(&self, column: ColumnId, asked: &Interval, rows: usize) -> Option<(Vec<Row>, bool)> {
         let mut inner = self.inner();
-        let held = inner.fastpath.held(column, asked, rows);
-        inner.counts.shared += u64::from(held.is_some());
-        held
+        let cached_rows = inner.fastpath.cached_rows(column, asked, rows);
+        inner.counts.shared += u64::from(cached_rows.is_some());
+        cached_rows
     }
 
-    /// Waits at most [`JOIN`] until a fill in progress that began at `low` has ended. Does not wait for a fill that a
-    /// change has overlapped.
+    /// Waits at most [`JOIN_WAIT_MAX`] until a fill in progress that began at `low` has ended. Does not wait for a fill
+    /// that a change has overlapped.
     pub fn join(&self, column: ColumnId, low: &Key) {
         let is_reading = |inner: &mut Inner| {
-            let mut same = inner.fills.iter().filter(|fill| fill.touched.0 == column);
-            same.any(|fill| fill.touched.1.low == *low && fill.spoiled.is_empty())
+            let mut same = inner.fills.iter().filter(|fill| fill.range.0 == column);
+            same.any(|fill| fill.range.1.low == *low && fill.overlapping_writes.is_empty())
         };
         let mut inner = self.inner();
         if is_reading(&mut inner) {
             inner.counts.joined += 1;
-            drop(self.ended.wait_timeout_while(inner, JOIN, is_reading));
+            drop(self.ended.wait_timeout_while(inner, JOIN_WAIT_MAX, is_reading));
         }
     }
 
@@ -215,7 +215,7 @@ impl Coherence {
     pub fn switch(&self, off: bool) {
         let mut inner = self.inner();
         if std::mem::replace(&mut inner.is_off, off) != off {
-            inner.forget_all();
+            inner.invalidate_all();
         }
     }
 
@@ -234,14 +234,14 @@ impl Coherence {
 
     /// Empties the fast path, and drops all fills in progress.
     pub fn clear(&self) {
-        self.inner().forget_all();
+        self.inner().invalidate_all();
     }
 
     /// Returns the counters and the state.
     pub fn counts(&self) -> Counts {
         let inner = self.inner();
         Counts {
-            marks: (inner.marks.len() + inner.unmarked.len()) as u64,
+            intents: (inner.intents.len() + inner.whole_table_writes.len()) as u64,
             is_off: inner.is_off,
             fastpath: inner.fastpath.counts(),
             ..inner.counts
@@ -255,17 +255,17 @@ impl Inner {
         self.next_id
     }
 
-    fn forget(&mut self, touched: &Touched) {
-        self.fastpath.invalidate(touched.0, &touched.1);
+    fn invalidate(&mut self, range: &ColumnRange) {
+        self.fastpath.invalidate(range.0, &range.1);
         self.fills.retain_mut(|fill| {
-            if meets(&fill.touched, touched) {
-                fill.spoiled.push(touched.1);
+            if overlap(&fill.range, range) {
+                fill.overlapping_writes.push(range.1);
             }
-            fill.spoiled.len() <= SPOILED_MAX
+            fill.overlapping_writes.len() <= OVERLAPPING_WRITES_MAX
         });
     }
 
-    fn forget_all(&mut self) {
+    fn invalidate_all(&mut self) {
         self.fastpath.clear();
         self.fills.clear();
     }
@@ -277,13 +277,17 @@ impl Fill<'_> {
     pub fn finish(self, filled: &Filled<'_>) -> bool {
         let mut inner = self.coherence.inner();
         let mut fills = inner.fills.iter();
-        let is_met = |fill: &&UnderWay| fill.spoiled.iter().any(|one| one.overlaps(&filled.interval));
+        let is_met = |fill: &&FillInProgress| {
+            fill.overlapping_writes
+                .iter()
+                .any(|one| one.overlaps(&filled.interval))
+        };
         let Some(begun) = fills.find(|fill| fill.id == self.id).filter(|fill| !is_met(fill)) else {
             inner.counts.overtaken += 1;
             return false;
         };
         debug_assert!(
-            begun.touched.0 == filled.column && begun.touched.1.covers(&filled.interval),
+            begun.range.0 == filled.column && begun.range.1.covers(&filled.interval),
             "the rows are outside the interval of the fill"
         );
         debug_assert_eq!(begun.server, filled.server);

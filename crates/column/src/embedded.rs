@@ -1,8 +1,8 @@
 //! The embedded table, which needs no other software. It is stored in memory, or in a directory, where a change is
 //! durable before it becomes visible.
 //!
-//! The table calls its [`Watcher`] before a change becomes visible and after, for every change, so that a fast path
-//! over it is never stale.
+//! The table calls its [`ChangeListener`] before a change becomes visible and after, for every change, so that a fast
+//! path over it is never stale.
 
 mod disk;
 mod limits;
@@ -13,7 +13,7 @@ pub use disk::{Repaired, repair};
 pub use limits::{CELL_BYTES_MAX, Limits};
 
 use crate::table::{
-    Cell, Change, Changed, ColumnName, Found, NAME_BYTES_MAX, Nonce, ROW_BYTES_MAX, Stretch, Table,
+    Cell, Change, Changed, ColumnName, FoundCell, NAME_BYTES_MAX, Nonce, ROW_BYTES_MAX, ScanRange, Table,
     TableError,
 };
 use lineside_journal::FsDisk;
@@ -32,13 +32,13 @@ const ROW_LOCKS: usize = 64;
 const HEAD_BYTES: usize = 16;
 
 /// Listener for changes of the table.
-pub trait Watcher: Send + Sync + fmt::Debug {
-    /// Called before the change of `column` in row `key` becomes visible. The result is passed to [`Watcher::post`].
-    /// Other writers of the row wait until this returns.
-    fn pre(&self, key: &[u8], column: &ColumnName) -> u64;
+pub trait ChangeListener: Send + Sync + fmt::Debug {
+    /// Called before the change of `column` in row `key` becomes visible. The result is passed to
+    /// [`ChangeListener::end_write`]. Other writers of the row wait until this returns.
+    fn begin_write(&self, key: &[u8], column: &ColumnName) -> u64;
 
     /// Called once the change is visible to everyone, or will never be made.
-    fn post(&self, mark: u64);
+    fn end_write(&self, intent: u64);
 }
 
 /// Clock for the timestamps of cells, in milliseconds since 1970.
@@ -61,7 +61,7 @@ trait View {
 }
 
 /// Storage of the cells.
-trait Shelf: Send + Sync + fmt::Debug {
+trait CellStore: Send + Sync + fmt::Debug {
     /// Calls `act` with a consistent view.
     fn read(&self, act: &mut dyn FnMut(&dyn View) -> Result<(), TableError>) -> Result<(), TableError>;
 
@@ -85,19 +85,19 @@ pub const KIND: Kind = Kind::new("column", 1);
 
 /// The embedded table.
 pub struct Embedded {
-    shelf: Box<dyn Shelf>,
+    cell_store: Box<dyn CellStore>,
     rows: Vec<Mutex<()>>,
     row_hasher: RandomState,
     nonces: Nonces,
     clock: Clock,
     ttls_ms: Vec<(Vec<u8>, u64)>,
-    watcher: OnceLock<Arc<dyn Watcher>>,
+    listener: OnceLock<Arc<dyn ChangeListener>>,
 }
 
 impl fmt::Debug for Embedded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Embedded")
-            .field("shelf", &self.shelf)
+            .field("cell_store", &self.cell_store)
             .finish_non_exhaustive()
     }
 }
@@ -148,29 +148,29 @@ impl Embedded {
     /// # Errors
     /// [`TableError::Refused`] if it cannot be opened or read.
     pub fn open_on(disk: FsDisk, limits: &Limits, clock: Clock) -> Result<Self, TableError> {
-        let shelf = Box::new(disk::Disk::open(disk, limits)?);
-        Ok(Self::over(shelf, limits, clock))
+        let cell_store = Box::new(disk::Disk::open(disk, limits)?);
+        Ok(Self::over(cell_store, limits, clock))
     }
 
     /// Returns the size in bytes of the remembered results of changes, and of rows that are only in memory.
     pub fn kept_bytes(&self) -> (usize, usize) {
-        (self.nonces.bytes(), self.shelf.bytes())
+        (self.nonces.bytes(), self.cell_store.bytes())
     }
 
     /// Returns the reason why the table takes no changes until the next start, if so.
     pub fn failed(&self) -> Option<String> {
-        self.shelf.failed()
+        self.cell_store.failed()
     }
 
-    fn over(shelf: Box<dyn Shelf>, limits: &Limits, clock: Clock) -> Self {
+    fn over(cell_store: Box<dyn CellStore>, limits: &Limits, clock: Clock) -> Self {
         Self {
-            shelf,
+            cell_store,
             rows: (0..ROW_LOCKS).map(|_| Mutex::default()).collect(),
             row_hasher: RandomState::new(),
             nonces: Nonces::new(limits.nonces_bytes),
             clock,
             ttls_ms: Vec::new(),
-            watcher: OnceLock::new(),
+            listener: OnceLock::new(),
         }
     }
 
@@ -182,8 +182,8 @@ impl Embedded {
     }
 
     /// Sets the watcher that is called for every change from now on. Has no effect if one is set already.
-    pub fn watch(&self, watcher: Arc<dyn Watcher>) {
-        let _ = self.watcher.set(watcher);
+    pub fn set_listener(&self, listener: Arc<dyn ChangeListener>) {
+        let _ = self.listener.set(listener);
     }
 
     fn row_lock(&self, key: &[u8]) -> MutexGuard<'_, ()> {
@@ -193,13 +193,13 @@ impl Embedded {
 
     /// Makes a change. The caller has decided it under the row's lock.
     fn write(&self, key: &[u8], column: &ColumnName, cell: Option<&Cell>) -> Result<(), TableError> {
-        let mark = self
-            .watcher
+        let intent = self
+            .listener
             .get()
-            .map(|watcher| (watcher, watcher.pre(key, column)));
-        let written = self.shelf.write(place(column, key), cell.map(stored));
-        if let Some((watcher, mark)) = mark {
-            watcher.post(mark);
+            .map(|listener| (listener, listener.begin_write(key, column)));
+        let written = self.cell_store.write(place(column, key), cell.map(stored));
+        if let Some((listener, intent)) = intent {
+            listener.end_write(intent);
         }
         written
     }
@@ -226,7 +226,7 @@ impl Table for Embedded {
     fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, TableError> {
         let now_ms = (self.clock)();
         let mut cells = Vec::with_capacity(columns.len());
-        self.shelf.read(&mut |view| {
+        self.cell_store.read(&mut |view| {
             for column in columns {
                 let found = view.get(&place(column, key))?;
                 cells.push(found.and_then(|bytes| alive(&bytes, now_ms)));
@@ -236,29 +236,29 @@ impl Table for Embedded {
         Ok(cells)
     }
 
-    fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
+    fn scan(&self, range: &ScanRange, columns: &[ColumnName]) -> Result<Vec<FoundCell>, TableError> {
         let now_ms = (self.clock)();
-        let mut found: Vec<Found> = Vec::new();
-        if stretch.high.as_ref().is_some_and(|high| *high <= stretch.low) {
+        let mut found: Vec<FoundCell> = Vec::new();
+        if range.high.as_ref().is_some_and(|high| *high <= range.low) {
             return Ok(found);
         }
-        self.shelf.read(&mut |view| {
+        self.cell_store.read(&mut |view| {
             for (index, column) in columns.iter().enumerate() {
-                let mut left = stretch.limit;
-                let low = place(column, &stretch.low);
-                let high = match &stretch.high {
+                let mut left = range.limit;
+                let low = place(column, &range.low);
+                let high = match &range.high {
                     Some(high) => place(column, high),
                     None => behind(column),
                 };
                 let bounds = (Bound::Included(&low[..]), Bound::Excluded(&high[..]));
-                view.range(bounds, stretch.reverse, &mut |at, bytes| {
+                view.range(bounds, range.reverse, &mut |at, bytes| {
                     if left == 0 {
                         return ControlFlow::Break(());
                     }
                     if let Some(cell) = alive(bytes, now_ms) {
                         left -= 1;
                         let key = at[PLACE_HEAD_BYTES..].to_vec();
-                        found.push(Found {
+                        found.push(FoundCell {
                             key,
                             column: index,
                             cell,
@@ -270,7 +270,7 @@ impl Table for Embedded {
             Ok(())
         })?;
         if columns.len() > 1 {
-            merge(&mut found, stretch);
+            merge(&mut found, range);
         }
         Ok(found)
     }
@@ -388,10 +388,10 @@ fn number(value: &[u8]) -> Result<[u8; 8], TableError> {
 }
 
 /// Sorts the cells by row, then by column, and keeps the rows up to the limit.
-fn merge(found: &mut Vec<Found>, stretch: &Stretch) {
+fn merge(found: &mut Vec<FoundCell>, range: &ScanRange) {
     found.sort_by(|one, other| {
         let rows = one.key.cmp(&other.key);
-        let rows = if stretch.reverse { rows.reverse() } else { rows };
+        let rows = if range.reverse { rows.reverse() } else { rows };
         rows.then(one.column.cmp(&other.column))
     });
     let mut rows = 0;
@@ -400,7 +400,7 @@ fn merge(found: &mut Vec<Found>, stretch: &Stretch) {
         if end == 0 || found[end].key != found[end - 1].key {
             rows += 1;
         }
-        if rows > stretch.limit {
+        if rows > range.limit {
             break;
         }
         end += 1;

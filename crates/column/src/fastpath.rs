@@ -1,6 +1,6 @@
 //! The fast path of `column`. This is the executable specification of `xdp/column_fastpath.h`.
 
-use crate::reader::{Block, Leave, Range, Session};
+use crate::reader::{Block, ForwardReason, Range, SeqlockRead};
 use crate::request::{self, Ask, Request};
 use crate::store::Store;
 use lineside_fastpath::{Counters, DropReason, FastPath, PAYLOAD_BYTES_MAX, Reply, Source, Verdict};
@@ -40,23 +40,29 @@ impl ColumnFastPath {
 
     /// Handles a change of a row, such as put or delete: invalidates the row's block if the source is trusted. The host
     /// then changes the table.
-    fn change(&self, from: Source, request: &Request) -> Leave {
+    fn change(&self, from: Source, request: &Request) -> ForwardReason {
         if let Ask::Change(key) = &request.ask
             && self.store.trusts(from.address)
-            && Session::invalidate(&self.store, &request.name, key)
+            && SeqlockRead::invalidate(&self.store, &request.name, key)
         {
             self.counters.add_one(ColumnCounter::LineInvalidations as usize);
         }
-        Leave::Forwarded
+        ForwardReason::Forwarded
     }
 
-    fn paper(&self, from: Source, now_ns: u64, payload: &[u8], reply: &mut Draft) -> Result<(), Leave> {
-        let request = request::parse_paper(payload).ok_or(Leave::Forwarded)?;
+    fn paper(
+        &self,
+        from: Source,
+        now_ns: u64,
+        payload: &[u8],
+        reply: &mut Draft,
+    ) -> Result<(), ForwardReason> {
+        let request = request::parse_paper(payload).ok_or(ForwardReason::Forwarded)?;
         match &request.ask {
             Ask::Change(_) => Err(self.change(from, &request)),
-            Ask::Get(_) if payload.len() < COLUMN_PAPER_GET_REPLY_BYTES => Err(Leave::Forwarded),
-            Ask::Get(key) => self.within(now_ns, &request, |session| {
-                let Some((block, row)) = session.get(key)? else {
+            Ask::Get(_) if payload.len() < COLUMN_PAPER_GET_REPLY_BYTES => Err(ForwardReason::Forwarded),
+            Ask::Get(key) => self.within(now_ns, &request, |section| {
+                let Some((block, row)) = section.get(key)? else {
                     reply.put(&[COLUMN_PAPER_NO_ROW]);
                     return Ok(());
                 };
@@ -66,16 +72,16 @@ impl ColumnFastPath {
                 Ok(())
             }),
             // The host does not answer so short a request either.
-            Ask::Scan(_) if payload.len() < SCAN_REPLY_BYTES_MIN => Err(Leave::Forwarded),
+            Ask::Scan(_) if payload.len() < SCAN_REPLY_BYTES_MIN => Err(ForwardReason::Forwarded),
             Ask::Scan(None) => {
                 reply.put(&[COLUMN_PAPER_NO_ROW, 0]);
                 Ok(())
             }
-            Ask::Scan(Some(range)) => self.within(now_ns, &request, |session| {
+            Ask::Scan(Some(range)) => self.within(now_ns, &request, |section| {
                 reply.put(&[COLUMN_PAPER_FOUND, 0]);
                 let room = (payload.len() - 2) / COLUMN_PAPER_ROW_BYTES;
                 let mut taken = 0;
-                let (rows, more) = session.scan(range, |block, from, to| {
+                let (rows, more) = section.scan(range, |block, from, to| {
                     let last = to.min(from + room - taken);
                     for row in from..last {
                         let (key, value) = paper_row(block, row)?;
@@ -96,9 +102,15 @@ impl ColumnFastPath {
         }
     }
 
-    fn native(&self, from: Source, now_ns: u64, payload: &[u8], reply: &mut Draft) -> Result<(), Leave> {
+    fn native(
+        &self,
+        from: Source,
+        now_ns: u64,
+        payload: &[u8],
+        reply: &mut Draft,
+    ) -> Result<(), ForwardReason> {
         // A malformed request gets its status code from the host.
-        let (header, request) = request::parse_native(payload).ok_or(Leave::Forwarded)?;
+        let (header, request) = request::parse_native(payload).ok_or(ForwardReason::Forwarded)?;
         let body = ColumnReply {
             source: COLUMN_SOURCE_FASTPATH,
             flags: if self.store.may_be_stale() {
@@ -114,12 +126,12 @@ impl ColumnFastPath {
         reply.skip(size_of::<NativeHeader>() + size_of::<ColumnReply>());
         match &request.ask {
             Ask::Change(_) => Err(self.change(from, &request)),
-            Ask::Get(key) => self.within(now_ns, &request, |session| {
+            Ask::Get(key) => self.within(now_ns, &request, |section| {
                 let mut body = body;
                 let mut status = Status::Unknown;
-                if let Some((block, row)) = session.get(key)? {
+                if let Some((block, row)) = section.get(key)? {
                     if !reply.put_rows(&block, row, row + 1) {
-                        return Err(Leave::Forwarded);
+                        return Err(ForwardReason::Forwarded);
                     }
                     status = Status::Ok;
                     body.rows = 1.into();
@@ -128,10 +140,10 @@ impl ColumnFastPath {
                 reply.begin(header, status, &body);
                 Ok(())
             }),
-            Ask::Scan(None) => Err(Leave::Forwarded),
-            Ask::Scan(Some(range)) => self.within(now_ns, &request, |session| {
+            Ask::Scan(None) => Err(ForwardReason::Forwarded),
+            Ask::Scan(Some(range)) => self.within(now_ns, &request, |section| {
                 let mut body = body;
-                let (rows, more, version_ms) = native_scan(session, range, reply)?;
+                let (rows, more, version_ms) = native_scan(section, range, reply)?;
                 body.rows = (rows as u16).into();
                 body.version_ms = version_ms.into();
                 body.flags |= if more { COLUMN_REPLY_MORE } else { 0 };
@@ -146,21 +158,25 @@ impl ColumnFastPath {
         &self,
         now_ns: u64,
         request: &Request,
-        read: impl FnOnce(&Session<'_>) -> Result<(), Leave>,
-    ) -> Result<(), Leave> {
-        let session = Session::begin(&self.store, &request.name, now_ns)?;
-        let answered = read(&session);
-        match session.holds() {
+        read: impl FnOnce(&SeqlockRead<'_>) -> Result<(), ForwardReason>,
+    ) -> Result<(), ForwardReason> {
+        let section = SeqlockRead::begin(&self.store, &request.name, now_ns)?;
+        let answered = read(&section);
+        match section.validate() {
             true => answered,
-            false => Err(Leave::Changing),
+            false => Err(ForwardReason::Changing),
         }
     }
 }
 
 /// Puts rows into `reply` until it is full. Returns their number, true if there may be more, and the newest timestamp.
-fn native_scan(session: &Session<'_>, range: &Range, reply: &mut Draft) -> Result<(usize, bool, u64), Leave> {
+fn native_scan(
+    section: &SeqlockRead<'_>,
+    range: &Range,
+    reply: &mut Draft,
+) -> Result<(usize, bool, u64), ForwardReason> {
     let mut version_ms = 0;
-    let (rows, more) = session.scan(range, |block, from, to| {
+    let (rows, more) = section.scan(range, |block, from, to| {
         let fits = (from..to)
             .take_while(|row| reply.fits(block, from, row + 1))
             .count();
@@ -173,19 +189,19 @@ fn native_scan(session: &Session<'_>, range: &Range, reply: &mut Draft) -> Resul
     Ok((rows, more, version_ms))
 }
 
-/// Returns key and value in the paper format, padded with zeros. Returns [`Leave::Forwarded`] if the format cannot
-/// represent the row.
+/// Returns key and value in the paper format, padded with zeros. Returns [`ForwardReason::Forwarded`] if the format
+/// cannot represent the row.
 fn paper_row(
     block: &Block<'_>,
     row: usize,
-) -> Result<([u8; COLUMN_PAPER_KEY_BYTES], [u8; COLUMN_PAPER_VALUE_BYTES]), Leave> {
-    let record = block.row(row).ok_or(Leave::Changing)?;
+) -> Result<([u8; COLUMN_PAPER_KEY_BYTES], [u8; COLUMN_PAPER_VALUE_BYTES]), ForwardReason> {
+    let record = block.row(row).ok_or(ForwardReason::Changing)?;
     let (mut key, mut value) = ([0; COLUMN_PAPER_KEY_BYTES], [0; COLUMN_PAPER_VALUE_BYTES]);
     let says = record.key().len() <= key.len()
         && record.key().last() != Some(&0)
         && record.value().len() <= value.len();
     if !says {
-        return Err(Leave::Forwarded);
+        return Err(ForwardReason::Forwarded);
     }
     key[..record.key().len()].copy_from_slice(record.key());
     value[..record.value().len()].copy_from_slice(record.value());
@@ -257,7 +273,7 @@ impl FastPath for ColumnFastPath {
         }
         let mut draft = Draft::new(request.len());
         let answered = match paper {
-            _ if request.len() > PAYLOAD_BYTES_MAX => Err(Leave::Forwarded),
+            _ if request.len() > PAYLOAD_BYTES_MAX => Err(ForwardReason::Forwarded),
             true => self.paper(from, now_ns, request, &mut draft),
             false => self.native(from, now_ns, request, &mut draft),
         };

@@ -43,14 +43,14 @@ pub const READ_AHEAD_ROWS: usize = 8;
 
 /// Part of the table to read: a number of rows of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct ReadPlan {
     /// Interval that begins at or before the requested one, and ends at or after its end.
     pub interval: Interval,
     /// Maximum number of rows.
     pub rows: usize,
 }
 
-impl Reading {
+impl ReadPlan {
     /// Returns the reading for an interval about which the fast path holds nothing.
     pub fn ahead(asked: &Interval, rows: usize) -> Self {
         Self {
@@ -95,13 +95,13 @@ pub trait ColumnFill: Send + fmt::Debug {
 
     /// Returns the reading for a request of `rows` rows of `asked`. It covers the blocks there that were invalidated or
     /// have expired, or some further rows.
-    fn reading(&self, _column: ColumnId, asked: &Interval, rows: usize) -> Reading {
-        Reading::ahead(asked, rows)
+    fn plan_read(&self, _column: ColumnId, asked: &Interval, rows: usize) -> ReadPlan {
+        ReadPlan::ahead(asked, rows)
     }
 
     /// Returns the first `rows` rows of `asked`, and true if there are more, if the fast path can answer all of that
     /// now.
-    fn held(&self, _column: ColumnId, _asked: &Interval, _rows: usize) -> Option<(Vec<Row>, bool)> {
+    fn cached_rows(&self, _column: ColumnId, _asked: &Interval, _rows: usize) -> Option<(Vec<Row>, bool)> {
         None
     }
 

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_fit_a_word() {
+    fn key_lengths_fit_in_one_word() {
         for high in [None, Some(0), Some(64)] {
             let lengths = Lengths {
                 low: 64,

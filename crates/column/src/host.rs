@@ -6,15 +6,16 @@ mod sessions;
 
 pub use sessions::SessionUse;
 
-use crate::coherence::{Coherence, Mark, Touched};
-use crate::embedded::Watcher;
-use crate::fill::{ColumnId, Filled, Reading, Row, ServerId};
+use crate::coherence::{Coherence, ColumnRange, WriteIntent};
+use crate::embedded::ChangeListener;
+use crate::fill::{ColumnId, Filled, ReadPlan, Row, ServerId};
 use crate::key::{Interval, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX};
 use crate::native::{self, Ask, Draft, REPLY_HEAD_BYTES, Rows, Sender};
 use crate::paper::{self, PaperRequest};
 use crate::servers::Servers;
 use crate::table::{
-    Cell, Change, Changed, ColumnName, Found, Holder, Nonce, ROW_BYTES_MAX, Stretch, Table, TableError,
+    Cell, Change, Changed, ColumnName, FoundCell, Nonce, ROW_BYTES_MAX, RegionOwner, ScanRange, Table,
+    TableError,
 };
 use lineside_fastpath::{DropReason, Host, PAYLOAD_BYTES_MAX, Reader, Reply, Source, Verdict, lease};
 use lineside_wire::{
@@ -44,18 +45,18 @@ pub const CLOCK_SLACK_NS: u64 = 100_000_000;
 
 /// Source from which the fast path learns of changes that others make.
 #[derive(Clone, Debug)]
-pub enum Telling {
-    /// The table announces all changes itself, before and after each ([`Announcer`]).
+pub enum CoherenceMode {
+    /// The table announces all changes itself, before and after each ([`ChangeAnnouncer`]).
     ByTable,
     /// The table's servers announce them.
     ByServers(Arc<Servers>),
     /// None: rows are cached for this time in ns, and replies carry a flag that they may be stale.
     Ttl(u64),
     /// None, and no rows are cached.
-    Nothing,
+    Uncached,
 }
 
-impl Telling {
+impl CoherenceMode {
     /// Returns true if an answer may be a value that was replaced already.
     pub const fn may_be_stale(&self) -> bool {
         matches!(self, Self::Ttl(_))
@@ -74,7 +75,7 @@ pub struct Setup {
     /// Columns that the fast path holds, in the order of their [`ColumnId`].
     pub columns: Vec<ColumnName>,
     /// Source from which the fast path learns of changes.
-    pub telling: Telling,
+    pub coherence_mode: CoherenceMode,
     /// True if packets of the paper format are answered.
     pub paper_format: bool,
     /// Addresses in `trusted_sources`.
@@ -93,13 +94,13 @@ impl Setup {
         table: Arc<dyn Table>,
         coherence: Arc<Coherence>,
         columns: Vec<ColumnName>,
-        telling: Telling,
+        coherence_mode: CoherenceMode,
     ) -> Self {
         Self {
             table,
             coherence,
             columns,
-            telling,
+            coherence_mode,
             paper_format: true,
             trusted: Box::new(|address| address.is_loopback()),
             sessions_bytes: SESSIONS_BYTES,
@@ -126,7 +127,7 @@ impl fmt::Debug for ColumnHost {
 
 /// Result of a read: cells in order, and true if there are further rows.
 struct Read {
-    found: Vec<Found>,
+    found: Vec<FoundCell>,
     more: bool,
 }
 
@@ -157,93 +158,93 @@ impl ColumnHost {
 
     /// Returns the cells of one row. If the fast path may hold the column, some neighbouring rows are read too and put
     /// into the fast path.
-    fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
+    fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<FoundCell>, TableError> {
         if let [column] = columns
             && key.len() <= KEY_BYTES_MAX
             && self.ids.contains_key(column)
         {
-            let stretch = Stretch {
+            let range = ScanRange {
                 low: key.to_vec(),
                 high: None,
                 limit: 1,
                 reverse: false,
             };
-            if let Some(read) = self.read_and_fill(&stretch, column) {
-                let is_it = |found: &Found| found.key == key;
+            if let Some(read) = self.read_and_fill(&range, column) {
+                let is_it = |found: &FoundCell| found.key == key;
                 return Ok(read?.found.into_iter().take_while(is_it).collect());
             }
         }
         let cells = self.table().get(key, columns)?;
         let found = cells.into_iter().enumerate().filter_map(|(column, cell)| {
             let key = key.to_vec();
-            cell.map(|cell| Found { key, column, cell })
+            cell.map(|cell| FoundCell { key, column, cell })
         });
         Ok(found.collect())
     }
 
-    fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Read, TableError> {
+    fn scan(&self, range: &ScanRange, columns: &[ColumnName]) -> Result<Read, TableError> {
         if let [column] = columns
-            && !stretch.reverse
-            && let Some(read) = self.read_and_fill(stretch, column)
+            && !range.reverse
+            && let Some(read) = self.read_and_fill(range, column)
         {
             return read;
         }
-        let one_more = Stretch {
-            limit: stretch.limit.saturating_add(1),
-            ..stretch.clone()
+        let one_more = ScanRange {
+            limit: range.limit.saturating_add(1),
+            ..range.clone()
         };
         let mut found = self.table().scan(&one_more, columns)?;
-        let more = cut(&mut found, stretch.limit);
+        let more = cut(&mut found, range.limit);
         Ok(Read { found, more })
     }
 
     /// Reads a range and neighbouring rows, and puts them into the fast path. Returns `None` if the fast path can hold
     /// none of it, or if too few rows were read.
-    fn read_and_fill(&self, stretch: &Stretch, column: &ColumnName) -> Option<Result<Read, TableError>> {
+    fn read_and_fill(&self, range: &ScanRange, column: &ColumnName) -> Option<Result<Read, TableError>> {
         let id = *self.ids.get(column)?;
         let asked = Interval {
-            low: Key::new(&stretch.low)?,
-            high: stretch.high.as_deref().map(Key::new).unwrap_or_default(),
+            low: Key::new(&range.low)?,
+            high: range.high.as_deref().map(Key::new).unwrap_or_default(),
         };
         // If the end is a key that the fast path cannot represent, the interval is left open, and the rows that were
         // read determine its end.
-        let is_open = asked.high.is_none() && stretch.high.is_some();
+        let is_open = asked.high.is_none() && range.high.is_some();
         if asked.is_empty() {
             return None;
         }
         let coherence = &self.setup.coherence;
-        let reading = coherence.reading(id, &asked, stretch.limit);
+        let reading = coherence.plan_read(id, &asked, range.limit);
         coherence.join(id, &reading.interval.low);
-        if !is_open && let Some((rows, more)) = coherence.held(id, &asked, stretch.limit) {
-            let found = rows.into_iter().map(Found::from).collect();
+        if !is_open && let Some((rows, more)) = coherence.cached_rows(id, &asked, range.limit) {
+            let found = rows.into_iter().map(FoundCell::from).collect();
             return Some(Ok(Read { found, more }));
         }
-        let Reading { interval, rows } = reading;
-        let (server, holder) = self.server_of(interval.low.as_bytes())?;
+        let ReadPlan { interval, rows } = reading;
+        let (server, owner) = self.server_of(interval.low.as_bytes())?;
         let before_ns = (self.setup.clock)();
         let fill = coherence.begin(id, interval, server)?;
-        let one_more = Stretch {
+        let one_more = ScanRange {
             low: interval.low.as_bytes().to_vec(),
             high: match is_open {
-                true => stretch.high.clone(),
+                true => range.high.clone(),
                 false => interval.high.map(|high| high.as_bytes().to_vec()),
             },
             limit: rows.saturating_add(1),
             reverse: false,
         };
         let columns = std::slice::from_ref(column);
-        let read = match &holder {
+        let read = match &owner {
             None => (self.table().scan(&one_more, columns)).map(|found| (found, true)),
-            Some(holder) => self.table().scan_of(holder, &one_more, columns),
+            Some(owner) => self.table().scan_from_owner(owner, &one_more, columns),
         };
-        let (mut found, is_of_holder) = match read {
+        let (mut found, is_from_owner) = match read {
             Ok(read) => read,
             Err(error) => return Some(Err(error)),
         };
         let behind = found.get(rows).map(|found| found.key.clone());
         let is_cut = cut(&mut found, rows);
-        if is_of_holder && (is_cut || !is_open) {
-            let end = holder.and_then(|holder| holder.end);
+        if is_from_owner && (is_cut || !is_open) {
+            let end = owner.and_then(|owner| owner.end);
             let behind = [behind, end].into_iter().flatten().min();
             let until_ns = self.until_ns(&found, (id, interval), column, before_ns);
             let (interval, rows) = holdable(&found, interval, behind.as_deref());
@@ -257,46 +258,46 @@ impl ColumnHost {
                 });
             }
         }
-        found.drain(..found.partition_point(|found| found.key < stretch.low));
-        let is_before = |found: &Found| stretch.high.as_ref().is_none_or(|high| found.key < *high);
+        found.drain(..found.partition_point(|found| found.key < range.low));
+        let is_before = |found: &FoundCell| range.high.as_ref().is_none_or(|high| found.key < *high);
         let count = found.partition_point(is_before);
         let is_all = !is_cut || count < found.len();
         found.truncate(count);
-        let is_enough = is_all || found.len() >= stretch.limit;
-        let more = cut(&mut found, stretch.limit) || !is_all;
+        let is_enough = is_all || found.len() >= range.limit;
+        let more = cut(&mut found, range.limit) || !is_all;
         is_enough.then_some(Ok(Read { found, more }))
     }
 
-    /// Returns the number of the server whose lease is needed for rows from `key` on, and their holder if it matters.
+    /// Returns the number of the server whose lease is needed for rows from `key` on, and their owner if it matters.
     /// Returns `None` if the rows may not be cached.
-    fn server_of(&self, key: &[u8]) -> Option<(ServerId, Option<Holder>)> {
-        match &self.setup.telling {
-            Telling::ByTable | Telling::Ttl(_) => Some((ServerId(0), None)),
-            Telling::ByServers(servers) => {
-                let holder = self.table().holder(key)?;
-                let id = servers.id_of(holder.server);
+    fn server_of(&self, key: &[u8]) -> Option<(ServerId, Option<RegionOwner>)> {
+        match &self.setup.coherence_mode {
+            CoherenceMode::ByTable | CoherenceMode::Ttl(_) => Some((ServerId(0), None)),
+            CoherenceMode::ByServers(servers) => {
+                let owner = self.table().owner(key)?;
+                let id = servers.id_of(owner.server);
                 if id.is_none() {
-                    self.table().look_anew();
+                    self.table().forget_owner();
                 }
-                Some((id?, Some(holder)))
+                Some((id?, Some(owner)))
             }
-            Telling::Nothing => None,
+            CoherenceMode::Uncached => None,
         }
     }
 
     /// Returns the time in ns until which cells that were read after `before_ns` are certain not to expire.
-    fn until_ns(&self, found: &[Found], read: Touched, column: &ColumnName, before_ns: u64) -> u64 {
+    fn until_ns(&self, found: &[FoundCell], read: ColumnRange, column: &ColumnName, before_ns: u64) -> u64 {
         let ttl_ms = self.table().family_ttl_ms(column);
         let end_ms = |cell: &Cell| {
             let by_family = ttl_ms.map(|ttl_ms| cell.timestamp_ms.saturating_add(ttl_ms));
             [cell.expires_ms, by_family].into_iter().flatten().min()
         };
         // HBase does not return a cell's own expiry when it is read, but the writer's server has announced it.
-        let by_writer = match &self.setup.telling {
-            Telling::ByServers(servers) => {
+        let by_writer = match &self.setup.coherence_mode {
+            CoherenceMode::ByServers(servers) => {
                 let ago_ms = (self.setup.clock)().saturating_sub(before_ns) / 1_000_000 + 1;
                 let read_ms = self.table().now_ms().saturating_sub(ago_ms);
-                servers.first_end_ms(read.0, &read.1, read_ms)
+                servers.first_expiry_ms(read.0, &read.1, read_ms)
             }
             _ => None,
         };
@@ -308,8 +309,8 @@ impl ColumnHost {
                 .saturating_add(left_ms.saturating_mul(1_000_000))
                 .saturating_sub(CLOCK_SLACK_NS);
         }
-        match self.setup.telling {
-            Telling::Ttl(ttl_ns) => until_ns.min(before_ns.saturating_add(ttl_ns)),
+        match self.setup.coherence_mode {
+            CoherenceMode::Ttl(ttl_ns) => until_ns.min(before_ns.saturating_add(ttl_ns)),
             _ => until_ns,
         }
     }
@@ -324,10 +325,10 @@ impl ColumnHost {
         nonce: Nonce,
     ) -> Result<Changed, TableError> {
         let touched = self.ids.get(column).map(|id| [(*id, Interval::of_row(key))]);
-        let mark = touched.map(|touched| self.setup.coherence.pre(&touched));
+        let intent = touched.map(|touched| self.setup.coherence.begin_write(&touched));
         let changed = self.table().change(key, column, change, nonce);
-        if let Some(mark) = mark {
-            self.setup.coherence.post(mark);
+        if let Some(intent) = intent {
+            self.setup.coherence.end_write(intent);
         }
         changed
     }
@@ -367,11 +368,11 @@ impl ColumnHost {
                     ..Rows::default()
                 };
                 // A stop key of zeros is the empty key, which comes before every row.
-                let stretch = rows.stretch().filter(|_| !stop.is_empty());
-                match stretch {
+                let range = rows.range().filter(|_| !stop.is_empty());
+                match range {
                     None => paper::scan_reply(&[], 0, false),
-                    Some(stretch) => {
-                        let read = self.scan(&stretch, &[column]).or_else(paper_error)?;
+                    Some(range) => {
+                        let read = self.scan(&range, &[column]).or_else(paper_error)?;
                         paper::scan_reply(&read.found, room, read.more)
                     }
                 }
@@ -441,7 +442,7 @@ impl ColumnHost {
     /// Returns an empty reply of the request's length.
     fn draft(&self, payload: &[u8]) -> Draft {
         let mut draft = Draft::new(payload.len());
-        if self.setup.telling.may_be_stale() {
+        if self.setup.coherence_mode.may_be_stale() {
             draft.flags |= COLUMN_REPLY_MAY_BE_STALE;
         }
         draft
@@ -474,13 +475,13 @@ impl ColumnHost {
         rows: &Rows,
         columns: &[ColumnName],
     ) -> Result<Vec<u8>, TableError> {
-        let Some(mut stretch) = rows.stretch() else {
+        let Some(mut range) = rows.range() else {
             return Ok(native::refusal(header, Status::StartBehindStop));
         };
         let room_bytes = payload.len().saturating_sub(REPLY_HEAD_BYTES);
         // A row takes at least its head and one byte of key.
-        stretch.limit = stretch.limit.min(room_bytes / 8 + 1).min(SCAN_ROWS_MAX);
-        let read = self.scan(&stretch, columns)?;
+        range.limit = range.limit.min(room_bytes / 8 + 1).min(SCAN_ROWS_MAX);
+        let read = self.scan(&range, columns)?;
         let mut draft = self.draft(payload);
         // Like the fast path, the host does not look beyond its last row: there may be more.
         let rows_read = read.found.chunk_by(|one, other| one.key == other.key).count();
@@ -580,7 +581,7 @@ impl ColumnHost {
             Ok(Changed::Mismatch) => draft.flags |= COLUMN_REPLY_NOT_APPLIED,
             Ok(Changed::Now(cell)) => {
                 let key = key.to_vec();
-                if !draft.put(&[Found { key, column: 0, cell }]) {
+                if !draft.put(&[FoundCell { key, column: 0, cell }]) {
                     draft.flags |= COLUMN_REPLY_MORE;
                 }
             }
@@ -618,7 +619,7 @@ fn ids_of(columns: &[ColumnName]) -> HashMap<ColumnName, ColumnId> {
     numbered.map(|(name, id)| (*name, ColumnId(id))).collect()
 }
 
-impl From<Row> for Found {
+impl From<Row> for FoundCell {
     fn from(row: Row) -> Self {
         Self {
             key: row.key.as_bytes().to_vec(),
@@ -632,21 +633,21 @@ impl From<Row> for Found {
     }
 }
 
-/// Announces a table's own changes to the fast path, as [`Telling::ByTable`] requires.
-pub struct Announcer {
+/// Announces a table's own changes to the fast path, as [`CoherenceMode::ByTable`] requires.
+pub struct ChangeAnnouncer {
     coherence: Arc<Coherence>,
     ids: HashMap<ColumnName, ColumnId>,
-    open: Mutex<HashMap<u64, Mark>>,
+    open: Mutex<HashMap<u64, WriteIntent>>,
     next: AtomicU64,
 }
 
-impl fmt::Debug for Announcer {
+impl fmt::Debug for ChangeAnnouncer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Announcer").finish_non_exhaustive()
+        f.debug_struct("ChangeAnnouncer").finish_non_exhaustive()
     }
 }
 
-impl Announcer {
+impl ChangeAnnouncer {
     /// Returns an announcer for changes in `columns`, which are in the order of their [`ColumnId`].
     pub fn new(coherence: Arc<Coherence>, columns: &[ColumnName]) -> Self {
         Self {
@@ -658,31 +659,31 @@ impl Announcer {
     }
 }
 
-impl Watcher for Announcer {
-    fn pre(&self, key: &[u8], column: &ColumnName) -> u64 {
+impl ChangeListener for ChangeAnnouncer {
+    fn begin_write(&self, key: &[u8], column: &ColumnName) -> u64 {
         let Some(id) = self.ids.get(column) else {
             return 0;
         };
-        let touched: [Touched; 1] = [(*id, Interval::of_row(key))];
-        let mark = self.coherence.pre(&touched);
+        let touched: [ColumnRange; 1] = [(*id, Interval::of_row(key))];
+        let intent = self.coherence.begin_write(&touched);
         let number = self.next.fetch_add(1, Relaxed);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.insert(number, mark);
+        open.insert(number, intent);
         number
     }
 
-    fn post(&self, mark: u64) {
+    fn end_write(&self, intent: u64) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let mark = open.remove(&mark);
+        let intent = open.remove(&intent);
         drop(open);
-        if let Some(mark) = mark {
-            self.coherence.post(mark);
+        if let Some(intent) = intent {
+            self.coherence.end_write(intent);
         }
     }
 }
 
 /// Keeps only the cells of the first `rows` rows. Returns true if there were more.
-fn cut(found: &mut Vec<Found>, rows: usize) -> bool {
+fn cut(found: &mut Vec<FoundCell>, rows: usize) -> bool {
     let mut count = 0;
     for at in 0..found.len() {
         if at == 0 || found[at].key != found[at - 1].key {
@@ -698,7 +699,7 @@ fn cut(found: &mut Vec<Found>, rows: usize) -> bool {
 
 /// Returns the part of the rows read from `interval` that the fast path can hold: up to `behind`, or up to the first
 /// row that is too long for it.
-fn holdable(found: &[Found], interval: Interval, behind: Option<&[u8]>) -> (Interval, Vec<Row>) {
+fn holdable(found: &[FoundCell], interval: Interval, behind: Option<&[u8]>) -> (Interval, Vec<Row>) {
     let mut rows: Vec<Row> = Vec::with_capacity(found.len());
     let mut end = behind;
     for found in found {

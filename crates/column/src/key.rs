@@ -140,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_lies_between_a_key_and_its_successor() {
+    fn no_key_lies_between_a_key_and_its_successor() {
         assert_eq!(key(b"a").successor(), Some(key(b"a\0")));
         assert_eq!(key(&[7; KEY_BYTES_MAX]).successor(), None);
     }
 
     #[test]
-    fn a_row_s_interval_holds_it_however_long_its_key_is() {
+    fn the_interval_of_a_row_contains_keys_of_every_length() {
         let interval = Interval::of_row(b"a");
         assert_eq!((interval.low, interval.high), (key(b"a"), Some(key(b"a\0"))));
         let mut long = [b'x'; 80];
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_meet_where_a_key_is_in_both() {
+    fn intervals_overlap_if_a_key_is_in_both() {
         let interval = |low: &[u8], high: Option<&[u8]>| Interval {
             low: key(low),
             high: high.map(key),

@@ -10,12 +10,12 @@
 //!  threads `host` (1 over the embedded table, 16 over HBase): ColumnHost
 //!    get, scan:  Coherence::join (wait for the same read) -> Coherence::begin -> read the table
 //!                -> Fill::finish: install the rows unless a change came meanwhile -------> reply
-//!    change:     Coherence::pre: invalidate, block fills -> change the table, durable there
-//!                -> Coherence::post -----------------------------------------------------> reply
+//!    change:     Coherence::begin_write: invalidate, block fills -> change the table, durable
+//!                -> Coherence::end_write ------------------------------------------------> reply
 //!
 //!  embedded table: a change waits for one fdatasync with all others that wait; it is visible after it.
 //!  HBase: region servers announce the changes of others by UDP -> thread `column-notices`: Listener -> Servers
-//!         -> Coherence::pre and post -> acknowledgement; without a server's lease its rows are not answered.
+//!         -> begin_write and end_write -> acknowledgement; without a server's lease its rows are not answered.
 //!  thread `lease`: renews the lease of the fast path
 //! ```
 //!

@@ -1,6 +1,6 @@
 //! Encodes and decodes the native packets of `column`, for host and client.
 
-use crate::table::{Change, ColumnName, Found, NAME_BYTES_MAX, ROW_BYTES_MAX, Stretch};
+use crate::table::{Change, ColumnName, FoundCell, NAME_BYTES_MAX, ROW_BYTES_MAX, ScanRange};
 use lineside_fastpath::PAYLOAD_BYTES_MAX;
 use lineside_wire::{
     COLUMN_FLAG_ABSENT, COLUMN_FLAG_REVERSE, COLUMN_FLAG_START_EXCLUSIVE, COLUMN_FLAG_STOP_INCLUSIVE,
@@ -64,7 +64,7 @@ fn behind(key: &[u8]) -> Vec<u8> {
 
 impl Rows {
     /// Returns the range of the table, or `None` if `start` comes after `stop`.
-    pub fn stretch(&self) -> Option<Stretch> {
+    pub fn range(&self) -> Option<ScanRange> {
         if !self.stop.is_empty() && !self.start.is_empty() {
             let is_behind = match self.reverse {
                 false => self.start > self.stop,
@@ -94,7 +94,7 @@ impl Rows {
                 above(&self.start, !self.start_exclusive),
             ),
         };
-        Some(Stretch {
+        Some(ScanRange {
             low,
             high,
             limit: match self.limit {
@@ -337,8 +337,8 @@ impl Draft {
     /// Appends the cells of one row. If no packet has room for the row, only its key and the length of its longest
     /// value are appended. Returns false and appends nothing if a longer packet would have room.
     #[must_use]
-    pub fn put(&mut self, cells: &[Found]) -> bool {
-        let bytes = |found: &Found| row_bytes(found.key.len(), found.cell.value.len());
+    pub fn put(&mut self, cells: &[FoundCell]) -> bool {
+        let bytes = |found: &FoundCell| row_bytes(found.key.len(), found.cell.value.len());
         let needed: usize = cells.iter().map(bytes).sum();
         if cells.iter().any(|found| found.key.len() > ROW_BYTES_MAX) || needed > ROWS_BYTES_MAX {
             return self.leave_out(cells);
@@ -353,7 +353,7 @@ impl Draft {
         true
     }
 
-    fn leave_out(&mut self, cells: &[Found]) -> bool {
+    fn leave_out(&mut self, cells: &[FoundCell]) -> bool {
         // Of values of the same length, the first one.
         let longest = cells.iter().rev().max_by_key(|found| found.cell.value.len());
         let Some(longest) = longest else {

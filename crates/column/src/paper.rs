@@ -1,6 +1,6 @@
 //! Encodes and decodes the packets of the paper format, for host and client.
 
-use crate::table::{Cell, ColumnName, Found};
+use crate::table::{Cell, ColumnName, FoundCell};
 use lineside_wire::{
     COLUMN_PAPER_FOUND, COLUMN_PAPER_GET_REPLY_BYTES, COLUMN_PAPER_KEY_BYTES, COLUMN_PAPER_MORE,
     COLUMN_PAPER_NAME_BYTES, COLUMN_PAPER_NO_ROW, COLUMN_PAPER_ROW_BYTES, COLUMN_PAPER_VALUE_BYTES,
@@ -126,8 +126,8 @@ pub fn get_reply(cell: Option<&Cell>) -> Vec<u8> {
 
 /// Returns the reply to `sc1` with at most `room` rows. `more` is true if the range has further rows. The reply ends
 /// before the first row that the format cannot represent.
-pub fn scan_reply(found: &[Found], room: usize, more: bool) -> Vec<u8> {
-    let is_sayable = |found: &&Found| {
+pub fn scan_reply(found: &[FoundCell], room: usize, more: bool) -> Vec<u8> {
+    let is_sayable = |found: &&FoundCell| {
         found.key.len() <= COLUMN_PAPER_KEY_BYTES
             && found.key.last() != Some(&0)
             && found.cell.value.len() <= COLUMN_PAPER_VALUE_BYTES

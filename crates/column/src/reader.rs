@@ -19,14 +19,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, fence};
 /// Maximum number of blocks that one scan visits.
 pub const SCAN_BLOCKS_MAX: usize = 16;
 /// Maximum number of blocks tried if their heads are equal.
-const TRIES: usize = 8;
+const EQUAL_HEADS_TRIED_MAX: usize = 8;
 
 /// Counter of the reason for which the fast path forwards a request to the host.
-pub type Leave = ColumnCounter;
+pub type ForwardReason = ColumnCounter;
 
-/// Seqlock read section over one column. Data that was read is valid only if [`Session::holds`] returns true at the
-/// end.
-pub struct Session<'a> {
+/// Seqlock read section over one column. Data that was read is valid only if [`SeqlockRead::validate`] returns true at
+/// the end.
+pub struct SeqlockRead<'a> {
     store: &'a Store,
     column: usize,
     table: &'a ColumnTable,
@@ -36,7 +36,7 @@ pub struct Session<'a> {
 
 /// Position of a block in its column.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct BlockPosition {
     /// Index of the page, in the order of keys.
     page: usize,
     /// Index of the block in the page.
@@ -73,39 +73,39 @@ pub struct Range {
     pub limit: Option<usize>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> SeqlockRead<'a> {
     /// Begins to read the column `name`.
     ///
     /// # Errors
     /// The reason why it cannot be read now.
-    pub fn begin(store: &'a Store, name: &[u64; 4], now_ns: u64) -> Result<Self, Leave> {
+    pub fn begin(store: &'a Store, name: &[u64; 4], now_ns: u64) -> Result<Self, ForwardReason> {
         if !lease::is_valid(&store.control().lease_until_ns, now_ns) {
-            return Err(Leave::NotLeased);
+            return Err(ForwardReason::NotLeased);
         }
-        let session = Self::of(store, name, now_ns)?;
+        let section = Self::of(store, name, now_ns)?;
         let literal = store.control().literal_flags.load(Relaxed) != 0;
-        match literal && session.table.invalid_blocks.load(Acquire) != 0 {
-            true => Err(Leave::Invalid),
-            false => Ok(session),
+        match literal && section.table.invalid_blocks.load(Acquire) != 0 {
+            true => Err(ForwardReason::Invalid),
+            false => Ok(section),
         }
     }
 
-    fn of(store: &'a Store, name: &[u64; 4], now_ns: u64) -> Result<Self, Leave> {
-        let column = store.column(name).ok_or(Leave::Misses)?;
-        let table = store.tables.as_slice().get(column).ok_or(Leave::Misses)?;
+    fn of(store: &'a Store, name: &[u64; 4], now_ns: u64) -> Result<Self, ForwardReason> {
+        let column = store.column(name).ok_or(ForwardReason::Misses)?;
+        let table = store.tables.as_slice().get(column).ok_or(ForwardReason::Misses)?;
         let seq = table.seq.load(Acquire);
-        let session = Self {
+        let section = Self {
             store,
             column,
             table,
             seq,
             now_ns,
         };
-        (seq & 1 == 0).then_some(session).ok_or(Leave::Changing)
+        (seq & 1 == 0).then_some(section).ok_or(ForwardReason::Changing)
     }
 
     /// Returns true if the column's index did not change since the section began.
-    pub fn holds(&self) -> bool {
+    pub fn validate(&self) -> bool {
         fence(Acquire);
         self.table.seq.load(Relaxed) == self.seq
     }
@@ -119,16 +119,27 @@ impl<'a> Session<'a> {
     }
 
     /// Returns a page. A torn index gives an error or a wrong page, never one outside the table.
-    fn page(&self, place: usize) -> Result<&'a ColumnPage, Leave> {
-        let page = self.tops().page.get(place).ok_or(Leave::Changing)?;
+    fn page(&self, place: usize) -> Result<&'a ColumnPage, ForwardReason> {
+        let page = self.tops().page.get(place).ok_or(ForwardReason::Changing)?;
         let pages = self.store.pages.as_slice();
-        pages.get(page.load(Relaxed) as usize).ok_or(Leave::Changing)
+        pages
+            .get(page.load(Relaxed) as usize)
+            .ok_or(ForwardReason::Changing)
     }
 
-    fn block(&self, place: Place) -> Result<Block<'a>, Leave> {
+    fn block(&self, place: BlockPosition) -> Result<Block<'a>, ForwardReason> {
         let page = self.page(place.page)?;
-        let index = page.block.get(place.block).ok_or(Leave::Changing)?.load(Relaxed) as usize;
-        let block = self.store.blocks.as_slice().get(index).ok_or(Leave::Changing)?;
+        let index = page
+            .block
+            .get(place.block)
+            .ok_or(ForwardReason::Changing)?
+            .load(Relaxed) as usize;
+        let block = self
+            .store
+            .blocks
+            .as_slice()
+            .get(index)
+            .ok_or(ForwardReason::Changing)?;
         Ok(Block {
             index,
             block,
@@ -137,37 +148,37 @@ impl<'a> Session<'a> {
         })
     }
 
-    fn before(&self, place: Place) -> Result<Place, Leave> {
+    fn before(&self, place: BlockPosition) -> Result<BlockPosition, ForwardReason> {
         if place.block > 0 {
             let block = place.block - 1;
-            return Ok(Place { block, ..place });
+            return Ok(BlockPosition { block, ..place });
         }
-        let page = place.page.checked_sub(1).ok_or(Leave::Misses)?;
+        let page = place.page.checked_sub(1).ok_or(ForwardReason::Misses)?;
         let count = self.page(page)?.count.load(Relaxed) as usize;
-        let block = count.checked_sub(1).ok_or(Leave::Changing)?;
-        Ok(Place { page, block })
+        let block = count.checked_sub(1).ok_or(ForwardReason::Changing)?;
+        Ok(BlockPosition { page, block })
     }
 
-    fn behind(&self, place: Place) -> Result<Place, Leave> {
+    fn behind(&self, place: BlockPosition) -> Result<BlockPosition, ForwardReason> {
         let count = self.page(place.page)?.count.load(Relaxed) as usize;
         match place.block + 1 < count {
-            true => Ok(Place {
+            true => Ok(BlockPosition {
                 block: place.block + 1,
                 ..place
             }),
-            false if place.page + 1 < self.pages() => Ok(Place {
+            false if place.page + 1 < self.pages() => Ok(BlockPosition {
                 page: place.page + 1,
                 block: 0,
             }),
-            false => Err(Leave::Misses),
+            false => Err(ForwardReason::Misses),
         }
     }
 
     /// Finds the block whose interval contains `key`.
-    fn find(&self, key: &KeyWords) -> Result<(Place, Block<'a>), Leave> {
+    fn find(&self, key: &KeyWords) -> Result<(BlockPosition, Block<'a>), ForwardReason> {
         let pages = self.pages();
         if pages == 0 {
-            return Err(Leave::Misses);
+            return Err(ForwardReason::Misses);
         }
         let head = key.head(self.table.skip.load(Relaxed) as usize);
         let page = last_not_above(&self.tops().head[..pages], head);
@@ -175,28 +186,28 @@ impl<'a> Session<'a> {
         let head = key.head(heads.skip.load(Relaxed) as usize);
         let count = (heads.count.load(Relaxed) as usize).clamp(1, COLUMN_PAGE_BLOCKS);
         let block = last_not_above(&heads.head[..count], head);
-        let mut place = Place { page, block };
-        for _ in 0..TRIES {
+        let mut place = BlockPosition { page, block };
+        for _ in 0..EQUAL_HEADS_TRIED_MAX {
             let block = self.block(place)?;
             let (order, _) = head::compare_bound(key, &block.block.bound, End::Low, block.lengths.low);
             if order != Ordering::Less {
                 let below = block.compare_high(key) == Ordering::Less;
-                return below.then_some((place, block)).ok_or(Leave::Misses);
+                return below.then_some((place, block)).ok_or(ForwardReason::Misses);
             }
             place = self.before(place)?;
         }
-        Err(Leave::Misses)
+        Err(ForwardReason::Misses)
     }
 
     /// Checks that the block may be answered at this moment, and marks it as used.
-    fn check(&self, block: &Block<'_>) -> Result<(), Leave> {
+    fn check(&self, block: &Block<'_>) -> Result<(), ForwardReason> {
         if block.block.flags.load(Acquire) & COLUMN_BLOCK_INVALID != 0 {
-            return Err(Leave::Invalid);
+            return Err(ForwardReason::Invalid);
         }
         let server = block.block.server.load(Relaxed) as usize % COLUMN_SERVERS_MAX;
         let leased = lease::is_valid(&self.store.servers().until_ns[server], self.now_ns);
         if !leased || !lease::is_valid(&block.block.until_ns, self.now_ns) {
-            return Err(Leave::NotLeased);
+            return Err(ForwardReason::NotLeased);
         }
         if block.block.used.load(Relaxed) == 0 {
             block.block.used.store(1, Relaxed);
@@ -208,7 +219,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// The reason why the fast path does not know.
-    pub fn get(&self, key: &KeyWords) -> Result<Option<(Block<'a>, usize)>, Leave> {
+    pub fn get(&self, key: &KeyWords) -> Result<Option<(Block<'a>, usize)>, ForwardReason> {
         let (_, block) = self.find(key)?;
         self.check(&block)?;
         let row = block.rows_before(key, false);
@@ -221,12 +232,12 @@ impl<'a> Session<'a> {
     /// all rows were taken.
     ///
     /// # Errors
-    /// The reason why the fast path does not know; [`Leave::Forwarded`] if there are rows but none was taken.
+    /// The reason why the fast path does not know; [`ForwardReason::Forwarded`] if there are rows but none was taken.
     pub fn scan(
         &self,
         range: &Range,
-        mut take: impl FnMut(&Block<'a>, usize, usize) -> Result<usize, Leave>,
-    ) -> Result<(usize, bool), Leave> {
+        mut take: impl FnMut(&Block<'a>, usize, usize) -> Result<usize, ForwardReason>,
+    ) -> Result<(usize, bool), ForwardReason> {
         let (mut place, mut block) = self.find(&range.start)?;
         let mut taken = 0;
         for visited in 0..SCAN_BLOCKS_MAX {
@@ -256,26 +267,26 @@ impl<'a> Session<'a> {
                 return if taken > 0 {
                     Ok((taken, true))
                 } else {
-                    Err(Leave::Forwarded)
+                    Err(ForwardReason::Forwarded)
                 };
             }
             if last.is_some() || block.lengths.high.is_none() {
                 return Ok((taken, false));
             }
             if block.block.flags.load(Acquire) & COLUMN_BLOCK_CONTINUES == 0 {
-                return Err(Leave::Misses);
+                return Err(ForwardReason::Misses);
             }
         }
-        Err(Leave::Misses)
+        Err(ForwardReason::Misses)
     }
 
     /// Invalidates the block that contains `key` in the column `name`. Returns true if it was valid before.
     pub fn invalidate(store: &'a Store, name: &[u64; 4], key: &KeyWords) -> bool {
-        let found = Self::of(store, name, 0).and_then(|session| Ok((session.find(key)?, session)));
-        let Ok(((_, block), session)) = found else {
+        let found = Self::of(store, name, 0).and_then(|section| Ok((section.find(key)?, section)));
+        let Ok(((_, block), section)) = found else {
             return false;
         };
-        set_invalid(block.block, session.table)
+        set_invalid(block.block, section.table)
     }
 }
 

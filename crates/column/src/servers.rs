@@ -13,12 +13,12 @@
 //! If it is unknown which server a row was read from, rows need the leases of all servers. Then every server that may
 //! change a row is one whose lease is held, or the fast path answers nothing.
 
-mod lives;
+mod expiries;
 
-use crate::coherence::{Coherence, Mark, Touched};
+use crate::coherence::{Coherence, ColumnRange, WriteIntent};
 use crate::fill::{ColumnId, ServerId};
 use crate::key::Interval;
-use lives::Lives;
+use expiries::Expiries;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -30,7 +30,7 @@ const NO_ID: ServerId = ServerId(u16::MAX);
 
 /// Progress of a server's changes, which every notice carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct ChangeProgress {
     /// Epoch of the server. It increases with each start, and the numbers of changes then start again.
     pub epoch: u64,
     /// Lowest number of a change in progress, or the next number if there is none.
@@ -43,29 +43,29 @@ struct Server {
     epoch: u64,
     id: ServerId,
     until_ns: u64,
-    /// Changes that the server began and, as far as known, has not ended. A mark with number n also stands for all
+    /// Changes that the server began and, as far as known, has not ended. An intent with number n also stands for all
     /// changes in progress with lower numbers that were not announced.
-    marks: Vec<(u64, Mark)>,
+    intents: Vec<(u64, WriteIntent)>,
     /// All changes with lower numbers were announced.
-    told_below: u64,
-    told: BTreeSet<u64>,
+    announced_below: u64,
+    announced: BTreeSet<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct LeaseTable {
     servers: BTreeMap<usize, Server>,
     /// Index of the server with a hashed name.
     names: BTreeMap<u64, usize>,
-    /// Epoch and number of the last announced change of a server whose mark was released. A grant that is not newer is
-    /// ignored.
-    unmarked: BTreeMap<usize, (u64, u64)>,
+    /// Epoch and number of the last announced change of a server whose intent was released. A grant that is not newer
+    /// is ignored.
+    last_released: BTreeMap<usize, (u64, u64)>,
     /// Retired numbers, which rows in the fast path may still have.
-    burnt: BTreeSet<u16>,
+    retired_ids: BTreeSet<u16>,
     /// If rows cannot be attributed to servers: the number of servers that must all grant a lease, and their common
     /// number in the fast path.
     all: Option<(usize, ServerId)>,
     /// True if a server that is not configured changes the table.
-    has_stranger: bool,
+    has_unknown_writer: bool,
 }
 
 /// The table's servers, with their leases and their changes in progress.
@@ -73,8 +73,8 @@ struct Known {
 pub struct Servers {
     coherence: Arc<Coherence>,
     slack_ns: u64,
-    known: Mutex<Known>,
-    lives: Mutex<Lives>,
+    leases: Mutex<LeaseTable>,
+    expiries: Mutex<Expiries>,
 }
 
 impl Servers {
@@ -84,8 +84,8 @@ impl Servers {
         Self {
             coherence,
             slack_ns,
-            known: Mutex::default(),
-            lives: Mutex::default(),
+            leases: Mutex::default(),
+            expiries: Mutex::default(),
         }
     }
 
@@ -93,79 +93,79 @@ impl Servers {
     /// all.
     pub fn all_of(coherence: Arc<Coherence>, slack_ns: u64, count: usize) -> Self {
         let servers = Self::new(coherence, slack_ns);
-        servers.known().all = Some((count, NO_ID));
+        servers.leases().all = Some((count, NO_ID));
         servers
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn leases(&self) -> MutexGuard<'_, LeaseTable> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the number to begin a fill with for rows of `server`, or `None` if its rows may not be cached.
     pub fn id(&self, server: usize) -> Option<ServerId> {
-        self.known().leased_id(server)
+        self.leases().leased_id(server)
     }
 
     /// Like [`Servers::id`], for the server with this hashed name. If rows cannot be attributed to servers, the name
     /// does not matter.
     pub fn id_of(&self, name: u64) -> Option<ServerId> {
-        let known = self.known();
-        match known.all {
-            Some(_) => known.leased_id(0),
-            None => known.leased_id(*known.names.get(&name)?),
+        let leases = self.leases();
+        match leases.all {
+            Some(_) => leases.leased_id(0),
+            None => leases.leased_id(*leases.names.get(&name)?),
         }
     }
 
     /// Records that `server` has the hashed name `name`.
-    pub fn is_called(&self, server: usize, name: u64) {
-        let mut known = self.known();
-        known.names.retain(|_, of| *of != server);
-        known.names.insert(name, server);
+    pub fn set_name(&self, server: usize, name: u64) {
+        let mut leases = self.leases();
+        leases.names.retain(|_, of| *of != server);
+        leases.names.insert(name, server);
     }
 
     /// Returns true if rows need only the lease of the server that they were read from.
-    pub fn are_told_apart(&self) -> bool {
-        self.known().all.is_none()
+    pub fn has_lease_per_server(&self) -> bool {
+        self.leases().all.is_none()
     }
 
     /// Returns the number of servers whose leases are held at `now_ns`.
     pub fn leased(&self, now_ns: u64) -> usize {
-        let known = self.known();
-        let held = known.servers.values().filter(|held| now_ns < held.until_ns);
+        let leases = self.leases();
+        let held = leases.servers.values().filter(|held| now_ns < held.until_ns);
         held.count()
     }
 
     /// Records that a server that is not configured changes the table. Its rows are not cached. If rows cannot be
     /// attributed to servers, nothing is cached from now on.
-    pub fn meet_stranger(&self) {
-        let mut known = self.known();
-        known.has_stranger = true;
-        if known.all.is_none() {
+    pub fn record_unknown_writer(&self) {
+        let mut leases = self.leases();
+        leases.has_unknown_writer = true;
+        if leases.all.is_none() {
             return;
         }
-        let held: Vec<usize> = known.servers.keys().copied().collect();
+        let held: Vec<usize> = leases.servers.keys().copied().collect();
         for server in held {
-            known.end(&self.coherence, server);
+            leases.end(&self.coherence, server);
         }
         self.coherence.clear();
     }
 
-    /// Returns true if [`Servers::meet_stranger`] was called.
-    pub fn has_stranger(&self) -> bool {
-        self.known().has_stranger
+    /// Returns true if [`Servers::record_unknown_writer`] was called.
+    pub fn has_unknown_writer(&self) -> bool {
+        self.leases().has_unknown_writer
     }
 
     /// Records, before a change is announced, that a cell in `touched` expires at `end_ms`. `now_ms` is the time of the
     /// same clock, in milliseconds since 1970.
-    pub fn will_end(&self, touched: &[Touched], end_ms: u64, now_ms: u64) {
-        let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
-        lives.add(touched, end_ms, now_ms);
+    pub fn record_expiry(&self, touched: &[ColumnRange], end_ms: u64, now_ms: u64) {
+        let mut expiries = self.expiries.lock().unwrap_or_else(PoisonError::into_inner);
+        expiries.add(touched, end_ms, now_ms);
     }
 
     /// Returns the earliest known expiry of a cell in `interval` that may have existed at `read_ms`.
-    pub fn first_end_ms(&self, column: ColumnId, interval: &Interval, read_ms: u64) -> Option<u64> {
-        let lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
-        lives.first_end_ms(column, interval, read_ms)
+    pub fn first_expiry_ms(&self, column: ColumnId, interval: &Interval, read_ms: u64) -> Option<u64> {
+        let expiries = self.expiries.lock().unwrap_or_else(PoisonError::into_inner);
+        expiries.first_expiry_ms(column, interval, read_ms)
     }
 
     /// Handles a lease of `lease_ns` that `server` granted in answer to a request sent at `sent_ns` (CLOCK_MONOTONIC,
@@ -173,75 +173,81 @@ impl Servers {
     pub fn granted(
         &self,
         server: usize,
-        standing: Standing,
+        progress: ChangeProgress,
         next: u64,
         sent_ns: u64,
         lease_ns: u64,
         now_ns: u64,
     ) {
-        let mut known = self.known();
-        let is_given_up = known.has_stranger && known.all.is_some();
-        let is_before = |told: &(u64, u64)| (standing.epoch, next) <= *told;
-        if is_given_up || known.unmarked.get(&server).is_some_and(is_before) {
+        let mut leases = self.leases();
+        let caches_nothing = leases.has_unknown_writer && leases.all.is_some();
+        let is_before = |announced: &(u64, u64)| (progress.epoch, next) <= *announced;
+        if caches_nothing || leases.last_released.get(&server).is_some_and(is_before) {
             return;
         }
         let until_ns = sent_ns.saturating_add(lease_ns.saturating_sub(self.slack_ns));
-        let held_epoch = known.servers.get(&server).map(|held| held.epoch);
-        if held_epoch.is_some_and(|epoch| standing.epoch < epoch) {
+        let held_epoch = leases.servers.get(&server).map(|held| held.epoch);
+        if held_epoch.is_some_and(|epoch| progress.epoch < epoch) {
             return;
         }
-        if held_epoch != Some(standing.epoch) {
-            known.end(&self.coherence, server);
-            known.servers.insert(server, Server::new(standing.epoch));
+        if held_epoch != Some(progress.epoch) {
+            leases.end(&self.coherence, server);
+            leases.servers.insert(server, Server::new(progress.epoch));
         }
-        known.extend(&self.coherence, server, standing, next, until_ns, now_ns);
-        known.stands_at(&self.coherence, server, standing);
+        leases.extend(&self.coherence, server, progress, next, until_ns, now_ns);
+        leases.apply_progress(&self.coherence, server, progress);
     }
 
     /// Handles the PRE notice of `server` for change `number` of `touched`. Returns false if it must not be
     /// acknowledged.
-    pub fn pre(&self, server: usize, standing: Standing, number: u64, touched: &[Touched]) -> bool {
-        let mut known = self.known();
-        let is_of_before = |held: &Server| held.epoch < standing.epoch;
-        if known.servers.get(&server).is_none_or(is_of_before) {
-            // Rows of a server without a lease are not cached, so no mark is needed.
-            known.end(&self.coherence, server);
-            known.unmark(server, (standing.epoch, number));
-            self.coherence.post(self.coherence.pre(touched));
+    pub fn on_pre(
+        &self,
+        server: usize,
+        progress: ChangeProgress,
+        number: u64,
+        touched: &[ColumnRange],
+    ) -> bool {
+        let mut leases = self.leases();
+        let is_of_before = |held: &Server| held.epoch < progress.epoch;
+        if leases.servers.get(&server).is_none_or(is_of_before) {
+            // Rows of a server without a lease are not cached, so no intent is needed.
+            leases.end(&self.coherence, server);
+            leases.record_released(server, (progress.epoch, number));
+            self.coherence.end_write(self.coherence.begin_write(touched));
             return true;
         }
-        let Some(held) = known.servers.get_mut(&server) else {
+        let Some(held) = leases.servers.get_mut(&server) else {
             return false;
         };
-        if held.epoch != standing.epoch {
+        if held.epoch != progress.epoch {
             return false;
         }
-        if held.tell(number) && number >= standing.oldest_open {
-            held.marks.push((number, self.coherence.pre(touched)));
+        if held.record_announced(number) && number >= progress.oldest_open {
+            held.intents.push((number, self.coherence.begin_write(touched)));
         }
-        known.stands_at(&self.coherence, server, standing);
+        leases.apply_progress(&self.coherence, server, progress);
         true
     }
 
     /// Handles a POST notice, or the progress that another notice carries.
-    pub fn stands_at(&self, server: usize, standing: Standing) {
-        let mut known = self.known();
-        if known
+    pub fn apply_progress(&self, server: usize, progress: ChangeProgress) {
+        let mut leases = self.leases();
+        if leases
             .servers
             .get(&server)
-            .is_some_and(|held| held.epoch == standing.epoch)
+            .is_some_and(|held| held.epoch == progress.epoch)
         {
-            known.stands_at(&self.coherence, server, standing);
+            leases.apply_progress(&self.coherence, server, progress);
         }
     }
 
     /// Releases the changes of servers whose lease has ended at `now_ns`. Must be called regularly, so that changes
     /// that such a server had begun do not block fills.
     pub fn tick(&self, now_ns: u64) {
-        let mut known = self.known();
-        let over = known.servers.iter().filter(|(_, held)| held.until_ns <= now_ns);
+        let mut leases = self.leases();
+        let over = leases.servers.iter().filter(|(_, held)| held.until_ns <= now_ns);
         for server in over.map(|(server, _)| *server).collect::<Vec<_>>() {
-            known.end(&self.coherence, server);
+            leases.end(&self.coherence, server);
         }
     }
 }
@@ -252,39 +258,39 @@ impl Server {
             epoch,
             id: NO_ID,
             until_ns: 0,
-            marks: Vec::new(),
-            told_below: 0,
-            told: BTreeSet::new(),
+            intents: Vec::new(),
+            announced_below: 0,
+            announced: BTreeSet::new(),
         }
     }
 
     /// Records that change `number` was announced. Returns false if it had been before.
-    fn tell(&mut self, number: u64) -> bool {
-        let is_new = number >= self.told_below && self.told.insert(number);
-        self.catch_up();
+    fn record_announced(&mut self, number: u64) -> bool {
+        let is_new = number >= self.announced_below && self.announced.insert(number);
+        self.compact_announced();
         is_new
     }
 
-    fn last_told(&self) -> u64 {
-        let before = self.told_below.saturating_sub(1);
-        self.told.last().copied().unwrap_or_default().max(before)
+    fn last_announced(&self) -> u64 {
+        let before = self.announced_below.saturating_sub(1);
+        self.announced.last().copied().unwrap_or_default().max(before)
     }
 
-    fn catch_up(&mut self) {
-        self.told = self.told.split_off(&self.told_below);
-        while self.told.remove(&self.told_below) {
-            self.told_below += 1;
+    fn compact_announced(&mut self) {
+        self.announced = self.announced.split_off(&self.announced_below);
+        while self.announced.remove(&self.announced_below) {
+            self.announced_below += 1;
         }
     }
 }
 
-impl Known {
+impl LeaseTable {
     /// Takes over a lease. If the lease before it had ended, the server may have made changes without announcing them.
     fn extend(
         &mut self,
         coherence: &Coherence,
         server: usize,
-        standing: Standing,
+        progress: ChangeProgress,
         next: u64,
         until_ns: u64,
         now_ns: u64,
@@ -299,12 +305,12 @@ impl Known {
             return;
         }
         let last = next.saturating_sub(1);
-        if last >= standing.oldest_open {
+        if last >= progress.oldest_open {
             // Changes that it had begun by then may not have been announced; all later ones are.
-            held.marks.push((last, coherence.pre_all()));
+            held.intents.push((last, coherence.begin_write_all()));
         }
-        held.told_below = held.told_below.max(next);
-        held.catch_up();
+        held.announced_below = held.announced_below.max(next);
+        held.compact_announced();
         self.renumber(coherence, server);
     }
 
@@ -358,7 +364,7 @@ impl Known {
         let id = self.id(server);
         if id != NO_ID {
             coherence.end_server(id);
-            self.burnt.insert(id.0);
+            self.retired_ids.insert(id.0);
             self.set_id(server, NO_ID);
         }
     }
@@ -368,46 +374,46 @@ impl Known {
         let Some(held) = self.servers.remove(&server) else {
             return;
         };
-        self.unmark(server, (held.epoch, held.last_told()));
-        for (_, mark) in held.marks {
-            coherence.post(mark);
+        self.record_released(server, (held.epoch, held.last_announced()));
+        for (_, intent) in held.intents {
+            coherence.end_write(intent);
         }
     }
 
-    fn unmark(&mut self, server: usize, told: (u64, u64)) {
-        let last = self.unmarked.entry(server).or_default();
-        *last = (*last).max(told);
+    fn record_released(&mut self, server: usize, announced: (u64, u64)) {
+        let last = self.last_released.entry(server).or_default();
+        *last = (*last).max(announced);
     }
 
-    fn stands_at(&mut self, coherence: &Coherence, server: usize, standing: Standing) {
+    fn apply_progress(&mut self, coherence: &Coherence, server: usize, progress: ChangeProgress) {
         let Some(held) = self.servers.get_mut(&server) else {
             return;
         };
-        let is_over = |mark: &mut (u64, Mark)| mark.0 < standing.oldest_open;
-        for (_, mark) in held.marks.extract_if(.., is_over) {
-            coherence.post(mark);
+        let is_over = |intent: &mut (u64, WriteIntent)| intent.0 < progress.oldest_open;
+        for (_, intent) in held.intents.extract_if(.., is_over) {
+            coherence.end_write(intent);
         }
-        if standing.oldest_open > held.told_below {
+        if progress.oldest_open > held.announced_below {
             // A change was made without an announcement: no row that was read from this server is known to be valid.
-            held.told_below = standing.oldest_open;
-            held.catch_up();
+            held.announced_below = progress.oldest_open;
+            held.compact_announced();
             self.renumber(coherence, server);
         }
     }
 
     /// Returns a number that no row in the fast path has, or [`NO_ID`] if there are more servers than numbers.
     fn new_id(&mut self, coherence: &Coherence) -> ServerId {
-        let free = |known: &Self| {
-            let shared = known.all.map(|(_, id)| id);
-            let ids = known.servers.values().map(|held| held.id).chain(shared);
+        let free = |leases: &Self| {
+            let shared = leases.all.map(|(_, id)| id);
+            let ids = leases.servers.values().map(|held| held.id).chain(shared);
             let is_used = |id: &u16| ids.clone().any(|used| used.0 == *id);
-            (1..SERVERS_MAX).find(|id| !known.burnt.contains(id) && !is_used(id))
+            (1..SERVERS_MAX).find(|id| !leases.retired_ids.contains(id) && !is_used(id))
         };
         if let Some(id) = free(self) {
             return ServerId(id);
         }
         coherence.clear();
-        self.burnt.clear();
+        self.retired_ids.clear();
         free(self).map_or(NO_ID, ServerId)
     }
 }

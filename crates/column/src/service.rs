@@ -7,7 +7,7 @@ use crate::embedded::{Embedded, KIND, Limits, system_clock};
 use crate::fastpath::ColumnFastPath;
 use crate::hbase::notice::NoticeKey;
 use crate::hbase::{self, Listener};
-use crate::host::{Announcer, CLOCK_SLACK_NS, ColumnHost, SessionUse, Setup, Telling};
+use crate::host::{CLOCK_SLACK_NS, ChangeAnnouncer, CoherenceMode, ColumnHost, SessionUse, Setup};
 use crate::servers::Servers;
 use crate::store::Store;
 use crate::table::{ColumnName, Table};
@@ -74,7 +74,7 @@ struct ColumnState {
     /// The embedded table, and one of its columns: read before the lease is renewed.
     embedded: Option<Arc<Embedded>>,
     column: ColumnName,
-    told: Option<Told>,
+    subscription: Option<HBaseSubscription>,
 }
 
 impl Service for ColumnService {
@@ -170,22 +170,23 @@ impl Service for ColumnService {
         let table: Arc<dyn Table> = match &embedded {
             None => in_hbase(&config.store)?,
             Some(embedded) => {
-                embedded.watch(Arc::new(Announcer::new(Arc::clone(&coherence), &columns)));
+                embedded.set_listener(Arc::new(ChangeAnnouncer::new(Arc::clone(&coherence), &columns)));
                 Arc::clone(embedded) as _
             }
         };
-        let mut told = None;
-        let telling = match (&embedded, config.coherence) {
-            (Some(_), _) => Telling::ByTable,
-            (None, CoherenceName::Ttl) => Telling::Ttl(config.ttl_ms * 1_000_000),
-            (None, CoherenceName::None) => Telling::Nothing,
+        let mut subscription = None;
+        let coherence_mode = match (&embedded, config.coherence) {
+            (Some(_), _) => CoherenceMode::ByTable,
+            (None, CoherenceName::Ttl) => CoherenceMode::Ttl(config.ttl_ms * 1_000_000),
+            (None, CoherenceName::None) => CoherenceMode::Uncached,
             (None, CoherenceName::Coprocessor) => {
-                let by = told.insert(Told::new(&config, notify_key, &table, &coherence)?);
-                Telling::ByServers(Arc::clone(&by.servers))
+                let by =
+                    subscription.insert(HBaseSubscription::new(&config, notify_key, &table, &coherence)?);
+                CoherenceMode::ByServers(Arc::clone(&by.servers))
             }
         };
         let column = columns[0];
-        let mut setup = Setup::new(table, Arc::clone(&coherence), columns, telling);
+        let mut setup = Setup::new(table, Arc::clone(&coherence), columns, coherence_mode);
         setup.paper_format = config.paper_format;
         setup.sessions_bytes = memory.sessions_bytes;
         setup.session_idle_s = config.session_idle_s;
@@ -195,7 +196,7 @@ impl Service for ColumnService {
         let fastpath = Arc::new(ColumnFastPath::new(Arc::clone(&store)));
         // The embedded table is just as fast on one thread.
         let host_threads = if embedded.is_some() { 1 } else { HBASE_THREADS };
-        let socket = SocketDatapath::start_side_by_side(
+        let socket = SocketDatapath::start_with_host_threads(
             context.socket_options(config.listen),
             Arc::clone(&fastpath) as _,
             Arc::clone(&host) as _,
@@ -214,7 +215,7 @@ impl Service for ColumnService {
             host,
             embedded,
             column,
-            told,
+            subscription,
         });
         let asked = Arc::clone(&state);
         RunningLeased::begin(context, socket, config.lease(), state, move || asked.is_well())
@@ -321,7 +322,7 @@ impl Leased for ColumnState {
             (metric::COLUMN_SHARED_READS, counts.shared),
             (metric::COLUMN_INVALIDATIONS, counts.fastpath.invalidations),
             (metric::COLUMN_EVICTIONS, counts.fastpath.evictions),
-            (metric::COLUMN_MARKS, counts.marks),
+            (metric::COLUMN_MARKS, counts.intents),
             (metric::COLUMN_OFF, counts.is_off.into()),
         ] {
             status.set_host(metric, value);
@@ -334,8 +335,8 @@ impl Leased for ColumnState {
         let sessions = self.host.session_use();
         status.set_host(metric::COLUMN_SESSIONS, sessions.open as u64);
         session_status(&sessions, out);
-        if let Some(told) = &self.told {
-            told.status(&mut status, &mut out.problems);
+        if let Some(subscription) = &self.subscription {
+            subscription.status(&mut status, &mut out.problems);
         }
         out.services.push(status);
     }
@@ -366,14 +367,14 @@ fn session_status(sessions: &SessionUse, out: &mut StatusBuilder) {
 }
 
 /// Receiver of the notices of the table's servers.
-struct Told {
+struct HBaseSubscription {
     servers: Arc<Servers>,
     listener: Listener,
     /// Number of servers whose leases the fast path needs.
     count: usize,
 }
 
-impl Told {
+impl HBaseSubscription {
     fn new(
         config: &ColumnConfig,
         key: Option<NoticeKey>,
@@ -401,7 +402,7 @@ impl Told {
             columns: config.columns.len() as u16,
         };
         let described = Arc::clone(table);
-        let opened = Box::new(move || described.describe_anew());
+        let opened = Box::new(move || described.forget_description());
         let listener = Listener::start(options, Arc::clone(&servers), opened).with_context(|| {
             format!(
                 "column cannot listen on {} (`notify_listen` gives another address)",
@@ -420,20 +421,23 @@ impl Told {
         let leased = self.servers.leased(lease::now_ns());
         for (metric, value) in [
             (metric::COLUMN_LEASED_SERVERS, leased as u64),
-            (metric::COLUMN_NOTICES, counts.heard),
+            (metric::COLUMN_NOTICES, counts.accepted),
             (metric::COLUMN_REFUSED_NOTICES, counts.refused),
-            (metric::COLUMN_STRANGERS, u64::from(self.servers.has_stranger())),
+            (
+                metric::COLUMN_STRANGERS,
+                u64::from(self.servers.has_unknown_writer()),
+            ),
         ] {
             status.set_host(metric, value);
         }
-        let are_told_apart = self.servers.are_told_apart();
-        if self.servers.has_stranger() && !are_told_apart {
+        let has_lease_per_server = self.servers.has_lease_per_server();
+        if self.servers.has_unknown_writer() && !has_lease_per_server {
             let what = "column: a server that is not among `servers` changes the table; the fast path stays empty: \
                         add it to `servers` and restart";
             problems.push(what.into());
         } else if leased < self.count {
             let count = self.count;
-            let meaning = match are_told_apart {
+            let meaning = match has_lease_per_server {
                 true => "rows of the others are not cached",
                 false => "the fast path is empty until all of them do",
             };

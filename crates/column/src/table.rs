@@ -7,8 +7,8 @@ mod hbase;
 use std::fmt;
 
 pub use lineside_hbase_client::{
-    Cell, Change, Changed, ColumnName, Found, Holder, NAME_BYTES_MAX, Nonce, ROW_BYTES_MAX, Stretch,
-    TableError,
+    Cell, Change, Changed, ColumnName, FoundCell, NAME_BYTES_MAX, Nonce, ROW_BYTES_MAX, RegionOwner,
+    ScanRange, TableError,
 };
 
 /// A wide table. Each call is atomic for each row: a read sees one state of a row, and a change is visible completely
@@ -20,12 +20,12 @@ pub trait Table: Send + Sync + fmt::Debug {
     /// See [`TableError`].
     fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, TableError>;
 
-    /// Returns the cells of the rows of `stretch`, row by row, each row's in the order of `columns`. A row that exists
+    /// Returns the cells of the rows of `range`, row by row, each row's in the order of `columns`. A row that exists
     /// during the whole scan is found; a row that is added, removed or changed meanwhile is found in one of its states.
     ///
     /// # Errors
     /// See [`TableError`].
-    fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError>;
+    fn scan(&self, range: &ScanRange, columns: &[ColumnName]) -> Result<Vec<FoundCell>, TableError>;
 
     /// Changes one cell. A repetition with the same `nonce`, while the table remembers it, changes nothing and returns
     /// the result of the first execution.
@@ -40,27 +40,27 @@ pub trait Table: Send + Sync + fmt::Debug {
         nonce: Nonce,
     ) -> Result<Changed, TableError>;
 
-    /// Returns the holder of the rows from `key` on, or `None` if it is not known now.
-    fn holder(&self, _key: &[u8]) -> Option<Holder> {
-        Some(Holder::default())
+    /// Returns the owner of the rows from `key` on, or `None` if it is not known now.
+    fn owner(&self, _key: &[u8]) -> Option<RegionOwner> {
+        Some(RegionOwner::default())
     }
 
-    /// Like [`Table::scan`]; also returns true if `holder` answered for all rows before its end.
+    /// Like [`Table::scan`]; also returns true if `owner` answered for all rows before its end.
     ///
     /// # Errors
     /// See [`TableError`].
-    fn scan_of(
+    fn scan_from_owner(
         &self,
-        _holder: &Holder,
-        stretch: &Stretch,
+        _holder: &RegionOwner,
+        range: &ScanRange,
         columns: &[ColumnName],
-    ) -> Result<(Vec<Found>, bool), TableError> {
-        Ok((self.scan(stretch, columns)?, true))
+    ) -> Result<(Vec<FoundCell>, bool), TableError> {
+        Ok((self.scan(range, columns)?, true))
     }
 
-    /// Tells the table that the holder it returned is unknown to the caller, so that the table looks up the holder
+    /// Tells the table that the owner it returned is unknown to the caller, so that the table looks up the owner
     /// again next time.
-    fn look_anew(&self) {}
+    fn forget_owner(&self) {}
 
     /// Returns the time to live of cells in `column` in milliseconds, or `None` if only the cells themselves set one.
     fn family_ttl_ms(&self, _column: &ColumnName) -> Option<u64> {
@@ -68,7 +68,7 @@ pub trait Table: Send + Sync + fmt::Debug {
     }
 
     /// Tells the table that its description, such as times to live, may have changed, so that it is read again.
-    fn describe_anew(&self) {}
+    fn forget_description(&self) {}
 
     /// Returns the time in milliseconds since 1970 of the clock of the cells' timestamps.
     fn now_ms(&self) -> u64;

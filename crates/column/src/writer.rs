@@ -3,23 +3,23 @@
 //! The writer keeps its own copy of the index: the blocks of each page, and their intervals. The shared index changes
 //! only while the column's sequence number is odd, in short sections of a few pages.
 
-mod around;
-mod cut;
-mod hot;
+mod frequency_sketch;
+mod read_plan;
+mod split;
 
-use crate::fill::{ColumnFill, ColumnId, FillCounts, Filled, Reading, Row, ServerId};
+use crate::fill::{ColumnFill, ColumnId, FillCounts, Filled, ReadPlan, Row, ServerId};
 use crate::head::{self, End, KeyWords, Lengths, SKIP_MAX};
 use crate::key::{Interval, Key};
 use crate::layout::{ColumnBlock, ColumnTable};
 use crate::reader::set_invalid;
 use crate::store::Store;
-use cut::Piece;
-use hot::Hot;
+use frequency_sketch::FrequencySketch;
 use lineside_fastpath::lease;
 use lineside_wire::{
     COLUMN_BLOCK_CONTINUES, COLUMN_BLOCK_INVALID, COLUMN_BLOCK_ROWS_MAX, COLUMN_NO_HEAD, COLUMN_NO_ROW_HEAD,
     COLUMN_PAGE_BLOCKS, COLUMN_PAGES_MAX,
 };
+use split::Piece;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ const PACKED: usize = COLUMN_PAGE_BLOCKS * 3 / 4;
 pub struct ColumnWriter {
     store: Arc<Store>,
     columns: Vec<Vec<Page>>,
-    held: Vec<Held>,
+    contents: Vec<BlockContents>,
     free_blocks: Vec<u32>,
     free_pages: Vec<u32>,
     /// Index of the next block that eviction considers (clock algorithm).
     hand: usize,
-    hot: Hot,
+    sketch: FrequencySketch,
     counts: FillCounts,
 }
 
@@ -52,7 +52,7 @@ struct Page {
 
 /// Contents of a block.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct BlockContents {
     column: u16,
     /// True if the block is in a page.
     linked: bool,
@@ -64,9 +64,9 @@ impl ColumnWriter {
     pub fn new(store: Arc<Store>) -> Self {
         let block_rows = store.control().block_rows.load(Relaxed) as usize;
         let mut writer = Self {
-            hot: Hot::new(store.blocks.as_slice().len() * block_rows),
+            sketch: FrequencySketch::new(store.blocks.as_slice().len() * block_rows),
             columns: vec![Vec::new(); store.tables.as_slice().len()],
-            held: Vec::new(),
+            contents: Vec::new(),
             free_blocks: Vec::new(),
             free_pages: Vec::new(),
             hand: 0,
@@ -92,7 +92,7 @@ impl ColumnWriter {
         for block in self.store.blocks.as_slice() {
             block.flags.store(0, Relaxed);
         }
-        let nothing = Held {
+        let nothing = BlockContents {
             column: 0,
             linked: false,
             interval: Interval::ALL,
@@ -102,7 +102,7 @@ impl ColumnWriter {
             self.store.pages.as_slice().len(),
         );
         self.columns.iter_mut().for_each(Vec::clear);
-        self.held = vec![nothing; blocks];
+        self.contents = vec![nothing; blocks];
         self.free_blocks = (0..blocks as u32).rev().collect();
         self.free_pages = (0..pages as u32).rev().collect();
         (self.counts.blocks, self.counts.rows) = (0, 0);
@@ -117,7 +117,7 @@ impl ColumnWriter {
     }
 
     fn interval(&self, index: u32) -> &Interval {
-        &self.held[index as usize].interval
+        &self.contents[index as usize].interval
     }
 
     /// Returns the page, and the place in it, of a block with this low key, whether or not there is one.
@@ -179,16 +179,16 @@ impl ColumnWriter {
         };
         for (page, places) in self.overlapping(column, &filled.interval) {
             for index in &self.columns[column][page].blocks[places] {
-                let (block, held) = (self.block(*index), *self.interval(*index));
+                let (block, contents) = (self.block(*index), *self.interval(*index));
                 let stays = block.flags.load(Relaxed) & COLUMN_BLOCK_INVALID == 0
                     && block.server.load(Relaxed) == u32::from(filled.server.0)
                     && is_enough(block.until_ns.load(Relaxed));
                 if !stays {
                     continue;
                 }
-                let high = Some(held.low);
+                let high = Some(contents.low);
                 missing.push(Interval { low, high });
-                let Some(end) = held.high else {
+                let Some(end) = contents.high else {
                     missing.retain(|part| !part.is_empty());
                     return missing;
                 };
@@ -210,7 +210,7 @@ impl ColumnWriter {
         // The rows are distributed evenly, so that later rows between them find room.
         let blocks = filled.rows.len().div_ceil(rows_max).max(1);
         let rows_max = filled.rows.len().div_ceil(blocks).max(1);
-        let pieces = cut::pieces(&filled.interval, filled.rows, rows_max, room);
+        let pieces = split::pieces(&filled.interval, filled.rows, rows_max, room);
         for pieces in pieces.chunks(BATCH) {
             let mut blocks = Vec::with_capacity(pieces.len());
             for piece in pieces {
@@ -259,7 +259,7 @@ impl ColumnWriter {
         if self.block(index).flags.swap(0, SeqCst) & COLUMN_BLOCK_INVALID != 0 {
             self.table(column).invalid_blocks.fetch_sub(1, SeqCst);
         }
-        self.held[index as usize].linked = false;
+        self.contents[index as usize].linked = false;
         self.counts.blocks -= 1;
         self.counts.rows -= u64::from(self.block(index).rows.load(Relaxed));
         self.free_blocks.push(index);
@@ -280,20 +280,20 @@ impl ColumnWriter {
 
     /// Returns a free block. If there is none, evicts a block that was not used since eviction last considered it.
     fn take_block(&mut self) -> Option<u32> {
-        for _ in 0..2 * self.held.len() {
+        for _ in 0..2 * self.contents.len() {
             if let Some(index) = self.free_blocks.pop() {
                 return Some(index);
             }
             let hand = self.hand;
-            self.hand = (hand + 1) % self.held.len();
-            let held = self.held[hand];
-            if !held.linked {
+            self.hand = (hand + 1) % self.contents.len();
+            let contents = self.contents[hand];
+            if !contents.linked {
                 continue;
             }
             let block = &self.store.blocks.as_slice()[hand];
             let is_invalid = block.flags.load(Relaxed) & COLUMN_BLOCK_INVALID != 0;
             if block.used.swap(0, Relaxed) == 0 || is_invalid {
-                self.remove(held.column.into(), &held.interval);
+                self.remove(contents.column.into(), &contents.interval);
                 self.counts.evictions += 1;
             }
         }
@@ -332,7 +332,7 @@ impl ColumnWriter {
             let mut head = COLUMN_NO_ROW_HEAD;
             let mut version_ms = 0;
             if let Some(row) = rows.get(place) {
-                for word in cut::record(row).as_chunks().0 {
+                for word in split::record(row).as_chunks().0 {
                     let word = u64::from_ne_bytes(*word);
                     records[used].store(word, Relaxed);
                     sum += (word & 0xffff_ffff) + (word >> 32);
@@ -351,7 +351,7 @@ impl ColumnWriter {
         block.until_ns.store(filled.until_ns, Relaxed);
         // Protects the new block from being evicted next.
         block.used.store(1, Relaxed);
-        self.held[index as usize] = Held {
+        self.contents[index as usize] = BlockContents {
             column: filled.column.0,
             linked: false,
             interval: piece.interval,
@@ -384,7 +384,7 @@ impl ColumnWriter {
             if self.block(index).flags.swap(0, SeqCst) & COLUMN_BLOCK_INVALID != 0 {
                 self.table(column).invalid_blocks.fetch_sub(1, SeqCst);
             }
-            self.held[index as usize].linked = true;
+            self.contents[index as usize].linked = true;
             self.columns[column][page].blocks.insert(place, index);
             first_changed = first_changed.min(page.saturating_sub(1));
             last_changed = last_changed.max(page + 2);
@@ -571,7 +571,7 @@ impl ColumnFill for ColumnWriter {
         if filled.interval.is_empty() || column >= self.columns.len() {
             return;
         }
-        let is_hot = self.hot.count(filled);
+        let is_hot = self.sketch.count(filled);
         let missing = self.missing(column, filled);
         if !is_hot && !self.has_room(column, &missing, filled.rows.len()) {
             self.counts.cold += 1;
@@ -612,17 +612,17 @@ impl ColumnFill for ColumnWriter {
         self.empty();
     }
 
-    fn reading(&self, column: ColumnId, asked: &Interval, rows: usize) -> Reading {
+    fn plan_read(&self, column: ColumnId, asked: &Interval, rows: usize) -> ReadPlan {
         match usize::from(column.0) {
-            column if column < self.columns.len() => self.reading_around(column, asked, rows),
-            _ => Reading::ahead(asked, rows),
+            column if column < self.columns.len() => self.plan_read_around(column, asked, rows),
+            _ => ReadPlan::ahead(asked, rows),
         }
     }
 
-    fn held(&self, column: ColumnId, asked: &Interval, rows: usize) -> Option<(Vec<Row>, bool)> {
+    fn cached_rows(&self, column: ColumnId, asked: &Interval, rows: usize) -> Option<(Vec<Row>, bool)> {
         let column = usize::from(column.0);
         self.columns.get(column)?;
-        self.held_rows(column, asked, rows)
+        self.cached_rows_of(column, asked, rows)
     }
 
     fn set_server_lease(&mut self, server: ServerId, until_ns: u64) {

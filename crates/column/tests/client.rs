@@ -6,10 +6,12 @@ use common::ModelFastPath;
 use lineside_column::client::{Client, ClientError, Outcome};
 use lineside_column::coherence::Coherence;
 use lineside_column::embedded::{CELL_BYTES_MAX, Embedded, system_clock};
-use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
+use lineside_column::host::{ChangeAnnouncer, CoherenceMode, ColumnHost, Setup};
 use lineside_column::native::Rows;
 use lineside_column::paper::{PaperAnswer, PaperRequest};
-use lineside_column::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
+use lineside_column::table::{
+    Cell, Change, Changed, ColumnName, FoundCell, Nonce, ScanRange, Table, TableError,
+};
 use lineside_fastpath::{Host, Readers, Reply, Source, Verdict};
 use lineside_wire::{COLUMN_OP_INCREMENT, ColumnCode as Code, Status};
 use std::collections::BTreeMap;
@@ -36,14 +38,14 @@ impl Server {
     fn start(lossy: bool, is_trusted: bool) -> Self {
         let table = Arc::new(Embedded::in_memory(system_clock()));
         let coherence = Arc::new(Coherence::new(Box::new(ModelFastPath::default())));
-        table.watch(Arc::new(Announcer::new(Arc::clone(&coherence), &[foo()])));
+        table.set_listener(Arc::new(ChangeAnnouncer::new(Arc::clone(&coherence), &[foo()])));
         Self::over(table, coherence, lossy, is_trusted)
     }
 }
 
 impl<T: Table + 'static> Server<T> {
     fn over(table: Arc<T>, coherence: Arc<Coherence>, lossy: bool, is_trusted: bool) -> Self {
-        let mut setup = Setup::new(table.clone(), coherence, vec![foo()], Telling::ByTable);
+        let mut setup = Setup::new(table.clone(), coherence, vec![foo()], CoherenceMode::ByTable);
         setup.trusted = Box::new(move |_| is_trusted);
         let host = ColumnHost::new(setup).unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -92,7 +94,7 @@ impl<T> Drop for Server<T> {
 }
 
 #[test]
-fn what_is_repeated_is_done_once() {
+fn a_repeated_change_takes_effect_once() {
     let server = Server::start(true, false);
     let mut client = server.client();
     for sum in 1..=8i64 {
@@ -122,7 +124,7 @@ fn what_is_repeated_is_done_once() {
 }
 
 #[test]
-fn a_cell_that_would_be_too_long_is_refused_and_the_session_goes_on() {
+fn a_change_that_makes_a_cell_too_long_is_refused_and_the_session_continues() {
     let server = Server::start(false, false);
     let long = Change::Put(vec![1; CELL_BYTES_MAX], None);
     server
@@ -148,7 +150,7 @@ fn a_cell_that_would_be_too_long_is_refused_and_the_session_goes_on() {
 }
 
 #[test]
-fn a_long_scan_goes_on_behind_what_it_got() {
+fn a_long_scan_continues_after_its_last_row() {
     let server = Server::start(false, false);
     let rows: Vec<[u8; 2]> = (0..500u16).map(u16::to_be_bytes).collect();
     for row in &rows {
@@ -192,21 +194,20 @@ impl Table for Fixed {
         Ok(vec![self.0.get(key).copied().map(cell)])
     }
 
-    fn scan(&self, stretch: &Stretch, _: &[ColumnName]) -> Result<Vec<Found>, TableError> {
-        let is_in =
-            |key: &Vec<u8>| *key >= stretch.low && stretch.high.as_ref().is_none_or(|high| key < high);
-        let mut found: Vec<Found> = (self.0.iter())
+    fn scan(&self, range: &ScanRange, _: &[ColumnName]) -> Result<Vec<FoundCell>, TableError> {
+        let is_in = |key: &Vec<u8>| *key >= range.low && range.high.as_ref().is_none_or(|high| key < high);
+        let mut found: Vec<FoundCell> = (self.0.iter())
             .filter(|(key, _)| is_in(key))
-            .map(|(key, bytes)| Found {
+            .map(|(key, bytes)| FoundCell {
                 key: key.clone(),
                 column: 0,
                 cell: cell(*bytes),
             })
             .collect();
-        if stretch.reverse {
+        if range.reverse {
             found.reverse();
         }
-        found.truncate(stretch.limit);
+        found.truncate(range.limit);
         Ok(found)
     }
 
@@ -228,7 +229,7 @@ fn cell(bytes: usize) -> Cell {
 }
 
 #[test]
-fn a_scan_goes_on_behind_rows_that_fit_no_packet() {
+fn a_scan_continues_after_rows_that_fit_no_packet() {
     // Rows whose keys can be represented, and rows of which the value or the key is too long.
     let prefix = vec![b'm'; 255];
     let behind = |end: &[u8]| [&prefix, end].concat();
@@ -298,7 +299,7 @@ fn a_scan_goes_on_behind_rows_that_fit_no_packet() {
 }
 
 #[test]
-fn the_paper_s_format_needs_trust_to_write() {
+fn writes_in_the_paper_format_need_a_trusted_source() {
     for (is_trusted, code) in [(true, Code::Done), (false, Code::Unauthorised)] {
         let server = Server::start(false, is_trusted);
         let mut client = server.client();

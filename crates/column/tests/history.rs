@@ -36,7 +36,7 @@ fn no_read_is_stale() {
 }
 
 #[test]
-fn what_breaks_the_promise_is_found() {
+fn a_violation_of_coherence_is_found() {
     for sabotage in [Sabotage::Untold, Sabotage::Hasty, Sabotage::NoClock] {
         let report = check(5_000_000, Some(sabotage));
         assert!(report.stale > 0, "{sabotage:?} goes unnoticed: {report:#?}");

@@ -8,9 +8,9 @@ mod common;
 use apart::Apart;
 use common::ModelFastPath;
 use lineside_column::coherence::Coherence;
-use lineside_column::embedded::{Clock, Embedded, Watcher};
+use lineside_column::embedded::{ChangeListener, Clock, Embedded};
 use lineside_column::fill::ColumnId;
-use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
+use lineside_column::host::{ChangeAnnouncer, CoherenceMode, ColumnHost, Setup};
 use lineside_column::key::{Interval, Key};
 use lineside_column::native::{self, Answer, Ask, LeftOut, REPLY_HEAD_BYTES, Rows, Sender};
 use lineside_column::paper::{PaperAnswer, PaperRequest};
@@ -46,19 +46,19 @@ fn foo() -> ColumnName {
     name("entry:foo")
 }
 
-fn scene_told(telling: Telling) -> Scene {
-    scene_watched(telling, None)
+fn scene_told(coherence_mode: CoherenceMode) -> Scene {
+    scene_watched(coherence_mode, None)
 }
 
 /// With this watcher in place of the one that informs the fast path.
-fn scene_watched(telling: Telling, watcher: Option<Arc<dyn Watcher>>) -> Scene {
-    scene_of(telling, watcher, |table| table)
+fn scene_watched(coherence_mode: CoherenceMode, listener: Option<Arc<dyn ChangeListener>>) -> Scene {
+    scene_of(coherence_mode, listener, |table| table)
 }
 
 /// Over the table that `with` returns for the embedded table.
 fn scene_of(
-    telling: Telling,
-    watcher: Option<Arc<dyn Watcher>>,
+    coherence_mode: CoherenceMode,
+    listener: Option<Arc<dyn ChangeListener>>,
     with: impl Fn(Arc<dyn Table>) -> Arc<dyn Table>,
 ) -> Scene {
     let time_ms = Arc::new(AtomicU64::new(1_000));
@@ -68,9 +68,9 @@ fn scene_of(
     let fastpath = ModelFastPath::default();
     let coherence = Arc::new(Coherence::new(Box::new(fastpath.clone())));
     let columns = vec![foo(), name("short:a")];
-    let announcer = || Arc::new(Announcer::new(Arc::clone(&coherence), &columns)) as _;
-    table.watch(watcher.unwrap_or_else(announcer));
-    let mut setup = Setup::new(with(table.clone()), coherence, columns, telling);
+    let announcer = || Arc::new(ChangeAnnouncer::new(Arc::clone(&coherence), &columns)) as _;
+    table.set_listener(listener.unwrap_or_else(announcer));
+    let mut setup = Setup::new(with(table.clone()), coherence, columns, coherence_mode);
     setup.clock = || NOW_NS;
     Scene {
         host: ColumnHost::new(setup).unwrap(),
@@ -82,7 +82,7 @@ fn scene_of(
 }
 
 fn scene() -> Scene {
-    scene_told(Telling::ByTable)
+    scene_told(CoherenceMode::ByTable)
 }
 
 fn key(bytes: &[u8]) -> Key {
@@ -151,7 +151,7 @@ fn put(value: &[u8]) -> Change {
 }
 
 #[test]
-fn the_paper_s_packets_are_answered_as_it_says() {
+fn packets_of_the_paper_format_are_answered_as_documented() {
     let scene = scene();
     let entry = b"entry:foo".to_vec();
     let put = |row: &[u8], value: &[u8]| PaperRequest::Put(row.to_vec(), entry.clone(), value.to_vec());
@@ -206,7 +206,7 @@ fn the_paper_s_packets_are_answered_as_it_says() {
 }
 
 #[test]
-fn strangers_change_nothing_and_get_no_more_than_they_sent() {
+fn untrusted_sources_change_nothing_and_get_no_longer_replies() {
     let scene = scene();
     scene.change(b"key1", put(b"one"));
     let reply = scene.serve_from([10, 0, 0, 1], b"putkey1entry:footwo").unwrap();
@@ -230,7 +230,7 @@ fn strangers_change_nothing_and_get_no_more_than_they_sent() {
 }
 
 #[test]
-fn native_changes_do_what_they_say() {
+fn native_changes_take_effect() {
     let scene = scene();
     let number = |value: i64| value.to_be_bytes().to_vec();
     assert_eq!(scene.change(b"k", put(b"v")).0, Status::Ok);
@@ -257,7 +257,7 @@ fn native_changes_do_what_they_say() {
 }
 
 #[test]
-fn scans_stop_where_they_should_and_go_on() {
+fn scans_stop_at_their_limits_and_continue() {
     let scene = scene();
     scene.fill_rows(20);
     let keys = |rows: Rows| {
@@ -306,7 +306,7 @@ fn scans_stop_where_they_should_and_go_on() {
 }
 
 #[test]
-fn several_columns_of_a_row_come_together() {
+fn several_columns_of_a_row_are_returned_together() {
     let scene = scene();
     let columns = [foo(), name("x:a"), name("x:b")];
     for (row, column) in [(1u8, 0), (1, 2), (2, 1), (3, 0), (3, 1), (3, 2)] {
@@ -343,7 +343,7 @@ fn several_columns_of_a_row_come_together() {
 }
 
 #[test]
-fn a_row_that_fits_no_packet_is_named_and_passed_over() {
+fn a_row_that_fits_no_packet_is_reported_and_skipped() {
     let scene = scene();
     let (foo, bar) = (foo(), name("x:a"));
     let holds = |row: &[u8], column: &ColumnName, bytes: usize| {
@@ -432,7 +432,7 @@ fn a_row_that_fits_no_packet_is_named_and_passed_over() {
 }
 
 #[test]
-fn a_miss_fills_fastpath_and_a_change_empties_it_there() {
+fn a_miss_fills_the_fast_path_and_a_change_invalidates_it() {
     let scene = scene();
     scene.fill_rows(20);
     let held = |row: u8| scene.fastpath.get(COLUMN, &key(&[b'r', row]), NOW_NS);
@@ -481,7 +481,7 @@ fn a_miss_fills_fastpath_and_a_change_empties_it_there() {
 }
 
 #[test]
-fn fastpath_that_is_switched_off_is_empty_at_once_and_stays_so() {
+fn switching_the_fast_path_off_empties_it_until_it_is_on_again() {
     let scene = scene();
     scene.fill_rows(20);
     let held = |row: u8| scene.fastpath.get(COLUMN, &key(&[b'r', row]), NOW_NS);
@@ -506,7 +506,7 @@ fn fastpath_that_is_switched_off_is_empty_at_once_and_stays_so() {
 }
 
 #[test]
-fn what_is_too_long_for_fastpath_ends_what_it_holds() {
+fn a_row_too_long_for_the_fast_path_ends_the_cached_interval() {
     let scene = scene();
     let long = [&[b'b'; 70][..], b"x"].concat();
     for row in [&b"a"[..], &long, b"c", b"d", b"e"] {
@@ -532,7 +532,7 @@ fn what_is_too_long_for_fastpath_ends_what_it_holds() {
 }
 
 #[test]
-fn fastpath_forgets_before_a_life_ends() {
+fn cached_rows_end_before_a_cell_expires() {
     let scene = scene();
     let short = name("short:a");
     scene
@@ -564,11 +564,11 @@ fn fastpath_forgets_before_a_life_ends() {
 }
 
 #[test]
-fn without_coherence_fastpath_is_empty_or_says_so() {
-    let untold = scene_told(Telling::Nothing);
+fn without_coherence_nothing_is_cached_or_replies_are_flagged() {
+    let untold = scene_told(CoherenceMode::Uncached);
     untold.fill_rows(3);
     assert!(untold.get(&[b'r', 1]).is_some() && untold.fastpath.len() == 0);
-    let stale = scene_told(Telling::Ttl(1_000_000_000));
+    let stale = scene_told(CoherenceMode::Ttl(1_000_000_000));
     stale.fill_rows(3);
     let (_, answer) = stale.ask(&Ask::Get(vec![b'r', 1], vec![foo()]));
     assert_eq!(answer.flags, COLUMN_REPLY_MAY_BE_STALE);
@@ -577,9 +577,9 @@ fn without_coherence_fastpath_is_empty_or_says_so() {
 }
 
 #[test]
-fn who_holds_a_row_counts_only_where_its_lease_does() {
-    for telling in [Telling::ByTable, Telling::Ttl(1_000_000_000)] {
-        let scene = scene_of(telling, None, |table| Arc::new(Apart(table)));
+fn the_region_owner_is_looked_up_only_when_its_lease_matters() {
+    for coherence_mode in [CoherenceMode::ByTable, CoherenceMode::Ttl(1_000_000_000)] {
+        let scene = scene_of(coherence_mode, None, |table| Arc::new(Apart(table)));
         scene.fill_rows(3);
         scene.ask(&Ask::Get(vec![b'r', 1], vec![foo()]));
         assert!(scene.fastpath.get(COLUMN, &key(&[b'r', 1]), NOW_NS).is_some());
@@ -587,7 +587,7 @@ fn who_holds_a_row_counts_only_where_its_lease_does() {
 }
 
 #[test]
-fn in_a_session_a_change_counts_once() {
+fn a_change_in_a_session_takes_effect_once() {
     let scene = scene();
     let stranger = [10, 0, 0, 1];
     let open = |challenge| {
@@ -630,25 +630,25 @@ struct Gate {
     open: Mutex<Receiver<()>>,
 }
 
-impl Watcher for Gate {
-    fn pre(&self, _: &[u8], _: &ColumnName) -> u64 {
+impl ChangeListener for Gate {
+    fn begin_write(&self, _: &[u8], _: &ColumnName) -> u64 {
         self.reached.send(()).unwrap();
         self.open.lock().unwrap().recv().unwrap();
         0
     }
 
-    fn post(&self, _: u64) {}
+    fn end_write(&self, _: u64) {}
 }
 
 #[test]
-fn while_a_change_is_made_its_session_waits_for_it_alone() {
+fn a_change_in_progress_blocks_only_its_session() {
     let (reached, is_reached) = sync_channel(1);
     let (go, gate) = sync_channel(1);
     let gate = Gate {
         reached,
         open: Mutex::new(gate),
     };
-    let scene = scene_watched(Telling::ByTable, Some(Arc::new(gate)));
+    let scene = scene_watched(CoherenceMode::ByTable, Some(Arc::new(gate)));
     let open = |challenge, id| {
         let asked = ColumnSession {
             challenge,
@@ -750,7 +750,7 @@ fn mangled() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn whatever_comes_is_answered_in_its_length_or_not_at_all(requests in proptest::collection::vec(mangled(), 1..30)) {
+    fn any_request_gets_a_reply_within_its_length_or_none(requests in proptest::collection::vec(mangled(), 1..30)) {
         let scene = scene();
         scene.fill_rows(5);
         for request in requests {

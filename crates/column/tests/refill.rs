@@ -7,11 +7,11 @@ use gate::Gate;
 use lineside_column::coherence::Coherence;
 use lineside_column::embedded::{Embedded, system_clock};
 use lineside_column::fill::ColumnId;
-use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
+use lineside_column::host::{ChangeAnnouncer, CoherenceMode, ColumnHost, Setup};
 use lineside_column::key::Interval;
 use lineside_column::native::{self, Answer, Ask, Rows};
 use lineside_column::store::{Geometry, Store};
-use lineside_column::table::{Change, ColumnName, Nonce, Stretch, Table};
+use lineside_column::table::{Change, ColumnName, Nonce, ScanRange, Table};
 use lineside_column::writer::ColumnWriter;
 use lineside_fastpath::{Host, Readers, Reply, Source, Verdict};
 use lineside_wire::{COLUMN_REPLY_MORE, NativeHeader};
@@ -54,13 +54,13 @@ impl Scene {
         let store = Arc::new(Store::anonymous(&geometry).unwrap());
         let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(store))));
         let table = Arc::new(Embedded::in_memory(system_clock()));
-        table.watch(Arc::new(Announcer::new(Arc::clone(&coherence), &[foo()])));
+        table.set_listener(Arc::new(ChangeAnnouncer::new(Arc::clone(&coherence), &[foo()])));
         let gate = Arc::new(Gate::before(table.clone()));
         let setup = Setup::new(
             gate.clone(),
             Arc::clone(&coherence),
             vec![foo()],
-            Telling::ByTable,
+            CoherenceMode::ByTable,
         );
         Self {
             host: ColumnHost::new(setup).unwrap(),
@@ -109,7 +109,7 @@ impl Scene {
 
     /// Returns the rows in the table.
     fn truth(&self, from: u8, to: Option<u8>) -> Vec<Row> {
-        let all = Stretch {
+        let all = ScanRange {
             low: row(from),
             high: to.map(row),
             limit: usize::MAX,
@@ -124,10 +124,10 @@ impl Scene {
 
     fn holds(&self, number: u8) -> bool {
         let row = Interval::of_row(&row(number));
-        self.coherence.held(COLUMN, &row, 1).is_some()
+        self.coherence.cached_rows(COLUMN, &row, 1).is_some()
     }
 
-    fn held_rows(&self) -> Vec<u8> {
+    fn cached_rows_of(&self) -> Vec<u8> {
         (0..=u8::MAX).filter(|number| self.holds(*number)).collect()
     }
 }
@@ -146,7 +146,7 @@ fn four_blocks() -> Scene {
 }
 
 #[test]
-fn one_read_brings_back_all_that_a_change_took() {
+fn one_read_refills_every_row_that_a_change_invalidated() {
     let scene = four_blocks();
     let all: Vec<u8> = (0..=u8::MAX).collect();
     scene.change(11, &Change::Put(vec![0], None));
@@ -163,18 +163,18 @@ fn one_read_brings_back_all_that_a_change_took() {
         scene.change(changed, &Change::Put(vec![0], None));
         assert!(!scene.holds(changed));
         scene.scan(from, to, 7);
-        assert_eq!(scene.held_rows(), all, "{changed} {from}");
+        assert_eq!(scene.cached_rows_of(), all, "{changed} {from}");
         assert_eq!(scene.coherence.counts().fastpath.blocks, 4);
     }
     // Two blocks are restored by one read.
     scene.change(8, &Change::Delete);
     scene.change(23, &Change::Delete);
     scene.scan(14, None, 4);
-    assert_eq!(scene.held_rows(), all);
+    assert_eq!(scene.cached_rows_of(), all);
 }
 
 #[test]
-fn what_no_longer_fits_a_block_is_cut_in_halves() {
+fn rows_that_no_longer_fit_a_block_are_split_in_halves() {
     let scene = Scene::new();
     for number in (0..32).step_by(2) {
         scene.change(number, &Change::Put(vec![number], None));
@@ -190,7 +190,7 @@ fn what_no_longer_fits_a_block_is_cut_in_halves() {
         scene.get(number);
     }
     assert_eq!(scene.coherence.counts().fastpath.blocks, 3);
-    assert_eq!(scene.held_rows().len(), 256);
+    assert_eq!(scene.cached_rows_of().len(), 256);
 }
 
 /// Two threads get row 11, whose block was invalidated; the second one asks while the read of the first is delayed.
@@ -221,7 +221,7 @@ fn wait_until(is_so: impl Fn() -> bool) {
 }
 
 #[test]
-fn what_is_being_read_is_not_read_again_beside_it() {
+fn concurrent_reads_of_the_same_rows_share_one_table_read() {
     let scene = four_blocks();
     // A slow machine may sleep longer than a reader waits, but not every time.
     let is_shared = (0..10).any(|_| {
@@ -237,7 +237,7 @@ fn what_is_being_read_is_not_read_again_beside_it() {
 }
 
 #[test]
-fn who_waits_for_a_read_that_a_change_overtakes_sees_the_change() {
+fn a_reader_that_joined_a_read_overtaken_by_a_change_sees_the_change() {
     let scene = four_blocks();
     scene.change(12, &Change::Put(vec![0], None));
     let change = || scene.change(11, &Change::Put(b"new".to_vec(), None));
@@ -271,7 +271,7 @@ proptest! {
 
     /// The host answers exactly what was requested, whatever it reads around it.
     #[test]
-    fn what_is_said_is_what_the_table_holds(steps in proptest::collection::vec(step(), 1..80)) {
+    fn answers_during_refills_match_the_table(steps in proptest::collection::vec(step(), 1..80)) {
         let scene = Scene::new();
         for step in steps {
             match step {

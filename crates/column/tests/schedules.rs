@@ -6,10 +6,10 @@ mod common;
 
 use common::ModelFastPath;
 use common::orders::{Chooser, explore};
-use lineside_column::coherence::{Coherence, Fill, Mark};
+use lineside_column::coherence::{Coherence, Fill, WriteIntent};
 use lineside_column::fill::{ColumnFill, ColumnId, Filled, Row, ServerId};
 use lineside_column::key::{Interval, Key};
-use lineside_column::servers::{Servers, Standing};
+use lineside_column::servers::{ChangeProgress, Servers};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ struct World<'a> {
 #[derive(Default)]
 struct Progress<'a> {
     step: usize,
-    mark: Option<Mark>,
+    mark: Option<WriteIntent>,
     fill: Option<Fill<'a>>,
     read: (Vec<Row>, u64),
     written: Option<Row>,
@@ -148,7 +148,7 @@ impl<'a> World<'a> {
         match order[step] {
             "pre" => {
                 let touched = [(COLUMN, Interval::of_row(name.as_bytes()))];
-                progress.mark = Some(self.coherence.pre(&touched));
+                progress.mark = Some(self.coherence.begin_write(&touched));
             }
             "change" => {
                 self.version += 1;
@@ -160,7 +160,7 @@ impl<'a> World<'a> {
                 progress.written = Some(new);
             }
             "post" => {
-                self.coherence.post(progress.mark.take().unwrap());
+                self.coherence.end_write(progress.mark.take().unwrap());
                 if self.fault == Fault::WrittenValuePut && matches!(act, Act::Put(_)) {
                     let rows = [progress.written.take().unwrap()];
                     self.fastpath.install(&Filled {
@@ -276,7 +276,7 @@ const SCENES: &[&[Act]] = &[
 ];
 
 #[test]
-fn fastpath_is_right_in_every_order() {
+fn the_fast_path_is_never_stale_in_any_order() {
     for scene in SCENES {
         let (runs, stale) = explore(|chooser| run(scene, Fault::None, chooser));
         assert_eq!(stale, None, "{scene:?}");
@@ -285,7 +285,7 @@ fn fastpath_is_right_in_every_order() {
 }
 
 #[test]
-fn every_step_is_needed() {
+fn every_step_of_the_protocol_is_needed() {
     for fault in [
         Fault::NoPre,
         Fault::PreAfterTheChange,
@@ -331,8 +331,8 @@ struct Far {
 }
 
 impl Far {
-    fn standing(&self) -> Standing {
-        Standing {
+    fn progress(&self) -> ChangeProgress {
+        ChangeProgress {
             epoch: self.epoch,
             oldest_open: self.open.iter().copied().min().unwrap_or(self.next),
         }
@@ -382,10 +382,10 @@ fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Re
     };
     let (mut now_ns, mut value, mut version) = (1, 1, 1);
     // State of a put: 0 not begun, 1 in progress, 2 acknowledged or given up, 3 visible, 4 announced as finished.
-    servers.granted(SERVER, far.standing(), far.next, now_ns, LEASE_NS, now_ns);
+    servers.granted(SERVER, far.progress(), far.next, now_ns, LEASE_NS, now_ns);
     far.granted_until_ns = now_ns + LEASE_NS;
     if of_two {
-        servers.granted(SERVER + 1, far.standing(), far.next, now_ns, 1000, now_ns);
+        servers.granted(SERVER + 1, far.progress(), far.next, now_ns, 1000, now_ns);
     }
     let mut puts = [(0, 0u64); 2];
     let mut renewals = [None; 2];
@@ -436,7 +436,7 @@ fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Re
                 far.next += 1;
             }
             (1, index) => {
-                if servers.pre(SERVER, far.standing(), puts[index].1, &touched) {
+                if servers.on_pre(SERVER, far.progress(), puts[index].1, &touched) {
                     puts[index].0 = 2;
                 } else {
                     // The notice is repeated until it is acknowledged or the server gives up, which are moves of their
@@ -456,22 +456,22 @@ fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Re
                 far.open.retain(|number| *number != puts[index].1);
                 puts[index].0 = 4;
                 if chooser.choose(2) == 0 {
-                    servers.stands_at(SERVER, far.standing());
+                    servers.apply_progress(SERVER, far.progress());
                 }
             }
             (5, index) => {
-                let mut standing = far.standing();
+                let mut progress = far.progress();
                 if foul == Foul::NothingOpenAtTheBegin {
-                    standing.oldest_open = far.next;
+                    progress.oldest_open = far.next;
                 }
-                renewals[index] = Some((standing, far.next, now_ns));
+                renewals[index] = Some((progress, far.next, now_ns));
                 far.granted_until_ns = now_ns + LEASE_NS;
                 renewed[index] = 1;
             }
             (6, index) => {
-                let (standing, next, sent_ns) = renewals[index].take().unwrap();
+                let (progress, next, sent_ns) = renewals[index].take().unwrap();
                 let lease_ns = if foul == Foul::NoLease { 1000 } else { LEASE_NS };
-                servers.granted(SERVER, standing, next, sent_ns, lease_ns, now_ns);
+                servers.granted(SERVER, progress, next, sent_ns, lease_ns, now_ns);
                 renewed[index] = 2;
             }
             (7, index) => {
@@ -520,7 +520,7 @@ fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Re
 }
 
 #[test]
-fn what_a_server_changes_is_never_stale_whatever_is_lost() {
+fn changes_of_a_server_are_never_stale_with_any_loss() {
     for plan in PLANS {
         for of_two in [false, true] {
             let (runs, stale) = explore(|chooser| run_server(plan, Foul::None, of_two, chooser));
@@ -531,7 +531,7 @@ fn what_a_server_changes_is_never_stale_whatever_is_lost() {
 }
 
 #[test]
-fn every_duty_of_a_server_is_needed() {
+fn every_rule_for_servers_is_needed() {
     for foul in [
         Foul::NoWait,
         Foul::NothingOpenAtTheBegin,
@@ -561,14 +561,14 @@ enum Slip {
     /// The server that opens the region asks, but does not wait for leases that another server may have granted.
     NoWaitAtOpen,
     /// Rows count as read from the server that held the region when the fill began.
-    WrongHolder,
+    WrongOwner,
 }
 
 const FROM: usize = 0;
 const TO: usize = 1;
 
 /// One run: a region is closed at one server, or lost in its crash (`falls`), and opened at another, where it is
-/// written. A fill reads from its holder; the server `renews` is asked for another lease; a clock may pass the ends of
+/// written. A fill reads from its owner; the server `renews` is asked for another lease; a clock may pass the ends of
 /// leases. `is_known`: the other server has granted a lease before.
 fn run_move(
     falls: bool,
@@ -589,16 +589,16 @@ fn run_move(
     let (mut now_ns, mut version) = (1, 1);
     for server in [FROM, TO] {
         if server == FROM || is_known {
-            servers.granted(server, far[server].standing(), 1, now_ns, LEASE_NS, now_ns);
+            servers.granted(server, far[server].progress(), 1, now_ns, LEASE_NS, now_ns);
             far[server].granted_until_ns = now_ns + LEASE_NS;
         }
     }
-    let mut holder = Some(FROM);
+    let mut owner = Some(FROM);
     // Steps 0 to 2 close the region, 3 to 5 open it, and 6 to 8 are a put. Each is begun, then heard or given up, and
     // finished.
     let mut at = if falls { 3 } else { 0 };
     let mut number = 0;
-    let mut renewal: (u8, Option<(Standing, u64, u64)>) = (0, None);
+    let mut renewal: (u8, Option<(ChangeProgress, u64, u64)>) = (0, None);
     let mut fill: (u8, Option<Fill<'_>>, Option<(ServerId, usize)>, u64) = (0, None, None, 0);
     let mut ticks = 0;
     loop {
@@ -613,7 +613,7 @@ fn run_move(
             moves.push(0);
         }
         if let Some(server) = renews {
-            let is_there = !(falls && server == FROM && holder != Some(FROM));
+            let is_there = !(falls && server == FROM && owner != Some(FROM));
             if renewal.0 == 1 || (renewal.0 == 0 && is_there) {
                 moves.push(3);
             }
@@ -630,7 +630,7 @@ fn run_move(
         match moves[chooser.choose(moves.len())] {
             0 if at % 3 == 0 => {
                 if at == 3 {
-                    holder = None;
+                    owner = None;
                     if slip != Slip::NoWaitAtOpen {
                         far[TO].granted_until_ns = far[TO].granted_until_ns.max(now_ns + LEASE_NS);
                     }
@@ -646,9 +646,9 @@ fn run_move(
             }
             0 => {
                 match at {
-                    2 => holder = None,
+                    2 => owner = None,
                     5 => {
-                        holder = Some(TO);
+                        owner = Some(TO);
                         // Changes that had not reached the disk were lost with the server.
                         version += u64::from(falls);
                     }
@@ -660,7 +660,7 @@ fn run_move(
             }
             1 => at += 1,
             2 => {
-                if !servers.pre(who, far[who].standing(), number, &touched) {
+                if !servers.on_pre(who, far[who].progress(), number, &touched) {
                     return Ok(());
                 }
                 at += 1;
@@ -668,11 +668,11 @@ fn run_move(
             3 => match renewal.1.take() {
                 None => {
                     let server = &mut far[renews.unwrap()];
-                    renewal = (1, Some((server.standing(), server.next, now_ns)));
+                    renewal = (1, Some((server.progress(), server.next, now_ns)));
                     server.granted_until_ns = server.granted_until_ns.max(now_ns + LEASE_NS);
                 }
-                Some((standing, next, sent_ns)) => {
-                    servers.granted(renews.unwrap(), standing, next, sent_ns, LEASE_NS, now_ns);
+                Some((progress, next, sent_ns)) => {
+                    servers.granted(renews.unwrap(), progress, next, sent_ns, LEASE_NS, now_ns);
                     renewal.0 = 2;
                 }
             },
@@ -680,7 +680,7 @@ fn run_move(
                 fill.0 += 1;
                 match fill.0 {
                     1 => {
-                        let asked = holder.unwrap_or(FROM);
+                        let asked = owner.unwrap_or(FROM);
                         let all = interval("a", "f");
                         let begun = servers.id(asked).and_then(|id| {
                             fill.2 = Some((id, asked));
@@ -691,8 +691,8 @@ fn run_move(
                             None => fill.0 = 3,
                         }
                     }
-                    2 if holder.is_some_and(|holder| {
-                        slip == Slip::WrongHolder || fill.2.is_some_and(|(_, asked)| asked == holder)
+                    2 if owner.is_some_and(|owner| {
+                        slip == Slip::WrongOwner || fill.2.is_some_and(|(_, asked)| asked == owner)
                     }) =>
                     {
                         fill.3 = version;
@@ -730,7 +730,7 @@ fn run_move(
 }
 
 #[test]
-fn a_range_that_goes_to_another_server_is_never_stale() {
+fn a_region_that_moves_to_another_server_is_never_stale() {
     for (falls, renews, is_known) in [
         (false, None, true),
         (false, Some(FROM), true),
@@ -748,12 +748,12 @@ fn a_range_that_goes_to_another_server_is_never_stale() {
 }
 
 #[test]
-fn every_duty_at_a_move_is_needed() {
+fn every_rule_for_region_moves_is_needed() {
     for (slip, falls, renews, is_known) in [
         (Slip::SilentClose, false, Some(FROM), true),
         (Slip::SilentOpen, true, None, true),
         (Slip::NoWaitAtOpen, true, None, false),
-        (Slip::WrongHolder, false, Some(FROM), true),
+        (Slip::WrongOwner, false, Some(FROM), true),
     ] {
         let (_, stale) = explore(|chooser| run_move(falls, renews, is_known, slip, chooser));
         assert!(stale.is_some(), "{slip:?} goes unnoticed");
@@ -762,15 +762,15 @@ fn every_duty_at_a_move_is_needed() {
 
 /// If any server may hold a row, the row is cached and answered only while the leases of all servers are held.
 #[test]
-fn a_row_of_any_server_needs_the_leases_of_all() {
+fn unattributed_rows_need_the_leases_of_all_servers() {
     let fastpath = ModelFastPath::default();
     let coherence = Arc::new(Coherence::new(Box::new(fastpath.clone())));
     let servers = Servers::all_of(Arc::clone(&coherence), 0, 2);
-    let standing = |epoch| Standing {
+    let progress = |epoch| ChangeProgress {
         epoch,
         oldest_open: 1,
     };
-    let granted = |server, now_ns| servers.granted(server, standing(1), 1, now_ns, LEASE_NS, now_ns);
+    let granted = |server, now_ns| servers.granted(server, progress(1), 1, now_ns, LEASE_NS, now_ns);
     let fill = |version| {
         let (all, rows) = (interval("a", "f"), [row("b", version)]);
         let server = servers.id(0).expect("the leases of all are held");
@@ -796,10 +796,10 @@ fn a_row_of_any_server_needs_the_leases_of_all() {
     granted(1, 23);
     assert!(is_answered(30));
     // One of the servers has restarted.
-    servers.granted(1, standing(2), 1, 24, LEASE_NS, 24);
+    servers.granted(1, progress(2), 1, 24, LEASE_NS, 24);
     assert!(!is_answered(24));
     assert!(fill(3) && is_answered(25));
-    servers.meet_stranger();
+    servers.record_unknown_writer();
     assert!(!is_answered(25));
     granted(0, 26);
     granted(1, 26);

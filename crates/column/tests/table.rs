@@ -1,7 +1,9 @@
 //! The embedded table against a simple model, in memory and in a directory.
 
-use lineside_column::embedded::{CELL_BYTES_MAX, Clock, Embedded, Limits, Watcher};
-use lineside_column::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
+use lineside_column::embedded::{CELL_BYTES_MAX, ChangeListener, Clock, Embedded, Limits};
+use lineside_column::table::{
+    Cell, Change, Changed, ColumnName, FoundCell, Nonce, ScanRange, Table, TableError,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -92,21 +94,20 @@ impl Model {
         Some(if says { Changed::Now(cell) } else { Changed::Done })
     }
 
-    fn scan(&self, stretch: &Stretch, columns: &[usize]) -> Vec<Found> {
+    fn scan(&self, range: &ScanRange, columns: &[usize]) -> Vec<FoundCell> {
         let mut keys: Vec<&Vec<u8>> = self.cells.keys().map(|(key, _)| key).collect();
         keys.dedup();
-        if stretch.reverse {
+        if range.reverse {
             keys.reverse();
         }
-        let is_in = |key: &&&Vec<u8>| {
-            ***key >= stretch.low && stretch.high.as_ref().is_none_or(|high| ***key < *high)
-        };
-        let row = |key: &Vec<u8>| -> Vec<Found> {
+        let is_in =
+            |key: &&&Vec<u8>| ***key >= range.low && range.high.as_ref().is_none_or(|high| ***key < *high);
+        let row = |key: &Vec<u8>| -> Vec<FoundCell> {
             let cells = columns.iter().enumerate();
             let found = cells.filter_map(|(place, column)| {
                 let cell = self.get(key, *column)?;
                 let key = key.clone();
-                Some(Found {
+                Some(FoundCell {
                     key,
                     column: place,
                     cell,
@@ -116,7 +117,7 @@ impl Model {
         };
         let rows = keys.iter().filter(is_in).map(|key| row(key));
         rows.filter(|row| !row.is_empty())
-            .take(stretch.limit)
+            .take(range.limit)
             .flatten()
             .collect()
     }
@@ -140,7 +141,7 @@ fn check(table: &Embedded, time: &AtomicU64, steps: &[Step]) -> Result<(), TestC
                 prop_assert_eq!(said, vec![model.get(&[*key + 1], 0), model.get(&[*key + 1], 1)]);
             }
             Step::Scan(low, high, limit, reverse, both) => {
-                let stretch = Stretch {
+                let range = ScanRange {
                     low: vec![*low],
                     high: high.map(|high| vec![high]),
                     limit: *limit,
@@ -148,10 +149,7 @@ fn check(table: &Embedded, time: &AtomicU64, steps: &[Step]) -> Result<(), TestC
                 };
                 let wanted: &[usize] = if *both { &[1, 0] } else { &[1] };
                 let names: Vec<_> = wanted.iter().map(|column| columns[*column]).collect();
-                prop_assert_eq!(
-                    table.scan(&stretch, &names).unwrap(),
-                    model.scan(&stretch, wanted)
-                );
+                prop_assert_eq!(table.scan(&range, &names).unwrap(), model.scan(&range, wanted));
             }
             Step::Wait(ms) => {
                 time.fetch_add(*ms, Relaxed);
@@ -165,7 +163,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn in_memory_it_does_what_the_model_does(steps in steps()) {
+    fn the_table_in_memory_behaves_as_the_model(steps in steps()) {
         let (time, clock) = hand_clock();
         check(&Embedded::in_memory(clock).with_ttl(b"b", 30), &time, &steps)?;
     }
@@ -175,7 +173,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
-    fn in_a_directory_it_does_what_the_model_does(steps in steps()) {
+    fn the_table_in_a_directory_behaves_as_the_model(steps in steps()) {
         let (time, clock) = hand_clock();
         let directory = tempfile::tempdir().unwrap();
         check(&Embedded::open(directory.path(), clock).unwrap().with_ttl(b"b", 30), &time, &steps)?;
@@ -183,7 +181,7 @@ proptest! {
 }
 
 #[test]
-fn what_was_written_is_there_after_a_restart() {
+fn written_cells_are_there_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let column = name("cf:a");
     let put = |table: &Embedded, key: u32| {
@@ -201,7 +199,7 @@ fn what_was_written_is_there_after_a_restart() {
         });
     }
     let table = Embedded::open(directory.path(), hand_clock().1).unwrap();
-    let all = Stretch {
+    let all = ScanRange {
         low: Vec::new(),
         high: None,
         limit: 1000,
@@ -213,7 +211,7 @@ fn what_was_written_is_there_after_a_restart() {
 }
 
 #[test]
-fn a_nonce_counts_once() {
+fn a_repeated_nonce_changes_nothing() {
     let table = Embedded::in_memory(hand_clock().1);
     let (column, by) = (name("cf:n"), Change::Increment(5));
     let nonce = |number| Nonce { group: 7, number };
@@ -247,21 +245,21 @@ impl Witness {
     }
 }
 
-impl Watcher for Witness {
-    fn pre(&self, key: &[u8], column: &ColumnName) -> u64 {
+impl ChangeListener for Witness {
+    fn begin_write(&self, key: &[u8], column: &ColumnName) -> u64 {
         assert_eq!((key, *column), (&b"k"[..], name("cf:a")));
         self.look("pre");
         9
     }
 
-    fn post(&self, mark: u64) {
+    fn end_write(&self, mark: u64) {
         assert_eq!(mark, 9);
         self.look("post");
     }
 }
 
 #[test]
-fn a_change_is_told_before_it_is_seen_and_after() {
+fn listeners_are_notified_before_a_change_is_visible_and_after() {
     let directory = tempfile::tempdir().unwrap();
     for table in [
         Embedded::in_memory(hand_clock().1),
@@ -272,7 +270,7 @@ fn a_change_is_told_before_it_is_seen_and_after() {
             table: Mutex::new(Some(Arc::downgrade(&table))),
             seen: Mutex::default(),
         });
-        table.watch(witness.clone());
+        table.set_listener(witness.clone());
         let change = |change| {
             table
                 .change(b"k", &name("cf:a"), &change, Nonce::default())
@@ -303,7 +301,7 @@ fn append(table: &Embedded, row: u16, bytes: usize, number: u64) -> Result<Chang
 
 /// Without limits, 1,100 of these appends would take 1 GiB.
 #[test]
-fn thousands_of_appends_take_no_more_memory_than_allowed_and_none_is_made_twice() {
+fn many_appends_stay_within_the_memory_limit_and_none_is_applied_twice() {
     let directory = tempfile::tempdir().unwrap();
     let limits = Limits {
         rows_bytes: 4 << 20,
@@ -357,7 +355,7 @@ fn thousands_of_appends_take_no_more_memory_than_allowed_and_none_is_made_twice(
 }
 
 #[test]
-fn a_full_table_in_memory_refuses_what_makes_it_longer_and_takes_what_does_not() {
+fn a_full_table_in_memory_refuses_only_changes_that_make_it_larger() {
     let limits = Limits {
         rows_bytes: 100_000,
         ..Limits::default()

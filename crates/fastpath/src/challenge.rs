@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_challenge_is_of_one_source_and_one_time() {
+    fn a_challenge_is_valid_for_one_source_and_a_limited_time() {
         let source = |last, port| Source {
             address: [10, 0, 0, last].into(),
             port,

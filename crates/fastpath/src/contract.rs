@@ -97,15 +97,15 @@ pub trait Host: Sync {
     /// Answers `request` into `reply`, which is empty on entry. [`Verdict::Forward`] means that no answer is possible:
     /// the request is dropped without being counted.
     ///
-    /// The reply is never longer than the request. With [`Verdict::Reply`], `serve` has called [`Reader::enter`] on
-    /// `sender` before the answer could become stale, and the caller calls [`Reader::leave`] once the reply is sent. A
+    /// The reply is never longer than the request. With [`Verdict::Reply`], `serve` has called [`Reader::pin`] on
+    /// `sender` before the answer could become stale, and the caller calls [`Reader::unpin`] once the reply is sent. A
     /// writer can so wait for all answers that its change makes stale.
     fn serve(&self, from: Source, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict;
 }
 
-/// One request of a batch to a [`GroupHost`].
+/// One request of a batch to a [`BatchHost`].
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct BatchRequest<'a> {
     /// Sender.
     pub from: Source,
     /// Payload of a datagram, or a native packet of a TCP stream.
@@ -114,14 +114,14 @@ pub struct Asked<'a> {
 
 /// Outcome of one request of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct RequestOutcome {
     /// Reply to send; `None` if there is none.
     pub reply: Option<Vec<u8>>,
     /// Reason of a drop that is to be counted.
     pub drop: Option<DropReason>,
 }
 
-impl Said {
+impl RequestOutcome {
     /// Returns the outcome of an answered request.
     pub const fn reply(bytes: Vec<u8>) -> Self {
         Self {
@@ -141,42 +141,42 @@ impl Said {
 
 /// Host that answers requests in batches. It releases the replies of a batch once the batch is durable, and may execute
 /// the next batch during the sync.
-pub trait GroupHost: Send {
-    /// Executes a batch of requests. [`GroupHost::take`] returns the outcomes.
-    fn execute(&mut self, asked: &[Asked<'_>]);
+pub trait BatchHost: Send {
+    /// Executes a batch of requests. [`BatchHost::take`] returns the outcomes.
+    fn execute(&mut self, requests: &[BatchRequest<'_>]);
 
     /// Returns the outcomes of the oldest batch that was executed and not yet taken, in the order of its requests, once
     /// they may be released. Returns `None` if that batch is not durable yet or there is no batch. With `waits`, waits
     /// for durability and returns `None` only if there is no batch. A reply to a datagram is never longer than its
     /// request.
-    fn take(&mut self, waits: bool) -> Option<Vec<Said>>;
+    fn take(&mut self, waits: bool) -> Option<Vec<RequestOutcome>>;
 
     /// Executes a batch and returns its outcomes. Takes and discards the outcomes of earlier batches first.
-    fn group(&mut self, asked: &[Asked<'_>]) -> Vec<Said> {
-        self.execute(asked);
-        let mut said = Vec::new();
+    fn execute_and_take(&mut self, requests: &[BatchRequest<'_>]) -> Vec<RequestOutcome> {
+        self.execute(requests);
+        let mut outcomes = Vec::new();
         while let Some(next) = self.take(true) {
-            said = next;
+            outcomes = next;
         }
-        said
+        outcomes
     }
 
-    /// Does background work. Called after each [`GroupHost::patience`] in which no request came.
+    /// Does background work. Called after each [`BatchHost::call_interval_max`] in which no request came.
     fn idle(&mut self);
 
     /// Ends the host. No request follows, and no fast path of this process answers any more.
     fn end(&mut self) {}
 
     /// Returns the longest time between two calls.
-    fn patience(&self) -> std::time::Duration {
+    fn call_interval_max(&self) -> std::time::Duration {
         std::time::Duration::from_millis(50)
     }
 }
 
-/// Sends the replies to a batch of requests that a [`LaterHost`] took.
-pub trait WayBack: Send + Sync {
-    /// Returns the maximum length in bytes of the reply to the request with index `place` in its batch.
-    fn reply_bytes_max(&self, place: usize) -> usize;
+/// Sends the replies to a batch of requests that an [`AsyncHost`] took.
+pub trait Responder: Send + Sync {
+    /// Returns the maximum length in bytes of the reply to the request with this `index` in its batch.
+    fn reply_bytes_max(&self, index: usize) -> usize;
 
     /// Sends replies, each with the index of its request. Each request is answered at most once. Does not block:
     /// replies that the system does not accept at once are lost, as UDP datagrams may be.
@@ -184,7 +184,7 @@ pub trait WayBack: Send + Sync {
 }
 
 /// Host that answers asynchronously, in any order.
-pub trait LaterHost: Send + Sync {
+pub trait AsyncHost: Send + Sync {
     /// Returns the maximum length in bytes of the reply to a request of `request_bytes`. It exceeds `request_bytes`
     /// only for sources to which amplification does no harm, such as trusted addresses.
     fn reply_bytes_max(&self, _from: Source, request_bytes: usize) -> usize {
@@ -192,6 +192,6 @@ pub trait LaterHost: Send + Sync {
     }
 
     /// Takes a batch of requests that were received together. Must not block. Requests that are never answered count as
-    /// waiting until `back` is dropped.
-    fn take(&self, asked: Vec<Vec<u8>>, back: std::sync::Arc<dyn WayBack>);
+    /// waiting until `responder` is dropped.
+    fn take(&self, requests: Vec<Vec<u8>>, responder: std::sync::Arc<dyn Responder>);
 }

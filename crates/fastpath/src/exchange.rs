@@ -6,10 +6,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// First interval before a request is sent again; it doubles each time.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const RESEND_PAUSE_FIRST: Duration = Duration::from_millis(20);
+const RESEND_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Buffer size: the longest reply and one byte more, so that a longer datagram is noticed.
-const ROOM: usize = crate::PAYLOAD_BYTES_MAX + 1;
+const RECEIVE_BUFFER_BYTES: usize = crate::PAYLOAD_BYTES_MAX + 1;
 
 /// Reason why there is no reply.
 #[derive(Debug)]
@@ -69,8 +69,8 @@ pub fn exchange<T>(
 ) -> Result<(T, u64), ExchangeError> {
     let io = |source| ExchangeError::Io { server, source };
     let end = Instant::now() + timeout;
-    let (mut pause, mut sent, mut busy) = (FIRST_PAUSE, 0, false);
-    let mut reply = [0; ROOM];
+    let (mut pause, mut sent, mut busy) = (RESEND_PAUSE_FIRST, 0, false);
+    let mut reply = [0; RECEIVE_BUFFER_BYTES];
     while Instant::now() < end {
         match socket.send(request) {
             // ECONNREFUSED is the ICMP reply to an earlier request: no socket listens there. The server may still be
@@ -100,7 +100,7 @@ pub fn exchange<T>(
                 },
             }
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(RESEND_PAUSE_MAX);
     }
     Err(match busy {
         true => ExchangeError::Busy(server),

@@ -15,7 +15,7 @@ pub enum FrameVerdict {
 }
 
 /// Fast path that answers at one UDP port of one interface.
-pub struct Line<'a> {
+pub struct FrameHandler<'a> {
     /// The interface.
     pub endpoint: &'a Endpoint,
     /// The UDP port.
@@ -24,7 +24,7 @@ pub struct Line<'a> {
     pub fastpath: &'a dyn FastPath,
 }
 
-impl Line<'_> {
+impl FrameHandler<'_> {
     /// Answers `frame` in place, or returns its other verdict with the frame unchanged.
     pub fn answer(&self, now_ns: u64, frame: &mut [u8]) -> FrameVerdict {
         let Some(datagram) = frame::parse(frame) else {

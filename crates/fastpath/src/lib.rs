@@ -1,13 +1,13 @@
 //! Contract between a fast path, its host and the datapaths: requests, verdicts, replies, counters and the lease.
 //!
 //! A datapath gives every request to the [`FastPath`], which answers from a small table of its own or returns
-//! [`Verdict::Forward`]. Forwarded requests go to the host, which owns the data: a [`Host`], [`GroupHost`] or
-//! [`LaterHost`], depending on how it answers. [`Readers`] lets a writer wait for answers in flight, and [`lease`]
+//! [`Verdict::Forward`]. Forwarded requests go to the host, which owns the data: a [`Host`], [`BatchHost`] or
+//! [`AsyncHost`], depending on how it answers. [`Readers`] lets a writer wait for answers in flight, and [`lease`]
 //! bounds the time for which the table may be used without its host.
 //!
 //! ```text
 //! request -> FastPath::answer -+-> Verdict::Reply --------------------------------------> reply
-//!                              +-> Verdict::Forward -> Host, GroupHost or LaterHost --> reply
+//!                              +-> Verdict::Forward -> Host, BatchHost or AsyncHost --> reply
 //!                              +-> Verdict::Drop -------------------------------------> counted
 //! ```
 
@@ -23,10 +23,11 @@ mod range;
 mod readers;
 
 pub use contract::{
-    Asked, FastPath, GroupHost, Host, LaterHost, PAYLOAD_BYTES_MAX, Reply, Said, Source, Verdict, WayBack,
+    AsyncHost, BatchHost, BatchRequest, FastPath, Host, PAYLOAD_BYTES_MAX, Reply, RequestOutcome, Responder,
+    Source, Verdict,
 };
 pub use counters::{Counters, thread_index};
-pub use frame::{FrameVerdict, Line};
+pub use frame::{FrameHandler, FrameVerdict};
 pub use lineside_wire::DropReason;
 pub use range::{Range, address_words};
 pub use readers::{Reader, Readers};

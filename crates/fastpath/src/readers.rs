@@ -17,7 +17,7 @@ pub struct Readers {
 #[derive(Debug)]
 pub struct Reader {
     /// Odd from before the thread reads the fast path until it has sent its answer.
-    turn: Arc<AtomicU64>,
+    pin_count: Arc<AtomicU64>,
     readers: Readers,
 }
 
@@ -32,11 +32,11 @@ impl Readers {
 
     /// Registers the calling thread.
     pub fn join(&self) -> Reader {
-        let turn = Arc::new(AtomicU64::new(0));
+        let pin_count = Arc::new(AtomicU64::new(0));
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        list.push(Arc::clone(&turn));
+        list.push(Arc::clone(&pin_count));
         Reader {
-            turn,
+            pin_count,
             readers: self.clone(),
         }
     }
@@ -50,8 +50,8 @@ impl Readers {
         fence(Ordering::SeqCst);
         let list = self.list.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for reader in list {
-            let turn = reader.load(Ordering::SeqCst);
-            while turn & 1 == 1 && reader.load(Ordering::Acquire) == turn {
+            let pin_count = reader.load(Ordering::SeqCst);
+            while pin_count & 1 == 1 && reader.load(Ordering::Acquire) == pin_count {
                 std::thread::sleep(Duration::from_micros(20));
             }
         }
@@ -66,27 +66,28 @@ impl Readers {
 impl Reader {
     /// Marks the start of an answer. A fast path calls it before it reads the table; a host calls it before it releases
     /// the lock under which it found its answer. Repeated calls have no further effect.
-    pub fn enter(&self) {
-        self.turn.fetch_or(1, Ordering::SeqCst);
+    pub fn pin(&self) {
+        self.pin_count.fetch_or(1, Ordering::SeqCst);
         // Orders the mark before every read of the table, so that a writer either sees the mark or its change is seen
         // here.
         fence(Ordering::SeqCst);
     }
 
     /// Marks the end of an answer, once everything that was read has been sent. Has no effect without
-    /// [`Reader::enter`].
-    pub fn leave(&self) {
-        let turn = self.turn.load(Ordering::Relaxed);
-        self.turn.store(turn + (turn & 1), Ordering::Release);
+    /// [`Reader::pin`].
+    pub fn unpin(&self) {
+        let pin_count = self.pin_count.load(Ordering::Relaxed);
+        self.pin_count
+            .store(pin_count + (pin_count & 1), Ordering::Release);
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
         let mut list = self.readers.list.lock().unwrap_or_else(PoisonError::into_inner);
-        list.retain(|turn| !Arc::ptr_eq(turn, &self.turn));
+        list.retain(|pin_count| !Arc::ptr_eq(pin_count, &self.pin_count));
         // A thread that ends during an answer must not be waited for.
-        self.turn.store(0, Ordering::Release);
+        self.pin_count.store(0, Ordering::Release);
     }
 }
 
@@ -97,11 +98,11 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn wait_outlasts_an_answer_in_flight_and_no_other() {
+    fn wait_outlasts_an_answer_in_flight_but_not_later_ones() {
         let readers = Readers::new(true);
         let reader = readers.join();
         let idle = readers.join();
-        reader.enter();
+        reader.pin();
         let (waited, answered) = (AtomicBool::new(false), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -119,21 +120,21 @@ mod tests {
             answered.store(true, Ordering::SeqCst);
             // If the writer begins to wait only now, on a busy machine, it waits for the answer in progress.
             let is_done = (0..30).any(|_| {
-                reader.leave();
-                reader.enter();
+                reader.unpin();
+                reader.pin();
                 let began = Instant::now();
                 while !waited.load(Ordering::SeqCst) && began.elapsed() < Duration::from_secs(1) {
                     std::thread::yield_now();
                 }
                 waited.load(Ordering::SeqCst)
             });
-            reader.leave();
+            reader.unpin();
             assert!(
                 is_done,
                 "the writer also waited for answers that began after its call"
             );
         });
-        reader.enter();
+        reader.pin();
         drop((reader, idle));
         readers.wait();
     }

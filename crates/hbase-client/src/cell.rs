@@ -13,7 +13,7 @@ pub struct Cell {
 
 /// Cell found by a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundCell {
     /// Row key.
     pub key: Vec<u8>,
     /// Index of its column among the requested columns.

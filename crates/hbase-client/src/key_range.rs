@@ -6,7 +6,7 @@ pub const ROW_BYTES_MAX: usize = 255;
 
 /// Range of rows that a scan requests, in the order in which they are returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct ScanRange {
     /// Lowest row, which belongs to the range.
     pub low: Vec<u8>,
     /// Upper bound, which does not belong to the range; `None` if the range goes to the end of the table.

@@ -25,10 +25,10 @@ mod scan;
 mod tests;
 
 pub use catalog::located;
-pub use regions::{Place, Region};
+pub use regions::{Region, RegionLookup};
 
 use crate::families::{Families, Lives};
-use crate::{Cell, Change, Changed, ColumnName, Found, Holder, Nonce, Stretch, TableError};
+use crate::{Cell, Change, Changed, ColumnName, FoundCell, Nonce, RegionOwner, ScanRange, TableError};
 use catalog::{Catalog, wrong};
 use connection::{Connection, Failure};
 use pool::Pool;
@@ -153,7 +153,7 @@ impl HBase {
     /// Repeats a read until it succeeds or there is no time left.
     fn read<T>(
         &self,
-        place: Place<'_>,
+        place: RegionLookup<'_>,
         deadline: Instant,
         call: &mut dyn FnMut(&Asked<'_>) -> Result<T, Failure>,
     ) -> Result<(T, Arc<Region>), TableError> {
@@ -194,7 +194,7 @@ impl HBase {
         let mut failed = Failure::NotSent("no time is left".into());
         while pause(tries, deadline) {
             tries += 1;
-            let region = match self.catalog.locate(&self.pool, Place::Of(key), deadline) {
+            let region = match self.catalog.locate(&self.pool, RegionLookup::Of(key), deadline) {
                 Ok(region) => region,
                 Err(failure) => {
                     failed = failure;
@@ -266,52 +266,54 @@ impl HBase {
             let answer = asked.call("Get", &calls::get(asked.region, key, columns))?;
             calls::got(answer, key, columns).map_err(wrong)
         };
-        let (cells, _) = self.read(Place::Of(key), self.deadline(), &mut call)?;
+        let (cells, _) = self.read(RegionLookup::Of(key), self.deadline(), &mut call)?;
         Ok(cells)
     }
 
-    /// Reads the cells of the rows of `stretch` row by row, those of each row in the order of `columns`. Each row is
+    /// Reads the cells of the rows of `range` row by row, those of each row in the order of `columns`. Each row is
     /// read in one consistent state; rows that are added, removed or changed during the scan are found in any one
     /// state.
     ///
     /// # Errors
     /// See [`TableError`].
-    pub fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
-        scan::all(self, stretch, columns, &mut |_| {})
+    pub fn scan(&self, range: &ScanRange, columns: &[ColumnName]) -> Result<Vec<FoundCell>, TableError> {
+        scan::all(self, range, columns, &mut |_| {})
     }
 
     /// Returns the region server that holds `key`, and the end of its region, or `None` if that cannot be found out
     /// now.
-    pub fn holder(&self, key: &[u8]) -> Option<Holder> {
-        let region = self.catalog.locate(&self.pool, Place::Of(key), self.deadline());
+    pub fn owner(&self, key: &[u8]) -> Option<RegionOwner> {
+        let region = self
+            .catalog
+            .locate(&self.pool, RegionLookup::Of(key), self.deadline());
         let region = region.ok()?;
-        Some(Holder {
+        Some(RegionOwner {
             server: region.server_name_hash(),
             end: Some(region.end.clone()).filter(|end| !end.is_empty()),
         })
     }
 
-    /// Scans like [`Self::scan`]. Also returns true if `holder` answered for all rows below the end of its range.
+    /// Scans like [`Self::scan`]. Also returns true if `owner` answered for all rows below the end of its range.
     ///
     /// # Errors
     /// See [`TableError`].
-    pub fn scan_of(
+    pub fn scan_from_owner(
         &self,
-        holder: &Holder,
-        stretch: &Stretch,
+        owner: &RegionOwner,
+        range: &ScanRange,
         columns: &[ColumnName],
-    ) -> Result<(Vec<Found>, bool), TableError> {
-        let mut is_of_holder = true;
-        let found = scan::all(self, stretch, columns, &mut |region| {
-            let is_behind = holder.end.as_ref().is_some_and(|end| region.start >= *end);
-            is_of_holder &= is_behind || region.server_name_hash() == holder.server;
+    ) -> Result<(Vec<FoundCell>, bool), TableError> {
+        let mut is_from_owner = true;
+        let found = scan::all(self, range, columns, &mut |region| {
+            let is_behind = owner.end.as_ref().is_some_and(|end| region.start >= *end);
+            is_from_owner &= is_behind || region.server_name_hash() == owner.server;
         })?;
-        Ok((found, is_of_holder))
+        Ok((found, is_from_owner))
     }
 
     /// Clears the cache of regions, at most once a second. A server that was restarted at the same address answers for
     /// its regions under another name, which the client does not notice by itself.
-    pub fn look_anew(&self) {
+    pub fn forget_owner(&self) {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         if looked.is_none_or(|looked| looked.elapsed() >= LOOK_ANEW) {
             *looked = Some(Instant::now());
@@ -361,7 +363,7 @@ impl HBase {
 
     /// Notifies the client that the table was altered, so that lifetimes of families are requested again before they
     /// are used.
-    pub fn describe_anew(&self) {
+    pub fn forget_description(&self) {
         self.families.outdate();
     }
 

@@ -9,7 +9,7 @@ pub mod value;
 mod wire;
 
 use crate::families::{Families, Lives};
-use crate::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, TableError};
+use crate::{Cell, Change, Changed, ColumnName, FoundCell, Nonce, ScanRange, TableError};
 use std::fmt;
 use std::io::{self, BufReader, BufWriter};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -242,16 +242,16 @@ impl Thrift2 {
         Ok(cells)
     }
 
-    /// Reads the cells of the rows of `stretch` row by row, those of each row in the order of `columns`. Each row is
+    /// Reads the cells of the rows of `range` row by row, those of each row in the order of `columns`. Each row is
     /// read in one consistent state; rows that are added, removed or changed during the scan are found in any one
     /// state. At most 10,000 rows are read.
     ///
     /// # Errors
     /// See [`TableError`].
-    pub fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
-        let is_empty = stretch.high.as_ref().is_some_and(|high| *high <= stretch.low);
-        let arguments = wire::scan(&self.table, stretch, columns);
-        let Some(arguments) = arguments.filter(|_| !is_empty && stretch.limit > 0) else {
+    pub fn scan(&self, range: &ScanRange, columns: &[ColumnName]) -> Result<Vec<FoundCell>, TableError> {
+        let is_empty = range.high.as_ref().is_some_and(|high| *high <= range.low);
+        let arguments = wire::scan(&self.table, range, columns);
+        let Some(arguments) = arguments.filter(|_| !is_empty && range.limit > 0) else {
             return Ok(Vec::new());
         };
         match self.read("getScannerResults", &arguments)? {
@@ -320,7 +320,7 @@ impl Thrift2 {
 
     /// Notifies the client that the table was altered, so that lifetimes of families are requested again before they
     /// are used.
-    pub fn describe_anew(&self) {
+    pub fn forget_description(&self) {
         self.families.outdate();
     }
 

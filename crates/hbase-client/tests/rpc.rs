@@ -5,7 +5,7 @@ use lineside_column::embedded::{Embedded, system_clock};
 use lineside_column::table::Table;
 use lineside_hbase_client::rpc::HBase;
 use lineside_hbase_client::thrift2::Thrift2;
-use lineside_hbase_client::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, TableError};
+use lineside_hbase_client::{Cell, Change, Changed, ColumnName, FoundCell, Nonce, ScanRange, TableError};
 use lineside_hbase_mini::{Error, HBase as Mini, Jars, Options};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -48,8 +48,8 @@ fn get(table: &dyn Table, key: &[u8]) -> Option<Vec<u8>> {
     cells.into_iter().next().flatten().map(|cell| cell.value)
 }
 
-fn all(limit: usize, reverse: bool) -> Stretch {
-    Stretch {
+fn all(limit: usize, reverse: bool) -> ScanRange {
+    ScanRange {
         low: Vec::new(),
         high: None,
         limit,
@@ -200,7 +200,7 @@ fn long_scans(mini: &mut Mini) {
 enum Step {
     Change(Vec<u8>, usize, Change),
     Get(Vec<u8>, Vec<usize>),
-    Scan(Stretch, Vec<usize>),
+    Scan(ScanRange, Vec<usize>),
 }
 
 fn key() -> impl Strategy<Value = Vec<u8>> {
@@ -232,18 +232,18 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(expected, value)| Change::CheckAndPut { expected, value }),
     ];
     let bound = || prop_oneof![Just(Vec::new()), key()];
-    let stretch = (bound(), proptest::option::of(key()), 0..12_usize, any::<bool>());
+    let range = (bound(), proptest::option::of(key()), 0..12_usize, any::<bool>());
     prop_oneof![
         3 => (key(), 0..3_usize, change).prop_map(|(key, column, change)| Step::Change(key, column, change)),
         2 => (key(), columns()).prop_map(|(key, columns)| Step::Get(key, columns)),
-        2 => (stretch, columns()).prop_map(|((low, high, limit, reverse), columns)| {
-            Step::Scan(Stretch { low, high, limit, reverse }, columns)
+        2 => (range, columns()).prop_map(|((low, high, limit, reverse), columns)| {
+            Step::Scan(ScanRange { low, high, limit, reverse }, columns)
         }),
     ]
 }
 
 /// Removes the timestamps, which differ between HBase and the oracle.
-fn plain(found: &[Found]) -> Vec<(&[u8], usize, &[u8])> {
+fn plain(found: &[FoundCell]) -> Vec<(&[u8], usize, &[u8])> {
     found
         .iter()
         .map(|found| (&found.key[..], found.column, &found.cell.value[..]))
@@ -294,15 +294,15 @@ fn oracle(mini: &mut Mini) {
                 );
                 assert_eq!(cells, thrift2.get(&key, &chosen).unwrap(), "{key:?}");
             }
-            Step::Scan(stretch, chosen) => {
+            Step::Scan(range, chosen) => {
                 let chosen = named(&chosen);
-                let found = table.scan(&stretch, &chosen).unwrap();
-                let expected = oracle.scan(&stretch, &chosen).unwrap();
-                assert_eq!(plain(&found), plain(&expected), "{stretch:?} {chosen:?}");
+                let found = table.scan(&range, &chosen).unwrap();
+                let expected = oracle.scan(&range, &chosen).unwrap();
+                assert_eq!(plain(&found), plain(&expected), "{range:?} {chosen:?}");
                 assert_eq!(
                     found,
-                    thrift2.scan(&stretch, &chosen).unwrap(),
-                    "{stretch:?} {chosen:?}"
+                    thrift2.scan(&range, &chosen).unwrap(),
+                    "{range:?} {chosen:?}"
                 );
                 rows += found.len();
             }
@@ -328,12 +328,12 @@ fn regions_that_change(mini: &mut Mini) {
             scope.spawn(move || {
                 let _end = StopWhenDropped(stop);
                 while !stop.load(Relaxed) {
-                    let stretch = Stretch {
+                    let range = ScanRange {
                         low: b"k".to_vec(),
                         high: Some(b"l".to_vec()),
                         ..all(500, reverse)
                     };
-                    let mut found = table.scan(&stretch, &[foo()]).unwrap();
+                    let mut found = table.scan(&range, &[foo()]).unwrap();
                     if reverse {
                         found.reverse();
                     }

@@ -5,7 +5,7 @@ use lineside_column::embedded::{Embedded, system_clock};
 use lineside_column::table::Table;
 use lineside_hbase_client::thrift2::Thrift2;
 use lineside_hbase_client::thrift2::value::Value;
-use lineside_hbase_client::{Change, Changed, ColumnName, Found, Nonce, Stretch, TableError};
+use lineside_hbase_client::{Change, Changed, ColumnName, FoundCell, Nonce, ScanRange, TableError};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::io::{BufReader, BufWriter};
@@ -81,8 +81,8 @@ fn column_of(column: &Value) -> Option<ColumnName> {
     ColumnName::new(&[column.bytes_of(1), b":", column.bytes_of(2)].concat())
 }
 
-fn result(columns: &[ColumnName], found: &[Found]) -> Value {
-    let cell = |found: &Found| {
+fn result(columns: &[ColumnName], found: &[FoundCell]) -> Value {
+    let cell = |found: &FoundCell| {
         let (family, qualifier) = columns[found.column].split();
         Value::Struct(vec![
             (1, Value::bytes(family)),
@@ -131,7 +131,7 @@ fn answer(table: &Embedded, call: &str, arguments: &Value) -> Value {
     let third = |place: usize| of_row.list_of(2)[place].bytes_of(3).to_vec();
     let now = |changed| match changed {
         Ok(Changed::Now(cell)) => {
-            let found = Found {
+            let found = FoundCell {
                 key: key.to_vec(),
                 column: 0,
                 cell,
@@ -143,12 +143,12 @@ fn answer(table: &Embedded, call: &str, arguments: &Value) -> Value {
     match call {
         "get" => {
             let cells = table.get(key, &columns).unwrap();
-            let found: Vec<Found> = cells
+            let found: Vec<FoundCell> = cells
                 .into_iter()
                 .enumerate()
                 .filter_map(|(column, cell)| {
                     let key = key.to_vec();
-                    cell.map(|cell| Found { key, column, cell })
+                    cell.map(|cell| FoundCell { key, column, cell })
                 })
                 .collect();
             returns(result(&columns, &found))
@@ -195,7 +195,7 @@ fn scan(table: &Embedded, scan: &Value, arguments: &Value, columns: &[ColumnName
         panic!("no number of rows")
     };
     let (start, stop) = (scan.bytes_of(1).to_vec(), scan.bytes_of(2).to_vec());
-    let all = Stretch {
+    let all = ScanRange {
         low: Vec::new(),
         high: None,
         limit: usize::MAX,
@@ -237,7 +237,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..40)
 }
 
-fn without_times(found: Vec<Found>) -> Vec<(Vec<u8>, usize, Vec<u8>)> {
+fn without_times(found: Vec<FoundCell>) -> Vec<(Vec<u8>, usize, Vec<u8>)> {
     found
         .into_iter()
         .map(|found| (found.key, found.column, found.cell.value))
@@ -281,14 +281,14 @@ fn check(table: &Thrift2, steps: &[Step]) -> Result<(), TestCaseError> {
                 prop_assert_eq!(values(table), values(&model));
             }
             Step::Scan(low, high, limit, reverse) => {
-                let stretch = Stretch {
+                let range = ScanRange {
                     low: vec![*low],
                     high: high.map(|high| vec![high]),
                     limit: *limit,
                     reverse: *reverse,
                 };
-                let said = without_times(table.scan(&stretch, &columns).unwrap());
-                prop_assert_eq!(said, without_times(model.scan(&stretch, &columns).unwrap()));
+                let said = without_times(table.scan(&range, &columns).unwrap());
+                prop_assert_eq!(said, without_times(model.scan(&range, &columns).unwrap()));
             }
         }
     }

@@ -46,7 +46,7 @@ const HEADERS_BYTES_MAX: u32 = 8 << 10;
 
 /// The database that answers; a [`Node`] implements it.
 pub trait Asked: Send + Sync + 'static {
-    /// See [`Node::submit_helping`].
+    /// See [`Node::submit_inline`].
     fn submit(&self, requests: Vec<Bytes>, done: Box<dyn FnOnce(Vec<Answer>) + Send>);
 
     /// See [`Node::watch`].
@@ -61,7 +61,7 @@ pub trait Asked: Send + Sync + 'static {
 
 impl<D: Disk + Send + Sync + 'static> Asked for Node<D> {
     fn submit(&self, requests: Vec<Bytes>, done: Box<dyn FnOnce(Vec<Answer>) + Send>) {
-        self.submit_helping(requests, done);
+        self.submit_inline(requests, done);
     }
 
     fn watch(&self, request: Bytes, sink: Sink) -> Result<Watching, Code> {

@@ -7,7 +7,7 @@ use crate::serve::Asked;
 use bytes::Bytes;
 use lineside_hybrid::Code;
 use lineside_hybrid::request::Version;
-use lineside_hybrid::watch::{Sink, Told, Watching};
+use lineside_hybrid::watch::{Notification, Sink, Watching};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -144,9 +144,9 @@ impl Events {
 fn sink(queue: Queue, waiting: Arc<Waiting>) -> Sink {
     Box::new(move |told| {
         let (event, goes_on) = match told {
-            Told::Ended(code) => (event(code), false),
-            Told::Event(_) if waiting.is_full() => (event(Code::Busy), false),
-            Told::Event(told) => {
+            Notification::Ended(code) => (event(code), false),
+            Notification::Event(_) if waiting.is_full() => (event(Code::Busy), false),
+            Notification::Event(told) => {
                 let event = Event {
                     version: Some(version(told.version)),
                     key: shared(told.key),
@@ -184,8 +184,8 @@ mod tests {
     use super::*;
     use lineside_hybrid::watch::Event as Write;
 
-    fn told(bytes: usize) -> Told {
-        Told::Event(Write {
+    fn told(bytes: usize) -> Notification {
+        Notification::Event(Write {
             key: b"k"[..].into(),
             version: Version { block: 1, index: 0 },
             value: Some(vec![0; bytes].into()),

@@ -176,7 +176,7 @@ async fn batches_and_calls_are_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_kind_of_database_refuses_the_others_requests() {
+async fn each_mode_refuses_requests_of_the_other_mode() {
     let (_, plain) = serve(false).await;
     let paper = client(&plain, member_key(5)).await;
     // The node does not have the service, which the client reports as a code.

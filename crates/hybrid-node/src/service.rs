@@ -252,7 +252,7 @@ fn start_udp(
         queue,
     };
     let readers = Readers::new(false);
-    SocketDatapath::start_later(options, Arc::new(HybridFastPath), Arc::new(host), &readers)
+    SocketDatapath::start_async(options, Arc::new(HybridFastPath), Arc::new(host), &readers)
 }
 
 impl Running for RunningHybrid {

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_codes() {
+    fn every_code_has_its_name() {
         for code in (0..).map_while(Code::from_code) {
             let camel = format!("{code:?}");
             let capitals = camel.chars().skip(1).filter(char::is_ascii_uppercase).count();

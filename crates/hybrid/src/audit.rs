@@ -5,9 +5,9 @@ mod compare;
 
 use crate::block::{HASHED_AT_ONCE, Hash, Message, transactions_hashes};
 use crate::execute::{Chain, Signed};
-use crate::ledger::{Found, LedgerError, RECORD_GENESIS, Stored, read_record};
+use crate::ledger::{LedgerError, LedgerItem, RECORD_GENESIS, StoredBlock, read_record};
+use crate::membership::Membership;
 use crate::request::DatabaseId;
-use crate::roster::Roster;
 use crate::signatures::Checked;
 use beginning::Beginning;
 use compare::{compare, first_difference};
@@ -19,7 +19,7 @@ use std::iter::once;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Number of records read ahead for each thread.
-const AHEAD: usize = 2 * HASHED_AT_ONCE;
+const READ_AHEAD_RECORDS: usize = 2 * HASHED_AT_ONCE;
 
 /// Options of an audit.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ pub struct Base {
     pub hash: Hash,
     /// True if a quorum of the genesis' admins has attested the block, and the ledger has their attestations: the
     /// audit has then verified them. False: an operator has vouched for the block.
-    pub by_words: bool,
+    pub by_attestations: bool,
 }
 
 /// Position where a ledger is not what it must be.
@@ -153,16 +153,16 @@ pub fn audit<D: Disk>(
         });
         return Ok(audit);
     }
-    let roster = RwLock::new(Arc::new(chain.state().roster().clone()));
+    let membership = RwLock::new(Arc::new(chain.state().membership().clone()));
     let threads = options.threads.max(1);
     let result = std::thread::scope(|scope| {
-        let (read, to_check) = bounded(threads * AHEAD);
-        let (checked, to_execute) = bounded(threads * AHEAD);
+        let (read, to_check) = bounded(threads * READ_AHEAD_RECORDS);
+        let (checked, to_execute) = bounded(threads * READ_AHEAD_RECORDS);
         scope.spawn(move || read_all(records, &read));
         for _ in 0..threads {
             let (to_check, checked) = (to_check.clone(), checked.clone());
-            let (verifier, roster, database) = (&verifier, &roster, *chain.database());
-            scope.spawn(move || check_all(&to_check, &checked, &database, roster, verifier));
+            let (verifier, membership, database) = (&verifier, &membership, *chain.database());
+            scope.spawn(move || check_all(&to_check, &checked, &database, membership, verifier));
         }
         drop((to_check, checked));
         let work = Work {
@@ -171,7 +171,7 @@ pub fn audit<D: Disk>(
             base: 0,
             hashes: vec![audit.tip.1],
             verifier: &verifier,
-            roster: &roster,
+            membership: &membership,
             of_bytes: report.payload_bytes,
             tip: options.tip,
         };
@@ -180,7 +180,7 @@ pub fn audit<D: Disk>(
     let at_end = result?;
     // The journal knows best why the records end before the snapshot does.
     audit.finding = audit.finding.or_else(|| first_of(&report)).or(at_end);
-    let behind_the_end = |what| Finding {
+    let after_the_end = |what| Finding {
         file: report
             .segments
             .last()
@@ -199,7 +199,7 @@ pub fn audit<D: Disk>(
             )),
             _ => None,
         }
-        .map(behind_the_end);
+        .map(after_the_end);
     }
     Ok(audit)
 }
@@ -292,7 +292,7 @@ fn check_all(
     read: &Receiver<(u64, Result<Raw, LedgerError>)>,
     checked: &Sender<(u64, Item)>,
     database: &DatabaseId,
-    roster: &RwLock<Arc<Roster>>,
+    membership: &RwLock<Arc<Membership>>,
     verifier: &Verifier,
 ) {
     while let Ok(first) = read.recv() {
@@ -304,7 +304,7 @@ fn check_all(
             .map(|(_, raw)| raw.as_ref().map_or(&[][..], Raw::message));
         let hashes = transactions_hashes(messages);
         for ((number, raw), hash) in some.into_iter().zip(hashes) {
-            let known = roster.read().unwrap_or_else(PoisonError::into_inner).clone();
+            let known = membership.read().unwrap_or_else(PoisonError::into_inner).clone();
             let found = raw
                 .as_ref()
                 .ok()
@@ -321,12 +321,12 @@ impl Raw {
     /// Message of the block; empty if the record is not a block.
     fn message(&self) -> &[u8] {
         match self.found() {
-            Ok(Found::Block(stored)) => stored.message,
+            Ok(LedgerItem::Block(stored)) => stored.message,
             _ => &[],
         }
     }
 
-    fn found(&self) -> Result<Found<'_>, LedgerError> {
+    fn found(&self) -> Result<LedgerItem<'_>, LedgerError> {
         read_record(&lineside_journal::Record {
             lsn: self.lsn,
             kind: self.kind,
@@ -340,14 +340,14 @@ impl Raw {
         &self,
         hash: Hash,
         database: &DatabaseId,
-        roster: &Roster,
+        membership: &Membership,
         verifier: &Verifier,
     ) -> Option<Checked> {
-        let Ok(Found::Block(stored)) = self.found() else {
+        let Ok(LedgerItem::Block(stored)) = self.found() else {
             return None;
         };
         let message = Message::decode(stored.message).ok()?;
-        Some(Checked::of(&message, hash, database, roster, verifier))
+        Some(Checked::of(&message, hash, database, membership, verifier))
     }
 
     fn finding(&self, offset: usize, block: Option<u64>, what: impl Into<String>) -> Finding {
@@ -371,7 +371,7 @@ struct Work<'a> {
     base: u64,
     hashes: Vec<Hash>,
     verifier: &'a Verifier,
-    roster: &'a RwLock<Arc<Roster>>,
+    membership: &'a RwLock<Arc<Membership>>,
     of_bytes: u64,
     tip: Option<(u64, Hash)>,
 }
@@ -434,8 +434,8 @@ impl Work<'_> {
             }
             _ => {}
         }
-        *self.roster.write().unwrap_or_else(PoisonError::into_inner) =
-            Arc::new(chain.state().roster().clone());
+        *self.membership.write().unwrap_or_else(PoisonError::into_inner) =
+            Arc::new(chain.state().membership().clone());
         *self.chain = chain;
         audit.tip = (number, hash);
         (self.base, self.hashes) = (number, vec![hash]);
@@ -448,17 +448,17 @@ impl Work<'_> {
             .found()
             .map_err(|error| raw.finding(0, Some(number), error.to_string()))?;
         let stored = match found {
-            Found::Block(stored) => {
+            LedgerItem::Block(stored) => {
                 self.end_beginning(raw, audit)?;
                 stored
             }
-            Found::Snapshot(piece) => return self.snapshot(raw, piece, audit),
-            Found::Word(word) => {
-                let taken = self.beginning.word(word);
+            LedgerItem::Snapshot(piece) => return self.snapshot(raw, piece, audit),
+            LedgerItem::Attestation(attestation) => {
+                let taken = self.beginning.attestation(attestation);
                 return taken.map_err(|what| raw.finding(0, None, what));
             }
-            Found::Head(head) => {
-                let key = self.chain.state().roster().any_node(head.node);
+            LedgerItem::Head(head) => {
+                let key = self.chain.state().membership().any_node(head.node);
                 let signed =
                     key.is_some_and(|key| head.is_signed_by(self.chain.database(), key, self.verifier));
                 if !signed {
@@ -494,8 +494,8 @@ impl Work<'_> {
         let Some(mut checked) = checked else {
             return Err(raw.finding(0, Some(number), "its message is malformed"));
         };
-        let roster = self.chain.state().roster();
-        checked.complete(&message, self.chain.database(), roster, self.verifier);
+        let membership = self.chain.state().membership();
+        checked.complete(&message, self.chain.database(), membership, self.verifier);
         if checked.by_node != Some(true) {
             return Err(self.in_message(raw, &stored, &message, &checked));
         }
@@ -517,8 +517,8 @@ impl Work<'_> {
         {
             return Err(raw.finding(0, Some(number), "this block's hash is not the one that was given"));
         }
-        if let Some(changed) = executed.roster {
-            *self.roster.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(changed);
+        if let Some(changed) = executed.membership {
+            *self.membership.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(changed);
         }
         audit.blocks += 1;
         audit.transactions += u64::from(executed.header.transactions);
@@ -532,7 +532,7 @@ impl Work<'_> {
     fn in_message(
         &self,
         raw: &Raw,
-        stored: &Stored<'_>,
+        stored: &StoredBlock<'_>,
         message: &Message<'_>,
         checked: &Checked,
     ) -> Finding {

@@ -4,9 +4,9 @@
 use crate::block::{Cargo, Hash, Header, Message};
 use crate::change::Change;
 use crate::genesis::{Genesis, database_id, genesis_hash};
+use crate::membership::{ChangeError, Membership};
 use crate::paper;
 use crate::request::{Body, DatabaseId, Read, Request, Version, Write, split};
-use crate::roster::{ChangeError, Roster};
 use crate::signatures::Digests;
 use crate::state::{State, VoteError, Written};
 use lineside_journal::merkle;
@@ -39,7 +39,7 @@ pub struct Executed {
     /// Writes in order.
     pub writes: Vec<Written>,
     /// The new membership, if the block changed it.
-    pub roster: Option<Roster>,
+    pub membership: Option<Membership>,
 }
 
 /// Reason why a message does not become a block. Every node skips it.
@@ -162,7 +162,7 @@ impl Chain {
             return Err(Skipped::NoRequests);
         };
         debug_assert_eq!(requests.len(), signatures.len());
-        if self.state.roster().node(message.node).is_none() {
+        if self.state.membership().node(message.node).is_none() {
             return Err(Skipped::NotSigned);
         }
         if !self.state.take_sequence(message.node, message.sequence) {
@@ -174,17 +174,17 @@ impl Chain {
             database: self.tip.database,
             number,
             time_ms: message.time_ms.max(self.tip.time_ms),
-            roster_changed: false,
+            membership_changed: false,
         };
         let codes: Vec<Code> = requests
             .iter()
             .zip(signatures)
             .zip(0..)
-            .map(|((request, signed), index)| block.judge(request, *signed, index))
+            .map(|((request, signed), index)| block.decide(request, *signed, index))
             .collect();
         let Block {
             time_ms,
-            roster_changed,
+            membership_changed,
             ..
         } = block;
         let (state_root, writes) = self.state.end_block();
@@ -209,7 +209,7 @@ impl Chain {
             hash: self.tip_hash,
             codes,
             writes,
-            roster: roster_changed.then(|| self.state.roster().clone()),
+            membership: membership_changed.then(|| self.state.membership().clone()),
         })
     }
 }
@@ -229,16 +229,16 @@ struct Block<'a> {
     database: DatabaseId,
     number: u64,
     time_ms: u64,
-    roster_changed: bool,
+    membership_changed: bool,
 }
 
 impl Block<'_> {
-    fn judge(&mut self, request: &[u8], signed: Signed, index: u32) -> Code {
+    fn decide(&mut self, request: &[u8], signed: Signed, index: u32) -> Code {
         if let Ok((_, bytes)) = split(request)
             && paper::is_one(bytes)
         {
             let block = self.number;
-            return paper::judge(self.state, bytes, signed, Version { block, index });
+            return paper::decide(self.state, bytes, signed, Version { block, index });
         }
         let Ok(request) = split(request).and_then(|(_, signed)| Request::decode(signed)) else {
             return Code::Malformed;
@@ -250,12 +250,12 @@ impl Block<'_> {
         if !request.body.is_ordered() {
             return Code::Malformed;
         }
-        if self.state.roster().is_paper() && !paper::takes_native(&request.body) {
+        if self.state.membership().is_paper() && !paper::takes_native(&request.body) {
             return Code::WrongMode;
         }
-        let roster = self.state.roster();
-        let active = roster.is_active(head.member, head.key);
-        if !active && roster.key(head.member, head.key).is_none() {
+        let membership = self.state.membership();
+        let active = membership.is_active(head.member, head.key);
+        if !active && membership.key(head.member, head.key).is_none() {
             return Code::UnknownMember;
         }
         match signed {
@@ -284,9 +284,13 @@ impl Block<'_> {
 
     fn write(&mut self, request: &Request<'_>, reads: &[Read<'_>], writes: &[Write<'_>], index: u32) -> Code {
         let member = request.head.member;
-        let roster = self.state.roster();
-        let may_read = reads.iter().all(|read| roster.rights(member, read.key).read);
-        if !may_read || !writes.iter().all(|write| roster.rights(member, write.key).write) {
+        let membership = self.state.membership();
+        let may_read = reads.iter().all(|read| membership.rights(member, read.key).read);
+        if !may_read
+            || !writes
+                .iter()
+                .all(|write| membership.rights(member, write.key).write)
+        {
             return Code::NotAllowed;
         }
         if reads
@@ -311,10 +315,10 @@ impl Block<'_> {
         if until_ms < self.time_ms {
             return Code::BadChange;
         }
-        if Roster::is_own(member, change) {
+        if Membership::is_own(member, change) {
             return self.make(change);
         }
-        if !self.state.roster().is_admin(member) {
+        if !self.state.membership().is_admin(member) {
             return Code::NotAllowed;
         }
         let mut name = until_ms.to_be_bytes().to_vec();
@@ -335,7 +339,7 @@ impl Block<'_> {
     fn make(&mut self, change: &Change<'_>) -> Code {
         match self.state.apply(change) {
             Ok(()) => {
-                self.roster_changed = true;
+                self.membership_changed = true;
                 Code::Done
             }
             Err(_) => Code::BadChange,

@@ -1,5 +1,6 @@
 //! Ledgers that begin with a snapshot: a node joins in this way if the log is too long to be read from its beginning.
 
+use crate::attestation::{Attestation, AttestationError, check_attestations};
 use crate::block::Hash;
 use crate::codec::Malformed;
 use crate::execute::GenesisError;
@@ -8,7 +9,6 @@ use crate::ledger::{LedgerError, Writer, journal_options};
 use crate::node::StartError;
 use crate::open::open;
 use crate::snapshot::{self, Restore, SnapshotError};
-use crate::word::{MemberWord, WordError, check_words};
 use lineside_journal::{Disk, Options};
 use lineside_util::hex::to_hex;
 use lineside_verify::Verifier;
@@ -23,12 +23,12 @@ pub enum Trust {
     /// The operator gives its number and hash.
     Block(u64, Hash),
     /// Admins of the genesis have attested it.
-    Words(Vec<MemberWord>),
+    Attestations(Vec<Attestation>),
 }
 
 /// A snapshot that was written, or that a ledger begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct SnapshotSummary {
     /// Number of its block.
     pub number: u64,
     /// Hash of that block.
@@ -48,7 +48,7 @@ pub enum JoinError {
     Snapshot(#[from] SnapshotError),
     /// The attestations are not sufficient.
     #[error("the snapshot is not trusted: {0}")]
-    Words(#[from] WordError),
+    Attestations(#[from] AttestationError),
     /// The snapshot's block is not the trusted one.
     #[error(
         "the snapshot is not trusted: its block is {number}, {hash}, which is not the one that was given"
@@ -86,7 +86,7 @@ impl From<Malformed> for JoinError {
 ///
 /// # Errors
 /// [`JoinError`].
-pub fn take<D: Disk>(disk: D, genesis: &[u8], out: &mut impl Write) -> Result<Made, JoinError> {
+pub fn take<D: Disk>(disk: D, genesis: &[u8], out: &mut impl Write) -> Result<SnapshotSummary, JoinError> {
     no_paper(genesis)?;
     let opened = open(disk, genesis, journal_options())?;
     if opened.chain.tip().number == 0 {
@@ -94,7 +94,7 @@ pub fn take<D: Disk>(disk: D, genesis: &[u8], out: &mut impl Write) -> Result<Ma
     }
     snapshot::write(&opened.chain, &opened.view, out)?;
     out.flush()?;
-    Ok(Made {
+    Ok(SnapshotSummary {
         number: opened.chain.tip().number,
         hash: *opened.chain.tip_hash(),
         keys: opened.view.keys(),
@@ -111,7 +111,7 @@ pub fn join<D: Disk>(
     snapshot: &mut (impl Read + Seek),
     trust: &Trust,
     options: Options,
-) -> Result<Made, JoinError> {
+) -> Result<SnapshotSummary, JoinError> {
     no_paper(genesis)?;
     let made = check(genesis, snapshot, trust)?;
     snapshot.seek(SeekFrom::Start(0))?;
@@ -121,8 +121,10 @@ pub fn join<D: Disk>(
         writer.append_snapshot(piece)?;
         Ok(())
     })?;
-    if let Trust::Words(words) = trust {
-        words.iter().try_for_each(|word| writer.append_word(word))?;
+    if let Trust::Attestations(attestations) = trust {
+        attestations
+            .iter()
+            .try_for_each(|attestation| writer.append_attestation(attestation))?;
     }
     writer.commit()?;
     Ok(made)
@@ -135,7 +137,7 @@ fn no_paper(genesis: &[u8]) -> Result<(), JoinError> {
     }
 }
 
-fn check(genesis: &[u8], snapshot: &mut impl Read, trust: &Trust) -> Result<Made, JoinError> {
+fn check(genesis: &[u8], snapshot: &mut impl Read, trust: &Trust) -> Result<SnapshotSummary, JoinError> {
     let database = database_id(genesis);
     let mut restore = Restore::new(database);
     let mut believed = false;
@@ -143,33 +145,33 @@ fn check(genesis: &[u8], snapshot: &mut impl Read, trust: &Trust) -> Result<Made
         restore.feed(piece)?;
         // Checks the block before the rest is read, because an untrusted sender may send anything.
         if let Some(header) = restore.header().filter(|_| !believed) {
-            believe(genesis, (header.number, &header.hash()), trust)?;
+            check_trust(genesis, (header.number, &header.hash()), trust)?;
             believed = true;
         }
         Ok(())
     })?;
     let (chain, view) = restore.finish()?;
-    Ok(Made {
+    Ok(SnapshotSummary {
         number: chain.tip().number,
         hash: *chain.tip_hash(),
         keys: view.keys(),
     })
 }
 
-fn believe(genesis: &[u8], (number, hash): (u64, &Hash), trust: &Trust) -> Result<(), JoinError> {
+fn check_trust(genesis: &[u8], (number, hash): (u64, &Hash), trust: &Trust) -> Result<(), JoinError> {
     match trust {
         Trust::Block(known, known_hash) if (*known, known_hash) == (number, hash) => Ok(()),
         Trust::Block(..) => Err(JoinError::OtherBlock {
             number,
             hash: to_hex(hash),
         }),
-        Trust::Words(words) => {
+        Trust::Attestations(attestations) => {
             let (database, genesis) = (database_id(genesis), Genesis::decode(genesis)?);
-            Ok(check_words(
+            Ok(check_attestations(
                 &genesis,
                 &database,
                 (number, hash),
-                words,
+                attestations,
                 &Verifier::default(),
             )?)
         }

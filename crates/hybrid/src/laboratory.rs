@@ -3,9 +3,9 @@
 
 use crate::block::{Hash, Message};
 use crate::execute::Signed;
-use crate::run::Checker;
+use crate::executor::Checker;
 use crate::signatures::{Checked, Digests, transaction_ids};
-use crate::stage::{Looked, Worker};
+use crate::verify_worker::{ValidatedRequest, VerifyWorker};
 use lineside_journal::Disk;
 use lineside_verify::Verdict;
 use lineside_verify::hash::{keccak256, keccak256_batch};
@@ -23,24 +23,24 @@ pub enum Mode {
     None,
 }
 
-impl<D: Disk> Worker<D> {
+impl<D: Disk> VerifyWorker<D> {
     /// Returns the ids and verdicts of the requests, or `None` if they are to be verified in a batch.
-    pub fn verify_otherwise(&self, looked: &[Looked<'_>]) -> Option<(Vec<Hash>, Vec<Verdict>)> {
-        let mut ids = vec![[0; 32]; looked.len()];
+    pub fn verify_otherwise(&self, validated: &[ValidatedRequest<'_>]) -> Option<(Vec<Hash>, Vec<Verdict>)> {
+        let mut ids = vec![[0; 32]; validated.len()];
         match self.mode {
             Mode::Batch => None,
             Mode::Scalar => {
-                let one = |(found, id): (&Looked<'_>, &mut Hash)| {
+                let one = |(found, id): (&ValidatedRequest<'_>, &mut Hash)| {
                     *id = keccak256(found.tagged);
                     self.verifier.verify(&found.item(found.digest(id)))
                 };
-                let verdicts = looked.iter().zip(&mut ids).map(one).collect();
+                let verdicts = validated.iter().zip(&mut ids).map(one).collect();
                 Some((ids, verdicts))
             }
             Mode::None => {
-                let messages: Vec<&[u8]> = looked.iter().map(|found| found.tagged).collect();
+                let messages: Vec<&[u8]> = validated.iter().map(|found| found.tagged).collect();
                 keccak256_batch(&messages, &mut ids);
-                Some((ids, vec![Verdict::Valid; looked.len()]))
+                Some((ids, vec![Verdict::Valid; validated.len()]))
             }
         }
     }

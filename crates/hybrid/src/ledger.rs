@@ -1,8 +1,8 @@
 //! The ledger: every block with its message and codes, in a journal. All other state is computed from it.
 
+use crate::attestation::Attestation;
 use crate::block::{HEADER_BYTES, Hash, Header, SignedHead};
 use crate::codec::{Input, Malformed, Output};
-use crate::word::MemberWord;
 use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Reader, Record, Records};
 use lineside_wire::HybridCode as Code;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,7 +17,7 @@ pub const RECORD_HEAD: u8 = 3;
 /// block.
 pub const RECORD_SNAPSHOT: u8 = 4;
 /// Kind of a journal record: a member's attestation of the snapshot's block. It follows the snapshot.
-pub const RECORD_WORD: u8 = 5;
+pub const RECORD_ATTESTATION: u8 = 5;
 
 /// Sizes of a ledger's journal. A segment is read from its beginning to find a block in it: 16 MiB take 4 ms.
 pub fn journal_options() -> Options {
@@ -56,7 +56,7 @@ pub enum LedgerError {
 
 /// A block as it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored<'a> {
+pub struct StoredBlock<'a> {
     /// Header of the block.
     pub header: Header,
     /// Outcome of each request, one byte each.
@@ -65,12 +65,12 @@ pub struct Stored<'a> {
     pub message: &'a [u8],
 }
 
-impl<'a> Stored<'a> {
+impl<'a> StoredBlock<'a> {
     /// Reads the payload of a record.
     ///
     /// # Errors
     /// [`Malformed`].
-    pub fn decode(payload: &'a [u8]) -> Result<Stored<'a>, Malformed> {
+    pub fn decode(payload: &'a [u8]) -> Result<StoredBlock<'a>, Malformed> {
         let mut input = Input(payload);
         let header = Header::from_bytes(&input.array::<HEADER_BYTES>()?);
         let codes = input.long(payload.len())?;
@@ -82,7 +82,7 @@ impl<'a> Stored<'a> {
         if !codes.iter().all(|code| Code::from_code((*code).into()).is_some()) {
             return Err(Malformed("unknown code"));
         }
-        Ok(Stored {
+        Ok(StoredBlock {
             header,
             codes,
             message: input.0,
@@ -128,27 +128,27 @@ struct Durable<D: Disk> {
 }
 
 /// Item of a ledger.
-pub enum Found<'a> {
+pub enum LedgerItem<'a> {
     /// A block.
-    Block(Stored<'a>),
+    Block(StoredBlock<'a>),
     /// A node's signed head.
     Head(SignedHead),
     /// Bytes of the snapshot that the ledger begins with.
     Snapshot(&'a [u8]),
     /// A member's attestation of the snapshot's block.
-    Word(MemberWord),
+    Attestation(Attestation),
 }
 
 impl<D: Disk> Writer<D> {
-    /// Opens a ledger or creates one. Calls `show` with each item in it, in order.
+    /// Opens a ledger or creates one. Calls `visit` with each item in it, in order.
     ///
     /// # Errors
-    /// [`LedgerError`], and the errors of `show`.
+    /// [`LedgerError`], and the errors of `visit`.
     pub fn open<E: From<LedgerError>>(
         disk: D,
         options: Options,
         genesis: &[u8],
-        mut show: impl FnMut(Found<'_>) -> Result<(), E>,
+        mut visit: impl FnMut(LedgerItem<'_>) -> Result<(), E>,
     ) -> Result<Writer<D>, E> {
         let hash = crate::genesis::genesis_hash(genesis);
         let id = u64::from_be_bytes(std::array::from_fn(|i| hash[i]));
@@ -190,10 +190,10 @@ impl<D: Disk> Writer<D> {
                 continue;
             }
             let found = read_record(&record)?;
-            if let Found::Block(_) = found {
+            if let LedgerItem::Block(_) = found {
                 blocks.push(record.lsn);
             }
-            show(found)?;
+            visit(found)?;
         }
         drop(records);
         let durable = Durable {
@@ -258,8 +258,8 @@ impl<D: Disk> Writer<D> {
     ///
     /// # Errors
     /// Errors of the journal.
-    pub(crate) fn append_word(&mut self, word: &MemberWord) -> Result<(), LedgerError> {
-        self.append_record(RECORD_WORD, &word.to_bytes())?;
+    pub(crate) fn append_attestation(&mut self, attestation: &Attestation) -> Result<(), LedgerError> {
+        self.append_record(RECORD_ATTESTATION, &attestation.to_bytes())?;
         Ok(())
     }
 
@@ -283,7 +283,7 @@ impl<D: Disk> Writer<D> {
 }
 
 impl<D: Disk> Blocks<D> {
-    /// Reads the payload of a block's record, for [`Stored::decode`].
+    /// Reads the payload of a block's record, for [`StoredBlock::decode`].
     ///
     /// # Errors
     /// [`LedgerError::NotThere`], and errors of the journal.
@@ -321,30 +321,30 @@ impl<D: Disk> Blocks<D> {
 ///
 /// # Errors
 /// [`LedgerError::Damaged`].
-pub fn read_record<'a>(record: &Record<'a>) -> Result<Found<'a>, LedgerError> {
+pub fn read_record<'a>(record: &Record<'a>) -> Result<LedgerItem<'a>, LedgerError> {
     let damaged = |what: String| LedgerError::Damaged {
         lsn: record.lsn,
         what,
     };
     match record.kind {
         RECORD_BLOCK => {
-            let stored = Stored::decode(record.payload).map_err(|error| damaged(error.to_string()))?;
-            Ok(Found::Block(stored))
+            let stored = StoredBlock::decode(record.payload).map_err(|error| damaged(error.to_string()))?;
+            Ok(LedgerItem::Block(stored))
         }
         RECORD_HEAD => {
             let bytes = record
                 .payload
                 .try_into()
                 .map_err(|_| damaged("a signed head of the wrong length".into()))?;
-            Ok(Found::Head(
+            Ok(LedgerItem::Head(
                 SignedHead::read(bytes).map_err(|error| damaged(error.to_string()))?,
             ))
         }
-        RECORD_SNAPSHOT => Ok(Found::Snapshot(record.payload)),
-        RECORD_WORD => {
+        RECORD_SNAPSHOT => Ok(LedgerItem::Snapshot(record.payload)),
+        RECORD_ATTESTATION => {
             let bytes = record.payload.try_into();
             let bytes = bytes.map_err(|_| damaged("an attestation of the wrong length".into()))?;
-            Ok(Found::Word(MemberWord::from_bytes(bytes)))
+            Ok(LedgerItem::Attestation(Attestation::from_bytes(bytes)))
         }
         kind => Err(damaged(format!("unknown kind of record: {kind}"))),
     }

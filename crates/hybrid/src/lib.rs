@@ -2,7 +2,7 @@
 //! proofs.
 //!
 //! ```text
-//!  call, datagram -> threads `verify` (stage): decode, check signatures in batches
+//!  call, datagram -> threads `verify`: decode, check signatures in batches
 //!    get:  view (versions in memory) -----------------------------------------------------------> answer
 //!    set:  thread `order`: batch, sign -> log (embedded, or Kafka) -> every node's thread `check`
 //!          -> thread `execute`: MVCC against the state, codes, block, state root
@@ -14,11 +14,13 @@
 //! `docs/hybrid.md` has the rules in words.
 
 pub mod answer;
+pub mod attestation;
 pub mod audit;
 pub mod block;
 pub mod change;
 mod codec;
 pub mod execute;
+mod executor;
 pub mod genesis;
 pub mod join;
 #[cfg(feature = "laboratory")]
@@ -26,29 +28,27 @@ mod laboratory;
 pub mod ledger;
 pub mod log;
 pub mod map;
+pub mod membership;
 pub mod node;
+mod node_state;
 mod open;
-mod order;
 pub mod paper;
+mod persister;
 pub mod proof;
+mod proposer;
 mod replay_window;
 pub mod request;
-pub mod roster;
-mod run;
-mod save;
 pub mod secret;
-mod shared;
 pub mod sign;
 pub mod signatures;
 pub mod signing;
 pub mod snapshot;
-mod stage;
 pub mod state;
 mod ticket;
 pub mod udp;
+mod verify_worker;
 pub mod view;
 pub mod watch;
-pub mod word;
 
 pub use codec::Malformed;
 #[cfg(feature = "laboratory")]

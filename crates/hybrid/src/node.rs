@@ -11,19 +11,19 @@
 use crate::answer::Answer;
 use crate::block::Hash;
 use crate::execute::GenesisError;
+use crate::executor::{CheckedEntry, Checker, Executor};
 use crate::ledger::{LedgerError, Writer, journal_options};
 use crate::log::{Deliver, LogError, Start};
 pub use crate::log::{OpenLog, embedded};
-use crate::open::{Opened, open};
-use crate::order::{Orderer, first_sequence};
+use crate::node_state::{MembershipStatus, NodeState};
+use crate::open::{OpenedLedger, open};
+use crate::persister::{PersistedGroup, Persister};
+use crate::proposer::{Proposer, first_sequence};
 use crate::request::{DatabaseId, is_local_get, operation};
-use crate::run::{CheckedEntry, Checker, Executor};
-use crate::save::{Saved, Saver};
-use crate::shared::{Shared, Standing};
 use crate::sign::Signer;
-use crate::stage::Worker;
 use crate::ticket::{Call, Done, Ticket};
-use crate::watch::{Sink, Watching, Wish};
+use crate::verify_worker::VerifyWorker;
+use crate::watch::{Sink, Subscription, Watching};
 use bytes::Bytes;
 use crossbeam_channel::{Sender, bounded, unbounded};
 use lineside_journal::Disk;
@@ -36,7 +36,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Maximum number of messages between two threads: enough that neither waits for the other's wake-up.
-const STEPS: usize = 64;
+const QUEUED_STEPS_MAX: usize = 64;
 
 /// Options of a node.
 #[derive(Clone)]
@@ -173,17 +173,17 @@ pub struct Status {
 
 /// A running node.
 pub struct Node<D: Disk> {
-    shared: Arc<Shared>,
+    shared: Arc<NodeState>,
     intake: Option<Sender<Arc<Call>>>,
-    /// Worker of the verify stage without a thread of its own: any calling thread may use it for a single get.
-    alone: Option<Worker<D>>,
-    /// Held by the thread that uses [`Self::alone`].
-    lone: Mutex<()>,
+    /// Verify worker without a thread of its own: any calling thread may use it for a single get.
+    inline_worker: Option<VerifyWorker<D>>,
+    /// Held by the thread that uses [`Self::inline_worker`].
+    inline_lock: Mutex<()>,
     waiting_requests: usize,
     waiting_bytes: usize,
     cut: Option<String>,
     threads: Vec<JoinHandle<()>>,
-    saver: Option<JoinHandle<Writer<D>>>,
+    persister: Option<JoinHandle<Writer<D>>>,
 }
 
 impl<D: Disk> Node<D> {
@@ -203,7 +203,7 @@ impl<D: Disk> Node<D> {
             low_s: true,
             ..options.verify
         })?;
-        let Opened {
+        let OpenedLedger {
             chain,
             view,
             writer,
@@ -211,19 +211,25 @@ impl<D: Disk> Node<D> {
         } = open(disk, genesis, options.journal)?;
         let position = chain.tip().position;
         let cut = writer.cut().map(str::to_owned);
-        let shared = Arc::new(Shared::new(*chain.database(), &options, signer, view, position));
-        let standing = shared.stand(chain.state().roster());
-        if standing == Standing::Other {
+        let shared = Arc::new(NodeState::new(
+            *chain.database(),
+            &options,
+            signer,
+            view,
+            position,
+        ));
+        let membership_status = shared.refresh_membership(chain.state().membership());
+        if membership_status == MembershipStatus::Other {
             return Err(StartError::NotANode(options.node));
         }
         if let Some(why) = disagreement {
             shared.refuse_for_good(&why);
         }
         let (intake, calls) = unbounded();
-        let (order, ordered) = bounded(STEPS);
-        let (steps, to_execute) = bounded(STEPS);
-        let (save, to_save) = bounded(STEPS);
-        let (saved, has_saved) = unbounded::<Saved>();
+        let (order, ordered) = bounded(QUEUED_STEPS_MAX);
+        let (steps, to_execute) = bounded(QUEUED_STEPS_MAX);
+        let (save, to_save) = bounded(QUEUED_STEPS_MAX);
+        let (saved, persisted_groups) = unbounded::<PersistedGroup>();
         let checker = Checker {
             shared: shared.clone(),
             verifier: verifier.clone(),
@@ -232,7 +238,7 @@ impl<D: Disk> Node<D> {
             steps: steps.clone(),
             threads: options.verify_threads.max(1),
         };
-        let (others, to_check) = bounded(STEPS);
+        let (others, to_check) = bounded(QUEUED_STEPS_MAX);
         let checkers: Vec<Checker> = vec![checker.clone(); checker.threads];
         let next = AtomicU64::new(0);
         let deliver: Deliver =
@@ -247,7 +253,7 @@ impl<D: Disk> Node<D> {
             fault: shared.on_fault(lost),
         })?;
         let orders_alone = matches!(opened_log.end(), Ok(None));
-        if orders_alone && standing == Standing::NotYet {
+        if orders_alone && membership_status == MembershipStatus::NotYet {
             // No other node could add it by a vote.
             return Err(StartError::NotANode(options.node));
         }
@@ -257,15 +263,15 @@ impl<D: Disk> Node<D> {
             let thread = std::thread::Builder::new().name(name.into()).spawn(work);
             thread.map(|thread| threads.push(thread))
         };
-        let saver = Saver {
+        let persister = Persister {
             shared: shared.clone(),
             writer,
             jobs: to_save,
             saved,
-            lost: None,
+            failure: None,
         };
-        let blocks = saver.writer.blocks();
-        let alone = Worker {
+        let blocks = persister.writer.blocks();
+        let inline_worker = VerifyWorker {
             shared: shared.clone(),
             blocks,
             verifier: verifier.clone(),
@@ -276,7 +282,7 @@ impl<D: Disk> Node<D> {
             steps,
         };
         for _ in 0..options.verify_threads.max(1) {
-            let worker = alone.clone();
+            let worker = inline_worker.clone();
             spawn("hybrid-verify", Box::new(move || worker.run()))?;
         }
         for checker in checkers {
@@ -284,8 +290,15 @@ impl<D: Disk> Node<D> {
             spawn("hybrid-check", Box::new(move || checker.run(&to_check)))?;
         }
         let sequence = first_sequence(chain.state().last_sequence(options.node), (options.clock)());
-        let orderer = Orderer::new(shared.clone(), &options, sequence, ordered, has_saved, has_lost);
-        spawn("hybrid-order", Box::new(move || orderer.run()))?;
+        let proposer = Proposer::new(
+            shared.clone(),
+            &options,
+            sequence,
+            ordered,
+            persisted_groups,
+            has_lost,
+        );
+        spawn("hybrid-order", Box::new(move || proposer.run()))?;
         let executor = Executor {
             shared: shared.clone(),
             chain,
@@ -295,19 +308,19 @@ impl<D: Disk> Node<D> {
             last_heads: HashMap::new(),
         };
         spawn("hybrid-execute", Box::new(move || executor.run()))?;
-        let saver = std::thread::Builder::new()
+        let persister = std::thread::Builder::new()
             .name("hybrid-save".into())
-            .spawn(move || saver.run())?;
+            .spawn(move || persister.run())?;
         Ok(Node {
             shared,
             intake: Some(intake),
-            alone: Some(alone),
-            lone: Mutex::new(()),
+            inline_worker: Some(inline_worker),
+            inline_lock: Mutex::new(()),
             waiting_requests: options.waiting_requests,
             waiting_bytes: options.waiting_bytes,
             cut,
             threads,
-            saver: Some(saver),
+            persister: Some(persister),
         })
     }
 
@@ -320,10 +333,10 @@ impl<D: Disk> Node<D> {
         if count == 0 {
             return done(Vec::new());
         }
-        self.hand_in(Call::new(requests, done));
+        self.enqueue(Call::new(requests, done));
     }
 
-    fn hand_in(&self, call: Arc<Call>) {
+    fn enqueue(&self, call: Arc<Call>) {
         let count = call.requests.len();
         let bytes = call.bytes();
         let before = self.shared.waiting.fetch_add(count, Ordering::AcqRel);
@@ -343,18 +356,18 @@ impl<D: Disk> Node<D> {
 
     /// Like [`Self::submit`], but a single local get may be verified and answered on the calling thread, if no other
     /// request waits and the view is not locked. Waking another thread takes longer than verifying one signature.
-    pub fn submit_helping(&self, requests: Vec<Bytes>, done: impl FnOnce(Vec<Answer>) + Send + 'static) {
-        let is_lone = matches!(&requests[..], [request] if is_local_get(request));
-        let Some(alone) = self.alone.as_ref().filter(|_| is_lone) else {
+    pub fn submit_inline(&self, requests: Vec<Bytes>, done: impl FnOnce(Vec<Answer>) + Send + 'static) {
+        let is_single_local_get = matches!(&requests[..], [request] if is_local_get(request));
+        let Some(inline_worker) = self.inline_worker.as_ref().filter(|_| is_single_local_get) else {
             return self.submit(requests, done);
         };
         let call = Call::new(requests, Box::new(done));
         let is_free = self.shared.waiting.load(Ordering::Acquire) == 0 && self.shared.can_read_view();
-        // Concurrent callers go through the stage, where requests are verified together. So do all callers after a
-        // panic here.
-        match self.lone.try_lock() {
-            Ok(_lone) if is_free => alone.work(&[call]),
-            _ => self.hand_in(call),
+        // Concurrent callers go through the verify workers, where requests are verified together. So do all callers
+        // after a panic here.
+        match self.inline_lock.try_lock() {
+            Ok(_inline_lock) if is_free => inline_worker.work(&[call]),
+            _ => self.enqueue(call),
         }
     }
 
@@ -377,12 +390,12 @@ impl<D: Disk> Node<D> {
         if operation(&request) != Some(HYBRID_OP_WATCH) {
             return Err(Code::Malformed);
         }
-        let (wish, mut watching) = Wish::new(sink);
+        let (subscription, mut watching) = Subscription::new(sink);
         let (send, receive) = bounded(1);
         let done: Done = Box::new(move |answers| {
             let _ = send.send(answers);
         });
-        self.hand_in(Call::watch(request, wish, done));
+        self.enqueue(Call::watch(request, subscription, done));
         match receive.recv().unwrap_or_default().first() {
             Some(Answer::Watching { block }) => {
                 watching.block = *block;
@@ -395,7 +408,7 @@ impl<D: Disk> Node<D> {
 
     /// Returns true if the database's mode is the paper's.
     pub fn is_paper(&self) -> bool {
-        self.shared.read_view().roster().is_paper()
+        self.shared.read_view().membership().is_paper()
     }
 
     /// Returns the status of the node.
@@ -412,7 +425,7 @@ impl<D: Disk> Node<D> {
             tip_time_ms: tip.time_ms,
             state_root: tip.state_root,
             keys: view.keys(),
-            paper: view.roster().is_paper(),
+            paper: view.membership().is_paper(),
             verified: self.shared.verified.load(Ordering::Relaxed),
             batches: self.shared.batches.load(Ordering::Relaxed),
             skipped: self.shared.skipped.load(Ordering::Relaxed),
@@ -431,15 +444,15 @@ impl<D: Disk> Node<D> {
     fn end(&mut self) {
         self.shared.stopping.store(true, Ordering::Release);
         self.intake = None;
-        self.alone = None;
-        // The verifiers end first. Then the orderer ends, whose log then ends the executor, and so on.
+        self.inline_worker = None;
+        // The verifiers end first. Then the proposer ends, whose log then ends the executor, and so on.
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!("hybrid: a thread of the node has panicked; this is a bug");
             }
         }
-        self.saver.take().map(JoinHandle::join);
-        self.shared.watchers.hold().clear();
+        self.persister.take().map(JoinHandle::join);
+        self.shared.watchers.lock().clear();
     }
 }
 

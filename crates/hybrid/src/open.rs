@@ -3,7 +3,7 @@
 
 use crate::block::{Cargo, Header, Message};
 use crate::execute::{Chain, Executed, Signed};
-use crate::ledger::{Found, Stored, Writer};
+use crate::ledger::{LedgerItem, StoredBlock, Writer};
 use crate::node::StartError;
 use crate::signatures::{Digests, transaction_ids};
 use crate::snapshot::{Restore, SnapshotError};
@@ -11,7 +11,7 @@ use crate::view::View;
 use lineside_journal::{Disk, Options};
 use lineside_wire::HybridCode as Code;
 
-pub(crate) struct Opened<D: Disk> {
+pub(crate) struct OpenedLedger<D: Disk> {
     pub chain: Chain,
     pub view: View,
     pub writer: Writer<D>,
@@ -21,29 +21,33 @@ pub(crate) struct Opened<D: Disk> {
 
 /// Opens a ledger. Signatures are not verified again: the stored codes record the results, and an audit can check
 /// them.
-pub(crate) fn open<D: Disk>(disk: D, genesis: &[u8], options: Options) -> Result<Opened<D>, StartError> {
+pub(crate) fn open<D: Disk>(
+    disk: D,
+    genesis: &[u8],
+    options: Options,
+) -> Result<OpenedLedger<D>, StartError> {
     let mut chain = Chain::begin(genesis)?;
-    let mut view = View::new(*chain.tip(), chain.state().roster().clone());
+    let mut view = View::new(*chain.tip(), chain.state().membership().clone());
     let mut restore: Option<Restore> = None;
     let mut disagreement = None;
     let mut writer = Writer::open(disk, options, genesis, |found| {
         match found {
-            Found::Word(_) => {}
-            Found::Head(head) => disagreement = disagreement.take().or_else(|| view.disagreement(&head)),
-            Found::Snapshot(_) if chain.tip().number > 0 => return Err(SnapshotError::NotFirst.into()),
-            Found::Snapshot(_) if chain.state().roster().is_paper() => {
+            LedgerItem::Attestation(_) => {}
+            LedgerItem::Head(head) => disagreement = disagreement.take().or_else(|| view.disagreement(&head)),
+            LedgerItem::Snapshot(_) if chain.tip().number > 0 => return Err(SnapshotError::NotFirst.into()),
+            LedgerItem::Snapshot(_) if chain.state().membership().is_paper() => {
                 return Err(SnapshotError::Paper.into());
             }
-            Found::Snapshot(piece) => {
-                let begun = restore.get_or_insert_with(|| Restore::new(*chain.database()));
-                begun.feed(piece)?;
+            LedgerItem::Snapshot(piece) => {
+                let restoring = restore.get_or_insert_with(|| Restore::new(*chain.database()));
+                restoring.feed(piece)?;
                 if let Some(whole) = restore.take_if(|restore| restore.is_complete()) {
                     (chain, view) = whole.finish()?;
                 }
             }
-            Found::Block(_) if restore.is_some() => return Err(SnapshotError::Short.into()),
-            Found::Block(stored) => {
-                let (executed, ids) = again(&mut chain, &stored)?;
+            LedgerItem::Block(_) if restore.is_some() => return Err(SnapshotError::Short.into()),
+            LedgerItem::Block(stored) => {
+                let (executed, ids) = execute_again(&mut chain, &stored)?;
                 view.apply(executed, &ids);
             }
         }
@@ -53,7 +57,7 @@ pub(crate) fn open<D: Disk>(disk: D, genesis: &[u8], options: Options) -> Result
         return Err(SnapshotError::Short.into());
     }
     writer.set_base(view.base());
-    Ok(Opened {
+    Ok(OpenedLedger {
         chain,
         view,
         writer,
@@ -61,7 +65,10 @@ pub(crate) fn open<D: Disk>(disk: D, genesis: &[u8], options: Options) -> Result
     })
 }
 
-fn again(chain: &mut Chain, stored: &Stored<'_>) -> Result<(Executed, Vec<[u8; 32]>), StartError> {
+fn execute_again(
+    chain: &mut Chain,
+    stored: &StoredBlock<'_>,
+) -> Result<(Executed, Vec<[u8; 32]>), StartError> {
     let Header { number, position, .. } = stored.header;
     let differs = |what| StartError::NotReproduced { number, what };
     let message = Message::decode(stored.message).map_err(|_| differs("its message is malformed"))?;

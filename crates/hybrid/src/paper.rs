@@ -199,8 +199,8 @@ pub fn read_cell(cell: &[u8]) -> (u64, &[u8]) {
 }
 
 /// Decides the outcome of a request at its position in the log.
-pub(crate) fn judge(state: &mut State, bytes: &[u8], signed: Signed, at: Version) -> Code {
-    match look(state, bytes, signed) {
+pub(crate) fn decide(state: &mut State, bytes: &[u8], signed: Signed, at: Version) -> Code {
+    match validate(state, bytes, signed) {
         Ok((key, cell)) => {
             state.write(key.as_bytes(), at, Some(&cell));
             Code::Done
@@ -210,22 +210,24 @@ pub(crate) fn judge(state: &mut State, bytes: &[u8], signed: Signed, at: Version
 }
 
 /// Returns the key and the cell to write, or the code of the refusal.
-fn look<'a>(state: &State, bytes: &'a [u8], signed: Signed) -> Result<(&'a str, Vec<u8>), Code> {
+fn validate<'a>(state: &State, bytes: &'a [u8], signed: Signed) -> Result<(&'a str, Vec<u8>), Code> {
     let request = Request::decode(bytes).map_err(|_| Code::Malformed)?;
-    let roster = state.roster();
-    if !roster.is_paper() {
+    let membership = state.membership();
+    if !membership.is_paper() {
         return Err(Code::WrongMode);
     }
     let Body::Set { key, value, version } = request.body else {
         return Err(Code::Malformed);
     };
-    let (member, number, _) = roster.holder(&request.public_key).ok_or(Code::UnknownMember)?;
+    let (member, number, _) = membership
+        .key_owner(&request.public_key)
+        .ok_or(Code::UnknownMember)?;
     match signed {
         Signed::Valid => {}
         Signed::HighS => return Err(Code::HighS),
         Signed::Invalid | Signed::Unchecked => return Err(Code::BadSignature),
     }
-    if !roster.is_active(member, number) {
+    if !membership.is_active(member, number) {
         return Err(Code::Revoked);
     }
     // Checks the version before the rights: a request that was executed once then always gets the same answer when
@@ -233,7 +235,7 @@ fn look<'a>(state: &State, bytes: &'a [u8], signed: Signed) -> Result<(&'a str, 
     if state.paper_version(key.as_bytes()) > version {
         return Err(Code::OldVersion);
     }
-    if !roster.rights(member, key.as_bytes()).write {
+    if !membership.rights(member, key.as_bytes()).write {
         return Err(Code::NotAllowed);
     }
     Ok((key, cell(version + 1, value.as_bytes())))

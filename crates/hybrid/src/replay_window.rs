@@ -7,7 +7,7 @@ use std::collections::HashMap;
 /// Maximum time from now to a read's expiry, so that old entries can be forgotten.
 pub(crate) const READ_EXPIRY_MS: u64 = 60_000;
 /// Number of lanes above which lanes whose reads have all expired are forgotten.
-const LANES: usize = 1 << 16;
+const SWEEP_ABOVE_LANES: usize = 1 << 16;
 /// Maximum number of lanes: some 24 MiB.
 const LANES_MAX: usize = 1 << 18;
 /// Maximum number of lanes of one member.
@@ -26,7 +26,7 @@ struct Window {
 
 /// Outcome of taking a nonce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum NonceOutcome {
     /// The nonce is new. It is marked as used.
     Fresh,
     /// The nonce was answered before, or is more than 63 below the lane's highest.
@@ -48,10 +48,10 @@ pub(crate) struct Windows {
 
 impl Windows {
     /// Takes the nonce of a read that expires at `expiry_ms`.
-    pub fn take(&mut self, member: MemberId, nonce: Nonce, expiry_ms: u64, now_ms: u64) -> Taken {
+    pub fn take(&mut self, member: MemberId, nonce: Nonce, expiry_ms: u64, now_ms: u64) -> NonceOutcome {
         let name = (member, nonce.lane);
         if !self.lanes.contains_key(&name) {
-            if self.lanes.len() > self.sweep_at.max(LANES) {
+            if self.lanes.len() > self.sweep_at.max(SWEEP_ABOVE_LANES) {
                 self.sweep(now_ms);
                 self.sweep_at = 2 * self.lanes.len();
             }
@@ -59,7 +59,7 @@ impl Windows {
                 self.sweep(now_ms);
             }
             if !self.has_room(member) {
-                return Taken::NoRoom;
+                return NonceOutcome::NoRoom;
             }
             self.lanes.insert(name, Window::default());
             *self.of_member.entry(member).or_default() += 1;
@@ -74,12 +74,12 @@ impl Windows {
                 .checked_shl((window.top - nonce.counter).min(64) as u32)
                 .unwrap_or(0);
             if bit == 0 || window.seen & bit != 0 {
-                return Taken::Used;
+                return NonceOutcome::Used;
             }
             window.seen |= bit;
         }
         window.expiry_ms = window.expiry_ms.max(expiry_ms);
-        Taken::Fresh
+        NonceOutcome::Fresh
     }
 
     fn has_room(&self, member: MemberId) -> bool {
@@ -118,7 +118,7 @@ mod tests {
             for counter in counters {
                 let expected = !taken.contains(&counter) && top.is_none_or(|top| counter + 64 > top);
                 let nonce = Nonce { lane: 3, counter };
-                let is_fresh = windows.take(1, nonce, 10, 5) == Taken::Fresh;
+                let is_fresh = windows.take(1, nonce, 10, 5) == NonceOutcome::Fresh;
                 prop_assert_eq!(is_fresh, expected, "{} of {:?}", counter, taken);
                 if expected {
                     taken.insert(counter);
@@ -132,14 +132,14 @@ mod tests {
     fn lanes_are_forgotten_only_when_their_reads_have_expired() {
         let mut windows = Windows::default();
         let nonce = |lane| Nonce { lane, counter: 7 };
-        for member in 1..=LANES as u64 {
-            assert_eq!(windows.take(member, nonce(0), 100, 50), Taken::Fresh);
+        for member in 1..=SWEEP_ABOVE_LANES as u64 {
+            assert_eq!(windows.take(member, nonce(0), 100, 50), NonceOutcome::Fresh);
         }
-        assert_eq!(windows.take(1, nonce(1), 900, 50), Taken::Fresh);
+        assert_eq!(windows.take(1, nonce(1), 900, 50), NonceOutcome::Fresh);
         // Over the limit, after the expiry of all lanes but one.
-        assert_eq!(windows.take(2, nonce(1), 900, 101), Taken::Fresh);
+        assert_eq!(windows.take(2, nonce(1), 900, 101), NonceOutcome::Fresh);
         assert_eq!((windows.lanes.len(), windows.of_member.len()), (2, 2));
-        assert_eq!(windows.take(1, nonce(1), 900, 101), Taken::Used);
+        assert_eq!(windows.take(1, nonce(1), 900, 101), NonceOutcome::Used);
     }
 
     #[test]
@@ -149,16 +149,22 @@ mod tests {
         let members = (LANES_MAX / LANES_PER_MEMBER) as u64;
         for member in 1..=members {
             for lane in 0..LANES_PER_MEMBER as u16 {
-                assert_eq!(windows.take(member, nonce(lane), 5_000, 50), Taken::Fresh);
+                assert_eq!(windows.take(member, nonce(lane), 5_000, 50), NonceOutcome::Fresh);
             }
             let more = windows.take(member, nonce(u16::MAX), 5_000, 50);
-            assert_eq!(more, Taken::NoRoom, "member {member}");
+            assert_eq!(more, NonceOutcome::NoRoom, "member {member}");
         }
-        assert_eq!(windows.take(members + 1, nonce(0), 5_000, 50), Taken::NoRoom);
-        assert_eq!(windows.take(1, nonce(0), 5_000, 50), Taken::Used);
+        assert_eq!(
+            windows.take(members + 1, nonce(0), 5_000, 50),
+            NonceOutcome::NoRoom
+        );
+        assert_eq!(windows.take(1, nonce(0), 5_000, 50), NonceOutcome::Used);
         assert_eq!(windows.lanes.len(), LANES_MAX);
         // There is room again once their reads have expired.
-        assert_eq!(windows.take(members + 1, nonce(0), 9_000, 5_001), Taken::Fresh);
+        assert_eq!(
+            windows.take(members + 1, nonce(0), 9_000, 5_001),
+            NonceOutcome::Fresh
+        );
         assert_eq!((windows.lanes.len(), windows.of_member.len()), (1, 1));
     }
 }

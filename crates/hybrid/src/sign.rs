@@ -13,7 +13,7 @@ pub const BLOCK_TAG: &[u8] = b"lineside/hybrid/block/1";
 /// Prefix of the digest of a signed head.
 pub const HEAD_TAG: &[u8] = b"lineside/hybrid/head/1";
 /// Prefix of the digest of a member's attestation.
-pub const WORD_TAG: &[u8] = b"lineside/hybrid/word/1";
+pub const ATTESTATION_TAG: &[u8] = b"lineside/hybrid/word/1";
 
 /// Signs digests with a secret that this crate never sees. A signature has 64 bytes, `r || s`, with s at most half
 /// the curve's order.

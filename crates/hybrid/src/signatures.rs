@@ -4,9 +4,9 @@
 use crate::block::{Cargo, Hash, Message};
 use crate::codec::Input;
 use crate::execute::Signed;
+use crate::membership::Membership;
 use crate::paper;
 use crate::request::{DatabaseId, read_head, split};
-use crate::roster::Roster;
 use crate::sign::{REQUEST_TAG, request_digest};
 use lineside_journal::merkle;
 use lineside_verify::hash::{keccak256, keccak256_batch, sha256_batch};
@@ -50,20 +50,20 @@ impl Digests {
 }
 
 impl Checked {
-    /// Verifies all signatures of a message with the keys in `roster`, revoked ones included: whether a key is
+    /// Verifies all signatures of a message with the keys in `membership`, revoked ones included: whether a key is
     /// revoked is judged at the message's turn. `hash` is its [`transactions_hash`](crate::block::transactions_hash).
     pub fn of(
         message: &Message<'_>,
         hash: Hash,
         database: &DatabaseId,
-        roster: &Roster,
+        membership: &Membership,
         verifier: &Verifier,
     ) -> Checked {
         let requests = message.requests();
         let ids = transaction_ids(requests);
         Checked {
-            by_node: is_signed(message, &hash, database, roster, verifier),
-            signatures: check(verifier, roster, requests, &ids),
+            by_node: is_signed(message, &hash, database, membership, verifier),
+            signatures: check(verifier, membership, requests, &ids),
             ids,
             digests: Digests::with(message, hash),
         }
@@ -74,17 +74,17 @@ impl Checked {
         &mut self,
         message: &Message<'_>,
         database: &DatabaseId,
-        roster: &Roster,
+        membership: &Membership,
         verifier: &Verifier,
     ) {
         if self.by_node.is_none() {
             let hash = &self.digests.transactions_hash;
-            self.by_node = is_signed(message, hash, database, roster, verifier);
+            self.by_node = is_signed(message, hash, database, membership, verifier);
         }
         if !self.signatures.contains(&Signed::Unchecked) {
             return;
         }
-        let again = check(verifier, roster, message.requests(), &self.ids);
+        let again = check(verifier, membership, message.requests(), &self.ids);
         self.signatures = again;
     }
 }
@@ -93,13 +93,13 @@ fn is_signed(
     message: &Message<'_>,
     hash: &Hash,
     database: &DatabaseId,
-    roster: &Roster,
+    membership: &Membership,
     verifier: &Verifier,
 ) -> Option<bool> {
-    let key = roster.any_node(message.node)?;
+    let key = membership.any_node(message.node)?;
     let mut signed = message.is_signed_by(hash, database, key, verifier);
     if let Cargo::Head(head) = &message.cargo {
-        signed &= roster
+        signed &= membership
             .any_node(head.node)
             .is_some_and(|key| head.is_signed_by(database, key, verifier));
     }
@@ -132,7 +132,7 @@ pub fn transaction_ids(requests: &[&[u8]]) -> Vec<Hash> {
 
 /// Checks the signatures of requests. `ids` are those of [`transaction_ids`], which are the digests for keys of
 /// secp256k1.
-fn check(verifier: &Verifier, roster: &Roster, requests: &[&[u8]], ids: &[Hash]) -> Vec<Signed> {
+fn check(verifier: &Verifier, membership: &Membership, requests: &[&[u8]], ids: &[Hash]) -> Vec<Signed> {
     let mut signatures = vec![Signed::Unchecked; requests.len()];
     let mut places = Vec::with_capacity(requests.len());
     let mut items = Vec::with_capacity(requests.len());
@@ -142,7 +142,7 @@ fn check(verifier: &Verifier, roster: &Roster, requests: &[&[u8]], ids: &[Hash])
         };
         if paper::is_one(signed) {
             if let Ok(asked) = paper::Request::decode(signed)
-                && let Some((_, _, key)) = roster.holder(&asked.public_key)
+                && let Some((_, _, key)) = membership.key_owner(&asked.public_key)
             {
                 places.push(place);
                 items.push(Item {
@@ -157,7 +157,7 @@ fn check(verifier: &Verifier, roster: &Roster, requests: &[&[u8]], ids: &[Hash])
         let Ok((head, _)) = read_head(&mut Input(signed)) else {
             continue;
         };
-        let Some(key) = roster.key(head.member, head.key) else {
+        let Some(key) = membership.key(head.member, head.key) else {
             continue;
         };
         places.push(place);

@@ -169,7 +169,7 @@ impl Restore {
         if root != header.state_root {
             return Err(SnapshotError::Root);
         }
-        let view = View::restored(header, state.roster().clone(), self.cells);
+        let view = View::restored(header, state.membership().clone(), self.cells);
         Ok((Chain::restored(header, state), view))
     }
 }

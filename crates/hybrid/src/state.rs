@@ -9,9 +9,9 @@ use crate::block::Hash;
 use crate::change::Change;
 use crate::codec::Output;
 use crate::map::{Change as Leaf, Proof, Tree};
+use crate::membership::{Entry, Membership};
 use crate::paper::read_cell;
 use crate::request::{MemberId, Nonce, Version};
-use crate::roster::{Entry, Roster};
 use lineside_verify::hash::{keccak256, keccak256_batch};
 use lineside_wire::{HYBRID_VOTES_OPEN_MAX, HYBRID_VOTES_PER_ADMIN_MAX};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -53,16 +53,16 @@ pub struct State {
     node_sequences: HashMap<u32, u64>,
     /// In the paper's mode: the versions at the beginning of the cells.
     paper_versions: HashMap<SharedKey, u64>,
-    roster: Roster,
+    membership: Membership,
     tree: Tree,
-    touched: Touched,
+    touched: BlockChanges,
 }
 
 /// The last write of a key that has a value.
 #[derive(Clone, Copy)]
 struct LastWrite {
     version: Version,
-    /// Index in [`Touched::last_writes`], if the write belongs to the current block.
+    /// Index in [`BlockChanges::last_writes`], if the write belongs to the current block.
     touched: u32,
 }
 
@@ -70,13 +70,13 @@ struct LastWrite {
 #[derive(Clone, Copy)]
 struct LastNonce {
     counter: u64,
-    /// True if [`Touched::lanes`] contains the lane.
+    /// True if [`BlockChanges::lanes`] contains the lane.
     touched: bool,
 }
 
 /// Changes of the current block, which are put into the map at its end.
 #[derive(Default)]
-struct Touched {
+struct BlockChanges {
     writes: Vec<Written>,
     /// Indices in `writes` of the last write of each key. A key that was deleted in between has several; the map then
     /// takes the last one.
@@ -95,16 +95,16 @@ impl State {
             votes: BTreeMap::new(),
             node_sequences: HashMap::new(),
             paper_versions: HashMap::new(),
-            roster: Roster::default(),
+            membership: Membership::default(),
             tree: Tree::new(),
-            touched: Touched::default(),
+            touched: BlockChanges::default(),
         }
     }
 
     /// Creates an empty state in the paper's mode.
     pub(crate) fn of_paper() -> State {
         State {
-            roster: Roster::of_paper(),
+            membership: Membership::of_paper(),
             ..State::new()
         }
     }
@@ -115,8 +115,8 @@ impl State {
     }
 
     /// Returns the membership.
-    pub fn roster(&self) -> &Roster {
-        &self.roster
+    pub fn membership(&self) -> &Membership {
+        &self.membership
     }
 
     /// Number of keys that have a value.
@@ -189,10 +189,10 @@ impl State {
         let known = self.versions.get_key_value(key);
         let touched = known.and_then(|(_, last)| last.in_block(version.block));
         let key = known.map_or_else(|| SharedKey::from(key), |(key, _)| key.clone());
-        if let (true, Some(cell)) = (self.roster.is_paper(), &value) {
+        if let (true, Some(cell)) = (self.membership.is_paper(), &value) {
             self.paper_versions.insert(key.clone(), read_cell(cell).0);
         }
-        let Touched {
+        let BlockChanges {
             writes, last_writes, ..
         } = &mut self.touched;
         let place = touched.unwrap_or(last_writes.len());
@@ -213,8 +213,8 @@ impl State {
     }
 
     /// Makes a change of the membership.
-    pub(crate) fn apply(&mut self, change: &Change<'_>) -> Result<(), crate::roster::ChangeError> {
-        let entry = self.roster.apply(change)?;
+    pub(crate) fn apply(&mut self, change: &Change<'_>) -> Result<(), crate::membership::ChangeError> {
+        let entry = self.membership.apply(change)?;
         self.touched.entries.insert(entry);
         Ok(())
     }
@@ -227,7 +227,7 @@ impl State {
         admin: MemberId,
         now_ms: u64,
     ) -> Result<bool, VoteError> {
-        let is_admin = |admin: &MemberId| self.roster.is_admin(*admin);
+        let is_admin = |admin: &MemberId| self.membership.is_admin(*admin);
         let over: Vec<Hash> = self
             .votes
             .iter()
@@ -249,8 +249,11 @@ impl State {
         votes.until_ms = until_ms;
         votes.admins.insert(admin);
         self.touched.votes.insert(name);
-        let counting = votes.admins.iter().filter(|admin| self.roster.is_admin(**admin));
-        Ok(counting.count() >= self.roster.quorum())
+        let counting = votes
+            .admins
+            .iter()
+            .filter(|admin| self.membership.is_admin(**admin));
+        Ok(counting.count() >= self.membership.quorum())
     }
 
     /// Ends a vote.
@@ -289,7 +292,7 @@ impl State {
             place.clear();
             entry.place(&mut place);
             leaves.place(&[&place]);
-            match self.roster.content(entry, |node| self.last_sequence(node)) {
+            match self.membership.content(entry, |node| self.last_sequence(node)) {
                 Some(content) => leaves.content(&[&content]),
                 None => leaves.gone(),
             }

@@ -1,8 +1,8 @@
 //! A call: requests that were submitted together, and are returned together when all of them are answered.
 
 use crate::answer::Answer;
-use crate::stage::Ordered;
-use crate::watch::Wish;
+use crate::verify_worker::VerifiedRequest;
+use crate::watch::Subscription;
 use bytes::Bytes;
 use lineside_wire::HybridCode as Code;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ pub(crate) struct Call {
     pub requests: Vec<Bytes>,
     open: AtomicUsize,
     answers: Mutex<Answers>,
-    wish: Mutex<Option<Wish>>,
+    subscription: Mutex<Option<Subscription>>,
 }
 
 struct Answers {
@@ -36,7 +36,7 @@ impl Call {
                 done: Some(done),
             }),
             requests,
-            wish: Mutex::default(),
+            subscription: Mutex::default(),
         })
     }
 
@@ -47,15 +47,18 @@ impl Call {
     }
 
     /// Creates the call of a watch request, together with the sink for its events.
-    pub fn watch(request: Bytes, wish: Wish, done: Done) -> Arc<Call> {
+    pub fn watch(request: Bytes, subscription: Subscription, done: Done) -> Arc<Call> {
         let call = Call::new(vec![request], done);
-        *call.wish.lock().unwrap_or_else(PoisonError::into_inner) = Some(wish);
+        *call.subscription.lock().unwrap_or_else(PoisonError::into_inner) = Some(subscription);
         call
     }
 
     /// Takes the sink of a watch request.
-    pub fn take_wish(&self) -> Option<Wish> {
-        self.wish.lock().unwrap_or_else(PoisonError::into_inner).take()
+    pub fn take_subscription(&self) -> Option<Subscription> {
+        self.subscription
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
     }
 
     /// Answers some of the requests, each for the first time.
@@ -99,7 +102,7 @@ impl Ticket {
 }
 
 /// Answers requests whose outcome is unknown.
-pub(crate) fn answer_unknown(requests: Vec<Ordered>) {
+pub(crate) fn answer_unknown(requests: Vec<VerifiedRequest>) {
     let unknown = Answer::Refused(Code::OutcomeUnknown);
     answer_all(requests.into_iter().map(|one| (one.ticket, unknown.clone())));
 }

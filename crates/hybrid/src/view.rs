@@ -6,8 +6,8 @@ mod tests;
 use crate::answer::{Answer, Cell};
 use crate::block::{Hash, Header, SignedHead};
 use crate::execute::Executed;
+use crate::membership::Membership;
 use crate::request::{MemberId, Version};
-use crate::roster::Roster;
 use crate::state::{SharedKey, Written};
 use lineside_util::hex::to_hex;
 use lineside_wire::HybridCode as Code;
@@ -22,7 +22,7 @@ const RANGE_CELLS: u32 = 10_000;
 
 /// Position and outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TransactionOutcome {
     /// Block of the transaction, and its index there.
     pub version: Version,
     /// Outcome of the transaction.
@@ -43,18 +43,18 @@ pub struct View {
     slots: HashMap<SharedKey, Slot>,
     /// Keys that have a value.
     order: BTreeSet<SharedKey>,
-    transactions: HashMap<Hash, Place>,
+    transactions: HashMap<Hash, TransactionOutcome>,
     /// Hashes of all blocks from `base` on.
     hashes: Vec<Hash>,
     /// The block that the ledger begins with: genesis, or that of a snapshot.
     base: u64,
     tip: Header,
-    roster: Arc<Roster>,
+    membership: Arc<Membership>,
 }
 
 impl View {
     /// Creates the view after block 0.
-    pub fn new(tip: Header, roster: Roster) -> View {
+    pub fn new(tip: Header, membership: Membership) -> View {
         View {
             slots: HashMap::new(),
             order: BTreeSet::new(),
@@ -62,14 +62,14 @@ impl View {
             hashes: vec![tip.hash()],
             base: tip.number,
             tip,
-            roster: Arc::new(roster),
+            membership: Arc::new(membership),
         }
     }
 
     /// Creates the view after a snapshot's block. Outcomes of earlier transactions are not known, nor writes of a key
     /// before its last one.
-    pub(crate) fn restored(tip: Header, roster: Roster, cells: Vec<(SharedKey, Cell)>) -> View {
-        let mut view = View::new(tip, roster);
+    pub(crate) fn restored(tip: Header, membership: Membership, cells: Vec<(SharedKey, Cell)>) -> View {
+        let mut view = View::new(tip, membership);
         view.slots.reserve(cells.len());
         for (key, cell) in cells {
             let slot = Slot {
@@ -114,8 +114,8 @@ impl View {
     }
 
     /// Returns the membership.
-    pub fn roster(&self) -> &Arc<Roster> {
-        &self.roster
+    pub fn membership(&self) -> &Arc<Membership> {
+        &self.membership
     }
 
     /// Number of keys that have a value.
@@ -124,7 +124,7 @@ impl View {
     }
 
     /// Returns position and outcome of a transaction.
-    pub fn transaction(&self, id: &Hash) -> Option<Place> {
+    pub fn transaction(&self, id: &Hash) -> Option<TransactionOutcome> {
         self.transactions.get(id).copied()
     }
 
@@ -169,11 +169,11 @@ impl View {
         let mut next = Some(start.to_vec());
         while let Some(from) = next.take() {
             for key in self.order.range::<[u8], _>((Bound::Included(&from[..]), stop_at)) {
-                if !self.roster.rights(member, key).read {
+                if !self.membership.rights(member, key).read {
                     // Skips all unreadable keys at once: there may be many, and blocks wait meanwhile.
                     next = self
-                        .roster
-                        .behind(key)
+                        .membership
+                        .next_rule_boundary(key)
                         .filter(|next| stop.is_empty() || &next[..] < stop);
                     break;
                 }
@@ -197,13 +197,14 @@ impl View {
         for ((id, code), index) in ids.iter().zip(&executed.codes).zip(0..) {
             if is_final(*code) {
                 let version = Version { block: number, index };
-                self.transactions.insert(*id, Place { version, code: *code });
+                self.transactions
+                    .insert(*id, TransactionOutcome { version, code: *code });
             }
         }
         self.tip = executed.header;
         self.hashes.push(executed.hash);
-        if let Some(roster) = executed.roster {
-            self.roster = Arc::new(roster);
+        if let Some(membership) = executed.membership {
+            self.membership = Arc::new(membership);
         }
     }
 

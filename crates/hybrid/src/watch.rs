@@ -1,7 +1,7 @@
 //! Watchers: subscribers that are notified of durable writes in the order of the ledger.
 
+use crate::membership::Membership;
 use crate::request::{Head, MemberId, Version};
-use crate::roster::Roster;
 use crate::state::{SharedKey, Written};
 use lineside_wire::HybridCode as Code;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ pub struct Event {
 
 /// Notification of a watcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Notification {
     /// A write.
     Event(Event),
     /// The subscription has ended for this reason.
@@ -33,36 +33,36 @@ pub enum Told {
 }
 
 /// Callback that takes notifications. It must not block. Returns false to end the subscription.
-pub type Sink = Box<dyn FnMut(Told) -> bool + Send>;
+pub type Sink = Box<dyn FnMut(Notification) -> bool + Send>;
 
 /// Handle of a subscription. Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Watching {
     /// The watcher is notified of all writes of later blocks.
     pub block: u64,
-    gone: Arc<AtomicBool>,
+    cancelled: Arc<AtomicBool>,
 }
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        self.gone.store(true, Ordering::Release);
+        self.cancelled.store(true, Ordering::Release);
     }
 }
 
 /// A subscription whose request is not verified yet.
-pub(crate) struct Wish {
+pub(crate) struct Subscription {
     sink: Sink,
-    gone: Arc<AtomicBool>,
+    cancelled: Arc<AtomicBool>,
 }
 
-impl Wish {
-    pub fn new(sink: Sink) -> (Wish, Watching) {
-        let gone = Arc::new(AtomicBool::new(false));
+impl Subscription {
+    pub fn new(sink: Sink) -> (Subscription, Watching) {
+        let cancelled = Arc::new(AtomicBool::new(false));
         let watching = Watching {
             block: 0,
-            gone: gone.clone(),
+            cancelled: cancelled.clone(),
         };
-        (Wish { sink, gone }, watching)
+        (Subscription { sink, cancelled }, watching)
     }
 }
 
@@ -70,7 +70,7 @@ struct Watcher {
     member: MemberId,
     key: u16,
     prefix: Vec<u8>,
-    wish: Wish,
+    subscription: Subscription,
 }
 
 /// All watchers of a node.
@@ -80,18 +80,18 @@ pub(crate) struct Watchers(Mutex<Vec<Watcher>>);
 impl Watchers {
     /// Locks the list of watchers. The thread that makes a block visible holds the lock until all watchers are
     /// notified. So a new watcher is notified of all blocks after the one that it saw when it was added.
-    pub fn hold(&self) -> Held<'_> {
-        Held(self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn lock(&self) -> LockedWatchers<'_> {
+        LockedWatchers(self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-pub(crate) struct Held<'a>(MutexGuard<'a, Vec<Watcher>>);
+pub(crate) struct LockedWatchers<'a>(MutexGuard<'a, Vec<Watcher>>);
 
-impl Held<'_> {
+impl LockedWatchers<'_> {
     /// Adds a watcher whose request was verified. Returns false if there are too many.
-    pub fn add(&mut self, head: &Head, prefix: &[u8], wish: Wish) -> bool {
+    pub fn add(&mut self, head: &Head, prefix: &[u8], subscription: Subscription) -> bool {
         self.0
-            .retain(|watcher| !watcher.wish.gone.load(Ordering::Acquire));
+            .retain(|watcher| !watcher.subscription.cancelled.load(Ordering::Acquire));
         let own = self.0.iter().filter(|watcher| watcher.member == head.member);
         if self.0.len() >= WATCHERS_MAX || own.count() >= WATCHERS_PER_MEMBER {
             return false;
@@ -100,7 +100,7 @@ impl Held<'_> {
             member: head.member,
             key: head.key,
             prefix: prefix.to_owned(),
-            wish,
+            subscription,
         });
         true
     }
@@ -111,7 +111,7 @@ impl Held<'_> {
     }
 
     /// Returns a copy of these writes for the watchers, if there are any.
-    pub fn keep(&self, writes: &[Written]) -> Vec<Written> {
+    pub fn copy_if_watched(&self, writes: &[Written]) -> Vec<Written> {
         match self.0.is_empty() {
             true => Vec::new(),
             false => writes.to_vec(),
@@ -119,21 +119,22 @@ impl Held<'_> {
     }
 
     /// Notifies all watchers concerned, by their current rights.
-    pub fn tell(&mut self, roster: &Roster, writes: &[Written]) {
-        self.0
-            .retain_mut(|watcher| !watcher.wish.gone.load(Ordering::Acquire) && watcher.tell(roster, writes));
+    pub fn notify(&mut self, membership: &Membership, writes: &[Written]) {
+        self.0.retain_mut(|watcher| {
+            !watcher.subscription.cancelled.load(Ordering::Acquire) && watcher.notify(membership, writes)
+        });
     }
 }
 
 impl Watcher {
-    fn tell(&mut self, roster: &Roster, writes: &[Written]) -> bool {
-        if !roster.is_active(self.member, self.key) {
-            (self.wish.sink)(Told::Ended(Code::Revoked));
+    fn notify(&mut self, membership: &Membership, writes: &[Written]) -> bool {
+        if !membership.is_active(self.member, self.key) {
+            (self.subscription.sink)(Notification::Ended(Code::Revoked));
             return false;
         }
         let below = writes.iter().filter(|write| write.key.starts_with(&self.prefix));
         for write in below {
-            if !roster.rights(self.member, &write.key).read {
+            if !membership.rights(self.member, &write.key).read {
                 continue;
             }
             let event = Event {
@@ -141,7 +142,7 @@ impl Watcher {
                 version: write.version,
                 value: write.value.clone(),
             };
-            if !(self.wish.sink)(Told::Event(event)) {
+            if !(self.subscription.sink)(Notification::Event(event)) {
                 return false;
             }
         }

@@ -43,7 +43,7 @@ fn small() -> Options {
 }
 
 #[test]
-fn one_admin_cannot_take_all_the_room_for_votes() {
+fn one_admin_cannot_use_up_the_open_votes() {
     let (node, mut client) = (start(SimDisk::new(1)), Client::new());
     let senseless = |number: u16| Change::SetQuorum { admins: number };
     for number in 1..=16 {
@@ -74,7 +74,7 @@ fn one_admin_cannot_take_all_the_room_for_votes() {
 }
 
 #[test]
-fn a_change_whose_time_is_over_has_an_outcome() {
+fn an_expired_change_gets_an_outcome() {
     let (node, mut client) = (start(SimDisk::new(1)), Client::new());
     let change = Change::RevokeMember { member: 8 };
     let late = client.sign(1, Body::Change { until_ms: 1, change });
@@ -86,7 +86,7 @@ fn a_change_whose_time_is_over_has_an_outcome() {
 }
 
 #[test]
-fn what_is_not_allowed_is_not_in_the_ledger() {
+fn requests_that_are_not_allowed_are_not_ordered() {
     let (node, mut client) = (start(SimDisk::new(1)), Client::new());
     for _ in 0..10 {
         assert_eq!(
@@ -98,7 +98,7 @@ fn what_is_not_allowed_is_not_in_the_ledger() {
 }
 
 #[test]
-fn what_was_done_is_told_again_after_its_time() {
+fn a_repeated_request_gets_its_first_outcome_after_its_expiry() {
     static CLOCK_MS: AtomicU64 = AtomicU64::new(0);
     CLOCK_MS.store(unix_ms(), Ordering::Relaxed);
     let options = Options {
@@ -116,7 +116,7 @@ fn what_was_done_is_told_again_after_its_time() {
 }
 
 #[test]
-fn requests_that_wait_are_bounded_in_bytes() {
+fn waiting_requests_are_limited_in_bytes() {
     let options = Options {
         waiting_bytes: 1 << 16,
         ..Options::default()
@@ -185,7 +185,7 @@ fn proofs_do_not_stop_reads_while_the_disk_is_full_and_the_node_ends() {
 }
 
 #[test]
-fn nothing_is_proved_that_a_failed_disk_has_lost() {
+fn no_proof_is_made_of_blocks_that_a_failed_disk_lost() {
     let (disk, mut client) = (SimDisk::new(1), Client::new());
     let node = start_with(disk.clone(), small());
     assert_eq!(code(&node, client.set(5, "a", None, "1")), Code::Done);
@@ -209,7 +209,7 @@ fn audited(disk: &SimDisk, tip: Option<(u64, [u8; 32])>) -> Option<String> {
 }
 
 #[test]
-fn a_head_in_the_ledger_that_disagrees_is_shown_by_audits_and_after_a_restart() {
+fn a_conflicting_head_in_the_ledger_is_reported_by_an_audit_and_after_a_restart() {
     for (number, what) in [(1, "another block 1"), (7, "block 7, which is not there")] {
         let (disk, mut client) = (SimDisk::new(1), Client::new());
         let options = Options {
@@ -243,7 +243,7 @@ fn a_head_in_the_ledger_that_disagrees_is_shown_by_audits_and_after_a_restart() 
 }
 
 #[test]
-fn heads_count_once_of_their_own_node_while_it_is_one() {
+fn a_head_is_accepted_once_and_only_from_its_own_current_node() {
     let topic = Topic::default();
     let (disk, mut client) = (SimDisk::new(1), Client::new());
     let quiet = Options {

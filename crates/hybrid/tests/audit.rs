@@ -7,7 +7,7 @@ use common::*;
 use lineside_hybrid::Code;
 use lineside_hybrid::audit::{Audit, Options, audit};
 use lineside_hybrid::block::{HEADER_BYTES, Message};
-use lineside_hybrid::ledger::{RECORD_BLOCK, Stored, journal_options};
+use lineside_hybrid::ledger::{RECORD_BLOCK, StoredBlock, journal_options};
 use lineside_hybrid::request::Version;
 use lineside_hybrid::sign::transaction_id;
 use lineside_journal::{Disk, Journal, RECORD_HEADER_BYTES, Reader, SimDisk};
@@ -86,7 +86,7 @@ fn audited_to(disk: SimDisk, tip: Option<(u64, [u8; 32])>) -> Audit {
 }
 
 #[test]
-fn a_ledger_that_nobody_touched_is_right() {
+fn the_audit_of_an_unchanged_ledger_finds_nothing() {
     let disk = ledger(1);
     let found = audited(disk.clone());
     assert_eq!(found.finding, None);
@@ -107,7 +107,7 @@ fn offsets(disk: &SimDisk) -> Vec<u64> {
 }
 
 #[test]
-fn every_byte_that_is_changed_is_found_though_checksums_are_written_anew() {
+fn every_changed_byte_is_found_even_with_corrected_checksums() {
     let disk = ledger(2);
     let tip = audited(disk.clone()).tip;
     let original = records(&disk);
@@ -133,7 +133,7 @@ fn every_byte_that_is_changed_is_found_though_checksums_are_written_anew() {
                 "record {number}, byte {byte}: {finding:?}"
             );
             if *kind == RECORD_BLOCK {
-                let stored = Stored::decode(payload).unwrap();
+                let stored = StoredBlock::decode(payload).unwrap();
                 let is_length = (HEADER_BYTES..HEADER_BYTES + 4).contains(&byte) || (40..44).contains(&byte);
                 if byte < stored.message_offset() && !is_length && !is_position {
                     assert!(
@@ -147,7 +147,7 @@ fn every_byte_that_is_changed_is_found_though_checksums_are_written_anew() {
 }
 
 #[test]
-fn blocks_left_out_put_in_another_order_or_twice_are_found() {
+fn missing_reordered_and_repeated_blocks_are_found() {
     let disk = ledger(3);
     let original = records(&disk);
     let blocks: Vec<usize> = (0..original.len())
@@ -181,7 +181,7 @@ fn blocks_left_out_put_in_another_order_or_twice_are_found() {
 }
 
 #[test]
-fn what_the_disk_has_lost_or_changed_is_found() {
+fn lost_and_changed_bytes_on_the_disk_are_found() {
     let disk = ledger(4);
     let tip = audited(disk.clone()).tip;
     let name = disk
@@ -216,7 +216,7 @@ fn what_the_disk_has_lost_or_changed_is_found() {
 
 /// Compares the stored headers with hashes computed here from the description in docs/wire-formats.md.
 #[test]
-fn headers_have_what_they_say_and_the_chain_goes_on_after_a_restart() {
+fn headers_match_their_blocks_and_the_chain_continues_after_a_restart() {
     let disk = ledger(5);
     let node = start(disk.clone());
     let mut client = Client::again(100);
@@ -234,7 +234,7 @@ fn headers_have_what_they_say_and_the_chain_goes_on_after_a_restart() {
             continue;
         }
         number += 1;
-        let stored = Stored::decode(&payload).unwrap();
+        let stored = StoredBlock::decode(&payload).unwrap();
         let header = stored.header;
         assert_eq!(header.number, number, "numbers go on after a restart");
         assert_eq!(header.database[..], th[..16]);

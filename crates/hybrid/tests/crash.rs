@@ -100,7 +100,7 @@ fn is_sound(disk: &SimDisk) {
 }
 
 #[test]
-fn what_was_answered_is_true_after_the_power_went() {
+fn answered_writes_survive_a_power_cut() {
     for seed in 0..12 {
         let disk = SimDisk::new(seed);
         let (mut client, mut known) = (Client::new(), BTreeMap::new());
@@ -122,7 +122,7 @@ fn what_was_answered_is_true_after_the_power_went() {
 }
 
 #[test]
-fn a_failed_sync_ends_writing_and_makes_nothing_untrue() {
+fn a_failed_sync_stops_writes_and_falsifies_no_answer() {
     for nth in 1..8 {
         let disk = SimDisk::new(nth);
         let (mut client, mut known) = (Client::new(), BTreeMap::new());
@@ -148,7 +148,7 @@ fn a_failed_sync_ends_writing_and_makes_nothing_untrue() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_writing_goes_on_when_there_is_room() {
+fn a_full_disk_refuses_writes_until_there_is_room_again() {
     let disk = SimDisk::new(1);
     let mut client = Client::new();
     let node = start_with(disk.clone(), options());

@@ -6,16 +6,16 @@ mod common;
 use common::topic::*;
 use common::*;
 use lineside_hybrid::answer::Answer;
+use lineside_hybrid::attestation::{ATTESTATION_BYTES, Attestation, AttestationError};
 use lineside_hybrid::audit::{Audit, Base, Options as AuditOptions, audit};
 use lineside_hybrid::block::{HEADER_BYTES, Hash};
 use lineside_hybrid::change::Change;
 use lineside_hybrid::genesis::Genesis;
-use lineside_hybrid::join::{JoinError, Made, Trust, join, take};
-use lineside_hybrid::ledger::{RECORD_SNAPSHOT, RECORD_WORD, journal_options};
+use lineside_hybrid::join::{JoinError, SnapshotSummary, Trust, join, take};
+use lineside_hybrid::ledger::{RECORD_ATTESTATION, RECORD_SNAPSHOT, journal_options};
 use lineside_hybrid::node::{StartError, embedded};
 use lineside_hybrid::request::Body;
 use lineside_hybrid::snapshot::SnapshotError;
-use lineside_hybrid::word::{MemberWord, WORD_BYTES, WordError};
 use lineside_hybrid::{Code, Node, Options};
 use lineside_journal::{Journal, Reader, SimDisk};
 use std::io::Cursor;
@@ -25,13 +25,13 @@ fn genesis_bytes() -> Vec<u8> {
     genesis().encode().unwrap()
 }
 
-fn snapshot_of(disk: &SimDisk) -> (Vec<u8>, Made) {
+fn snapshot_of(disk: &SimDisk) -> (Vec<u8>, SnapshotSummary) {
     let mut bytes = Vec::new();
-    let made = take(disk.clone(), &genesis_bytes(), &mut bytes).unwrap();
-    (bytes, made)
+    let summary = take(disk.clone(), &genesis_bytes(), &mut bytes).unwrap();
+    (bytes, summary)
 }
 
-fn join_with(disk: &SimDisk, snapshot: &[u8], trust: &Trust) -> Result<Made, JoinError> {
+fn join_with(disk: &SimDisk, snapshot: &[u8], trust: &Trust) -> Result<SnapshotSummary, JoinError> {
     join(
         disk.clone(),
         &genesis_bytes(),
@@ -41,9 +41,15 @@ fn join_with(disk: &SimDisk, snapshot: &[u8], trust: &Trust) -> Result<Made, Joi
     )
 }
 
-fn word(member: u64, made: &Made) -> MemberWord {
+fn attestation(member: u64, summary: &SnapshotSummary) -> Attestation {
     let database = Client::new().database;
-    MemberWord::sign(&database, member, made.number, made.hash, &member_key(member))
+    Attestation::sign(
+        &database,
+        member,
+        summary.number,
+        summary.hash,
+        &member_key(member),
+    )
 }
 
 /// An admin's vote for a change, valid for an hour.
@@ -115,7 +121,7 @@ fn audited_to(disk: &SimDisk, tip: Option<(u64, Hash)>) -> Audit {
 }
 
 #[test]
-fn a_node_that_joins_from_a_snapshot_goes_on_as_all_others() {
+fn a_node_that_joins_from_a_snapshot_computes_the_same_blocks_as_the_others() {
     let topic = Topic::default();
     let (disk, mut client) = (SimDisk::new(1), Client::new());
     let first = start_on(&topic, disk.clone(), options(1));
@@ -124,17 +130,17 @@ fn a_node_that_joins_from_a_snapshot_goes_on_as_all_others() {
     fill(&first, &mut client);
     let old = one(&first, client.get(6, "key 3"));
     first.stop();
-    let (snapshot, made) = snapshot_of(&disk);
+    let (snapshot, summary) = snapshot_of(&disk);
     let joined = SimDisk::new(2);
-    let trust = Trust::Words(vec![word(1, &made), word(3, &made)]);
-    assert_eq!(join_with(&joined, &snapshot, &trust).unwrap(), made);
+    let trust = Trust::Attestations(vec![attestation(1, &summary), attestation(3, &summary)]);
+    assert_eq!(join_with(&joined, &snapshot, &trust).unwrap(), summary);
 
     let nodes = vec![
         start_on(&topic, disk, options(1)),
         start_on(&topic, joined.clone(), options(2)),
         start_on(&topic, SimDisk::new(3), options(3)),
     ];
-    assert_eq!(are_equal(&nodes, &mut client).height, made.number);
+    assert_eq!(are_equal(&nodes, &mut client).height, summary.number);
     let node = &nodes[1];
     assert_eq!(one(node, client.get(6, "key 3")), old);
     assert_eq!(shown(&one(node, client.get(6, "key 7"))), None);
@@ -183,22 +189,22 @@ fn a_node_that_joins_from_a_snapshot_goes_on_as_all_others() {
     let found = audited(&joined);
     assert_eq!(found.finding, None);
     assert_eq!(found.tip, (tip.height, tip.tip_hash));
-    assert_eq!(found.blocks, tip.height - made.number);
-    let by_words = Base {
-        number: made.number,
-        hash: made.hash,
-        by_words: true,
+    assert_eq!(found.blocks, tip.height - summary.number);
+    let by_attestations = Base {
+        number: summary.number,
+        hash: summary.hash,
+        by_attestations: true,
     };
-    assert_eq!(found.base, Some(by_words));
+    assert_eq!(found.base, Some(by_attestations));
     // A ledger that began with a snapshot gives the same snapshot as any other.
     assert_eq!(snapshot_of(&joined).1.hash, tip.tip_hash);
 }
 
 #[test]
-fn a_snapshot_is_what_its_block_says_or_refused() {
+fn a_snapshot_that_does_not_match_its_block_is_refused() {
     let (disk, _) = ledger();
-    let (snapshot, made) = snapshot_of(&disk);
-    let trust = Trust::Block(made.number, made.hash);
+    let (snapshot, summary) = snapshot_of(&disk);
+    let trust = Trust::Block(summary.number, summary.hash);
     assert_eq!(snapshot_of(&disk).0, snapshot, "one snapshot of one block");
     let refused = |bytes: &[u8]| join_with(&SimDisk::new(2), bytes, &trust).unwrap_err();
     // All bytes of the head, and a part of the entries, whose keys take long to read.
@@ -235,76 +241,91 @@ fn a_snapshot_is_what_its_block_says_or_refused() {
 }
 
 #[test]
-fn nobody_is_believed_but_a_quorum_of_the_genesis_admins_or_the_operator() {
+fn a_snapshot_is_trusted_only_by_a_quorum_of_genesis_admins_or_the_operator() {
     let (disk, _) = ledger();
-    let (snapshot, made) = snapshot_of(&disk);
+    let (snapshot, summary) = snapshot_of(&disk);
     let believe = |trust: Trust| join_with(&SimDisk::new(2), &snapshot, &trust);
-    let by_words = |words: &[MemberWord]| match believe(Trust::Words(words.to_vec())) {
-        Ok(_) => Ok(()),
-        Err(JoinError::Words(error)) => Err(error),
-        Err(other) => panic!("{other}"),
+    let by_attestations =
+        |attestations: &[Attestation]| match believe(Trust::Attestations(attestations.to_vec())) {
+            Ok(_) => Ok(()),
+            Err(JoinError::Attestations(error)) => Err(error),
+            Err(other) => panic!("{other}"),
+        };
+    let of_next = SnapshotSummary {
+        number: summary.number + 1,
+        ..summary
     };
-    let of_next = Made {
-        number: made.number + 1,
-        ..made
-    };
-    let of_other = Made {
+    let of_other = SnapshotSummary {
         hash: [7; 32],
-        ..made
+        ..summary
     };
-    assert_eq!(by_words(&[word(1, &made), word(2, &made)]), Ok(()));
-    let too_few = |words| Err(WordError::TooFew { words, quorum: 2 });
-    assert_eq!(by_words(&[]), too_few(0));
-    assert_eq!(by_words(&[word(1, &made)]), too_few(1));
-    assert_eq!(by_words(&[word(1, &made), word(1, &made)]), too_few(1));
     assert_eq!(
-        by_words(&[word(1, &made), word(5, &made)]),
-        Err(WordError::NotAdmin(5))
+        by_attestations(&[attestation(1, &summary), attestation(2, &summary)]),
+        Ok(())
+    );
+    let too_few = |attestations| {
+        Err(AttestationError::TooFew {
+            attested: attestations,
+            quorum: 2,
+        })
+    };
+    assert_eq!(by_attestations(&[]), too_few(0));
+    assert_eq!(by_attestations(&[attestation(1, &summary)]), too_few(1));
+    assert_eq!(
+        by_attestations(&[attestation(1, &summary), attestation(1, &summary)]),
+        too_few(1)
     );
     assert_eq!(
-        by_words(&[word(1, &of_next), word(2, &made)]),
-        Err(WordError::OtherBlock(1))
+        by_attestations(&[attestation(1, &summary), attestation(5, &summary)]),
+        Err(AttestationError::NotAdmin(5))
     );
     assert_eq!(
-        by_words(&[word(1, &made), word(2, &of_other)]),
-        Err(WordError::OtherBlock(2))
+        by_attestations(&[attestation(1, &of_next), attestation(2, &summary)]),
+        Err(AttestationError::OtherBlock(1))
+    );
+    assert_eq!(
+        by_attestations(&[attestation(1, &summary), attestation(2, &of_other)]),
+        Err(AttestationError::OtherBlock(2))
     );
     // Another member's signature, one for another database, one that was changed.
     let database = Client::new().database;
-    let forged = MemberWord::sign(&database, 2, made.number, made.hash, &member_key(3));
-    let elsewhere = MemberWord::sign(&[1; 16], 2, made.number, made.hash, &member_key(2));
+    let forged = Attestation::sign(&database, 2, summary.number, summary.hash, &member_key(3));
+    let elsewhere = Attestation::sign(&[1; 16], 2, summary.number, summary.hash, &member_key(2));
     for wrong in [forged, elsewhere] {
-        assert_eq!(by_words(&[word(1, &made), wrong]), Err(WordError::NotSigned(2)));
+        assert_eq!(
+            by_attestations(&[attestation(1, &summary), wrong]),
+            Err(AttestationError::NotSigned(2))
+        );
     }
-    let good = word(2, &made).to_bytes();
-    for byte in 0..WORD_BYTES {
+    let good = attestation(2, &summary).to_bytes();
+    for byte in 0..ATTESTATION_BYTES {
         let mut changed = good;
         changed[byte] ^= 4;
-        assert!(by_words(&[word(1, &made), MemberWord::from_bytes(&changed)]).is_err());
+        assert!(by_attestations(&[attestation(1, &summary), Attestation::from_bytes(&changed)]).is_err());
     }
-    for (number, hash) in [(made.number, [7; 32]), (made.number - 1, made.hash)] {
+    for (number, hash) in [(summary.number, [7; 32]), (summary.number - 1, summary.hash)] {
         let error = believe(Trust::Block(number, hash)).unwrap_err();
         assert!(matches!(error, JoinError::OtherBlock { .. }), "{error}");
     }
 }
 
 #[test]
-fn a_ledger_that_is_there_is_left_alone() {
+fn joining_does_not_touch_an_existing_ledger() {
     let (disk, _) = ledger();
-    let (snapshot, made) = snapshot_of(&disk);
-    let trust = Trust::Block(made.number, made.hash);
+    let (snapshot, summary) = snapshot_of(&disk);
+    let trust = Trust::Block(summary.number, summary.hash);
     assert!(matches!(
         join_with(&disk, &snapshot, &trust),
         Err(JoinError::NotEmpty)
     ));
-    assert_eq!(start(disk).status().tip_hash, made.hash);
+    assert_eq!(start(disk).status().tip_hash, summary.hash);
 }
 
 #[test]
-fn a_join_that_was_cut_off_is_no_ledger_or_a_whole_one() {
+fn an_interrupted_join_leaves_no_ledger_or_a_complete_one() {
     let (disk, _) = ledger();
-    let (snapshot, made) = snapshot_of(&disk);
-    let trust = Trust::Words(vec![word(1, &made), word(3, &made)]);
+    let (snapshot, summary) = snapshot_of(&disk);
+    let trust = Trust::Attestations(vec![attestation(1, &summary), attestation(3, &summary)]);
     let mut outcomes = [0; 3];
     for step in 0..200 {
         let joined = SimDisk::new(step);
@@ -315,7 +336,7 @@ fn a_join_that_was_cut_off_is_no_ledger_or_a_whole_one() {
         match Node::start(joined, &genesis_bytes(), key, Options::default(), embedded()) {
             Ok(node) if node.status().height == 0 => outcomes[0] += 1,
             Ok(node) => {
-                assert_eq!(node.status().tip_hash, made.hash);
+                assert_eq!(node.status().tip_hash, summary.hash);
                 outcomes[1] += 1;
                 if done {
                     break;
@@ -331,21 +352,24 @@ fn a_join_that_was_cut_off_is_no_ledger_or_a_whole_one() {
 }
 
 #[test]
-fn an_audit_finds_what_was_changed_in_a_snapshot_or_in_the_words_for_it() {
+fn an_audit_finds_changes_in_a_snapshot_and_in_its_attestations() {
     let (disk, _) = ledger();
-    let (snapshot, made) = snapshot_of(&disk);
+    let (snapshot, summary) = snapshot_of(&disk);
     let joined = SimDisk::new(2);
-    let trust = Trust::Words(vec![word(1, &made), word(3, &made)]);
+    let trust = Trust::Attestations(vec![attestation(1, &summary), attestation(3, &summary)]);
     join_with(&joined, &snapshot, &trust).unwrap();
     assert_eq!(audited(&joined).finding, None);
-    assert_eq!(audited_to(&joined, Some((made.number, made.hash))).finding, None);
+    assert_eq!(
+        audited_to(&joined, Some((summary.number, summary.hash))).finding,
+        None
+    );
     // The audit compares a given hash, or reports that it could not.
     for (tip, what) in [
-        ((made.number, [7; 32]), "not the hash that was given"),
-        ((made.number - 1, [7; 32]), "begins with a snapshot of block"),
+        ((summary.number, [7; 32]), "not the hash that was given"),
+        ((summary.number - 1, [7; 32]), "begins with a snapshot of block"),
         ((1, [7; 32]), "begins with a snapshot of block"),
         ((0, [7; 32]), "genesis has not the hash"),
-        ((made.number + 1, [7; 32]), "ends before block"),
+        ((summary.number + 1, [7; 32]), "ends before block"),
     ] {
         let finding = audited_to(&joined, Some(tip)).finding.unwrap();
         assert!(finding.what.contains(what), "{tip:?}: {finding:?}");
@@ -356,7 +380,10 @@ fn an_audit_finds_what_was_changed_in_a_snapshot_or_in_the_words_for_it() {
         all.push((record.kind, record.payload.to_vec()));
     }
     let kinds: Vec<u8> = all.iter().map(|(kind, _)| *kind).collect();
-    assert_eq!(kinds[1..], [RECORD_SNAPSHOT, RECORD_WORD, RECORD_WORD]);
+    assert_eq!(
+        kinds[1..],
+        [RECORD_SNAPSHOT, RECORD_ATTESTATION, RECORD_ATTESTATION]
+    );
     let written = |records: &[(u8, Vec<u8>)]| {
         let disk = SimDisk::new(9);
         let (mut journal, _) = Journal::open_or_create(disk.clone(), 7, journal_options()).unwrap();
@@ -387,11 +414,11 @@ fn an_audit_finds_what_was_changed_in_a_snapshot_or_in_the_words_for_it() {
     // Without attestations, an operator has vouched for the block.
     let by_nobody = audited(&written(&all[..2]));
     assert_eq!(by_nobody.finding, None);
-    assert!(!by_nobody.base.unwrap().by_words);
+    assert!(!by_nobody.base.unwrap().by_attestations);
 }
 
 #[test]
-fn damage_in_the_middle_of_a_snapshot_is_named_where_it_is() {
+fn damage_in_the_middle_of_a_snapshot_is_reported_at_its_offset() {
     let (disk, mut client) = (SimDisk::new(1), Client::new());
     let node = start(disk.clone());
     let value = "v".repeat(100_000);
@@ -400,9 +427,9 @@ fn damage_in_the_middle_of_a_snapshot_is_named_where_it_is() {
         assert_eq!(code(&node, set), Code::Done);
     }
     node.stop();
-    let (snapshot, made) = snapshot_of(&disk);
+    let (snapshot, summary) = snapshot_of(&disk);
     let joined = SimDisk::new(2);
-    join_with(&joined, &snapshot, &Trust::Block(made.number, made.hash)).unwrap();
+    join_with(&joined, &snapshot, &Trust::Block(summary.number, summary.hash)).unwrap();
     let (file, offset) = {
         let reader = Reader::open(joined.clone()).unwrap();
         let mut records = reader.records(3).unwrap();
@@ -417,7 +444,7 @@ fn damage_in_the_middle_of_a_snapshot_is_named_where_it_is() {
 }
 
 #[test]
-fn a_node_that_is_none_yet_follows_and_takes_writes_when_it_was_added() {
+fn a_node_follows_the_log_before_it_is_added_and_takes_writes_afterwards() {
     let topic = Topic::default();
     let mut client = Client::new();
     let first = start_on(&topic, SimDisk::new(1), options(1));

@@ -53,7 +53,7 @@ fn a_value_is_set_read_changed_and_deleted_by_version() {
 }
 
 #[test]
-fn what_was_answered_is_there_after_a_restart_and_the_chain_goes_on() {
+fn answered_writes_are_there_after_a_restart_and_the_chain_continues() {
     let disk = SimDisk::new(2);
     let node = start(disk.clone());
     let mut client = Client::new();
@@ -79,7 +79,7 @@ fn what_was_answered_is_there_after_a_restart_and_the_chain_goes_on() {
 }
 
 #[test]
-fn a_request_counts_once_whoever_sends_it_again_and_when() {
+fn a_repeated_request_takes_effect_once_from_any_sender_at_any_time() {
     let disk = SimDisk::new(3);
     let node = start(disk.clone());
     let mut client = Client::new();
@@ -253,7 +253,7 @@ fn a_transaction_writes_all_its_keys_or_none() {
 }
 
 #[test]
-fn ranges_history_outcome_and_head_show_what_was_committed() {
+fn range_history_outcome_and_head_return_the_committed_state() {
     let node = start(SimDisk::new(6));
     let mut client = Client::new();
     for (key, value) in [
@@ -335,7 +335,7 @@ fn ranges_history_outcome_and_head_show_what_was_committed() {
 }
 
 #[test]
-fn proofs_show_presence_and_absence_and_nothing_else() {
+fn proofs_prove_only_presence_and_absence() {
     let node = start(SimDisk::new(7));
     let mut client = Client::new();
     for key in 0..200 {
@@ -505,12 +505,12 @@ fn another_genesis_or_another_key_does_not_open_the_ledger() {
 }
 
 #[test]
-fn a_lone_get_is_answered_by_who_asks_and_as_all_others_are() {
+fn a_single_get_is_answered_on_the_calling_thread_like_any_other() {
     let (node, mut client) = (start(SimDisk::new(1)), Client::new());
     assert_eq!(code(&node, client.set(5, "a", None, "1")), Code::Done);
     let ask = |request: Bytes| {
         let (send, receive) = channel();
-        node.submit_helping(vec![request], move |answers| {
+        node.submit_inline(vec![request], move |answers| {
             send.send((std::thread::current().id(), answers)).unwrap();
         });
         let (by, mut answers) = receive.recv().unwrap();
@@ -546,7 +546,7 @@ fn a_lone_get_is_answered_by_who_asks_and_as_all_others_are() {
 }
 
 #[test]
-fn records_that_are_cut_at_the_start_are_in_the_status_and_acknowledged_ones_are_not_cut() {
+fn the_status_reports_records_cut_at_the_start_and_acknowledged_ones_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let open = || start(FsDisk::open(folder.path()).unwrap());
     let node = open();

@@ -11,7 +11,7 @@ use lineside_hybrid::block::{HEADER_BYTES, Message, transactions_hash};
 use lineside_hybrid::change::{Change, KeyBytes};
 use lineside_hybrid::execute::Chain;
 use lineside_hybrid::genesis::{FirstMember, Genesis, database_id};
-use lineside_hybrid::ledger::{RECORD_BLOCK, Stored, journal_options};
+use lineside_hybrid::ledger::{RECORD_BLOCK, StoredBlock, journal_options};
 use lineside_hybrid::node::embedded;
 use lineside_hybrid::paper::{Body, Request, VERSION_MAX, read_cell, sign};
 use lineside_hybrid::proof::StateProof;
@@ -78,7 +78,7 @@ fn has(node: &Node<SimDisk>, key: &str, version: u64, value: &str) {
 }
 
 #[test]
-fn a_genesis_without_the_mode_has_the_bytes_that_it_had() {
+fn a_genesis_without_the_paper_mode_keeps_its_encoding() {
     let (plain, paper) = (genesis().encode().unwrap(), paper_genesis().encode().unwrap());
     assert_eq!((plain[8], paper[8]), (1, 2));
     assert_eq!(plain[9..], paper[9..]);
@@ -90,7 +90,7 @@ fn a_genesis_without_the_mode_has_the_bytes_that_it_had() {
 }
 
 #[test]
-fn a_set_counts_where_the_keys_version_is_not_above_its_own() {
+fn a_set_takes_effect_unless_the_version_of_the_key_is_higher() {
     let node = open(SimDisk::new(1));
     assert!(node.status().paper);
     assert_eq!(get(&node, "a"), None);
@@ -175,7 +175,7 @@ fn every_refusal_has_its_code() {
 }
 
 #[test]
-fn each_kind_of_database_refuses_the_others_requests() {
+fn each_mode_refuses_requests_of_the_other_mode() {
     let plain = start(SimDisk::new(3));
     for body in [
         set("a", "1", 0),
@@ -219,7 +219,7 @@ fn each_kind_of_database_refuses_the_others_requests() {
 }
 
 #[test]
-fn a_signature_fits_every_way_to_cut_its_text_and_only_here() {
+fn a_paper_signature_covers_the_concatenated_text_in_this_database_only() {
     let node = open(SimDisk::new(4));
     let key = member_key(5);
     let signature = sign(&key, &set("a", "bc", 1));
@@ -253,7 +253,7 @@ fn a_signature_fits_every_way_to_cut_its_text_and_only_here() {
 }
 
 #[test]
-fn a_replay_changes_nothing_while_a_version_only_rises_and_a_read_can_be_sent_for_ever() {
+fn replayed_sets_change_nothing_and_replayed_reads_are_answered() {
     let disk = SimDisk::new(5);
     let node = open(disk.clone());
     let first = signed(5, set("a", "old", 0));
@@ -366,7 +366,7 @@ fn nodes_on_one_log_agree_and_versions_only_rise() {
 }
 
 #[test]
-fn a_refusal_for_lack_of_rights_is_not_for_ever() {
+fn a_set_refused_for_lack_of_rights_can_be_repeated() {
     let node = open(SimDisk::new(6));
     let mut native = native();
     let wanted = signed(6, set("shown/x", "1", 0));
@@ -385,7 +385,7 @@ fn a_refusal_for_lack_of_rights_is_not_for_ever() {
 }
 
 #[test]
-fn a_key_that_two_members_have_is_the_lowest_ones() {
+fn a_key_of_two_members_belongs_to_the_lower_number() {
     let key = member_key(6);
     let mut genesis = paper_genesis();
     genesis.members.push(FirstMember {
@@ -397,12 +397,12 @@ fn a_key_that_two_members_have_is_the_lowest_ones() {
     genesis.members.reverse();
     let chain = Chain::begin(&genesis.encode().unwrap()).unwrap();
     let public_key = key.public_key().unwrap().to_sec1_uncompressed();
-    let (member, number, _) = chain.state().roster().holder(&public_key).unwrap();
+    let (member, number, _) = chain.state().membership().key_owner(&public_key).unwrap();
     assert_eq!((member, number), (6, 0));
 }
 
 #[test]
-fn verify_says_the_block_and_a_native_proof_shows_version_and_value() {
+fn verify_returns_the_block_and_a_native_proof_the_version_and_value() {
     let node = open(SimDisk::new(7));
     assert_eq!(code(&node, signed(5, set("a", "1", 4))), Code::Done);
     assert_eq!(code(&node, signed(5, set("b", "2", 0))), Code::Done);
@@ -448,7 +448,7 @@ fn ledger(disk: SimDisk) {
 }
 
 #[test]
-fn whoever_executes_the_ledger_again_comes_to_the_same() {
+fn executing_the_paper_ledger_again_gives_the_same_blocks() {
     let disk = SimDisk::new(8);
     ledger(disk.clone());
     let bytes = paper_genesis().encode().unwrap();
@@ -464,14 +464,14 @@ fn whoever_executes_the_ledger_again_comes_to_the_same() {
         if record.kind != RECORD_BLOCK {
             continue;
         }
-        let stored = Stored::decode(record.payload).unwrap();
+        let stored = StoredBlock::decode(record.payload).unwrap();
         let message = Message::decode(stored.message).unwrap();
-        let roster = other.state().roster().clone();
+        let membership = other.state().membership().clone();
         let checked = Checked::of(
             &message,
             transactions_hash(stored.message),
             other.database(),
-            &roster,
+            &membership,
             &verifier,
         );
         assert_eq!(checked.by_node, Some(true));
@@ -485,7 +485,7 @@ fn whoever_executes_the_ledger_again_comes_to_the_same() {
 }
 
 #[test]
-fn the_audit_finds_every_byte_that_was_changed() {
+fn the_audit_of_a_paper_ledger_finds_every_changed_byte() {
     let disk = SimDisk::new(9);
     ledger(disk.clone());
     let options = audit::Options {

@@ -40,7 +40,7 @@ fn a_request_sent_to_two_nodes_and_again_later_takes_effect_once() {
 }
 
 #[test]
-fn a_message_that_was_given_up_is_never_sent_again_and_counts_if_it_comes() {
+fn a_message_that_the_log_gave_up_is_not_resent_and_counts_if_it_arrives() {
     let topic = Topic::default();
     let (nodes, mut client) = (three(&topic), Client::new());
     topic.lose(true);
@@ -64,7 +64,7 @@ fn a_message_that_was_given_up_is_never_sent_again_and_counts_if_it_comes() {
 }
 
 #[test]
-fn a_node_that_lost_its_ledger_uses_no_sequence_again() {
+fn a_node_that_lost_its_ledger_reuses_no_sequence() {
     let topic = Topic::default();
     let mut client = Client::new();
     let node = start_on(&topic, SimDisk::new(1), options(1));
@@ -101,7 +101,7 @@ fn a_node_that_lost_its_ledger_uses_no_sequence_again() {
 }
 
 #[test]
-fn what_others_write_to_the_log_is_skipped_by_all() {
+fn messages_of_strangers_in_the_log_are_skipped_by_every_node() {
     let topic = Topic::default();
     let (nodes, mut client) = (three(&topic), Client::new());
     assert_eq!(code(&nodes[0], client.set(5, "a", None, "first")), Code::Done);
@@ -146,7 +146,7 @@ fn what_others_write_to_the_log_is_skipped_by_all() {
 }
 
 #[test]
-fn what_was_changed_in_the_log_is_skipped_by_who_sent_it_too() {
+fn a_message_changed_in_the_log_is_skipped_by_its_sender_too() {
     let topic = Topic::default();
     let (nodes, mut client) = (three(&topic), Client::new());
     assert_eq!(code(&nodes[0], client.set(5, "a", None, "true")), Code::Done);
@@ -190,7 +190,7 @@ fn with(mut message: Vec<u8>, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 #[test]
-fn a_log_that_ends_leaves_a_node_that_says_why_and_answers() {
+fn after_the_end_of_the_log_a_node_still_answers_reads_and_reports_why() {
     let topic = Topic::default();
     let (nodes, mut client) = (three(&topic), Client::new());
     assert_eq!(code(&nodes[0], client.set(5, "a", None, "x")), Code::Done);
@@ -207,7 +207,7 @@ fn a_log_that_ends_leaves_a_node_that_says_why_and_answers() {
 }
 
 #[test]
-fn heads_that_disagree_are_shown() {
+fn conflicting_heads_are_reported() {
     let topic = Topic::default();
     let (nodes, mut client) = (three(&topic), Client::new());
     assert_eq!(code(&nodes[0], client.set(5, "a", None, "x")), Code::Done);

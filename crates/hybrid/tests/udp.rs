@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 #[test]
-fn every_operation_by_datagram() {
+fn every_operation_works_by_datagram() {
     let served = serve(1);
     let mut member = asker(served.address(), 5);
     let first = placed(&member.set(b"a", Some(Version::ABSENT), b"one").unwrap());
@@ -110,7 +110,7 @@ fn every_operation_by_datagram() {
 }
 
 #[test]
-fn a_write_sent_again_is_answered_again_and_a_read_is_not() {
+fn a_resent_write_is_answered_again_and_a_resent_read_is_refused() {
     let disk = SimDisk::new(2);
     let served = Served::new(start(disk.clone()), &[], 4096);
     let mut client = Client::new();
@@ -131,7 +131,7 @@ fn a_write_sent_again_is_answered_again_and_a_read_is_not() {
 }
 
 #[test]
-fn what_is_forged_is_refused() {
+fn forged_requests_are_refused() {
     let served = serve(3);
     let mut client = Client::new();
     let request = Request {
@@ -161,7 +161,7 @@ fn what_is_forged_is_refused() {
 }
 
 #[test]
-fn no_answer_is_longer_than_its_request_but_to_who_is_trusted() {
+fn answers_are_longer_than_requests_only_for_trusted_sources() {
     let node = start(SimDisk::new(4));
     let mut client = Client::new();
     for (key, bytes) in [("short", 10), ("long", 700), ("longest", 5000)] {
@@ -201,7 +201,7 @@ fn no_answer_is_longer_than_its_request_but_to_who_is_trusted() {
 }
 
 #[test]
-fn noise_is_refused_or_dropped_and_harms_nobody() {
+fn random_datagrams_are_refused_or_dropped_without_harm() {
     let served = serve(5);
     let mut client = Client::new();
     let socket = socket(served.address());
@@ -253,7 +253,7 @@ fn noise_is_refused_or_dropped_and_harms_nobody() {
 }
 
 #[test]
-fn two_servers_pointed_at_each_other_fall_silent() {
+fn two_servers_do_not_answer_each_other_for_ever() {
     let (one, other) = (serve(6), serve(7));
     let way = UdpSocket::bind("127.0.0.1:0").unwrap();
     way.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
@@ -282,7 +282,7 @@ fn two_servers_pointed_at_each_other_fall_silent() {
 }
 
 #[test]
-fn who_asks_from_a_services_port_is_not_answered() {
+fn requests_from_the_port_of_a_service_are_not_answered() {
     let served = serve(8);
     let forgers = SERVICE_PORTS.map(|port| UdpSocket::bind(("127.0.0.1", port)));
     let forgers: Vec<UdpSocket> = forgers.into_iter().filter_map(Result::ok).collect();

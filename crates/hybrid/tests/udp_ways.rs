@@ -44,7 +44,7 @@ fn relay(server: SocketAddr, loses: impl Fn(usize, u64) -> bool + Send + 'static
 }
 
 #[test]
-fn what_the_way_loses_is_asked_again_and_counts_once() {
+fn lost_datagrams_are_resent_and_take_effect_once() {
     let served = serve(9);
     for (round, loses) in [
         (
@@ -174,7 +174,7 @@ fn reads_do_not_wait_for_writes_and_a_full_queue_is_busy() {
 }
 
 #[test]
-fn beyond_the_nodes_limit_requests_are_told_busy() {
+fn requests_above_the_limit_of_the_node_are_answered_busy() {
     let held = Held::default();
     let options = Options {
         verify_threads: 1,
@@ -229,7 +229,7 @@ fn beyond_the_nodes_limit_requests_are_told_busy() {
 }
 
 #[test]
-fn beyond_the_nodes_bytes_datagrams_are_told_busy() {
+fn datagrams_above_the_byte_limit_of_the_node_are_answered_busy() {
     let options = Options {
         verify_threads: 1,
         waiting_bytes: 2000,
@@ -267,7 +267,7 @@ fn beyond_the_nodes_bytes_datagrams_are_told_busy() {
 }
 
 #[test]
-fn a_client_says_why_it_has_no_answer() {
+fn a_client_reports_why_it_has_no_answer() {
     let served = serve(11);
     let mut member = asker(served.address(), 5);
     let long = "v".repeat(1200);

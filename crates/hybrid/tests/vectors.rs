@@ -5,7 +5,7 @@ mod common;
 
 use lineside_hybrid::block::{Sender, request_message};
 use lineside_hybrid::genesis::database_id;
-use lineside_hybrid::ledger::Stored;
+use lineside_hybrid::ledger::StoredBlock;
 use lineside_hybrid::log::{Log, OpenLog};
 use lineside_hybrid::node::{embedded, unix_ms};
 use lineside_hybrid::request::{Request, Version};
@@ -48,7 +48,7 @@ fn number(value: &toml::Value) -> u64 {
 }
 
 #[test]
-fn requests_have_these_bytes_digests_ids_and_signatures() {
+fn requests_match_the_vectors() {
     let file = read("requests.toml");
     for vector in vectors(&file) {
         let what = vector["what"].as_str().unwrap();
@@ -98,12 +98,12 @@ fn shared_log() -> (OpenLog, Receiver<Arc<dyn Log>>) {
 }
 
 #[test]
-fn a_ledger_comes_out_as_the_rules_say_block_by_block() {
+fn a_native_ledger_matches_the_vectors_block_by_block() {
     assert!(comes_out(&read("ledger.toml")) > 10);
 }
 
 #[test]
-fn so_does_one_of_the_papers_mode() {
+fn a_paper_ledger_matches_the_vectors_block_by_block() {
     let file = read("paper.toml");
     for vector in vectors(&file) {
         let what = vector["what"].as_str().unwrap();
@@ -189,7 +189,7 @@ fn comes_out(file: &toml::Table) -> usize {
     let mut records = reader.records(2).unwrap();
     for signature in &signed {
         let record = records.next().unwrap().unwrap();
-        let stored = Stored::decode(record.payload).unwrap();
+        let stored = StoredBlock::decode(record.payload).unwrap();
         assert_eq!(
             stored.message[..64],
             signature[..],

@@ -6,11 +6,11 @@ use common::*;
 use crossbeam_channel::{Receiver, bounded};
 use lineside_hybrid::change::Change;
 use lineside_hybrid::request::{Body, MemberId, Version};
-use lineside_hybrid::watch::{Sink, Told, Watching};
+use lineside_hybrid::watch::{Notification, Sink, Watching};
 use lineside_hybrid::{Code, Node};
 use lineside_journal::SimDisk;
 
-fn sink(room: usize) -> (Sink, Receiver<Told>) {
+fn sink(room: usize) -> (Sink, Receiver<Notification>) {
     let (send, receive) = bounded(room);
     (Box::new(move |told| send.try_send(told).is_ok()), receive)
 }
@@ -20,24 +20,24 @@ fn watch(
     client: &mut Client,
     member: MemberId,
     prefix: &str,
-) -> (Watching, Receiver<Told>) {
+) -> (Watching, Receiver<Notification>) {
     let (sink, told) = sink(100);
     let prefix = prefix.as_bytes();
     let request = client.sign(member, Body::Watch { prefix });
     (node.watch(request, sink).unwrap(), told)
 }
 
-fn events(told: &Receiver<Told>) -> Vec<(String, Version, Option<String>)> {
+fn events(told: &Receiver<Notification>) -> Vec<(String, Version, Option<String>)> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let one = |told| match told {
-        Told::Event(event) => (text(&event.key), event.version, event.value.as_deref().map(text)),
-        Told::Ended(code) => panic!("ended: {code:?}"),
+        Notification::Event(event) => (text(&event.key), event.version, event.value.as_deref().map(text)),
+        Notification::Ended(code) => panic!("ended: {code:?}"),
     };
     told.try_iter().map(one).collect()
 }
 
 #[test]
-fn a_watcher_is_told_of_every_write_below_its_prefix_in_order_before_the_writer_is_answered() {
+fn a_watcher_is_notified_of_writes_in_order_before_the_writer_is_answered() {
     let node = start(SimDisk::new(1));
     let mut client = Client::new();
     assert_eq!(code(&node, client.set(5, "a/0", None, "before")), Code::Done);
@@ -72,14 +72,15 @@ fn a_watcher_is_told_of_every_write_below_its_prefix_in_order_before_the_writer_
 }
 
 #[test]
-fn a_watcher_sees_only_what_it_may_read_at_that_time() {
+fn a_watcher_sees_only_keys_that_it_may_read_at_that_time() {
     let node = start(SimDisk::new(2));
     let mut client = Client::new();
     let (_five, to_five) = watch(&node, &mut client, 5, "");
     let (_six, to_six) = watch(&node, &mut client, 6, "");
     assert_eq!(code(&node, client.set(5, "private/x", None, "v")), Code::Done);
     assert_eq!(code(&node, client.set(5, "y", None, "v")), Code::Done);
-    let keys = |told: &Receiver<Told>| events(told).into_iter().map(|(key, ..)| key).collect::<Vec<_>>();
+    let keys =
+        |told: &Receiver<Notification>| events(told).into_iter().map(|(key, ..)| key).collect::<Vec<_>>();
     assert_eq!(keys(&to_five), ["private/x", "y"]);
     assert_eq!(keys(&to_six), ["y"]);
 
@@ -92,7 +93,7 @@ fn a_watcher_sees_only_what_it_may_read_at_that_time() {
     assert_eq!(code(&node, client.set(5, "y", None, "w")), Code::Done);
     assert_eq!(
         to_six.try_iter().collect::<Vec<_>>(),
-        [Told::Ended(Code::Revoked)]
+        [Notification::Ended(Code::Revoked)]
     );
     assert_eq!(keys(&to_five), ["y"]);
     let (refused, _told) = sink(1);
@@ -101,7 +102,7 @@ fn a_watcher_sees_only_what_it_may_read_at_that_time() {
 }
 
 #[test]
-fn a_sink_that_takes_no_more_is_forgotten_and_writes_go_on() {
+fn a_sink_that_refuses_is_removed_and_writes_continue() {
     let node = start(SimDisk::new(3));
     let mut client = Client::new();
     let (sink, told) = sink(2);

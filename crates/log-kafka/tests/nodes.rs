@@ -9,7 +9,7 @@ use bytes::Bytes;
 use common::*;
 use lineside_hybrid::answer::Answer;
 use lineside_hybrid::block::Header;
-use lineside_hybrid::ledger::{Found, LedgerError, Writer, journal_options};
+use lineside_hybrid::ledger::{LedgerError, LedgerItem, Writer, journal_options};
 use lineside_hybrid::request::{Body, Version, Write};
 use lineside_hybrid::sign::transaction_id;
 use lineside_hybrid::{Code, Node};
@@ -150,7 +150,7 @@ fn headers(disk: &SimDisk) -> Vec<Header> {
     let mut headers = Vec::new();
     let genesis = genesis().encode().unwrap();
     Writer::open(disk.clone(), journal_options(), &genesis, |found| {
-        if let Found::Block(stored) = found {
+        if let LedgerItem::Block(stored) = found {
             headers.push(stored.header);
         }
         Ok::<_, LedgerError>(())

@@ -12,8 +12,8 @@ use std::os::fd::AsRawFd;
 /// Maximum number of datagrams in a batch.
 pub const BATCH: usize = 64;
 /// Buffer size: one byte more than the maximum payload, so that a longer datagram is noticed.
-const ROOM: usize = PAYLOAD_BYTES_MAX + 1;
-const NAME_BYTES: libc::socklen_t = mem::size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+const BUFFER_BYTES: usize = PAYLOAD_BYTES_MAX + 1;
+const SOCKADDR_BYTES: libc::socklen_t = mem::size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 /// Buffer size for two control messages: one with an in6_pktinfo, which is larger than an in_pktinfo, and one with a
 /// time to live: CMSG_SPACE(20) and CMSG_SPACE(4).
 const CONTROL_BYTES: usize = 40 + 24;
@@ -25,35 +25,35 @@ struct Control([u8; CONTROL_BYTES]);
 
 /// Source of a datagram, and the local address from which its reply must leave.
 #[derive(Clone, Copy)]
-pub struct Route {
+pub struct ReplyAddress {
     /// Address and port of the sender.
     pub peer: SocketAddr,
     /// True if the datagram was sent to a broadcast or multicast address.
-    pub to_everybody: bool,
+    pub to_broadcast_or_multicast: bool,
     /// True if the reply would have a time to live of 0.
     pub has_no_hop_left: bool,
     name: libc::sockaddr_storage,
-    told: Told,
+    ancillary: Ancillary,
 }
 
 /// Ancillary data that the kernel delivered with a datagram.
 #[derive(Clone, Copy)]
-struct Told {
-    local: Local,
+struct Ancillary {
+    local: LocalAddress,
     /// Time to live (IPv4) or hop limit (IPv6) with which the datagram arrived.
     ttl: Option<u8>,
 }
 
-impl Told {
-    const NOTHING: Self = Self {
-        local: Local::Bound,
+impl Ancillary {
+    const NONE: Self = Self {
+        local: LocalAddress::Bound,
         ttl: None,
     };
 }
 
 /// Own address that the datagram was sent to. Known only on sockets bound to the unspecified address.
 #[derive(Clone, Copy)]
-enum Local {
+enum LocalAddress {
     Bound,
     V4(libc::in_pktinfo),
     V6(libc::in6_pktinfo),
@@ -61,11 +61,11 @@ enum Local {
 
 /// Datagrams that were received together.
 pub struct Batch {
-    buffers: Box<[[u8; ROOM]; BATCH]>,
+    buffers: Box<[[u8; BUFFER_BYTES]; BATCH]>,
     names: Box<[libc::sockaddr_storage; BATCH]>,
     controls: Box<[Control; BATCH]>,
     bytes: [usize; BATCH],
-    told: [Told; BATCH],
+    ancillary: [Ancillary; BATCH],
     len: usize,
 }
 
@@ -77,18 +77,18 @@ fn no_name() -> libc::sockaddr_storage {
 impl Default for Batch {
     fn default() -> Self {
         Self {
-            buffers: Box::new([[0; ROOM]; BATCH]),
+            buffers: Box::new([[0; BUFFER_BYTES]; BATCH]),
             names: Box::new([no_name(); BATCH]),
             controls: Box::new([Control([0; CONTROL_BYTES]); BATCH]),
             bytes: [0; BATCH],
-            told: [Told::NOTHING; BATCH],
+            ancillary: [Ancillary::NONE; BATCH],
             len: 0,
         }
     }
 }
 
 /// Makes the kernel report for each datagram of `socket` which own address it was sent to.
-pub fn tell_destinations(socket: &UdpSocket, v6: bool) -> io::Result<()> {
+pub fn report_destinations(socket: &UdpSocket, v6: bool) -> io::Result<()> {
     // A v6 socket receives IPv4 datagrams with mapped addresses and reports them in an in6_pktinfo.
     let (level, name) = match v6 {
         true => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
@@ -98,7 +98,7 @@ pub fn tell_destinations(socket: &UdpSocket, v6: bool) -> io::Result<()> {
 }
 
 /// Makes the kernel report for each datagram of `socket` its time to live.
-pub fn tell_ttl(socket: &UdpSocket, v6: bool) -> io::Result<()> {
+pub fn report_ttl(socket: &UdpSocket, v6: bool) -> io::Result<()> {
     if v6 {
         set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
     }
@@ -155,10 +155,10 @@ impl Batch {
         self.len = 0;
         let mut vectors: [libc::iovec; BATCH] = std::array::from_fn(|index| libc::iovec {
             iov_base: self.buffers[index].as_mut_ptr().cast(),
-            iov_len: ROOM,
+            iov_len: BUFFER_BYTES,
         });
         let mut headers: [libc::mmsghdr; BATCH] = std::array::from_fn(|index| {
-            let mut header = header(&mut vectors[index], &mut self.names[index], NAME_BYTES);
+            let mut header = header(&mut vectors[index], &mut self.names[index], SOCKADDR_BYTES);
             header.msg_hdr.msg_control = self.controls[index].0.as_mut_ptr().cast();
             header.msg_hdr.msg_controllen = CONTROL_BYTES;
             header
@@ -185,24 +185,24 @@ impl Batch {
         self.len = count as usize;
         for (index, header) in headers.iter().enumerate().take(self.len) {
             self.bytes[index] = header.msg_len as usize;
-            self.told[index] = told(&header.msg_hdr);
+            self.ancillary[index] = read_ancillary(&header.msg_hdr);
         }
         Ok(self.len)
     }
 
-    /// Returns the route and the payload of datagram `index`, or `None` if the payload is too long or its sender
-    /// unknown.
-    pub fn get(&self, index: usize) -> Option<(Route, &[u8])> {
+    /// Returns the reply address and the payload of datagram `index`, or `None` if the payload is too long or its
+    /// sender unknown.
+    pub fn get(&self, index: usize) -> Option<(ReplyAddress, &[u8])> {
         let payload = self.buffers[index].get(..self.bytes[index])?;
-        let told = self.told[index];
-        let route = Route {
+        let ancillary = self.ancillary[index];
+        let reply_address = ReplyAddress {
             peer: address(&self.names[index])?,
-            to_everybody: told.local.is_everybody(),
-            has_no_hop_left: told.ttl.is_some_and(|ttl| reply_ttl(payload, ttl) == 0),
+            to_broadcast_or_multicast: ancillary.local.is_broadcast_or_multicast(),
+            has_no_hop_left: ancillary.ttl.is_some_and(|ttl| reply_ttl(payload, ttl) == 0),
             name: self.names[index],
-            told,
+            ancillary,
         };
-        (payload.len() <= PAYLOAD_BYTES_MAX).then_some((route, payload))
+        (payload.len() <= PAYLOAD_BYTES_MAX).then_some((reply_address, payload))
     }
 
     /// Returns the source address of datagram `index`, or `None` if the kernel did not report it.
@@ -226,7 +226,7 @@ impl Batch {
             let bytes = name_bytes(&self.names[index]);
             let mut header = header(&mut vectors[at], &mut self.names[index], bytes);
             if at < count {
-                self.told[index].put(
+                self.ancillary[index].put(
                     &mut header.msg_hdr,
                     &mut self.controls[index],
                     replies[at].1.as_bytes(),
@@ -263,31 +263,31 @@ fn send_headers(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> usize {
     sent
 }
 
-/// Sends each reply along its route, without blocking. Returns how many were sent; the others are lost.
-pub fn send_all(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)]) -> usize {
+/// Sends each reply to its address, without blocking. Returns how many were sent; the others are lost.
+pub fn send_all(socket: &UdpSocket, replies: &[(&ReplyAddress, Vec<u8>)]) -> usize {
     let chunks = replies.chunks(BATCH);
     chunks.map(|chunk| send_chunk(socket, chunk)).sum()
 }
 
-fn send_chunk(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)]) -> usize {
+fn send_chunk(socket: &UdpSocket, replies: &[(&ReplyAddress, Vec<u8>)]) -> usize {
     let mut names = [no_name(); BATCH];
     let mut controls = [Control([0; CONTROL_BYTES]); BATCH];
     let mut vectors = [vector(&[]); BATCH];
     let mut headers: Vec<libc::mmsghdr> = Vec::with_capacity(replies.len());
     let parts = names.iter_mut().zip(&mut controls).zip(&mut vectors);
-    for ((route, reply), ((name, control), vector_of)) in replies.iter().zip(parts) {
-        (*name, *vector_of) = (route.name, vector(reply));
+    for ((reply_address, reply), ((name, control), vector_of)) in replies.iter().zip(parts) {
+        (*name, *vector_of) = (reply_address.name, vector(reply));
         let bytes = name_bytes(name);
         let mut header = header(vector_of, name, bytes);
-        route.told.put(&mut header.msg_hdr, control, reply);
+        reply_address.ancillary.put(&mut header.msg_hdr, control, reply);
         headers.push(header);
     }
     send_headers(socket, &mut headers)
 }
 
-impl Local {
+impl LocalAddress {
     /// Returns true if the datagram was sent to a broadcast or multicast address. That address is not the local one.
-    fn is_everybody(&self) -> bool {
+    fn is_broadcast_or_multicast(&self) -> bool {
         match self {
             Self::Bound => false,
             Self::V4(info) => info.ipi_addr.s_addr != info.ipi_spec_dst.s_addr,
@@ -296,15 +296,15 @@ impl Local {
     }
 }
 
-impl Told {
+impl Ancillary {
     /// Writes the control messages of a reply: the local address that it leaves from, if the socket has several, and
     /// the time to live of a reply in a paper format ([`reply_ttl`]).
     fn put(&self, header: &mut libc::msghdr, control: &mut Control, reply: &[u8]) {
         header.msg_control = std::ptr::null_mut();
         header.msg_controllen = 0;
         match self.local {
-            Local::Bound => {}
-            Local::V4(info) => {
+            LocalAddress::Bound => {}
+            LocalAddress::V4(info) => {
                 let from = libc::in_pktinfo {
                     ipi_ifindex: 0,
                     ipi_spec_dst: info.ipi_addr,
@@ -312,7 +312,7 @@ impl Told {
                 };
                 put_control(header, control, libc::IPPROTO_IP, libc::IP_PKTINFO, from);
             }
-            Local::V6(info) => {
+            LocalAddress::V6(info) => {
                 put_control(header, control, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
             }
         }
@@ -346,7 +346,7 @@ fn put_control<T: Copy>(
 ) {
     let at = header.msg_controllen;
     header.msg_control = control.0.as_mut_ptr().cast();
-    // SAFETY: CONTROL_BYTES has room for the messages that `Told::put` adds, and CMSG_SPACE keeps them aligned for
+    // SAFETY: CONTROL_BYTES has room for the messages that `Ancillary::put` adds, and CMSG_SPACE keeps them aligned for
     // cmsghdr, like `Control`.
     unsafe {
         header.msg_controllen = at + libc::CMSG_SPACE(mem::size_of::<T>() as u32) as usize;
@@ -359,8 +359,8 @@ fn put_control<T: Copy>(
 }
 
 /// Reads the control messages of a received header.
-fn told(header: &libc::msghdr) -> Told {
-    let mut told = Told::NOTHING;
+fn read_ancillary(header: &libc::msghdr) -> Ancillary {
+    let mut ancillary = Ancillary::NONE;
     // SAFETY: the kernel has filled the header and its control messages. CMSG_FIRSTHDR and CMSG_NXTHDR return null when
     // there is no further message.
     unsafe {
@@ -369,20 +369,20 @@ fn told(header: &libc::msghdr) -> Told {
             let data = libc::CMSG_DATA(message);
             match ((*message).cmsg_level, (*message).cmsg_type) {
                 (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                    told.local = Local::V4(data.cast::<libc::in_pktinfo>().read_unaligned());
+                    ancillary.local = LocalAddress::V4(data.cast::<libc::in_pktinfo>().read_unaligned());
                 }
                 (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-                    told.local = Local::V6(data.cast::<libc::in6_pktinfo>().read_unaligned());
+                    ancillary.local = LocalAddress::V6(data.cast::<libc::in6_pktinfo>().read_unaligned());
                 }
                 (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
-                    told.ttl = u8::try_from(data.cast::<libc::c_int>().read_unaligned()).ok();
+                    ancillary.ttl = u8::try_from(data.cast::<libc::c_int>().read_unaligned()).ok();
                 }
                 _ => {}
             }
             message = libc::CMSG_NXTHDR(header, message);
         }
     }
-    told
+    ancillary
 }
 
 fn vector(bytes: &[u8]) -> libc::iovec {

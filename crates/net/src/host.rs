@@ -1,11 +1,11 @@
 //! Host threads: answer the requests that the fast path forwarded, one by one or in batches.
 
-use super::batch::Route;
-use super::queue::Taker;
+use super::batch::ReplyAddress;
+use super::queue::QueueReceiver;
 use super::stream::Writer;
-use super::{Forwarded, PATIENCE, Shared, Way};
+use super::{QueuedRequests, STOP_CHECK_INTERVAL, Shared, Transport};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use lineside_fastpath::{Asked, GroupHost, Host, Reader, Reply, Said, Verdict, lease};
+use lineside_fastpath::{BatchHost, BatchRequest, Host, Reader, Reply, RequestOutcome, Verdict, lease};
 use std::collections::VecDeque;
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -13,33 +13,33 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Number of requests from which on a batch takes no more. Smaller batches give lower latency, larger ones need fewer
 /// disk syncs.
-const GROUP: usize = 512;
+const BATCH_REQUESTS_MAX: usize = 512;
 /// Maximum number of executed batches that wait for the disk.
-const WAITING: usize = 16;
+const EXECUTED_BATCHES_MAX: usize = 16;
 
 /// Answers requests one at a time, until the datapath stops.
-pub(super) fn one_by_one(
+pub(super) fn serve_one_by_one(
     socket: &UdpSocket,
     shared: &Shared,
     host: &dyn Host,
-    queue: &Taker<Forwarded>,
+    queue: &QueueReceiver<QueuedRequests>,
     sender: &Reader,
 ) {
     while !shared.stop.load(Relaxed) {
-        let Some(forwarded) = queue.take(PATIENCE) else {
+        let Some(forwarded) = queue.take(STOP_CHECK_INTERVAL) else {
             continue;
         };
         for request in forwarded.requests() {
             let mut reply = Reply::default();
             match host.serve(forwarded.from, request, &mut reply, sender) {
                 Verdict::Reply => {
-                    let said = Said::reply(reply.as_bytes().to_vec());
-                    send_all(socket, shared, [(&forwarded.way, request.len(), said)]);
+                    let said = RequestOutcome::reply(reply.as_bytes().to_vec());
+                    send_all(socket, shared, [(&forwarded.transport, request.len(), said)]);
                 }
                 Verdict::Drop(reason) => shared.counts.drop(reason),
                 Verdict::Forward => (),
             }
-            sender.leave();
+            sender.unpin();
         }
         shared.progress.finish(forwarded.count as u64, lease::now_ns());
     }
@@ -47,21 +47,21 @@ pub(super) fn one_by_one(
 
 /// Answers requests in batches and executes the next batch while earlier ones wait for the disk. Ends when all threads
 /// that forward requests have ended.
-pub(super) fn in_groups(
+pub(super) fn serve_in_batches(
     socket: &UdpSocket,
     shared: &Shared,
-    mut host: Box<dyn GroupHost>,
-    forwarded: &Receiver<Forwarded>,
+    mut host: Box<dyn BatchHost>,
+    forwarded: &Receiver<QueuedRequests>,
 ) {
-    let patience = host.patience().min(PATIENCE);
-    let mut waiting: VecDeque<Vec<Forwarded>> = VecDeque::new();
+    let wait = host.call_interval_max().min(STOP_CHECK_INTERVAL);
+    let mut waiting: VecDeque<Vec<QueuedRequests>> = VecDeque::new();
     loop {
-        let (mut group, mut count) = (Vec::new(), 0);
+        let (mut batch, mut count) = (Vec::new(), 0);
         if waiting.is_empty() {
-            match forwarded.recv_timeout(patience) {
+            match forwarded.recv_timeout(wait) {
                 Ok(first) => {
                     count = first.count;
-                    group.push(first);
+                    batch.push(first);
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     host.idle();
@@ -70,54 +70,58 @@ pub(super) fn in_groups(
                 Err(RecvTimeoutError::Disconnected) => return host.end(),
             }
         }
-        while count < GROUP
+        while count < BATCH_REQUESTS_MAX
             && let Ok(next) = forwarded.try_recv()
         {
             count += next.count;
-            group.push(next);
+            batch.push(next);
         }
-        if !group.is_empty() {
+        if !batch.is_empty() {
             let mut asked = Vec::with_capacity(count);
-            for forwarded in &group {
-                asked.extend(forwarded.requests().map(|payload| Asked {
+            for forwarded in &batch {
+                asked.extend(forwarded.requests().map(|payload| BatchRequest {
                     from: forwarded.from,
                     payload,
                 }));
             }
             host.execute(&asked);
-            waiting.push_back(group);
+            waiting.push_back(batch);
         }
         // Does not wait for the disk while there is more to execute.
-        let mut waits = forwarded.is_empty() || waiting.len() >= WAITING;
+        let mut waits = forwarded.is_empty() || waiting.len() >= EXECUTED_BATCHES_MAX;
         while let Some(said) = host.take(waits) {
-            let group = waiting.pop_front().unwrap_or_default();
-            let asked = group.iter().flat_map(|forwarded| {
-                let way = &forwarded.way;
-                forwarded.requests().map(move |request| (way, request.len()))
+            let batch = waiting.pop_front().unwrap_or_default();
+            let asked = batch.iter().flat_map(|forwarded| {
+                let transport = &forwarded.transport;
+                forwarded
+                    .requests()
+                    .map(move |request| (transport, request.len()))
             });
-            let answers = asked.zip(said).map(|((way, bytes), said)| (way, bytes, said));
+            let answers = asked
+                .zip(said)
+                .map(|((transport, bytes), said)| (transport, bytes, said));
             send_all(socket, shared, answers);
-            let count: usize = group.iter().map(|forwarded| forwarded.count).sum();
+            let count: usize = batch.iter().map(|forwarded| forwarded.count).sum();
             shared.progress.finish(count as u64, lease::now_ns());
             waits = false;
         }
     }
 }
 
-/// Sends each reply along the way that its request came. An item of `answers` is that way, the length of the request in
-/// bytes, and the outcome. The call never blocks: a reply that cannot be sent is lost and counted, so that no
-/// destination can delay the replies to others.
+/// Sends each reply by the transport that its request came by. An item of `answers` is that transport, the length of
+/// the request in bytes, and the outcome. The call never blocks: a reply that cannot be sent is lost and counted, so
+/// that no destination can delay the replies to others.
 fn send_all<'a>(
     socket: &UdpSocket,
     shared: &Shared,
-    answers: impl IntoIterator<Item = (&'a Way, usize, Said)>,
+    answers: impl IntoIterator<Item = (&'a Transport, usize, RequestOutcome)>,
 ) {
     let counts = &shared.counts;
-    let mut datagrams: Vec<(&Route, Vec<u8>)> = Vec::new();
+    let mut datagrams: Vec<(&ReplyAddress, Vec<u8>)> = Vec::new();
     let mut streams: Vec<&Arc<Writer>> = Vec::new();
     let mut sent = 0;
-    for (way, request_bytes, Said { reply, drop }) in answers {
-        if let Way::Stream(writer) = way {
+    for (transport, request_bytes, RequestOutcome { reply, drop }) in answers {
+        if let Transport::Stream(writer) = transport {
             writer.finish(1);
             // Packets of one connection usually follow each other.
             if !streams.last().is_some_and(|last| Arc::ptr_eq(last, writer)) {
@@ -128,12 +132,12 @@ fn send_all<'a>(
             drop.into_iter().for_each(|reason| counts.drop(reason));
             continue;
         };
-        match way {
-            Way::Datagram(_) if reply.len() > request_bytes => {
+        match transport {
+            Transport::Datagram(_) if reply.len() > request_bytes => {
                 counts.amplification.fetch_add(1, Relaxed);
             }
-            Way::Datagram(route) => datagrams.push((route, reply)),
-            Way::Stream(writer) => sent += u64::from(writer.put(&reply)),
+            Transport::Datagram(reply_address) => datagrams.push((reply_address, reply)),
+            Transport::Stream(writer) => sent += u64::from(writer.put(&reply)),
         }
     }
     streams.iter().for_each(|writer| writer.flush());

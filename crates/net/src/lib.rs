@@ -2,40 +2,40 @@
 //!
 //! Receiving threads share one UDP port (SO_REUSEPORT) and answer in batches from the fast path. Requests that the fast
 //! path forwards go to the host in one of three ways: through a bounded queue to host threads, usually one, that answer
-//! one by one ([`Host`]); through a bounded queue to a thread that answers in batches ([`GroupHost`], which also gets
-//! requests over TCP); or directly to a [`LaterHost`], which takes each batch as it was received and answers
+//! one by one ([`Host`]); through a bounded queue to a thread that answers in batches ([`BatchHost`], which also gets
+//! requests over TCP); or directly to a [`AsyncHost`], which takes each batch as it was received and answers
 //! asynchronously.
 //!
 //! ```text
 //! UDP port -> threads `fastpath-N`: FastPath::answer -----------------------------------------------------> reply
 //!               | Forward, one of:
 //!               +-> queue -> threads `host`: Host::serve -------------------------------------------------> reply
-//!               +-> queue -> thread `host`: GroupHost::execute a batch, then GroupHost::take -------------> replies
-//!               +-> LaterHost::take a batch ... WayBack::send --------------------------------------------> replies
-//! TCP port -> thread `streams`: FastPath::answer, or the queue of the GroupHost --------------------------> replies
+//!               +-> queue -> thread `host`: BatchHost::execute a batch, then BatchHost::take -------------> replies
+//!               +-> AsyncHost::take a batch ... Responder::send ------------------------------------------> replies
+//! TCP port -> thread `streams`: FastPath::answer, or the queue of the BatchHost --------------------------> replies
 //! thread `neighbours`: withholds replies to addresses that do not resolve
 //! ```
 
+mod admission;
+mod async_host;
 mod batch;
 mod host;
-mod later;
 mod neighbours;
-mod places;
 mod progress;
 mod queue;
 mod stream;
 
-use batch::{BATCH, Batch, Route};
+use async_host::{AsyncDispatch, ReceivedBatch};
+use batch::{BATCH, Batch, ReplyAddress};
 use crossbeam_channel::{Sender, TrySendError};
-use later::{Gathered, Later};
 use lineside_fastpath::{
-    DropReason, FastPath, GroupHost, Host, LaterHost, Reader, Readers, Reply, Source, Verdict, lease,
+    AsyncHost, BatchHost, DropReason, FastPath, Host, Reader, Readers, Reply, Source, Verdict, lease,
 };
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{NativeHeader, Status, native};
 use neighbours::Unresolved;
 use progress::Progress;
-use queue::Putter;
+use queue::QueueSender;
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
@@ -47,7 +47,7 @@ use stream::Writer;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Interval at which a waiting thread checks for the stop signal.
-const PATIENCE: Duration = Duration::from_millis(50);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Requested receive buffer, so that a burst of requests waits instead of being lost. The kernel may grant less.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// Requested send buffer, so that replies to neighbours that do not resolve leave room for others. The kernel may grant
@@ -75,7 +75,7 @@ pub struct SocketCounts {
     pub amplification: AtomicU64,
     /// TCP connections that are open now.
     pub connections: AtomicU64,
-    /// TCP connections refused because all places were taken.
+    /// TCP connections refused because the maximum number was open.
     pub connections_refused: AtomicU64,
     /// Replies by UDP that could not be sent: the send buffer was full, the kernel refused them, or their destination
     /// is a neighbour that does not resolve.
@@ -102,19 +102,19 @@ pub struct SocketOptions {
 }
 
 /// Work for the host: the request of a datagram, or one or more consecutive requests of a TCP stream.
-struct Forwarded {
+struct QueuedRequests {
     from: Source,
-    way: Way,
+    transport: Transport,
     bytes: Vec<u8>,
     count: usize,
 }
 
-impl Forwarded {
+impl QueuedRequests {
     fn requests(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = Some(&self.bytes[..]);
         std::iter::from_fn(move || {
             let bytes = rest.take()?;
-            let Way::Stream(_) = self.way else {
+            let Transport::Stream(_) = self.transport else {
                 return Some(bytes);
             };
             let packet = stream::first_packet(bytes).ok().flatten()?;
@@ -124,25 +124,25 @@ impl Forwarded {
     }
 }
 
-/// Way by which a reply returns.
-enum Way {
-    Datagram(Route),
+/// Transport by which a reply returns.
+enum Transport {
+    Datagram(ReplyAddress),
     Stream(Arc<Writer>),
 }
 
 /// Host that answers what the fast path forwards.
-enum Answerer {
+enum HostKind {
     /// Answers one by one, in this number of threads.
-    Each(Arc<dyn Host + Send + Sync>, usize),
-    Groups(Box<dyn GroupHost>),
-    Later(Arc<dyn LaterHost>),
+    Single(Arc<dyn Host + Send + Sync>, usize),
+    Batched(Box<dyn BatchHost>),
+    Async(Arc<dyn AsyncHost>),
 }
 
 /// Connection of one receiving thread to the host.
-enum Onward {
-    Queue(Putter<Forwarded>),
-    Groups(Sender<Forwarded>),
-    Later(Later),
+enum Dispatch {
+    Single(QueueSender<QueuedRequests>),
+    Batched(Sender<QueuedRequests>),
+    Async(AsyncDispatch),
 }
 
 struct Shared {
@@ -154,7 +154,7 @@ struct Shared {
     has_streams: bool,
     /// Addresses to which nothing is sent at the moment.
     unresolved: Unresolved,
-    /// Number of requests that a [`LaterHost`] has not answered yet.
+    /// Number of requests that a [`AsyncHost`] has not answered yet.
     open: AtomicUsize,
     stop: AtomicBool,
     local: SocketAddr,
@@ -162,16 +162,17 @@ struct Shared {
 
 impl Shared {
     /// Sends replies of a host without blocking, and counts those that could not be sent. Returns the number sent.
-    fn send_datagrams(&self, socket: &UdpSocket, mut datagrams: Vec<(&Route, Vec<u8>)>) -> u64 {
+    fn send_datagrams(&self, socket: &UdpSocket, mut datagrams: Vec<(&ReplyAddress, Vec<u8>)>) -> u64 {
         let all = datagrams.len();
         if self.unresolved.is_any() {
-            datagrams.retain(|(route, _)| !self.unresolved.contains(route.peer.ip()));
+            datagrams.retain(|(reply_address, _)| !self.unresolved.contains(reply_address.peer.ip()));
         }
         if all == 0 {
             return 0;
         }
         let left = batch::send_all(socket, &datagrams);
-        self.progress.sent(left, datagrams.len() - left, lease::now_ns());
+        self.progress
+            .add_sends(left, datagrams.len() - left, lease::now_ns());
         self.counts.unsent.fetch_add((all - left) as u64, Relaxed);
         left as u64
     }
@@ -195,7 +196,7 @@ impl SocketDatapath {
         host: Arc<dyn Host + Send + Sync>,
         readers: &Readers,
     ) -> io::Result<Self> {
-        Self::start_with(options, fastpath, Answerer::Each(host, 1), readers, &[])
+        Self::start_with(options, fastpath, HostKind::Single(host, 1), readers, &[])
     }
 
     /// Like [`SocketDatapath::start`], with `host_threads` threads that call the host in parallel: for a host that
@@ -203,7 +204,7 @@ impl SocketDatapath {
     ///
     /// # Errors
     /// See [`SocketDatapath::start`].
-    pub fn start_side_by_side(
+    pub fn start_with_host_threads(
         options: SocketOptions,
         fastpath: Arc<dyn FastPath + Send + Sync>,
         host: Arc<dyn Host + Send + Sync>,
@@ -213,7 +214,7 @@ impl SocketDatapath {
         Self::start_with(
             options,
             fastpath,
-            Answerer::Each(host, host_threads.max(1)),
+            HostKind::Single(host, host_threads.max(1)),
             readers,
             &[],
         )
@@ -223,29 +224,30 @@ impl SocketDatapath {
     /// address and port. A TCP stream carries native packets back to back, each as long as its header says; replies are
     /// sent in the order in which they become ready.
     ///
-    /// # Errors See [`SocketDatapath::start`].
-    pub fn start_in_groups(
+    /// # Errors
+    /// See [`SocketDatapath::start`].
+    pub fn start_batched(
         options: SocketOptions,
         fastpath: Arc<dyn FastPath + Send + Sync>,
-        host: Box<dyn GroupHost>,
+        host: Box<dyn BatchHost>,
         readers: &Readers,
     ) -> io::Result<Self> {
-        Self::start_with(options, fastpath, Answerer::Groups(host), readers, &[])
+        Self::start_with(options, fastpath, HostKind::Batched(host), readers, &[])
     }
 
-    /// Like [`SocketDatapath::start_in_groups`], but the kernel drops datagrams that `filter` refuses. The filter is a
+    /// Like [`SocketDatapath::start_batched`], but the kernel drops datagrams that `filter` refuses. The filter is a
     /// classic BPF program that sees each datagram from its UDP header on.
     ///
     /// # Errors
     /// See [`SocketDatapath::start`].
-    pub fn start_in_groups_behind(
+    pub fn start_batched_with_filter(
         filter: &[SockFilter],
         options: SocketOptions,
         fastpath: Arc<dyn FastPath + Send + Sync>,
-        host: Box<dyn GroupHost>,
+        host: Box<dyn BatchHost>,
         readers: &Readers,
     ) -> io::Result<Self> {
-        Self::start_with(options, fastpath, Answerer::Groups(host), readers, filter)
+        Self::start_with(options, fastpath, HostKind::Batched(host), readers, filter)
     }
 
     /// Like [`SocketDatapath::start`], on UDP only, with a host that answers asynchronously. The host gets each
@@ -254,23 +256,23 @@ impl SocketDatapath {
     ///
     /// # Errors
     /// See [`SocketDatapath::start`].
-    pub fn start_later(
+    pub fn start_async(
         options: SocketOptions,
         fastpath: Arc<dyn FastPath + Send + Sync>,
-        host: Arc<dyn LaterHost>,
+        host: Arc<dyn AsyncHost>,
         readers: &Readers,
     ) -> io::Result<Self> {
-        Self::start_with(options, fastpath, Answerer::Later(host), readers, &[])
+        Self::start_with(options, fastpath, HostKind::Async(host), readers, &[])
     }
 
     fn start_with(
         options: SocketOptions,
         fastpath: Arc<dyn FastPath + Send + Sync>,
-        answerer: Answerer,
+        host_kind: HostKind,
         readers: &Readers,
         filter: &[SockFilter],
     ) -> io::Result<Self> {
-        let streams = matches!(answerer, Answerer::Groups(_));
+        let streams = matches!(host_kind, HostKind::Batched(_));
         let (sockets, listener) = bind_both(&options, filter, streams)?;
         let local = sockets[0].local_addr()?;
         let shared = Arc::new(Shared {
@@ -285,7 +287,7 @@ impl SocketDatapath {
             local,
         });
         let (sender, receiver) = crossbeam_channel::bounded(options.queue);
-        let (putter, taker) = queue::bounded(options.queue);
+        let (queue_sender, queue_receiver) = queue::bounded(options.queue);
         let datapath = Self {
             shared: Arc::clone(&shared),
             threads: Mutex::default(),
@@ -295,39 +297,41 @@ impl SocketDatapath {
         for (index, socket) in sockets.into_iter().enumerate() {
             let (shared, reader, socket) = (Arc::clone(&shared), readers.join(), Arc::new(socket));
             outlets.push(Arc::clone(&socket));
-            let onward = match &answerer {
-                Answerer::Later(host) => Onward::Later(Later {
+            let dispatch = match &host_kind {
+                HostKind::Async(host) => Dispatch::Async(AsyncDispatch {
                     socket: Arc::clone(&host_socket),
                     shared: Arc::clone(&shared),
                     host: Arc::clone(host),
                     queue: options.queue,
-                    gathered: Gathered::default(),
+                    received: ReceivedBatch::default(),
                 }),
-                Answerer::Each(..) => Onward::Queue(putter.clone()),
-                Answerer::Groups(_) => Onward::Groups(sender.clone()),
+                HostKind::Single(..) => Dispatch::Single(queue_sender.clone()),
+                HostKind::Batched(_) => Dispatch::Batched(sender.clone()),
             };
-            let run = move || fastpath_loop(&socket, &shared, onward, &reader);
+            let run = move || fastpath_loop(&socket, &shared, dispatch, &reader);
             datapath.spawn(&format!("fastpath-{index}"), run)?;
         }
-        match answerer {
-            Answerer::Each(host, threads) => {
+        match host_kind {
+            HostKind::Single(host, threads) => {
                 for _ in 0..threads {
                     let (socket, shared) = (Arc::clone(&host_socket), Arc::clone(&shared));
-                    let (host, taker, reader) = (Arc::clone(&host), taker.clone(), readers.join());
-                    let run = move || host::one_by_one(&socket, &shared, &*host, &taker, &reader);
+                    let (host, queue_receiver, reader) =
+                        (Arc::clone(&host), queue_receiver.clone(), readers.join());
+                    let run =
+                        move || host::serve_one_by_one(&socket, &shared, &*host, &queue_receiver, &reader);
                     datapath.spawn("host", run)?;
                 }
             }
-            Answerer::Groups(host) => {
+            HostKind::Batched(host) => {
                 if let Some(listener) = listener {
                     let streams = stream::listen(listener, Arc::clone(&shared), sender, readers.join())?;
                     datapath.threads().push(streams);
                 }
                 let shared = Arc::clone(&shared);
-                let run = move || host::in_groups(&host_socket, &shared, host, &receiver);
+                let run = move || host::serve_in_batches(&host_socket, &shared, host, &receiver);
                 datapath.spawn("host", run)?;
             }
-            Answerer::Later(_) => {}
+            HostKind::Async(_) => {}
         }
         datapath.spawn("neighbours", move || neighbours::watch(&outlets, &shared))?;
         Ok(datapath)
@@ -363,12 +367,12 @@ impl SocketDatapath {
     }
 
     /// Returns the maximum number of TCP connections, or `None` if the datapath has UDP only.
-    pub fn connection_places(&self) -> Option<usize> {
-        self.shared.has_streams.then_some(places::PLACES)
+    pub fn connections_max(&self) -> Option<usize> {
+        self.shared.has_streams.then_some(admission::CONNECTIONS_MAX)
     }
 
-    /// Returns the time since a client without a connection was refused one because all places were taken, or `None` if
-    /// that has not happened.
+    /// Returns the time since a client without a connection was refused one because the maximum number was open, or
+    /// `None` if that has not happened.
     pub fn since_refusal(&self) -> Option<Duration> {
         let refused_ns = self.shared.refused_ns.load(Relaxed);
         (refused_ns > 0).then(|| Duration::from_nanos(lease::now_ns().saturating_sub(refused_ns)))
@@ -438,11 +442,11 @@ fn bind(listen: SocketAddr, shared: bool, filter: &[SockFilter]) -> io::Result<U
     socket.bind(&listen.into())?;
     let socket = UdpSocket::from(socket);
     batch::grow_send_buffer(&socket, SEND_BUFFER_BYTES)?;
-    batch::tell_ttl(&socket, listen.is_ipv6())?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    batch::report_ttl(&socket, listen.is_ipv6())?;
+    socket.set_read_timeout(Some(STOP_CHECK_INTERVAL))?;
     if listen.ip().is_unspecified() {
         // A reply must leave from the address that the request was sent to.
-        batch::tell_destinations(&socket, listen.is_ipv6())?;
+        batch::report_destinations(&socket, listen.is_ipv6())?;
     }
     Ok(socket)
 }
@@ -468,20 +472,20 @@ fn bind_host(local: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-impl Onward {
+impl Dispatch {
     /// Passes a request on to the host. Returns `Some(false)` if the host or its queue has no room, and `None` if the
     /// host has ended.
-    fn take(&mut self, route: Route, request: &[u8]) -> Option<bool> {
-        let forwarded = |route: Route| Forwarded {
-            from: Source::from(route.peer),
-            way: Way::Datagram(route),
+    fn take(&mut self, reply_address: ReplyAddress, request: &[u8]) -> Option<bool> {
+        let forwarded = |reply_address: ReplyAddress| QueuedRequests {
+            from: Source::from(reply_address.peer),
+            transport: Transport::Datagram(reply_address),
             bytes: request.to_vec(),
             count: 1,
         };
         match self {
-            Self::Later(later) => Some(later.gather(route, request)),
-            Self::Queue(hosts) => hosts.put(forwarded(route)),
-            Self::Groups(host) => match host.try_send(forwarded(route)) {
+            Self::Async(async_host) => Some(async_host.add_request(reply_address, request)),
+            Self::Single(hosts) => hosts.put(forwarded(reply_address)),
+            Self::Batched(host) => match host.try_send(forwarded(reply_address)) {
                 Ok(()) => Some(true),
                 Err(TrySendError::Full(_)) => Some(false),
                 Err(TrySendError::Disconnected(_)) => None,
@@ -490,7 +494,7 @@ impl Onward {
     }
 }
 
-fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut onward: Onward, reader: &Reader) {
+fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut dispatch: Dispatch, reader: &Reader) {
     let mut batch = Batch::default();
     let mut replies: Vec<(usize, Reply)> = Vec::with_capacity(BATCH);
     while !shared.stop.load(Relaxed) {
@@ -498,27 +502,27 @@ fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut onward: Onward, reader
         shared.counts.received.fetch_add(count as u64, Relaxed);
         let now_ns = lease::now_ns();
         replies.clear();
-        let mut handed = 0;
-        reader.enter();
+        let mut forwarded_count = 0;
+        reader.pin();
         for index in 0..count {
-            let Some((route, request)) = batch.get(index) else {
+            let Some((reply_address, request)) = batch.get(index) else {
                 shared.counts.oversize.fetch_add(1, Relaxed);
                 continue;
             };
-            if let Some(reason) = refuses(&route, shared.local) {
+            if let Some(reason) = refuses(&reply_address, shared.local) {
                 shared.counts.drop(reason);
                 continue;
             }
             let mut reply = Reply::default();
             match shared
                 .fastpath
-                .answer(Source::from(route.peer), now_ns, request, &mut reply)
+                .answer(Source::from(reply_address.peer), now_ns, request, &mut reply)
             {
                 Verdict::Reply if reply.as_bytes().len() <= request.len() => replies.push((index, reply)),
                 Verdict::Reply => _ = shared.counts.amplification.fetch_add(1, Relaxed),
                 Verdict::Drop(reason) => shared.counts.drop(reason),
-                Verdict::Forward => match onward.take(route, request) {
-                    Some(true) => handed += 1,
+                Verdict::Forward => match dispatch.take(reply_address, request) {
+                    Some(true) => forwarded_count += 1,
                     Some(false) => {
                         shared.counts.queue_full.fetch_add(1, Relaxed);
                         if busy(request, &mut reply) {
@@ -535,14 +539,16 @@ fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut onward: Onward, reader
             replies.retain(|(index, _)| sender(*index).is_some_and(|to| !shared.unresolved.contains(to)));
         }
         let sent = batch.send(socket, &replies);
-        reader.leave();
+        reader.unpin();
         shared.counts.fastpath_replies.fetch_add(sent as u64, Relaxed);
         if sent < ready {
             shared.counts.unsent.fetch_add((ready - sent) as u64, Relaxed);
         }
-        match &mut onward {
-            Onward::Later(later) => later.hand_over(),
-            Onward::Queue(_) | Onward::Groups(_) => shared.progress.hand(handed, now_ns),
+        match &mut dispatch {
+            Dispatch::Async(async_host) => async_host.submit(),
+            Dispatch::Single(_) | Dispatch::Batched(_) => {
+                shared.progress.add_forwarded(forwarded_count, now_ns);
+            }
         }
     }
 }
@@ -551,17 +557,19 @@ fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut onward: Onward, reader
 /// and loopback sources here. This function refuses addresses and ports that must not be answered, the service's own
 /// port among them, datagrams sent to broadcast or multicast addresses, and packets whose hops are used up by a reply
 /// loop.
-fn refuses(route: &Route, local: SocketAddr) -> Option<DropReason> {
+fn refuses(reply_address: &ReplyAddress, local: SocketAddr) -> Option<DropReason> {
     let mut anywhere = Endpoint::default();
     anywhere.loopback = true;
-    let peer = Source::from(route.peer);
+    let peer = Source::from(reply_address.peer);
     if peer.port == local.port() {
         return Some(DropReason::SourcePort);
     }
     anywhere
         .refuses_source(peer.address, peer.port)
-        .or(route.to_everybody.then_some(DropReason::SourceAddress))
-        .or(route.has_no_hop_left.then_some(DropReason::HopLimit))
+        .or(reply_address
+            .to_broadcast_or_multicast
+            .then_some(DropReason::SourceAddress))
+        .or(reply_address.has_no_hop_left.then_some(DropReason::HopLimit))
 }
 
 /// Writes the `busy` reply to a native request. Returns false for a paper format, which has no such reply.

@@ -22,12 +22,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Interval at which the queued bytes are checked.
-const TICK: Duration = Duration::from_millis(25);
+const QUEUE_CHECK_INTERVAL: Duration = Duration::from_millis(25);
 /// Bytes queued on one socket above which the neighbour table is read: less than a third of what one unresolved
 /// neighbour can hold, and more than is queued on a link that keeps up.
-const QUEUED_BYTES: usize = 64 << 10;
+const QUEUED_BYTES_LIMIT: usize = 64 << 10;
 /// Time without much queued after which the neighbour table is no longer read.
-const CALM: Duration = Duration::from_secs(10);
+const WATCH_END_DELAY: Duration = Duration::from_secs(10);
 /// Size of the buffer for reading the netlink socket. The kernel sends at most 32 KiB in one message.
 const DUMP_BYTES: usize = 64 << 10;
 
@@ -59,23 +59,23 @@ impl Unresolved {
     }
 }
 
-/// Reads the neighbour table while much is queued on one of `sockets`, and for [`CALM`] after that, until the datapath
-/// stops. If the kernel provides no netlink socket, it returns at once: then only the size of the send buffers limits
-/// what unresolved neighbours hold.
+/// Reads the neighbour table while much is queued on one of `sockets`, and for [`WATCH_END_DELAY`] after that, until
+/// the datapath stops. If the kernel provides no netlink socket, it returns at once: then only the size of the send
+/// buffers limits what unresolved neighbours hold.
 pub(super) fn watch(sockets: &[Arc<UdpSocket>], shared: &Shared) {
     let Ok(neighbours) = Neighbours::open() else {
         return;
     };
     let mut full: Option<Instant> = None;
     while !shared.stop.load(Relaxed) {
-        std::thread::park_timeout(TICK);
+        std::thread::park_timeout(QUEUE_CHECK_INTERVAL);
         if sockets
             .iter()
-            .any(|socket| batch::queued_bytes(socket) > QUEUED_BYTES)
+            .any(|socket| batch::queued_bytes(socket) > QUEUED_BYTES_LIMIT)
         {
             full = Some(Instant::now());
         }
-        if full.is_some_and(|full| full.elapsed() > CALM) {
+        if full.is_some_and(|full| full.elapsed() > WATCH_END_DELAY) {
             full = None;
             shared.unresolved.set(HashSet::new());
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Numbers of requests that were handed to a host and that it has finished. All times are CLOCK_MONOTONIC in ns.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    handed: AtomicU64,
+    forwarded_count: AtomicU64,
     done: AtomicU64,
     /// Time at which the host last finished a request, or at which it got one while it had none.
     moved_ns: AtomicU64,
@@ -16,8 +16,8 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Counts requests that were handed to the host.
-    pub fn hand(&self, count: u64, now_ns: u64) {
-        if count > 0 && self.handed.fetch_add(count, Relaxed) <= self.done.load(Relaxed) {
+    pub fn add_forwarded(&self, count: u64, now_ns: u64) {
+        if count > 0 && self.forwarded_count.fetch_add(count, Relaxed) <= self.done.load(Relaxed) {
             self.moved_ns.store(now_ns, Relaxed);
         }
     }
@@ -29,8 +29,8 @@ impl Progress {
     }
 
     /// Records how many replies of a batch were sent, and how many were lost because the send buffer was full.
-    pub fn sent(&self, left: usize, lost: usize, now_ns: u64) {
-        if left > 0 {
+    pub fn add_sends(&self, sent: usize, lost: usize, now_ns: u64) {
+        if sent > 0 {
             self.unsent_since_ns.store(0, Relaxed);
         } else if lost > 0 {
             let _ = (self.unsent_since_ns).compare_exchange(0, now_ns, Relaxed, Relaxed);
@@ -40,7 +40,7 @@ impl Progress {
     /// Returns the number of requests that the host has received and not finished.
     pub fn waiting(&self) -> u64 {
         let done = self.done.load(Relaxed);
-        self.handed.load(Relaxed).saturating_sub(done)
+        self.forwarded_count.load(Relaxed).saturating_sub(done)
     }
 
     /// Returns the time in ns for which the host has finished none of its waiting requests, or could send none of its
@@ -66,18 +66,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_stalls_while_requests_wait_and_none_is_dealt_with() {
+    fn a_host_is_stalled_while_requests_wait_and_none_is_finished() {
         let progress = Progress::default();
         assert_eq!((progress.waiting(), progress.stalled_ns(1_000)), (0, 0));
-        progress.hand(2, 1_000);
+        progress.add_forwarded(2, 1_000);
         assert_eq!((progress.waiting(), progress.stalled_ns(1_700)), (2, 700));
-        progress.hand(1, 1_800);
+        progress.add_forwarded(1, 1_800);
         assert_eq!(progress.stalled_ns(1_900), 900, "the oldest request counts");
         progress.finish(1, 2_000);
         assert_eq!((progress.waiting(), progress.stalled_ns(2_100)), (2, 100));
         progress.finish(2, 2_200);
         assert_eq!((progress.waiting(), progress.stalled_ns(9_000)), (0, 0));
-        progress.hand(1, 9_000);
+        progress.add_forwarded(1, 9_000);
         assert_eq!(
             progress.stalled_ns(9_050),
             50,
@@ -86,12 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn a_host_stalls_while_none_of_its_replies_leaves() {
+    fn a_host_is_stalled_while_none_of_its_replies_is_sent() {
         let progress = Progress::default();
-        progress.sent(0, 3, 1_000);
-        progress.sent(0, 3, 1_500);
+        progress.add_sends(0, 3, 1_000);
+        progress.add_sends(0, 3, 1_500);
         assert_eq!(progress.stalled_ns(2_000), 1_000);
-        progress.sent(1, 2, 2_500);
+        progress.add_sends(1, 2, 2_500);
         assert_eq!(progress.stalled_ns(3_000), 0);
     }
 }

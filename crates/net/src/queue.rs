@@ -11,28 +11,28 @@ use std::time::Duration;
 #[derive(Debug)]
 struct Inner<T> {
     waiting: Mutex<VecDeque<T>>,
-    came: Condvar,
-    room: usize,
-    takers: AtomicUsize,
+    item_added: Condvar,
+    capacity: usize,
+    receivers: AtomicUsize,
 }
 
 /// Sending half of the queue.
 #[derive(Debug)]
-pub(super) struct Putter<T>(Arc<Inner<T>>);
+pub(super) struct QueueSender<T>(Arc<Inner<T>>);
 
 /// Receiving half of the queue, one for each host thread.
 #[derive(Debug)]
-pub(super) struct Taker<T>(Arc<Inner<T>>);
+pub(super) struct QueueReceiver<T>(Arc<Inner<T>>);
 
-/// Returns both halves of an empty queue that holds at most `room` items.
-pub(super) fn bounded<T>(room: usize) -> (Putter<T>, Taker<T>) {
+/// Returns both halves of an empty queue that holds at most `capacity` items.
+pub(super) fn bounded<T>(capacity: usize) -> (QueueSender<T>, QueueReceiver<T>) {
     let inner = Arc::new(Inner {
         waiting: Mutex::default(),
-        came: Condvar::new(),
-        room,
-        takers: AtomicUsize::new(1),
+        item_added: Condvar::new(),
+        capacity,
+        receivers: AtomicUsize::new(1),
     });
-    (Putter(Arc::clone(&inner)), Taker(inner))
+    (QueueSender(Arc::clone(&inner)), QueueReceiver(inner))
 }
 
 impl<T> Inner<T> {
@@ -41,50 +41,50 @@ impl<T> Inner<T> {
     }
 }
 
-impl<T> Putter<T> {
+impl<T> QueueSender<T> {
     /// Appends `item` and returns `Some(true)`. Returns `Some(false)` if the queue is full, and `None` if every
-    /// [`Taker`] was dropped.
+    /// [`QueueReceiver`] was dropped.
     pub(super) fn put(&self, item: T) -> Option<bool> {
-        if self.0.takers.load(Relaxed) == 0 {
+        if self.0.receivers.load(Relaxed) == 0 {
             return None;
         }
         let mut waiting = self.0.waiting();
-        if waiting.len() >= self.0.room {
+        if waiting.len() >= self.0.capacity {
             return Some(false);
         }
         waiting.push_back(item);
         drop(waiting);
-        self.0.came.notify_one();
+        self.0.item_added.notify_one();
         Some(true)
     }
 }
 
-impl<T> Clone for Putter<T> {
+impl<T> Clone for QueueSender<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T> Taker<T> {
-    /// Removes the oldest item and waits at most `patience` for one. Returns `None` if none arrived.
-    pub(super) fn take(&self, patience: Duration) -> Option<T> {
+impl<T> QueueReceiver<T> {
+    /// Removes the oldest item and waits at most `wait` for one. Returns `None` if none arrived.
+    pub(super) fn take(&self, wait: Duration) -> Option<T> {
         let waiting = self.0.waiting();
-        let waited = (self.0.came).wait_timeout_while(waiting, patience, |waiting| waiting.is_empty());
+        let waited = (self.0.item_added).wait_timeout_while(waiting, wait, |waiting| waiting.is_empty());
         let (mut waiting, _) = waited.unwrap_or_else(PoisonError::into_inner);
         waiting.pop_front()
     }
 }
 
-impl<T> Clone for Taker<T> {
+impl<T> Clone for QueueReceiver<T> {
     fn clone(&self) -> Self {
-        self.0.takers.fetch_add(1, Relaxed);
+        self.0.receivers.fetch_add(1, Relaxed);
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T> Drop for Taker<T> {
+impl<T> Drop for QueueReceiver<T> {
     fn drop(&mut self) {
-        self.0.takers.fetch_sub(1, Relaxed);
+        self.0.receivers.fetch_sub(1, Relaxed);
     }
 }
 
@@ -93,38 +93,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_first_in_first_out_and_bounded() {
-        let (putter, taker) = bounded(2);
+    fn the_queue_is_first_in_first_out_and_bounded() {
+        let (queue_sender, queue_receiver) = bounded(2);
         assert_eq!(
-            [1, 2, 3].map(|item| putter.put(item)),
+            [1, 2, 3].map(|item| queue_sender.put(item)),
             [Some(true), Some(true), Some(false)]
         );
-        let take = || taker.take(Duration::ZERO);
+        let take = || queue_receiver.take(Duration::ZERO);
         assert_eq!([take(), take(), take()], [Some(1), Some(2), None]);
-        let other = taker.clone();
-        drop(taker);
-        assert_eq!(putter.put(4), Some(true));
+        let other = queue_receiver.clone();
+        drop(queue_receiver);
+        assert_eq!(queue_sender.put(4), Some(true));
         drop(other);
-        assert_eq!(putter.put(5), None);
+        assert_eq!(queue_sender.put(5), None);
     }
 
     #[test]
-    fn each_item_goes_to_one_taker_and_none_is_lost() {
+    fn each_item_goes_to_one_receiver_and_none_is_lost() {
         const ITEMS: u64 = 20_000;
-        let (putter, taker) = bounded(16);
+        let (queue_sender, queue_receiver) = bounded(16);
         let taken: Vec<u64> = std::thread::scope(|scope| {
-            let takers = [taker.clone(), taker.clone(), taker].map(|taker| {
-                scope.spawn(move || {
-                    let items = std::iter::from_fn(|| taker.take(Duration::from_secs(10)));
-                    items.take_while(|item| *item > 0).collect::<Vec<_>>()
-                })
-            });
+            let receivers =
+                [queue_receiver.clone(), queue_receiver.clone(), queue_receiver].map(|queue_receiver| {
+                    scope.spawn(move || {
+                        let items = std::iter::from_fn(|| queue_receiver.take(Duration::from_secs(10)));
+                        items.take_while(|item| *item > 0).collect::<Vec<_>>()
+                    })
+                });
             for item in (1..=ITEMS).chain([0, 0, 0]) {
-                while putter.put(item) == Some(false) {
+                while queue_sender.put(item) == Some(false) {
                     std::thread::yield_now();
                 }
             }
-            takers
+            receivers
                 .into_iter()
                 .flat_map(|thread| thread.join().unwrap())
                 .collect()

@@ -5,8 +5,8 @@
 //! match them by request id. Input that is not a native packet ends the connection. A client that has shut down its
 //! sending side gets the replies to everything it has sent; then the connection ends.
 
-use super::places::{self, Admission, Held};
-use super::{Forwarded, PATIENCE, Shared, Way};
+use super::admission::{self, Admission, OpenConnection};
+use super::{QueuedRequests, STOP_CHECK_INTERVAL, Shared, Transport};
 use crossbeam_channel::{SendTimeoutError, Sender};
 use lineside_fastpath::{PAYLOAD_BYTES_MAX, Reader, Reply, Source, Verdict, lease};
 use lineside_util::network::network_of;
@@ -25,7 +25,7 @@ use zerocopy::FromBytes;
 /// Maximum bytes of replies that wait for a client to read them. A connection that exceeds it is closed.
 const BACKLOG_BYTES: usize = 1 << 20;
 /// Maximum time for which replies may wait, and for which a packet may be incomplete.
-const SLOW: Duration = Duration::from_secs(10);
+const CLIENT_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum bytes read from a connection before the next one gets its turn.
 const TURN_BYTES: usize = 64 << 10;
 /// Maximum number of readiness events per poll.
@@ -36,7 +36,7 @@ const LISTENER: Token = Token(usize::MAX);
 pub(super) fn listen(
     listener: std::net::TcpListener,
     shared: Arc<Shared>,
-    host: Sender<Forwarded>,
+    host: Sender<QueuedRequests>,
     reader: Reader,
 ) -> io::Result<JoinHandle<()>> {
     listener.set_nonblocking(true)?;
@@ -50,7 +50,7 @@ pub(super) fn listen(
         open: HashMap::new(),
         turns: VecDeque::new(),
         next: 0,
-        piece: vec![0; TURN_BYTES].into_boxed_slice(),
+        read_buffer: vec![0; TURN_BYTES].into_boxed_slice(),
         host,
         shared,
         reader,
@@ -63,13 +63,13 @@ pub(super) fn listen(
 /// Output of a connection, written by the host's thread and by the streams' thread.
 pub(super) struct Writer {
     stream: TcpStream,
-    out: Mutex<Out>,
+    out: Mutex<Output>,
     /// Requests that the host has received and not finished.
     pending: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Out {
+struct Output {
     bytes: Vec<u8>,
     sent: usize,
     /// Time since which the client has accepted none of the waiting output.
@@ -80,7 +80,7 @@ struct Out {
 }
 
 impl Writer {
-    fn out(&self) -> MutexGuard<'_, Out> {
+    fn out(&self) -> MutexGuard<'_, Output> {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,14 +142,14 @@ impl Writer {
 
     fn is_stuck(&self) -> bool {
         let stuck = self.out().stuck;
-        stuck.is_some_and(|since| since.elapsed() > SLOW)
+        stuck.is_some_and(|since| since.elapsed() > CLIENT_STALL_TIMEOUT)
     }
 
     fn end(&self) {
         self.shut(&mut self.out());
     }
 
-    fn shut(&self, out: &mut Out) {
+    fn shut(&self, out: &mut Output) {
         out.ended = true;
         // The connection may have ended already. The streams' thread notices the shutdown as the end of the input.
         let _ = self.stream.shutdown(Shutdown::Both);
@@ -162,11 +162,11 @@ struct Connection {
     /// Network that the client counts towards.
     network: IpAddr,
     /// Time of the last request, or of the connection's start.
-    used: Instant,
+    last_used: Instant,
     writer: Arc<Writer>,
     input: Vec<u8>,
     /// Time since which a packet is incomplete.
-    begun: Option<Instant>,
+    incomplete_since: Option<Instant>,
     /// True while the connection is in `Streams::turns`.
     due: bool,
 }
@@ -179,8 +179,8 @@ struct Streams {
     /// Connections that may have more input to read.
     turns: VecDeque<Token>,
     next: usize,
-    piece: Box<[u8]>,
-    host: Sender<Forwarded>,
+    read_buffer: Box<[u8]>,
+    host: Sender<QueuedRequests>,
     shared: Arc<Shared>,
     reader: Reader,
 }
@@ -188,14 +188,14 @@ struct Streams {
 impl Streams {
     fn run(mut self) {
         let mut events = Events::with_capacity(EVENTS);
-        let mut looked = Instant::now();
+        let mut checked = Instant::now();
         while !self.shared.stop.load(Relaxed) {
-            let patience = if self.turns.is_empty() {
-                PATIENCE
+            let wait = if self.turns.is_empty() {
+                STOP_CHECK_INTERVAL
             } else {
                 Duration::ZERO
             };
-            match self.poll.poll(&mut events, Some(patience)) {
+            match self.poll.poll(&mut events, Some(wait)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(_) => return,
@@ -218,11 +218,12 @@ impl Streams {
             for _ in 0..self.turns.len() {
                 self.turn();
             }
-            if looked.elapsed() > PATIENCE {
-                looked = Instant::now();
+            if checked.elapsed() > STOP_CHECK_INTERVAL {
+                checked = Instant::now();
                 self.open.retain(|_, connection| {
-                    let is_late = |since: Instant| since.elapsed() > SLOW;
-                    let is_stuck = connection.writer.is_stuck() || connection.begun.is_some_and(is_late);
+                    let has_stalled = |since: Instant| since.elapsed() > CLIENT_STALL_TIMEOUT;
+                    let is_stuck =
+                        connection.writer.is_stuck() || connection.incomplete_since.is_some_and(has_stalled);
                     if is_stuck {
                         connection.writer.end();
                     }
@@ -235,21 +236,21 @@ impl Streams {
 
     fn accept(&mut self) {
         while let Ok((stream, peer)) = self.listener.accept() {
-            let held: Vec<Held<Token>> = self
+            let connections: Vec<OpenConnection<Token>> = self
                 .open
                 .iter()
-                .map(|(token, connection)| Held {
+                .map(|(token, connection)| OpenConnection {
                     token: *token,
                     network: connection.network,
-                    used: connection.used,
+                    last_used: connection.last_used,
                 })
                 .collect();
             // A stream that is dropped is closed, which the client notices.
-            match places::admit(&held, network_of(peer.ip()), Instant::now()) {
+            match admission::admit(&connections, network_of(peer.ip()), Instant::now()) {
                 Admission::Free => {}
                 Admission::Replace(token) => self.close(token),
-                Admission::OwnLimit => continue,
-                Admission::NoneMore => {
+                Admission::NetworkLimit => continue,
+                Admission::FairShareReached => {
                     self.shared.counts.connections_refused.fetch_add(1, Relaxed);
                     continue;
                 }
@@ -287,14 +288,14 @@ impl Streams {
         let connection = Connection {
             from: Source::from(peer),
             network: network_of(peer.ip()),
-            used: Instant::now(),
+            last_used: Instant::now(),
             writer: Arc::new(Writer {
                 stream,
                 out: Mutex::default(),
                 pending: AtomicUsize::new(0),
             }),
             input: Vec::new(),
-            begun: None,
+            incomplete_since: None,
             due: false,
         };
         self.open.insert(token, connection);
@@ -309,23 +310,23 @@ impl Streams {
         let Some(connection) = self.open.get_mut(&token) else {
             return;
         };
-        match read(connection, &mut self.piece) {
-            Ok(Came::Nothing) => connection.due = false,
-            Ok(Came::Bytes) if answer(connection, &self.shared, &self.host, &self.reader).is_ok() => {
+        match read(connection, &mut self.read_buffer) {
+            Ok(ReadOutcome::Nothing) => connection.due = false,
+            Ok(ReadOutcome::Bytes) if answer(connection, &self.shared, &self.host, &self.reader).is_ok() => {
                 self.turns.push_back(token);
             }
-            Ok(Came::End) if connection.input.is_empty() => {
+            Ok(ReadOutcome::End) if connection.input.is_empty() => {
                 connection.due = false;
                 connection.writer.end_with_last_reply();
             }
             // The client notices the end of its connection; it is not reported here.
-            Ok(Came::Bytes | Came::End) | Err(_) => self.close(token),
+            Ok(ReadOutcome::Bytes | ReadOutcome::End) | Err(_) => self.close(token),
         }
     }
 }
 
 /// Result of reading from a connection.
-enum Came {
+enum ReadOutcome {
     /// Bytes were added to the input.
     Bytes,
     /// No more bytes are available at the moment.
@@ -335,16 +336,16 @@ enum Came {
 }
 
 /// Reads once, and appends the bytes to the input of the connection.
-fn read(connection: &mut Connection, piece: &mut [u8]) -> io::Result<Came> {
+fn read(connection: &mut Connection, read_buffer: &mut [u8]) -> io::Result<ReadOutcome> {
     loop {
-        match (&connection.writer.stream).read(piece) {
-            Ok(0) => return Ok(Came::End),
+        match (&connection.writer.stream).read(read_buffer) {
+            Ok(0) => return Ok(ReadOutcome::End),
             Ok(count) => {
-                connection.input.extend_from_slice(&piece[..count]);
-                return Ok(Came::Bytes);
+                connection.input.extend_from_slice(&read_buffer[..count]);
+                return Ok(ReadOutcome::Bytes);
             }
             Err(error) => match error.kind() {
-                ErrorKind::WouldBlock => return Ok(Came::Nothing),
+                ErrorKind::WouldBlock => return Ok(ReadOutcome::Nothing),
                 ErrorKind::Interrupted => {}
                 _ => return Err(error),
             },
@@ -356,19 +357,19 @@ fn read(connection: &mut Connection, piece: &mut [u8]) -> io::Result<Came> {
 fn answer(
     connection: &mut Connection,
     shared: &Shared,
-    host: &Sender<Forwarded>,
+    host: &Sender<QueuedRequests>,
     reader: &Reader,
 ) -> io::Result<()> {
     let Connection {
         from,
         writer,
         input,
-        begun,
-        used,
+        incomplete_since,
+        last_used,
         ..
     } = connection;
     let (mut at, mut bytes, mut count) = (0, Vec::new(), 0);
-    reader.enter();
+    reader.pin();
     let parsed = loop {
         match first_packet(&input[at..]) {
             Ok(Some(request)) => {
@@ -383,29 +384,29 @@ fn answer(
         }
     };
     writer.flush();
-    reader.leave();
+    reader.unpin();
     input.drain(..at);
     if at > 0 {
-        *used = Instant::now();
+        *last_used = Instant::now();
     }
     match (input.is_empty(), at) {
-        (true, _) => *begun = None,
-        (false, 0) => _ = begun.get_or_insert_with(Instant::now),
-        (false, _) => *begun = Some(Instant::now()),
+        (true, _) => *incomplete_since = None,
+        (false, 0) => _ = incomplete_since.get_or_insert_with(Instant::now),
+        (false, _) => *incomplete_since = Some(Instant::now()),
     }
     if count == 0 {
         return parsed;
     }
-    shared.progress.hand(count as u64, lease::now_ns());
+    shared.progress.add_forwarded(count as u64, lease::now_ns());
     writer.pending.fetch_add(count, Relaxed);
-    let mut waiting = Forwarded {
+    let mut waiting = QueuedRequests {
         from: *from,
-        way: Way::Stream(Arc::clone(writer)),
+        transport: Transport::Stream(Arc::clone(writer)),
         bytes,
         count,
     };
     // A TCP stream waits for room instead of getting a `busy` reply.
-    while let Err(error) = host.send_timeout(waiting, PATIENCE) {
+    while let Err(error) = host.send_timeout(waiting, STOP_CHECK_INTERVAL) {
         match error {
             SendTimeoutError::Timeout(_) if shared.stop.load(Relaxed) => {
                 return Err(ErrorKind::ConnectionAborted.into());

@@ -6,8 +6,8 @@
 //! queues the replies to forged sources while it tries to resolve their addresses.
 
 use lineside_fastpath::{
-    Asked, DropReason, FastPath, GroupHost, Host, LaterHost, Reader, Readers, Reply, Said, Source, Verdict,
-    WayBack,
+    AsyncHost, BatchHost, BatchRequest, DropReason, FastPath, Host, Reader, Readers, Reply, RequestOutcome,
+    Responder, Source, Verdict,
 };
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_testkit::PacketSocket;
@@ -21,7 +21,7 @@ use std::time::Duration;
 const PORT: u16 = 7900;
 const REQUEST_BYTES: usize = 1000;
 /// Time that the honest client waits for one answer.
-const PATIENCE: Duration = Duration::from_millis(250);
+const READ_TIMEOUT: Duration = Duration::from_millis(250);
 /// Forged requests per burst, and the pause between two bursts: 4,000 requests a second.
 const BURST: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(10);
@@ -46,11 +46,11 @@ impl FastPath for Mirror {
 
 /// Hosts of the three kinds, all of which echo the request.
 #[derive(Default)]
-struct MirrorHost(Vec<Vec<Said>>);
+struct MirrorHost(Vec<Vec<RequestOutcome>>);
 
 impl Host for MirrorHost {
     fn serve(&self, _: Source, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict {
-        sender.enter();
+        sender.pin();
         if reply.put(request) {
             Verdict::Reply
         } else {
@@ -59,21 +59,23 @@ impl Host for MirrorHost {
     }
 }
 
-impl GroupHost for MirrorHost {
-    fn execute(&mut self, asked: &[Asked<'_>]) {
-        let said = asked.iter().map(|asked| Said::reply(asked.payload.to_vec()));
+impl BatchHost for MirrorHost {
+    fn execute(&mut self, asked: &[BatchRequest<'_>]) {
+        let said = asked
+            .iter()
+            .map(|asked| RequestOutcome::reply(asked.payload.to_vec()));
         self.0.push(said.collect());
     }
 
-    fn take(&mut self, _waits: bool) -> Option<Vec<Said>> {
+    fn take(&mut self, _waits: bool) -> Option<Vec<RequestOutcome>> {
         (!self.0.is_empty()).then(|| self.0.remove(0))
     }
 
     fn idle(&mut self) {}
 }
 
-impl LaterHost for MirrorHost {
-    fn take(&self, asked: Vec<Vec<u8>>, back: Arc<dyn WayBack>) {
+impl AsyncHost for MirrorHost {
+    fn take(&self, asked: Vec<Vec<u8>>, back: Arc<dyn Responder>) {
         back.send(asked.into_iter().enumerate().collect());
     }
 }
@@ -122,7 +124,7 @@ fn ask(server: SocketAddr, attacker: &std::thread::JoinHandle<()>) -> (u32, u32)
         .unwrap();
     let socket = UdpSocket::bind(any).expect("a socket");
     socket.connect(server).expect("connecting");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    socket.set_read_timeout(Some(READ_TIMEOUT)).expect("a timeout");
     let (mut answered, mut sent, mut end) = (0, 0, None);
     let mut reply = [0; REQUEST_BYTES];
     while end.is_none_or(|end| std::time::Instant::now() < end) {
@@ -180,7 +182,7 @@ fn honest_clients_are_answered(start: Start) {
 }
 
 #[test]
-fn of_a_fast_path() {
+fn forged_sources_do_not_delay_replies_of_a_fast_path() {
     honest_clients_are_answered(|options, readers| {
         let fastpath = Arc::new(Mirror { answers: true });
         SocketDatapath::start(options, fastpath, Arc::new(MirrorHost::default()), readers)
@@ -188,7 +190,7 @@ fn of_a_fast_path() {
 }
 
 #[test]
-fn of_a_host_that_answers_one_by_one() {
+fn forged_sources_do_not_delay_replies_of_a_host() {
     honest_clients_are_answered(|options, readers| {
         let fastpath = Arc::new(Mirror { answers: false });
         SocketDatapath::start(options, fastpath, Arc::new(MirrorHost::default()), readers)
@@ -196,23 +198,23 @@ fn of_a_host_that_answers_one_by_one() {
 }
 
 #[test]
-fn of_a_host_that_answers_in_groups() {
+fn forged_sources_do_not_delay_replies_of_a_batch_host() {
     honest_clients_are_answered(|options, readers| {
         let fastpath = Arc::new(Mirror { answers: false });
-        SocketDatapath::start_in_groups(options, fastpath, Box::new(MirrorHost::default()), readers)
+        SocketDatapath::start_batched(options, fastpath, Box::new(MirrorHost::default()), readers)
     });
 }
 
 #[test]
-fn of_a_host_that_answers_later() {
+fn forged_sources_do_not_delay_replies_of_an_async_host() {
     honest_clients_are_answered(|options, readers| {
         let fastpath = Arc::new(Mirror { answers: false });
-        SocketDatapath::start_later(options, fastpath, Arc::new(MirrorHost::default()), readers)
+        SocketDatapath::start_async(options, fastpath, Arc::new(MirrorHost::default()), readers)
     });
 }
 
 #[test]
-fn two_servers_that_are_made_to_answer_each_other_stop() {
+fn a_reply_loop_between_two_servers_ends_with_the_hop_limit() {
     let Some(wire) = Wire::new() else { return };
     let start = |at: &str, answers| {
         let options = SocketOptions {
@@ -258,24 +260,24 @@ fn two_servers_that_are_made_to_answer_each_other_stop() {
 
 /// Host that answers no request until `may_go_on` is set.
 #[derive(Default)]
-struct Stuck {
+struct StuckHost {
     may_go_on: std::sync::Mutex<bool>,
-    told: std::sync::Condvar,
+    released: std::sync::Condvar,
     served: AtomicU64,
 }
 
-impl Host for Stuck {
+impl Host for StuckHost {
     fn serve(&self, _: Source, _: &[u8], _: &mut Reply, _: &Reader) -> Verdict {
         let may = self.may_go_on.lock().unwrap();
-        drop(self.told.wait_while(may, |may| !*may).unwrap());
+        drop(self.released.wait_while(may, |may| !*may).unwrap());
         self.served.fetch_add(1, Relaxed);
         Verdict::Forward
     }
 }
 
 #[test]
-fn a_host_that_stands_still_is_seen() {
-    let host = Arc::new(Stuck::default());
+fn a_host_that_answers_nothing_is_reported_as_stalled() {
+    let host = Arc::new(StuckHost::default());
     let options = SocketOptions {
         listen: ([127, 0, 0, 1], 0).into(),
         threads: 1,
@@ -292,7 +294,7 @@ fn a_host_that_stands_still_is_seen() {
     }
     assert_eq!(datapath.waiting(), 1);
     *host.may_go_on.lock().unwrap() = true;
-    host.told.notify_all();
+    host.released.notify_all();
     while datapath.waiting() > 0 {
         std::thread::yield_now();
     }

@@ -1,6 +1,6 @@
 //! Native packets over TCP: in pieces, many at once, invalid ones, and clients that never read.
 
-use lineside_fastpath::{Asked, FastPath, GroupHost, Readers, Reply, Said, Source, Verdict};
+use lineside_fastpath::{BatchHost, BatchRequest, FastPath, Readers, Reply, RequestOutcome, Source, Verdict};
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_wire::{NativeHeader, Status, native};
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ const CONNECTIONS: usize = 128;
 
 #[derive(Default)]
 struct Echo {
-    said: VecDeque<Vec<Said>>,
+    said: VecDeque<Vec<RequestOutcome>>,
 }
 
 fn reply_to(request: &[u8], body: &[u8]) -> Vec<u8> {
@@ -41,17 +41,17 @@ impl FastPath for Echo {
     }
 }
 
-impl GroupHost for Echo {
-    fn execute(&mut self, asked: &[Asked<'_>]) {
-        let reply = |asked: &Asked<'_>| match asked.payload[3] {
+impl BatchHost for Echo {
+    fn execute(&mut self, asked: &[BatchRequest<'_>]) {
+        let reply = |asked: &BatchRequest<'_>| match asked.payload[3] {
             LARGE => reply_to(asked.payload, &vec![7; LARGE_BYTES]),
             _ => reply_to(asked.payload, &asked.payload[16..]),
         };
-        let said = asked.iter().map(|asked| Said::reply(reply(asked)));
+        let said = asked.iter().map(|asked| RequestOutcome::reply(reply(asked)));
         self.said.push_back(said.collect());
     }
 
-    fn take(&mut self, _waits: bool) -> Option<Vec<Said>> {
+    fn take(&mut self, _waits: bool) -> Option<Vec<RequestOutcome>> {
         self.said.pop_front()
     }
 
@@ -64,7 +64,7 @@ fn serve() -> SocketDatapath {
         threads: 1,
         queue: 64,
     };
-    SocketDatapath::start_in_groups(
+    SocketDatapath::start_batched(
         options,
         Arc::new(Echo::default()),
         Box::new(Echo::default()),
@@ -95,7 +95,7 @@ fn read(stream: &mut TcpStream) -> std::io::Result<(u64, Vec<u8>)> {
 }
 
 #[test]
-fn packets_come_in_pieces_and_together() {
+fn packets_are_answered_whether_split_or_concatenated() {
     let datapath = serve();
     let mut stream = connect(datapath.local_addr());
     for (id, op) in [(1, FASTPATHS), (2, HOSTS)] {
@@ -135,7 +135,7 @@ fn packets_come_in_pieces_and_together() {
 }
 
 #[test]
-fn what_is_no_packet_ends_the_connection_and_only_that() {
+fn input_that_is_not_a_packet_ends_only_its_own_connection() {
     let datapath = serve();
     let mut good = connect(datapath.local_addr());
     for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 64], &[0xff; 16]] {
@@ -153,7 +153,7 @@ fn what_is_no_packet_ends_the_connection_and_only_that() {
 }
 
 #[test]
-fn who_never_reads_loses_its_connection_and_nobody_else_waits() {
+fn a_client_that_never_reads_is_disconnected_and_delays_no_other() {
     let datapath = serve();
     let (mut deaf, mut good) = (connect(datapath.local_addr()), connect(datapath.local_addr()));
     deaf.set_write_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -210,7 +210,7 @@ fn a_client_that_has_shut_its_sending_side_gets_all_its_replies() {
 
 /// 512 silent connections from four addresses leave room for those of other clients.
 #[test]
-fn silent_connections_make_room_for_others() {
+fn silent_connections_are_replaced_by_those_of_other_clients() {
     let datapath = serve();
     let from = |address: [u8; 4]| -> TcpStream {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -231,7 +231,11 @@ fn silent_connections_make_room_for_others() {
     }
     for stream in &mut honest {
         stream.write_all(&packet(HOSTS, 8, b"x")).unwrap();
-        assert_eq!(read(stream).unwrap().0, 8, "honest clients keep their places");
+        assert_eq!(
+            read(stream).unwrap().0,
+            8,
+            "honest clients keep their connections"
+        );
     }
     assert_eq!(datapath.counts().connections.load(Relaxed), 512);
     assert_eq!(datapath.since_refusal(), None);
@@ -239,7 +243,7 @@ fn silent_connections_make_room_for_others() {
 }
 
 #[test]
-fn only_so_many_connections_are_taken() {
+fn the_number_of_connections_of_one_network_is_limited() {
     let datapath = serve();
     let ask = |stream: &mut TcpStream| {
         stream.write_all(&packet(FASTPATHS, 9, b"x"))?;
@@ -267,7 +271,7 @@ fn only_so_many_connections_are_taken() {
     while ask(&mut connect(datapath.local_addr())).is_err() {
         assert!(
             began.elapsed() < Duration::from_secs(30),
-            "a place that became free is used again"
+            "a connection that became free is used again"
         );
     }
 }

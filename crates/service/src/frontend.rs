@@ -103,7 +103,7 @@ pub fn stall_problem(service: &str, socket: &SocketDatapath, stall: Duration) ->
 /// Adds the use of TCP connections, if the service accepts any: a warning if at least four fifths of the places are
 /// taken, and a problem if a new client was refused within the last [`RECENT`].
 fn add_connections(status: &mut ServiceStatus, socket: &SocketDatapath, out: &mut StatusBuilder) {
-    let Some(places) = socket.connection_places() else {
+    let Some(places) = socket.connections_max() else {
         return;
     };
     let (service, counts) = (&status.name, socket.counts());

@@ -301,7 +301,7 @@ impl SpvHost {
                 Verdict::Drop(DropReason::NotARequest)
             }
             Ok(found) => {
-                sender.enter();
+                sender.pin();
                 put(
                     reply,
                     &found.map_or([0; SPV_PAPER_REPLY_BYTES], |place| place.root),
@@ -354,7 +354,7 @@ impl SpvHost {
                 headers.map(|headers| fastpath::put_headers(reply, header, range, &headers, tip))
             }
         };
-        sender.enter();
+        sender.pin();
         match written {
             Ok(true) => Verdict::Reply,
             Ok(false) => Verdict::Forward,

@@ -31,7 +31,7 @@ use commits::Commits;
 use express::Express;
 use k256::ecdsa::SigningKey;
 use limiter::Budgets;
-use lineside_fastpath::{Asked, DropReason, Said, Source};
+use lineside_fastpath::{BatchRequest, DropReason, RequestOutcome, Source};
 use lineside_journal::{Disk, Error as JournalError, Journal, record_bytes};
 use lineside_wire::{
     BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, Operation, SignedHead, Status,
@@ -184,7 +184,7 @@ impl<D: Disk> Host<D> {
 
     /// Executes a group at the time `now_s` (seconds since 1970), makes it durable, and says what becomes of each.
     /// Groups executed before are taken first.
-    pub fn group(&mut self, now_s: u64, requests: &[Asked<'_>]) -> Vec<Said> {
+    pub fn group(&mut self, now_s: u64, requests: &[BatchRequest<'_>]) -> Vec<RequestOutcome> {
         self.execute(now_s, requests);
         let mut said = Vec::new();
         while let Some(next) = self.take(true) {
@@ -194,7 +194,7 @@ impl<D: Disk> Host<D> {
     }
 
     /// Executes a group at the time `now_s`. What is said comes by [`Host::take`], after all groups before it.
-    pub fn execute(&mut self, now_s: u64, requests: &[Asked<'_>]) {
+    pub fn execute(&mut self, now_s: u64, requests: &[BatchRequest<'_>]) {
         let had_failed = self.failed.is_some();
         let mut said = Vec::with_capacity(requests.len());
         let signers = self.signers(requests);
@@ -229,8 +229,8 @@ impl<D: Disk> Host<D> {
     }
 
     /// Brings what the packets' first operations name into the CPU's caches.
-    fn warm(&self, requests: &[Asked<'_>]) {
-        let accounts = |asked: &Asked<'_>| {
+    fn warm(&self, requests: &[BatchRequest<'_>]) {
+        let accounts = |asked: &BatchRequest<'_>| {
             if let Some(request) = PaperRequest::parse(asked.payload) {
                 return Some([request.source_id(), request.destination_id()]);
             }
@@ -245,8 +245,8 @@ impl<D: Disk> Host<D> {
     }
 
     /// Of each request, who signed it; empty where none is signed.
-    fn signers(&mut self, requests: &[Asked<'_>]) -> Vec<Option<KeyId>> {
-        let is_signed = |asked: &Asked<'_>| {
+    fn signers(&mut self, requests: &[BatchRequest<'_>]) -> Vec<Option<KeyId>> {
+        let is_signed = |asked: &BatchRequest<'_>| {
             wire::is_native(asked.payload) && asked.payload[3] == TRANSFER_OP_SIGNED && self.failed.is_none()
         };
         if !requests.iter().any(is_signed) {
@@ -285,11 +285,16 @@ impl<D: Disk> Host<D> {
         self.group(now_s, &[]);
     }
 
-    fn one(&mut self, now_s: u64, asked: &Asked<'_>, signer: Option<KeyId>) -> Result<Said, NoRoom> {
+    fn one(
+        &mut self,
+        now_s: u64,
+        asked: &BatchRequest<'_>,
+        signer: Option<KeyId>,
+    ) -> Result<RequestOutcome, NoRoom> {
         let paper = PaperRequest::parse(asked.payload);
         // First of all: what is no request gets no answer, not even that there is no room.
         if let Some(reason) = self.drop_reason(asked.payload, paper.as_ref()) {
-            return Ok(Said::drop(reason));
+            return Ok(RequestOutcome::drop(reason));
         }
         if self.failed.is_some() {
             // Not even what is asked for can be told: what is in memory is not what is on the disk. The fast path goes
@@ -333,7 +338,7 @@ impl<D: Disk> Host<D> {
             },
             Request::Session(header, body) => self.session(now_s, asked, header, body)?,
         };
-        Ok(Said::reply(reply))
+        Ok(RequestOutcome::reply(reply))
     }
 
     /// Why a packet is no request to us, if it is none.
@@ -350,7 +355,12 @@ impl<D: Disk> Host<D> {
 
     // ---- the paper's format ----
 
-    fn paper(&mut self, now_s: u64, asked: &Asked<'_>, request: &PaperRequest) -> Result<Said, NoRoom> {
+    fn paper(
+        &mut self,
+        now_s: u64,
+        asked: &BatchRequest<'_>,
+        request: &PaperRequest,
+    ) -> Result<RequestOutcome, NoRoom> {
         let answer = self.paper_answer(now_s, asked.from, request)?;
         self.counts.refused += u64::from(answer.code != Code::Done);
         Ok(paper_reply(asked, request, answer))
@@ -646,7 +656,7 @@ impl<D: Disk> Host<D> {
         self.filling_since_s = now_s;
     }
 
-    fn no_room(&mut self, asked: &Asked<'_>) -> Said {
+    fn no_room(&mut self, asked: &BatchRequest<'_>) -> RequestOutcome {
         self.counts.writes_refused += 1;
         let Some(request) = PaperRequest::parse(asked.payload) else {
             return refuse(asked.payload, Status::NoRoom);
@@ -655,16 +665,16 @@ impl<D: Disk> Host<D> {
     }
 }
 
-fn paper_reply(asked: &Asked<'_>, request: &PaperRequest, answer: PaperAnswer) -> Said {
+fn paper_reply(asked: &BatchRequest<'_>, request: &PaperRequest, answer: PaperAnswer) -> RequestOutcome {
     let mut reply = Vec::with_capacity(asked.payload.len());
     let _fits = request.put_reply(asked.payload, answer, &mut reply);
-    Said::reply(reply)
+    RequestOutcome::reply(reply)
 }
 
 /// The refusal of a native packet as a whole.
-fn refuse(payload: &[u8], status: Status) -> Said {
+fn refuse(payload: &[u8], status: Status) -> RequestOutcome {
     let reply = NativeHeader::ref_from_prefix(payload)
         .ok()
         .map(|(header, _)| wire::reply_header(header, status, 0).as_bytes().to_vec());
-    Said { reply, drop: None }
+    RequestOutcome { reply, drop: None }
 }

@@ -5,7 +5,7 @@ use crate::host::{Counts, Host, OpenError, Opened, Retention, SessionUse, Setup,
 use crate::store::Store;
 use crate::writer::StoreWriter;
 use k256::ecdsa::SigningKey;
-use lineside_fastpath::{Asked, GroupHost, Said};
+use lineside_fastpath::{BatchRequest, BatchHost, RequestOutcome};
 use lineside_journal::{Error as JournalError, FsDisk, Options, dump_over_gaps};
 use lineside_util::data_dir::Kind;
 use lineside_util::hex::{array_from_hex, to_hex};
@@ -213,14 +213,14 @@ pub fn lock(report: &Mutex<Report>) -> MutexGuard<'_, Report> {
     report.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl GroupHost for Server {
-    fn execute(&mut self, asked: &[Asked<'_>]) {
+impl BatchHost for Server {
+    fn execute(&mut self, asked: &[BatchRequest<'_>]) {
         let now_s = now_s();
         self.host.execute(now_s, asked);
         self.snapshot_when_due(now_s, 1);
     }
 
-    fn take(&mut self, waits: bool) -> Option<Vec<Said>> {
+    fn take(&mut self, waits: bool) -> Option<Vec<RequestOutcome>> {
         let said = self.host.take(waits)?;
         self.tell(now_s());
         Some(said)
@@ -238,7 +238,7 @@ impl GroupHost for Server {
         self.tell(now_s());
     }
 
-    fn patience(&self) -> Duration {
+    fn call_interval_max(&self) -> Duration {
         // A ring that is not emptied fills.
         Duration::from_millis(if self.host.is_express() { 1 } else { 50 })
     }

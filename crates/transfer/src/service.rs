@@ -282,7 +282,7 @@ fn listen(
         false => datapath::only_checked_writes(),
     };
     let fastpath = Arc::clone(fastpath) as _;
-    SocketDatapath::start_in_groups_behind(&filter, options, fastpath, Box::new(server), readers)
+    SocketDatapath::start_batched_with_filter(&filter, options, fastpath, Box::new(server), readers)
         .with_context(|| cannot_listen(DEF.name, config.listen))
 }
 

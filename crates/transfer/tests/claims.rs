@@ -4,7 +4,7 @@
 mod common;
 
 use common::{LOOPBACK, NOW_S, execute_packet, key, operation, outcomes, random, session_packet};
-use lineside_fastpath::{Asked, FastPath, Readers, Reply, Source, Verdict, lease};
+use lineside_fastpath::{BatchRequest, FastPath, Readers, Reply, Source, Verdict, lease};
 use lineside_journal::SimDisk;
 use lineside_transfer::AccountId;
 use lineside_transfer::claims::{Claims, Slot, StoreClaims};
@@ -156,7 +156,7 @@ impl Line {
     }
 
     fn host_says_to(&mut self, from: Source, payload: &[u8]) -> Vec<u8> {
-        let said = self.host.group(NOW_S, &[Asked { from, payload }]);
+        let said = self.host.group(NOW_S, &[BatchRequest { from, payload }]);
         said.into_iter().next().unwrap().reply.unwrap()
     }
 
@@ -396,7 +396,7 @@ fn a_host_killed_with_its_claims_leaves_fastpath_whole() {
         let payload = execute_packet(session, 1, &chain);
         line.host.group(
             NOW_S,
-            &[Asked {
+            &[BatchRequest {
                 from,
                 payload: &payload,
             }],

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{ELSEWHERE, LOOPBACK, NOW_S, execute_packet, key, operation, outcomes, random, session_packet};
-use lineside_fastpath::{Asked, FastPath, Readers, Reply, Source, Verdict, lease};
+use lineside_fastpath::{BatchRequest, FastPath, Readers, Reply, Source, Verdict, lease};
 use lineside_journal::SimDisk;
 use lineside_transfer::AccountId;
 use lineside_transfer::claims::StoreClaims;
@@ -109,7 +109,7 @@ impl Line {
         match self.fastpath.answer(from, lease::now_ns(), payload, &mut reply) {
             Verdict::Reply => (reply.as_bytes().to_vec(), true),
             Verdict::Forward => {
-                let said = self.host.group(NOW_S, &[Asked { from, payload }]);
+                let said = self.host.group(NOW_S, &[BatchRequest { from, payload }]);
                 (said.into_iter().next().unwrap().reply.unwrap(), false)
             }
             Verdict::Drop(reason) => panic!("{reason:?}"),
@@ -390,15 +390,15 @@ fn threads_of_fastpath_and_a_host_that_interrupts_them() {
                     let mut replies = Vec::new();
                     while replies.len() < 2 {
                         let mut reply = Reply::default();
-                        reader.enter();
+                        reader.pin();
                         let verdict = fastpath.answer(LOOPBACK, lease::now_ns(), &packet, &mut reply);
-                        reader.leave();
+                        reader.unpin();
                         let reply = if verdict == Verdict::Reply {
                             by_fastpath.fetch_add(1, SeqCst);
                             reply.as_bytes().to_vec()
                         } else {
                             by_host.fetch_add(1, SeqCst);
-                            let asked = [Asked {
+                            let asked = [BatchRequest {
                                 from: LOOPBACK,
                                 payload: &packet,
                             }];
@@ -430,7 +430,7 @@ fn threads_of_fastpath_and_a_host_that_interrupts_them() {
             let packet = execute_packet(chains, host_asks, &chain);
             let said = host.lock().unwrap().group(
                 NOW_S,
-                &[Asked {
+                &[BatchRequest {
                     from: LOOPBACK,
                     payload: &packet,
                 }],
@@ -511,7 +511,7 @@ fn nothing_is_executed_on_a_ledger_that_the_disk_keeps_behind_fastpath() {
     .concat();
     let header = native::request_header(TRANSFER_OP_REFER, 1, body.len() as u16);
     let refer = [header.as_bytes(), &body].concat();
-    let asked = [Asked {
+    let asked = [BatchRequest {
         from: LOOPBACK,
         payload: &refer,
     }];
@@ -728,7 +728,7 @@ fn an_idle_session_gives_its_place_while_fastpath_goes_on() {
         let body = SessionBody::new_zeroed();
         let ask = |line: &mut Line, body: &SessionBody| {
             let payload = session_packet(TRANSFER_OP_OPEN, body);
-            let asked = Asked {
+            let asked = BatchRequest {
                 from: LOOPBACK,
                 payload: &payload,
             };

@@ -5,7 +5,7 @@ mod common;
 use common::{
     ELSEWHERE, LOOPBACK, NOW_S, Server, execute_packet, key, operation, outcomes, session_packet, start,
 };
-use lineside_fastpath::{Asked, FastPath, Reply, Said, Verdict};
+use lineside_fastpath::{BatchRequest, FastPath, Reply, RequestOutcome, Verdict};
 use lineside_journal::{Op, SimDisk};
 use lineside_transfer::AccountId;
 use lineside_transfer::host::{SealPolicy, audit, prove};
@@ -412,16 +412,16 @@ fn groups_are_executed_while_others_are_on_their_way_and_answered_when_durable()
         assert_eq!(server.paper(CREATE, 0, account, 0, 100), (1, 100));
     }
     let execute = |server: &mut Server, requests: &[[u8; 22]]| {
-        let asked: Vec<Asked<'_>> = requests
+        let asked: Vec<BatchRequest<'_>> = requests
             .iter()
-            .map(|payload| Asked {
+            .map(|payload| BatchRequest {
                 from: LOOPBACK,
                 payload,
             })
             .collect();
         server.host.execute(NOW_S, &asked);
     };
-    let amount = |said: &Said| said.reply.as_deref().map(|reply| reply[19]);
+    let amount = |said: &RequestOutcome| said.reply.as_deref().map(|reply| reply[19]);
     let fastpath_holds = |server: &Server| {
         let balance = |account| match server.store.find(&AccountId::from_paper(account)) {
             Some(index) => server.store.cells.as_slice()[index].balance.load(Relaxed),
@@ -576,9 +576,9 @@ fn a_group_answers_each_request_in_order() {
     let requests: Vec<[u8; 22]> = (1..=200)
         .map(|id| PaperRequest::new(CREATE, 0, id, 0, id).to_bytes())
         .collect();
-    let asked: Vec<Asked<'_>> = requests
+    let asked: Vec<BatchRequest<'_>> = requests
         .iter()
-        .map(|payload| Asked {
+        .map(|payload| BatchRequest {
             from: LOOPBACK,
             payload,
         })
@@ -592,7 +592,7 @@ fn a_group_answers_each_request_in_order() {
     for payload in junk {
         let said = server.host.group(
             NOW_S,
-            &[Asked {
+            &[BatchRequest {
                 from: LOOPBACK,
                 payload,
             }],

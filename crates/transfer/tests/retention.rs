@@ -6,7 +6,7 @@ use common::{
     LOOPBACK, NOW_S, execute_packet, geometry, key, limits, operation, options, outcomes, policy, random,
     session_packet, start,
 };
-use lineside_fastpath::Asked;
+use lineside_fastpath::BatchRequest;
 use lineside_journal::{Disk, DiskFile, FsDisk, Options, SimDisk, repair, verify};
 use lineside_transfer::host::{Host, Retention, SealPolicy, Setup, audit, prove};
 use lineside_transfer::signed::TABLE_BYTES;
@@ -55,9 +55,9 @@ fn open<D: Disk>(disk: &D, options: Options, seed: u64) -> Host<D> {
 }
 
 fn ask<D: Disk>(host: &mut Host<D>, now_s: u64, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let asked: Vec<Asked<'_>> = packets
+    let asked: Vec<BatchRequest<'_>> = packets
         .iter()
-        .map(|payload| Asked {
+        .map(|payload| BatchRequest {
             from: LOOPBACK,
             payload,
         })

@@ -374,7 +374,7 @@ fn one_group_has_signatures_of_all_kinds() {
     }
     let asked: Vec<_> = packets
         .iter()
-        .map(|payload| lineside_fastpath::Asked {
+        .map(|payload| lineside_fastpath::BatchRequest {
             from: ELSEWHERE,
             payload,
         })

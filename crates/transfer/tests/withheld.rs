@@ -6,7 +6,7 @@ mod common;
 use common::line::{Line, RING, start, start_on, store, stranger};
 use common::{LOOPBACK, NOW_S, execute_packet, key, operation, outcomes, session_packet};
 use lineside_fastpath::challenge::UNUSED_S;
-use lineside_fastpath::{Asked, Source};
+use lineside_fastpath::{BatchRequest, Source};
 use lineside_journal::{SimDisk, dump};
 use lineside_transfer::AccountId;
 use lineside_transfer::entry::Entry;
@@ -235,12 +235,12 @@ fn a_session_that_is_closed_while_it_is_withheld_leaves_its_slot_to_fastpath() {
             operation(TRANSFER, 1, 2, 1),
         ];
         let make = execute_packet(issuer, 1, &chain);
-        let mut asked = vec![Asked {
+        let mut asked = vec![BatchRequest {
             from: attacker,
             payload: &close,
         }];
         if rests {
-            asked.push(Asked {
+            asked.push(BatchRequest {
                 from: LOOPBACK,
                 payload: &make,
             });
@@ -317,9 +317,9 @@ fn a_session_that_the_ledger_does_not_know_to_be_used_is_not_closed() {
             session_packet(TRANSFER_OP_OPEN, &SessionBody { challenge, ..body }),
         ));
     }
-    let asked: Vec<Asked<'_>> = packets
+    let asked: Vec<BatchRequest<'_>> = packets
         .iter()
-        .map(|(from, payload)| Asked { from: *from, payload })
+        .map(|(from, payload)| BatchRequest { from: *from, payload })
         .collect();
     let said = line.host.group(line.now_s, &asked);
     assert!(said.iter().all(|said| said.reply.as_ref().unwrap()[5] == 0));

@@ -144,8 +144,12 @@ where
 
     fn portable_generator(&self) -> Arc<Table> {
         let build = || {
-            shared(Backend::Portable, L::Curve::CURVE, generator::SMALL, || {
-                Table::build_all(Portable::<L::Curve>::new(), &[L::Curve::G], generator::SMALL)
+            shared(Backend::Portable, L::Curve::CURVE, generator::SMALL_WIDTH, || {
+                Table::build_all(
+                    Portable::<L::Curve>::new(),
+                    &[L::Curve::G],
+                    generator::SMALL_WIDTH,
+                )
             })
         };
         Arc::clone(self.portable_generator.get_or_init(build))
@@ -232,14 +236,14 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// Machine that builds a table when the test tells it to.
-    struct Told {
+    /// Machine that builds a table when the test allows it.
+    struct PausedMachine {
         curve: Curve,
         begun: Mutex<Sender<()>>,
         go: Mutex<Receiver<()>>,
     }
 
-    impl Machine for Told {
+    impl Machine for PausedMachine {
         fn verify(&self, _: &Table, _: &mut [Job<'_>], _: &mut dyn FnMut(usize, bool)) -> Tally {
             Tally::default()
         }
@@ -255,11 +259,11 @@ mod tests {
         }
     }
 
-    fn told(curve: Curve) -> (Told, Receiver<()>, Sender<()>) {
+    fn paused(curve: Curve) -> (PausedMachine, Receiver<()>, Sender<()>) {
         let ((begun, has_begun), (go, may_go)) = (channel(), channel());
         let (begun, may_go) = (Mutex::new(begun), Mutex::new(may_go));
         (
-            Told {
+            PausedMachine {
                 curve,
                 begun,
                 go: may_go,
@@ -274,8 +278,8 @@ mod tests {
     fn a_generator_waits_for_its_own_table_only() {
         const WIDTH: u32 = 3;
         let backend = Backend::Portable;
-        let (slow, slow_begun, slow_go) = told(Curve::P256);
-        let (quick, _quick_begun, quick_go) = told(Curve::Secp256k1);
+        let (slow, slow_begun, slow_go) = paused(Curve::P256);
+        let (quick, _quick_begun, quick_go) = paused(Curve::Secp256k1);
         std::thread::scope(|scope| {
             let first = scope.spawn(|| generator(backend, &slow, WIDTH));
             slow_begun.recv().unwrap();

@@ -1,14 +1,14 @@
 //! Verification of a batch: splits it by curve and chunk, finds the keys' tables, and lets the engine decide.
 
+use crate::admission_counter::Hasher;
 use crate::backend::{Backend, Machine, lock};
-use crate::cache::{Build, Cache, Place};
+use crate::cache::{Build, Cache, SlotHint};
 use crate::curve::{Curve, P256, Params, Secp256k1};
 use crate::engine::{self, CHUNK, Job, Tally};
 use crate::generator::Generator;
 use crate::item::{Item, Verdict};
 use crate::key::PublicKey;
 use crate::lanes::MAX_LANES;
-use crate::sightings::Hasher;
 use crate::table::Table;
 use crate::uint::{U256, at_least, from_be_bytes, sub};
 use crate::verifier::Builds;
@@ -43,7 +43,7 @@ pub(crate) struct OverCurve {
 }
 
 /// Number of tables that are built together, so that their doublings share the lanes of a vector.
-const TOGETHER: usize = MAX_LANES;
+const BUILDS_TOGETHER_MAX: usize = MAX_LANES;
 
 /// The items of one chunk that the engine decides, and their keys.
 struct Chunk<'a> {
@@ -62,25 +62,25 @@ struct Parsed {
 struct Distinct<'a> {
     keys: Vec<(&'a PublicKey, u64, u64)>,
     /// Index in `keys` plus one, by hash; linear probing, at most half full.
-    places: [u16; 2 * CHUNK],
+    buckets: [u16; 2 * CHUNK],
 }
 
 impl<'a> Distinct<'a> {
     fn clear(&mut self) {
         self.keys.clear();
-        self.places = [0; 2 * CHUNK];
+        self.buckets = [0; 2 * CHUNK];
     }
 
     /// Counts a key and returns its index.
     #[inline(always)]
     fn add(&mut self, key: &'a PublicKey, hash: u64) -> u16 {
-        // The low bits choose the set in the sightings.
-        let mut place = (hash >> 32) as usize % (2 * CHUNK);
+        // The low bits choose the set in the admission counter.
+        let mut bucket = (hash >> 32) as usize % (2 * CHUNK);
         loop {
-            let at = self.places[place];
+            let at = self.buckets[bucket];
             if at == 0 {
                 self.keys.push((key, hash, 1));
-                self.places[place] = self.keys.len() as u16;
+                self.buckets[bucket] = self.keys.len() as u16;
                 return self.keys.len() as u16 - 1;
             }
             let (other, its_hash, count) = &mut self.keys[usize::from(at) - 1];
@@ -88,7 +88,7 @@ impl<'a> Distinct<'a> {
                 *count += 1;
                 return at - 1;
             }
-            place = (place + 1) % (2 * CHUNK);
+            bucket = (bucket + 1) % (2 * CHUNK);
         }
     }
 }
@@ -100,7 +100,7 @@ impl Inner {
             parsed: Vec::new(),
             keys: Distinct {
                 keys: Vec::new(),
-                places: [0; 2 * CHUNK],
+                buckets: [0; 2 * CHUNK],
             },
         };
         let order = order(curve);
@@ -163,7 +163,7 @@ impl Inner {
         let generator = over
             .generator
             .table(&*over.machine, chunk.parsed.len() as u64, self.builds);
-        let (tables, places) = self.tables(&chunk.keys.keys);
+        let (tables, slot_hints) = self.tables(&chunk.keys.keys);
         let mut hits = 0;
         let mut jobs = Vec::with_capacity(chunk.parsed.len());
         jobs.extend(chunk.parsed.iter().map(|parsed| {
@@ -183,18 +183,18 @@ impl Inner {
             verdicts[index] = if valid { Verdict::Valid } else { Verdict::Invalid };
         });
         self.count(hits, &tally);
-        self.settle(chunk, &places, verdicts);
+        self.record_verdicts(chunk, &slot_hints, verdicts);
     }
 
     /// Reports the number of valid signatures of each key to the cache.
-    fn settle(&self, chunk: &Chunk<'_>, places: &[Place], verdicts: &[Verdict]) {
-        let mut valid = vec![0; places.len()];
+    fn record_verdicts(&self, chunk: &Chunk<'_>, slot_hints: &[SlotHint], verdicts: &[Verdict]) {
+        let mut valid = vec![0; slot_hints.len()];
         for parsed in &chunk.parsed {
             valid[usize::from(parsed.key)] += u64::from(verdicts[parsed.index].is_valid());
         }
         let mut cache = lock(&self.cache);
-        for (((key, hash, count), place), valid) in chunk.keys.keys.iter().zip(places).zip(valid) {
-            cache.settle(key, *hash, *place, *count, valid);
+        for (((key, hash, count), slot_hint), valid) in chunk.keys.keys.iter().zip(slot_hints).zip(valid) {
+            cache.record_verdicts(key, *hash, *slot_hint, *count, valid);
         }
     }
 
@@ -206,23 +206,23 @@ impl Inner {
             table_hits,
             ..
         } = &self.counters;
-        by_table.fetch_add(tally.known as u64, Relaxed);
-        by_generic.fetch_add(tally.unknown as u64, Relaxed);
+        by_table.fetch_add(tally.precomputed as u64, Relaxed);
+        by_generic.fetch_add(tally.generic as u64, Relaxed);
         exceptional.fetch_add(tally.exceptional as u64, Relaxed);
         table_hits.fetch_add(hits, Relaxed);
     }
 
-    /// Returns the tables of keys, and the places of the keys in the cache. With inline builds, wanted tables are
+    /// Returns the tables of keys, and the slots of the keys in the cache. With inline builds, wanted tables are
     /// built first.
-    fn tables(&self, keys: &[(&PublicKey, u64, u64)]) -> (Vec<Option<Arc<Table>>>, Vec<Place>) {
+    fn tables(&self, keys: &[(&PublicKey, u64, u64)]) -> (Vec<Option<Arc<Table>>>, Vec<SlotHint>) {
         let mut tables = Vec::with_capacity(keys.len());
-        let mut places = Vec::with_capacity(keys.len());
+        let mut slot_hints = Vec::with_capacity(keys.len());
         let mut pending = Vec::new();
         let mut cache = lock(&self.cache);
         for (at, (key, hash, uses)) in keys.iter().enumerate() {
             let found = cache.look_up(key, *hash, *uses);
             tables.push(found.value);
-            places.push(found.place);
+            slot_hints.push(found.slot_hint);
             if found.pending {
                 pending.push(at);
             }
@@ -238,7 +238,7 @@ impl Inner {
                 tables[at] = cache.get(key, hash).or(tables[at].take());
             }
         }
-        (tables, places)
+        (tables, slot_hints)
     }
 
     /// Builds up to `limit` wanted tables in order and returns their number.
@@ -247,7 +247,7 @@ impl Inner {
         while built < limit {
             let mut cache = lock(&self.cache);
             let next = std::iter::from_fn(|| cache.next_build());
-            let mut builds: Vec<Build> = next.take(TOGETHER.min(limit - built)).collect();
+            let mut builds: Vec<Build> = next.take(BUILDS_TOGETHER_MAX.min(limit - built)).collect();
             drop(cache);
             if builds.is_empty() {
                 break;

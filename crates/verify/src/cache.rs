@@ -1,13 +1,13 @@
 //! Cache of tables: decides by use which keys have a table and of which width, within a fixed number of bytes.
 //!
-//! A *use* is a valid signature. Verdicts come after the batch, so between `look_up` and `settle` the batch's
+//! A *use* is a valid signature. Verdicts come after the batch, so between `look_up` and `record_verdicts` the batch's
 //! signatures count as *hoped for*.
 //!
-//! - A key is *seen* until it is used again; that takes no memory of its own (`sightings`).
+//! - A key is *seen* until it is used again; that takes no memory of its own (`admission_counter`).
 //! - Then it gets the smallest table, on *probation*. There the least recently used table makes room for the next,
 //!   but only if it is idle or was used less often. So keys that recur in a cycle too large for the memory do not
 //!   evict each other without benefit.
-//! - After `HOT` uses the key is *protected*. Probation has its own bytes, so any number of keys that come and go
+//! - After `HOT_USES` uses the key is *protected*. Probation has its own bytes, so any number of keys that come and go
 //!   there cannot affect a protected one.
 //! - Protected keys get larger tables with use. A key shares the bytes with keys that are as hot or hotter. Colder
 //!   ones count less, and much colder ones nothing, and make room for it. So thousands of keys that are each used a
@@ -20,18 +20,18 @@
 //! The cache does not know the content of tables. The caller makes the values, without the cache's lock, between
 //! `next_build` and `finish_build`. Tables being built count as existing.
 
-mod room;
+mod eviction;
 #[cfg(test)]
 mod tests;
 
+use crate::admission_counter::AdmissionCounter;
 use crate::key::PublicKey;
-use crate::sightings::Sightings;
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 
 /// Number of uses from which on a table of this width pays.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rung {
+pub(crate) struct Promotion {
     pub(crate) width: u32,
     pub(crate) uses: u64,
 }
@@ -50,14 +50,14 @@ pub(crate) struct Rung {
 /// | 8 | 256 KiB | 4,096 | 32 | 20 | 205 | 256 |
 /// | 10 | 832 KiB | 13,312 | 26 | 6 | 2,219 | 2,048 |
 /// | 13 | 5 MiB | 81,920 | 20 | 6 | 13,653 | 16,384 |
-pub(crate) const LADDER: [Rung; 4] = [
-    Rung { width: 5, uses: 0 },
-    Rung { width: 8, uses: 256 },
-    Rung {
+pub(crate) const PROMOTIONS: [Promotion; 4] = [
+    Promotion { width: 5, uses: 0 },
+    Promotion { width: 8, uses: 256 },
+    Promotion {
         width: 10,
         uses: 2_048,
     },
-    Rung {
+    Promotion {
         width: 13,
         uses: 16_384,
     },
@@ -65,18 +65,18 @@ pub(crate) const LADDER: [Rung; 4] = [
 
 /// Number of uses that make a key hot. An attacker pays as much as others for a place among the protected, and the
 /// place lasts only as long as the key is used.
-pub(crate) const HOT: u64 = 64;
+pub(crate) const HOT_USES: u64 = 64;
 
 /// Difference of levels above which a key is *much colder* than another one, where a level is the number of binary
 /// digits of the uses: it then has about 1/16 of the uses or less. The difference is small enough that 10,000 uses
 /// count for something next to 100, and large enough that keys with the same traffic never differ so much.
-const MUCH: usize = 3;
+const MUCH_COLDER_LEVELS: usize = 3;
 
 /// Number of signatures without a use after which a table is idle: about a second of work of one core.
-pub(crate) const IDLE: u64 = 1 << 20;
+pub(crate) const IDLE_AFTER_SIGNATURES: u64 = 1 << 20;
 
 /// Maximum number of builds in the queue; further ones are forgotten until the key is seen again.
-pub(crate) const QUEUE: usize = 512;
+pub(crate) const QUEUED_BUILDS_MAX: usize = 512;
 
 const NONE: u32 = u32::MAX;
 
@@ -157,17 +157,17 @@ impl Build {
 }
 
 /// Result of looking up a key.
-pub(crate) struct Found<V> {
+pub(crate) struct Lookup<V> {
     pub(crate) value: Option<V>,
     /// True if a build for it is in the queue or running.
     pub(crate) pending: bool,
-    /// For `settle`.
-    pub(crate) place: Place,
+    /// For `record_verdicts`.
+    pub(crate) slot_hint: SlotHint,
 }
 
 /// Slot in which a key was found, if it was; the key may have been removed since.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(u32);
+pub(crate) struct SlotHint(u32);
 
 /// Counts of past events, and the current content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -189,7 +189,7 @@ pub(crate) struct Cache<V> {
     entries: Vec<Entry<V>>,
     free: Vec<u32>,
     index: HashTable<u32>,
-    sightings: Sightings,
+    admission_counter: AdmissionCounter,
     queue: VecDeque<u32>,
     /// Number of uses from which on a key gets the smallest table.
     first_uses: u64,
@@ -223,7 +223,7 @@ impl<V: Clone> Cache<V> {
             entries: Vec::new(),
             free: Vec::new(),
             index: HashTable::new(),
-            sightings: Sightings::new(),
+            admission_counter: AdmissionCounter::new(),
             queue: VecDeque::new(),
             first_uses,
             hot: [0; 64],
@@ -252,20 +252,20 @@ impl<V: Clone> Cache<V> {
     }
 
     /// Finds the table of a key with which `hoped` signatures, at least one, are to be verified. `hash` must always
-    /// be the same for the key. `settle` must follow.
-    pub(crate) fn look_up(&mut self, key: &PublicKey, hash: u64, hoped: u64) -> Found<V> {
+    /// be the same for the key. `record_verdicts` must follow.
+    pub(crate) fn look_up(&mut self, key: &PublicKey, hash: u64, hoped: u64) -> Lookup<V> {
         self.clock += hoped;
         self.halve_when_due();
         self.demote_idle();
         let slot = match self.find(key, hash) {
             Some(slot) => slot,
             None => {
-                let uses = self.sightings.count(hash);
-                if uses + hoped < self.first_uses || self.queue.len() == QUEUE {
-                    return Found {
+                let uses = self.admission_counter.count(hash);
+                if uses + hoped < self.first_uses || self.queue.len() == QUEUED_BUILDS_MAX {
+                    return Lookup {
                         value: None,
                         pending: false,
-                        place: Place(NONE),
+                        slot_hint: SlotHint(NONE),
                     };
                 }
                 self.insert(key, hash, uses)
@@ -275,21 +275,28 @@ impl<V: Clone> Cache<V> {
         let entry = &mut self.entries[slot as usize];
         entry.hoped += hoped;
         entry.last_use = clock;
-        self.use_place(slot);
-        self.want(slot);
+        self.mark_used(slot);
+        self.queue_build_if_due(slot);
         let entry = &self.entries[slot as usize];
-        Found {
+        Lookup {
             value: entry.table.as_ref().map(|(value, _)| value.clone()),
             pending: entry.pending,
-            place: Place(slot),
+            slot_hint: SlotHint(slot),
         }
     }
 
     /// Records the outcome of the `hoped` signatures of one `look_up`: `valid` of them were valid.
-    pub(crate) fn settle(&mut self, key: &PublicKey, hash: u64, place: Place, hoped: u64, valid: u64) {
-        let Some(slot) = self.find_at(place, key).or_else(|| self.find(key, hash)) else {
+    pub(crate) fn record_verdicts(
+        &mut self,
+        key: &PublicKey,
+        hash: u64,
+        slot_hint: SlotHint,
+        hoped: u64,
+        valid: u64,
+    ) {
+        let Some(slot) = self.find_in_slot(slot_hint, key).or_else(|| self.find(key, hash)) else {
             if valid > 0 {
-                self.sightings.add(hash, valid);
+                self.admission_counter.add(hash, valid);
             }
             return;
         };
@@ -298,8 +305,8 @@ impl<V: Clone> Cache<V> {
         entry.hoped = entry.hoped.saturating_sub(hoped);
         let (uses, segment) = (entry.uses + valid, entry.segment);
         self.set_uses(slot, uses);
-        if segment == Some(Probation) && uses >= HOT {
-            self.use_place(slot);
+        if segment == Some(Probation) && uses >= HOT_USES {
+            self.mark_used(slot);
         }
     }
 
@@ -329,13 +336,13 @@ impl<V: Clone> Cache<V> {
         let entry = &self.entries[slot as usize];
         let key = entry.key;
         let wanted = self.target(slot);
-        let smallest = LADDER[0].width;
-        let places = match entry.segment {
+        let smallest = PROMOTIONS[0].width;
+        let candidates = match entry.segment {
             Some(segment) => [Some((segment, wanted)), None],
-            None if entry.uses >= HOT => [Some((Protected, wanted)), Some((Probation, smallest))],
+            None if entry.uses >= HOT_USES => [Some((Protected, wanted)), Some((Probation, smallest))],
             None => [Some((Probation, smallest)), None],
         };
-        for (segment, width) in places.into_iter().flatten() {
+        for (segment, width) in candidates.into_iter().flatten() {
             let bytes = (self.bytes_of)(width);
             if width > self.width(slot) && self.make_room(slot, segment, bytes) {
                 self.list(segment).bytes += bytes;
@@ -379,9 +386,9 @@ impl<V: Clone> Cache<V> {
     }
 
     /// Returns the slot in which the key was found before, if it is still there.
-    fn find_at(&self, place: Place, key: &PublicKey) -> Option<u32> {
-        let entry = self.entries.get(place.0 as usize)?;
-        (entry.key == *key && !entry.is_bare()).then_some(place.0)
+    fn find_in_slot(&self, slot_hint: SlotHint, key: &PublicKey) -> Option<u32> {
+        let entry = self.entries.get(slot_hint.0 as usize)?;
+        (entry.key == *key && !entry.is_bare()).then_some(slot_hint.0)
     }
 
     fn insert(&mut self, key: &PublicKey, hash: u64, uses: u64) -> u32 {
@@ -425,9 +432,9 @@ impl<V: Clone> Cache<V> {
     }
 
     /// Queues a build if a larger table would pay.
-    fn want(&mut self, slot: u32) {
+    fn queue_build_if_due(&mut self, slot: u32) {
         let wanted = !self.entries[slot as usize].pending && self.target(slot) > self.width(slot);
-        if wanted && self.queue.len() < QUEUE {
+        if wanted && self.queue.len() < QUEUED_BUILDS_MAX {
             self.entries[slot as usize].pending = true;
             self.queue.push_back(slot);
         }
@@ -466,11 +473,18 @@ impl<V: Clone> Cache<V> {
         let entry = &self.entries[slot as usize];
         let share = match entry.segment {
             Some(Protected) => self.share(slot),
-            None if entry.uses >= HOT => self.share(slot),
+            None if entry.uses >= HOT_USES => self.share(slot),
             _ => 0,
         };
-        let deserved = |rung: &&Rung| entry.uses >= rung.uses && (self.bytes_of)(rung.width) <= share;
-        LADDER.iter().rev().find(deserved).unwrap_or(&LADDER[0]).width
+        let deserved = |promotion: &&Promotion| {
+            entry.uses >= promotion.uses && (self.bytes_of)(promotion.width) <= share
+        };
+        PROMOTIONS
+            .iter()
+            .rev()
+            .find(deserved)
+            .unwrap_or(&PROMOTIONS[0])
+            .width
     }
 
     fn set_uses(&mut self, slot: u32, uses: u64) {
@@ -490,9 +504,9 @@ impl<V: Clone> Cache<V> {
     /// The sum of all uses is never more than twice that. So at most twice as many keys as fit can deserve the
     /// largest table at a time, even if an attacker pays for them.
     fn halving(&self) -> u64 {
-        let largest = LADDER[LADDER.len() - 1];
+        let largest = PROMOTIONS[PROMOTIONS.len() - 1];
         let room = (self.protected.limit / (self.bytes_of)(largest.width)) as u64;
-        IDLE.max(room * largest.uses)
+        IDLE_AFTER_SIGNATURES.max(room * largest.uses)
     }
 
     fn halve_when_due(&mut self) {

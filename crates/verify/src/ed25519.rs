@@ -101,7 +101,7 @@ mod tests {
 
     /// Keys that strict implementations reject: the identity in three encodings, with R = identity and S = 0.
     #[test]
-    fn keys_of_small_order_are_taken_and_other_encodings_of_r_are_not() {
+    fn keys_of_small_order_are_accepted_and_noncanonical_r_is_refused() {
         let mut one = [0; 32];
         one[0] = 1;
         let mut unreduced = [0xff; 32];

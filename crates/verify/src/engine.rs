@@ -1,12 +1,12 @@
 //! One chunk of signatures over one curve, from r, s and digest to verdicts.
 
 use crate::curve::Params;
-use crate::known;
+use crate::generic;
 use crate::lanes::{Lanes, MAX_LANES, Stage};
 use crate::portable::{Portable, Reduction};
+use crate::precomputed;
 use crate::table::Table;
 use crate::uint::{ONE, U256, ZERO, at_least, is_zero};
-use crate::unknown;
 use std::sync::Arc;
 
 /// Number of signatures that go through the stages together: a trade-off between memory and shared inversions.
@@ -15,7 +15,7 @@ pub(crate) const CHUNK: usize = 512;
 /// Number of signatures without a table up to which one lane is faster than a backend with many. A vector of them
 /// takes 78 µs in AVX-512, however many lanes are used. In the portable backend one signature takes 66 µs (70 as
 /// measured here, with the generator's smaller table) and two take 119.
-const ALONE: usize = 1;
+const ONE_LANE_MAX: usize = 1;
 
 /// One signature.
 pub(crate) struct Job<'t> {
@@ -33,15 +33,15 @@ pub(crate) struct Job<'t> {
 
 /// Memory that is reused for the next chunk.
 pub(crate) struct Scratch<L: Lanes> {
-    known: known::Scratch<L>,
-    unknown: unknown::Scratch<L>,
+    precomputed: precomputed::Scratch<L>,
+    generic: generic::Scratch<L>,
 }
 
 impl<L: Lanes> Default for Scratch<L> {
     fn default() -> Self {
         Self {
-            known: known::Scratch::default(),
-            unknown: unknown::Scratch::default(),
+            precomputed: precomputed::Scratch::default(),
+            generic: generic::Scratch::default(),
         }
     }
 }
@@ -50,9 +50,9 @@ impl<L: Lanes> Default for Scratch<L> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     /// Signatures decided with tables.
-    pub(crate) known: usize,
+    pub(crate) precomputed: usize,
     /// Signatures decided without tables.
-    pub(crate) unknown: usize,
+    pub(crate) generic: usize,
     /// Exceptional cases: signatures that tables left undecided, and others that needed the complete formulas.
     pub(crate) exceptional: usize,
 }
@@ -83,13 +83,13 @@ where
     jobs.sort_by_key(|job| job.table.map_or(u32::MAX, |table| table.width()));
     let scalars = l.run(Scalars { l, jobs });
     let mut tally = Tally::default();
-    let mut known = Vec::with_capacity(jobs.len());
+    let mut precomputed = Vec::with_capacity(jobs.len());
     let mut known_at = Vec::with_capacity(jobs.len());
     let mut left = Vec::new();
     for (i, (job, (u1, u2))) in jobs.iter().zip(&scalars).enumerate() {
         match job.table {
             Some(table) if !is_zero(u1) => {
-                known.push(known::Job {
+                precomputed.push(precomputed::Job {
                     r: job.r,
                     u1: *u1,
                     u2: *u2,
@@ -100,47 +100,47 @@ where
             _ => left.push(i),
         }
     }
-    tally.known = known.len();
-    tally.unknown = left.len();
-    if !known.is_empty() {
-        let mut outcomes = vec![known::Outcome::Undecided; known.len()];
-        l.run(known::Verify {
+    tally.precomputed = precomputed.len();
+    tally.generic = left.len();
+    if !precomputed.is_empty() {
+        let mut outcomes = vec![precomputed::Outcome::Undecided; precomputed.len()];
+        l.run(precomputed::Verify {
             l,
             generator,
-            jobs: &known,
-            scratch: &mut scratch.known,
+            jobs: &precomputed,
+            scratch: &mut scratch.precomputed,
             outcomes: &mut outcomes,
         });
         for (i, outcome) in known_at.into_iter().zip(outcomes) {
             match outcome {
-                known::Outcome::Undecided => left.push(i),
-                outcome => decided(jobs[i].index, outcome == known::Outcome::Valid),
+                precomputed::Outcome::Undecided => left.push(i),
+                outcome => decided(jobs[i].index, outcome == precomputed::Outcome::Valid),
             }
         }
     }
-    tally.exceptional = left.len() - tally.unknown;
+    tally.exceptional = left.len() - tally.generic;
     if !left.is_empty() {
-        let unknown: Vec<unknown::Job> = left
+        let generic: Vec<generic::Job> = left
             .iter()
-            .map(|&i| unknown::Job {
+            .map(|&i| generic::Job {
                 r: jobs[i].r,
                 u1: scalars[i].0,
                 u2: scalars[i].1,
                 key: jobs[i].key,
             })
             .collect();
-        let mut valid = vec![false; unknown.len()];
-        let alone = (L::LANES > 1 && unknown.len() <= ALONE)
+        let mut valid = vec![false; generic.len()];
+        let in_one_lane = (L::LANES > 1 && generic.len() <= ONE_LANE_MAX)
             .then(portable_generator)
             .flatten();
-        tally.exceptional += match alone {
-            Some(generator) => portably::<L::Curve>(&generator, &unknown, tally.unknown, &mut valid),
-            None => l.run(unknown::Verify {
+        tally.exceptional += match in_one_lane {
+            Some(generator) => portably::<L::Curve>(&generator, &generic, tally.generic, &mut valid),
+            None => l.run(generic::Verify {
                 l,
                 generator,
-                jobs: &unknown,
-                counted: tally.unknown,
-                scratch: &mut scratch.unknown,
+                jobs: &generic,
+                counted: tally.generic,
+                scratch: &mut scratch.generic,
                 valid: &mut valid,
             }),
         };
@@ -151,21 +151,21 @@ where
     tally
 }
 
-/// `unknown` in one lane. It exists once for each curve, and not in every backend's copy of `verify`, because
+/// `generic` in one lane. It exists once for each curve, and not in every backend's copy of `verify`, because
 /// compiling it takes long.
 #[inline(never)]
 fn portably<C: Reduction>(
     generator: &Table,
-    jobs: &[unknown::Job],
+    jobs: &[generic::Job],
     counted: usize,
     valid: &mut [bool],
 ) -> usize {
-    unknown::Verify {
+    generic::Verify {
         l: Portable::<C>::new(),
         generator,
         jobs,
         counted,
-        scratch: &mut unknown::Scratch::default(),
+        scratch: &mut generic::Scratch::default(),
         valid,
     }
     .run()

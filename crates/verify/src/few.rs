@@ -1,8 +1,8 @@
 //! Verification of few signatures with tables: the points are added one after the other, in Jacobian coordinates.
 //!
-//! A tree of affine additions (`known`) has an inversion for each of its levels, six of 0.9 µs for any batch. With
-//! few signatures to share them, that is most of the time. Mixed additions take 11 multiplications instead of 6, and
-//! no inversion.
+//! A tree of affine additions (`precomputed`) has an inversion for each of its levels, six of 0.9 µs for any batch.
+//! With few signatures to share them, that is most of the time. Mixed additions take 11 multiplications instead of 6,
+//! and no inversion.
 //!
 //! If a sum meets the same or the opposite point, Z is zero from there on, and the signature is left undecided.
 

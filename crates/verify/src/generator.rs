@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 const WIDTHS: [u32; 5] = [16, 13, 10, 8, 5];
 
 /// Width of the first table: 4,096 points.
-pub(crate) const SMALL: u32 = 8;
+pub(crate) const SMALL_WIDTH: u32 = 8;
 
-/// Number of signatures after which the large table is built: as with keys (`cache::LADDER`), when the additions it
+/// Number of signatures after which the large table is built: as with keys (`cache::PROMOTIONS`), when the additions it
 /// would have saved so far equal its cost. At width 16 it has 524,288 points and saves 16 of 32 additions.
-const USES: u64 = 32_768;
+const LARGE_TABLE_USES: u64 = 32_768;
 
 /// The generator of one curve, for one verifier.
 pub(crate) struct Generator {
@@ -29,7 +29,7 @@ struct State {
     table: Option<Arc<Table>>,
     uses: u64,
     /// True if the large table exists, is due, or is being built.
-    asked: bool,
+    is_large_due: bool,
 }
 
 impl Generator {
@@ -45,7 +45,7 @@ impl Generator {
         let state = State {
             table: None,
             uses: 0,
-            asked: false,
+            is_large_due: false,
         };
         Self {
             backend,
@@ -76,17 +76,19 @@ impl Generator {
         let table = match &state.table {
             Some(table) => Arc::clone(table),
             None => {
-                let table = backend::shared_generator(self.backend, machine, self.width)
-                    .unwrap_or_else(|| backend::generator(self.backend, machine, self.width.min(SMALL)));
+                let table =
+                    backend::shared_generator(self.backend, machine, self.width).unwrap_or_else(|| {
+                        backend::generator(self.backend, machine, self.width.min(SMALL_WIDTH))
+                    });
                 state.table = Some(Arc::clone(&table));
-                state.asked = table.width() == self.width;
+                state.is_large_due = table.width() == self.width;
                 table
             }
         };
-        if state.asked || state.uses < USES {
+        if state.is_large_due || state.uses < LARGE_TABLE_USES {
             return table;
         }
-        state.asked = true;
+        state.is_large_due = true;
         self.wanted.store(true, Relaxed);
         drop(state);
         if builds == Builds::Inline && self.grow(machine) {

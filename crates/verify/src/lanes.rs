@@ -1,6 +1,6 @@
-//! Interface of a backend: field and scalar arithmetic in lanes, and the lines of a table.
+//! Interface of a backend: field and scalar arithmetic in lanes, and the table points of a table.
 //!
-//! The layers above this trait (`affine`, `jacobian`, `table`, `known`, `unknown`) are generic over `Lanes`. A
+//! The layers above this trait (`affine`, `jacobian`, `table`, `precomputed`, `generic`) are generic over `Lanes`. A
 //! backend is one type for each curve, whose values are tokens: a token exists only if the CPU has the required
 //! features.
 
@@ -14,7 +14,7 @@ pub(crate) const MAX_LANES: usize = 8;
 /// A point of a table: x and y, packed, in the backend's domain. It is one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Line(pub(crate) [u64; 8]);
+pub(crate) struct TablePoint(pub(crate) [u64; 8]);
 
 /// Affine points, one in each lane. The point at infinity has no affine form.
 #[derive(Clone, Copy, Debug)]
@@ -93,14 +93,14 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
     /// `a` in the lanes of `mask`, `b` elsewhere.
     fn select(self, mask: u8, a: &Self::Fe, b: &Self::Fe) -> Self::Fe;
 
-    // ---- lines ----
+    // ---- table points ----
 
-    /// Prefetches a line that will be needed soon.
-    fn prefetch(self, line: &Line);
-    /// Loads the points of `lines`, one for each lane, negated in the lanes of `negate`.
-    fn load_lines(self, lines: &[&Line], negate: u8) -> Affine<Self::Fe>;
-    /// Stores the points as lines, one for each lane.
-    fn store_lines(self, points: &Affine<Self::Fe>, lines: &mut [Line]);
+    /// Prefetches a table point that will be needed soon.
+    fn prefetch(self, table_point: &TablePoint);
+    /// Loads the points of `table_points`, one for each lane, negated in the lanes of `negate`.
+    fn load_table_points(self, table_points: &[&TablePoint], negate: u8) -> Affine<Self::Fe>;
+    /// Stores the points as table points, one for each lane.
+    fn store_table_points(self, points: &Affine<Self::Fe>, table_points: &mut [TablePoint]);
 
     // ---- scalars ----
 

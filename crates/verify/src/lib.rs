@@ -62,6 +62,7 @@
 //! A high s is valid, as in the standard, unless [`Options::low_s`] is set. [`SignatureBytes`] selects the accepted
 //! encoding for each signature.
 
+mod admission_counter;
 mod affine;
 #[cfg(all(target_arch = "x86_64", feature = "simd"))]
 mod avx512ifma;
@@ -75,22 +76,21 @@ mod endomorphism;
 mod engine;
 mod few;
 mod generator;
+mod generic;
 pub mod hash;
 mod inverse;
 mod item;
 mod jacobian;
 mod key;
-mod known;
 mod lanes;
 #[cfg(feature = "library")]
 mod library;
 mod memory;
 mod portable;
+mod precomputed;
 mod recode;
-mod sightings;
 mod table;
 mod uint;
-mod unknown;
 mod verifier;
 
 pub use backend::{Backend, BackendUnavailable};

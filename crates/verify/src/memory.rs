@@ -1,30 +1,30 @@
-//! Memory for table lines: aligned, zeroed, and on huge pages if the system has them. On small pages, each lookup in
+//! Memory for table points: aligned, zeroed, and on huge pages if the system has them. On small pages, each lookup in
 //! a table of megabytes costs a page walk.
 
-use crate::lanes::Line;
+use crate::lanes::TablePoint;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Prefetches a line into the second-level cache: more lines are requested at a time than the first level holds. Does
-/// nothing on targets for which Rust has no prefetch.
+/// Prefetches a table point into the second-level cache: more table points are requested at a time than the first level
+/// holds. Does nothing on targets for which Rust has no prefetch.
 #[inline(always)]
-pub(crate) fn prefetch(line: &Line) {
+pub(crate) fn prefetch(table_point: &TablePoint) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch is a hint that every x86-64 has; any address is allowed.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T1>(line.0.as_ptr().cast());
+        _mm_prefetch::<_MM_HINT_T1>(table_point.0.as_ptr().cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
+    let _ = table_point;
 }
 
-/// A fixed number of lines.
+/// A fixed number of table points.
 pub(crate) struct Lines {
-    start: NonNull<Line>,
+    start: NonNull<TablePoint>,
     len: usize,
 }
 
@@ -39,7 +39,7 @@ impl Lines {
         assert!(layout.size() > 0);
         // SAFETY: the size is not zero.
         let memory = unsafe { alloc(layout) };
-        let Some(start) = NonNull::new(memory.cast::<Line>()) else {
+        let Some(start) = NonNull::new(memory.cast::<TablePoint>()) else {
             handle_alloc_error(layout);
         };
         // Must precede the first access, which decides the page size.
@@ -52,11 +52,11 @@ impl Lines {
 
 /// Aligns a table that fills huge pages to a huge page; a smaller one shares pages with others.
 fn layout(len: usize) -> Layout {
-    let bytes = len * size_of::<Line>();
+    let bytes = len * size_of::<TablePoint>();
     let align = if bytes >= HUGE_PAGE {
         HUGE_PAGE
     } else {
-        align_of::<Line>()
+        align_of::<TablePoint>()
     };
     Layout::from_size_align(bytes, align).expect("a table's size is far from the limit")
 }
@@ -80,17 +80,17 @@ impl Drop for Lines {
 }
 
 impl Deref for Lines {
-    type Target = [Line];
+    type Target = [TablePoint];
 
     #[inline(always)]
-    fn deref(&self) -> &[Line] {
-        // SAFETY: `len` lines, zeroed when allocated, and any bits are a line.
+    fn deref(&self) -> &[TablePoint] {
+        // SAFETY: `len` table points, zeroed when allocated, and any bits are a table point.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
 impl DerefMut for Lines {
-    fn deref_mut(&mut self) -> &mut [Line] {
+    fn deref_mut(&mut self) -> &mut [TablePoint] {
         // SAFETY: as in `deref`, and there is one owner.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }

@@ -6,7 +6,7 @@
 
 use crate::affine::{Pair, Step, add_pairs};
 use crate::jacobian::{Jacobian, double, from_affine, select};
-use crate::lanes::{Affine, Lanes, Line, MAX_LANES, Stage};
+use crate::lanes::{Affine, Lanes, MAX_LANES, Stage, TablePoint};
 use crate::memory::Lines;
 use crate::recode;
 use crate::uint::{ONE, U256};
@@ -22,13 +22,13 @@ const PAIRS: usize = 128;
 pub(crate) struct Table {
     width: u32,
     windows: usize,
-    lines: Lines,
+    table_points: Lines,
 }
 
 impl Table {
     /// Bytes of a table of this width.
     pub(crate) const fn bytes(width: u32) -> usize {
-        (recode::windows(SCALAR_BITS, width) * size_of::<Line>()) << (width - 1)
+        (recode::windows(SCALAR_BITS, width) * size_of::<TablePoint>()) << (width - 1)
     }
 
     pub(crate) fn width(&self) -> u32 {
@@ -39,16 +39,16 @@ impl Table {
         self.windows
     }
 
-    /// All lines; the line of window i and odd multiple 2j + 1 is at i·2^(w-1) + j.
+    /// All table points; the table point of window i and odd multiple 2j + 1 is at i·2^(w-1) + j.
     #[inline(always)]
-    pub(crate) fn lines(&self) -> &[Line] {
-        &self.lines
+    pub(crate) fn table_points(&self) -> &[TablePoint] {
+        &self.table_points
     }
 
     /// Line of the odd multiple `2·index + 1` in window `window`.
     #[inline(always)]
-    pub(crate) fn line(&self, window: usize, index: usize) -> &Line {
-        &self.lines[(window << (self.width - 1)) + index]
+    pub(crate) fn table_point(&self, window: usize, index: usize) -> &TablePoint {
+        &self.table_points[(window << (self.width - 1)) + index]
     }
 
     /// Builds the table of a point given as plain integers; `width` is at least 2.
@@ -64,7 +64,7 @@ impl Table {
         let blank = |_: &_| Self {
             width,
             windows,
-            lines: Lines::new(windows << (width - 1)),
+            table_points: Lines::new(windows << (width - 1)),
         };
         let mut tables: Vec<Self> = points.iter().map(blank).collect();
         for (points, tables) in points.chunks(L::LANES).zip(tables.chunks_mut(L::LANES)) {
@@ -109,7 +109,7 @@ fn fill<L: Lanes>(l: L, tables: &mut [Table], doubles: &[&[(U256, U256)]]) {
     for (table, doubles) in tables.iter_mut().zip(doubles) {
         for windows in &windows {
             let first = multiples(l, doubles, windows, width, 0);
-            put(l, &mut table.lines, windows, half, 0, &first);
+            put(l, &mut table.table_points, windows, half, 0, &first);
         }
     }
     let mut batch = Batch::new();
@@ -119,7 +119,7 @@ fn fill<L: Lanes>(l: L, tables: &mut [Table], doubles: &[&[(U256, U256)]]) {
             for windows in &windows {
                 let by = multiples(l, doubles, windows, width, t + 1);
                 for index in 0..have {
-                    let point = get(l, &tables[which].lines, windows, half, index);
+                    let point = get(l, &tables[which].table_points, windows, half, index);
                     batch.add(point, by, (which, windows, have + index));
                     if batch.is_full() {
                         batch.finish(l, tables, half);
@@ -244,8 +244,15 @@ impl<'w, Fe: Copy> Batch<'w, Fe> {
         );
         debug_assert_eq!(marked, [0], "odd and even multiples are never equal");
         for (pair, (table, windows, index)) in self.pairs.iter().zip(&self.places) {
-            let lines = &mut tables[*table].lines;
-            put(l, lines, windows, half, *index, &self.points[pair.to as usize]);
+            let table_points = &mut tables[*table].table_points;
+            put(
+                l,
+                table_points,
+                windows,
+                half,
+                *index,
+                &self.points[pair.to as usize],
+            );
         }
         self.points.clear();
         self.pairs.clear();
@@ -272,27 +279,27 @@ fn multiples<L: Lanes>(
 #[inline(always)]
 fn get<L: Lanes>(
     l: L,
-    lines: &Lines,
+    table_points: &Lines,
     windows: &[usize; MAX_LANES],
     half: u32,
     index: usize,
 ) -> Affine<L::Fe> {
-    let from = windows.map(|window| &lines[(window << half) + index]);
-    l.load_lines(&from[..L::LANES], 0)
+    let from = windows.map(|window| &table_points[(window << half) + index]);
+    l.load_table_points(&from[..L::LANES], 0)
 }
 
 #[inline(always)]
 fn put<L: Lanes>(
     l: L,
-    lines: &mut Lines,
+    table_points: &mut Lines,
     windows: &[usize; MAX_LANES],
     half: u32,
     index: usize,
     points: &Affine<L::Fe>,
 ) {
-    let mut out = [Line([0; 8]); MAX_LANES];
-    l.store_lines(points, &mut out[..L::LANES]);
-    for (window, line) in windows.iter().zip(&out[..L::LANES]) {
-        lines[(window << half) + index] = *line;
+    let mut out = [TablePoint([0; 8]); MAX_LANES];
+    l.store_table_points(points, &mut out[..L::LANES]);
+    for (window, table_point) in windows.iter().zip(&out[..L::LANES]) {
+        table_points[(window << half) + index] = *table_point;
     }
 }

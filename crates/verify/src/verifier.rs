@@ -1,12 +1,12 @@
 //! The verifier: batches of any size and any keys, on one backend, with one cache of tables.
 
+use crate::admission_counter::Hasher;
 use crate::backend::{Backend, BackendUnavailable, lock, machine};
 use crate::batch::{Counters, Inner, OverCurve};
 use crate::cache::Cache;
 use crate::curve::Curve;
 use crate::generator::Generator;
 use crate::item::{Item, Verdict};
-use crate::sightings::Hasher;
 use crate::table::Table;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};

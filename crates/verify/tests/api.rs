@@ -227,7 +227,7 @@ fn keys_have_one_value_for_each_point() {
 }
 
 #[test]
-fn what_is_no_key() {
+fn invalid_encodings_of_keys_are_refused() {
     for curve in CURVES {
         let parse = |bytes: &[u8]| PublicKey::from_sec1(curve, bytes);
         assert_eq!(parse(&[]), Err(KeyError::Malformed(PointError::Empty)));
@@ -266,7 +266,7 @@ fn digests_of_other_lengths() {
 }
 
 #[test]
-fn back_ends_have_names() {
+fn backends_have_names() {
     for backend in Backend::ALL {
         assert_eq!(Backend::from_name(backend.name()), Some(*backend));
         assert_eq!(

@@ -111,7 +111,7 @@ fn only_valid_signatures_make_a_key_protected() {
 }
 
 #[test]
-fn deferred_builds_wait_for_whoever_builds() {
+fn deferred_builds_run_when_the_caller_builds() {
     let signed = [signed(Curve::P256, 1, 9), signed(Curve::Secp256k1, 1, 9)];
     let builds = Builds::Deferred;
     for verifier in verifiers(Options {
@@ -136,7 +136,7 @@ fn deferred_builds_wait_for_whoever_builds() {
 }
 
 #[test]
-fn bytes_stay_within_what_was_allowed() {
+fn bytes_stay_within_the_limit() {
     let keys: Vec<_> = (0..40).map(|key| signed(Curve::P256, key, 4)).collect();
     for table_bytes in [0, 200_000, 1 << 20, 3 << 20] {
         for verifier in verifiers(Options {
@@ -159,7 +159,7 @@ fn bytes_stay_within_what_was_allowed() {
 }
 
 #[test]
-fn the_generators_large_table_comes_with_use_and_is_shared() {
+fn the_large_generator_table_is_built_after_use_and_shared() {
     // Small enough to be built quickly: width 10.
     let options = Options {
         table_bytes: 8 << 20,

@@ -49,7 +49,7 @@ fn der_vectors_give_every_reason() {
 
 /// Every truncation of a valid signature is rejected.
 #[test]
-fn no_cut_passes() {
+fn truncated_der_is_refused() {
     let whole = der::write(&Signature {
         r: [0xff; 32],
         s: [0x7f; 32],
@@ -85,7 +85,7 @@ fn too_large_at_both_places() {
 }
 
 #[test]
-fn der_takes_the_room_it_needs() {
+fn der_uses_integers_of_minimal_length() {
     let highest = Signature {
         r: [0xff; 32],
         s: [0xff; 32],
@@ -153,7 +153,7 @@ fn points_in_every_form() {
 }
 
 #[test]
-fn reasons_read_well() {
+fn reasons_are_displayed() {
     let reasons = [
         SignatureError::Missing(Part::S).to_string(),
         SignatureError::WrongTag {

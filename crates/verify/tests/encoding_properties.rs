@@ -63,7 +63,7 @@ fn number() -> impl Strategy<Value = [u8; 32]> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(r in number(), s in number(), after in vec(any::<u8>(), 1..100)) {
+    fn encodings_round_trip(r in number(), s in number(), after in vec(any::<u8>(), 1..100)) {
         let signature = Signature { r, s };
         prop_assert_eq!(compact::parse(&compact::write(&signature)), Ok(signature));
         let written = der::write(&signature);

@@ -194,7 +194,7 @@ fn keccak256_batch_wants_a_message_for_every_digest() {
 }
 
 #[test]
-fn back_ends_know_themselves() {
+fn backends_report_themselves() {
     for backend in Backend::ALL {
         let hasher = Hasher::new(backend);
         assert_eq!(hasher.is_some(), backend.is_available());

@@ -10,7 +10,7 @@ use lineside_xdp::XdpError;
 
 pub use crate::frames::Datapath;
 
-use lineside_fastpath::{DropReason, FrameVerdict, Line, lease};
+use lineside_fastpath::{DropReason, FrameHandler, FrameVerdict, lease};
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::frame::{self, Addressing};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -244,7 +244,7 @@ pub enum DiffError {
 pub fn compare(
     frames: &mut Frames,
     count: u64,
-    line: &Line<'_>,
+    line: &FrameHandler<'_>,
     datapath: &mut dyn Datapath,
 ) -> Result<Seen, DiffError> {
     let mut seen = Seen::default();

@@ -2,7 +2,7 @@
 //! kernel, and the same C code compiled natively.
 
 use crate::native::{NativeDatapath, NativeMap};
-use lineside_fastpath::{DropReason, FastPath, FrameVerdict, Line, lease};
+use lineside_fastpath::{DropReason, FastPath, FrameHandler, FrameVerdict, lease};
 use lineside_wire::endpoint::Endpoint;
 use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 use std::io;
@@ -113,7 +113,7 @@ impl<N: FastPath> ModelDatapath<N> {
 
 impl<N: FastPath> Datapath for ModelDatapath<N> {
     fn run(&mut self, frame: &[u8]) -> Result<(FrameVerdict, Vec<u8>), XdpError> {
-        let line = Line {
+        let line = FrameHandler {
             endpoint: &self.endpoint,
             port: self.port,
             fastpath: &self.fastpath,

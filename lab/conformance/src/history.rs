@@ -18,9 +18,9 @@ pub use rows::Fault;
 
 use actors::Scene;
 use lineside_column::coherence::{self, Coherence};
-use lineside_column::embedded::{Embedded, Watcher};
+use lineside_column::embedded::{ChangeListener, Embedded};
 use lineside_column::fastpath::ColumnFastPath;
-use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
+use lineside_column::host::{ChangeAnnouncer, CoherenceMode, ColumnHost, Setup};
 use lineside_column::servers::Servers;
 use lineside_column::store::{Geometry, Store};
 use lineside_column::table::{ColumnName, Table};
@@ -107,7 +107,7 @@ pub struct Over {
     /// as in HBase.
     pub table: Arc<dyn Table>,
     /// Method by which the fast path learns of changes.
-    pub telling: Telling,
+    pub coherence_mode: CoherenceMode,
 }
 
 /// Fast path under test: its store of [`geometry`], and its implementation.
@@ -303,12 +303,12 @@ fn run_here(
     let columns = columns();
     let table = Arc::new(Embedded::in_memory(Arc::new(now_ms)));
     let mut server = None;
-    let telling = if is_told_by_table {
+    let coherence_mode = if is_told_by_table {
         if options.sabotage != Some(Sabotage::Untold) {
-            let announcer = Announcer::new(Arc::clone(&coherence), &columns);
-            table.watch(Arc::new(announcer));
+            let announcer = ChangeAnnouncer::new(Arc::clone(&coherence), &columns);
+            table.set_listener(Arc::new(announcer));
         }
-        Telling::ByTable
+        CoherenceMode::ByTable
     } else {
         let servers = Arc::new(Servers::new(Arc::clone(&coherence), SLACK_NS));
         let is_hasty = options.sabotage == Some(Sabotage::Hasty);
@@ -320,9 +320,9 @@ fn run_here(
             is_hasty,
         );
         let lossy = Arc::new(lossy);
-        table.watch(Arc::clone(&lossy) as Arc<dyn Watcher>);
+        table.set_listener(Arc::clone(&lossy) as Arc<dyn ChangeListener>);
         server = Some(lossy);
-        Telling::ByServers(servers)
+        CoherenceMode::ByServers(servers)
     };
     let mut renew = || {
         if let Some(server) = &server {
@@ -333,7 +333,7 @@ fn run_here(
         store,
         coherence,
         table,
-        telling,
+        coherence_mode,
     };
     let phase = Phase {
         over,
@@ -359,14 +359,17 @@ fn run_phase(
         store,
         coherence,
         table,
-        telling,
+        coherence_mode,
     } = phase.over;
-    let (columns, salt) = (columns(), u64::from(matches!(telling, Telling::ByTable)));
+    let (columns, salt) = (
+        columns(),
+        u64::from(matches!(coherence_mode, CoherenceMode::ByTable)),
+    );
     let setup = Setup::new(
         Arc::clone(&table),
         Arc::clone(&coherence),
         columns.clone(),
-        telling,
+        coherence_mode,
     );
     let scene = Scene {
         fastpath: phase.fastpath,

@@ -478,13 +478,13 @@ impl Thread<'_> {
         let before = history.committed();
         let in_kernel = self.kind == DatapathKind::Xdp;
         if !in_kernel {
-            self.reader.enter();
+            self.reader.pin();
         }
         let answered = self.fastpath();
         self.linger();
         // A program in the kernel has sent its reply before this thread can look; a thread sends it here.
         let oldest = if in_kernel { before } else { history.committed() };
-        self.reader.leave();
+        self.reader.unpin();
         let window = Window {
             oldest,
             newest: history.announced(),
@@ -520,7 +520,7 @@ impl Thread<'_> {
             .serve(FROM, &self.payload, &mut self.reply, &self.reader);
         self.linger();
         let oldest = history.committed();
-        self.reader.leave();
+        self.reader.unpin();
         let window = Window {
             oldest,
             newest: history.announced(),

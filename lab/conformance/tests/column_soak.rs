@@ -44,7 +44,7 @@ fn no_read_is_stale() {
 }
 
 #[test]
-fn what_breaks_the_promise_is_found() {
+fn a_violation_of_coherence_is_found() {
     for kind in [DatapathKind::Native, DatapathKind::Xdp] {
         // The rules about the table's servers take minutes here.
         let Some(report) = check(kind, 5_000_000, Some(Sabotage::Untold)) else {

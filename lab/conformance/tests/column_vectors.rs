@@ -6,10 +6,12 @@ use lineside_column::coherence::Coherence;
 use lineside_column::embedded::Embedded;
 use lineside_column::fastpath::ColumnFastPath;
 use lineside_column::fill::{ColumnFill, ColumnId, Filled, Row as Held, ServerId};
-use lineside_column::host::{ColumnHost, Setup, Telling};
+use lineside_column::host::{CoherenceMode, ColumnHost, Setup};
 use lineside_column::key::{Interval, Key};
 use lineside_column::store::{Geometry, Store};
-use lineside_column::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
+use lineside_column::table::{
+    Cell, Change, Changed, ColumnName, FoundCell, Nonce, ScanRange, Table, TableError,
+};
 use lineside_column::writer::ColumnWriter;
 use lineside_conformance::column::FrameDatapath;
 use lineside_conformance::frames::{Datapath, DatapathKind};
@@ -97,8 +99,8 @@ impl Table for Truth {
         self.read(|| self.rows.get(key, columns))
     }
 
-    fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
-        self.read(|| self.rows.scan(stretch, columns))
+    fn scan(&self, range: &ScanRange, columns: &[ColumnName]) -> Result<Vec<FoundCell>, TableError> {
+        self.read(|| self.rows.scan(range, columns))
     }
 
     fn change(
@@ -144,12 +146,12 @@ impl Behind {
         });
         let store = Arc::new(Store::anonymous(&geometry(file)).expect("memory"));
         let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(Arc::clone(&store)))));
-        let telling = match file.state.may_be_stale {
-            true => Telling::Ttl(LEASE_NS),
-            false => Telling::ByTable,
+        let coherence_mode = match file.state.may_be_stale {
+            true => CoherenceMode::Ttl(LEASE_NS),
+            false => CoherenceMode::ByTable,
         };
         let columns = file.state.columns.iter().map(|column| name(column)).collect();
-        let mut setup = Setup::new(Arc::clone(&table) as _, coherence, columns, telling);
+        let mut setup = Setup::new(Arc::clone(&table) as _, coherence, columns, coherence_mode);
         setup.paper_format = file.state.paper_format;
         setup.trusted = Box::new(move |address| store.trusts(address));
         let host = ColumnHost::new(setup).expect("random numbers");
@@ -189,14 +191,14 @@ impl Filler {
         lease::renew(&self.store.control().lease_until_ns, LEASE_NS);
         self.writer.clear();
         for held in &file.held {
-            let stretch = Stretch {
+            let range = ScanRange {
                 low: held.low.0.clone(),
                 high: held.high.as_ref().map(|high| high.0.clone()),
                 limit: usize::MAX,
                 reverse: false,
             };
-            let found = self.table.rows.scan(&stretch, &[name(&held.column)]);
-            let (mut rows, mut high) = (Vec::new(), stretch.high.as_deref().and_then(Key::new));
+            let found = self.table.rows.scan(&range, &[name(&held.column)]);
+            let (mut rows, mut high) = (Vec::new(), range.high.as_deref().and_then(Key::new));
             for found in found.expect("memory") {
                 // Up to the first key or value that does not fit, where the host's fills end too.
                 let holds = Key::new(&found.key).filter(|_| found.cell.value.len() <= 1024);
@@ -211,7 +213,7 @@ impl Filler {
                 });
             }
             rows.retain(|row| high.is_none_or(|high| row.key < high));
-            let low = Key::new(&stretch.low).expect("a key that the fast path can hold");
+            let low = Key::new(&range.low).expect("a key that the fast path can hold");
             self.writer.install(&Filled {
                 column: id(&held.column),
                 interval: Interval { low, high },

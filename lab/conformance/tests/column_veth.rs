@@ -10,7 +10,7 @@ use lineside_column::coherence::Coherence;
 use lineside_column::datapath;
 use lineside_column::embedded::{Embedded, system_clock};
 use lineside_column::fastpath::ColumnFastPath;
-use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
+use lineside_column::host::{ChangeAnnouncer, CoherenceMode, ColumnHost, Setup};
 use lineside_column::native::Rows;
 use lineside_column::paper::{PaperAnswer, PaperRequest};
 use lineside_column::store::{Geometry, Store};
@@ -87,8 +87,13 @@ impl Server {
         let writer = Box::new(ColumnWriter::new(Arc::clone(&store)));
         let coherence = Arc::new(Coherence::new(writer));
         let table = Arc::new(Embedded::in_memory(system_clock()));
-        table.watch(Arc::new(Announcer::new(Arc::clone(&coherence), &[foo()])));
-        let mut setup = Setup::new(Arc::clone(&table) as _, coherence, vec![foo()], Telling::ByTable);
+        table.set_listener(Arc::new(ChangeAnnouncer::new(Arc::clone(&coherence), &[foo()])));
+        let mut setup = Setup::new(
+            Arc::clone(&table) as _,
+            coherence,
+            vec![foo()],
+            CoherenceMode::ByTable,
+        );
         let trusting = Arc::clone(&store);
         setup.trusted = Box::new(move |address| trusting.trusts(address));
         let host = Arc::new(ColumnHost::new(setup).expect("random numbers"));

@@ -6,7 +6,9 @@ use lineside_conformance::diff::Datapath;
 use lineside_conformance::frames::native as native_datapath;
 use lineside_conformance::native::NativeDatapath;
 use lineside_conformance::vectors::{Chain, File, Lease, Said, Vector};
-use lineside_fastpath::{DropReason, FrameVerdict, Host, Line, Readers, Reply, Source, Verdict, lease};
+use lineside_fastpath::{
+    DropReason, FrameHandler, FrameVerdict, Host, Readers, Reply, Source, Verdict, lease,
+};
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_spv::chain::Tip;
 use lineside_spv::datapath as spv;
@@ -102,7 +104,7 @@ struct Model {
 
 impl Frames for Model {
     fn run(&mut self, frame: &[u8]) -> Result<(FrameVerdict, Vec<u8>), XdpError> {
-        let line = Line {
+        let line = FrameHandler {
             endpoint: &self.endpoint,
             port: SPV_PORT,
             fastpath: &self.fastpath,
@@ -309,7 +311,7 @@ fn the_host_alone() {
             let Some(said) = &vector.host else { continue };
             let mut reply = Reply::default();
             let verdict = host.serve(from, &vector.request.0, &mut reply, &sender);
-            sender.leave();
+            sender.unpin();
             let found = match verdict {
                 Verdict::Reply => Said::Reply,
                 Verdict::Forward => Said::Forward,

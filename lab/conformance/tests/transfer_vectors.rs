@@ -8,7 +8,8 @@ use lineside_conformance::transfer::FrameDatapath;
 use lineside_conformance::vectors::transfer::{Disk, File, Mode, Vector};
 use lineside_conformance::vectors::{Lease, Said};
 use lineside_fastpath::{
-    Asked, DropReason, FrameVerdict, GroupHost, PAYLOAD_BYTES_MAX, Readers, Said as HostSaid, Source, lease,
+    BatchHost, BatchRequest, DropReason, FrameVerdict, PAYLOAD_BYTES_MAX, Readers,
+    RequestOutcome as HostSaid, Source, lease,
 };
 use lineside_journal::{Options, SimDisk};
 use lineside_net::{SocketDatapath, SocketOptions};
@@ -154,7 +155,7 @@ impl Behind {
     }
 
     fn ask(&mut self, at_s: u64, from: Source, payload: &[u8]) -> HostSaid {
-        let said = self.host.group(NOW_S + at_s, &[Asked { from, payload }]);
+        let said = self.host.group(NOW_S + at_s, &[BatchRequest { from, payload }]);
         said.into_iter().next().unwrap_or_default()
     }
 
@@ -429,8 +430,8 @@ impl Timed {
     }
 }
 
-impl GroupHost for Timed {
-    fn execute(&mut self, asked: &[Asked<'_>]) {
+impl BatchHost for Timed {
+    fn execute(&mut self, asked: &[BatchRequest<'_>]) {
         self.behind
             .lock()
             .expect("a host")
@@ -496,7 +497,7 @@ fn over_sockets(file: &File) -> Result<usize, String> {
     };
     let fastpath = Arc::new(TransferFastPath::new(store));
     let datapath =
-        SocketDatapath::start_in_groups(options, fastpath, Box::new(host), &readers).expect("listening");
+        SocketDatapath::start_batched(options, fastpath, Box::new(host), &readers).expect("listening");
     let mut clients: HashMap<(IpAddr, u16), UdpSocket> = HashMap::new();
     let (mut chosen, mut oversize) = (Vec::new(), 0);
     for vector in &file.vectors {

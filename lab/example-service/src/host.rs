@@ -40,7 +40,7 @@ impl Host for OdometerHost {
         }
         let answer = parse(request)
             .and_then(|(header, added)| Ok((header, self.add(added).ok_or(Status::BadRequest)?)));
-        sender.enter();
+        sender.pin();
         let is_written = match answer {
             Ok((header, number)) => put_number(reply, header, number),
             Err(status) => {

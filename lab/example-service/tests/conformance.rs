@@ -9,7 +9,7 @@ use lineside_conformance::hold;
 use lineside_conformance::vectors::{self, Lease, Said, Vector};
 use lineside_example_service::fastpath::{OdometerFastPath, Store};
 use lineside_example_service::host::OdometerHost;
-use lineside_fastpath::{DropReason, Host, Line, Readers, Reply, Source, Verdict, lease};
+use lineside_fastpath::{DropReason, FrameHandler, Host, Readers, Reply, Source, Verdict, lease};
 use lineside_testkit::skipped;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{
@@ -161,7 +161,7 @@ fn random_frames_have_the_same_fate_in_c_and_in_the_model() {
             store,
             counters: Default::default(),
         };
-        let line = Line {
+        let line = FrameHandler {
             endpoint: &endpoint,
             port: ODOMETER_PORT,
             fastpath: &fastpath,

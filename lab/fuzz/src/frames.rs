@@ -6,7 +6,7 @@ use lineside_conformance::frames::native;
 use lineside_conformance::native::NativeDatapath;
 use lineside_conformance::spv::Spv;
 use lineside_conformance::vectors::File;
-use lineside_fastpath::{DropReason, FrameVerdict, Line, lease};
+use lineside_fastpath::{DropReason, FrameHandler, FrameVerdict, lease};
 use lineside_spv::chain::Tip;
 use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::store::{Geometry, Store};
@@ -318,7 +318,7 @@ fn agree(rig: &mut Rig, state: u8, frame: &[u8]) {
         rig.fastpath.counters(),
     );
     let mut model = frame.to_vec();
-    let line = Line {
+    let line = FrameHandler {
         endpoint: &rig.endpoint,
         port: SPV_PORT,
         fastpath: &rig.fastpath,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use lineside_hbase_client::rpc::calls::{Part, changed, got, scanned};
 use lineside_hbase_client::rpc::frame::parse;
-use lineside_hbase_client::rpc::{Place, located};
+use lineside_hbase_client::rpc::{RegionLookup, located};
 use lineside_hbase_client::{Cell, Change, Changed, ColumnName};
 
 const KEY: &[u8] = b"k";
@@ -100,10 +100,14 @@ fn answer_to_change(message: Bytes, change: &Change) {
 
 /// An answer of the meta table has a region that contains the requested row.
 fn answer_of_meta(message: &Bytes) {
-    for place in [Place::Of(KEY), Place::Below(Some(KEY)), Place::Below(None)] {
-        if let Ok(Some(region)) = located(message.clone(), b"t", place) {
-            assert!(region.is_at(place), "{region:?}");
-            assert!(region.end.is_empty() || region.start < region.end || place != Place::Of(KEY));
+    for lookup in [
+        RegionLookup::Of(KEY),
+        RegionLookup::Below(Some(KEY)),
+        RegionLookup::Below(None),
+    ] {
+        if let Ok(Some(region)) = located(message.clone(), b"t", lookup) {
+            assert!(region.is_at(lookup), "{region:?}");
+            assert!(region.end.is_empty() || region.start < region.end || lookup != RegionLookup::Of(KEY));
         }
     }
 }

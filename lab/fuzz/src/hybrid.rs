@@ -8,7 +8,7 @@ use lineside_hybrid::block::{Cargo, Message, Sender, SignedHead, request_message
 use lineside_hybrid::change::{Change, Rights, Role};
 use lineside_hybrid::execute::{Chain, Signed};
 use lineside_hybrid::genesis::{FirstMember, FirstRule, Genesis, database_id};
-use lineside_hybrid::ledger::{Stored, encode_block};
+use lineside_hybrid::ledger::{StoredBlock, encode_block};
 use lineside_hybrid::map;
 use lineside_hybrid::paper;
 use lineside_hybrid::proof::StateProof;
@@ -346,7 +346,7 @@ pub fn ledger(data: &[u8]) {
         let (executed, other) = (executed.expect("a block"), other.expect("a block"));
         assert_eq!((executed.header, &executed.codes), (other.header, &other.codes));
         let payload = encode_block(&executed.header, &executed.codes, &message);
-        let stored = Stored::decode(&payload).expect("a payload that was just encoded");
+        let stored = StoredBlock::decode(&payload).expect("a payload that was just encoded");
         assert_eq!((stored.header, stored.message), (executed.header, &message[..]));
         for (request, code) in requests.iter().zip(&executed.codes) {
             let Ok(request) = split(request).and_then(|(_, signed)| Request::decode(signed)) else {
@@ -376,13 +376,13 @@ pub fn ledger(data: &[u8]) {
         }
     }
     let _ = Message::decode(data);
-    let _ = Stored::decode(data);
+    let _ = StoredBlock::decode(data);
 }
 
 /// State of a hundred keys, and proofs of some of them.
 static PROVEN: LazyLock<(Chain, View, Vec<Vec<u8>>)> = LazyLock::new(|| {
     let mut chain = Chain::begin(&GENESIS).expect("a genesis");
-    let mut view = View::new(*chain.tip(), chain.state().roster().clone());
+    let mut view = View::new(*chain.tip(), chain.state().membership().clone());
     let keys: Vec<String> = (0..100).map(|key| format!("key {key}")).collect();
     let requests = keys.iter().zip(1..).map(|(key, counter)| {
         let body = Body::set(key.as_bytes(), None, b"value");
@@ -448,7 +448,7 @@ fn written(chain: &Chain, view: &View) -> Vec<u8> {
 pub fn snapshot_seeds() -> Vec<Vec<u8>> {
     let (chain, view, _) = &*PROVEN;
     let begun = Chain::begin(&GENESIS).expect("a genesis");
-    let of_genesis = View::new(*begun.tip(), begun.state().roster().clone());
+    let of_genesis = View::new(*begun.tip(), begun.state().membership().clone());
     vec![written(chain, view), written(&begun, &of_genesis)]
 }
 

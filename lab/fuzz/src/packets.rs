@@ -197,7 +197,7 @@ fn ask_fastpath(rig: &Rig, data: &[u8]) -> (Verdict, Vec<u8>) {
 fn ask_host(rig: &Rig, data: &[u8]) -> (Verdict, Vec<u8>) {
     let mut reply = Reply::default();
     let verdict = rig.host.serve(FROM, data, &mut reply, &rig.sender);
-    rig.sender.leave();
+    rig.sender.unpin();
     (verdict, reply.as_bytes().to_vec())
 }
 

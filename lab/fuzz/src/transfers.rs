@@ -2,7 +2,7 @@
 
 use crate::input::Input;
 use k256::ecdsa::SigningKey;
-use lineside_fastpath::{Asked, DropReason, FastPath, Reply, Said, Source, Verdict};
+use lineside_fastpath::{BatchRequest, DropReason, FastPath, Reply, RequestOutcome, Source, Verdict};
 use lineside_journal::{Options, SimDisk};
 use lineside_transfer::AccountId;
 use lineside_transfer::entry::Entry;
@@ -121,8 +121,8 @@ fn open(disk: SimDisk) -> Rig {
 const TOKEN: u64 = 7;
 
 impl Rig {
-    fn ask(&mut self, from: Source, payload: &[u8]) -> Said {
-        let said = self.host.group(NOW_S, &[Asked { from, payload }]);
+    fn ask(&mut self, from: Source, payload: &[u8]) -> RequestOutcome {
+        let said = self.host.group(NOW_S, &[BatchRequest { from, payload }]);
         said.into_iter().next().expect("one for one")
     }
 }

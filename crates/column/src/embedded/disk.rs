@@ -18,12 +18,12 @@ mod tables;
 
 pub use repair::{Repaired, repair};
 
-use super::{Limits, Shelf, View, Visit};
+use super::{CellStore, Limits, View, Visit};
 use crate::table::TableError;
 use checkpoint::{Checkpoints, Requests};
 use fjall::{Keyspace, Readable, Snapshot};
 use lineside_journal::FsDisk;
-use log::{Failed, GROUP_BYTES_MAX, Log};
+use log::{GROUP_BYTES_MAX, Log, WriteError};
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Bound;
@@ -80,10 +80,10 @@ impl Shared {
     }
 
     /// Makes a group of changes durable, then visible.
-    fn commit(&self, group: Vec<Write>) -> Result<(), Failed> {
+    fn commit(&self, group: Vec<Write>) -> Result<(), WriteError> {
         let (last_lsn, bytes) = self.lock_log().write(&group)?;
         let made = self.tables.apply(group, last_lsn);
-        made.map_err(|error| Failed::Ended(error.to_string()))?;
+        made.map_err(|error| WriteError::Ended(error.to_string()))?;
         self.requests.applied(last_lsn, bytes);
         Ok(())
     }
@@ -129,11 +129,11 @@ impl Disk {
         queue.is_busy = false;
         match committed {
             Ok(()) => queue.unwritten = queue.collecting,
-            Err(Failed::Full(why)) => {
+            Err(WriteError::Full(why)) => {
                 queue.unwritten = queue.collecting;
                 queue.refused.insert(number, (writers, why));
             }
-            Err(Failed::Ended(why)) => {
+            Err(WriteError::Ended(why)) => {
                 tracing::error!(
                     why,
                     "the table's files cannot be written: the table takes no changes until the next start"
@@ -161,7 +161,7 @@ impl Queue {
     }
 }
 
-impl Shelf for Disk {
+impl CellStore for Disk {
     fn failed(&self) -> Option<String> {
         self.lock_queue().failed.clone()
     }

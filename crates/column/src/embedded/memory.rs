@@ -1,6 +1,6 @@
 //! Storage of cells in memory, of limited size.
 
-use super::{Shelf, View, Visit};
+use super::{CellStore, View, Visit};
 use crate::table::TableError;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -45,7 +45,7 @@ impl fmt::Debug for Memory {
     }
 }
 
-impl Shelf for Memory {
+impl CellStore for Memory {
     fn read(&self, act: &mut dyn FnMut(&dyn View) -> Result<(), TableError>) -> Result<(), TableError> {
         act(&self.table.read().unwrap_or_else(PoisonError::into_inner).cells)
     }

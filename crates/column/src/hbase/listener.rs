@@ -1,9 +1,9 @@
 //! Thread that asks the table's servers for leases, receives their notices of changes, and acknowledges them.
 
 use super::notice::{Notice, NoticeKey};
-use crate::coherence::Touched;
+use crate::coherence::ColumnRange;
 use crate::fill::ColumnId;
-use crate::servers::{Servers, Standing};
+use crate::servers::{ChangeProgress, Servers};
 use lineside_fastpath::lease;
 use lineside_wire::{
     COLUMN_NOTICE_ACK, COLUMN_NOTICE_ASK, COLUMN_NOTICE_BYTES_MAX, COLUMN_NOTICE_GRANT, COLUMN_NOTICE_OPENED,
@@ -18,15 +18,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Read timeout of the socket, after which leases are checked.
-const QUIET: Duration = Duration::from_millis(10);
+const READ_TIMEOUT: Duration = Duration::from_millis(10);
 /// Interval between requests for a lease to a server that grants none.
-const ASK_NS: u64 = 100_000_000;
+const LEASE_REQUEST_INTERVAL_NS: u64 = 100_000_000;
 /// Maximum number of outstanding lease requests to one server whose grant is still accepted.
-const QUESTIONS_MAX: usize = 4;
+const LEASE_REQUESTS_MAX: usize = 4;
 /// Maximum duration of a lease that is accepted.
 const LEASE_MS_MAX: u32 = 60_000;
 /// Maximum number of remembered server names, one for each start of a server.
-const KNOWN_MAX: usize = 65_536;
+const SERVER_NAMES_MAX: usize = 65_536;
 
 /// Options of a [`Listener`].
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Notices that were accepted.
-    pub heard: u64,
+    pub accepted: u64,
     /// Notices that were rejected.
     pub refused: u64,
 }
@@ -55,7 +55,7 @@ pub struct Counts {
 #[derive(Debug, Default)]
 struct Shared {
     stop: AtomicBool,
-    heard: AtomicU64,
+    accepted: AtomicU64,
     refused: AtomicU64,
 }
 
@@ -69,48 +69,52 @@ pub struct Listener {
 
 /// Outstanding lease requests to one server, as pairs of token and time in ns, newest first.
 #[derive(Debug, Default)]
-struct Asked {
-    questions: VecDeque<(u64, u64)>,
+struct LeaseRequests {
+    outstanding: VecDeque<(u64, u64)>,
     next_ns: u64,
 }
 
-struct Hearing {
+struct ListenerThread {
     socket: UdpSocket,
     options: Options,
     servers: Arc<Servers>,
-    opened: Box<dyn Fn() + Send>,
-    asked: Vec<Asked>,
+    on_region_opened: Box<dyn Fn() + Send>,
+    lease_requests: Vec<LeaseRequests>,
     /// Hashed names of the servers that granted a lease from a configured address.
-    known: HashSet<u64>,
+    server_names: HashSet<u64>,
     shared: Arc<Shared>,
 }
 
 impl Listener {
     /// Starts to listen for `servers`. If that was made by [`Servers::all_of`], its number of servers is that in
-    /// `options`. `opened` is called before a notice about an opened region is acknowledged, because the table's
-    /// description may have changed.
+    /// `options`. `on_region_opened` is called before a notice about an opened region is acknowledged, because the
+    /// table's description may have changed.
     ///
     /// # Errors
     /// The system's error of the socket or the thread.
-    pub fn start(options: Options, servers: Arc<Servers>, opened: Box<dyn Fn() + Send>) -> io::Result<Self> {
+    pub fn start(
+        options: Options,
+        servers: Arc<Servers>,
+        on_region_opened: Box<dyn Fn() + Send>,
+    ) -> io::Result<Self> {
         let socket = UdpSocket::bind(options.listen)?;
-        socket.set_read_timeout(Some(QUIET))?;
+        socket.set_read_timeout(Some(READ_TIMEOUT))?;
         let address = socket.local_addr()?;
         let shared = Arc::new(Shared::default());
-        let mut hearing = Hearing {
+        let mut listener_thread = ListenerThread {
             socket,
-            asked: options.servers.iter().map(|_| Asked::default()).collect(),
-            known: HashSet::new(),
+            lease_requests: options.servers.iter().map(|_| LeaseRequests::default()).collect(),
+            server_names: HashSet::new(),
             options,
             servers,
-            opened,
+            on_region_opened,
             shared: Arc::clone(&shared),
         };
         let thread = std::thread::Builder::new().name("column-notices".into());
         Ok(Self {
             shared,
             address,
-            thread: Some(thread.spawn(move || hearing.run())?),
+            thread: Some(thread.spawn(move || listener_thread.run())?),
         })
     }
 
@@ -122,7 +126,7 @@ impl Listener {
     /// Returns the numbers of notices so far.
     pub fn counts(&self) -> Counts {
         Counts {
-            heard: self.shared.heard.load(Relaxed),
+            accepted: self.shared.accepted.load(Relaxed),
             refused: self.shared.refused.load(Relaxed),
         }
     }
@@ -138,23 +142,23 @@ impl Drop for Listener {
     }
 }
 
-impl Hearing {
+impl ListenerThread {
     fn run(&mut self) {
         let mut bytes = [0; COLUMN_NOTICE_BYTES_MAX + 1];
-        let mut looked_ns = 0;
+        let mut checked_ns = 0;
         while !self.shared.stop.load(Relaxed) {
             // An error is a timeout, or an ICMP reply to a notice that was sent to a closed port.
             if let Ok((length, from)) = self.socket.recv_from(&mut bytes) {
-                let is_taken = self.hear(&bytes[..length], from);
+                let is_taken = self.handle(&bytes[..length], from);
                 let count = match is_taken {
-                    true => &self.shared.heard,
+                    true => &self.shared.accepted,
                     false => &self.shared.refused,
                 };
                 count.fetch_add(1, Relaxed);
             }
             let now_ns = lease::now_ns();
-            if now_ns.saturating_sub(looked_ns) >= QUIET.as_nanos() as u64 {
-                looked_ns = now_ns;
+            if now_ns.saturating_sub(checked_ns) >= READ_TIMEOUT.as_nanos() as u64 {
+                checked_ns = now_ns;
                 self.servers.tick(now_ns);
                 self.ask(now_ns);
             }
@@ -163,14 +167,16 @@ impl Hearing {
 
     /// Asks all servers that are due for a lease.
     fn ask(&mut self, now_ns: u64) {
-        for (asked, server) in self.asked.iter_mut().zip(&self.options.servers) {
+        for (lease_requests, server) in self.lease_requests.iter_mut().zip(&self.options.servers) {
             let mut token = [0; 8];
-            if asked.next_ns > now_ns || getrandom::fill(&mut token).is_err() {
+            if lease_requests.next_ns > now_ns || getrandom::fill(&mut token).is_err() {
                 continue;
             }
-            asked.next_ns = now_ns + ASK_NS;
-            asked.questions.truncate(QUESTIONS_MAX - 1);
-            asked.questions.push_front((u64::from_be_bytes(token), now_ns));
+            lease_requests.next_ns = now_ns + LEASE_REQUEST_INTERVAL_NS;
+            lease_requests.outstanding.truncate(LEASE_REQUESTS_MAX - 1);
+            lease_requests
+                .outstanding
+                .push_front((u64::from_be_bytes(token), now_ns));
             let mut question = Notice::new(COLUMN_NOTICE_ASK, &self.options.table);
             question.head.token = token.into();
             send(&self.socket, &self.options.key, *server, &question);
@@ -178,44 +184,44 @@ impl Hearing {
     }
 
     /// Handles a notice. Returns true if it was accepted.
-    fn hear(&mut self, bytes: &[u8], from: SocketAddr) -> bool {
+    fn handle(&mut self, bytes: &[u8], from: SocketAddr) -> bool {
         let notice = Notice::parse(bytes, &self.options.key);
         let Some(notice) = notice.filter(|notice| notice.table == self.options.table) else {
             return false;
         };
         let Some(server) = self.options.servers.iter().position(|server| *server == from) else {
-            self.meet_stranger(from, &notice);
+            self.record_unknown_writer(from, &notice);
             return false;
         };
         let head = &notice.head;
-        let standing = Standing {
+        let progress = ChangeProgress {
             epoch: head.epoch.get(),
             oldest_open: head.oldest_open.get(),
         };
         match head.kind {
-            COLUMN_NOTICE_PRE => self.pre(server, standing, &notice),
+            COLUMN_NOTICE_PRE => self.on_pre(server, progress, &notice),
             COLUMN_NOTICE_POST => {
-                self.servers.stands_at(server, standing);
+                self.servers.apply_progress(server, progress);
                 true
             }
-            COLUMN_NOTICE_GRANT => self.granted(server, standing, &notice),
+            COLUMN_NOTICE_GRANT => self.granted(server, progress, &notice),
             _ => false,
         }
     }
 
-    fn pre(&self, server: usize, standing: Standing, notice: &Notice) -> bool {
-        let touched: Vec<Touched> = (notice.intervals().into_iter())
+    fn on_pre(&self, server: usize, progress: ChangeProgress, notice: &Notice) -> bool {
+        let touched: Vec<ColumnRange> = (notice.intervals().into_iter())
             .flat_map(|interval| (0..self.options.columns).map(move |column| (ColumnId(column), interval)))
             .collect();
         let expires_ms = notice.head.expires_ms.get();
         if expires_ms != 0 {
-            self.servers.will_end(&touched, expires_ms, now_ms());
+            self.servers.record_expiry(&touched, expires_ms, now_ms());
         }
         if notice.head.flags & COLUMN_NOTICE_OPENED != 0 {
-            (self.opened)();
+            (self.on_region_opened)();
         }
         let number = notice.head.number.get();
-        if !self.servers.pre(server, standing, number, &touched) {
+        if !self.servers.on_pre(server, progress, number, &touched) {
             return false;
         }
         let mut answer = Notice::new(COLUMN_NOTICE_ACK, &self.options.table);
@@ -232,34 +238,39 @@ impl Hearing {
 
     /// Handles a grant. Only the answer to an outstanding request counts, because the time of any other grant is
     /// unknown.
-    fn granted(&mut self, server: usize, standing: Standing, notice: &Notice) -> bool {
-        let questions = &self.asked[server].questions;
+    fn granted(&mut self, server: usize, progress: ChangeProgress, notice: &Notice) -> bool {
+        let outstanding = &self.lease_requests[server].outstanding;
         let token = notice.head.token.get();
-        let Some((_, sent_ns)) = questions.iter().find(|(asked, _)| *asked == token).copied() else {
+        let Some((_, sent_ns)) = outstanding
+            .iter()
+            .find(|(lease_requests, _)| *lease_requests == token)
+            .copied()
+        else {
             return false;
         };
-        if self.known.len() < KNOWN_MAX {
-            self.known.insert(notice.head.server.get());
+        if self.server_names.len() < SERVER_NAMES_MAX {
+            self.server_names.insert(notice.head.server.get());
         }
         let lease_ms = notice.head.lease_ms.get().min(LEASE_MS_MAX);
         let lease_ns = u64::from(lease_ms) * 1_000_000;
-        self.asked[server].next_ns = sent_ns + (lease_ns / 5).clamp(ASK_NS / 10, ASK_NS * 2);
+        self.lease_requests[server].next_ns =
+            sent_ns + (lease_ns / 5).clamp(LEASE_REQUEST_INTERVAL_NS / 10, LEASE_REQUEST_INTERVAL_NS * 2);
         let next = notice.head.number.get();
-        self.servers.is_called(server, notice.head.server.get());
-        (self.servers).granted(server, standing, next, sent_ns, lease_ns, lease::now_ns());
+        self.servers.set_name(server, notice.head.server.get());
+        (self.servers).granted(server, progress, next, sent_ns, lease_ns, lease::now_ns());
         true
     }
 
     /// Handles a notice from an address that is not configured. If it names a known server, it is a replay: it is not
     /// acknowledged, and the server then waits until no lease is held. Any other notice of a change comes from a server
     /// that is missing from `servers`.
-    fn meet_stranger(&self, from: SocketAddr, notice: &Notice) {
-        if self.known.contains(&notice.head.server.get()) {
+    fn record_unknown_writer(&self, from: SocketAddr, notice: &Notice) {
+        if self.server_names.contains(&notice.head.server.get()) {
             return;
         }
         let is_change = [COLUMN_NOTICE_PRE, COLUMN_NOTICE_POST].contains(&notice.head.kind);
-        if is_change && !self.servers.has_stranger() {
-            match self.servers.are_told_apart() {
+        if is_change && !self.servers.has_unknown_writer() {
+            match self.servers.has_lease_per_server() {
                 true => {
                     tracing::warn!(
                         %from,
@@ -273,7 +284,7 @@ impl Hearing {
                      `servers` and restart"
                 ),
             }
-            self.servers.meet_stranger();
+            self.servers.record_unknown_writer();
         }
     }
 }

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_and_ranges_are_read_as_written() {
+    fn notices_round_trip() {
         let rows = read(notice()).intervals();
         assert_eq!(rows, [Interval::of_row(b"a"), Interval::of_row(&[b'x'; 64])]);
         let mut range = notice();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_signed_or_not_whole_is_none() {
+    fn unsigned_and_truncated_notices_are_refused() {
         let bytes = notice().to_bytes(&key()).unwrap();
         assert!(Notice::parse(&bytes, &NoticeKey::new(&[8; 32]).unwrap()).is_none());
         for at in 0..bytes.len() {
@@ -190,7 +190,7 @@ mod tests {
     proptest! {
         /// Arbitrary bytes that are signed with the right key are parsed completely or not at all.
         #[test]
-        fn what_is_signed_is_whole_or_none(
+        fn a_signed_notice_is_complete_or_refused(
             mut said in prop::collection::vec(any::<u8>(), 0..300),
             at in 0..64usize,
             value: u8,

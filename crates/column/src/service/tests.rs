@@ -28,7 +28,7 @@ fn in_hbase(table: &str) -> TableName {
 }
 
 /// Returns the coherence with these servers for `store`.
-fn told(store: TableName, servers: &[UdpSocket]) -> Told {
+fn told(store: TableName, servers: &[UdpSocket]) -> HBaseSubscription {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     std::fs::write(&file, "5a".repeat(32)).unwrap();
@@ -45,7 +45,7 @@ fn told(store: TableName, servers: &[UdpSocket]) -> Told {
     let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(store))));
     let table: Arc<dyn Table> = Arc::new(Embedded::in_memory(system_clock()));
     let key = read_notify_key(&config.notify_key_file).unwrap();
-    Told::new(&config, Some(key), &table, &coherence).unwrap()
+    HBaseSubscription::new(&config, Some(key), &table, &coherence).unwrap()
 }
 
 /// Returns the next lease request that a server receives.
@@ -65,7 +65,7 @@ fn says(server: &UdpSocket, to: SocketAddr, kind: u8, change: impl FnOnce(&mut N
 }
 
 /// Waits until `is_it` accepts the number of unknown servers, the number of leases, and the problems.
-fn until(told: &Told, is_it: impl Fn(u64, u64, &[String]) -> bool) {
+fn until(told: &HBaseSubscription, is_it: impl Fn(u64, u64, &[String]) -> bool) {
     let began = Instant::now();
     loop {
         let (mut status, mut problems) = (ServiceStatus::default(), Vec::new());
@@ -89,7 +89,7 @@ fn is_said(problems: &[String], what: &str) -> bool {
 }
 
 /// Lets both servers grant a lease, one after the other; then an unknown server changes a row.
-fn met_by_a_stranger(store: TableName, while_one_is_missing: &str) -> Told {
+fn met_by_a_stranger(store: TableName, while_one_is_missing: &str) -> HBaseSubscription {
     let servers = [server(), server()];
     let told = told(store, &servers);
     until(&told, |_, leased, problems| {
@@ -125,7 +125,7 @@ fn met_by_a_stranger(store: TableName, while_one_is_missing: &str) -> Told {
 }
 
 #[test]
-fn among_servers_that_are_told_apart_a_stranger_is_counted_and_the_leases_stay() {
+fn an_unknown_writer_is_counted_and_leases_of_attributed_servers_stay() {
     let told = met_by_a_stranger(in_hbase("rows"), "rows of the others are not cached");
     until(&told, |strangers, leased, problems| {
         strangers == 1 && leased == 2 && problems.is_empty()
@@ -133,7 +133,7 @@ fn among_servers_that_are_told_apart_a_stranger_is_counted_and_the_leases_stay()
 }
 
 #[test]
-fn behind_a_gateway_a_stranger_is_a_problem() {
+fn an_unknown_writer_with_a_gateway_is_reported_as_a_problem() {
     let behind = TableName::Thrift2 {
         gateway: "127.0.0.1:1".into(),
         table: "rows".into(),
@@ -146,7 +146,7 @@ fn behind_a_gateway_a_stranger_is_a_problem() {
 
 /// HBase's servers omit the default namespace, so the name in lease requests must omit it too.
 #[test]
-fn a_table_of_the_default_namespace_is_asked_for_by_its_short_name() {
+fn a_table_of_the_default_namespace_is_announced_by_its_short_name() {
     for (configured, asked_for) in [
         ("default:rows", "rows"),
         ("rows", "rows"),
@@ -160,7 +160,7 @@ fn a_table_of_the_default_namespace_is_asked_for_by_its_short_name() {
 }
 
 #[test]
-fn status_warns_of_sessions_that_are_nearly_used_up_and_says_when_clients_are_refused() {
+fn status_warns_when_sessions_run_out_and_when_clients_are_refused() {
     let said = |share_percent, is_refusing| {
         let mut out = StatusBuilder::default();
         let sessions = SessionUse {

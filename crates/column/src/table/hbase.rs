@@ -1,6 +1,6 @@
 //! Implements the table of `column` for HBase. Each method calls the client's method of the same name.
 
-use super::{Cell, Change, Changed, ColumnName, Found, Holder, Nonce, Stretch, Table, TableError};
+use super::{Cell, Change, Changed, ColumnName, FoundCell, Nonce, RegionOwner, ScanRange, Table, TableError};
 use lineside_hbase_client::rpc::HBase;
 use lineside_hbase_client::thrift2::Thrift2;
 
@@ -9,8 +9,8 @@ impl Table for HBase {
         HBase::get(self, key, columns)
     }
 
-    fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
-        HBase::scan(self, stretch, columns)
+    fn scan(&self, range: &ScanRange, columns: &[ColumnName]) -> Result<Vec<FoundCell>, TableError> {
+        HBase::scan(self, range, columns)
     }
 
     fn change(
@@ -23,29 +23,29 @@ impl Table for HBase {
         HBase::change(self, key, column, change, nonce)
     }
 
-    fn holder(&self, key: &[u8]) -> Option<Holder> {
-        HBase::holder(self, key)
+    fn owner(&self, key: &[u8]) -> Option<RegionOwner> {
+        HBase::owner(self, key)
     }
 
-    fn scan_of(
+    fn scan_from_owner(
         &self,
-        holder: &Holder,
-        stretch: &Stretch,
+        owner: &RegionOwner,
+        range: &ScanRange,
         columns: &[ColumnName],
-    ) -> Result<(Vec<Found>, bool), TableError> {
-        HBase::scan_of(self, holder, stretch, columns)
+    ) -> Result<(Vec<FoundCell>, bool), TableError> {
+        HBase::scan_from_owner(self, owner, range, columns)
     }
 
-    fn look_anew(&self) {
-        HBase::look_anew(self);
+    fn forget_owner(&self) {
+        HBase::forget_owner(self);
     }
 
     fn family_ttl_ms(&self, column: &ColumnName) -> Option<u64> {
         HBase::family_ttl_ms(self, column)
     }
 
-    fn describe_anew(&self) {
-        HBase::describe_anew(self);
+    fn forget_description(&self) {
+        HBase::forget_description(self);
     }
 
     fn now_ms(&self) -> u64 {
@@ -59,8 +59,8 @@ impl Table for Thrift2 {
         Thrift2::get(self, key, columns)
     }
 
-    fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
-        Thrift2::scan(self, stretch, columns)
+    fn scan(&self, range: &ScanRange, columns: &[ColumnName]) -> Result<Vec<FoundCell>, TableError> {
+        Thrift2::scan(self, range, columns)
     }
 
     fn change(
@@ -77,8 +77,8 @@ impl Table for Thrift2 {
         Thrift2::family_ttl_ms(self, column)
     }
 
-    fn describe_anew(&self) {
-        Thrift2::describe_anew(self);
+    fn forget_description(&self) {
+        Thrift2::forget_description(self);
     }
 
     fn now_ms(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! A table whose rows are held by two servers.
 
 use lineside_column::table::{
-    Cell, Change, Changed, ColumnName, Found, Holder, Nonce, Stretch, Table, TableError,
+    Cell, Change, Changed, ColumnName, FoundCell, Nonce, RegionOwner, ScanRange, Table, TableError,
 };
 use std::sync::Arc;
 
@@ -14,26 +14,26 @@ impl Table for Apart {
         self.0.get(key, columns)
     }
 
-    fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
-        self.0.scan(stretch, columns)
+    fn scan(&self, range: &ScanRange, columns: &[ColumnName]) -> Result<Vec<FoundCell>, TableError> {
+        self.0.scan(range, columns)
     }
 
-    fn holder(&self, key: &[u8]) -> Option<Holder> {
+    fn owner(&self, key: &[u8]) -> Option<RegionOwner> {
         let is_first = key < b"m".as_slice();
-        Some(Holder {
+        Some(RegionOwner {
             server: if is_first { 1 } else { 2 },
             end: is_first.then(|| b"m".to_vec()),
         })
     }
 
-    fn scan_of(
+    fn scan_from_owner(
         &self,
-        holder: &Holder,
-        stretch: &Stretch,
+        owner: &RegionOwner,
+        range: &ScanRange,
         columns: &[ColumnName],
-    ) -> Result<(Vec<Found>, bool), TableError> {
-        let is_of_holder = self.holder(&stretch.low).as_ref() == Some(holder);
-        Ok((self.scan(stretch, columns)?, is_of_holder))
+    ) -> Result<(Vec<FoundCell>, bool), TableError> {
+        let is_from_owner = self.owner(&range.low).as_ref() == Some(owner);
+        Ok((self.scan(range, columns)?, is_from_owner))
     }
 
     fn now_ms(&self) -> u64 {

@@ -1,6 +1,8 @@
 //! A table that delays its readers.
 
-use lineside_column::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
+use lineside_column::table::{
+    Cell, Change, Changed, ColumnName, FoundCell, Nonce, ScanRange, Table, TableError,
+};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -35,8 +37,8 @@ impl Table for Gate {
         self.table.get(key, columns)
     }
 
-    fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
-        let found = self.table.scan(stretch, columns);
+    fn scan(&self, range: &ScanRange, columns: &[ColumnName]) -> Result<Vec<FoundCell>, TableError> {
+        let found = self.table.scan(range, columns);
         self.scans.fetch_add(1, Relaxed);
         let closed = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.opened.wait_while(closed, |closed| *closed));

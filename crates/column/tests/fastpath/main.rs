@@ -199,12 +199,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn fastpath_says_what_the_table_says(steps in proptest::collection::vec(step(), 1..200)) {
+    fn the_fast_path_answers_as_the_table(steps in proptest::collection::vec(step(), 1..200)) {
         play(&mut World::new(&geometry(12, 2)), &steps);
     }
 
     #[test]
-    fn fastpath_says_so_where_blocks_run_out(steps in proptest::collection::vec(step(), 1..200)) {
+    fn the_fast_path_answers_as_the_table_when_blocks_run_out(steps in proptest::collection::vec(step(), 1..200)) {
         play(&mut World::new(&geometry(4, 0)), &steps);
     }
 }
@@ -245,7 +245,7 @@ fn check_all_held(prefix: &[u8], count: u32) {
 }
 
 #[test]
-fn what_is_held_is_answered() {
+fn cached_rows_are_answered() {
     check_all_held(b"", 1000);
     check_all_held(b"user", 1000);
     check_all_held(b"a beginning of 24 bytes:", 1000);
@@ -253,7 +253,7 @@ fn what_is_held_is_answered() {
 }
 
 #[test]
-fn many_small_fills_hold_it_all() {
+fn many_small_fills_cache_the_whole_table() {
     let mut world = World::new(&geometry(12, 0));
     let key = |number: u64| format!("{number:08}").into_bytes();
     for number in 0..2000 {
@@ -281,7 +281,7 @@ fn many_small_fills_hold_it_all() {
 }
 
 #[test]
-fn what_is_read_once_drives_nothing_out_of_a_full_fastpath() {
+fn rows_read_once_evict_nothing_from_a_full_fast_path() {
     // Room for two columns, of which one exists.
     const ROWS: u32 = 1 << 11;
     let mut world = World::new(&geometry(10, 0));
@@ -318,7 +318,7 @@ fn what_is_read_once_drives_nothing_out_of_a_full_fastpath() {
 }
 
 #[test]
-fn what_is_read_twice_comes_in_and_a_pass_over_the_whole_table_leaves_it_there() {
+fn rows_read_twice_are_admitted_and_survive_a_scan_of_the_whole_table() {
     const ROWS: u32 = 1 << 11;
     let mut world = World::new(&geometry(10, 0));
     let key = |number: u32| number.to_be_bytes().to_vec();
@@ -355,7 +355,7 @@ fn what_is_read_twice_comes_in_and_a_pass_over_the_whole_table_leaves_it_there()
 }
 
 #[test]
-fn the_paper_is_answered() {
+fn requests_in_the_paper_format_are_answered() {
     let mut world = World::new(&geometry(12, 0));
     for number in 0..100u8 {
         let key = [b'k', number / 10 + b'0', number % 10 + b'0'];
@@ -399,7 +399,7 @@ fn the_paper_is_answered() {
 }
 
 #[test]
-fn leases_and_lives_end() {
+fn rows_are_not_answered_after_a_lease_or_a_cell_has_expired() {
     let mut world = World::new(&geometry(8, 0));
     world.change(b"k", Some(b"v"));
     world.install_until(Interval::ALL, NOW_NS + 1, ServerId(3));
@@ -417,7 +417,7 @@ fn leases_and_lives_end() {
 }
 
 #[test]
-fn a_change_invalidates_at_the_line() {
+fn the_fast_path_invalidates_changed_rows_itself() {
     let mut world = World::new(&Geometry {
         literal_flags: true,
         ..geometry(8, 0)
@@ -471,7 +471,7 @@ fn a_change_invalidates_at_the_line() {
 
 /// Rows next to a filled interval are not lost if they remain valid for at least half as long as the fill.
 #[test]
-fn a_fill_takes_no_more_from_a_block_than_it_must() {
+fn a_fill_removes_no_more_of_a_block_than_necessary() {
     const SECOND_NS: u64 = 1_000_000_000;
     for (seconds, held) in [(190, 12), (210, 8)] {
         let mut world = World::new(&geometry(8, 0));
@@ -490,7 +490,7 @@ fn a_fill_takes_no_more_from_a_block_than_it_must() {
 }
 
 #[test]
-fn geometries_that_cannot_be_are_refused() {
+fn impossible_geometries_are_refused() {
     let fault = |change: &dyn Fn(&mut Geometry)| {
         let mut geometry = geometry(8, 0);
         change(&mut geometry);

@@ -179,11 +179,11 @@ fn race(row_bits: u32) {
 }
 
 #[test]
-fn nothing_is_torn_or_stale() {
+fn concurrent_reads_are_never_torn_or_stale() {
     race(12);
 }
 
 #[test]
-fn nothing_is_torn_or_stale_where_blocks_run_out() {
+fn concurrent_reads_are_never_torn_or_stale_when_blocks_run_out() {
     race(6);
 }

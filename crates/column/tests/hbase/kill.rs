@@ -64,7 +64,7 @@ fn row(number: usize) -> String {
 }
 
 #[test]
-fn a_killed_server_leaves_nothing_stale() {
+fn a_killed_region_server_leaves_nothing_stale() {
     let Some((jars, _alone)) = rig::jars() else {
         return;
     };

@@ -6,7 +6,7 @@ mod relay;
 mod rig;
 
 use lineside_column::hbase::Listener;
-use lineside_column::host::{CLOCK_SLACK_NS, Telling};
+use lineside_column::host::{CLOCK_SLACK_NS, CoherenceMode};
 use lineside_column::servers::Servers;
 use lineside_column::table::{Change, ColumnName, Nonce};
 use lineside_conformance::history::{self, Over};
@@ -34,7 +34,7 @@ fn load(hbase: &mut HBase, jars: &Jars, table: &str, subscribers: &str) {
 }
 
 #[test]
-fn fastpath_over_hbase_is_never_stale() {
+fn the_fast_path_over_hbase_is_never_stale() {
     let Some((jars, _alone)) = rig::jars() else {
         return;
     };
@@ -113,7 +113,7 @@ fn what_is_not_told_is_found(hbase: &mut HBase) {
         store,
         coherence,
         table: rig::connect(hbase, "untold"),
-        telling: Telling::ByTable,
+        coherence_mode: CoherenceMode::ByTable,
     };
     let report = history::run_over(&options, over, &mut |_| false).unwrap();
     assert!(report.stale > 0, "{report:#?}");
@@ -140,7 +140,7 @@ fn check_history(hbase: &mut HBase, jars: &Jars, server: SocketAddr) {
         store,
         coherence,
         table: rig::connect_rpc(hbase, "history"),
-        telling: Telling::ByServers(servers),
+        coherence_mode: CoherenceMode::ByServers(servers),
     };
     let (mut step, began) = (0, Instant::now());
     let report = history::run_over(&options, over, &mut |fastpath| {
@@ -168,7 +168,7 @@ fn check_history(hbase: &mut HBase, jars: &Jars, server: SocketAddr) {
         report.fastpath >= options.reads && report.changes > 100,
         "{report:#?}"
     );
-    assert!(lost >= LOST && counts.heard > 100, "{lost} lost, {counts:?}");
+    assert!(lost >= LOST && counts.accepted > 100, "{lost} lost, {counts:?}");
     until("the region is split", || {
         (hbase.command("regions history").unwrap() == "2").then_some(())
     });

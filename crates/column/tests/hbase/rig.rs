@@ -4,7 +4,7 @@ use lineside_column::coherence::Coherence;
 use lineside_column::fastpath::ColumnFastPath;
 use lineside_column::hbase::notice::NoticeKey;
 use lineside_column::hbase::{Listener, Options};
-use lineside_column::host::{CLOCK_SLACK_NS, ColumnHost, Setup, Telling};
+use lineside_column::host::{CLOCK_SLACK_NS, CoherenceMode, ColumnHost, Setup};
 use lineside_column::native::{self, Ask};
 use lineside_column::servers::Servers;
 use lineside_column::store::{Geometry, Store};
@@ -139,12 +139,12 @@ impl Rig {
         let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(Arc::clone(&store)))));
         let servers = Arc::new(servers(Arc::clone(&coherence)));
         let described = Arc::clone(&over);
-        let opened = Box::new(move || described.describe_anew());
+        let opened = Box::new(move || described.forget_description());
         let options = options(table, listen, asked, 1);
         let listener = Listener::start(options, Arc::clone(&servers), opened).unwrap();
         let columns = vec![ColumnName::new(COLUMN.as_bytes()).unwrap()];
-        let telling = Telling::ByServers(Arc::clone(&servers));
-        let setup = Setup::new(over, coherence, columns, telling);
+        let coherence_mode = CoherenceMode::ByServers(Arc::clone(&servers));
+        let setup = Setup::new(over, coherence, columns, coherence_mode);
         Self {
             table: connect(hbase, table),
             servers,

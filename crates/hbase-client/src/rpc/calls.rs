@@ -10,7 +10,7 @@ use super::messages::{
     MutateRequest, MutateResponse, Mutation, NameBytesPair, PREAD, PUT, QualifierValue, REGION_NAME,
     RegionSpecifier, Row, Scan, ScanRequest, ScanResponse,
 };
-use crate::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch};
+use crate::{Cell, Change, Changed, ColumnName, FoundCell, Nonce, ScanRange};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -145,7 +145,7 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Cells, row by row, in the requested order of columns.
-    pub found: Vec<Found>,
+    pub found: Vec<FoundCell>,
     /// Number of rows.
     pub rows: usize,
     /// True if this region may have more rows of the part. If there is no row, the server ran out of time before the
@@ -156,13 +156,13 @@ pub struct Piece {
 }
 
 impl Part {
-    /// Returns the part that `stretch` describes, with at most `rows` rows, or `None` if it is empty.
-    pub(super) fn of(stretch: &Stretch, rows: u32) -> Option<Self> {
-        let is_empty = stretch.high.as_ref().is_some_and(|high| *high <= stretch.low);
+    /// Returns the part that `range` describes, with at most `rows` rows, or `None` if it is empty.
+    pub(super) fn of(range: &ScanRange, rows: u32) -> Option<Self> {
+        let is_empty = range.high.as_ref().is_some_and(|high| *high <= range.low);
         (!is_empty && rows > 0).then(|| Self {
-            low: stretch.low.clone(),
-            high: stretch.high.clone(),
-            reverse: stretch.reverse,
+            low: range.low.clone(),
+            high: range.high.clone(),
+            reverse: range.reverse,
             rows,
         })
     }
@@ -243,7 +243,7 @@ pub fn scanned(answer: Bytes, part: &Part, columns: &[ColumnName]) -> Result<Pie
         let cells = cells_of(row, columns)?.into_iter().enumerate();
         found.extend(cells.filter_map(|(column, cell)| {
             let key = key.to_vec();
-            cell.map(|cell| Found { key, column, cell })
+            cell.map(|cell| FoundCell { key, column, cell })
         }));
     }
     let more = answer.more_results_in_region.unwrap_or(true);

@@ -7,7 +7,7 @@ use super::messages::{
     Scan, ScanRequest, ScanResponse, ServerName, TableDescriptors, TableDescriptorsRequest, TableName,
 };
 use super::pool::Pool;
-use super::regions::{Place, Region, Regions};
+use super::regions::{Region, RegionLookup, Regions};
 use crate::families::Lives;
 use bytes::Bytes;
 use prost::Message;
@@ -82,7 +82,7 @@ impl Catalog {
     pub(super) fn locate(
         &self,
         pool: &Pool,
-        place: Place<'_>,
+        place: RegionLookup<'_>,
         deadline: Instant,
     ) -> Result<Arc<Region>, Failure> {
         if let Some(region) = self.regions.find(place) {
@@ -153,7 +153,7 @@ impl Catalog {
         &self,
         pool: &Pool,
         server: &str,
-        place: Place<'_>,
+        place: RegionLookup<'_>,
         deadline: Instant,
     ) -> Result<Option<Region>, Failure> {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -163,13 +163,13 @@ impl Catalog {
     }
 
     /// Returns the request that reads `hbase:meta` in descending order from the last row that may be the region's.
-    fn meta_scan(&self, place: Place<'_>) -> ScanRequest {
+    fn meta_scan(&self, place: RegionLookup<'_>) -> ScanRequest {
         let table = &self.table[..];
         let start = match place {
-            Place::Of(key) => [table, b",", key, LAST_ID].concat(),
-            Place::Below(Some(key)) => [table, b",", key, FIRST_ID].concat(),
+            RegionLookup::Of(key) => [table, b",", key, LAST_ID].concat(),
+            RegionLookup::Below(Some(key)) => [table, b",", key, FIRST_ID].concat(),
             // After all regions of this table, and before those of any other table.
-            Place::Below(None) => [table, b"\0"].concat(),
+            RegionLookup::Below(None) => [table, b"\0"].concat(),
         };
         let scan = Scan {
             column: vec![Column {
@@ -229,7 +229,7 @@ impl Catalog {
 ///
 /// # Errors
 /// [`Malformed`] if it is not a valid answer.
-pub fn located(answer: Bytes, table: &[u8], place: Place<'_>) -> Result<Option<Region>, Malformed> {
+pub fn located(answer: Bytes, table: &[u8], place: RegionLookup<'_>) -> Result<Option<Region>, Malformed> {
     let found: ScanResponse = decode(answer)?;
     for row in &found.results {
         if let Some(region) = region_of(row, table)? {

@@ -22,7 +22,7 @@ pub struct Region {
 
 /// Criterion for finding a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum RegionLookup<'a> {
     /// The region that contains this row key.
     Of(&'a [u8]),
     /// The region with the rows just below this key; `None`: the last region of the table.
@@ -40,14 +40,14 @@ impl Region {
     }
 
     /// Returns true if the region fulfils the criterion.
-    pub fn is_at(&self, place: Place<'_>) -> bool {
+    pub fn is_at(&self, place: RegionLookup<'_>) -> bool {
         let ends_behind = |key: &[u8], or_at: bool| {
             self.end.is_empty() || key < &self.end[..] || (or_at && key == &self.end[..])
         };
         match place {
-            Place::Of(key) => &self.start[..] <= key && ends_behind(key, false),
-            Place::Below(Some(key)) => &self.start[..] < key && ends_behind(key, true),
-            Place::Below(None) => self.end.is_empty(),
+            RegionLookup::Of(key) => &self.start[..] <= key && ends_behind(key, false),
+            RegionLookup::Below(Some(key)) => &self.start[..] < key && ends_behind(key, true),
+            RegionLookup::Below(None) => self.end.is_empty(),
         }
     }
 }
@@ -57,12 +57,12 @@ impl Region {
 pub(super) struct Regions(RwLock<BTreeMap<Vec<u8>, Arc<Region>>>);
 
 impl Regions {
-    pub(super) fn find(&self, place: Place<'_>) -> Option<Arc<Region>> {
+    pub(super) fn find(&self, place: RegionLookup<'_>) -> Option<Arc<Region>> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let last = match place {
-            Place::Of(key) => known.range::<[u8], _>((Unbounded, Included(key))).next_back(),
-            Place::Below(Some(key)) => known.range::<[u8], _>((Unbounded, Excluded(key))).next_back(),
-            Place::Below(None) => known.iter().next_back(),
+            RegionLookup::Of(key) => known.range::<[u8], _>((Unbounded, Included(key))).next_back(),
+            RegionLookup::Below(Some(key)) => known.range::<[u8], _>((Unbounded, Excluded(key))).next_back(),
+            RegionLookup::Below(None) => known.iter().next_back(),
         };
         last.map(|(_, region)| Arc::clone(region))
             .filter(|region| region.is_at(place))
@@ -141,16 +141,22 @@ mod tests {
         let regions = Regions::default();
         let (first, last) = (region("", "m", "a"), region("m", "", "b"));
         regions.learn(&first);
-        assert_eq!(regions.find(Place::Of(b"m")), None);
-        assert_eq!(regions.find(Place::Below(None)), None);
+        assert_eq!(regions.find(RegionLookup::Of(b"m")), None);
+        assert_eq!(regions.find(RegionLookup::Below(None)), None);
         regions.learn(&last);
-        assert_eq!(regions.find(Place::Of(b"")).as_ref(), Some(&first));
-        assert_eq!(regions.find(Place::Of(b"lzz")).as_ref(), Some(&first));
-        assert_eq!(regions.find(Place::Of(b"m")).as_ref(), Some(&last));
-        assert_eq!(regions.find(Place::Below(Some(b"m"))).as_ref(), Some(&first));
-        assert_eq!(regions.find(Place::Below(Some(b"m\0"))).as_ref(), Some(&last));
-        assert_eq!(regions.find(Place::Below(None)).as_ref(), Some(&last));
-        assert_eq!(regions.find(Place::Below(Some(b""))), None);
+        assert_eq!(regions.find(RegionLookup::Of(b"")).as_ref(), Some(&first));
+        assert_eq!(regions.find(RegionLookup::Of(b"lzz")).as_ref(), Some(&first));
+        assert_eq!(regions.find(RegionLookup::Of(b"m")).as_ref(), Some(&last));
+        assert_eq!(
+            regions.find(RegionLookup::Below(Some(b"m"))).as_ref(),
+            Some(&first)
+        );
+        assert_eq!(
+            regions.find(RegionLookup::Below(Some(b"m\0"))).as_ref(),
+            Some(&last)
+        );
+        assert_eq!(regions.find(RegionLookup::Below(None)).as_ref(), Some(&last));
+        assert_eq!(regions.find(RegionLookup::Below(Some(b""))), None);
     }
 
     #[test]
@@ -159,16 +165,16 @@ mod tests {
         regions.learn(&region("", "", "a"));
         let daughter = region("m", "", "b");
         regions.learn(&daughter);
-        assert_eq!(regions.find(Place::Of(b"a")), None);
+        assert_eq!(regions.find(RegionLookup::Of(b"a")), None);
         regions.learn(&region("", "m", "a"));
-        assert_eq!(regions.find(Place::Of(b"z")).as_ref(), Some(&daughter));
+        assert_eq!(regions.find(RegionLookup::Of(b"z")).as_ref(), Some(&daughter));
         regions.moved(&daughter, "c".into());
         // An outdated entry changes nothing.
         regions.moved(&daughter, "d".into());
         regions.forget(&daughter);
-        assert_eq!(regions.find(Place::Of(b"z")).unwrap().server, "c");
+        assert_eq!(regions.find(RegionLookup::Of(b"z")).unwrap().server, "c");
         regions.forget_server("c");
-        assert_eq!(regions.find(Place::Of(b"z")), None);
-        assert!(regions.find(Place::Of(b"a")).is_some());
+        assert_eq!(regions.find(RegionLookup::Of(b"z")), None);
+        assert!(regions.find(RegionLookup::Of(b"a")).is_some());
     }
 }

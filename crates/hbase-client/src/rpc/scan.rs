@@ -4,9 +4,9 @@
 use super::catalog::wrong;
 use super::connection::Failure;
 use super::messages::ScanRequest;
-use super::regions::{Place, Region};
+use super::regions::{Region, RegionLookup};
 use super::{Asked, HBase, calls};
-use crate::{ColumnName, Found, Stretch, TableError};
+use crate::{ColumnName, FoundCell, ScanRange, TableError};
 use calls::{Part, Piece};
 use std::sync::Arc;
 
@@ -21,17 +21,17 @@ struct Open {
     calls: u64,
 }
 
-/// Returns the cells of the rows of `stretch`. Calls `answered` for each region that returned rows, or that has none.
+/// Returns the cells of the rows of `range`. Calls `answered` for each region that returned rows, or that has none.
 pub(super) fn all(
     hbase: &HBase,
-    stretch: &Stretch,
+    range: &ScanRange,
     columns: &[ColumnName],
     answered: &mut dyn FnMut(&Region),
-) -> Result<Vec<Found>, TableError> {
+) -> Result<Vec<FoundCell>, TableError> {
     if columns.is_empty() {
         return Err(TableError::Refused("a scan must name at least one column".into()));
     }
-    let mut left = stretch.clone();
+    let mut left = range.clone();
     let mut found = Vec::new();
     let mut open: Option<Open> = None;
     while let Some(part) = Part::of(&left, left.limit.min(ROWS_MAX) as u32) {
@@ -111,8 +111,8 @@ fn next(
         }
     }
     let place = match (part.reverse, &part.high) {
-        (false, _) => Place::Of(&part.low),
-        (true, high) => Place::Below(high.as_deref()),
+        (false, _) => RegionLookup::Of(&part.low),
+        (true, high) => RegionLookup::Below(high.as_deref()),
     };
     let mut call = |asked: &Asked<'_>| {
         let message = calls::scan(asked.region, part, columns, in_one_call);

@@ -148,29 +148,29 @@ fn what_another_server_answered_is_not_the_holders() {
         _ => Act::Answer,
     });
     let hbase = open(&here);
-    let stretch = Stretch {
+    let range = ScanRange {
         low: b"a".to_vec(),
         high: None,
         limit: 1,
         reverse: false,
     };
-    let holder = hbase.holder(b"a").expect("a region");
-    let (_, is_of_holder) = hbase.scan_of(&holder, &stretch, &[column()]).unwrap();
-    assert!(!is_of_holder);
+    let owner = hbase.owner(b"a").expect("a region");
+    let (_, is_from_owner) = hbase.scan_from_owner(&owner, &range, &[column()]).unwrap();
+    assert!(!is_from_owner);
     // The exception does not contain the name of the new server; `hbase:meta` does.
-    let moved = hbase.holder(b"a").expect("a region");
-    assert_ne!(moved.server, holder.server);
+    let moved = hbase.owner(b"a").expect("a region");
+    assert_ne!(moved.server, owner.server);
     let looks = here.count("Meta");
-    hbase.look_anew();
-    assert_eq!(hbase.holder(b"a"), Some(holder.clone()));
+    hbase.forget_owner();
+    assert_eq!(hbase.owner(b"a"), Some(owner.clone()));
     assert_eq!(here.count("Meta"), looks + 1);
     // Regions are not looked up each time.
-    hbase.look_anew();
-    assert_eq!(hbase.holder(b"a"), Some(holder.clone()));
+    hbase.forget_owner();
+    assert_eq!(hbase.owner(b"a"), Some(owner.clone()));
     assert_eq!(here.count("Meta"), looks + 1);
     here.now(one_row);
-    let (found, is_of_holder) = hbase.scan_of(&holder, &stretch, &[column()]).unwrap();
-    assert_eq!((found.len(), is_of_holder), (1, true));
+    let (found, is_from_owner) = hbase.scan_from_owner(&owner, &range, &[column()]).unwrap();
+    assert_eq!((found.len(), is_from_owner), (1, true));
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn an_answer_to_something_else_is_an_error() {
 
 #[test]
 fn a_scan_is_held_to_its_stretch_and_order() {
-    let stretch = |reverse| Stretch {
+    let range = |reverse| ScanRange {
         low: b"b".to_vec(),
         high: Some(b"e".to_vec()),
         limit: 2,
@@ -309,7 +309,7 @@ fn a_scan_is_held_to_its_stretch_and_order() {
             ..ScanResponse::default()
         };
         let fake = fake::start(first("Scan", Act::Message(answer.encode_to_vec())));
-        let found = open(&fake).scan(&stretch(reverse), &[column()]);
+        let found = open(&fake).scan(&range(reverse), &[column()]);
         assert_eq!(found.is_ok(), is_right, "{keys} {reverse}: {found:?}");
         let found: Vec<u8> = found.into_iter().flatten().map(|found| found.key[0]).collect();
         assert!(!is_right || found == keys.as_bytes(), "{keys}");

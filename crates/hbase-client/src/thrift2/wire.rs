@@ -1,7 +1,7 @@
 //! Arguments and results of calls, with the field numbers of `hbase.thrift`.
 
 use super::value::Value;
-use crate::{Cell, ColumnName, Found, ROW_BYTES_MAX, Stretch};
+use crate::{Cell, ColumnName, FoundCell, ROW_BYTES_MAX, ScanRange};
 
 /// Maximum number of rows of one call.
 const ROWS_MAX: usize = 10_000;
@@ -94,20 +94,20 @@ pub(super) fn check_and_put(
 
 /// Arguments of `getScannerResults`, or `None` if no row lies in the range. In descending order, HBase starts at the
 /// highest row, which belongs to the scan, and stops above the lowest bound, which does not.
-pub(super) fn scan(table: &[u8], stretch: &Stretch, columns: &[ColumnName]) -> Option<Value> {
-    let (start, stop) = match (&stretch.high, stretch.reverse) {
-        (high, false) => (stretch.low.clone(), high.clone().unwrap_or_default()),
-        (None, true) => (Vec::new(), before(&stretch.low)),
-        (Some(high), true) => (before(high), before(&stretch.low)),
+pub(super) fn scan(table: &[u8], range: &ScanRange, columns: &[ColumnName]) -> Option<Value> {
+    let (start, stop) = match (&range.high, range.reverse) {
+        (high, false) => (range.low.clone(), high.clone().unwrap_or_default()),
+        (None, true) => (Vec::new(), before(&range.low)),
+        (Some(high), true) => (before(high), before(&range.low)),
     };
-    let is_below_all = stretch.reverse && stretch.high.is_some() && start.is_empty();
-    let rows = Value::I32(stretch.limit.min(ROWS_MAX) as i32);
+    let is_below_all = range.reverse && range.high.is_some() && start.is_empty();
+    let rows = Value::I32(range.limit.min(ROWS_MAX) as i32);
     let scan = vec![
         (1, Value::Bytes(start)),
         (2, Value::Bytes(stop)),
         (3, names(columns)),
         (4, rows.clone()),
-        (11, Value::Bool(stretch.reverse)),
+        (11, Value::Bool(range.reverse)),
         (15, rows.clone()),
     ];
     let fields = vec![(1, Value::bytes(table)), (2, Value::Struct(scan)), (3, rows)];
@@ -129,7 +129,7 @@ fn before(key: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the cells of a TResult, in the order of the requested columns.
-pub(super) fn cells(result: &Value, columns: &[ColumnName]) -> Vec<Found> {
+pub(super) fn cells(result: &Value, columns: &[ColumnName]) -> Vec<FoundCell> {
     let key = result.bytes_of(1);
     let cell = |(column, name): (usize, &ColumnName)| {
         let (family, qualifier) = name.split();
@@ -139,7 +139,7 @@ pub(super) fn cells(result: &Value, columns: &[ColumnName]) -> Vec<Found> {
             Some(Value::I64(ms)) => (*ms).max(0) as u64,
             _ => 0,
         };
-        Some(Found {
+        Some(FoundCell {
             key: key.to_vec(),
             column,
             cell: Cell {

@@ -1,18 +1,18 @@
 //! Records of a ledger before its first block: the genesis, and perhaps a snapshot with its attestations.
 
 use super::Base;
+use crate::attestation::{Attestation, check_attestations};
 use crate::codec::Malformed;
 use crate::execute::Chain;
 use crate::genesis::Genesis;
 use crate::snapshot::{Restore, SnapshotError};
-use crate::word::{MemberWord, check_words};
 use lineside_verify::Verifier;
 
 pub(super) struct Beginning {
     genesis: Genesis,
     restore: Option<Restore>,
     base: Option<Base>,
-    words: Vec<MemberWord>,
+    attestations: Vec<Attestation>,
     ended: bool,
 }
 
@@ -22,7 +22,7 @@ impl Beginning {
             genesis: Genesis::decode(genesis)?,
             restore: None,
             base: None,
-            words: Vec::new(),
+            attestations: Vec::new(),
             ended: false,
         })
     }
@@ -46,17 +46,17 @@ impl Beginning {
         self.base = Some(Base {
             number: restored.tip().number,
             hash: *restored.tip_hash(),
-            by_words: false,
+            by_attestations: false,
         });
         Ok(Some(restored))
     }
 
     /// Takes an attestation, which must follow the snapshot and precede the first block.
-    pub fn word(&mut self, word: MemberWord) -> Result<(), &'static str> {
+    pub fn attestation(&mut self, attestation: Attestation) -> Result<(), &'static str> {
         if self.ended || self.base.is_none() {
             return Err("an attestation that does not follow a snapshot");
         }
-        self.words.push(word);
+        self.attestations.push(attestation);
         Ok(())
     }
 
@@ -71,11 +71,17 @@ impl Beginning {
         let Some(mut base) = self.base else {
             return Ok(None);
         };
-        if !self.words.is_empty() {
+        if !self.attestations.is_empty() {
             let block = (base.number, &base.hash);
-            check_words(&self.genesis, chain.database(), block, &self.words, verifier)
-                .map_err(|error| format!("the attestations of its snapshot: {error}"))?;
-            base.by_words = true;
+            check_attestations(
+                &self.genesis,
+                chain.database(),
+                block,
+                &self.attestations,
+                verifier,
+            )
+            .map_err(|error| format!("the attestations of its snapshot: {error}"))?;
+            base.by_attestations = true;
         }
         Ok(Some(base))
     }

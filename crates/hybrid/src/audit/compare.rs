@@ -3,11 +3,11 @@
 use super::{Finding, Raw};
 use crate::block::HEADER_BYTES;
 use crate::execute::Executed;
-use crate::ledger::Stored;
+use crate::ledger::StoredBlock;
 
 /// Compares a block with its re-execution. The node has signed the message, so everything made of it must be equal,
 /// byte for byte.
-pub(super) fn compare(raw: &Raw, stored: &Stored<'_>, executed: &Executed) -> Result<(), Finding> {
+pub(super) fn compare(raw: &Raw, stored: &StoredBlock<'_>, executed: &Executed) -> Result<(), Finding> {
     let number = Some(executed.header.number);
     if let Some(offset) = first_difference(&executed.header.to_bytes(), &stored.header.to_bytes()) {
         let what = match field_at(offset) {

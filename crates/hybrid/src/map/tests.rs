@@ -95,7 +95,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn batches_make_what_the_naive_tree_makes(
+    fn batch_updates_give_the_tree_of_the_naive_model(
         batches in prop::collection::vec(prop::collection::vec(any_change(), 0..40), 1..12),
     ) {
         let (mut tree, mut map) = (Tree::new(), Map::new());
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400), head in 0..0xc101_u16) {
+    fn decoding_any_bytes_of_a_proof_succeeds_or_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..400), head in 0..0xc101_u16) {
         let mut with_head = head.to_be_bytes().to_vec();
         with_head.extend_from_slice(&bytes);
         for bytes in [bytes, with_head] {
@@ -139,7 +139,7 @@ proptest! {
     }
 
     #[test]
-    fn changed_proofs_show_nothing_else(
+    fn a_changed_proof_proves_no_other_statement(
         keys in prop::collection::vec(any_key(), 1..30),
         asked in any_key(),
         (at, with) in (any::<prop::sample::Index>(), 1..=255_u8),
@@ -186,7 +186,7 @@ fn shapes() -> Vec<(Tree, Word)> {
 }
 
 #[test]
-fn no_flipped_bit_makes_another_statement() {
+fn a_flipped_bit_in_a_proof_proves_no_other_statement() {
     for (tree, key) in shapes() {
         let honest = tree.prove(&key).encode();
         assert_eq!(
@@ -211,7 +211,7 @@ fn no_flipped_bit_makes_another_statement() {
 }
 
 #[test]
-fn a_proof_is_of_its_key_and_root() {
+fn a_proof_is_valid_only_for_its_key_and_root() {
     let keys: Vec<Word> = (0..50).map(spread).collect();
     let (tree, other) = (tree_of(&keys), tree_of(&keys[..49]));
     for key in keys.iter().copied().chain((50..80).map(spread)) {
@@ -225,7 +225,7 @@ fn a_proof_is_of_its_key_and_root() {
 }
 
 #[test]
-fn the_bytes_are_as_said() {
+fn proofs_have_the_documented_encoding() {
     let (left, right) = ([0; 32], [0x20; 32]);
     let tree = tree_of(&[left, right]);
     let leaf = |key: &Word| keccak256(&[&[0], &key[..], &[key[31]; 32][..]].concat());
@@ -242,7 +242,7 @@ fn the_bytes_are_as_said() {
 }
 
 #[test]
-fn proofs_that_no_tree_makes_are_refused() {
+fn proofs_that_no_tree_can_have_are_refused() {
     let read = |parts: &[&[u8]]| Proof::decode(&parts.concat()).map(drop);
     let word = [7; 32];
     assert_eq!(read(&[]), Err(ProofError::Length { got: 0, wanted: 2 }));
@@ -290,7 +290,7 @@ fn proofs_that_no_tree_makes_are_refused() {
 }
 
 #[test]
-fn another_leaf_counts_only_on_the_path() {
+fn another_leaf_proves_absence_only_on_the_path_of_the_key() {
     let key = spread(0);
     let leaf = |key: &Word| keccak256(&[&[0], &key[..], &word(9)[..]].concat());
     // Forged trees: one with the key's own leaf as the other leaf, one whose other leaf belongs on the other side.
@@ -321,7 +321,7 @@ fn word(byte: u8) -> Word {
 }
 
 #[test]
-fn of_several_changes_of_a_key_the_last_counts() {
+fn the_last_of_several_changes_of_a_key_counts() {
     let (a, b) = (spread(1), spread(2));
     let mut tree = Tree::new();
     let mut changes = vec![set(a, 1), set(b, 1), remove(a), set(b, 2), set(a, 3), remove(b)];
@@ -336,7 +336,7 @@ fn of_several_changes_of_a_key_the_last_counts() {
 }
 
 #[test]
-fn large_batches_fill_the_lanes_and_walk_side_by_side() {
+fn large_batches_use_all_hash_lanes_and_parallel_walks() {
     let (mut tree, mut map) = (Tree::new(), Map::new());
     for round in 0..6_u32 {
         let numbers = (0..1500).map(|number| (number * 7 + round * 1000) % 4000);
@@ -359,7 +359,7 @@ fn large_batches_fill_the_lanes_and_walk_side_by_side() {
 }
 
 #[test]
-fn memory_is_used_again() {
+fn freed_nodes_are_reused() {
     let mut tree = Tree::new();
     let far: Vec<Word> = (0..20).map(|number| diverging(&spread(number), 250)).collect();
     let mut most = 0;

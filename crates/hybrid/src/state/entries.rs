@@ -6,8 +6,8 @@ use crate::answer::Cell;
 use crate::block::Hash;
 use crate::codec::{Input, Malformed, Output};
 use crate::map::Change as Leaf;
+use crate::membership::Entry;
 use crate::request::Version;
-use crate::roster::Entry;
 use crate::state::SharedKey;
 use lineside_verify::hash::keccak256;
 use lineside_wire::{HYBRID_KEY_BYTES_MAX, HYBRID_VALUE_BYTES_MAX};
@@ -41,12 +41,12 @@ impl State {
             show(&[b"a", &name[..]].concat(), &votes.content())?;
         }
         let (mut place, mut content) = (Vec::new(), Vec::new());
-        let of_roster = self.roster.entries();
+        let of_roster = self.membership.entries();
         let (members, others) = of_roster.split_at(of_roster.partition_point(Entry::is_member));
         let of_roster = |entry: &Entry| {
             let mut place = Vec::new();
             entry.place(&mut place);
-            let content = self.roster.content(entry, |node| self.last_sequence(node));
+            let content = self.membership.content(entry, |node| self.last_sequence(node));
             (place, content.unwrap_or_default())
         };
         for (place, content) in members.iter().map(of_roster) {
@@ -161,19 +161,19 @@ impl State {
                 let name = place.array()?;
                 self.votes.insert(name, Votes::read(&mut content)?);
             }
-            b'm' => self.roster.put_member(place.u64()?, &mut content)?,
+            b'm' => self.membership.put_member(place.u64()?, &mut content)?,
             b'r' => {
-                self.roster.put_rules(place.0, &mut content)?;
+                self.membership.put_rules(place.0, &mut content)?;
                 place.0 = &[];
             }
             b'o' => {
                 let node = place.u32()?;
-                let sequence = self.roster.put_node(node, &mut content)?;
+                let sequence = self.membership.put_node(node, &mut content)?;
                 if sequence > 0 {
                     self.node_sequences.insert(node, sequence);
                 }
             }
-            b'q' => self.roster.put_quorum(content.u16()?),
+            b'q' => self.membership.put_quorum(content.u16()?),
             _ => return Err(Malformed("unknown kind of entry")),
         }
         place.end()?;

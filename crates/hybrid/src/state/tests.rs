@@ -4,7 +4,7 @@ use super::*;
 
 /// Uses few keys and lanes, so that a block has each of them several times: written, deleted, written again.
 #[test]
-fn the_root_is_that_of_what_there_is_whatever_came_before_in_the_block() {
+fn the_root_depends_only_on_the_state_at_the_end_of_the_block() {
     let (mut state, mut random) = (State::new(), 1_u64);
     let (mut cells, mut lanes) = (BTreeMap::new(), BTreeMap::new());
     for block in 1..=300 {

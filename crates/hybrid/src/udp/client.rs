@@ -19,10 +19,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// First pause before a read is repeated; each later pause is twice as long.
-const READ_PAUSE: Duration = Duration::from_millis(100);
+const READ_RESEND_PAUSE: Duration = Duration::from_millis(100);
 /// First pause before a write is repeated; it is longer because the write's block goes to the disk.
-const WRITE_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const WRITE_RESEND_PAUSE: Duration = Duration::from_millis(250);
+const RESEND_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// Reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -89,11 +89,11 @@ impl Question<'_> {
 }
 
 /// Content of a reply.
-enum Heard {
+enum ReplyContent {
     /// The answer.
     Answered(Answered),
     /// The node cannot answer now: ask again later.
-    Later(Code),
+    Retry(Code),
 }
 
 /// Client of one node. It asks one question at a time.
@@ -173,10 +173,10 @@ impl Client {
         let server = self.server;
         let (first_id, end) = (self.next_id, Instant::now() + self.timeout);
         let mut pause = match question {
-            Question::Read(_) => READ_PAUSE,
-            Question::Write(_) => WRITE_PAUSE,
+            Question::Read(_) => READ_RESEND_PAUSE,
+            Question::Write(_) => WRITE_RESEND_PAUSE,
         };
-        let (mut later, mut laters, mut sent) = (None, 0, 0);
+        let (mut retry, mut laters, mut sent) = (None, 0, 0);
         while Instant::now() < end {
             let datagram = self.datagram(question, first_id)?;
             match self.socket.send(&datagram) {
@@ -191,15 +191,15 @@ impl Client {
                 _ => sent += 1,
             }
             self.resent += u64::from(sent > 1);
-            match self.hear(first_id, (Instant::now() + pause).min(end))? {
-                Some(Heard::Answered(answered)) => return Ok(question.last_answer(answered, sent)),
-                Some(Heard::Later(code)) => (later, laters) = (Some(code), laters + 1),
+            match self.wait_for_answer(first_id, (Instant::now() + pause).min(end))? {
+                Some(ReplyContent::Answered(answered)) => return Ok(question.last_answer(answered, sent)),
+                Some(ReplyContent::Retry(code)) => (retry, laters) = (Some(code), laters + 1),
                 None => {}
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(RESEND_PAUSE_MAX);
         }
         let timeout = self.timeout;
-        later
+        retry
             // If a write was sent more often than it was refused, one datagram may have been executed.
             .filter(|_| matches!(question, Question::Read(_)) || laters == sent)
             .map(Answered::Refused)
@@ -232,12 +232,12 @@ impl Client {
 
     /// Waits until `until` for an answer to one of the datagrams from `first_id` on. A reply that asks to try later
     /// does not end the wait; it is returned at the end.
-    fn hear(&self, first_id: u64, until: Instant) -> Result<Option<Heard>, AskError> {
+    fn wait_for_answer(&self, first_id: u64, until: Instant) -> Result<Option<ReplyContent>, AskError> {
         let io = |source| AskError::Io {
             server: self.server,
             source,
         };
-        let mut later = None;
+        let mut retry = None;
         let mut reply = [0; PAYLOAD_BYTES_MAX + 1];
         while let Some(left) = until
             .checked_duration_since(Instant::now())
@@ -245,9 +245,11 @@ impl Client {
         {
             self.socket.set_read_timeout(Some(left)).map_err(io)?;
             match self.socket.recv(&mut reply) {
-                Ok(bytes) => match self.understand(first_id, reply.get(..bytes).unwrap_or_default())? {
-                    Some(Heard::Answered(answered)) => return Ok(Some(Heard::Answered(answered))),
-                    Some(Heard::Later(code)) => later = Some(Heard::Later(code)),
+                Ok(bytes) => match self.parse_reply(first_id, reply.get(..bytes).unwrap_or_default())? {
+                    Some(ReplyContent::Answered(answered)) => {
+                        return Ok(Some(ReplyContent::Answered(answered)));
+                    }
+                    Some(ReplyContent::Retry(code)) => retry = Some(ReplyContent::Retry(code)),
                     None => {}
                 },
                 Err(error) => match error.kind() {
@@ -259,18 +261,18 @@ impl Client {
                 },
             }
         }
-        Ok(later)
+        Ok(retry)
     }
 
     /// Parses a reply, if it answers one of the datagrams from `first_id` on.
-    fn understand(&self, first_id: u64, datagram: &[u8]) -> Result<Option<Heard>, AskError> {
+    fn parse_reply(&self, first_id: u64, datagram: &[u8]) -> Result<Option<ReplyContent>, AskError> {
         let is_ours = |id: &u64| id.wrapping_sub(first_id) < self.next_id.wrapping_sub(first_id);
         let Some((_, status, body)) = read_answer(datagram).filter(|(id, ..)| is_ours(id)) else {
             return Ok(None);
         };
         match status {
             Status::Ok => {}
-            Status::Busy => return Ok(Some(Heard::Later(Code::Busy))),
+            Status::Busy => return Ok(Some(ReplyContent::Retry(Code::Busy))),
             status => {
                 let server = self.server;
                 return Err(AskError::Status { server, status });
@@ -278,11 +280,11 @@ impl Client {
         }
         let answered = Answered::decode(body).map_err(AskError::Answer)?;
         Ok(Some(match answered {
-            Answered::Refused(Code::Busy) => Heard::Later(Code::Busy),
+            Answered::Refused(Code::Busy) => ReplyContent::Retry(Code::Busy),
             // Occurs for reads only: the network may duplicate a datagram and deliver the refusal of the second one
             // first.
-            Answered::Refused(Code::NonceUsed) => Heard::Later(Code::NonceUsed),
-            answered => Heard::Answered(answered),
+            Answered::Refused(Code::NonceUsed) => ReplyContent::Retry(Code::NonceUsed),
+            answered => ReplyContent::Answered(answered),
         }))
     }
 }

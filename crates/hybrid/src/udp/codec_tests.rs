@@ -64,7 +64,7 @@ fn answered() -> impl Strategy<Value = Answered> {
 
 proptest! {
     #[test]
-    fn an_answer_comes_back_and_has_one_encoding(answered in answered(), place: usize, byte: u8) {
+    fn answers_round_trip_and_have_one_encoding(answered in answered(), place: usize, byte: u8) {
         let bytes = answered.encode(usize::MAX).unwrap();
         prop_assert_eq!(Answered::decode(&bytes), Ok(answered.clone()));
         prop_assert_eq!(answered.encode(bytes.len()), Some(bytes.clone()));
@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn a_request_comes_back_as_it_was(id: u64, request in proptest::collection::vec(any::<u8>(), 108..1183),
+    fn requests_round_trip(id: u64, request in proptest::collection::vec(any::<u8>(), 108..1183),
                                       answer_bytes in 0usize..2000) {
         let datagram = write_request(id, &request, answer_bytes).unwrap();
         prop_assert!(datagram.len() <= DATAGRAM_MAX && datagram.len() >= answer_bytes.min(DATAGRAM_MAX));
@@ -97,7 +97,7 @@ proptest! {
 }
 
 #[test]
-fn what_no_node_says_is_refused() {
+fn malformed_answers_are_refused() {
     let placed =
         |code: u16, block: u64| [&code.to_be_bytes()[..], &[6], &block.to_be_bytes(), &[0; 4]].concat();
     assert!(Answered::decode(&placed(0, 1)).is_ok());
@@ -133,7 +133,7 @@ fn what_no_node_says_is_refused() {
 }
 
 #[test]
-fn an_answer_that_does_not_fit_says_so() {
+fn an_answer_that_does_not_fit_becomes_too_large() {
     let request = write_request(1, &[1; 200], 300).unwrap();
     let (header, _) = read_request(&request).unwrap();
     let cell = |bytes| {

@@ -6,7 +6,7 @@ use crate::answer::{Answer, Answered};
 use crate::node::Node;
 use crate::request::operation;
 use bytes::Bytes;
-use lineside_fastpath::{FastPath, LaterHost, Range, Reply, Source, Verdict, WayBack};
+use lineside_fastpath::{AsyncHost, FastPath, Range, Reply, Responder, Source, Verdict};
 use lineside_journal::Disk;
 use lineside_wire::{
     DropReason, HYBRID_DATAGRAM_BYTES_MAX, HYBRID_OP_CHANGE, HYBRID_OP_PROVE, HYBRID_OP_WRITE,
@@ -57,15 +57,15 @@ impl<D: Disk> HybridHost<D> {
     }
 }
 
-/// Requests that go to the node as one call, with the place and header of each.
+/// Requests that go to the node as one call, with the index and header of each.
 #[derive(Default)]
-struct Together {
-    places: Vec<(usize, NativeHeader)>,
+struct CallBatch {
+    indexed_headers: Vec<(usize, NativeHeader)>,
     requests: Vec<Bytes>,
 }
 
 /// Number of kinds of requests; those of one kind wait for the same events.
-const KINDS: usize = 3;
+const REQUEST_KINDS: usize = 3;
 
 fn kind(request: &[u8]) -> usize {
     match operation(request) {
@@ -75,7 +75,7 @@ fn kind(request: &[u8]) -> usize {
     }
 }
 
-impl<D: Disk> LaterHost for HybridHost<D> {
+impl<D: Disk> AsyncHost for HybridHost<D> {
     fn reply_bytes_max(&self, from: Source, request_bytes: usize) -> usize {
         match self.trusted.iter().any(|range| range.contains(from.address)) {
             true => request_bytes.max(HYBRID_DATAGRAM_BYTES_MAX),
@@ -83,42 +83,50 @@ impl<D: Disk> LaterHost for HybridHost<D> {
         }
     }
 
-    fn take(&self, asked: Vec<Vec<u8>>, back: Arc<dyn WayBack>) {
-        let mut kinds: [Together; KINDS] = Default::default();
-        for (place, datagram) in asked.into_iter().enumerate() {
+    fn take(&self, datagrams: Vec<Vec<u8>>, responder: Arc<dyn Responder>) {
+        let mut kinds: [CallBatch; REQUEST_KINDS] = Default::default();
+        for (index, datagram) in datagrams.into_iter().enumerate() {
             let datagram = Bytes::from(datagram);
             // The fast path has refused everything else.
             let Ok((header, request)) = read_request(&datagram) else {
                 continue;
             };
-            let Some(together) = kinds.get_mut(kind(request)) else {
+            let Some(batch) = kinds.get_mut(kind(request)) else {
                 continue;
             };
-            together.places.push((place, *header));
-            together.requests.push(match request.len() < datagram.len() / 2 {
+            batch.indexed_headers.push((index, *header));
+            batch.requests.push(match request.len() < datagram.len() / 2 {
                 // Padding is not kept while the request waits.
                 true => Bytes::copy_from_slice(request),
                 false => datagram.slice_ref(request),
             });
         }
-        for Together { places, requests } in kinds {
+        for CallBatch {
+            indexed_headers,
+            requests,
+        } in kinds
+        {
             if requests.is_empty() {
                 continue;
             }
-            let back = Arc::clone(&back);
+            let responder = Arc::clone(&responder);
             // The callback must not keep the node alive, because one of the node's own threads may drop it.
-            self.node
-                .submit_helping(requests, move |answers| send(&*back, &places, answers));
+            self.node.submit_inline(requests, move |answers| {
+                send(&*responder, &indexed_headers, answers)
+            });
         }
     }
 }
 
-fn send(back: &dyn WayBack, places: &[(usize, NativeHeader)], answers: Vec<Answer>) {
-    let replies = places.iter().zip(answers).map(|((place, header), answer)| {
-        let reply = write_answer(header, &answer.into(), back.reply_bytes_max(*place));
-        (*place, reply)
-    });
-    back.send(replies.collect());
+fn send(responder: &dyn Responder, indexed_headers: &[(usize, NativeHeader)], answers: Vec<Answer>) {
+    let replies = indexed_headers
+        .iter()
+        .zip(answers)
+        .map(|((index, header), answer)| {
+            let reply = write_answer(header, &answer.into(), responder.reply_bytes_max(*index));
+            (*index, reply)
+        });
+    responder.send(replies.collect());
 }
 
 #[cfg(test)]
@@ -148,12 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused_or_dropped() {
+    fn malformed_requests_are_refused_or_dropped() {
         let good = write_request(7, &[1; 200], 0).unwrap();
         assert_eq!(fastpath(&good).0, Verdict::Forward);
-        let with = |place: usize, byte| {
+        let with = |index: usize, byte| {
             let mut bytes = good.clone();
-            bytes[place] = byte;
+            bytes[index] = byte;
             bytes
         };
         assert_eq!(fastpath(&[]).0, Verdict::Drop(DropReason::NotARequest));
@@ -180,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_a_datagram_may_be_is_too_large() {
+    fn a_request_above_the_datagram_limit_is_answered_too_large() {
         let longest = write_request(7, &[1; 200], usize::MAX).unwrap();
         assert_eq!((fastpath(&longest).0, longest.len()), (Verdict::Forward, 1200));
         assert_eq!(write_request(7, &[1; 1183], 0), None);

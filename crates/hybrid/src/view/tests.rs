@@ -41,7 +41,7 @@ fn strings(bytes: &[u8], length: usize) -> Vec<Vec<u8>> {
 /// Nested rules, some of which allow no reader; keys at their ends, and keys after the greatest value of the last
 /// byte.
 #[test]
-fn a_range_shows_what_may_be_read_whatever_rules_lie_within_each_other() {
+fn a_range_returns_the_readable_keys_under_nested_rules() {
     let (keys, prefixes) = (strings(&[0, 1, 2, 255], 4), strings(&[0, 1, 255], 3));
     let mut random = 1_u64;
     let mut below = |bound: usize| {
@@ -50,7 +50,7 @@ fn a_range_shows_what_may_be_read_whatever_rules_lie_within_each_other() {
     };
     let (mut shown, mut kept) = (0, 0);
     for _ in 0..200 {
-        let mut roster = Roster::default();
+        let mut membership = Membership::default();
         for number in 0..below(8) {
             let rights = Rights {
                 read: below(2) == 0,
@@ -61,7 +61,7 @@ fn a_range_shows_what_may_be_read_whatever_rules_lie_within_each_other() {
                 member: HYBRID_EVERYONE,
                 rights,
             };
-            roster.apply(&change).unwrap();
+            membership.apply(&change).unwrap();
         }
         let version = Version { block: 1, index: 0 };
         let cells = keys.iter().filter(|_| below(2) == 0).map(|key| {
@@ -69,7 +69,7 @@ fn a_range_shows_what_may_be_read_whatever_rules_lie_within_each_other() {
             (SharedKey::from(&key[..]), Cell { version, value })
         });
         let cells: BTreeMap<_, _> = cells.collect();
-        let view = View::restored(header(), roster, cells.clone().into_iter().collect());
+        let view = View::restored(header(), membership, cells.clone().into_iter().collect());
         for _ in 0..50 {
             let (start, stop) = (&keys[below(keys.len())], &keys[below(keys.len())]);
             let limit = 1 + below(40);
@@ -77,7 +77,7 @@ fn a_range_shows_what_may_be_read_whatever_rules_lie_within_each_other() {
                 .iter()
                 .filter(|(key, _)| ***key >= **start && (stop.is_empty() || ***key < **stop));
             let (readable, others): (Vec<_>, Vec<_>) =
-                within.partition(|(key, _)| view.roster.rights(5, key).read);
+                within.partition(|(key, _)| view.membership.rights(5, key).read);
             shown += readable.len();
             kept += others.len();
             let expected = Answer::Range {

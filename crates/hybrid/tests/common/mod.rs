@@ -193,7 +193,7 @@ pub fn shown(answer: &Answer) -> Option<(Version, String)> {
 /// Blocks the verifying thread of a node that has one, until the returned sender is dropped: the thread calls the
 /// callback of a request that it answers itself.
 pub fn hold_verifier<D: Disk>(node: &Node<D>, request: Bytes) -> mpsc::Sender<()> {
-    let (holder, held) = mpsc::channel::<()>();
+    let (key_owner, held) = mpsc::channel::<()>();
     let (begin, begun) = mpsc::channel();
     node.submit(vec![request], move |_| {
         begin.send(()).unwrap();
@@ -201,5 +201,5 @@ pub fn hold_verifier<D: Disk>(node: &Node<D>, request: Bytes) -> mpsc::Sender<()
         let _ = held.recv();
     });
     begun.recv().unwrap();
-    holder
+    key_owner
 }

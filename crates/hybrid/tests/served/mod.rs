@@ -37,7 +37,7 @@ impl Served {
         };
         let readers = Readers::new(false);
         let datapath =
-            SocketDatapath::start_later(options, Arc::new(HybridFastPath), Arc::new(host), &readers);
+            SocketDatapath::start_async(options, Arc::new(HybridFastPath), Arc::new(host), &readers);
         let datapath = datapath.unwrap();
         Served { datapath, node }
     }

@@ -75,7 +75,7 @@ impl Audit {
                     "clean": finding.is_none(), "blocks": found.blocks, "transactions": found.transactions,
                     "bytes": found.bytes, "block": number, "hash": tip_hash, "seconds": seconds,
                     "base": found.base.map(|base| json!({
-                        "block": base.number, "hash": to_hex(&base.hash), "by_words": base.by_words,
+                        "block": base.number, "hash": to_hex(&base.hash), "by_words": base.by_attestations,
                     })),
                     "unfinished_bytes": found.unfinished_bytes, "finding": finding,
                 })
@@ -87,7 +87,7 @@ impl Audit {
                 "{blocks} blocks, {transactions} transactions are right, to block {number}, {tip_hash} ({rate:.0} MB/s)"
             )?;
             if let Some(base) = &found.base {
-                let vouched = match base.by_words {
+                let vouched = match base.by_attestations {
                     true => "a quorum of the genesis' admins vouched",
                     false => "the operator who ran `join --block` vouched",
                 };

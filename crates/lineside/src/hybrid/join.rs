@@ -5,12 +5,12 @@ use super::member::{block, member_of, read_genesis};
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
+use lineside_hybrid::attestation::{ATTESTATION_BYTES, Attestation};
 use lineside_hybrid::change::Role;
 use lineside_hybrid::genesis::database_id;
-use lineside_hybrid::join::{Made, Trust, join, take};
+use lineside_hybrid::join::{SnapshotSummary, Trust, join, take};
 use lineside_hybrid::ledger::journal_options;
 use lineside_hybrid::request::MemberId;
-use lineside_hybrid::word::{MemberWord, WORD_BYTES};
 use lineside_hybrid_node::service::KIND;
 use lineside_journal::FsDisk;
 use lineside_util::hex::to_hex;
@@ -104,8 +104,8 @@ impl Vouch {
             )));
         }
         let (number, hash) = self.block;
-        let word = MemberWord::sign(&database_id(&bytes), member, number, hash, &secret);
-        let written = new_file(&self.out)?.write_all(&word.to_bytes());
+        let attestation = Attestation::sign(&database_id(&bytes), member, number, hash, &secret);
+        let written = new_file(&self.out)?.write_all(&attestation.to_bytes());
         written.with_context(|| self.out.display().to_string())?;
         let (hash, out) = (to_hex(&hash), self.out.display());
         match as_json {
@@ -151,17 +151,17 @@ impl Join {
         let words = self.word.iter().map(|file| {
             let shown = file.display();
             let mut bytes = Vec::new();
-            let read =
-                File::open(file).and_then(|file| file.take(WORD_BYTES as u64 + 1).read_to_end(&mut bytes));
+            let read = File::open(file)
+                .and_then(|file| file.take(ATTESTATION_BYTES as u64 + 1).read_to_end(&mut bytes));
             read.map_err(|error| Wrong(format!("{shown}: {error}")))?;
-            let bytes: &[u8; WORD_BYTES] = bytes[..].try_into().map_err(|_| {
+            let bytes: &[u8; ATTESTATION_BYTES] = bytes[..].try_into().map_err(|_| {
                 Wrong(format!(
                     "{shown}: this file holds no statement of `lineside hybrid vouch`"
                 ))
             })?;
-            anyhow::Ok(MemberWord::from_bytes(bytes))
+            anyhow::Ok(Attestation::from_bytes(bytes))
         });
-        Ok(Trust::Words(words.collect::<anyhow::Result<_>>()?))
+        Ok(Trust::Attestations(words.collect::<anyhow::Result<_>>()?))
     }
 
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
@@ -187,7 +187,7 @@ fn new_file(path: &Path) -> anyhow::Result<File> {
     Ok(File::create_new(path).map_err(|error| Wrong(format!("{}: {error}", path.display())))?)
 }
 
-fn say_made(made: &Made, what: &str, place: &Path, as_json: bool) -> anyhow::Result<()> {
+fn say_made(made: &SnapshotSummary, what: &str, place: &Path, as_json: bool) -> anyhow::Result<()> {
     let (hash, place) = (to_hex(&made.hash), place.display().to_string());
     match as_json {
         true => {

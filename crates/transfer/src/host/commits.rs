@@ -5,7 +5,7 @@
 
 use super::Host;
 use crate::ledger::Change;
-use lineside_fastpath::Said;
+use lineside_fastpath::RequestOutcome;
 use lineside_journal::{Commit, Committed, Disk, Lsn};
 use std::collections::VecDeque;
 use std::io;
@@ -22,7 +22,7 @@ pub(super) struct Commits<D: Disk> {
 
 /// What is said to a group.
 struct Answers {
-    said: Vec<Said>,
+    said: Vec<RequestOutcome>,
     /// They may leave when this record is durable.
     stand_on: Lsn,
 }
@@ -56,7 +56,7 @@ impl<D: Disk> Host<D> {
 
     /// What is said to the oldest of the groups that were executed and not taken yet, once it may leave; `None`: not
     /// yet, or there is none. If it `waits`, only the latter.
-    pub fn take(&mut self, waits: bool) -> Option<Vec<Said>> {
+    pub fn take(&mut self, waits: bool) -> Option<Vec<RequestOutcome>> {
         while !self.is_ready()? {
             let goes_on = match (self.commits.on_its_way.is_some(), waits) {
                 (true, _) => self.land(waits),
@@ -73,7 +73,7 @@ impl<D: Disk> Host<D> {
         let Answers { mut said, stand_on } = self.commits.answers.pop_front()?;
         if stand_on > self.journal.durable_lsn() {
             // Not even a refusal: whether they were executed is known after the restart.
-            said.fill_with(Said::default);
+            said.fill_with(RequestOutcome::default);
         }
         self.counts.replies += said.iter().filter(|said| said.reply.is_some()).count() as u64;
         Some(said)
@@ -86,7 +86,7 @@ impl<D: Disk> Host<D> {
     }
 
     /// Keeps what is said to a group until it may leave.
-    pub(super) fn keep(&mut self, said: Vec<Said>, had_failed: bool) {
+    pub(super) fn keep(&mut self, said: Vec<RequestOutcome>, had_failed: bool) {
         let stand_on = match &self.failed {
             // Refusals, which stand on nothing.
             _ if had_failed => 0,

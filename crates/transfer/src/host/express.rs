@@ -21,7 +21,7 @@ use crate::settlement;
 use crate::signed::KeyId;
 use crate::store::Store;
 use crate::writer::{show_last, show_session};
-use lineside_fastpath::{Asked, lease};
+use lineside_fastpath::{BatchRequest, lease};
 use lineside_journal::{Disk, record_bytes};
 use lineside_wire::{
     Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_REFER, TRANSFER_DURABLE, TRANSFER_EXPRESS,
@@ -309,7 +309,12 @@ impl<D: Disk> Host<D> {
     /// Makes ledger and fast path the same in all that these requests may change and in what has expired, and keeps
     /// the fast path from changing it. `false`: they are not, and nothing may be executed: the disk has no room for
     /// what the fast path did.
-    pub(super) fn hold(&mut self, now_s: u64, requests: &[Asked<'_>], signers: &[Option<KeyId>]) -> bool {
+    pub(super) fn hold(
+        &mut self,
+        now_s: u64,
+        requests: &[BatchRequest<'_>],
+        signers: &[Option<KeyId>],
+    ) -> bool {
         self.tell_time(now_s);
         if self.express.is_some()
             && now_s > self.ledger.clock_s().saturating_add(CLOCK_S)
@@ -357,7 +362,12 @@ impl<D: Disk> Host<D> {
 
     /// The accounts and sessions that these requests may change, and those of what has expired. `None`: not all of it
     /// can be claimed.
-    fn needed(&self, now_s: u64, requests: &[Asked<'_>], signers: &[Option<KeyId>]) -> Option<Claimed> {
+    fn needed(
+        &self,
+        now_s: u64,
+        requests: &[BatchRequest<'_>],
+        signers: &[Option<KeyId>],
+    ) -> Option<Claimed> {
         let (mut needed, mut opened) = (Claimed::default(), 0);
         for id in self.ledger.expired(now_s) {
             let pending = self.ledger.pending(&id);

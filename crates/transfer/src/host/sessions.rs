@@ -11,7 +11,7 @@ use super::{Host, NoRoom};
 use crate::entry::Entry;
 use crate::ledger::{Address, Session, network_of, site_of};
 use lineside_fastpath::challenge::{CHALLENGE_S, UNUSED_S};
-use lineside_fastpath::{Asked, Range, Source};
+use lineside_fastpath::{BatchRequest, Range, Source};
 use lineside_journal::Disk;
 use lineside_wire::{
     NativeHeader, SessionBody, Status, TRANSFER_OP_CLOSE, TRANSFER_OP_OPEN, TRANSFER_OP_SESSION,
@@ -238,7 +238,7 @@ impl<D: Disk> Host<D> {
     pub(super) fn session(
         &mut self,
         now_s: u64,
-        asked: &Asked<'_>,
+        asked: &BatchRequest<'_>,
         header: &NativeHeader,
         body: &SessionBody,
     ) -> Result<Vec<u8>, NoRoom> {

@@ -1,7 +1,7 @@
 //! A fast path that executes, and its host: one ring, and sources that are limited.
 
 use super::{LOOPBACK, NOW_S, geometry, key, limits, options, random};
-use lineside_fastpath::{Asked, FastPath, Readers, Reply, Source, Verdict, lease};
+use lineside_fastpath::{BatchRequest, FastPath, Readers, Reply, Source, Verdict, lease};
 use lineside_journal::SimDisk;
 use lineside_transfer::claims::{Claims, Slot, StoreClaims};
 use lineside_transfer::fastpath::TransferFastPath;
@@ -142,7 +142,7 @@ impl Line {
     }
 
     pub fn host_says(&mut self, from: Source, payload: &[u8]) -> Vec<u8> {
-        let said = self.host.group(self.now_s, &[Asked { from, payload }]);
+        let said = self.host.group(self.now_s, &[BatchRequest { from, payload }]);
         said.into_iter().next().unwrap().reply.unwrap()
     }
 }

@@ -4,7 +4,7 @@
 pub mod line;
 
 use k256::ecdsa::SigningKey;
-use lineside_fastpath::{Asked, Source};
+use lineside_fastpath::{BatchRequest, Source};
 use lineside_journal::{Options, SimDisk};
 use lineside_testkit::Random;
 use lineside_transfer::AccountId;
@@ -141,7 +141,7 @@ pub fn start_in(
 
 impl Server {
     pub fn ask_at(&mut self, now_s: u64, from: Source, payload: &[u8]) -> Option<Vec<u8>> {
-        let said = self.host.group(now_s, &[Asked { from, payload }]);
+        let said = self.host.group(now_s, &[BatchRequest { from, payload }]);
         said.into_iter().next().unwrap().reply
     }
 

@@ -4,7 +4,7 @@ use super::network::Datagram;
 use super::server::Server;
 use super::world::{Checked, World};
 use crate::oracle::{EXECUTE_HEAD, HEAD, Id, OPERATION, Oracle, Said, is_no_room, u16_at, u32_at, u64_at};
-use lineside_fastpath::{FastPath, Reply, Said as Answer, Verdict};
+use lineside_fastpath::{FastPath, Reply, RequestOutcome as Answer, Verdict};
 use lineside_transfer::AccountId;
 use lineside_transfer::ledger::Ledger;
 use lineside_transfer::ring::Ring;

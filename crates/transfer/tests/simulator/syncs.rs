@@ -3,7 +3,7 @@
 use super::requests::{self, Session, Shape};
 use super::server::{Server, Setting, start};
 use crate::oracle::{HEAD, Oracle, Said, u32_at, u64_at};
-use lineside_fastpath::{Asked, Source};
+use lineside_fastpath::{BatchRequest, Source};
 use lineside_journal::{Op, SimDisk};
 use lineside_testkit::Random;
 use lineside_transfer::host::SealPolicy;
@@ -132,7 +132,7 @@ impl Script {
 
     /// Asks, and believes the answer; `None`: there was none.
     fn ask(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
-        let asked = [Asked { from: FROM, payload }];
+        let asked = [BatchRequest { from: FROM, payload }];
         let said = self.server.as_mut()?.host.group(NOW_S, &asked);
         let reply = said.into_iter().next()?.reply;
         let mut after = self.durable.clone();

@@ -7,7 +7,7 @@ use super::network::{Datagram, Network};
 use super::requests::{self, PAPER_ACCOUNTS};
 use super::server::{Line, Server, Setting, key, start};
 use crate::oracle::{Oracle, Said, is_no_room};
-use lineside_fastpath::{Asked, FastPath, Reply, Said as Answer, Source, Verdict};
+use lineside_fastpath::{BatchRequest, FastPath, Reply, RequestOutcome as Answer, Source, Verdict};
 use lineside_journal::{Op, SimDisk};
 use lineside_testkit::Random;
 use lineside_transfer::AccountId;
@@ -252,9 +252,9 @@ impl<'a> World<'a> {
         let Some(server) = &mut self.server else {
             return Ok(());
         };
-        let asked: Vec<Asked<'_>> = datagrams
+        let asked: Vec<BatchRequest<'_>> = datagrams
             .iter()
-            .map(|datagram| Asked {
+            .map(|datagram| BatchRequest {
                 from: datagram.client,
                 payload: &datagram.payload,
             })
@@ -686,7 +686,7 @@ impl<'a> World<'a> {
 }
 
 /// The same as one group, cut into some that are executed while those before them are on their way to the disk.
-fn beside(host: &mut Host<SimDisk>, rng: &mut Random, now_s: u64, asked: &[Asked<'_>]) -> Vec<Answer> {
+fn beside(host: &mut Host<SimDisk>, rng: &mut Random, now_s: u64, asked: &[BatchRequest<'_>]) -> Vec<Answer> {
     let mut said = Vec::new();
     let mut rest = asked;
     loop {

@@ -1,13 +1,13 @@
 //! The backend with eight lanes in AVX-512 IFMA (Ice Lake and Zen 4, and newer).
 
 mod limbs;
-mod lines;
 mod p256;
 mod scalar;
 mod secp256k1;
+mod table_points;
 
 use crate::curve::{P256, Params, Secp256k1};
-use crate::lanes::{Affine, Lanes, Line, Stage};
+use crate::lanes::{Affine, Lanes, Stage, TablePoint};
 use crate::recode::OddLanes;
 use crate::uint::{U256, is_zero, limbs52, power_of_two};
 use limbs::*;
@@ -121,7 +121,7 @@ fn invert_lanes<M: Invertible>(a: &Limbs) -> Limbs {
     let product = M::mul(&quads, &other_quads);
     let lacking = M::mul(&M::mul(&others, &other_pairs), &other_quads);
     let reduced = reduce_twice(&product, &splat(&limbs52(&M::MODULUS)));
-    let product = lines::pack(&reduced).map(|words| lanes(words)[0]);
+    let product = table_points::pack(&reduced).map(|words| lanes(words)[0]);
     let inverse = if is_zero(&product) {
         product
     } else {
@@ -333,13 +333,13 @@ impl<C: Reduction> Lanes for Ifma<C> {
     }
 
     #[inline(always)]
-    fn prefetch(self, line: &Line) {
-        crate::memory::prefetch(line);
+    fn prefetch(self, table_point: &TablePoint) {
+        crate::memory::prefetch(table_point);
     }
 
     #[inline(always)]
-    fn load_lines(self, points: &[&Line], negate: u8) -> Affine<Limbs> {
-        let (x, y) = lines::load(points);
+    fn load_table_points(self, points: &[&TablePoint], negate: u8) -> Affine<Limbs> {
+        let (x, y) = table_points::load(points);
         // p - y may leave negative limbs; `normal` would cost as much as `carry`.
         let minus_y = carry(sub_limbs(&splat(&Self::P), &y));
         Affine {
@@ -349,8 +349,8 @@ impl<C: Reduction> Lanes for Ifma<C> {
     }
 
     #[inline(always)]
-    fn store_lines(self, points: &Affine<Limbs>, out: &mut [Line]) {
-        lines::store(&Self::reduced(&points.x), &Self::reduced(&points.y), out);
+    fn store_table_points(self, points: &Affine<Limbs>, out: &mut [TablePoint]) {
+        table_points::store(&Self::reduced(&points.x), &Self::reduced(&points.y), out);
     }
 
     #[inline(always)]
@@ -366,7 +366,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
     #[inline(always)]
     fn scalars(self, plain: &[U256]) -> Limbs {
         let words: [Z; 4] = std::array::from_fn(|i| from_lanes(std::array::from_fn(|lane| plain[lane][i])));
-        lines::unpack(&words)
+        table_points::unpack(&words)
     }
 
     #[inline(always)]
@@ -392,7 +392,7 @@ fn is_one(r: &U256) -> bool {
 
 #[inline(always)]
 fn store_words(reduced: &Limbs, plain: &mut [U256]) {
-    let words = lines::pack(reduced).map(lanes);
+    let words = table_points::pack(reduced).map(lanes);
     for (lane, out) in plain.iter_mut().enumerate() {
         *out = words.map(|word| word[lane]);
     }

@@ -38,7 +38,7 @@ impl Model {
         }
     }
 
-    fn see(&mut self, n: u64, uses: u64) -> Found<(u64, u32)> {
+    fn see(&mut self, n: u64, uses: u64) -> Lookup<(u64, u32)> {
         self.numbers.insert(key(n), n);
         let found = self.cache.look_up(&key(n), hash(n), uses);
         self.check();
@@ -57,8 +57,9 @@ impl Model {
         true
     }
 
-    fn settle(&mut self, n: u64, place: Place, uses: u64, valid: u64) {
-        self.cache.settle(&key(n), hash(n), place, uses, valid);
+    fn record_verdicts(&mut self, n: u64, slot_hint: SlotHint, uses: u64, valid: u64) {
+        self.cache
+            .record_verdicts(&key(n), hash(n), slot_hint, uses, valid);
         self.check();
     }
 
@@ -74,7 +75,7 @@ impl Model {
             while self.build() {}
         }
         let value = self.cache.get(&key(n), hash(n)).or(found.value);
-        self.settle(n, found.place, uses, valid);
+        self.record_verdicts(n, found.slot_hint, uses, valid);
         value.map(|(of, width)| {
             assert_eq!(of, n);
             width
@@ -91,7 +92,7 @@ impl Model {
         );
         assert!(self.cache.probation.bytes <= self.cache.probation.limit);
         assert!(self.cache.protected.bytes <= self.cache.protected.limit);
-        assert!(counts.queued <= QUEUE);
+        assert!(counts.queued <= QUEUED_BUILDS_MAX);
     }
 
     /// Recomputes and compares all sums.
@@ -127,7 +128,7 @@ impl Model {
 }
 
 #[test]
-fn a_key_climbs_the_ladder() {
+fn a_key_gets_larger_tables_with_use() {
     let mut model = Model::new(256 << 20, 75);
     assert_eq!(model.use_inline(1, 1), None);
     assert_eq!(model.use_inline(1, 1), None);
@@ -153,7 +154,7 @@ fn a_key_climbs_the_ladder() {
 }
 
 #[test]
-fn many_uses_at_once_are_believed_when_they_were_valid() {
+fn many_uses_at_once_count_once_they_were_valid() {
     let mut model = Model::new(256 << 20, 75);
     assert_eq!(model.use_inline(1, 3), Some(5));
     assert_eq!(model.use_inline(2, 512), Some(5));
@@ -162,14 +163,14 @@ fn many_uses_at_once_are_believed_when_they_were_valid() {
     assert_eq!(model.use_inline(3, 1), Some(13));
     // A key that was seen without a build goes straight to its width.
     assert_eq!(model.use_inline(4, 2), None);
-    let place = model.see(5, 1).place;
-    model.settle(5, place, 1, 20_000);
+    let slot_hint = model.see(5, 1).slot_hint;
+    model.record_verdicts(5, slot_hint, 1, 20_000);
     assert_eq!(model.use_inline(5, 1), Some(13));
     assert_eq!(model.cache.counts().builds, 6);
 }
 
 #[test]
-fn all_hot_keys_get_an_equal_share() {
+fn hot_keys_share_the_bytes_equally() {
     for (keys, width) in [(16, 13), (64, 10), (256, 8), (500, 8)] {
         let mut model = Model::new(192 << 20, 75);
         for _ in 0..100 {
@@ -209,7 +210,7 @@ fn more_hot_keys_make_tables_smaller() {
 }
 
 #[test]
-fn endless_keys_cannot_touch_a_hot_one() {
+fn any_number_of_new_keys_cannot_evict_a_hot_one() {
     let mut model = Model::new(8 << 20, 75);
     for _ in 0..100 {
         model.use_inline(0, 30);
@@ -233,7 +234,7 @@ fn endless_keys_cannot_touch_a_hot_one() {
 }
 
 #[test]
-fn a_circle_of_keys_too_large_does_not_push_itself_out() {
+fn keys_recurring_in_a_cycle_too_large_do_not_evict_each_other() {
     let mut model = Model::new(4 << 20, 0);
     let fit = (4 << 20) / Table::bytes(5) as u64;
     for _ in 0..50 {
@@ -248,12 +249,12 @@ fn a_circle_of_keys_too_large_does_not_push_itself_out() {
 }
 
 #[test]
-fn what_is_no_longer_used_ages_out() {
+fn unused_tables_are_evicted_in_time() {
     let mut model = Model::new(8 << 20, 75);
     assert_eq!(model.use_inline(0, 100), Some(5));
     assert_eq!(model.use_inline(0, 300), Some(5));
     assert_eq!(model.use_inline(0, 1), Some(8));
-    for _ in 0..=IDLE / 1_000 {
+    for _ in 0..=IDLE_AFTER_SIGNATURES / 1_000 {
         model.use_inline(1, 1_000);
     }
     assert_eq!(model.cache.counts().protected, 1);
@@ -270,25 +271,25 @@ fn what_is_no_longer_used_ages_out() {
 }
 
 #[test]
-fn builds_wait_in_a_bounded_queue() {
+fn queued_builds_are_limited() {
     let mut model = Model::new(256 << 20, 75);
     for n in 0..10_000 {
         assert!(model.see(n, 3).value.is_none());
         assert!(model.see(n, 1).value.is_none(), "asked twice, queued once");
     }
-    assert_eq!(model.cache.counts().queued, QUEUE);
+    assert_eq!(model.cache.counts().queued, QUEUED_BUILDS_MAX);
     assert_eq!(model.cache.counts().tables, 0);
     let mut built = 0;
     while model.build() {
         built += 1;
     }
-    assert_eq!(built, QUEUE);
+    assert_eq!(built, QUEUED_BUILDS_MAX);
     assert_eq!(model.see(0, 1).value, Some((0, 5)));
     model.check_all();
 }
 
 #[test]
-fn without_room_there_are_no_tables() {
+fn a_cache_without_room_builds_no_tables() {
     for (bytes, percent) in [(0, 75), (50_000, 0), (50_000, 100), (100_000, 50)] {
         let mut model = Model::new(bytes, percent);
         for n in 0..10 {
@@ -308,7 +309,7 @@ fn without_room_there_are_no_tables() {
 
 /// A party that knows no private key has no valid signatures: invalid ones never count.
 #[test]
-fn invalid_signatures_earn_nothing() {
+fn invalid_signatures_count_as_no_use() {
     let mut model = Model::new(192 << 20, 75);
     assert_eq!(model.verify_inline(0, 2, 0), None);
     assert_eq!(
@@ -337,7 +338,7 @@ fn invalid_signatures_earn_nothing() {
 
 /// Endless keys, each used as often as an attacker likes and then never again, with honest keys before and after.
 #[test]
-fn endless_keys_take_no_share() {
+fn new_keys_take_no_share_of_the_protected_bytes() {
     for times in [3, 64, 100, 300] {
         for valid in [times, times / 2, 0] {
             let mut model = Model::new(192 << 20, 75);
@@ -368,7 +369,7 @@ fn endless_keys_take_no_share() {
 
 /// All the keys that fit, each kept protected by a few uses again and again, with honest keys that come later.
 #[test]
-fn many_keys_used_a_little_take_no_share() {
+fn many_rarely_used_keys_take_no_share_of_a_hot_one() {
     for (keys, times) in [(2_700, 64), (5_000, 64), (2_700, 100), (1_000, 100)] {
         let mut model = Model::new(192 << 20, 75);
         let attack = |model: &mut Model| {
@@ -399,7 +400,7 @@ fn many_keys_used_a_little_take_no_share() {
 
 /// Equally hot keys share equally, in whatever order they come, and one that cools down makes room.
 #[test]
-fn shares_follow_use() {
+fn shares_follow_the_use() {
     let mut model = Model::new(64 << 20, 75);
     // Room for nine of the largest tables.
     for _ in 0..40 {
@@ -446,7 +447,7 @@ proptest! {
 
     /// Builds of several threads at once, finished in another order than begun.
     #[test]
-    fn bytes_are_never_above_the_limit(
+    fn bytes_never_exceed_the_limit(
         limit in prop_oneof![0..200_000usize, 0..3_000_000usize, 0..40_000_000usize],
         percent in 0..=100u8,
         steps in prop::collection::vec(step(), 1..600),
@@ -461,15 +462,15 @@ proptest! {
                         prop_assert_eq!(of, n);
                     }
                     if percent <= 100 {
-                        model.settle(n, found.place, uses, uses * percent / 100);
+                        model.record_verdicts(n, found.slot_hint, uses, uses * percent / 100);
                     } else {
-                        verified.push((n, found.place, uses));
+                        verified.push((n, found.slot_hint, uses));
                     }
                 }
                 Step::Start => under_way.extend(model.cache.next_build()),
                 Step::Finish => {
-                    if let Some((n, place, uses)) = verified.pop() {
-                        model.settle(n, place, uses, uses);
+                    if let Some((n, slot_hint, uses)) = verified.pop() {
+                        model.record_verdicts(n, slot_hint, uses, uses);
                     }
                     if let Some(build) = under_way.pop() {
                         let value = (model.numbers[&build.key], build.width);

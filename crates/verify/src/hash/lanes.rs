@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn every_message_goes_through_one_lane() {
+    fn every_message_is_hashed_in_one_lane() {
         let bytes: Vec<u8> = (0..200).collect();
         for count in 0..60 {
             let messages: Vec<&[u8]> = (0..count).map(|i| &bytes[i..][..i * 37 % 101]).collect();

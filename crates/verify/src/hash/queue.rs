@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_goes_from_long_to_short() {
+    fn a_window_is_ordered_from_long_to_short() {
         let bytes = [0; 300];
         let messages: Vec<&[u8]> = (0..12).map(|i| &bytes[..i * 7 % 12]).collect();
         let mut queue = Queue::new(&messages, |bytes| bytes + 1);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn every_message_comes_once() {
+    fn the_queue_returns_every_message_once() {
         let bytes = [0; 5_000];
         for count in [0, 1, 5, WINDOW - 1, WINDOW, WINDOW + 1, 3 * WINDOW + 77] {
             let messages: Vec<&[u8]> = (0..count).map(|i| &bytes[..i * i % 4_999]).collect();

@@ -6,7 +6,7 @@ mod secp256k1;
 mod wide;
 
 use crate::curve::{P256, Params, Secp256k1};
-use crate::lanes::{Affine, Lanes, Line, Stage};
+use crate::lanes::{Affine, Lanes, Stage, TablePoint};
 use crate::uint::{U256, add, is_zero, power_of_two, sub};
 use scalar::Order;
 use std::marker::PhantomData;
@@ -219,12 +219,12 @@ impl<C: Reduction> Lanes for Portable<C> {
     }
 
     #[inline(always)]
-    fn prefetch(self, line: &Line) {
-        crate::memory::prefetch(line);
+    fn prefetch(self, table_point: &TablePoint) {
+        crate::memory::prefetch(table_point);
     }
 
     #[inline(always)]
-    fn load_lines(self, points: &[&Line], negate: u8) -> Affine<U256> {
+    fn load_table_points(self, points: &[&TablePoint], negate: u8) -> Affine<U256> {
         let [x0, x1, x2, x3, y0, y1, y2, y3] = points[0].0;
         let y = [y0, y1, y2, y3];
         // y is not zero: the order is odd.
@@ -237,9 +237,9 @@ impl<C: Reduction> Lanes for Portable<C> {
     }
 
     #[inline(always)]
-    fn store_lines(self, points: &Affine<U256>, lines: &mut [Line]) {
+    fn store_table_points(self, points: &Affine<U256>, table_points: &mut [TablePoint]) {
         let ([x0, x1, x2, x3], [y0, y1, y2, y3]) = (points.x, points.y);
-        lines[0] = Line([x0, x1, x2, x3, y0, y1, y2, y3]);
+        table_points[0] = TablePoint([x0, x1, x2, x3, y0, y1, y2, y3]);
     }
 
     #[inline(always)]

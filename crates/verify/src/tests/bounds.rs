@@ -7,7 +7,7 @@ mod factors;
 use super::{Draw, Random, Work, big, words};
 use crate::avx512ifma::{Ifma, Reduction};
 use crate::curve::{P256, Secp256k1};
-use crate::lanes::{Affine, Lanes, Line};
+use crate::lanes::{Affine, Lanes, TablePoint};
 use crate::uint::U256;
 use factors::{factors, factors_of_the_widest_sums, products_of_the_widest_factors};
 use num_bigint::{BigInt, BigUint};
@@ -322,14 +322,14 @@ fn the_widest_elements_are_inverted_and_stored<C: Reduction>(l: Ifma<C>) {
         let element = limbs(&values);
         let mut plain = [[0; 4]; 8];
         l.run(Work(|| l.store(&element, &mut plain)));
-        let mut lines = [Line([0; 8]); 8];
+        let mut table_points = [TablePoint([0; 8]); 8];
         l.run(Work(|| {
-            l.store_lines(
+            l.store_table_points(
                 &Affine {
                     x: element,
                     y: element,
                 },
-                &mut lines,
+                &mut table_points,
             )
         }));
         for lane in 0..8 {
@@ -337,7 +337,7 @@ fn the_widest_elements_are_inverted_and_stored<C: Reduction>(l: Ifma<C>) {
             assert_eq!(big(&plain[lane]) * r % p, &values[lane] % p);
             let reduced = words(&(&values[lane] % p));
             assert_eq!(
-                (&lines[lane].0[..4], &lines[lane].0[4..]),
+                (&table_points[lane].0[..4], &table_points[lane].0[4..]),
                 (&reduced[..], &reduced[..])
             );
         }
@@ -362,12 +362,12 @@ fn negated_lines_are_normal<C: Reduction>(l: Ifma<C>) {
     let mut random = Random(16);
     for _ in 0..1000 {
         let [x, y] = std::array::from_fn(|_| wide(&mut random, p, p));
-        let lines: [Line; 8] = std::array::from_fn(|lane| {
+        let table_points: [TablePoint; 8] = std::array::from_fn(|lane| {
             let ([x0, x1, x2, x3], [y0, y1, y2, y3]) = (words(&x[lane]), words(&y[lane]));
-            Line([x0, x1, x2, x3, y0, y1, y2, y3])
+            TablePoint([x0, x1, x2, x3, y0, y1, y2, y3])
         });
         let negate = random.next() as u8;
-        let point = l.run(Work(|| l.load_lines(&lines.each_ref()[..], negate)));
+        let point = l.run(Work(|| l.load_table_points(&table_points.each_ref()[..], negate)));
         check("x of a line", &point.x, p, p, one, |lane| x[lane].clone().into());
         check("y of a line", &point.y, normal, p, one, |lane| {
             let y = BigInt::from(y[lane].clone());

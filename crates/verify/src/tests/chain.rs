@@ -7,7 +7,7 @@
 use super::tiny::{MinusThree, Zero};
 use crate::affine::{Pair, add_pairs, double_all};
 use crate::jacobian::{self, Jacobian};
-use crate::lanes::{Affine, Lanes, Line, Stage};
+use crate::lanes::{Affine, Lanes, Stage, TablePoint};
 use crate::uint::{ONE, U256};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -258,11 +258,11 @@ impl<C: crate::curve::Params> Lanes for Bounds<C> {
             is_normal: a.is_normal & b.is_normal,
         }
     }
-    fn prefetch(self, _: &Line) {}
-    fn load_lines(self, _: &[&Line], _: u8) -> Affine<Element> {
+    fn prefetch(self, _: &TablePoint) {}
+    fn load_table_points(self, _: &[&TablePoint], _: u8) -> Affine<Element> {
         unreachable!("the formulas do not use lines");
     }
-    fn store_lines(self, _: &Affine<Element>, _: &mut [Line]) {}
+    fn store_table_points(self, _: &Affine<Element>, _: &mut [TablePoint]) {}
     fn scalars(self, _: &[U256]) {}
     fn store_scalars(self, _: &(), _: &mut [U256]) {}
     fn scalar_mul(self, _: &(), _: &()) {}
@@ -323,11 +323,11 @@ fn formulas<C: crate::curve::Params>() {
 }
 
 #[test]
-fn of_bounds_holds_on_p256() {
+fn formula_bounds_hold_on_p256() {
     formulas::<MinusThree>();
 }
 
 #[test]
-fn of_bounds_holds_on_secp256k1() {
+fn formula_bounds_hold_on_secp256k1() {
     formulas::<Zero>();
 }

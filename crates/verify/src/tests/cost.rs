@@ -4,7 +4,7 @@ use super::hostile::{Entry, Signature, check, key_for, tree_meetings};
 use super::reference::Reference;
 use super::{Draw, Random, big};
 use crate::curve::{P256, Secp256k1};
-use crate::lanes::{Affine, Lanes, Line, Stage};
+use crate::lanes::{Affine, Lanes, Stage, TablePoint};
 use crate::portable::{Portable, Reduction};
 use crate::table::Table;
 use crate::uint::U256;
@@ -100,14 +100,14 @@ impl<L: Lanes> Lanes for Counting<L> {
     fn select(self, mask: u8, a: &L::Fe, b: &L::Fe) -> L::Fe {
         self.0.select(mask, a, b)
     }
-    fn prefetch(self, line: &Line) {
-        self.0.prefetch(line);
+    fn prefetch(self, table_point: &TablePoint) {
+        self.0.prefetch(table_point);
     }
-    fn load_lines(self, lines: &[&Line], negate: u8) -> Affine<L::Fe> {
-        self.0.load_lines(lines, negate)
+    fn load_table_points(self, table_points: &[&TablePoint], negate: u8) -> Affine<L::Fe> {
+        self.0.load_table_points(table_points, negate)
     }
-    fn store_lines(self, points: &Affine<L::Fe>, lines: &mut [Line]) {
-        self.0.store_lines(points, lines);
+    fn store_table_points(self, points: &Affine<L::Fe>, table_points: &mut [TablePoint]) {
+        self.0.store_table_points(points, table_points);
     }
     fn scalars(self, plain: &[U256]) -> L::Sc {
         self.0.scalars(plain)
@@ -207,11 +207,11 @@ fn costs<C: Reference + Reduction>() {
 }
 
 #[test]
-fn of_exceptional_cases_on_p256() {
+fn exceptional_cases_cost_no_more_than_allowed_on_p256() {
     costs::<P256>();
 }
 
 #[test]
-fn of_exceptional_cases_on_secp256k1() {
+fn exceptional_cases_cost_no_more_than_allowed_on_secp256k1() {
     costs::<Secp256k1>();
 }

@@ -2,7 +2,7 @@
 
 use super::{Draw, Random, Work, big, edges, every_back_end, words};
 use crate::curve::Params;
-use crate::lanes::{Lanes, Line, MAX_LANES, Stage};
+use crate::lanes::{Lanes, MAX_LANES, Stage, TablePoint};
 use crate::uint::{ONE, U256};
 use num_bigint::BigInt;
 
@@ -361,17 +361,17 @@ fn lines_keep_points_and_negate_them<L: Lanes>(l: L) {
         };
         let [x, y]: [Vec<U256>; 2] = std::array::from_fn(|_| (0..L::LANES).map(&mut any).collect());
         let negate = random.next() as u8;
-        let mut lines = [Line([0; 8]); MAX_LANES];
+        let mut table_points = [TablePoint([0; 8]); MAX_LANES];
         let point = l.run(Work(|| {
-            // The widest normal elements: lines store the results of formulas.
+            // The widest normal elements: table points store the results of formulas.
             let zero = l.splat(&[0; 4]);
             let wide = |plain: &[U256]| l.normal(&l.raw_add(&l.raw(&l.load(plain)), &l.raw(&zero)));
             let point = crate::lanes::Affine {
                 x: wide(&x),
                 y: wide(&y),
             };
-            l.store_lines(&point, &mut lines[..L::LANES]);
-            l.load_lines(&lines.each_ref()[..L::LANES], negate)
+            l.store_table_points(&point, &mut table_points[..L::LANES]);
+            l.load_table_points(&table_points.each_ref()[..L::LANES], negate)
         }));
         let (got_x, got_y) = (stored(l, &point.x), stored(l, &point.y));
         for lane in 0..L::LANES {

@@ -1,9 +1,9 @@
-//! Tests of tables: every line is compared with a second implementation's multiple.
+//! Tests of tables: every table point is compared with a second implementation's multiple.
 
 use super::reference::Reference;
 use super::{Draw, Random, Work, big, every_back_end, words};
 use crate::curve::Params;
-use crate::lanes::{Lanes, Line};
+use crate::lanes::{Lanes, TablePoint};
 use crate::portable::Reduction;
 use crate::table::Table;
 use crate::uint::{ONE, U256};
@@ -15,11 +15,11 @@ every_back_end! {
     several_tables_at_once,
 }
 
-/// The point of a line, read in every lane.
-fn point_of<L: Lanes>(l: L, line: &Line) -> (U256, U256) {
+/// The point of a table point, read in every lane.
+fn point_of<L: Lanes>(l: L, table_point: &TablePoint) -> (U256, U256) {
     let [mut x, mut y] = [vec![[0; 4]; L::LANES], vec![[0; 4]; L::LANES]];
     l.run(Work(|| {
-        let point = l.load_lines(&vec![line; L::LANES], 0);
+        let point = l.load_table_points(&vec![table_point; L::LANES], 0);
         l.store(&point.x, &mut x);
         l.store(&point.y, &mut y);
     }));
@@ -43,14 +43,14 @@ fn check_lines<L: Lanes<Curve: Reference>>(
         (width, 256usize.div_ceil(width as usize))
     );
     assert_eq!(Table::bytes(width), (table.windows() * 64) << (width - 1));
-    let lines = table.windows() << (width - 1);
+    let table_points = table.windows() << (width - 1);
     let n = big(&L::Curve::N);
-    for k in (0..lines).step_by(sample).chain([lines - 1]) {
+    for k in (0..table_points).step_by(sample).chain([table_points - 1]) {
         let (window, index) = (k >> (width - 1), k & ((1 << (width - 1)) - 1));
         let multiple = (BigUint::from(2 * index + 1) << (window as u32 * width)) % &n;
         let expected = L::Curve::multiply(&words(&multiple), key).expect("not a multiple of n");
         assert_eq!(
-            point_of(l, table.line(window, index)),
+            point_of(l, table.table_point(window, index)),
             expected,
             "window {window}, index {index}"
         );

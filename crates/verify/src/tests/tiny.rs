@@ -4,7 +4,7 @@
 //! finds formulas that break the rules of `Lanes` even if the numbers at hand happen to be correct.
 
 use crate::curve::{Curve, Params};
-use crate::lanes::{Affine, Lanes, Line, Stage};
+use crate::lanes::{Affine, Lanes, Stage, TablePoint};
 use crate::uint::U256;
 use std::marker::PhantomData;
 
@@ -274,22 +274,22 @@ impl<C: Params, const WIDTH: usize> Lanes for Tiny<C, WIDTH> {
         }
     }
 
-    fn prefetch(self, _: &Line) {}
+    fn prefetch(self, _: &TablePoint) {}
 
-    fn load_lines(self, lines: &[&Line], negate: u8) -> Affine<Self::Fe> {
-        assert_eq!(lines.len(), WIDTH);
-        let y = Self::normal_element(std::array::from_fn(|lane| lines[lane].0[4]));
+    fn load_table_points(self, table_points: &[&TablePoint], negate: u8) -> Affine<Self::Fe> {
+        assert_eq!(table_points.len(), WIDTH);
+        let y = Self::normal_element(std::array::from_fn(|lane| table_points[lane].0[4]));
         let minus_y = Self::normal_element(Self::minus(&[0; WIDTH], &y.values));
         Affine {
-            x: Self::normal_element(std::array::from_fn(|lane| lines[lane].0[0])),
+            x: Self::normal_element(std::array::from_fn(|lane| table_points[lane].0[0])),
             y: self.select(negate, &minus_y, &y),
         }
     }
 
-    fn store_lines(self, points: &Affine<Self::Fe>, lines: &mut [Line]) {
+    fn store_table_points(self, points: &Affine<Self::Fe>, table_points: &mut [TablePoint]) {
         Self::must_be_normal(&[&points.x, &points.y]);
-        for (lane, line) in lines.iter_mut().enumerate() {
-            *line = Line([points.x.values[lane], 0, 0, 0, points.y.values[lane], 0, 0, 0]);
+        for (lane, table_point) in table_points.iter_mut().enumerate() {
+            *table_point = TablePoint([points.x.values[lane], 0, 0, 0, points.y.values[lane], 0, 0, 0]);
         }
     }
 

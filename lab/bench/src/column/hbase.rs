@@ -5,7 +5,7 @@ use super::served::{failed, load};
 use crate::client::{Tally, histogram};
 use crate::error::{BenchError, Result, io, java};
 use crate::sys;
-use lineside_column::table::{Found, Table, TableError};
+use lineside_column::table::{FoundCell, Table, TableError};
 use lineside_hbase_client::rpc::HBase as Rpc;
 use lineside_hbase_client::thrift2::Thrift2;
 use lineside_hbase_mini::{Compilers, HBase, Jars, Options};
@@ -187,9 +187,10 @@ fn is_right(client: &dyn Table, ask: Ask, row: u32) -> std::result::Result<bool,
             Ok(cell.is_some_and(|cell| holds(row, &cell.value)))
         }
         Ask::Scan(count) => {
-            let found = client.scan(&ask.stretch(row), &columns)?;
-            let is_it =
-                |(found, row): (&Found, u32)| found.key == rows::key(row) && holds(row, &found.cell.value);
+            let found = client.scan(&ask.range(row), &columns)?;
+            let is_it = |(found, row): (&FoundCell, u32)| {
+                found.key == rows::key(row) && holds(row, &found.cell.value)
+            };
             Ok(found.len() == count as usize && found.iter().zip(row..).all(is_it))
         }
     }

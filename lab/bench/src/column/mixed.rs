@@ -205,7 +205,7 @@ impl Asker for Mixed<'_> {
 mod tests {
     use super::*;
     use lineside_column::native::Draft;
-    use lineside_column::table::{Cell, Found};
+    use lineside_column::table::{Cell, FoundCell};
 
     fn reply(request: &[u8], row: u32, version: u64) -> Vec<u8> {
         let (header, _) = NativeHeader::ref_from_prefix(request).unwrap();
@@ -216,7 +216,7 @@ mod tests {
             expires_ms: None,
         };
         let key = rows::key(row).to_vec();
-        assert!(draft.put(&[Found { key, column: 0, cell }]));
+        assert!(draft.put(&[FoundCell { key, column: 0, cell }]));
         draft.finish(header, Status::Ok, COLUMN_SOURCE_FASTPATH)
     }
 

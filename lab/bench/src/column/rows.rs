@@ -3,7 +3,7 @@
 
 use lineside_column::native::{self, Ask as NativeAsk, Sender};
 use lineside_column::paper::{PaperRequest, rows_in};
-use lineside_column::table::{Change, ColumnName, Stretch};
+use lineside_column::table::{Change, ColumnName, ScanRange};
 use lineside_wire::{COLUMN_PAPER_ROW_BYTES, COLUMN_PAPER_VALUE_BYTES};
 use serde::Serialize;
 
@@ -119,9 +119,9 @@ impl Ask {
     }
 
     /// Returns the range as a table takes it.
-    pub fn stretch(self, row: u32) -> Stretch {
+    pub fn range(self, row: u32) -> ScanRange {
         let last = row + self.rows() - 1;
-        Stretch {
+        ScanRange {
             low: key(row).to_vec(),
             high: (last + 1 < ROWS).then(|| key(last + 1).to_vec()),
             limit: self.rows() as usize,

@@ -9,7 +9,7 @@ use lineside_column::coherence::Coherence;
 use lineside_column::datapath as column;
 use lineside_column::embedded::{Embedded, system_clock};
 use lineside_column::fastpath::ColumnFastPath;
-use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
+use lineside_column::host::{ChangeAnnouncer, CoherenceMode, ColumnHost, Setup};
 use lineside_column::store::{Geometry, Store};
 use lineside_column::table::{Change, ColumnName, Nonce, Table, TableError};
 use lineside_column::writer::ColumnWriter;
@@ -96,9 +96,9 @@ pub struct Served {
 }
 
 impl Served {
-    /// Serves the benchmark's column of `table`. The fast path learns of changes as `telling` says.
-    pub fn new(store: &Arc<Store>, table: Arc<dyn Table>, telling: Telling) -> Result<Self> {
-        Self::of(store, table, rows::column(), telling)
+    /// Serves the benchmark's column of `table`. The fast path learns of changes as `coherence_mode` says.
+    pub fn new(store: &Arc<Store>, table: Arc<dyn Table>, coherence_mode: CoherenceMode) -> Result<Self> {
+        Self::of(store, table, rows::column(), coherence_mode)
     }
 
     /// Serves another column.
@@ -106,11 +106,11 @@ impl Served {
         store: &Arc<Store>,
         table: Arc<dyn Table>,
         column: ColumnName,
-        telling: Telling,
+        coherence_mode: CoherenceMode,
     ) -> Result<Self> {
         let writer = Box::new(ColumnWriter::new(Arc::clone(store)));
         let coherence = Arc::new(Coherence::new(writer));
-        let mut setup = Setup::new(table, Arc::clone(&coherence), vec![column], telling);
+        let mut setup = Setup::new(table, Arc::clone(&coherence), vec![column], coherence_mode);
         let trusting = Arc::clone(store);
         setup.trusted = Box::new(move |address| trusting.trusts(address));
         let host = ColumnHost::new(setup).map_err(io("making a host"))?;
@@ -125,9 +125,9 @@ impl Served {
     /// Serves the embedded table in memory, which reports its own changes.
     pub fn embedded(store: &Arc<Store>) -> Result<Self> {
         let table = memory()?;
-        let served = Self::new(store, Arc::clone(&table) as _, Telling::ByTable)?;
-        let announcer = Announcer::new(Arc::clone(&served.coherence), &[rows::column()]);
-        table.watch(Arc::new(announcer));
+        let served = Self::new(store, Arc::clone(&table) as _, CoherenceMode::ByTable)?;
+        let announcer = ChangeAnnouncer::new(Arc::clone(&served.coherence), &[rows::column()]);
+        table.set_listener(Arc::new(announcer));
         Ok(served)
     }
 
@@ -168,7 +168,7 @@ impl Served {
         };
         let (fastpath, host) = (Arc::clone(&self.fastpath), Arc::clone(&self.host));
         let readers = Readers::new(false);
-        SocketDatapath::start_side_by_side(options, fastpath, host, host_threads, &readers)
+        SocketDatapath::start_with_host_threads(options, fastpath, host, host_threads, &readers)
             .map_err(io("starting the socket datapath"))
     }
 

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::netns::SERVER_ADDRESS;
 use crate::report::Figures;
 use lineside_column::fill::{ColumnFill, ColumnId, Filled, Row, ServerId};
-use lineside_column::host::Telling;
+use lineside_column::host::CoherenceMode;
 use lineside_column::key::{Interval, Key};
 use lineside_column::store::Store;
 use lineside_column::table::Table;
@@ -98,7 +98,7 @@ pub fn measure(
     for at in HELD_PERCENT {
         tell("rows held");
         let line = XdpLine::load(&geometry(ROW_BITS, true))?;
-        let served = Served::new(&line.store, table(hbase::READ)?, Telling::Nothing)?;
+        let served = Served::new(&line.store, table(hbase::READ)?, CoherenceMode::Uncached)?;
         // A new host empties the fast path.
         hold(&line.store, ROWS / 100 * at);
         let mut known = Known::default();
@@ -116,7 +116,7 @@ pub fn measure(
     for at in ROOM_BITS {
         tell("the fast path's size");
         let line = XdpLine::load(&geometry(at, true))?;
-        let served = Served::new(&line.store, table(hbase::READ)?, Telling::Ttl(TTL_NS))?;
+        let served = Served::new(&line.store, table(hbase::READ)?, CoherenceMode::Ttl(TTL_NS))?;
         let mut known = Known::default();
         let mut mixed = Mixed::new(Draws::skewed(seed), &mut known, 0);
         points.push(point(
@@ -134,7 +134,7 @@ pub fn measure(
     for put_every in PUT_EVERY {
         tell("writes");
         let line = XdpLine::load(&geometry(ROW_BITS, true))?;
-        let served = Served::new(&line.store, Arc::clone(&written), Telling::Ttl(TTL_NS))?;
+        let served = Served::new(&line.store, Arc::clone(&written), CoherenceMode::Ttl(TTL_NS))?;
         let at = 100u64.checked_div(put_every).unwrap_or(0) as u32;
         let mut mixed = Mixed::new(Draws::skewed(seed), &mut known, put_every);
         points.push(point(

@@ -114,9 +114,9 @@ pub fn measure(peer: &mut Peer, rounds: usize, duration: Duration) -> Result<Tol
     for round in 0..rounds.max(1) {
         let mut rates = [0.0; 2];
         for way in [round % 2, 1 - round % 2] {
-            let (before, heard_before) = (PutUse::now(peer)?, listener.counts().heard);
+            let (before, heard_before) = (PutUse::now(peer)?, listener.counts().accepted);
             let (rate, count) = puts([&untold, &told][way], duration)?;
-            let (after, of_these) = (PutUse::now(peer)?, listener.counts().heard - heard_before);
+            let (after, of_these) = (PutUse::now(peer)?, listener.counts().accepted - heard_before);
             rates[way] = rate;
             made[way] += count;
             used[way].hbase.add(&before.hbase, &after.hbase);

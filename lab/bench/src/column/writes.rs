@@ -9,7 +9,7 @@ use crate::error::{BenchError, Result};
 use crate::gate::median;
 use crate::sys;
 use lineside_column::client::{Client, Outcome};
-use lineside_column::host::Telling;
+use lineside_column::host::CoherenceMode;
 use lineside_column::table::{Change, Nonce};
 use serde::Serialize;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -46,7 +46,7 @@ pub struct WriteCost {
 pub fn measure(peer: &Peer, rounds: usize, puts: u32) -> Result<WriteCost> {
     let store = anonymous(&geometry(ROW_BITS, true))?;
     let table = Arc::new(peer.connect(hbase::WRITTEN)?);
-    let served = Served::new(&store, table, Telling::Ttl(TTL_NS))?;
+    let served = Served::new(&store, table, CoherenceMode::Ttl(TTL_NS))?;
     let datapath = served.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 1)?;
     let void = |error: lineside_column::client::ClientError| BenchError::Void(error.to_string());
     let mut client = Client::connect(datapath.local_addr(), PATIENCE).map_err(void)?;

@@ -10,7 +10,7 @@ use crate::gate::Bound::{self, AtLeast};
 use crate::gate::{Gate, median};
 use crate::netns::{Pair, SERVER_ADDRESS};
 use crate::ycsb::{self as client, Phase};
-use lineside_column::host::Telling;
+use lineside_column::host::CoherenceMode;
 use lineside_column::store::Geometry;
 use lineside_column::table::ColumnName;
 use lineside_net::SocketDatapath;
@@ -383,7 +383,7 @@ impl Line {
         let table = peer.connect_rpc("through")?;
         // This thread opens the connection, because HBase is not in the server's namespace.
         table.get(b"user", &[name]).map_err(failed("asking HBase"))?;
-        let served = Served::of(&fastpath.store, Arc::new(table), name, Telling::Ttl(TTL_NS))?;
+        let served = Served::of(&fastpath.store, Arc::new(table), name, CoherenceMode::Ttl(TTL_NS))?;
         let pair = Pair::new()?;
         let listen = SocketAddr::from((SERVER_ADDRESS, COLUMN_PORT));
         let datapath = (pair.server).within(|| served.listen(listen, hbase::CONNECTIONS))?;

@@ -8,7 +8,7 @@ use crate::transfer::drain::Removed;
 use lineside_hybrid::audit::{self, audit};
 use lineside_hybrid::block::{Hash, Message, Sender, request_message};
 use lineside_hybrid::execute::{Chain, Signed};
-use lineside_hybrid::ledger::Stored;
+use lineside_hybrid::ledger::StoredBlock;
 use lineside_hybrid::log::{Deliver, Entry, Log, LogError};
 use lineside_hybrid::proof::StateProof;
 use lineside_hybrid::request::Body;
@@ -190,7 +190,7 @@ fn messages_of(folder: &Path) -> Result<(Vec<Entry>, u64)> {
     let reader = Reader::open(disk(folder)?).map_err(void)?;
     let mut records = reader.records(2).map_err(void)?;
     while let Some(record) = records.next().map_err(void)? {
-        let Ok(stored) = Stored::decode(record.payload) else {
+        let Ok(stored) = StoredBlock::decode(record.payload) else {
             continue;
         };
         transactions += u64::from(stored.header.transactions);

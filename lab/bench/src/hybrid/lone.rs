@@ -53,7 +53,7 @@ pub fn by_udp(node: &Arc<Node<FsDisk>>, calls: &[Call]) -> Result<Measured> {
         queue: QUEUE,
     };
     let host = Arc::new(HybridHost::new(node.clone(), Vec::new()));
-    let datapath = SocketDatapath::start_later(options, Arc::new(HybridFastPath), host, &Readers::new(false));
+    let datapath = SocketDatapath::start_async(options, Arc::new(HybridFastPath), host, &Readers::new(false));
     let datapath = datapath.map_err(io("serving by UDP"))?;
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(io("a socket"))?;
     socket.connect(datapath.local_addr()).map_err(io("a socket"))?;

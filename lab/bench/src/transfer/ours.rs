@@ -7,7 +7,7 @@ use super::plan::BALANCE;
 use super::store::geometry;
 use crate::error::{BenchError, Result, io};
 use crate::sys::{self, BATCH, Batch, Ready};
-use lineside_fastpath::{Asked, GroupHost, Readers, Source, lease};
+use lineside_fastpath::{BatchHost, BatchRequest, Readers, Source, lease};
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_transfer::AccountId;
 use lineside_transfer::client::{Client, Session};
@@ -88,14 +88,14 @@ pub fn make_accounts(server: &mut Server, accounts: u32) -> Result<()> {
         let requests: Vec<_> = (first..accounts.min(first + GROUP))
             .map(|account| PaperRequest::new(TRANSFER_COMMAND_CREATE, 0, account, 0, BALANCE).to_bytes())
             .collect();
-        let asked: Vec<Asked<'_>> = requests
+        let asked: Vec<BatchRequest<'_>> = requests
             .iter()
-            .map(|request| Asked {
+            .map(|request| BatchRequest {
                 from: here(),
                 payload: request,
             })
             .collect();
-        let said = server.group(&asked);
+        let said = server.execute_and_take(&asked);
         // The reply to CREATE equals its request.
         let made = said.iter().zip(&requests);
         if !made
@@ -134,7 +134,7 @@ impl Ours {
         };
         let fastpath = Arc::new(TransferFastPath::new(Arc::clone(&store)));
         let datapath =
-            SocketDatapath::start_in_groups(options, fastpath, Box::new(server), &Readers::default());
+            SocketDatapath::start_batched(options, fastpath, Box::new(server), &Readers::default());
         Ok(Self {
             datapath: datapath.map_err(io("starting the durable server"))?,
             store,

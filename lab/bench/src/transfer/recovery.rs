@@ -5,7 +5,7 @@ use super::drain::Removed;
 use super::ours::{batch, empty_store, here, make_accounts, open};
 use super::peer::Requests;
 use crate::error::{BenchError, Result};
-use lineside_fastpath::{Asked, GroupHost};
+use lineside_fastpath::{BatchHost, BatchRequest};
 use lineside_journal::{FsDisk, Journal, Options};
 use lineside_transfer::client::Session;
 use lineside_transfer::entry::Entry;
@@ -112,7 +112,7 @@ fn open_session(server: &mut Server) -> Result<Session> {
     for _ in 0..2 {
         let header = native::request_header(TRANSFER_OP_OPEN, 1, size_of::<SessionBody>() as u16);
         let request = [header.as_bytes(), body.as_bytes()].concat();
-        let said = server.group(&[Asked {
+        let said = server.execute_and_take(&[BatchRequest {
             from: here(),
             payload: &request,
         }]);
@@ -153,14 +153,14 @@ fn write(server: &mut Server, mut session: Session, operations: u64) -> Result<u
             session.next += 1;
             number += each;
         }
-        let asked: Vec<Asked<'_>> = packets
+        let asked: Vec<BatchRequest<'_>> = packets
             .iter()
-            .map(|packet| Asked {
+            .map(|packet| BatchRequest {
                 from: here(),
                 payload: packet,
             })
             .collect();
-        let said = server.group(&asked);
+        let said = server.execute_and_take(&asked);
         let ok = |reply: &Vec<u8>| {
             NativeHeader::ref_from_prefix(reply).is_ok_and(|(header, _)| header.status.get() == 0)
         };

@@ -2,7 +2,7 @@
 
 use super::{DiffError, Frames, Seen, compare};
 use crate::spv::{DatapathKind, FrameDatapath};
-use lineside_fastpath::{Line, lease};
+use lineside_fastpath::{FrameHandler, lease};
 use lineside_spv::chain::Tip;
 use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::store::{Geometry, Hash, Store};
@@ -116,7 +116,7 @@ pub fn run(
     let _writer = fill(&store, case.state);
     let before = words(&store);
     let fastpath = SpvFastPath::new(Arc::clone(&store));
-    let line = Line {
+    let line = FrameHandler {
         endpoint: &endpoint,
         port: SPV_PORT,
         fastpath: &fastpath,

@@ -5,7 +5,7 @@ use super::{ROWS, Tally, now_ms};
 use lineside_column::host::ColumnHost;
 use lineside_column::native::{self, Ask, Rows, Sender};
 use lineside_column::paper::{PaperAnswer, PaperRequest};
-use lineside_column::table::{Change, Changed, ColumnName, Nonce, Stretch, Table};
+use lineside_column::table::{Change, Changed, ColumnName, Nonce, ScanRange, Table};
 use lineside_fastpath::{FastPath, Host, Reader, Readers, Reply, Source, Verdict, lease};
 use lineside_testkit::Random;
 use lineside_wire::{COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED, ColumnCode, NativeHeader, Status};
@@ -329,14 +329,14 @@ impl Scene<'_> {
                 }
             } else {
                 let range = row..(row + 1 + random.below(SCAN_ROWS) as usize).min(ROWS);
-                let stretch = Stretch {
+                let scan_range = ScanRange {
                     low: rows::key(range.start),
                     high: Some(rows::key(range.end)),
                     limit: usize::MAX,
                     reverse: false,
                 };
                 let floors = self.floors(&range, column);
-                if let Ok(found) = self.table.scan(&stretch, &self.columns[column..=column]) {
+                if let Ok(found) = self.table.scan(&scan_range, &self.columns[column..=column]) {
                     let found = found.into_iter().map(|found| (found.key, found.cell.value));
                     let found: Vec<_> = found.collect();
                     self.check_all(range, column, &floors, &found, false, By::Table);

@@ -1,11 +1,11 @@
 //! Server of the table whose messages get lost: it reports changes of other clients in the way that `servers` expects.
 
-use lineside_column::coherence::Touched;
-use lineside_column::embedded::Watcher;
+use lineside_column::coherence::ColumnRange;
+use lineside_column::embedded::ChangeListener;
 use lineside_column::fill::ColumnId;
 use lineside_column::key::Interval;
-use lineside_column::servers::{Servers, Standing};
-use lineside_column::table::{ColumnName, Holder};
+use lineside_column::servers::{ChangeProgress, Servers};
+use lineside_column::table::{ColumnName, RegionOwner};
 use lineside_testkit::Random;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,7 +52,7 @@ impl LossyServer {
         is_hasty: bool,
     ) -> Self {
         // The embedded table's name for the owner of all rows.
-        servers.is_called(SERVER, Holder::default().server);
+        servers.set_name(SERVER, RegionOwner::default().server);
         Self {
             servers,
             ids,
@@ -81,14 +81,14 @@ impl LossyServer {
             drop(state);
             return self.servers.tick((self.clock)());
         }
-        let (standing, next) = (state.standing(), state.next);
+        let (progress, next) = (state.progress(), state.next);
         state.granted_until_ns = (self.clock)() + LEASE_NS;
         let is_lost = state.is_lost(self.lost);
         drop(state);
         let now_ns = (self.clock)();
         if !is_lost {
             self.servers
-                .granted(SERVER, standing, next, sent_ns, LEASE_NS, now_ns);
+                .granted(SERVER, progress, next, sent_ns, LEASE_NS, now_ns);
         }
         self.servers.tick(now_ns);
     }
@@ -99,16 +99,16 @@ impl State {
         self.random.below(1000) < of_1000
     }
 
-    fn standing(&self) -> Standing {
-        Standing {
+    fn progress(&self) -> ChangeProgress {
+        ChangeProgress {
             epoch: 1,
             oldest_open: self.open.first().copied().unwrap_or(self.next),
         }
     }
 }
 
-impl Watcher for LossyServer {
-    fn pre(&self, key: &[u8], column: &ColumnName) -> u64 {
+impl ChangeListener for LossyServer {
+    fn begin_write(&self, key: &[u8], column: &ColumnName) -> u64 {
         let mut state = self.state();
         let number = state.next;
         state.next += 1;
@@ -117,16 +117,16 @@ impl Watcher for LossyServer {
         let Some(id) = self.ids.iter().position(|name| name == column) else {
             return number;
         };
-        let touched: [Touched; 1] = [(ColumnId(id as u16), Interval::of_row(key))];
+        let touched: [ColumnRange; 1] = [(ColumnId(id as u16), Interval::of_row(key))];
         for _ in 0..TRIES {
             let mut state = self.state();
-            let (asks, answers, standing) = (
+            let (asks, answers, progress) = (
                 !state.is_lost(self.lost),
                 !state.is_lost(self.lost),
-                state.standing(),
+                state.progress(),
             );
             drop(state);
-            if asks && self.servers.pre(SERVER, standing, number, &touched) && answers {
+            if asks && self.servers.on_pre(SERVER, progress, number, &touched) && answers {
                 return number;
             }
             if self.state().granted_until_ns < (self.clock)() {
@@ -142,13 +142,13 @@ impl Watcher for LossyServer {
         number
     }
 
-    fn post(&self, mark: u64) {
+    fn end_write(&self, mark: u64) {
         let mut state = self.state();
         state.open.remove(&mark);
-        let (is_lost, standing) = (state.is_lost(2 * self.lost), state.standing());
+        let (is_lost, progress) = (state.is_lost(2 * self.lost), state.progress());
         drop(state);
         if !is_lost {
-            self.servers.stands_at(SERVER, standing);
+            self.servers.apply_progress(SERVER, progress);
         }
     }
 }

@@ -105,7 +105,7 @@ impl Server {
             threads: 1,
             queue: 64,
         };
-        let socket = SocketDatapath::start_in_groups_behind(
+        let socket = SocketDatapath::start_batched_with_filter(
             &transfer::only_checked_writes(),
             options,
             fastpath,

@@ -29,7 +29,7 @@ pub(super) struct Log {
 }
 
 /// Result of opening a table.
-pub(super) struct Opened {
+pub(super) struct OpenedTable {
     pub(super) log: Log,
     pub(super) tables: Tables,
     /// Number of the last change in the journal, and the size of all its changes in bytes.
@@ -38,7 +38,7 @@ pub(super) struct Opened {
 }
 
 /// Error of writing a group of changes.
-pub(super) enum Failed {
+pub(super) enum WriteError {
     /// Nothing was written, because the disk is full.
     Full(String),
     /// The outcome is unknown, and writing has ended.
@@ -48,10 +48,10 @@ pub(super) enum Failed {
 impl Log {
     /// Writes a group of changes and makes it durable with one fdatasync. Returns the number of the last change, and
     /// the size of the group in the journal in bytes.
-    pub(super) fn write(&mut self, group: &[Write]) -> Result<(Lsn, u64), Failed> {
+    pub(super) fn write(&mut self, group: &[Write]) -> Result<(Lsn, u64), WriteError> {
         let failed = |error: Error| match error {
-            error @ (Error::Full { .. } | Error::GroupFull { .. }) => Failed::Full(error.to_string()),
-            error => Failed::Ended(error.to_string()),
+            error @ (Error::Full { .. } | Error::GroupFull { .. }) => WriteError::Full(error.to_string()),
+            error => WriteError::Ended(error.to_string()),
         };
         let records: Vec<_> = group.iter().map(record::encode).collect();
         let bytes = (records.iter())
@@ -69,7 +69,7 @@ impl Log {
 ///
 /// # Errors
 /// A text that says what is wrong, where, and what to do. Except for files that hold no rows, nothing was changed then.
-pub(super) fn open(disk: FsDisk, limits: &Limits) -> Result<Opened, String> {
+pub(super) fn open(disk: FsDisk, limits: &Limits) -> Result<OpenedTable, String> {
     let directory = &disk.path().to_path_buf();
     match verify(&disk) {
         Ok(report) => open_checked(directory, disk, &report, limits),
@@ -83,7 +83,7 @@ pub(super) fn open(disk: FsDisk, limits: &Limits) -> Result<Opened, String> {
 }
 
 /// Creates a table in a directory that holds none.
-fn make(directory: &Path, disk: FsDisk, limits: &Limits) -> Result<Opened, String> {
+fn make(directory: &Path, disk: FsDisk, limits: &Limits) -> Result<OpenedTable, String> {
     if directory.join("keyspaces").exists() {
         return Err(
             "it holds a table of an earlier version of Lineside, which this one cannot read: give another \
@@ -100,7 +100,7 @@ fn make(directory: &Path, disk: FsDisk, limits: &Limits) -> Result<Opened, Strin
     }
     let journal_id = getrandom::u64().map_err(|error| error.to_string())?;
     let journal = Journal::create(disk, journal_id, options()).map_err(|error| error.to_string())?;
-    Ok(Opened {
+    Ok(OpenedTable {
         log: Log { journal },
         tables: open_tables(directory, journal_id, limits, true)?,
         last_lsn: 0,
@@ -114,7 +114,7 @@ fn open_checked(
     disk: FsDisk,
     report: &VerifyReport,
     limits: &Limits,
-) -> Result<Opened, String> {
+) -> Result<OpenedTable, String> {
     check_journal(report)?;
     let saved_lsn = (report.snapshots.iter()).map(|snapshot| snapshot.lsn).max();
     if saved_lsn.is_some() {
@@ -134,7 +134,7 @@ fn open_checked(
     let mark = tables.mark().map_err(damaged_tables)?;
     check_mark(mark, saved_lsn.unwrap_or(0), recovery.last_lsn)?;
     replay(&journal, &tables, mark + 1)?;
-    Ok(Opened {
+    Ok(OpenedTable {
         log: Log { journal },
         tables,
         last_lsn: recovery.last_lsn,

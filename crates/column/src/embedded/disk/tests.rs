@@ -181,7 +181,7 @@ fn places(bytes: &[u8], count: usize) -> Vec<u64> {
 }
 
 #[test]
-fn a_flipped_bit_anywhere_is_refused_or_does_no_harm_and_nothing_is_lost_by_the_start() {
+fn a_flipped_bit_is_refused_or_harmless_and_the_start_loses_nothing() {
     for has_checkpoints in [false, true] {
         let killed = Killed::new(has_checkpoints);
         let (mut refused, mut harmless) = (0, 0);
@@ -219,7 +219,7 @@ fn a_flipped_bit_anywhere_is_refused_or_does_no_harm_and_nothing_is_lost_by_the_
 }
 
 #[test]
-fn a_cut_file_never_loses_an_acknowledged_row_without_a_word() {
+fn a_truncated_file_never_loses_an_acknowledged_row_silently() {
     let killed = Killed::new(true);
     let mut refused = 0;
     for file in killed.files() {
@@ -330,7 +330,7 @@ fn after_a_repair_in_the_middle_changes_are_made_and_kept() {
 }
 
 #[test]
-fn the_journal_is_shortened_and_every_row_outlives_restarts() {
+fn the_journal_is_shortened_and_every_row_survives_restarts() {
     let home = new_home();
     let mut kept = Rows::new();
     for round in 0..6 {
@@ -354,7 +354,7 @@ fn the_journal_is_shortened_and_every_row_outlives_restarts() {
 }
 
 #[test]
-fn a_table_of_an_earlier_version_is_left_alone() {
+fn a_table_of_an_earlier_version_is_refused_unchanged() {
     let home = new_home();
     drop(FsDisk::claim(home.path(), &KIND).unwrap());
     fs::create_dir(home.path().join("keyspaces")).unwrap();

@@ -110,7 +110,7 @@ impl Rig {
             std::thread::yield_now();
         }
         let counts = self.listener.counts();
-        let risen = (counts.heard - before.heard, counts.refused - before.refused);
+        let risen = (counts.accepted - before.accepted, counts.refused - before.refused);
         assert_eq!(risen, (u64::from(taken), u64::from(!taken)));
     }
 
@@ -190,7 +190,7 @@ fn hears_nothing(socket: &UdpSocket) {
 }
 
 #[test]
-fn a_lease_is_asked_for_and_taken_once() {
+fn a_lease_is_requested_and_each_grant_is_accepted_once() {
     let rig = Rig::start();
     assert_eq!(
         rig.servers.id(0),
@@ -216,7 +216,7 @@ fn a_lease_is_asked_for_and_taken_once() {
 }
 
 #[test]
-fn a_change_is_acknowledged_when_fastpath_has_forgotten_it() {
+fn a_change_is_acknowledged_once_the_fast_path_has_dropped_its_rows() {
     let rig = Rig::leased();
     for _ in 0..2 {
         rig.says(&pre_of(b"a"), true);
@@ -224,13 +224,13 @@ fn a_change_is_acknowledged_when_fastpath_has_forgotten_it() {
         assert_eq!((ack.head.epoch.get(), ack.head.number.get()), (EPOCH, FIRST));
         assert!(!rig.answers());
         assert_eq!(
-            rig.coherence.counts().marks,
+            rig.coherence.counts().intents,
             1,
             "a repeated notice is the same change"
         );
     }
     rig.says(&notice(COLUMN_NOTICE_POST, FIRST + 1), true);
-    assert_eq!(rig.coherence.counts().marks, 0);
+    assert_eq!(rig.coherence.counts().intents, 0);
     rig.fill();
     // A change of another row in the same block invalidates the block too. The answer promises nothing about it.
     let mut other = notice(COLUMN_NOTICE_PRE, FIRST + 1);
@@ -242,7 +242,7 @@ fn a_change_is_acknowledged_when_fastpath_has_forgotten_it() {
 }
 
 #[test]
-fn a_number_that_was_passed_over_empties_fastpath() {
+fn a_skipped_change_number_empties_the_fast_path() {
     for kind in [COLUMN_NOTICE_PRE, COLUMN_NOTICE_POST] {
         let rig = Rig::leased();
         // Change 10 was made without a notice.
@@ -253,19 +253,19 @@ fn a_number_that_was_passed_over_empties_fastpath() {
         }
         rig.says(&next, true);
         assert!(!rig.answers(), "kind {kind}");
-        assert!(!rig.servers.has_stranger());
+        assert!(!rig.servers.has_unknown_writer());
     }
 }
 
 #[test]
-fn what_is_signed_with_another_key_is_not_heard() {
+fn a_notice_signed_with_another_key_is_rejected() {
     let rig = Rig::leased();
     let wrong = NoticeKey::new(&[8; 32]).unwrap();
     let forged = pre_of(b"a").to_bytes(&wrong).unwrap();
     let elsewhere = socket();
     for from in [&rig.server, &elsewhere] {
         rig.send_from(from, &forged, false);
-        assert!(rig.answers() && !rig.servers.has_stranger());
+        assert!(rig.answers() && !rig.servers.has_unknown_writer());
     }
     hears_nothing(&elsewhere);
     // A signed notice about another table.
@@ -276,19 +276,19 @@ fn what_is_signed_with_another_key_is_not_heard() {
 }
 
 #[test]
-fn a_known_servers_notice_from_elsewhere_is_no_strangers() {
+fn a_notice_of_a_known_server_from_another_address_is_a_replay() {
     let rig = Rig::leased();
     let elsewhere = socket();
     for notice in [pre_of(b"a"), notice(COLUMN_NOTICE_POST, FIRST + 5)] {
         rig.send_from(&elsewhere, &notice.to_bytes(&key()).unwrap(), false);
         assert!(rig.answers(), "{notice:?}");
-        assert!(!rig.servers.has_stranger());
+        assert!(!rig.servers.has_unknown_writer());
     }
     hears_nothing(&elsewhere);
 }
 
 #[test]
-fn a_server_that_is_not_configured_and_changes_the_table_empties_fastpath_for_good() {
+fn an_unconfigured_server_that_changes_the_table_empties_the_fast_path_for_good() {
     let rig = Rig::leased();
     let elsewhere = socket();
     let from_stranger = |mut notice: Notice| {
@@ -298,26 +298,26 @@ fn a_server_that_is_not_configured_and_changes_the_table_empties_fastpath_for_go
     // Notices that are not about changes do no harm.
     for kind in [COLUMN_NOTICE_ASK, COLUMN_NOTICE_GRANT, COLUMN_NOTICE_ACK] {
         from_stranger(notice(kind, FIRST));
-        assert!(rig.answers() && !rig.servers.has_stranger());
+        assert!(rig.answers() && !rig.servers.has_unknown_writer());
     }
     from_stranger(pre_of(b"z"));
-    assert!(rig.servers.has_stranger() && !rig.answers());
+    assert!(rig.servers.has_unknown_writer() && !rig.answers());
     hears_nothing(&elsewhere);
     rig.grant();
     assert_eq!(rig.servers.id(0), None, "no lease until the next start");
 }
 
 #[test]
-fn before_a_server_granted_a_lease_its_notice_from_elsewhere_is_a_strangers() {
+fn a_notice_from_another_address_before_any_grant_is_of_an_unknown_writer() {
     let rig = Rig::start();
     rig.send_from(&socket(), &pre_of(b"a").to_bytes(&key()).unwrap(), false);
-    assert!(rig.servers.has_stranger());
+    assert!(rig.servers.has_unknown_writer());
 }
 
 /// A change that is announced before a lease is held: the fast path is invalidated, and a grant that was already on its
 /// way does not count.
 #[test]
-fn a_change_without_a_lease_is_acknowledged_and_outdates_grants() {
+fn a_change_without_a_lease_is_acknowledged_and_invalidates_older_grants() {
     let rig = Rig::start();
     let mut early = notice(COLUMN_NOTICE_GRANT, FIRST);
     early.head.token = rig.received(COLUMN_NOTICE_ASK).head.token;
@@ -332,14 +332,14 @@ fn a_change_without_a_lease_is_acknowledged_and_outdates_grants() {
     late.head.number.set(FIRST + 1);
     rig.says(&late, true);
     assert!(rig.servers.id(0).is_some());
-    assert_eq!(rig.coherence.counts().marks, 1, "the change is under way");
+    assert_eq!(rig.coherence.counts().intents, 1, "the change is under way");
     rig.says(&notice(COLUMN_NOTICE_POST, FIRST + 1), true);
     rig.fill();
 }
 
 /// If rows can be attributed to servers, only the rows of a server that is not configured are not cached.
 #[test]
-fn a_stranger_among_servers_that_are_told_apart_takes_nothing_from_them() {
+fn an_unknown_writer_does_not_affect_servers_with_leases_of_their_own() {
     let rig = Rig::of(|coherence| Servers::new(coherence, 0));
     rig.grant();
     rig.fill();
@@ -350,7 +350,7 @@ fn a_stranger_among_servers_that_are_told_apart_takes_nothing_from_them() {
     rig.send_from(&elsewhere, &strange.to_bytes(&key()).unwrap(), false);
     // The unknown server then waits until no lease can be held.
     hears_nothing(&elsewhere);
-    assert!(rig.servers.has_stranger() && rig.answers());
+    assert!(rig.servers.has_unknown_writer() && rig.answers());
     assert_eq!(rig.servers.id_of(SERVER + 1), None);
     // The same address after a restart has a new name, and the old name belongs to no server.
     let mut again = notice(COLUMN_NOTICE_GRANT, 1);

@@ -54,7 +54,7 @@ fn use_up(sessions: &Sessions, now_s: u64) -> usize {
 }
 
 #[test]
-fn a_challenge_is_of_one_source_and_time_and_for_one_session() {
+fn a_challenge_is_valid_for_one_source_one_time_and_one_session() {
     let sessions = sessions(64);
     let client = from([10, 0, 0, 1], 1);
     let asked = challenge(&sessions, client, 100);
@@ -81,7 +81,7 @@ fn a_challenge_is_of_one_source_and_time_and_for_one_session() {
 
 /// Without shares, 64 addresses could use up all sessions.
 #[test]
-fn strangers_leave_sessions_to_known_and_trusted_clients_and_health_says_when_they_are_refused() {
+fn sessions_are_reserved_for_known_and_trusted_clients_and_health_reports_refusals() {
     let sessions = sessions(1024);
     let known = from([192, 0, 2, 1], 1);
     let first = open(&sessions, known, false, 0).unwrap();
@@ -105,7 +105,7 @@ fn strangers_leave_sessions_to_known_and_trusted_clients_and_health_says_when_th
 }
 
 #[test]
-fn attackers_get_no_history_while_they_use_up_their_share() {
+fn attackers_do_not_become_known_while_they_use_up_their_share() {
     let sessions = sessions(1024);
     assert_eq!(use_up(&sessions, 1000), 512);
     assert!(open(&sessions, stranger(0), false, 1001).is_err());
@@ -118,7 +118,7 @@ fn attackers_get_no_history_while_they_use_up_their_share() {
 }
 
 #[test]
-fn sessions_that_changed_nothing_give_way_soon() {
+fn unused_sessions_are_closed_soon() {
     let sessions = sessions(256);
     let mut opened = 0;
     for number in 0..256 {
@@ -133,7 +133,7 @@ fn sessions_that_changed_nothing_give_way_soon() {
 }
 
 #[test]
-fn a_site_has_few_sessions_until_they_are_idle_and_a_64_is_one_site() {
+fn one_network_has_few_sessions_and_an_ipv6_64_is_one_network() {
     let sessions = sessions(1024);
     let of = |host: u16, port| from(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, host, host, host, host), port);
     for host in 0..8 {

@@ -1,77 +1,82 @@
-//! Admission of TCP connections: shares a fixed number of places fairly among client networks.
+//! Admission of TCP connections: shares a fixed number of connections fairly among client networks.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// Maximum number of open connections.
-pub(super) const PLACES: usize = 512;
+pub(super) const CONNECTIONS_MAX: usize = 512;
 /// Maximum number of open connections of one client network.
-const PLACES_EACH: usize = 128;
-/// Time without a request after which a connection may be replaced by a new one when all places are taken.
-const IDLE: Duration = Duration::from_secs(60);
+const CONNECTIONS_PER_NETWORK_MAX: usize = 128;
+/// Time without a request after which a connection may be replaced by a new one when the maximum is open.
+const IDLE_REPLACEABLE_AFTER: Duration = Duration::from_secs(60);
 
 /// An open connection, as the admission decision needs it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held<T> {
+pub(super) struct OpenConnection<T> {
     /// Identifies the connection.
     pub token: T,
     /// Network of the client, as returned by `lineside_util::network::network_of`.
     pub network: IpAddr,
     /// Time of the last request, or of the connection's start.
-    pub used: Instant,
+    pub last_used: Instant,
 }
 
 /// Decision about a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission<T> {
-    /// A place is free.
+    /// Fewer than the maximum are open.
     Free,
-    /// The new connection takes the place of this one.
+    /// The new connection replaces this one.
     Replace(T),
     /// Refused: the client's own network has reached the limit of one network.
-    OwnLimit,
-    /// Refused: all places are taken, the client's network has some, and no other network has more than it would then
-    /// have. A network without any connection may still get a place, so this does not mean that new clients are
+    NetworkLimit,
+    /// Refused: the maximum is open, the client's network has some, and no other network has more than it would then
+    /// have. A network without any connection may still get one, so this does not mean that new clients are
     /// refused.
-    NoneMore,
-    /// Refused: all places are taken, the client's network has none, and no other network has several.
+    FairShareReached,
+    /// Refused: the maximum is open, the client's network has none, and no other network has several.
     Full,
 }
 
-/// Decides about a new connection from `network`. When all places are taken, it replaces the least recently used
+/// Decides about a new connection from `network`. When the maximum is open, it replaces the least recently used
 /// connection of the network with the most connections, if that network has at least two more than the newcomer's.
 /// Otherwise it replaces the least recently used connection of all, if that one is idle. A client from a new network
-/// therefore gets a place as long as any other network has several connections.
-pub(super) fn admit<T: Copy>(held: &[Held<T>], network: IpAddr, now: Instant) -> Admission<T> {
+/// therefore gets a connection as long as any other network has several connections.
+pub(super) fn admit<T: Copy>(
+    connections: &[OpenConnection<T>],
+    network: IpAddr,
+    now: Instant,
+) -> Admission<T> {
     let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-    for one in held {
+    for one in connections {
         *counts.entry(one.network).or_default() += 1;
     }
     let own = counts.get(&network).copied().unwrap_or(0);
-    if own >= PLACES_EACH {
-        return Admission::OwnLimit;
+    if own >= CONNECTIONS_PER_NETWORK_MAX {
+        return Admission::NetworkLimit;
     }
-    if held.len() < PLACES {
+    if connections.len() < CONNECTIONS_MAX {
         return Admission::Free;
     }
     let most = counts.iter().max_by_key(|(_, count)| **count);
     let crowd = most
         .filter(|(_, count)| **count > own + 1)
         .map(|(network, _)| *network);
-    let oldest = |among: &dyn Fn(&Held<T>) -> bool| {
-        held.iter()
+    let oldest = |among: &dyn Fn(&OpenConnection<T>) -> bool| {
+        connections
+            .iter()
             .filter(|one| among(one))
-            .min_by_key(|one| one.used)
+            .min_by_key(|one| one.last_used)
             .map(|one| one.token)
     };
     let victim = match crowd {
         Some(crowd) => oldest(&|one| one.network == crowd),
-        None => oldest(&|one| now.saturating_duration_since(one.used) >= IDLE),
+        None => oldest(&|one| now.saturating_duration_since(one.last_used) >= IDLE_REPLACEABLE_AFTER),
     };
     match victim {
         Some(token) => Admission::Replace(token),
-        None if own > 0 => Admission::NoneMore,
+        None if own > 0 => Admission::FairShareReached,
         None => Admission::Full,
     }
 }
@@ -86,7 +91,7 @@ mod tests {
 
     /// Returns connections of clients 10.0.0.1, 10.0.0.2, …: `counts[i]` connections of client i, each used one second
     /// after the one before.
-    fn held(counts: &[usize], begin: Instant) -> Vec<Held<usize>> {
+    fn connections(counts: &[usize], begin: Instant) -> Vec<OpenConnection<usize>> {
         let clients = counts.iter().enumerate();
         let networks = clients.flat_map(|(client, count)| {
             std::iter::repeat_n(
@@ -94,66 +99,69 @@ mod tests {
                 *count,
             )
         });
-        let one = |(token, network)| Held {
+        let one = |(token, network)| OpenConnection {
             token,
             network,
-            used: begin + Duration::from_millis(token as u64),
+            last_used: begin + Duration::from_millis(token as u64),
         };
         networks.enumerate().map(one).collect()
     }
 
     #[test]
-    fn a_newcomer_replaces_one_of_the_client_with_the_most() {
+    fn a_new_client_replaces_a_connection_of_the_network_with_the_most() {
         let now = Instant::now();
         let newcomer = network("192.0.2.1");
         assert_eq!(
-            admit(&held(&[127, 128, 128, 128], now), newcomer, now),
+            admit(&connections(&[127, 128, 128, 128], now), newcomer, now),
             Admission::Free
         );
-        let crowd = held(&[128, 127, 128, 129], now);
+        let crowd = connections(&[128, 127, 128, 129], now);
         assert_eq!(admit(&crowd, newcomer, now), Admission::Replace(128 + 127 + 128));
-        assert_eq!(admit(&crowd, network("10.0.0.1"), now), Admission::OwnLimit);
-        let pairs = held(&[2; PLACES / 2], now);
+        assert_eq!(admit(&crowd, network("10.0.0.1"), now), Admission::NetworkLimit);
+        let pairs = connections(&[2; CONNECTIONS_MAX / 2], now);
         assert!(matches!(admit(&pairs, newcomer, now), Admission::Replace(_)));
     }
 
     #[test]
-    fn nobody_is_replaced_who_has_no_more_than_the_newcomer_would_have() {
+    fn a_network_with_no_more_connections_than_the_newcomer_loses_none() {
         let now = Instant::now();
-        let all_different = held(&[1; PLACES], now);
+        let all_different = connections(&[1; CONNECTIONS_MAX], now);
         let newcomer = network("192.0.2.1");
         assert_eq!(admit(&all_different, newcomer, now), Admission::Full);
         assert_eq!(
-            admit(&all_different, newcomer, now + IDLE),
+            admit(&all_different, newcomer, now + IDLE_REPLACEABLE_AFTER),
             Admission::Replace(0),
             "the oldest connection is idle"
         );
-        let pairs = held(&[2; PLACES / 2], now);
-        assert_eq!(admit(&pairs, network("10.0.0.1"), now), Admission::NoneMore);
+        let pairs = connections(&[2; CONNECTIONS_MAX / 2], now);
+        assert_eq!(
+            admit(&pairs, network("10.0.0.1"), now),
+            Admission::FairShareReached
+        );
     }
 
     /// Refusing an attacker with many addresses does not mean that a new client would be refused.
     #[test]
-    fn full_is_said_only_where_a_new_client_is_refused() {
+    fn full_is_returned_only_when_a_new_client_would_be_refused() {
         let (begin, clients) = (Instant::now(), 40);
         let address = |client: usize| network(&format!("10.0.0.{}", client + 1));
-        let mut open: Vec<Held<usize>> = Vec::new();
+        let mut open: Vec<OpenConnection<usize>> = Vec::new();
         for attempt in 0..5_600 {
             let now = begin + Duration::from_millis(attempt as u64);
             let from = address(attempt % clients);
             match admit(&open, from, now) {
                 Admission::Full => panic!("attempt {attempt}"),
-                Admission::OwnLimit | Admission::NoneMore => continue,
+                Admission::NetworkLimit | Admission::FairShareReached => continue,
                 Admission::Free => {}
                 Admission::Replace(token) => open.retain(|one| one.token != token),
             }
-            open.push(Held {
+            open.push(OpenConnection {
                 token: attempt,
                 network: from,
-                used: now,
+                last_used: now,
             });
         }
-        assert_eq!(open.len(), PLACES);
+        assert_eq!(open.len(), CONNECTIONS_MAX);
         let newcomer = admit(&open, network("192.0.2.1"), begin + Duration::from_secs(6));
         assert!(matches!(newcomer, Admission::Replace(_)), "{newcomer:?}");
     }

@@ -1,13 +1,13 @@
 //! Reconstruction of the membership from its entries of the authenticated map.
 
-use super::{Entry, Grants, Key, Member, Roster, new_key};
+use super::{Entry, Grants, Key, Member, Membership, new_key};
 use crate::change::{KeyBytes, NAME_BYTES_MAX, Rights, read_role};
 use crate::codec::{Input, Malformed};
 use crate::request::MemberId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-impl Roster {
+impl Membership {
     /// Returns all entries in the order of their places: members, nodes, the quorum, rules.
     pub(crate) fn entries(&self) -> Vec<Entry> {
         let members = self.members.keys().copied().map(Entry::Member);

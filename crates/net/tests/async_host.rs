@@ -1,7 +1,7 @@
 //! The socket datapath with a host that answers asynchronously: in any order, with replies that are too long, or not at
 //! all.
 
-use lineside_fastpath::{FastPath, LaterHost, Readers, Reply, Source, Verdict, WayBack};
+use lineside_fastpath::{AsyncHost, FastPath, Readers, Reply, Responder, Source, Verdict};
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_wire::{NativeHeader, Status, native};
 use std::net::UdpSocket;
@@ -12,27 +12,27 @@ use zerocopy::{FromBytes, IntoBytes};
 
 const QUEUE: usize = 3;
 
-struct Nothing;
+struct ForwardingFastPath;
 
-impl FastPath for Nothing {
+impl FastPath for ForwardingFastPath {
     fn answer(&self, _: Source, _: u64, _: &[u8], _: &mut Reply) -> Verdict {
         Verdict::Forward
     }
 }
 
-/// Requests taken: the bytes of each, its index in the batch, and its way back.
-type Taken = Vec<(Vec<u8>, usize, Arc<dyn WayBack>)>;
+/// Requests taken: the bytes of each, its index in the batch, and its responder.
+type TakenRequests = Vec<(Vec<u8>, usize, Arc<dyn Responder>)>;
 
 /// Stores the requests that it takes.
 #[derive(Default)]
-struct Keeper(Mutex<Taken>);
+struct KeepingHost(Mutex<TakenRequests>);
 
-impl LaterHost for Keeper {
-    fn take(&self, asked: Vec<Vec<u8>>, back: Arc<dyn WayBack>) {
+impl AsyncHost for KeepingHost {
+    fn take(&self, requests: Vec<Vec<u8>>, responder: Arc<dyn Responder>) {
         let mut taken = self.0.lock().unwrap();
-        for (place, request) in asked.into_iter().enumerate() {
-            assert_eq!(back.reply_bytes_max(place), request.len());
-            taken.push((request, place, back.clone()));
+        for (index, request) in requests.into_iter().enumerate() {
+            assert_eq!(responder.reply_bytes_max(index), request.len());
+            taken.push((request, index, responder.clone()));
         }
     }
 }
@@ -43,15 +43,16 @@ fn request(id: u64) -> Vec<u8> {
 }
 
 #[test]
-fn answers_go_where_they_belong_in_any_order_and_nowhere_when_too_long() {
-    let host = Arc::new(Keeper::default());
+fn replies_in_any_order_reach_their_clients_and_too_long_ones_are_withheld() {
+    let host = Arc::new(KeepingHost::default());
     let options = SocketOptions {
         listen: ([127, 0, 0, 1], 0).into(),
         threads: 1,
         queue: QUEUE,
     };
     let readers = Readers::new(false);
-    let datapath = SocketDatapath::start_later(options, Arc::new(Nothing), host.clone(), &readers).unwrap();
+    let datapath =
+        SocketDatapath::start_async(options, Arc::new(ForwardingFastPath), host.clone(), &readers).unwrap();
     let clients = [(); QUEUE + 1].map(|()| {
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -59,7 +60,7 @@ fn answers_go_where_they_belong_in_any_order_and_nowhere_when_too_long() {
         client
     });
     let mut reply = [0; 100];
-    let mut fill = |host: &Keeper| {
+    let mut fill = |host: &KeepingHost| {
         for (id, client) in clients[..QUEUE].iter().enumerate() {
             client.send(&request(id as u64)).unwrap();
         }
@@ -77,20 +78,20 @@ fn answers_go_where_they_belong_in_any_order_and_nowhere_when_too_long() {
         std::mem::take(&mut *host.0.lock().unwrap())
     };
     let counts = datapath.counts();
-    for (bytes, place, back) in fill(&host).into_iter().rev() {
-        back.send(vec![(place, bytes)]);
+    for (bytes, index, responder) in fill(&host).into_iter().rev() {
+        responder.send(vec![(index, bytes)]);
     }
-    let mut heard = [0; 100];
+    let mut received = [0; 100];
     for (id, client) in clients[..QUEUE].iter().enumerate() {
-        let bytes = client.recv(&mut heard).unwrap();
-        assert_eq!(heard[..bytes], request(id as u64));
+        let bytes = client.recv(&mut received).unwrap();
+        assert_eq!(received[..bytes], request(id as u64));
     }
     // A reply that is too long is withheld, and so is one whose index names no request. A request that is never
     // answered does not wait any more.
-    for (mut bytes, place, back) in fill(&host).into_iter().take(2) {
+    for (mut bytes, index, responder) in fill(&host).into_iter().take(2) {
         bytes.push(0);
-        back.send(vec![(place, bytes)]);
-        back.send(vec![(QUEUE, Vec::new())]);
+        responder.send(vec![(index, bytes)]);
+        responder.send(vec![(QUEUE, Vec::new())]);
     }
     assert_eq!(counts.amplification.load(Relaxed), 4);
     fill(&host);

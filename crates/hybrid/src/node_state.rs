@@ -3,11 +3,11 @@
 use crate::answer::Answer;
 use crate::block::{Cargo, Message, SignedHead};
 use crate::log::{Fault, Log, LogError, Lost};
+use crate::membership::Membership;
 use crate::node::Options;
-use crate::order::Pending;
+use crate::proposer::PendingMessage;
 use crate::replay_window::Windows;
 use crate::request::DatabaseId;
-use crate::roster::Roster;
 use crate::sign::Signer;
 use crate::ticket::{Ticket, answer_unknown};
 use crate::view::View;
@@ -21,7 +21,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockRead
 use std::time::{Duration, Instant};
 
 /// Maximum time that a linearizable read waits for what was ordered before it; then it is answered `busy`.
-const ORDER_WAIT: Duration = Duration::from_secs(5);
+const ORDER_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Reasons why no writes are taken.
 #[derive(Default)]
@@ -40,9 +40,9 @@ impl Refusal {
     }
 }
 
-/// Standing of this node in the membership.
+/// Status of this node in the membership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum MembershipStatus {
     /// It is one of the database's nodes.
     Node,
     /// No node has its number: it may follow the log, and wait until it is added.
@@ -52,7 +52,7 @@ pub(crate) enum Standing {
 }
 
 /// State shared by a node's threads.
-pub(crate) struct Shared {
+pub(crate) struct NodeState {
     pub database: DatabaseId,
     pub node: u32,
     pub signer: Arc<dyn Signer>,
@@ -69,30 +69,30 @@ pub(crate) struct Shared {
     pub windows: Mutex<Windows>,
     pub watchers: Watchers,
     /// Messages of this node in flight, by sequence.
-    pub pending: Mutex<HashMap<u64, Pending>>,
+    pub pending: Mutex<HashMap<u64, PendingMessage>>,
     /// The highest sequence of this node that was read from the log.
     pub used_sequence: AtomicU64,
     pub codes: [AtomicU64; 32],
     pub head_every: u64,
     view: RwLock<View>,
     /// Position of the log up to which the view is complete.
-    seen: Mutex<u64>,
-    saw: Condvar,
+    view_position: Mutex<u64>,
+    view_advanced: Condvar,
     log: RwLock<Option<Arc<dyn Log>>>,
-    refuses: Mutex<Refusal>,
+    refusal: Mutex<Refusal>,
     is_refusing: AtomicBool,
     last_head: Mutex<Option<SignedHead>>,
 }
 
-impl Shared {
+impl NodeState {
     pub fn new(
         database: DatabaseId,
         options: &Options,
         signer: Arc<dyn Signer>,
         opened: View,
-        seen: u64,
-    ) -> Shared {
-        Shared {
+        view_position: u64,
+    ) -> NodeState {
+        NodeState {
             database,
             node: options.node,
             head_every: options.head_every,
@@ -111,10 +111,10 @@ impl Shared {
             used_sequence: AtomicU64::new(0),
             codes: std::array::from_fn(|_| AtomicU64::new(0)),
             view: RwLock::new(opened),
-            seen: Mutex::new(seen),
-            saw: Condvar::new(),
+            view_position: Mutex::new(view_position),
+            view_advanced: Condvar::new(),
             log: RwLock::new(None),
-            refuses: Mutex::default(),
+            refusal: Mutex::default(),
             is_refusing: AtomicBool::new(false),
             last_head: Mutex::default(),
         }
@@ -137,12 +137,12 @@ impl Shared {
 
     /// Records that the view is complete up to a position of the log.
     pub fn pass(&self, position: u64) {
-        *self.seen() = position;
-        self.saw.notify_all();
+        *self.view_position() = position;
+        self.view_advanced.notify_all();
     }
 
-    fn seen(&self) -> MutexGuard<'_, u64> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn view_position(&self) -> MutexGuard<'_, u64> {
+        self.view_position.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the view contains all that was ordered before now.
@@ -157,16 +157,18 @@ impl Shared {
             _ if self.has_ended() => return Err(Code::ReadOnly),
             _ => return Err(Code::Busy),
         };
-        let mut seen = self.seen();
-        while *seen < end {
+        let mut view_position = self.view_position();
+        while *view_position < end {
             if self.has_ended() {
                 return Err(Code::ReadOnly);
             }
-            if begin.elapsed() > ORDER_WAIT {
+            if begin.elapsed() > ORDER_WAIT_MAX {
                 return Err(Code::Busy);
             }
-            let waited = self.saw.wait_timeout(seen, Duration::from_millis(100));
-            (seen, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let waited = self
+                .view_advanced
+                .wait_timeout(view_position, Duration::from_millis(100));
+            (view_position, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
         Ok(())
     }
@@ -180,16 +182,16 @@ impl Shared {
         if self.disk_lost.load(Ordering::Acquire) {
             return Some(Code::ReadOnly);
         }
-        let refuses = self.refuses.lock().unwrap_or_else(PoisonError::into_inner);
+        let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
         // The disk is full: proofs would wait for blocks until it has room.
-        refuses.for_now.as_ref().map(|_| Code::Busy)
+        refusal.for_now.as_ref().map(|_| Code::Busy)
     }
 
     /// Returns true if writes are refused until the restart, so that nothing more may come.
     fn has_ended(&self) -> bool {
         self.is_refusing.load(Ordering::Acquire) && {
-            let refuses = self.refuses.lock().unwrap_or_else(PoisonError::into_inner);
-            refuses.for_good.is_some()
+            let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+            refusal.for_good.is_some()
         }
     }
 
@@ -198,34 +200,34 @@ impl Shared {
         if !self.is_refusing.load(Ordering::Acquire) {
             return None;
         }
-        let refuses = self.refuses.lock().unwrap_or_else(PoisonError::into_inner);
-        refuses.why().cloned()
+        let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        refusal.why().cloned()
     }
 
     /// Refuses writes until the node is restarted.
     pub fn refuse_for_good(&self, why: &str) {
         tracing::error!("hybrid: the node takes no writes until it is restarted: {why}");
-        self.refuse(|refuses| {
-            refuses.for_good.get_or_insert_with(|| why.into());
+        self.refuse(|refusal| {
+            refusal.for_good.get_or_insert_with(|| why.into());
         });
     }
 
     /// Refuses writes for now, or takes them again.
     pub fn refuse_writes(&self, why: Option<&str>) {
-        self.refuse(|refuses| {
+        self.refuse(|refusal| {
             if let Some(why) = why
-                && refuses.for_now.is_none()
+                && refusal.for_now.is_none()
             {
                 tracing::error!("hybrid: the node takes no writes for now: {why}");
             }
-            refuses.for_now = why.map(Arc::from);
+            refusal.for_now = why.map(Arc::from);
         });
     }
 
     fn refuse(&self, change: impl FnOnce(&mut Refusal)) {
-        let mut refuses = self.refuses.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut refuses);
-        self.is_refusing.store(refuses.why().is_some(), Ordering::Release);
+        let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut refusal);
+        self.is_refusing.store(refusal.why().is_some(), Ordering::Release);
     }
 
     pub fn append(&self, message: Vec<u8>) -> Result<(), LogError> {
@@ -234,13 +236,13 @@ impl Shared {
             .append(message)
     }
 
-    pub fn pending(&self) -> MutexGuard<'_, HashMap<u64, Pending>> {
+    pub fn pending(&self) -> MutexGuard<'_, HashMap<u64, PendingMessage>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes and returns the requests that wait for this message of this node. The signature must be the same: the
     /// node may have used the sequence before a restart, and anyone may write such a message.
-    pub fn take_pending(&self, message: &Message<'_>) -> Option<Pending> {
+    pub fn take_pending(&self, message: &Message<'_>) -> Option<PendingMessage> {
         if message.node != self.node || matches!(message.cargo, Cargo::Head(_)) {
             return None;
         }
@@ -276,35 +278,35 @@ impl Shared {
         Answer::Head(Box::new((tip, head)))
     }
 
-    /// Returns the standing of this node in a membership.
-    fn standing(&self, roster: &Roster) -> Standing {
-        let Some(key) = roster.any_node(self.node) else {
-            return Standing::NotYet;
+    /// Returns the status of this node in a membership.
+    fn membership_status(&self, membership: &Membership) -> MembershipStatus {
+        let Some(key) = membership.any_node(self.node) else {
+            return MembershipStatus::NotYet;
         };
         let head = SignedHead::sign(&self.database, self.node, 0, [0; 32], &*self.signer);
         let is_own = key.curve() == self.signer.curve()
             && head.is_signed_by(&self.database, key, &Verifier::default());
-        match roster.node(self.node) {
-            Some(_) if is_own => Standing::Node,
-            _ => Standing::Other,
+        match membership.node(self.node) {
+            Some(_) if is_own => MembershipStatus::Node,
+            _ => MembershipStatus::Other,
         }
     }
 
-    /// Accepts or refuses writes by the node's standing in a changed membership.
-    pub fn stand(&self, roster: &Roster) -> Standing {
-        let standing = self.standing(roster);
+    /// Accepts or refuses writes by the status of the node in a changed membership.
+    pub fn refresh_membership(&self, membership: &Membership) -> MembershipStatus {
+        let membership_status = self.membership_status(membership);
         let node = self.node;
-        match standing {
-            Standing::Other => self.refuse(|refuses| {
-                refuses.no_node =
+        match membership_status {
+            MembershipStatus::Other => self.refuse(|refusal| {
+                refusal.no_node =
                     Some(format!("node {node} is revoked or has another key in the database").into());
             }),
-            Standing::NotYet => self.refuse(|refuses| {
-                refuses.no_node = Some(format!("node {node} is not one of the database's yet").into());
+            MembershipStatus::NotYet => self.refuse(|refusal| {
+                refusal.no_node = Some(format!("node {node} is not one of the database's yet").into());
             }),
-            Standing::Node => self.refuse(|refuses| refuses.no_node = None),
+            MembershipStatus::Node => self.refuse(|refusal| refusal.no_node = None),
         }
-        standing
+        membership_status
     }
 
     /// Sets the log, which is open now.
@@ -319,7 +321,7 @@ impl Shared {
         drop(log);
     }
 
-    /// Returns the callback for a message that the log has given up: its outcome is unknown, and the orderer no
+    /// Returns the callback for a message that the log has given up: its outcome is unknown, and the proposer no
     /// longer counts it as in flight.
     pub fn on_lost(self: &Arc<Self>, lost: Sender<usize>) -> Lost {
         let shared = self.clone();
@@ -327,7 +329,7 @@ impl Shared {
             let message = Message::decode(message).ok();
             let pending = message.and_then(|message| shared.take_pending(&message));
             if let Some(pending) = pending {
-                // The orderer may have ended, because the node is stopping.
+                // The proposer may have ended, because the node is stopping.
                 let _ = lost.send(1);
                 answer_unknown(pending.requests);
             }

@@ -9,32 +9,33 @@ use crate::key::Key;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 /// Number of counters of each row. The smallest one is an upper bound on the number of reads.
-const DEPTH: usize = 4;
-/// Number of counters in each of the sketch's [`DEPTH`] rows, for each table row that the fast path has room for.
+const COUNTERS_PER_ROW: usize = 4;
+/// Number of counters in each of the sketch's [`COUNTERS_PER_ROW`] rows, for each table row that the fast path has room
+/// for.
 const WIDTH_PER_ROW: usize = 4;
 /// Counted rows, for each row that the fast path has room for, after which all counters are halved.
-const AGE_PER_ROW: u64 = 8;
+const HALVE_AFTER_PER_ROW: u64 = 8;
 /// Number of reads from which on a row is hot.
-const HOT: u8 = 2;
+const HOT_READS: u8 = 2;
 
 /// Sketch of the number of reads of each row.
 #[derive(Debug)]
-pub(super) struct Hot {
-    counters: Vec<[u8; DEPTH]>,
+pub(super) struct FrequencySketch {
+    counters: Vec<[u8; COUNTERS_PER_ROW]>,
     /// The hash has no secret key. An attacker who causes collisions only makes cold rows look hot.
     hasher: BuildHasherDefault<DefaultHasher>,
     counted: u64,
     halve_at: u64,
 }
 
-impl Hot {
+impl FrequencySketch {
     /// Returns an empty sketch for a fast path with room for `rows` rows.
     pub(super) fn new(rows: usize) -> Self {
         Self {
-            counters: vec![[0; DEPTH]; (rows * WIDTH_PER_ROW).next_power_of_two()],
+            counters: vec![[0; COUNTERS_PER_ROW]; (rows * WIDTH_PER_ROW).next_power_of_two()],
             hasher: BuildHasherDefault::default(),
             counted: 0,
-            halve_at: rows as u64 * AGE_PER_ROW,
+            halve_at: rows as u64 * HALVE_AFTER_PER_ROW,
         }
     }
 
@@ -42,11 +43,11 @@ impl Hot {
     /// key is.
     pub(super) fn count(&mut self, filled: &Filled<'_>) -> bool {
         if filled.rows.is_empty() {
-            return self.count_key(filled.column, &filled.interval.low) >= HOT;
+            return self.count_key(filled.column, &filled.interval.low) >= HOT_READS;
         }
         let mut hot = 0;
         for row in filled.rows {
-            hot += usize::from(self.count_key(filled.column, &row.key) >= HOT);
+            hot += usize::from(self.count_key(filled.column, &row.key) >= HOT_READS);
         }
         2 * hot >= filled.rows.len()
     }
@@ -57,8 +58,10 @@ impl Hot {
         let mask = self.counters.len() - 1;
         // The places are derived from the two halves of one hash (Kirsch, Mitzenmacher, 2006).
         let (first, step) = (hash as u32 as usize, (hash >> 32) as usize | 1);
-        let places: [usize; DEPTH] = std::array::from_fn(|depth| (first + depth * step) & mask);
-        let least = (0..DEPTH).map(|depth| self.counters[places[depth]][depth]).min();
+        let places: [usize; COUNTERS_PER_ROW] = std::array::from_fn(|depth| (first + depth * step) & mask);
+        let least = (0..COUNTERS_PER_ROW)
+            .map(|depth| self.counters[places[depth]][depth])
+            .min();
         let count = least.unwrap_or(0).saturating_add(1);
         for (depth, place) in places.into_iter().enumerate() {
             let counter = &mut self.counters[place][depth];
@@ -81,7 +84,7 @@ mod tests {
     use crate::fill::{Row, ServerId};
     use crate::key::Interval;
 
-    fn read(hot: &mut Hot, numbers: std::ops::Range<u64>) -> bool {
+    fn read(sketch: &mut FrequencySketch, numbers: std::ops::Range<u64>) -> bool {
         let key = |number: u64| Key::new(&number.to_be_bytes()).unwrap();
         let rows: Vec<_> = numbers
             .clone()
@@ -91,7 +94,7 @@ mod tests {
                 timestamp_ms: 0,
             })
             .collect();
-        hot.count(&Filled {
+        sketch.count(&Filled {
             column: ColumnId(0),
             interval: Interval {
                 low: key(numbers.start),
@@ -105,33 +108,33 @@ mod tests {
 
     #[test]
     fn a_range_is_hot_when_most_of_it_was_read_before() {
-        let mut hot = Hot::new(1024);
-        assert!(!read(&mut hot, 0..8));
-        assert!(read(&mut hot, 4..12), "half of the rows");
-        assert!(!read(&mut hot, 100..108));
-        assert!(!read(&mut hot, 107..115), "an eighth of the rows");
+        let mut sketch = FrequencySketch::new(1024);
+        assert!(!read(&mut sketch, 0..8));
+        assert!(read(&mut sketch, 4..12), "half of the rows");
+        assert!(!read(&mut sketch, 100..108));
+        assert!(!read(&mut sketch, 107..115), "an eighth of the rows");
         // For an interval without rows, its low key is counted.
-        assert!(!read(&mut hot, 500..500));
-        assert!(read(&mut hot, 500..500));
-        assert!(!read(&mut hot, 501..501));
+        assert!(!read(&mut sketch, 500..500));
+        assert!(read(&mut sketch, 500..500));
+        assert!(!read(&mut sketch, 501..501));
     }
 
     #[test]
-    fn what_was_hot_long_ago_is_so_no_more() {
-        let mut hot = Hot::new(64);
-        assert!(!read(&mut hot, 0..8));
-        assert!(read(&mut hot, 0..8));
+    fn a_row_read_long_ago_is_no_longer_hot() {
+        let mut sketch = FrequencySketch::new(64);
+        assert!(!read(&mut sketch, 0..8));
+        assert!(read(&mut sketch, 0..8));
         // Two halvings: 2 becomes 1, then 0.
-        for pass in 0..2 * AGE_PER_ROW {
-            read(&mut hot, 1000 + 64 * pass..1064 + 64 * pass);
+        for pass in 0..2 * HALVE_AFTER_PER_ROW {
+            read(&mut sketch, 1000 + 64 * pass..1064 + 64 * pass);
         }
-        assert!(!read(&mut hot, 0..1));
+        assert!(!read(&mut sketch, 0..1));
     }
 
     #[test]
-    fn few_of_many_rows_read_once_seem_hot() {
-        let mut hot = Hot::new(1 << 14);
-        let seeming = (0..1 << 14).filter(|number| read(&mut hot, number * 3..number * 3 + 1));
+    fn few_of_many_rows_read_once_are_taken_for_hot() {
+        let mut sketch = FrequencySketch::new(1 << 14);
+        let seeming = (0..1 << 14).filter(|number| read(&mut sketch, number * 3..number * 3 + 1));
         let seeming = seeming.count();
         assert!(seeming < 1 << 9, "{seeming} of 16,384");
     }

@@ -3,24 +3,24 @@
 //! u₁·G + u₂·Q is a sum of one table point for each digit of the two scalars. They are added as a tree; each level is
 //! one batch of affine additions over all signatures, with one inversion. The first levels, which have most of the
 //! additions, run over a part of the batch at a time: the points of the part stay in the second-level cache while the
-//! lines of the next part are being loaded. The last addition needs no inversion: x(P₁ + P₂) = r is
+//! table points of the next part are being loaded. The last addition needs no inversion: x(P₁ + P₂) = r is
 //! (r + x₁ + x₂)(x₂ - x₁)² = (y₂ - y₁)².
 //!
 //! If there are few signatures, their points are added one after the other (`few`).
 //!
-//! A signature that meets an exceptional case is left undecided, and `unknown` decides it.
+//! A signature that meets an exceptional case is left undecided, and `generic` decides it.
 
 use crate::affine::{Beside, Pair, Step, add_pairs};
 use crate::curve::Params;
 use crate::few;
-use crate::lanes::{Affine, Lanes, Line, MAX_LANES, Stage};
+use crate::lanes::{Affine, Lanes, MAX_LANES, Stage, TablePoint};
 use crate::recode::{Odd, OddLanes};
 use crate::table::Table;
 use crate::uint::{U256, ZERO, at_least, sub};
 use std::ops::Range;
 
 /// Number of jobs whose first levels are done together.
-const PART: usize = 64;
+const JOBS_PER_PART: usize = 64;
 
 /// Number of levels that are done part by part: three quarters of the additions.
 const PART_LEVELS: usize = 2;
@@ -110,7 +110,7 @@ impl<L: Lanes> Stage for Verify<'_, '_, L> {
             }
             return;
         }
-        let part_vectors = PART / L::LANES;
+        let part_vectors = JOBS_PER_PART / L::LANES;
         scratch.leaves.resize(part_vectors * stride, blank);
         let kept = (0..PART_LEVELS).fold(stride, |points, _| points_after(points));
         scratch.points.resize(vectors.len() * kept, blank);
@@ -124,7 +124,7 @@ impl<L: Lanes> Stage for Verify<'_, '_, L> {
             }
             // One step in each of the two passes of an addition.
             let steps = part.len() * stride * 3 / 2;
-            let mut prefetch = Prefetch::new(l, selection.lines::<L>(next), steps);
+            let mut prefetch = Prefetch::new(l, selection.table_points::<L>(next), steps);
             let (part, marked) = (&mut vectors[part.clone()], &mut marked[part]);
             for _ in 0..PART_LEVELS {
                 make_pairs(part, stride, &mut scratch.pairs);
@@ -170,9 +170,9 @@ fn vectors(jobs: &[Job<'_>], generator: &Table, lanes: usize) -> Vec<Vector> {
     vectors
 }
 
-/// The lines that the digits of all jobs select: one for each lane of each point of each vector.
+/// The table points that the digits of all jobs select: one for each lane of each point of each vector.
 struct Selection<'t> {
-    lines: Vec<&'t Line>,
+    table_points: Vec<&'t TablePoint>,
     /// Lanes in which a point is negated.
     negate: Vec<u8>,
     stride: usize,
@@ -190,12 +190,13 @@ impl<'t> Selection<'t> {
         // Vectors with fewer points leave unused places.
         let places = vectors.len() * stride;
         let mut selection = Self {
-            lines: vec![generator.line(0, 0); places * L::LANES],
+            table_points: vec![generator.table_point(0, 0); places * L::LANES],
             negate: vec![0; places],
             stride,
         };
-        // The first part's lines are prefetched a few at a time: a processor supports few outstanding cache misses.
-        let first_part = places.min(PART / L::LANES * stride) * L::LANES;
+        // The first part's table points are prefetched a few at a time: a processor supports few outstanding cache
+        // misses.
+        let first_part = places.min(JOBS_PER_PART / L::LANES * stride) * L::LANES;
         let mut asked = Asked {
             until: first_part,
             next: 0,
@@ -208,7 +209,7 @@ impl<'t> Selection<'t> {
         selection
     }
 
-    /// Selects the lines of one vector, from `place` on. Lanes without a job repeat the first job.
+    /// Selects the table points of one vector, from `place` on. Lanes without a job repeat the first job.
     #[inline(always)]
     fn select<L: Lanes>(
         &mut self,
@@ -222,10 +223,10 @@ impl<'t> Selection<'t> {
             std::array::from_fn(|lane| &jobs[if lane < jobs.len() { lane } else { 0 }]);
         let u1 = job.map(|job| job.u1);
         let u2 = job.map(|job| job.u2);
-        let of_generator = [generator.lines(); MAX_LANES];
-        let of_keys = job.map(|job| job.table.lines());
+        let of_generator = [generator.table_points(); MAX_LANES];
+        let of_keys = job.map(|job| job.table.table_points());
         let key = job[0].table;
-        for (table, scalars, lines, place) in [
+        for (table, scalars, table_points, place) in [
             (generator, u1, of_generator, place),
             (key, u2, of_keys, place + generator.windows()),
         ] {
@@ -236,63 +237,69 @@ impl<'t> Selection<'t> {
                 let place = place + window;
                 let (indexes, negative) = l.digits(&odd, window, width);
                 self.negate[place] = negative;
-                let selected = &mut self.lines[place * L::LANES..][..L::LANES];
-                for (lane, line) in selected.iter_mut().enumerate() {
-                    *line = &lines[lane][(window << (width - 1)) + indexes[lane] as usize];
+                let selected = &mut self.table_points[place * L::LANES..][..L::LANES];
+                for (lane, table_point) in selected.iter_mut().enumerate() {
+                    *table_point = &table_points[lane][(window << (width - 1)) + indexes[lane] as usize];
                 }
                 let until = (asked.next + asked.at_a_time).min(asked.until);
-                for line in &self.lines[asked.next..until] {
-                    l.prefetch(line);
+                for table_point in &self.table_points[asked.next..until] {
+                    l.prefetch(table_point);
                 }
                 asked.next = until;
             }
         }
     }
 
-    fn lines<L: Lanes>(&self, vectors: Range<usize>) -> &[&'t Line] {
-        &self.lines[vectors.start * self.stride * L::LANES..vectors.end * self.stride * L::LANES]
+    fn table_points<L: Lanes>(&self, vectors: Range<usize>) -> &[&'t TablePoint] {
+        &self.table_points[vectors.start * self.stride * L::LANES..vectors.end * self.stride * L::LANES]
     }
 
     /// Loads the first points of vector `v`.
     #[inline(always)]
     fn load<L: Lanes>(&self, l: L, v: usize, points: &mut [Affine<L::Fe>]) {
-        let lines = self.lines::<L>(v..v + 1).chunks_exact(L::LANES);
+        let table_points = self.table_points::<L>(v..v + 1).chunks_exact(L::LANES);
         let negate = &self.negate[v * self.stride..];
-        for ((point, lines), negate) in points.iter_mut().zip(lines).zip(negate) {
-            *point = l.load_lines(lines, *negate);
+        for ((point, table_points), negate) in points.iter_mut().zip(table_points).zip(negate) {
+            *point = l.load_table_points(table_points, *negate);
         }
     }
 }
 
-/// Progress of prefetching the first part's lines.
+/// Progress of prefetching the first part's table points.
 struct Asked {
     next: usize,
     until: usize,
     at_a_time: usize,
 }
 
-/// Prefetches lines, a few with each addition.
+/// Prefetches table points, a few with each addition.
 struct Prefetch<'a, L> {
     l: L,
-    lines: &'a [&'a Line],
+    table_points: &'a [&'a TablePoint],
     at_a_time: usize,
 }
 
 impl<'a, L: Lanes> Prefetch<'a, L> {
-    fn new(l: L, lines: &'a [&'a Line], steps: usize) -> Self {
-        let at_a_time = lines.len().div_ceil(steps.max(1));
-        Self { l, lines, at_a_time }
+    fn new(l: L, table_points: &'a [&'a TablePoint], steps: usize) -> Self {
+        let at_a_time = table_points.len().div_ceil(steps.max(1));
+        Self {
+            l,
+            table_points,
+            at_a_time,
+        }
     }
 }
 
 impl<L: Lanes> Beside for Prefetch<'_, L> {
     #[inline(always)]
     fn step(&mut self) {
-        let (now, later) = self.lines.split_at(self.at_a_time.min(self.lines.len()));
-        for line in now {
-            self.l.prefetch(line);
+        let (now, later) = self
+            .table_points
+            .split_at(self.at_a_time.min(self.table_points.len()));
+        for table_point in now {
+            self.l.prefetch(table_point);
         }
-        self.lines = later;
+        self.table_points = later;
     }
 }
 

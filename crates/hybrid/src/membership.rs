@@ -95,50 +95,50 @@ impl Entry {
 
 /// The membership of a database. Cheap to clone: parts that change rarely are shared.
 #[derive(Clone, Debug, Default)]
-pub struct Roster {
+pub struct Membership {
     members: HashMap<MemberId, Arc<Member>>,
     nodes: HashMap<u32, Key>,
     rules: Rules,
     quorum: u16,
     /// In the paper's mode: owner of each secp256k1 key; if several members have one, the lowest numbers.
-    holders: Option<Arc<Holders>>,
+    key_owners: Option<Arc<KeyOwners>>,
 }
 
-type Holders = HashMap<[u8; 33], (MemberId, u16)>;
+type KeyOwners = HashMap<[u8; 33], (MemberId, u16)>;
 
-impl Roster {
+impl Membership {
     /// Creates the membership of a database in the paper's mode, before its first member.
-    pub(crate) fn of_paper() -> Roster {
-        Roster {
-            holders: Some(Arc::default()),
-            ..Roster::default()
+    pub(crate) fn of_paper() -> Membership {
+        Membership {
+            key_owners: Some(Arc::default()),
+            ..Membership::default()
         }
     }
 
     /// Returns true in the paper's mode: only the paper's requests may read and write.
     pub fn is_paper(&self) -> bool {
-        self.holders.is_some()
+        self.key_owners.is_some()
     }
 
     /// Returns the owner of a public key, the key's number, and the key, revoked or not. Works in the paper's mode
     /// only.
-    pub fn holder(&self, public_key: &[u8; PUBLIC_KEY_BYTES]) -> Option<(MemberId, u16, &PublicKey)> {
+    pub fn key_owner(&self, public_key: &[u8; PUBLIC_KEY_BYTES]) -> Option<(MemberId, u16, &PublicKey)> {
         let mut compressed = [0; 33];
         compressed.copy_from_slice(&public_key[..33]);
         compressed[0] = 2 | public_key[64] & 1;
-        let (member, number) = *self.holders.as_ref()?.get(&compressed)?;
+        let (member, number) = *self.key_owners.as_ref()?.get(&compressed)?;
         let key = &self.key(member, number)?.public;
         (key.to_sec1_uncompressed() == *public_key).then_some((member, number, key))
     }
 
-    fn hold(&mut self, member: MemberId, number: u16, key: &KeyBytes) {
-        let Some(holders) = self.holders.as_mut().filter(|_| key.curve == Curve::Secp256k1) else {
+    fn record_key_owner(&mut self, member: MemberId, number: u16, key: &KeyBytes) {
+        let Some(key_owners) = self.key_owners.as_mut().filter(|_| key.curve == Curve::Secp256k1) else {
             return;
         };
-        let holder = Arc::make_mut(holders)
+        let key_owner = Arc::make_mut(key_owners)
             .entry(key.bytes)
             .or_insert((member, number));
-        *holder = (*holder).min((member, number));
+        *key_owner = (*key_owner).min((member, number));
     }
 
     /// Returns a member, revoked or not.
@@ -188,8 +188,8 @@ impl Roster {
 
     /// Returns the first key after `key` where other rules apply, to skip keys that a member may not read; `None` if
     /// there is none.
-    pub(crate) fn behind(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.rules.behind(key)
+    pub(crate) fn next_rule_boundary(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.rules.next_rule_boundary(key)
     }
 
     /// Returns true if the member may make the change without a vote: it concerns its own keys.
@@ -219,7 +219,7 @@ impl Roster {
                     keys: BTreeMap::from([(0, new_key(key)?)]),
                 };
                 self.members.insert(member, Arc::new(member_with_key));
-                self.hold(member, 0, &key);
+                self.record_key_owner(member, 0, &key);
                 Ok(Entry::Member(member))
             }
             Change::RevokeMember { member } => {
@@ -240,7 +240,7 @@ impl Roster {
                     return Err(ChangeError::Last);
                 }
                 Arc::make_mut(found).keys.insert(number, new);
-                self.hold(member, number, &key);
+                self.record_key_owner(member, number, &key);
                 Ok(Entry::Member(member))
             }
             Change::RevokeKey { member, number } => {
@@ -393,7 +393,7 @@ impl Rules {
 
     /// Returns the first key after `key` where other rules apply: where a longer prefix begins, or where the key's
     /// own prefix ends. (A prefix in between that matches the key would be the key's own.)
-    fn behind(&self, key: &[u8]) -> Option<Vec<u8>> {
+    fn next_rule_boundary(&self, key: &[u8]) -> Option<Vec<u8>> {
         let end = self.governing(key).and_then(|(prefix, _)| end_of(prefix));
         let longer = (Bound::Excluded(key), Bound::Unbounded);
         let begin = self.by_prefix.range::<[u8], _>(longer).next();

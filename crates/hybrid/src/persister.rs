@@ -3,12 +3,12 @@
 use crate::answer::Answer;
 use crate::block::{Hash, SignedHead};
 use crate::execute::Executed;
+use crate::executor::{BlockToPersist, PersistJob};
 use crate::ledger::{LedgerError, Writer, encode_block};
+use crate::node_state::NodeState;
 use crate::request::Version;
-use crate::run::{BlockJob, Job};
-use crate::shared::Shared;
-use crate::stage::Ordered;
 use crate::ticket::{Ticket, answer_all, answer_unknown};
+use crate::verify_worker::VerifiedRequest;
 use crossbeam_channel::{Receiver, Sender};
 use lineside_journal::{Disk, Error as JournalError};
 use lineside_wire::HybridCode as Code;
@@ -17,58 +17,58 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Bytes of messages in a group above which no more are gathered.
-const GROUP_BYTES: usize = 4 << 20;
+const GROUP_BYTES_MAX: usize = 4 << 20;
 /// Time between two tries to write to a full disk.
-const FULL_RETRY: Duration = Duration::from_millis(100);
+const FULL_DISK_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Notification of the orderer about a saved group.
-pub(crate) struct Saved {
+/// Notification of the proposer about a saved group.
+pub(crate) struct PersistedGroup {
     pub own_messages: usize,
     pub post_head: Option<SignedHead>,
 }
 
-pub(crate) struct Saver<D: Disk> {
-    pub shared: Arc<Shared>,
+pub(crate) struct Persister<D: Disk> {
+    pub shared: Arc<NodeState>,
     pub writer: Writer<D>,
-    pub jobs: Receiver<Job>,
-    pub saved: Sender<Saved>,
+    pub jobs: Receiver<PersistJob>,
+    pub saved: Sender<PersistedGroup>,
     /// Reason why nothing is saved any more.
-    pub lost: Option<String>,
+    pub failure: Option<String>,
 }
 
-impl<D: Disk> Saver<D> {
+impl<D: Disk> Persister<D> {
     pub fn run(mut self) -> Writer<D> {
         while let Ok(job) = self.jobs.recv() {
             let mut bytes = size(&job);
             let mut jobs = vec![job];
-            while bytes < GROUP_BYTES
+            while bytes < GROUP_BYTES_MAX
                 && let Ok(job) = self.jobs.try_recv()
             {
                 bytes += size(&job);
                 jobs.push(job);
             }
-            let saved = match &self.lost {
-                Some(lost) => Err(lost.clone()),
+            let saved = match &self.failure {
+                Some(failure) => Err(failure.clone()),
                 None => self.save(&jobs).map_err(|error| error.to_string()),
             };
             match saved {
-                Ok(()) => self.show(jobs),
-                Err(error) => self.lose(error, jobs),
+                Ok(()) => self.publish(jobs),
+                Err(error) => self.fail_pending(error, jobs),
             }
         }
         self.writer
     }
 
-    fn save(&mut self, jobs: &[Job]) -> Result<(), LedgerError> {
+    fn save(&mut self, jobs: &[PersistJob]) -> Result<(), LedgerError> {
         let mut appended = false;
         for job in jobs {
             match job {
-                Job::Block(block) => {
+                PersistJob::Block(block) => {
                     let payload = encode_block(&block.executed.header, &block.executed.codes, &block.message);
                     self.append(|writer| writer.append(&payload))?;
                 }
-                Job::Head(_, head) => self.append(|writer| writer.append_head(head))?,
-                Job::Answer(..) | Job::Skipped(..) => continue,
+                PersistJob::Head(_, head) => self.append(|writer| writer.append_head(head))?,
+                PersistJob::Answer(..) | PersistJob::Skipped(..) => continue,
             }
             appended = true;
         }
@@ -89,7 +89,7 @@ impl<D: Disk> Saver<D> {
                 {
                     self.shared.refuse_writes(Some(&error.to_string()));
                     waited = true;
-                    std::thread::park_timeout(FULL_RETRY);
+                    std::thread::park_timeout(FULL_DISK_RETRY_INTERVAL);
                 }
                 result => {
                     if waited {
@@ -102,28 +102,28 @@ impl<D: Disk> Saver<D> {
     }
 
     /// Shows a durable group to readers and answers the requests that wait.
-    fn show(&mut self, jobs: Vec<Job>) {
-        let mut saved = Saved {
+    fn publish(&mut self, jobs: Vec<PersistJob>) {
+        let mut saved = PersistedGroup {
             own_messages: 0,
             post_head: None,
         };
         for job in jobs {
             match job {
-                Job::Answer(ticket, answer) => {
+                PersistJob::Answer(ticket, answer) => {
                     self.shared.count(answer.code());
                     ticket.answer(answer);
                 }
-                Job::Head(position, head) => {
+                PersistJob::Head(position, head) => {
                     self.compare(&head);
                     self.shared.pass(position);
                 }
-                Job::Skipped(position, own) => {
+                PersistJob::Skipped(position, own) => {
                     self.shared.pass(position);
                     saved.own_messages += usize::from(own.is_some());
                     answer_unknown(own.unwrap_or_default());
                 }
-                Job::Block(block) => {
-                    let BlockJob {
+                PersistJob::Block(block) => {
+                    let BlockToPersist {
                         executed, ids, own, ..
                     } = *block;
                     let header = executed.header;
@@ -145,26 +145,26 @@ impl<D: Disk> Saver<D> {
                 }
             }
         }
-        // The orderer may have ended, because the node is stopping.
+        // The proposer may have ended, because the node is stopping.
         let _ = self.saved.send(saved);
     }
 
     /// Makes a block visible to readers and notifies watchers.
     fn apply(&self, executed: Executed, ids: &[Hash]) {
-        let mut watchers = self.shared.watchers.hold();
-        let writes = watchers.keep(&executed.writes);
+        let mut watchers = self.shared.watchers.lock();
+        let writes = watchers.copy_if_watched(&executed.writes);
         let position = executed.header.position;
-        let roster_changed = executed.roster.is_some();
+        let membership_changed = executed.membership.is_some();
         self.shared
             .change_view(position, |view| view.apply(executed, ids));
-        let roster = self.shared.read_view().roster().clone();
-        if roster_changed {
-            self.shared.stand(&roster);
+        let membership = self.shared.read_view().membership().clone();
+        if membership_changed {
+            self.shared.refresh_membership(&membership);
         }
-        watchers.tell(&roster, &writes);
+        watchers.notify(&membership, &writes);
     }
 
-    fn answer(&self, own: Vec<Ordered>, codes: &[Code], block: u64) {
+    fn answer(&self, own: Vec<VerifiedRequest>, codes: &[Code], block: u64) {
         let answers = own.into_iter().zip(codes).zip(0..).map(|((one, code), index)| {
             // A request that came twice gets the outcome of the first time.
             let first = match code {
@@ -191,20 +191,20 @@ impl<D: Disk> Saver<D> {
 
     /// Handles a failed disk, or one that is full while the node ends: the jobs are not known to be durable, and
     /// nothing more is written.
-    fn lose(&mut self, error: String, jobs: Vec<Job>) {
+    fn fail_pending(&mut self, error: String, jobs: Vec<PersistJob>) {
         self.shared.disk_lost.store(true, Ordering::Release);
-        if self.lost.is_none() {
+        if self.failure.is_none() {
             self.shared.refuse_for_good(&error);
-            self.lost = Some(error);
+            self.failure = Some(error);
         }
         let tickets = jobs.into_iter().flat_map(|job| match job {
-            Job::Block(block) => block.own.into_iter().flatten().map(|one| one.ticket).collect(),
-            Job::Answer(ticket, _) => vec![ticket],
-            Job::Skipped(_, own) => own.into_iter().flatten().map(|one| one.ticket).collect(),
-            Job::Head(..) => Vec::<Ticket>::new(),
+            PersistJob::Block(block) => block.own.into_iter().flatten().map(|one| one.ticket).collect(),
+            PersistJob::Answer(ticket, _) => vec![ticket],
+            PersistJob::Skipped(_, own) => own.into_iter().flatten().map(|one| one.ticket).collect(),
+            PersistJob::Head(..) => Vec::<Ticket>::new(),
         });
         answer_all(tickets.map(|ticket| (ticket, Answer::Refused(Code::OutcomeUnknown))));
-        let all = Saved {
+        let all = PersistedGroup {
             own_messages: usize::MAX,
             post_head: None,
         };
@@ -212,9 +212,9 @@ impl<D: Disk> Saver<D> {
     }
 }
 
-fn size(job: &Job) -> usize {
+fn size(job: &PersistJob) -> usize {
     match job {
-        Job::Block(block) => block.message.len(),
-        Job::Head(..) | Job::Answer(..) | Job::Skipped(..) => 0,
+        PersistJob::Block(block) => block.message.len(),
+        PersistJob::Head(..) | PersistJob::Answer(..) | PersistJob::Skipped(..) => 0,
     }
 }

@@ -1,7 +1,7 @@
 //! Determines which rows around a requested range to read from the table, and reads rows from the writer's copy.
 
 use super::ColumnWriter;
-use crate::fill::{READ_AHEAD_ROWS, Reading, Row};
+use crate::fill::{READ_AHEAD_ROWS, ReadPlan, Row};
 use crate::key::{Interval, Key};
 use crate::reader::Record;
 use lineside_fastpath::lease;
@@ -41,8 +41,8 @@ impl ColumnWriter {
         block.flags.load(Relaxed) & COLUMN_BLOCK_INVALID != 0 || !lease::is_valid(&block.until_ns, now_ns)
     }
 
-    /// See [`ColumnFill::reading`](crate::fill::ColumnFill::reading).
-    pub(super) fn reading_around(&self, column: usize, asked: &Interval, rows: usize) -> Reading {
+    /// See [`ColumnFill::plan_read`](crate::fill::ColumnFill::reading).
+    pub(super) fn plan_read_around(&self, column: usize, asked: &Interval, rows: usize) -> ReadPlan {
         let now_ns = lease::now_ns();
         let mut interval = *asked;
         // Numbers of rows from the start on: those to read at least, those in blocks seen so far, and those up to the
@@ -50,17 +50,17 @@ impl ColumnWriter {
         let (mut wanted, mut seen, mut lost) = (rows, 0, 0);
         let mut next = asked.low;
         for index in self.blocks_from(column, &asked.low) {
-            let held = *self.interval(index);
-            if held.low > next {
+            let cached = *self.interval(index);
+            if cached.low > next {
                 break;
             }
             // Rows may have been added to a lost block.
             let is_lost = self.is_lost(index, now_ns);
             seen += self.rows(index) + usize::from(is_lost);
-            if held.low < asked.low {
+            if cached.low < asked.low {
                 let below = self.rows_below(index, &asked.low);
                 if is_lost {
-                    interval.low = held.low;
+                    interval.low = cached.low;
                     wanted += below;
                 } else {
                     seen -= below;
@@ -68,34 +68,39 @@ impl ColumnWriter {
             }
             if is_lost {
                 lost = seen;
-                interval.high = match (interval.high, held.high) {
-                    (Some(asked), Some(held)) => Some(asked.max(held)),
+                interval.high = match (interval.high, cached.high) {
+                    (Some(asked), Some(cached)) => Some(asked.max(cached)),
                     _ => None,
                 };
             }
             let is_end = |end: Key| asked.high.is_some_and(|high| high <= end);
-            match held.high {
+            match cached.high {
                 Some(end) if seen < wanted && !is_end(end) => next = end,
                 _ => {
                     let rows = wanted.max(lost);
-                    return Reading { interval, rows };
+                    return ReadPlan { interval, rows };
                 }
             }
         }
         let rows = wanted.max(seen + READ_AHEAD_ROWS);
-        Reading { interval, rows }
+        ReadPlan { interval, rows }
     }
 
-    /// See [`ColumnFill::held`](crate::fill::ColumnFill::held).
-    pub(super) fn held_rows(&self, column: usize, asked: &Interval, rows: usize) -> Option<(Vec<Row>, bool)> {
+    /// See [`ColumnFill::cached`](crate::fill::ColumnFill::held).
+    pub(super) fn cached_rows_of(
+        &self,
+        column: usize,
+        asked: &Interval,
+        rows: usize,
+    ) -> Option<(Vec<Row>, bool)> {
         let now_ns = lease::now_ns();
         let mut found = Vec::new();
         let mut next = asked.low;
         for index in self.blocks_from(column, &asked.low) {
-            let held = self.interval(index);
+            let cached = self.interval(index);
             let server = self.block(index).server.load(Relaxed) as usize % COLUMN_SERVERS_MAX;
             let is_leased = lease::is_valid(&self.store.servers().until_ns[server], now_ns);
-            if held.low > next || self.is_lost(index, now_ns) || !is_leased {
+            if cached.low > next || self.is_lost(index, now_ns) || !is_leased {
                 return None;
             }
             for row in 0..self.rows(index) {
@@ -108,7 +113,7 @@ impl ColumnWriter {
                 }
                 found.push(row);
             }
-            match (held.high, asked.high) {
+            match (cached.high, asked.high) {
                 (Some(end), Some(high)) if end < high => next = end,
                 (Some(end), None) => next = end,
                 _ => return Some((found, false)),

@@ -4,17 +4,17 @@ use crate::block::Hash;
 use crate::change::Role;
 use crate::genesis::Genesis;
 use crate::request::{DatabaseId, MemberId, SIGNATURE_BYTES};
-use crate::sign::{Signer, WORD_TAG, digest, is_signed};
+use crate::sign::{ATTESTATION_TAG, Signer, digest, is_signed};
 use lineside_verify::{Curve, PublicKey, Verifier};
 use lineside_wire::MemberWord as Layout;
 use std::collections::BTreeSet;
 
 /// Bytes of an attestation.
-pub const WORD_BYTES: usize = size_of::<Layout>();
+pub const ATTESTATION_BYTES: usize = size_of::<Layout>();
 
 /// A member's attestation of a block: its signature over the block's number and hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemberWord {
+pub struct Attestation {
     /// Number of the member.
     pub member: MemberId,
     /// Number of the block.
@@ -25,7 +25,7 @@ pub struct MemberWord {
     pub signature: [u8; SIGNATURE_BYTES],
 }
 
-impl MemberWord {
+impl Attestation {
     /// Signs the attestation of a block.
     pub fn sign(
         database: &DatabaseId,
@@ -33,9 +33,15 @@ impl MemberWord {
         number: u64,
         hash: Hash,
         signer: &dyn Signer,
-    ) -> MemberWord {
-        let signature = signer.sign(&word_digest(signer.curve(), database, member, number, &hash));
-        MemberWord {
+    ) -> Attestation {
+        let signature = signer.sign(&attestation_digest(
+            signer.curve(),
+            database,
+            member,
+            number,
+            &hash,
+        ));
+        Attestation {
             member,
             number,
             hash,
@@ -45,12 +51,12 @@ impl MemberWord {
 
     /// Returns true if the member's key has signed the attestation.
     pub fn is_signed_by(&self, database: &DatabaseId, key: &PublicKey, verifier: &Verifier) -> bool {
-        let digest = word_digest(key.curve(), database, self.member, self.number, &self.hash);
+        let digest = attestation_digest(key.curve(), database, self.member, self.number, &self.hash);
         is_signed(&digest, key, &self.signature, verifier)
     }
 
     /// Encodes the attestation.
-    pub fn to_bytes(&self) -> [u8; WORD_BYTES] {
+    pub fn to_bytes(&self) -> [u8; ATTESTATION_BYTES] {
         let [r, s] = zerocopy::transmute!(self.signature);
         zerocopy::transmute!(Layout {
             member: self.member.into(),
@@ -62,25 +68,34 @@ impl MemberWord {
     }
 
     /// Decodes an attestation.
-    pub fn from_bytes(bytes: &[u8; WORD_BYTES]) -> MemberWord {
-        let word: Layout = zerocopy::transmute!(*bytes);
-        MemberWord {
-            member: word.member.get(),
-            number: word.number.get(),
-            hash: word.hash,
-            signature: zerocopy::transmute!([word.r, word.s]),
+    pub fn from_bytes(bytes: &[u8; ATTESTATION_BYTES]) -> Attestation {
+        let layout: Layout = zerocopy::transmute!(*bytes);
+        Attestation {
+            member: layout.member.get(),
+            number: layout.number.get(),
+            hash: layout.hash,
+            signature: zerocopy::transmute!([layout.r, layout.s]),
         }
     }
 }
 
-fn word_digest(curve: Curve, database: &DatabaseId, member: MemberId, number: u64, hash: &Hash) -> Hash {
+fn attestation_digest(
+    curve: Curve,
+    database: &DatabaseId,
+    member: MemberId,
+    number: u64,
+    hash: &Hash,
+) -> Hash {
     let (member, number) = (member.to_be_bytes(), number.to_be_bytes());
-    digest(curve, &[WORD_TAG, database, &member, &number, hash].concat())
+    digest(
+        curve,
+        &[ATTESTATION_TAG, database, &member, &number, hash].concat(),
+    )
 }
 
 /// Reason why attestations are not sufficient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WordError {
+pub enum AttestationError {
     /// An attestation is for another block.
     #[error("member {0} has attested another block")]
     OtherBlock(MemberId),
@@ -91,10 +106,10 @@ pub enum WordError {
     #[error("the attestation of member {0} is not signed with its key in the genesis, for this database")]
     NotSigned(MemberId),
     /// There are fewer than the quorum.
-    #[error("{words} admins of the genesis have attested the block, but the quorum is {quorum}")]
+    #[error("{attested} admins of the genesis have attested the block, but the quorum is {quorum}")]
     TooFew {
         /// Number of admins who have attested.
-        words: usize,
+        attested: usize,
         /// Number of admins who must.
         quorum: u16,
     },
@@ -104,33 +119,33 @@ pub enum WordError {
 /// admins and quorum are not considered: a node that needs attestations does not have the ledger yet.
 ///
 /// # Errors
-/// [`WordError`]: the first wrong attestation, or that there are too few.
-pub fn check_words(
+/// [`AttestationError`]: the first wrong attestation, or that there are too few.
+pub fn check_attestations(
     genesis: &Genesis,
     database: &DatabaseId,
     (number, hash): (u64, &Hash),
-    words: &[MemberWord],
+    attestations: &[Attestation],
     verifier: &Verifier,
-) -> Result<(), WordError> {
+) -> Result<(), AttestationError> {
     let mut members = BTreeSet::new();
-    for word in words {
-        let member = word.member;
-        if (word.number, &word.hash) != (number, hash) {
-            return Err(WordError::OtherBlock(member));
+    for attestation in attestations {
+        let member = attestation.member;
+        if (attestation.number, &attestation.hash) != (number, hash) {
+            return Err(AttestationError::OtherBlock(member));
         }
         let first = genesis.members.iter().find(|first| first.member == member);
         let first = first
             .filter(|first| first.role == Role::Admin)
-            .ok_or(WordError::NotAdmin(member))?;
-        let key = first.key.key().ok_or(WordError::NotSigned(member))?;
-        if !word.is_signed_by(database, &key, verifier) {
-            return Err(WordError::NotSigned(member));
+            .ok_or(AttestationError::NotAdmin(member))?;
+        let key = first.key.key().ok_or(AttestationError::NotSigned(member))?;
+        if !attestation.is_signed_by(database, &key, verifier) {
+            return Err(AttestationError::NotSigned(member));
         }
         members.insert(member);
     }
     match members.len() {
-        words if words < usize::from(genesis.quorum).max(1) => Err(WordError::TooFew {
-            words,
+        attested if attested < usize::from(genesis.quorum).max(1) => Err(AttestationError::TooFew {
+            attested,
             quorum: genesis.quorum,
         }),
         _ => Ok(()),

@@ -1,18 +1,18 @@
-//! The verify stage: gathers requests of all calls, verifies them together, and answers reads at once.
+//! The verify workers: threads that gather requests of all calls, verify them together, and answer reads at once.
 
 mod paper_mode;
 
 use crate::answer::{Answer, Past};
 use crate::block::{Cargo, Hash, Message};
 use crate::execute::Signed;
-use crate::ledger::{Blocks, Stored};
+use crate::ledger::{Blocks, StoredBlock};
+use crate::membership::Membership;
 use crate::node::Step;
+use crate::node_state::NodeState;
 use crate::paper;
+use crate::replay_window::NonceOutcome;
 use crate::replay_window::READ_EXPIRY_MS;
-use crate::replay_window::Taken;
 use crate::request::{Body, Head, MemberId, Request, Sees, Version, split};
-use crate::roster::Roster;
-use crate::shared::Shared;
 use crate::sign::REQUEST_TAG;
 use crate::ticket::{Call, Ticket, answer_all};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, TrySendError};
@@ -26,64 +26,64 @@ use std::time::{Duration, Instant};
 
 /// Maximum number of signatures verified together: larger batches gain nothing, and the first request waits for the
 /// last.
-const BATCH: usize = 512;
-/// Number of requests below which the stage waits for more.
-const SMALL: usize = 16;
+const BATCH_REQUESTS_MAX: usize = 512;
+/// Number of requests below which a worker waits for more.
+const SMALL_BATCH_REQUESTS: usize = 16;
 /// Maximum time of that wait.
-const PATIENCE: Duration = Duration::from_micros(50);
+const BATCH_WAIT: Duration = Duration::from_micros(50);
 /// Maximum number of writes of a key in one answer; each may be read from the ledger.
 const HISTORY_MAX: usize = 100;
 /// Bytes of values in an answer to history after which it ends. It always has at least one write.
 const HISTORY_BYTES_MAX: usize = 1 << 20;
 
 /// A request that is to be ordered.
-pub(crate) struct Ordered {
+pub(crate) struct VerifiedRequest {
     pub ticket: Ticket,
     pub id: Hash,
     pub signed: Signed,
 }
 
-/// One thread of the stage.
+/// One of the threads that verify requests.
 #[derive(Clone)]
-pub(crate) struct Worker<D: Disk> {
-    pub shared: Arc<Shared>,
+pub(crate) struct VerifyWorker<D: Disk> {
+    pub shared: Arc<NodeState>,
     pub blocks: Blocks<D>,
     pub verifier: Verifier,
     #[cfg(feature = "laboratory")]
     pub mode: crate::laboratory::Mode,
     pub intake: Receiver<Arc<Call>>,
-    pub order: Sender<Vec<Ordered>>,
+    pub order: Sender<Vec<VerifiedRequest>>,
     pub steps: Sender<Step>,
 }
 
 /// Operation of a request.
-enum Asks<'a> {
+enum RequestKind<'a> {
     Native(Request<'a>),
     /// The paper's operation, and the owner of its key.
     Paper(paper::Body<'a>, MemberId),
 }
 
-/// A request in the stage, after the first checks.
-pub(crate) struct Looked<'a> {
+/// A request in a verify worker, after the first checks.
+pub(crate) struct ValidatedRequest<'a> {
     ticket: Ticket,
-    asks: Asks<'a>,
+    kind: RequestKind<'a>,
     /// The signed bytes with [`REQUEST_TAG`] in front, which are hashed.
     pub tagged: &'a [u8],
     signature: &'a [u8; 64],
     key: PublicKey,
 }
 
-impl<D: Disk> Worker<D> {
+impl<D: Disk> VerifyWorker<D> {
     pub fn run(self) {
         let mut was_small = true;
         while let Ok(call) = self.intake.recv() {
             let mut requests = call.requests.len();
             let mut calls = vec![call];
-            let until = Instant::now() + PATIENCE;
-            while requests < BATCH {
+            let until = Instant::now() + BATCH_WAIT;
+            while requests < BATCH_REQUESTS_MAX {
                 let next = match self.intake.try_recv() {
                     // Waits only after a larger batch, so that a single client is never delayed.
-                    Err(TryRecvError::Empty) if !was_small && requests < SMALL => {
+                    Err(TryRecvError::Empty) if !was_small && requests < SMALL_BATCH_REQUESTS => {
                         self.intake.recv_deadline(until)
                     }
                     other => other.map_err(|_| RecvTimeoutError::Timeout),
@@ -102,7 +102,7 @@ impl<D: Disk> Worker<D> {
 
     /// Verifies the requests of these calls together, and answers or orders each of them.
     pub fn work(&self, calls: &[Arc<Call>]) {
-        let roster = self.shared.read_view().roster().clone();
+        let membership = self.shared.read_view().membership().clone();
         let now_ms = (self.shared.clock)();
         let tickets = calls.iter().flat_map(|call| {
             (0..call.requests.len()).map(|place| Ticket {
@@ -111,44 +111,46 @@ impl<D: Disk> Worker<D> {
             })
         });
         let tickets: Vec<Ticket> = tickets.collect();
-        let tagged = Tagged::of(&tickets);
+        let tagged = TaggedRequests::of(&tickets);
         let mut refused = Vec::new();
-        let mut looked = Vec::with_capacity(tickets.len());
+        let mut validated = Vec::with_capacity(tickets.len());
         for (number, ticket) in tickets.iter().enumerate() {
-            match self.look(&roster, now_ms, ticket, tagged.get(number)) {
-                Ok(found) => looked.push(found),
+            match self.validate(&membership, now_ms, ticket, tagged.get(number)) {
+                Ok(request) => validated.push(request),
                 Err(code) => refused.push((ticket.clone(), Answer::Refused(code))),
             }
         }
         self.shared.count_refused(&refused);
         answer_all(refused);
-        let (ids, verdicts) = self.verify(&looked);
+        let (ids, verdicts) = self.verify(&validated);
         let mut ordered = Vec::new();
         let mut answered = Vec::new();
         // Waiting once for the log's end is enough for all linearizable reads of this batch.
         let mut order = None;
-        for ((found, id), verdict) in looked.into_iter().zip(ids).zip(verdicts) {
+        for ((request, id), verdict) in validated.into_iter().zip(ids).zip(verdicts) {
             let answer = match verdict {
-                Verdict::Valid if found.asks.is_ordered() => {
-                    let known = self.known_of(&found.asks, &id);
-                    let answer = known.or_else(|| found.asks.refuse(&roster, now_ms));
+                Verdict::Valid if request.kind.is_ordered() => {
+                    let ordered_before = self.answer_if_ordered(&request.kind, &id);
+                    let answer = ordered_before.or_else(|| request.kind.refuse(&membership, now_ms));
                     if answer.is_none() {
-                        ordered.push(Ordered {
-                            ticket: found.ticket.clone(),
+                        ordered.push(VerifiedRequest {
+                            ticket: request.ticket.clone(),
                             id,
                             signed: Signed::Valid,
                         });
                     }
                     answer
                 }
-                Verdict::Valid => match &found.asks {
-                    Asks::Native(request) => self.read(&roster, now_ms, &found.ticket, request, &mut order),
-                    Asks::Paper(body, member) => Some(self.read_paper(&roster, body, *member)),
+                Verdict::Valid => match &request.kind {
+                    RequestKind::Native(native) => {
+                        self.read(&membership, now_ms, &request.ticket, native, &mut order)
+                    }
+                    RequestKind::Paper(body, member) => Some(self.read_paper(&membership, body, *member)),
                 },
                 Verdict::HighS => Some(Answer::Refused(Code::HighS)),
                 _ => Some(Answer::Refused(Code::BadSignature)),
             };
-            answered.extend(answer.map(|answer| (found.ticket, answer)));
+            answered.extend(answer.map(|answer| (request.ticket, answer)));
         }
         self.shared.count_refused(&answered);
         answer_all(answered);
@@ -166,27 +168,27 @@ impl<D: Disk> Worker<D> {
     }
 
     /// Checks a request as far as possible before its signature is verified.
-    fn look<'a>(
+    fn validate<'a>(
         &self,
-        roster: &Roster,
+        membership: &Membership,
         now_ms: u64,
         ticket: &Ticket,
         (whole, tagged): (&'a [u8], &'a [u8]),
-    ) -> Result<Looked<'a>, Code> {
+    ) -> Result<ValidatedRequest<'a>, Code> {
         let (signature, signed) = split(whole).map_err(|_| Code::Malformed)?;
         if paper::is_one(signed) {
-            return self.look_paper(roster, ticket, (signature, signed), tagged);
+            return self.validate_paper(membership, ticket, (signature, signed), tagged);
         }
         let request = Request::decode(signed).map_err(|_| Code::Malformed)?;
         let head = &request.head;
         if head.database != self.shared.database {
             return Err(Code::WrongDatabase);
         }
-        let key = roster.key(head.member, head.key).ok_or(Code::UnknownMember)?;
-        if !roster.is_active(head.member, head.key) {
+        let key = membership.key(head.member, head.key).ok_or(Code::UnknownMember)?;
+        if !membership.is_active(head.member, head.key) {
             return Err(Code::Revoked);
         }
-        if roster.is_paper() && !paper::takes_native(&request.body) {
+        if membership.is_paper() && !paper::takes_native(&request.body) {
             return Err(Code::WrongMode);
         }
         match request.body.is_ordered() {
@@ -195,35 +197,35 @@ impl<D: Disk> Worker<D> {
             true if self.shared.read_only().is_some() => return Err(Code::ReadOnly),
             _ => {}
         }
-        Ok(Looked {
+        Ok(ValidatedRequest {
             ticket: ticket.clone(),
             key: key.public,
-            asks: Asks::Native(request),
+            kind: RequestKind::Native(request),
             tagged,
             signature,
         })
     }
 
     /// Returns the ids of all requests, and the verdicts on their signatures.
-    fn verify(&self, looked: &[Looked<'_>]) -> (Vec<Hash>, Vec<Verdict>) {
+    fn verify(&self, validated: &[ValidatedRequest<'_>]) -> (Vec<Hash>, Vec<Verdict>) {
         #[cfg(feature = "laboratory")]
-        if let Some(otherwise) = self.verify_otherwise(looked) {
+        if let Some(otherwise) = self.verify_otherwise(validated) {
             return otherwise;
         }
-        let mut ids = vec![[0; 32]; looked.len()];
-        let messages: Vec<&[u8]> = looked.iter().map(|found| found.tagged).collect();
+        let mut ids = vec![[0; 32]; validated.len()];
+        let messages: Vec<&[u8]> = validated.iter().map(|request| request.tagged).collect();
         keccak256_batch(&messages, &mut ids);
         let mut digests = ids.clone();
-        hash_for_p256(looked, &mut digests);
-        for (found, digest) in looked.iter().zip(&mut digests) {
-            if let Asks::Paper(body, _) = &found.asks {
+        hash_for_p256(validated, &mut digests);
+        for (request, digest) in validated.iter().zip(&mut digests) {
+            if let RequestKind::Paper(body, _) = &request.kind {
                 *digest = body.digest();
             }
         }
-        let items: Vec<Item<'_>> = looked
+        let items: Vec<Item<'_>> = validated
             .iter()
             .zip(&digests)
-            .map(|(found, digest)| found.item(*digest))
+            .map(|(request, digest)| request.item(*digest))
             .collect();
         let verdicts = self.verifier.verify_batch(&items);
         self.shared
@@ -234,7 +236,7 @@ impl<D: Disk> Worker<D> {
     }
 
     /// Returns the answer to a request that was ordered before, by this node or another.
-    fn known(&self, id: &Hash) -> Option<Answer> {
+    fn ordered_before(&self, id: &Hash) -> Option<Answer> {
         let place = self.shared.read_view().transaction(id)?;
         Some(Answer::Placed {
             code: place.code,
@@ -245,7 +247,7 @@ impl<D: Disk> Worker<D> {
     /// Answers a read, or passes it to the thread that can.
     fn read(
         &self,
-        roster: &Roster,
+        membership: &Membership,
         now_ms: u64,
         ticket: &Ticket,
         request: &Request<'_>,
@@ -257,18 +259,18 @@ impl<D: Disk> Worker<D> {
             windows.take(head.member, head.nonce, head.expiry_ms, now_ms)
         };
         match taken {
-            Taken::Fresh => {}
-            Taken::Used => return Some(Answer::Refused(Code::NonceUsed)),
-            Taken::NoRoom => return Some(Answer::Refused(Code::Busy)),
+            NonceOutcome::Fresh => {}
+            NonceOutcome::Used => return Some(Answer::Refused(Code::NonceUsed)),
+            NonceOutcome::NoRoom => return Some(Answer::Refused(Code::Busy)),
         }
-        let may_read = |key: &[u8]| roster.rights(head.member, key).read;
+        let may_read = |key: &[u8]| membership.rights(head.member, key).read;
         let refused = |code| Some(Answer::Refused(code));
         match body {
             Body::Get { sees, keys } => {
                 if !keys.iter().all(|key| may_read(key)) {
                     return refused(Code::NotAllowed);
                 }
-                if let Err(code) = self.see(*sees, order) {
+                if let Err(code) = self.ensure_visible(*sees, order) {
                     return refused(code);
                 }
                 let view = self.shared.read_view();
@@ -282,7 +284,7 @@ impl<D: Disk> Worker<D> {
                 stop,
                 limit,
             } => {
-                if let Err(code) = self.see(*sees, order) {
+                if let Err(code) = self.ensure_visible(*sees, order) {
                     return refused(code);
                 }
                 Some(self.shared.read_view().range(head.member, start, stop, *limit))
@@ -306,9 +308,9 @@ impl<D: Disk> Worker<D> {
             Body::History { key, .. } if !may_read(key) => refused(Code::NotAllowed),
             Body::History { key, limit, before } => Some(self.history(key, *limit, *before)),
             Body::Head => Some(self.shared.head()),
-            Body::Outcome { id } => match self.known(id) {
+            Body::Outcome { id } => match self.ordered_before(id) {
                 None => refused(Code::Unknown),
-                known => known,
+                ordered_before => ordered_before,
             },
             Body::Watch { prefix } => Some(self.watch(head, prefix, ticket)),
             Body::Write { .. } | Body::Change { .. } => refused(Code::Malformed),
@@ -316,7 +318,7 @@ impl<D: Disk> Worker<D> {
     }
 
     /// Waits until this node has everything that a linearizable read must see.
-    fn see(&self, sees: Sees, order: &mut Option<Result<(), Code>>) -> Result<(), Code> {
+    fn ensure_visible(&self, sees: Sees, order: &mut Option<Result<(), Code>>) -> Result<(), Code> {
         match sees {
             Sees::Local => Ok(()),
             Sees::Linearizable => *order.get_or_insert_with(|| self.shared.wait_for_order()),
@@ -325,11 +327,11 @@ impl<D: Disk> Worker<D> {
 
     fn watch(&self, head: &Head, prefix: &[u8], ticket: &Ticket) -> Answer {
         // Without a sink the request came over a transport that carries one answer only.
-        let Some(wish) = ticket.call.take_wish() else {
+        let Some(subscription) = ticket.call.take_subscription() else {
             return Answer::Refused(Code::TooLarge);
         };
-        let mut watchers = self.shared.watchers.hold();
-        match watchers.add(head, prefix, wish) {
+        let mut watchers = self.shared.watchers.lock();
+        match watchers.add(head, prefix, subscription) {
             true => Answer::Watching {
                 block: self.shared.read_view().tip().number,
             },
@@ -363,7 +365,7 @@ impl<D: Disk> Worker<D> {
     /// Returns a key's write of a version, as the ledger has it.
     fn past(&self, key: &[u8], version: Version) -> Option<Past> {
         let payload = self.blocks.read(version.block).ok()?;
-        let stored = Stored::decode(&payload).ok()?;
+        let stored = StoredBlock::decode(&payload).ok()?;
         let message = Message::decode(stored.message).ok()?;
         let Cargo::Requests(requests) = &message.cargo else {
             return None;
@@ -381,18 +383,18 @@ impl<D: Disk> Worker<D> {
     }
 }
 
-impl Asks<'_> {
+impl RequestKind<'_> {
     fn is_ordered(&self) -> bool {
         match self {
-            Asks::Native(request) => request.body.is_ordered(),
-            Asks::Paper(body, _) => body.is_ordered(),
+            RequestKind::Native(request) => request.body.is_ordered(),
+            RequestKind::Paper(body, _) => body.is_ordered(),
         }
     }
 
     /// Refuses requests that need not be ordered, by the current state of this node: the ledger is not for requests
     /// that were never allowed.
-    fn refuse(&self, roster: &Roster, now_ms: u64) -> Option<Answer> {
-        let Asks::Native(Request { head, body }) = self else {
+    fn refuse(&self, membership: &Membership, now_ms: u64) -> Option<Answer> {
+        let RequestKind::Native(Request { head, body }) = self else {
             return None;
         };
         if head.expiry_ms < now_ms {
@@ -401,22 +403,24 @@ impl Asks<'_> {
         let Body::Write { reads, writes } = body else {
             return None;
         };
-        let may_read = reads.iter().all(|read| roster.rights(head.member, read.key).read);
+        let may_read = reads
+            .iter()
+            .all(|read| membership.rights(head.member, read.key).read);
         let may_write = writes
             .iter()
-            .all(|write| roster.rights(head.member, write.key).write);
+            .all(|write| membership.rights(head.member, write.key).write);
         (!may_read || !may_write).then_some(Answer::Refused(Code::NotAllowed))
     }
 }
 
-impl<'a> Looked<'a> {
+impl<'a> ValidatedRequest<'a> {
     /// Digest that is signed. For a native request of a secp256k1 key it is the id.
     #[cfg(feature = "laboratory")]
     pub fn digest(&self, id: &Hash) -> Hash {
-        match &self.asks {
-            Asks::Paper(body, _) => body.digest(),
-            Asks::Native(_) if self.key.curve() == Curve::Secp256k1 => *id,
-            Asks::Native(_) => crate::sign::digest(self.key.curve(), self.tagged),
+        match &self.kind {
+            RequestKind::Paper(body, _) => body.digest(),
+            RequestKind::Native(_) if self.key.curve() == Curve::Secp256k1 => *id,
+            RequestKind::Native(_) => crate::sign::digest(self.key.curve(), self.tagged),
         }
     }
 
@@ -430,33 +434,36 @@ impl<'a> Looked<'a> {
 }
 
 /// Replaces the digests of requests signed by P-256 keys.
-fn hash_for_p256(looked: &[Looked<'_>], digests: &mut [Hash]) {
-    let of_p256 = |found: &Looked<'_>| found.key.curve() == Curve::P256;
-    let messages: Vec<&[u8]> = looked
+fn hash_for_p256(validated: &[ValidatedRequest<'_>], digests: &mut [Hash]) {
+    let of_p256 = |request: &ValidatedRequest<'_>| request.key.curve() == Curve::P256;
+    let messages: Vec<&[u8]> = validated
         .iter()
-        .filter(|found| of_p256(found))
-        .map(|found| found.tagged)
+        .filter(|request| of_p256(request))
+        .map(|request| request.tagged)
         .collect();
     if messages.is_empty() {
         return;
     }
     let mut hashes = vec![[0; 32]; messages.len()];
     sha256_batch(&messages, &mut hashes);
-    let places = looked.iter().zip(digests).filter(|(found, _)| of_p256(found));
+    let places = validated
+        .iter()
+        .zip(digests)
+        .filter(|(request, _)| of_p256(request));
     places.zip(hashes).for_each(|((_, digest), hash)| *digest = hash);
 }
 
 /// Requests with [`REQUEST_TAG`] between the signature and the signed bytes, in one buffer, so that they are hashed
 /// in place.
-struct Tagged {
+struct TaggedRequests {
     bytes: Vec<u8>,
     /// Offset of each request, and of the end.
     begins: Vec<usize>,
     requests: Vec<bytes::Bytes>,
 }
 
-impl Tagged {
-    fn of(tickets: &[Ticket]) -> Tagged {
+impl TaggedRequests {
+    fn of(tickets: &[Ticket]) -> TaggedRequests {
         let requests: Vec<_> = tickets.iter().map(|ticket| ticket.request().clone()).collect();
         let total = requests
             .iter()
@@ -469,7 +476,7 @@ impl Tagged {
             bytes.extend_from_slice(request.get(64..).unwrap_or_default());
             begins.push(bytes.len());
         }
-        Tagged {
+        TaggedRequests {
             bytes,
             begins,
             requests,

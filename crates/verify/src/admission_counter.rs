@@ -8,7 +8,7 @@ const SETS: usize = 4096;
 /// Number of keys of a set. The least recently seen one makes room for the next.
 const WAYS: usize = 4;
 /// Bits of an entry that are the count; the bits above identify the key.
-const COUNTS: u64 = (1 << 16) - 1;
+const COUNT_MASK: u64 = (1 << 16) - 1;
 
 /// Hash of keys to 64 bits that cannot be predicted without the secret.
 pub(crate) struct Hasher {
@@ -41,12 +41,12 @@ impl Hasher {
 
 /// Counts of the recently seen keys, by hash. Two keys with the same hash are counted as one; the only harm is a
 /// table built too early.
-pub(crate) struct Sightings {
+pub(crate) struct AdmissionCounter {
     /// In each set, the most recently seen entry comes first. Zero means no entry.
     sets: Box<[[u64; WAYS]]>,
 }
 
-impl Sightings {
+impl AdmissionCounter {
     pub(crate) fn new() -> Self {
         Self {
             sets: vec![[0; WAYS]; SETS].into_boxed_slice(),
@@ -56,21 +56,21 @@ impl Sightings {
     /// Number of signatures of this key; 65,535 means at least that many.
     pub(crate) fn count(&self, hash: u64) -> u64 {
         let set = &self.sets[hash as usize % SETS];
-        position(set, hash).map_or(0, |at| set[at] & COUNTS)
+        position(set, hash).map_or(0, |at| set[at] & COUNT_MASK)
     }
 
     /// Adds `count` signatures, at least one.
     pub(crate) fn add(&mut self, hash: u64, count: u64) {
         let set = &mut self.sets[hash as usize % SETS];
         let found = position(set, hash);
-        let before = found.map_or(0, |at| set[at] & COUNTS);
+        let before = found.map_or(0, |at| set[at] & COUNT_MASK);
         set[..=found.unwrap_or(WAYS - 1)].rotate_right(1);
-        set[0] = hash & !COUNTS | before.saturating_add(count).min(COUNTS);
+        set[0] = hash & !COUNT_MASK | before.saturating_add(count).min(COUNT_MASK);
     }
 }
 
 /// Position of a key in its set.
 fn position(set: &[u64; WAYS], hash: u64) -> Option<usize> {
     set.iter()
-        .position(|entry| entry & COUNTS != 0 && entry & !COUNTS == hash & !COUNTS)
+        .position(|entry| entry & COUNT_MASK != 0 && entry & !COUNT_MASK == hash & !COUNT_MASK)
 }

@@ -2,7 +2,7 @@
 
 /// Server that holds a range of rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Holder {
+pub struct RegionOwner {
     /// Hash (64-bit FNV-1a) of the server's name as HBase writes it, `host,port,startcode`; 0 if servers are not
     /// distinguished.
     pub server: u64,

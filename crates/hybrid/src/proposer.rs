@@ -3,11 +3,11 @@
 use crate::answer::Answer;
 use crate::block::{Hash, Message, Sender as MessageSender, hashed_message, head_message, message_bytes};
 use crate::node::Options;
+use crate::node_state::NodeState;
+use crate::persister::PersistedGroup;
 use crate::request::SIGNATURE_BYTES;
-use crate::save::Saved;
-use crate::shared::Shared;
-use crate::stage::Ordered;
 use crate::ticket::{answer_all, answer_unknown};
+use crate::verify_worker::VerifiedRequest;
 use crossbeam_channel::{Receiver, never, select};
 use lineside_wire::{HYBRID_MESSAGE_BYTES_MAX, HYBRID_MESSAGE_REQUESTS_MAX, HybridCode as Code};
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Number of messages in flight while more requests are gathered: one is executed while another is saved.
-const UNDER_WAY: usize = 2;
+const IN_FLIGHT_MAX: usize = 2;
 /// Sequences are the clock's milliseconds times two to the power of this, so that a restarted node begins above all
 /// of its earlier ones.
 const SEQUENCE_CLOCK_BITS: u32 = 16;
@@ -30,15 +30,15 @@ pub(crate) fn first_sequence(last: u64, now_ms: u64) -> u64 {
 }
 
 /// A message of this node that is in flight.
-pub(crate) struct Pending {
+pub(crate) struct PendingMessage {
     pub signature: [u8; SIGNATURE_BYTES],
     /// The message's [`transactions_hash`](crate::block::transactions_hash).
     pub hash: Hash,
     pub time_ms: u64,
-    pub requests: Vec<Ordered>,
+    pub requests: Vec<VerifiedRequest>,
 }
 
-impl Pending {
+impl PendingMessage {
     /// Returns true if a message of this node and sequence is exactly the one that was sent. The keeper of the log
     /// could have changed it there.
     pub fn is(&self, message: &Message<'_>) -> bool {
@@ -50,31 +50,31 @@ impl Pending {
     }
 }
 
-pub(crate) struct Orderer {
-    shared: Arc<Shared>,
+pub(crate) struct Proposer {
+    shared: Arc<NodeState>,
     block_requests: usize,
     block_wait: Duration,
     sequence: u64,
-    ordered: Receiver<Vec<Ordered>>,
-    saved: Receiver<Saved>,
+    ordered: Receiver<Vec<VerifiedRequest>>,
+    saved: Receiver<PersistedGroup>,
     /// Receives the number of messages that the log has given up.
     lost: Receiver<usize>,
-    waiting: VecDeque<Ordered>,
+    waiting: VecDeque<VerifiedRequest>,
     /// Time when the oldest request of `waiting` arrived.
     since: Instant,
-    under_way: usize,
+    in_flight: usize,
 }
 
-impl Orderer {
+impl Proposer {
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<NodeState>,
         options: &Options,
         sequence: u64,
-        ordered: Receiver<Vec<Ordered>>,
-        saved: Receiver<Saved>,
+        ordered: Receiver<Vec<VerifiedRequest>>,
+        saved: Receiver<PersistedGroup>,
         lost: Receiver<usize>,
-    ) -> Orderer {
-        Orderer {
+    ) -> Proposer {
+        Proposer {
             shared,
             block_requests: options.block_requests.clamp(1, HYBRID_MESSAGE_REQUESTS_MAX),
             block_wait: options.block_wait,
@@ -84,13 +84,13 @@ impl Orderer {
             lost,
             waiting: VecDeque::new(),
             since: Instant::now(),
-            under_way: 0,
+            in_flight: 0,
         }
     }
 
     pub fn run(mut self) {
         let mut open = true;
-        while open || !self.waiting.is_empty() || self.under_way > 0 {
+        while open || !self.waiting.is_empty() || self.in_flight > 0 {
             let ordered = match open && self.waiting.len() < 2 * self.block_requests {
                 true => self.ordered.clone(),
                 false => never(),
@@ -105,12 +105,12 @@ impl Orderer {
                     Err(_) => open = false,
                 },
                 recv(self.saved) -> saved => match saved {
-                    Ok(saved) => self.has_saved(saved),
-                    // The saver has ended: no message in flight comes back.
+                    Ok(saved) => self.on_persisted(saved),
+                    // The persister has ended: no message in flight comes back.
                     Err(_) => break,
                 },
                 recv(self.lost) -> lost => match lost {
-                    Ok(lost) => self.under_way = self.under_way.saturating_sub(lost),
+                    Ok(lost) => self.in_flight = self.in_flight.saturating_sub(lost),
                     // The log does not report lost messages.
                     Err(_) => self.lost = never(),
                 },
@@ -123,18 +123,24 @@ impl Orderer {
         self.shared.close_log();
     }
 
-    fn take(&mut self, some: Vec<Ordered>) {
+    fn take(&mut self, some: Vec<VerifiedRequest>) {
         if self.waiting.is_empty() {
             self.since = Instant::now();
         }
         self.waiting.extend(some);
     }
 
-    fn has_saved(&mut self, saved: Saved) {
-        self.under_way = self.under_way.saturating_sub(saved.own_messages);
+    fn on_persisted(&mut self, saved: PersistedGroup) {
+        self.in_flight = self.in_flight.saturating_sub(saved.own_messages);
         let Some(head) = saved.post_head else { return };
         // The other nodes skip the messages of a sender that is not a node.
-        if self.shared.read_view().roster().node(self.shared.node).is_none() {
+        if self
+            .shared
+            .read_view()
+            .membership()
+            .node(self.shared.node)
+            .is_none()
+        {
             return;
         }
         let sender = MessageSender {
@@ -152,9 +158,9 @@ impl Orderer {
     /// block's size and wait.
     fn is_due(&self, open: bool) -> bool {
         !self.waiting.is_empty()
-            && (self.under_way == 0
-                || self.waiting.len() >= self.block_requests && self.under_way < UNDER_WAY
-                || self.since.elapsed() >= self.block_wait && self.under_way < UNDER_WAY
+            && (self.in_flight == 0
+                || self.waiting.len() >= self.block_requests && self.in_flight < IN_FLIGHT_MAX
+                || self.since.elapsed() >= self.block_wait && self.in_flight < IN_FLIGHT_MAX
                 || !open)
     }
 
@@ -168,7 +174,7 @@ impl Orderer {
             }
             count += 1;
         }
-        let requests: Vec<Ordered> = self.waiting.drain(..count).collect();
+        let requests: Vec<VerifiedRequest> = self.waiting.drain(..count).collect();
         self.since = Instant::now();
         if self.shared.read_only().is_some() {
             return answer_all(
@@ -187,20 +193,20 @@ impl Orderer {
         let bodies: Vec<_> = requests.iter().map(|one| one.ticket.request()).collect();
         let (message, hash) = hashed_message(&self.shared.database, sender, &bodies, &*self.shared.signer);
         let signature = std::array::from_fn(|i| message[i]);
-        let pending = Pending {
+        let pending = PendingMessage {
             signature,
             hash,
             time_ms: sender.time_ms,
             requests,
         };
         self.shared.pending().insert(self.sequence, pending);
-        self.under_way += 1;
+        self.in_flight += 1;
         if let Err(error) = self.shared.append(message) {
             tracing::error!("hybrid: {error}");
             // The message may have been reported lost before, and was then counted there.
             let lost = self.shared.pending().remove(&self.sequence);
             if let Some(lost) = lost {
-                self.under_way = self.under_way.saturating_sub(1);
+                self.in_flight = self.in_flight.saturating_sub(1);
                 answer_unknown(lost.requests);
             }
         }

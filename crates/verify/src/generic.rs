@@ -1,4 +1,4 @@
-//! Verification of signatures whose keys have no table, and of those that `known` left undecided.
+//! Verification of signatures whose keys have no table, and of those that `precomputed` left undecided.
 //!
 //! Computes u₂·Q with doublings and additions in Jacobian coordinates, from the 16 odd multiples of Q below 32, which
 //! are made in affine coordinates for all keys of the batch together. Then u₁·G is added from the generator's table.
@@ -12,7 +12,7 @@ use crate::affine::{Pair, Step, add_pairs, double_all};
 use crate::curve::Params;
 use crate::endomorphism::{self, BETA, HALF_BITS, Half};
 use crate::jacobian::{self, Jacobian};
-use crate::lanes::{Affine, Lanes, Line, MAX_LANES, Stage};
+use crate::lanes::{Affine, Lanes, MAX_LANES, Stage, TablePoint};
 use crate::recode::{Odd, OddLanes, windows};
 use crate::table::Table;
 use crate::uint::{ONE, U256, at_least, is_zero, sub};
@@ -22,10 +22,10 @@ const WIDTH: u32 = 5;
 const MULTIPLES: usize = 1 << (WIDTH - 1);
 
 /// Number of jobs whose multiples are made together: it determines the memory, and the share of an inversion.
-const TOGETHER: usize = 256;
+const JOBS_TOGETHER_MAX: usize = 256;
 
 /// Number of vectors that go through the loop together.
-const BESIDE: usize = 2;
+const VECTORS_TOGETHER: usize = 2;
 
 /// One signature. u₂ is not zero.
 #[derive(Clone, Copy)]
@@ -43,7 +43,7 @@ pub(crate) struct Scratch<L: Lanes> {
     doubles: Vec<Affine<L::Fe>>,
     steps: Vec<Step<L::Fe>>,
     pairs: Vec<Pair>,
-    lines: Vec<Line>,
+    table_points: Vec<TablePoint>,
 }
 
 impl<L: Lanes> Default for Scratch<L> {
@@ -53,7 +53,7 @@ impl<L: Lanes> Default for Scratch<L> {
             doubles: Vec::new(),
             steps: Vec::new(),
             pairs: Vec::new(),
-            lines: Vec::new(),
+            table_points: Vec::new(),
         }
     }
 }
@@ -84,11 +84,14 @@ impl<L: Lanes> Stage for Verify<'_, L> {
             valid,
         } = self;
         let mut exceptional = 0;
-        for (jobs, valid) in jobs.chunks(TOGETHER).zip(valid.chunks_mut(TOGETHER)) {
+        for (jobs, valid) in jobs
+            .chunks(JOBS_TOGETHER_MAX)
+            .zip(valid.chunks_mut(JOBS_TOGETHER_MAX))
+        {
             make_multiples(l, jobs, scratch);
-            let beside = BESIDE * L::LANES;
+            let beside = VECTORS_TOGETHER * L::LANES;
             for (g, (jobs, valid)) in jobs.chunks(beside).zip(valid.chunks_mut(beside)).enumerate() {
-                let multiples = &scratch.lines[g * BESIDE * MULTIPLES * L::LANES..];
+                let multiples = &scratch.table_points[g * VECTORS_TOGETHER * MULTIPLES * L::LANES..];
                 let undecided = decide::<L, false>(l, generator, jobs, multiples, valid);
                 if undecided != 0 {
                     let first = (1u32 << counted.min(jobs.len())) - 1;
@@ -108,8 +111,8 @@ fn job(jobs: &[Job], lane: usize) -> &Job {
     &jobs[if lane < jobs.len() { lane } else { 0 }]
 }
 
-/// Makes lines of Q, 3Q, 5Q, … 31Q for the keys of all jobs, ordered by vector, multiple and lane. Each step doubles
-/// the number of multiples: it adds 2^(t+1)·Q to the first 2^t of them.
+/// Makes table points of Q, 3Q, 5Q, … 31Q for the keys of all jobs, ordered by vector, multiple and lane. Each step
+/// doubles the number of multiples: it adds 2^(t+1)·Q to the first 2^t of them.
 #[inline(always)]
 fn make_multiples<L: Lanes>(l: L, jobs: &[Job], scratch: &mut Scratch<L>) {
     let vectors = jobs.len().div_ceil(L::LANES);
@@ -150,16 +153,16 @@ fn make_multiples<L: Lanes>(l: L, jobs: &[Job], scratch: &mut Scratch<L>) {
         add_pairs(l, multiples, pairs, steps, &mut marked, &mut ());
     }
     debug_assert_eq!(marked, [0], "odd and even multiples are never equal");
-    let lines = vectors * MULTIPLES * L::LANES;
-    if scratch.lines.len() < lines {
-        scratch.lines.resize(lines, Line([0; 8]));
+    let table_points = vectors * MULTIPLES * L::LANES;
+    if scratch.table_points.len() < table_points {
+        scratch.table_points.resize(table_points, TablePoint([0; 8]));
     }
-    for (multiple, lines) in scratch
+    for (multiple, table_points) in scratch
         .multiples
         .iter()
-        .zip(scratch.lines.chunks_exact_mut(L::LANES))
+        .zip(scratch.table_points.chunks_exact_mut(L::LANES))
     {
-        l.store_lines(multiple, lines);
+        l.store_table_points(multiple, table_points);
     }
 }
 
@@ -213,16 +216,16 @@ impl Digits {
 fn key_points<L: Lanes>(
     l: L,
     digits: &OddLanes,
-    multiples: &[Line],
+    multiples: &[TablePoint],
     i: usize,
     times_lambda: bool,
 ) -> Affine<L::Fe> {
     let (indexes, negate) = l.digits(digits, i, WIDTH);
-    let mut lines = [&multiples[0]; MAX_LANES];
-    for (lane, line) in lines[..L::LANES].iter_mut().enumerate() {
-        *line = &multiples[indexes[lane] as usize * L::LANES + lane];
+    let mut table_points = [&multiples[0]; MAX_LANES];
+    for (lane, table_point) in table_points[..L::LANES].iter_mut().enumerate() {
+        *table_point = &multiples[indexes[lane] as usize * L::LANES + lane];
     }
-    let mut points = l.load_lines(&lines[..L::LANES], negate);
+    let mut points = l.load_table_points(&table_points[..L::LANES], negate);
     if times_lambda {
         points.x = l.mul(&points.x, &l.splat(&BETA));
     }
@@ -233,8 +236,8 @@ fn key_points<L: Lanes>(
 #[inline(always)]
 fn generator_points<L: Lanes>(l: L, digits: &OddLanes, generator: &Table, i: usize) -> Affine<L::Fe> {
     let (indexes, negate) = l.digits(digits, i, generator.width());
-    let lines = indexes.map(|index| generator.line(i, index as usize));
-    l.load_lines(&lines[..L::LANES], negate)
+    let table_points = indexes.map(|index| generator.table_point(i, index as usize));
+    l.load_table_points(&table_points[..L::LANES], negate)
 }
 
 /// Prefetches these multiples: a large table lies in memory, and an addition is too long for the processor to see the
@@ -243,7 +246,7 @@ fn generator_points<L: Lanes>(l: L, digits: &OddLanes, generator: &Table, i: usi
 fn prefetch_generator<L: Lanes>(l: L, digits: &OddLanes, generator: &Table, i: usize) {
     let (indexes, _) = l.digits(digits, i, generator.width());
     for index in &indexes[..L::LANES] {
-        l.prefetch(generator.line(i, *index as usize));
+        l.prefetch(generator.table_point(i, *index as usize));
     }
 }
 
@@ -256,24 +259,24 @@ fn add<L: Lanes, const COMPLETE: bool>(l: L, a: &Jacobian<L::Fe>, b: &Affine<L::
     }
 }
 
-/// Decides up to `BESIDE` vectors of jobs. Returns the jobs that the fast formulas could not decide.
+/// Decides up to `VECTORS_TOGETHER` vectors of jobs. Returns the jobs that the fast formulas could not decide.
 #[inline(always)]
 fn decide<L: Lanes, const COMPLETE: bool>(
     l: L,
     generator: &Table,
     jobs: &[Job],
-    multiples: &[Line],
+    multiples: &[TablePoint],
     valid: &mut [bool],
 ) -> u16 {
     let chunk = |v: usize| &jobs[(v * L::LANES).min(jobs.len() - 1)..jobs.len().min((v + 1) * L::LANES)];
     let used = jobs.len().div_ceil(L::LANES);
-    let digits: [Digits; BESIDE] =
+    let digits: [Digits; VECTORS_TOGETHER] =
         std::array::from_fn(|v| Digits::new::<L>(chunk(v.min(used - 1)), generator));
-    let multiples: [&[Line]; BESIDE] =
+    let multiples: [&[TablePoint]; VECTORS_TOGETHER] =
         std::array::from_fn(|v| &multiples[v.min(used - 1) * MULTIPLES * L::LANES..]);
     let parts = if L::Curve::HAS_ENDOMORPHISM { 2 } else { 1 };
     let top = Digits::windows::<L::Curve>() - 1;
-    let mut sums = [jacobian::infinity(l); BESIDE];
+    let mut sums = [jacobian::infinity(l); VECTORS_TOGETHER];
     for v in 0..used {
         sums[v] = jacobian::from_affine(l, &key_points(l, &digits[v].key[0], multiples[v], top, false));
     }

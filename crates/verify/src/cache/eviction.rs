@@ -1,10 +1,10 @@
 //! Room in the cache: the lists of the two segments, and which entries are evicted from them.
 
 use super::Segment::{Probation, Protected};
-use super::{Cache, HOT, IDLE, LADDER, List, MUCH, NONE, Segment};
+use super::{Cache, HOT_USES, IDLE_AFTER_SIGNATURES, List, MUCH_COLDER_LEVELS, NONE, PROMOTIONS, Segment};
 
 /// Number of the least recently used entries that are searched for one that makes room.
-const SEARCH: usize = 64;
+const VICTIM_SEARCH_MAX: usize = 64;
 
 /// Entry that makes room among the protected.
 enum Victim {
@@ -16,13 +16,13 @@ enum Victim {
 
 impl<V: Clone> Cache<V> {
     /// Makes an entry the most recently used one of its segment, or of the protected segment if it becomes hot.
-    pub(super) fn use_place(&mut self, slot: u32) {
+    pub(super) fn mark_used(&mut self, slot: u32) {
         let Some(segment) = self.entries[slot as usize].segment else {
             return;
         };
         let bytes = self.bytes(slot);
         self.unlink(slot);
-        if segment == Probation && self.entries[slot as usize].uses >= HOT {
+        if segment == Probation && self.entries[slot as usize].uses >= HOT_USES {
             self.probation.bytes -= bytes;
             let to = if self.make_room(slot, Protected, bytes) {
                 Protected
@@ -54,7 +54,7 @@ impl<V: Clone> Cache<V> {
                 return false;
             }
             let victim = &self.entries[oldest as usize];
-            let idle = victim.last_use + IDLE < self.clock;
+            let idle = victim.last_use + IDLE_AFTER_SIGNATURES < self.clock;
             let newcomer = &self.entries[slot as usize];
             if !idle && victim.uses + victim.hoped >= newcomer.uses + newcomer.hoped {
                 self.refusals += 1;
@@ -93,7 +93,7 @@ impl<V: Clone> Cache<V> {
         let bare = own.table.is_none();
         let (mut greedy, mut equal) = (None, None);
         let mut at = self.protected.oldest;
-        for _ in 0..SEARCH {
+        for _ in 0..VICTIM_SEARCH_MAX {
             if at == NONE {
                 break;
             }
@@ -104,7 +104,8 @@ impl<V: Clone> Cache<V> {
             }
             let entry = &self.entries[at as usize];
             let gives_way = newcomer || bare && entry.uses < own.uses;
-            if equal.is_none() && at != slot && gives_way && entry.level() <= own.level() + MUCH {
+            if equal.is_none() && at != slot && gives_way && entry.level() <= own.level() + MUCH_COLDER_LEVELS
+            {
                 equal = Some(Victim::Leaves(at));
             }
             at = entry.newer;
@@ -118,17 +119,17 @@ impl<V: Clone> Cache<V> {
         if at == slot {
             return None;
         }
-        if entry.level() + MUCH < self.entries[slot as usize].level() {
+        if entry.level() + MUCH_COLDER_LEVELS < self.entries[slot as usize].level() {
             return Some(Victim::Leaves(at));
         }
         // Entries with the smallest table do not take it from each other.
         let bytes = self.bytes(at);
-        let smallest = (self.bytes_of)(LADDER[0].width);
+        let smallest = (self.bytes_of)(PROMOTIONS[0].width);
         (bytes > smallest && bytes > self.share(at)).then_some(Victim::Greedy(at))
     }
 
     fn sweep(&mut self, slot: u32) -> Option<Victim> {
-        for _ in 0..SEARCH {
+        for _ in 0..VICTIM_SEARCH_MAX {
             self.hand = (self.hand + 1) % self.entries.len();
             let at = self.hand as u32;
             if self.entries[self.hand].segment == Some(Protected)
@@ -158,7 +159,7 @@ impl<V: Clone> Cache<V> {
 
     pub(super) fn demote_idle(&mut self) {
         while self.protected.oldest != NONE
-            && self.entries[self.protected.oldest as usize].last_use + IDLE < self.clock
+            && self.entries[self.protected.oldest as usize].last_use + IDLE_AFTER_SIGNATURES < self.clock
         {
             self.demote(self.protected.oldest);
         }

@@ -9,7 +9,7 @@ use common::orders::{Chooser, explore};
 use lineside_column::coherence::{Coherence, Fill};
 use lineside_column::fill::{ColumnId, Filled, Row, ServerId};
 use lineside_column::key::{Interval, Key};
-use lineside_column::servers::{Servers, Standing};
+use lineside_column::servers::{ChangeProgress, Servers};
 use std::sync::Arc;
 
 const COLUMN: ColumnId = ColumnId(0);
@@ -82,7 +82,7 @@ struct World<'a> {
     told: Vec<Told>,
     puts: [Put; 2],
     values: [u64; 2],
-    renewal: Option<(Standing, u64, u64)>,
+    renewal: Option<(ChangeProgress, u64, u64)>,
     fill_step: usize,
     fill: Option<(Fill<'a>, ServerId)>,
     /// Row that is filled, and the version that was read.
@@ -91,8 +91,8 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    fn standing(&self) -> Standing {
-        Standing {
+    fn progress(&self) -> ChangeProgress {
+        ChangeProgress {
             epoch: 1,
             oldest_open: 1 + self.told.iter().take_while(|one| one.open == 0).count() as u64,
         }
@@ -152,14 +152,14 @@ impl<'a> World<'a> {
                 }
                 self.puts[index] = Put::Over;
                 if !self.loses(chooser) {
-                    self.servers.stands_at(SERVER, self.standing());
+                    self.servers.apply_progress(SERVER, self.progress());
                 }
             }
             Move::Send(at) => self.send(at, chooser),
             Move::HearGrant => {
-                if let Some((standing, next, sent_ns)) = self.renewal.take() {
+                if let Some((progress, next, sent_ns)) = self.renewal.take() {
                     self.servers
-                        .granted(SERVER, standing, next, sent_ns, LEASE_NS, self.now_ns);
+                        .granted(SERVER, progress, next, sent_ns, LEASE_NS, self.now_ns);
                 }
             }
             Move::Fill => self.fill(chooser),
@@ -180,7 +180,7 @@ impl<'a> World<'a> {
         if chooser.choose(2) == 0 {
             self.act(Move::GiveUp(0), chooser);
         }
-        self.renewal = Some((self.standing(), self.told.len() as u64 + 1, self.now_ns));
+        self.renewal = Some((self.progress(), self.told.len() as u64 + 1, self.now_ns));
         self.granted_until_ns = self.now_ns + LEASE_NS;
     }
 
@@ -210,7 +210,7 @@ impl<'a> World<'a> {
         let touched: Vec<_> = rows
             .map(|row| (COLUMN, Interval::of_row(NAMES[*row].as_bytes())))
             .collect();
-        let is_heard = (self.servers).pre(SERVER, self.standing(), at as u64 + 1, &touched);
+        let is_heard = (self.servers).on_pre(SERVER, self.progress(), at as u64 + 1, &touched);
         if is_heard && !self.loses(chooser) {
             for put in self.puts.iter_mut().filter(|put| **put == Put::In(at)) {
                 *put = Put::Free(at);
@@ -300,7 +300,7 @@ fn run(plan: Plan, slip: Slip, chooser: &mut Chooser) -> Result<(), String> {
         read: (0, 0),
         ticks: 0,
     };
-    servers.granted(SERVER, world.standing(), 1, 1, LEASE_NS, 1);
+    servers.granted(SERVER, world.progress(), 1, 1, LEASE_NS, 1);
     if plan == Plan::Renewal {
         world.begin_with_a_renewal(chooser);
     }
@@ -318,7 +318,7 @@ fn run(plan: Plan, slip: Slip, chooser: &mut Chooser) -> Result<(), String> {
 }
 
 #[test]
-fn what_is_told_together_is_never_stale() {
+fn changes_in_joint_notices_are_never_stale() {
     for plan in [Plan::Losses, Plan::Lapse, Plan::Renewal] {
         let (runs, stale) = explore(|chooser| run(plan, Slip::None, chooser));
         println!("{plan:?}: {runs} orders");
@@ -328,7 +328,7 @@ fn what_is_told_together_is_never_stale() {
 }
 
 #[test]
-fn each_rule_of_telling_together_is_needed() {
+fn every_rule_for_joint_notices_is_needed() {
     for slip in [Slip::JoinsWhatWasSent, Slip::EndsWithTheFirst] {
         let (_, stale) = explore(|chooser| run(Plan::Losses, slip, chooser));
         assert!(stale.is_some(), "{slip:?} goes unnoticed");

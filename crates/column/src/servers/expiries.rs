@@ -1,29 +1,29 @@
 //! Expiry of cells, as announced by their writers. The table does not return the expiry of a cell that is read.
 
-use crate::coherence::Touched;
+use crate::coherence::ColumnRange;
 use crate::fill::ColumnId;
 use crate::key::Interval;
 
 /// Maximum number of expiring cells that are recorded separately. Beyond it, any row may be one that expires.
-const LIVES_MAX: usize = 4096;
+const EXPIRIES_MAX: usize = 4096;
 /// Time in milliseconds for which a cell is remembered after its expiry, because clocks differ.
-const PAST_MS: u64 = 1000;
+const CLOCK_DIFFERENCE_MAX_MS: u64 = 1000;
 
 #[derive(Debug, Default)]
-pub(super) struct Lives {
-    of: Vec<(Touched, u64)>,
+pub(super) struct Expiries {
+    of: Vec<(ColumnRange, u64)>,
     /// First and last expiry of the cells that were not recorded separately. After the first one, no row is certain to
     /// exist.
     others: Option<(u64, u64)>,
 }
 
-impl Lives {
-    pub(super) fn add(&mut self, touched: &[Touched], end_ms: u64, now_ms: u64) {
-        if self.of.len() + touched.len() > LIVES_MAX {
+impl Expiries {
+    pub(super) fn add(&mut self, touched: &[ColumnRange], end_ms: u64, now_ms: u64) {
+        if self.of.len() + touched.len() > EXPIRIES_MAX {
             self.of.retain(|(_, end_ms)| may_be(*end_ms, now_ms));
         }
         self.others = self.others.filter(|(_, last_ms)| may_be(*last_ms, now_ms));
-        if self.of.len() + touched.len() <= LIVES_MAX {
+        if self.of.len() + touched.len() <= EXPIRIES_MAX {
             self.of.extend(touched.iter().map(|one| (*one, end_ms)));
         } else {
             let (first_ms, last_ms) = self.others.unwrap_or((end_ms, end_ms));
@@ -31,7 +31,7 @@ impl Lives {
         }
     }
 
-    pub(super) fn first_end_ms(&self, column: ColumnId, interval: &Interval, read_ms: u64) -> Option<u64> {
+    pub(super) fn first_expiry_ms(&self, column: ColumnId, interval: &Interval, read_ms: u64) -> Option<u64> {
         let is_there = |end_ms: u64| may_be(end_ms, read_ms);
         let of = (self.of.iter())
             .filter(|((of, at), end_ms)| *of == column && at.overlaps(interval) && is_there(*end_ms));
@@ -43,7 +43,7 @@ impl Lives {
 
 /// Returns true if a cell that expires at `end_ms` may still exist at `at_ms` of another clock.
 const fn may_be(end_ms: u64, at_ms: u64) -> bool {
-    at_ms <= end_ms.saturating_add(PAST_MS)
+    at_ms <= end_ms.saturating_add(CLOCK_DIFFERENCE_MAX_MS)
 }
 
 #[cfg(test)]
@@ -57,36 +57,42 @@ mod tests {
     }
 
     #[test]
-    fn the_first_end_in_a_stretch_is_known() {
-        let mut lives = Lives::default();
-        lives.add(&[(COLUMN, row(1)), (COLUMN, row(5))], 300, 100);
-        lives.add(&[(COLUMN, row(3))], 200, 100);
+    fn the_first_expiry_in_a_range_is_found() {
+        let mut expiries = Expiries::default();
+        expiries.add(&[(COLUMN, row(1)), (COLUMN, row(5))], 300, 100);
+        expiries.add(&[(COLUMN, row(3))], 200, 100);
         let first = |low, high| {
             let (low, high) = (row(low).low, Some(row(high).low));
-            lives.first_end_ms(COLUMN, &Interval { low, high }, 150)
+            expiries.first_expiry_ms(COLUMN, &Interval { low, high }, 150)
         };
         assert_eq!(
             (first(0, 9), first(0, 2), first(4, 9)),
             (Some(200), Some(300), Some(300))
         );
         assert_eq!((first(2, 3), first(6, 9)), (None, None));
-        assert_eq!(lives.first_end_ms(ColumnId(1), &row(1), 150), None);
+        assert_eq!(expiries.first_expiry_ms(ColumnId(1), &row(1), 150), None);
     }
 
     #[test]
-    fn what_finds_no_room_may_be_anywhere_until_it_has_ended() {
-        let mut lives = Lives::default();
-        for number in 0..LIVES_MAX {
-            lives.add(&[(COLUMN, row(number))], 1_000, 0);
+    fn cells_beyond_the_limit_count_for_every_row_until_they_expire() {
+        let mut expiries = Expiries::default();
+        for number in 0..EXPIRIES_MAX {
+            expiries.add(&[(COLUMN, row(number))], 1_000, 0);
         }
-        lives.add(&[(COLUMN, row(7))], 500, 0);
-        assert_eq!(lives.first_end_ms(COLUMN, &row(99_999), 0), Some(500));
-        assert_eq!(lives.of.len(), LIVES_MAX);
-        let now_ms = 1_001 + PAST_MS;
-        lives.add(&[(COLUMN, row(8))], now_ms + 1, now_ms);
-        assert_eq!(lives.first_end_ms(COLUMN, &row(99_999), now_ms), None);
-        assert_eq!(lives.first_end_ms(COLUMN, &row(8), now_ms), Some(now_ms + 1));
+        expiries.add(&[(COLUMN, row(7))], 500, 0);
+        assert_eq!(expiries.first_expiry_ms(COLUMN, &row(99_999), 0), Some(500));
+        assert_eq!(expiries.of.len(), EXPIRIES_MAX);
+        let now_ms = 1_001 + CLOCK_DIFFERENCE_MAX_MS;
+        expiries.add(&[(COLUMN, row(8))], now_ms + 1, now_ms);
+        assert_eq!(expiries.first_expiry_ms(COLUMN, &row(99_999), now_ms), None);
+        assert_eq!(
+            expiries.first_expiry_ms(COLUMN, &row(8), now_ms),
+            Some(now_ms + 1)
+        );
         // The cell has expired by any clock: later reads are without it.
-        assert_eq!(lives.first_end_ms(COLUMN, &row(8), now_ms + 2 + PAST_MS), None);
+        assert_eq!(
+            expiries.first_expiry_ms(COLUMN, &row(8), now_ms + 2 + CLOCK_DIFFERENCE_MAX_MS),
+            None
+        );
     }
 }

@@ -1,7 +1,7 @@
-//! Conversion between words of 64 bits and limbs of 52 bits, and between eight table lines and eight lanes.
+//! Conversion between words of 64 bits and limbs of 52 bits, and between eight table points and eight lanes.
 
 use super::limbs::*;
-use crate::lanes::Line;
+use crate::lanes::TablePoint;
 use std::arch::x86_64::*;
 
 /// Splits four words each into limbs; the upper bits of the last word are shifted down.
@@ -28,7 +28,7 @@ pub(super) fn pack(limbs: &Limbs) -> [Z; 4] {
     ]
 }
 
-/// Transposes: word `i` of line `j` becomes word `j` of vector `i`, and back.
+/// Transposes: word `i` of table point `j` becomes word `j` of vector `i`, and back.
 #[inline(always)]
 pub(super) fn transpose(rows: &[Z; 8]) -> [Z; 8] {
     // SAFETY: see `limbs`; no memory is touched.
@@ -59,22 +59,22 @@ pub(super) fn transpose(rows: &[Z; 8]) -> [Z; 8] {
     }
 }
 
-/// Loads the limbs of x and y of eight lines.
+/// Loads the limbs of x and y of eight table points.
 #[inline(always)]
-pub(super) fn load(lines: &[&Line]) -> (Limbs, Limbs) {
-    let lines: &[&Line; 8] = lines.try_into().expect("a line for each lane");
-    // SAFETY: a line is 64 bytes, aligned to 64.
-    let rows = lines.map(|line| unsafe { _mm512_load_si512(line.0.as_ptr().cast()) });
+pub(super) fn load(table_points: &[&TablePoint]) -> (Limbs, Limbs) {
+    let table_points: &[&TablePoint; 8] = table_points.try_into().expect("a line for each lane");
+    // SAFETY: a table point is 64 bytes, aligned to 64.
+    let rows = table_points.map(|table_point| unsafe { _mm512_load_si512(table_point.0.as_ptr().cast()) });
     let [x0, x1, x2, x3, y0, y1, y2, y3] = transpose(&rows);
     (unpack(&[x0, x1, x2, x3]), unpack(&[y0, y1, y2, y3]))
 }
 
 #[inline(always)]
-pub(super) fn store(x: &Limbs, y: &Limbs, lines: &mut [Line]) {
-    let lines: &mut [Line; 8] = lines.try_into().expect("a line for each lane");
+pub(super) fn store(x: &Limbs, y: &Limbs, table_points: &mut [TablePoint]) {
+    let table_points: &mut [TablePoint; 8] = table_points.try_into().expect("a line for each lane");
     let ([x0, x1, x2, x3], [y0, y1, y2, y3]) = (pack(x), pack(y));
     let rows = transpose(&[x0, x1, x2, x3, y0, y1, y2, y3]);
-    for (line, row) in lines.iter_mut().zip(rows) {
-        line.0 = lanes(row);
+    for (table_point, row) in table_points.iter_mut().zip(rows) {
+        table_point.0 = lanes(row);
     }
 }

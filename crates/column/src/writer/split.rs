@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_lie_side_by_side() {
+    fn blocks_cover_the_interval_without_gaps() {
         assert_eq!(cut(&[]), [(key(b"a"), Some(key(b"z")), 0..0)]);
         let rows = [row(b"b", 1), row(b"c", 1), row(b"d", 1)];
         assert_eq!(
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_room_leaves_a_gap() {
+    fn a_row_too_large_for_a_block_leaves_a_gap() {
         let rows = [row(b"b", 1), row(b"c", 100), row(b"d", 1)];
         assert_eq!(
             cut(&rows),

@@ -5,12 +5,12 @@ use crate::block::{Cargo, HASHED_AT_ONCE, Hash, Message, SignedHead, transaction
 use crate::execute::{Chain, Executed};
 use crate::log::Entry;
 use crate::node::Step;
-use crate::order::Pending;
+use crate::node_state::NodeState;
 use crate::proof::StateProof;
-use crate::shared::Shared;
+use crate::proposer::PendingMessage;
 use crate::signatures::{Checked, Digests};
-use crate::stage::Ordered;
 use crate::ticket::Ticket;
+use crate::verify_worker::VerifiedRequest;
 use crossbeam_channel::{Receiver, Sender};
 use lineside_verify::Verifier;
 use std::collections::{BTreeMap, HashMap};
@@ -19,36 +19,36 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Input of the thread that saves.
-pub(crate) enum Job {
+pub(crate) enum PersistJob {
     /// A block.
-    Block(Box<BlockJob>),
+    Block(Box<BlockToPersist>),
     /// Position and content of a node's signed head from the log.
     Head(u64, SignedHead),
     /// An answer that is sent when everything before it is durable.
     Answer(Ticket, Answer),
     /// Position of a message that did not become a block, and the requests that wait for it.
-    Skipped(u64, Option<Vec<Ordered>>),
+    Skipped(u64, Option<Vec<VerifiedRequest>>),
 }
 
-pub(crate) struct BlockJob {
+pub(crate) struct BlockToPersist {
     pub executed: Executed,
     pub message: Vec<u8>,
     pub ids: Vec<Hash>,
     /// For messages of this node: the requests that wait for it.
-    pub own: Option<Vec<Ordered>>,
+    pub own: Option<Vec<VerifiedRequest>>,
 }
 
 /// A message of the log, with the results of all checks that can precede its turn.
 pub(crate) struct CheckedEntry {
     entry: Entry,
     checked: Checked,
-    own: Option<Vec<Ordered>>,
+    own: Option<Vec<VerifiedRequest>>,
 }
 
 /// Verifies messages as they come out of the log, in parallel with the execution of earlier ones. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Checker {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<NodeState>,
     pub verifier: Verifier,
     #[cfg(feature = "laboratory")]
     pub mode: crate::laboratory::Mode,
@@ -79,14 +79,14 @@ impl Checker {
     }
 
     /// Returns the requests that wait for this message, and the results of checking them when they arrived.
-    fn own(&self, message: &Message<'_>) -> Option<(Vec<Ordered>, Checked)> {
+    fn own(&self, message: &Message<'_>) -> Option<(Vec<VerifiedRequest>, Checked)> {
         let pending = self.shared.take_pending(message)?;
         let is_it = pending.is(message);
-        let Pending {
+        let PendingMessage {
             hash, requests: own, ..
         } = pending;
-        let roster = self.shared.read_view().roster().clone();
-        let key = roster.any_node(message.node);
+        let membership = self.shared.read_view().membership().clone();
+        let key = membership.any_node(message.node);
         let by_key = |key| message.is_signed_by(&hash, &self.shared.database, key, &self.verifier);
         // If the bytes are the same, this node has verified and signed them; keys never change.
         let checked = Checked {
@@ -132,22 +132,22 @@ impl Checker {
         self.shared
             .verified
             .fetch_add(requests.len() as u64, Ordering::Relaxed);
-        let roster = self.shared.read_view().roster().clone();
-        Checked::of(message, hash, &self.shared.database, &roster, &self.verifier)
+        let membership = self.shared.read_view().membership().clone();
+        Checked::of(message, hash, &self.shared.database, &membership, &self.verifier)
     }
 }
 
-fn skip(shared: &Shared, position: u64, why: &dyn std::fmt::Display) {
+fn skip(shared: &NodeState, position: u64, why: &dyn std::fmt::Display) {
     shared.skipped.fetch_add(1, Ordering::Relaxed);
     tracing::warn!("hybrid: the message at {position} of the log is skipped: {why}");
 }
 
 pub(crate) struct Executor {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<NodeState>,
     pub chain: Chain,
     pub verifier: Verifier,
     pub steps: Receiver<Step>,
-    pub save: Sender<Job>,
+    pub save: Sender<PersistJob>,
     /// Number of the last block that each node has signed, since this node was started.
     pub last_heads: HashMap<u32, u64>,
 }
@@ -155,24 +155,28 @@ pub(crate) struct Executor {
 impl Executor {
     pub fn run(mut self) {
         // Entries that were checked before an earlier one of the log.
-        let mut early = BTreeMap::new();
+        let mut checked_entries = BTreeMap::new();
         let mut next = 0;
         while let Ok(step) = self.steps.recv() {
             match step {
-                Step::Entry(number, entry) => early.insert(number, Ok(entry)),
-                Step::Passed(number, position) => early.insert(number, Err(position)),
+                Step::Entry(number, entry) => checked_entries.insert(number, Ok(entry)),
+                Step::Passed(number, position) => checked_entries.insert(number, Err(position)),
                 Step::Prove { key, ticket } => {
-                    if self.save.send(Job::Answer(ticket, self.prove(&key))).is_err() {
+                    if self
+                        .save
+                        .send(PersistJob::Answer(ticket, self.prove(&key)))
+                        .is_err()
+                    {
                         return;
                     }
                     continue;
                 }
             };
-            while let Some(step) = early.remove(&next) {
+            while let Some(step) = checked_entries.remove(&next) {
                 next += 1;
                 let job = match step {
                     Ok(entry) => self.entry(*entry),
-                    Err(position) => Job::Skipped(position, None),
+                    Err(position) => PersistJob::Skipped(position, None),
                 };
                 if self.save.send(job).is_err() {
                     return;
@@ -189,36 +193,36 @@ impl Executor {
         }))
     }
 
-    fn entry(&mut self, checked: CheckedEntry) -> Job {
+    fn entry(&mut self, checked: CheckedEntry) -> PersistJob {
         let CheckedEntry {
             entry,
             mut checked,
             own,
         } = checked;
         match self.execute(&entry, &mut checked) {
-            Ok(Found::Block(executed)) => Job::Block(Box::new(BlockJob {
+            Ok(EntryOutcome::Block(executed)) => PersistJob::Block(Box::new(BlockToPersist {
                 executed: *executed,
                 message: entry.message,
                 ids: checked.ids,
                 own,
             })),
-            Ok(Found::Head(head)) => Job::Head(entry.position, head),
+            Ok(EntryOutcome::Head(head)) => PersistJob::Head(entry.position, head),
             Err(why) => {
                 skip(&self.shared, entry.position, &why);
-                Job::Skipped(entry.position, own)
+                PersistJob::Skipped(entry.position, own)
             }
         }
     }
 
-    fn execute(&mut self, entry: &Entry, checked: &mut Checked) -> Result<Found, String> {
+    fn execute(&mut self, entry: &Entry, checked: &mut Checked) -> Result<EntryOutcome, String> {
         let message = Message::decode(&entry.message).map_err(|error| error.to_string())?;
-        let roster = self.chain.state().roster();
-        checked.complete(&message, self.chain.database(), roster, &self.verifier);
+        let membership = self.chain.state().membership();
+        checked.complete(&message, self.chain.database(), membership, &self.verifier);
         if checked.by_node != Some(true) {
             return Err(format!("it is not signed by node {}", message.node));
         }
         if let Cargo::Head(head) = &message.cargo {
-            return self.head(&message, head).map(Found::Head);
+            return self.head(&message, head).map(EntryOutcome::Head);
         }
         if message.node == self.shared.node {
             self.shared
@@ -229,7 +233,7 @@ impl Executor {
             .chain
             .execute(entry.position, &message, &checked.signatures, &checked.digests);
         match executed {
-            Ok(executed) => Ok(Found::Block(Box::new(executed))),
+            Ok(executed) => Ok(EntryOutcome::Block(Box::new(executed))),
             Err(skipped) => Err(skipped.to_string()),
         }
     }
@@ -242,7 +246,7 @@ impl Executor {
         let key = self
             .chain
             .state()
-            .roster()
+            .membership()
             .node(node)
             .filter(|_| node == message.node);
         if !key.is_some_and(|key| head.is_signed_by(self.chain.database(), key, &self.verifier)) {
@@ -260,7 +264,7 @@ impl Executor {
     }
 }
 
-enum Found {
+enum EntryOutcome {
     Block(Box<Executed>),
     Head(SignedHead),
 }

@@ -1,40 +1,40 @@
-//! The paper's requests in the verify stage.
+//! The paper's requests in the verify workers.
 
-use super::{Asks, Looked, Worker};
+use super::{RequestKind, ValidatedRequest, VerifyWorker};
 use crate::answer::Answer;
 use crate::block::{Hash, Header};
-use crate::ledger::Stored;
+use crate::ledger::StoredBlock;
+use crate::membership::Membership;
 use crate::paper::{Body, Request};
 use crate::request::MemberId;
-use crate::roster::Roster;
 use crate::ticket::Ticket;
 use lineside_journal::Disk;
 use lineside_wire::HybridCode as Code;
 
-impl<D: Disk> Worker<D> {
+impl<D: Disk> VerifyWorker<D> {
     /// Checks a request as far as possible before its signature is verified.
-    pub(super) fn look_paper<'a>(
+    pub(super) fn validate_paper<'a>(
         &self,
-        roster: &Roster,
+        membership: &Membership,
         ticket: &Ticket,
         (signature, bytes): (&'a [u8; 64], &'a [u8]),
         tagged: &'a [u8],
-    ) -> Result<Looked<'a>, Code> {
+    ) -> Result<ValidatedRequest<'a>, Code> {
         let request = Request::decode(bytes).map_err(|_| Code::Malformed)?;
-        if !roster.is_paper() {
+        if !membership.is_paper() {
             return Err(Code::WrongMode);
         }
-        let holder = roster.holder(&request.public_key);
-        let (member, number, key) = holder.ok_or(Code::UnknownMember)?;
-        if !roster.is_active(member, number) {
+        let key_owner = membership.key_owner(&request.public_key);
+        let (member, number, key) = key_owner.ok_or(Code::UnknownMember)?;
+        if !membership.is_active(member, number) {
             return Err(Code::Revoked);
         }
         if request.body.is_ordered() && self.shared.read_only().is_some() {
             return Err(Code::ReadOnly);
         }
-        Ok(Looked {
+        Ok(ValidatedRequest {
             ticket: ticket.clone(),
-            asks: Asks::Paper(request.body, member),
+            kind: RequestKind::Paper(request.body, member),
             tagged,
             signature,
             key: *key,
@@ -43,15 +43,16 @@ impl<D: Disk> Worker<D> {
 
     /// Returns the answer to a request that was ordered before. A refusal in the paper's mode is not final, so the
     /// request is judged again.
-    pub(super) fn known_of(&self, asks: &Asks<'_>, id: &Hash) -> Option<Answer> {
-        let known = self.known(id)?;
-        (matches!(asks, Asks::Native(_)) || known.code() == Code::Done).then_some(known)
+    pub(super) fn answer_if_ordered(&self, kind: &RequestKind<'_>, id: &Hash) -> Option<Answer> {
+        let ordered_before = self.ordered_before(id)?;
+        (matches!(kind, RequestKind::Native(_)) || ordered_before.code() == Code::Done)
+            .then_some(ordered_before)
     }
 
     /// Answers a read. Replays of reads cannot be detected.
-    pub(super) fn read_paper(&self, roster: &Roster, body: &Body<'_>, member: MemberId) -> Answer {
+    pub(super) fn read_paper(&self, membership: &Membership, body: &Body<'_>, member: MemberId) -> Answer {
         let key = body.key().as_bytes();
-        if !roster.rights(member, key).read {
+        if !membership.rights(member, key).read {
             return Answer::Refused(Code::NotAllowed);
         }
         let cell = self.shared.read_view().cell(key).cloned();
@@ -69,6 +70,6 @@ impl<D: Disk> Worker<D> {
 
     fn header(&self, block: u64) -> Option<Header> {
         let payload = self.blocks.read(block).ok()?;
-        Some(Stored::decode(&payload).ok()?.header)
+        Some(StoredBlock::decode(&payload).ok()?.header)
     }
 }

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 /// Number of requests that wait for one another.
 const TOGETHER: usize = 4;
-const PATIENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
-struct Nothing;
+struct ForwardingFastPath;
 
-impl FastPath for Nothing {
+impl FastPath for ForwardingFastPath {
     fn answer(&self, _: Source, _: u64, _: &[u8], _: &mut Reply) -> Verdict {
         Verdict::Forward
     }
@@ -21,20 +21,20 @@ impl FastPath for Nothing {
 
 /// Host that answers no request until all have arrived.
 #[derive(Default)]
-struct All {
-    asked: Mutex<usize>,
+struct HostThatWaitsForAll {
+    arrived: Mutex<usize>,
     changed: Condvar,
 }
 
-impl Host for All {
+impl Host for HostThatWaitsForAll {
     fn serve(&self, _: Source, request: &[u8], reply: &mut Reply, _: &Reader) -> Verdict {
-        let mut asked = self.asked.lock().unwrap();
-        *asked += 1;
+        let mut arrived = self.arrived.lock().unwrap();
+        *arrived += 1;
         self.changed.notify_all();
-        let is_short = |asked: &mut usize| *asked < TOGETHER;
-        let (_asked, waited) = self
+        let is_short = |arrived: &mut usize| *arrived < TOGETHER;
+        let (_arrived, waited) = self
             .changed
-            .wait_timeout_while(asked, PATIENCE, is_short)
+            .wait_timeout_while(arrived, READ_TIMEOUT, is_short)
             .unwrap();
         match !waited.timed_out() && reply.put(request) {
             true => Verdict::Reply,
@@ -44,18 +44,19 @@ impl Host for All {
 }
 
 #[test]
-fn requests_that_wait_for_the_host_wait_side_by_side() {
+fn host_threads_serve_requests_in_parallel() {
     let options = SocketOptions {
         listen: "127.0.0.1:0".parse().unwrap(),
         threads: 1,
         queue: 64,
     };
-    let host = Arc::new(All::default());
-    let fastpath = Arc::new(Nothing);
+    let host = Arc::new(HostThatWaitsForAll::default());
+    let fastpath = Arc::new(ForwardingFastPath);
     let readers = Readers::default();
-    let datapath = SocketDatapath::start_side_by_side(options, fastpath, host, TOGETHER, &readers).unwrap();
+    let datapath =
+        SocketDatapath::start_with_host_threads(options, fastpath, host, TOGETHER, &readers).unwrap();
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     client.connect(datapath.local_addr()).unwrap();
     let requests: BTreeSet<Vec<u8>> = (0..TOGETHER as u8).map(|number| vec![number; 8]).collect();
     for request in &requests {

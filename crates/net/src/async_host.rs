@@ -1,0 +1,116 @@
+//! Passes requests to a [`AsyncHost`], which answers asynchronously, and sends its replies.
+
+use super::Shared;
+use super::batch::ReplyAddress;
+use lineside_fastpath::{AsyncHost, Responder, Source, lease};
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Connection of one receiving thread to the host.
+pub(super) struct AsyncDispatch {
+    pub socket: Arc<UdpSocket>,
+    pub shared: Arc<Shared>,
+    pub host: Arc<dyn AsyncHost>,
+    /// Maximum number of requests that wait for an answer.
+    pub queue: usize,
+    pub received: ReceivedBatch,
+}
+
+/// Requests of one received batch, with the reply address and the maximum reply length in bytes of each.
+#[derive(Default)]
+pub(super) struct ReceivedBatch {
+    reply_limits: Vec<(ReplyAddress, usize)>,
+    requests: Vec<Vec<u8>>,
+}
+
+impl AsyncDispatch {
+    /// Adds a request to the batch that will be handed over. Returns false if too many requests are waiting.
+    pub fn add_request(&mut self, reply_address: ReplyAddress, request: &[u8]) -> bool {
+        if self.shared.open.load(Relaxed) + self.received.reply_limits.len() >= self.queue {
+            return false;
+        }
+        let reply_bytes_max = self
+            .host
+            .reply_bytes_max(Source::from(reply_address.peer), request.len());
+        self.received.reply_limits.push((reply_address, reply_bytes_max));
+        self.received.requests.push(request.to_vec());
+        true
+    }
+
+    /// Hands the gathered batch to the host.
+    pub fn submit(&mut self) {
+        let ReceivedBatch {
+            reply_limits,
+            requests,
+        } = std::mem::take(&mut self.received);
+        if requests.is_empty() {
+            return;
+        }
+        self.shared.open.fetch_add(requests.len(), Relaxed);
+        self.shared
+            .progress
+            .add_forwarded(requests.len() as u64, lease::now_ns());
+        let responder = BatchResponder {
+            socket: Arc::clone(&self.socket),
+            shared: Arc::clone(&self.shared),
+            open: AtomicUsize::new(reply_limits.len()),
+            reply_limits,
+        };
+        self.host.take(requests, Arc::new(responder));
+    }
+}
+
+/// Sends the replies to one batch.
+struct BatchResponder {
+    socket: Arc<UdpSocket>,
+    shared: Arc<Shared>,
+    /// Reply address of each request, and the maximum length of its reply in bytes.
+    reply_limits: Vec<(ReplyAddress, usize)>,
+    /// Number of requests that are not answered yet.
+    open: AtomicUsize,
+}
+
+impl BatchResponder {
+    /// Counts `count` requests, or as many as are left, as no longer waiting.
+    fn close(&self, count: usize) {
+        let closed = self
+            .open
+            .fetch_update(Relaxed, Relaxed, |open| Some(open - open.min(count)));
+        let closed = closed.unwrap_or_default().min(count);
+        if closed > 0 {
+            self.shared.open.fetch_sub(closed, Relaxed);
+            self.shared.progress.finish(closed as u64, lease::now_ns());
+        }
+    }
+}
+
+impl Responder for BatchResponder {
+    fn reply_bytes_max(&self, index: usize) -> usize {
+        self.reply_limits
+            .get(index)
+            .map_or(0, |(_, reply_bytes_max)| *reply_bytes_max)
+    }
+
+    fn send(&self, replies: Vec<(usize, Vec<u8>)>) {
+        let counts = &self.shared.counts;
+        self.close(replies.len());
+        let mut datagrams = Vec::with_capacity(replies.len());
+        for (index, reply) in replies {
+            match self.reply_limits.get(index) {
+                Some((reply_address, reply_bytes_max)) if reply.len() <= *reply_bytes_max => {
+                    datagrams.push((reply_address, reply))
+                }
+                _ => _ = counts.amplification.fetch_add(1, Relaxed),
+            }
+        }
+        let sent = self.shared.send_datagrams(&self.socket, datagrams);
+        counts.host_replies.fetch_add(sent, Relaxed);
+    }
+}
+
+impl Drop for BatchResponder {
+    fn drop(&mut self) {
+        self.close(usize::MAX);
+    }
+}
