@@ -308,7 +308,7 @@ fn an_index_of_other_blocks_is_made_anew_and_said() {
 
     std::fs::remove_dir_all(index(&ours)).unwrap();
     std::fs::write(index(&ours), b"a file").unwrap();
-    reopen(Some("made anew"));
+    reopen(Some("was rebuilt"));
 
     // The index is ahead of the blocks: they were cut back to an older state.
     let blocks = std::fs::OpenOptions::new()
@@ -426,7 +426,7 @@ fn a_damaged_index_never_answers_wrongly() {
         }
     }
     println!(
-        "{} files: made anew {rebuilds} times, found at reading {errors} times",
+        "{} files: rebuilt {rebuilds} times, found at reading {errors} times",
         files.len()
     );
     assert!(rebuilds > 0);
