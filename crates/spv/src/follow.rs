@@ -511,7 +511,7 @@ impl Following {
             if state.store_failed.is_none() {
                 tracing::error!(
                     node,
-                    "the chain store cannot take the node's blocks: {why}; the server tries again"
+                    "the chain store cannot store the node's blocks: {why}; the server tries again"
                 );
             }
             (state.at_tip, state.store_failed) = (false, Some(why.to_owned()));

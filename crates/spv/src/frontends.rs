@@ -282,9 +282,9 @@ impl Frontends {
         }
         if let Some(upstream) = server.upstream() {
             let state = match &upstream.away {
-                Some((_, since)) => format!("away for {} s", since.elapsed().as_secs()),
+                Some((_, since)) => format!("unreachable for {} s", since.elapsed().as_secs()),
                 None if upstream.has_answered => "answers".into(),
-                None => "not asked yet".into(),
+                None => "not contacted yet".into(),
             };
             lines.push(format!("Electrum upstream {}: {state}", upstream.address));
         }
@@ -319,7 +319,7 @@ impl Frontends {
                 let away_s = away.map(|(_, since)| since.elapsed().as_secs());
                 if let Some((why, seconds)) = away.map(|(why, _)| why).zip(away_s) {
                     out.warnings.push(format!(
-                        "spv: the Electrum server {} has been away for {seconds} s, so requests that need it \
+                        "spv: the Electrum server {} has been unreachable for {seconds} s, so requests that need it \
                          fail: {why}",
                         upstream.address
                     ));

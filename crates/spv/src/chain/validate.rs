@@ -65,7 +65,7 @@ pub enum Refused {
     #[error("the block's witnesses were not checked")]
     WitnessesNotChecked,
     /// The store cannot write, or cannot hold more blocks.
-    #[error("the chain store cannot take the block: {0}")]
+    #[error("the chain store cannot store the block: {0}")]
     Storage(#[source] std::io::Error),
 }
 

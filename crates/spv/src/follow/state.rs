@@ -73,17 +73,17 @@ impl NodeState {
         let state = if self.has_ended {
             "not followed, because of a fault of this program".into()
         } else if self.store_failed.is_some() {
-            "not followed, because the chain store cannot take its blocks".into()
+            "not followed, because the chain store cannot store its blocks".into()
         } else if self.refused.is_some() {
             "not followed, because a block of it was refused".into()
         } else if let Some((_, since)) = &self.away {
             let seconds = for_s(Some(*since));
             match self.has_less_work {
                 true => format!("with less work than the chain store for {seconds} s"),
-                false => format!("away for {seconds} s"),
+                false => format!("not followed for {seconds} s"),
             }
         } else if self.connected_since.is_none() {
-            "not asked yet".into()
+            "not contacted yet".into()
         } else {
             format!("connected for {} s", for_s(self.connected_since))
         };
@@ -100,7 +100,10 @@ impl NodeState {
 
     /// Returns the messages for `/healthz`: problems, then warnings. `height` is that of the host's tip.
     pub fn health(&self, height: Option<u32>) -> (Vec<String>, Vec<String>) {
-        let tip = height.map_or_else(|| "no block".to_owned(), |height| format!("height {height}"));
+        let tip = height.map_or_else(
+            || "no block is served".to_owned(),
+            |height| format!("the served tip has height {height}"),
+        );
         let behind = match self.node_height.map(|node| blocks_behind(node, height)) {
             Some(blocks @ 1..) => format!(", {blocks} blocks behind the node"),
             _ => String::new(),
@@ -109,13 +112,13 @@ impl NodeState {
         let mut warnings = Vec::new();
         if self.has_ended {
             problems.push(format!(
-                "spv: {} is not followed any more, because of a fault of this program (see the log); answers are \
-                 those of {tip}; restart the server",
+                "spv: {} is not followed any more, because of a fault of this program (see the log); {tip}; \
+                 restart the server",
                 self.node
             ));
         } else if let Some(why) = &self.store_failed {
             problems.push(format!(
-                "spv: the chain store cannot take the blocks of {}; answers are those of {tip}{behind}: {why}",
+                "spv: the chain store cannot store the blocks of {}; {tip}{behind}: {why}",
                 self.node
             ));
         } else if let Some(why) = &self.refused {
@@ -132,14 +135,11 @@ impl NodeState {
             if let Some((why, since)) = &self.away {
                 let seconds = since.elapsed().as_secs();
                 list.push(format!(
-                    "spv: {} has not been followed for {seconds} s; answers are those of {tip}{behind}: {why}",
+                    "spv: {} has not been followed for {seconds} s; {tip}{behind}: {why}",
                     self.node
                 ));
             } else if !self.at_tip {
-                list.push(format!(
-                    "spv: catching up with {}; answers are those of {tip}{behind}",
-                    self.node
-                ));
+                list.push(format!("spv: catching up with {}; {tip}{behind}", self.node));
             }
         }
         (problems, warnings)
