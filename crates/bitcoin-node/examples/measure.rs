@@ -83,7 +83,7 @@ fn latency(name: &str, miner: &Btcd, followed: &Btcd, options: &NodeOptions) {
                 Event::AtTip => {
                     let _ = waiting.send(local.0.last().map(|(hash, _)| *hash));
                 }
-                Event::Away { error, .. } => println!("away: {error}"),
+                Event::Away { error, .. } => println!("unreachable: {error}"),
                 Event::Pausing => {}
             }
         }

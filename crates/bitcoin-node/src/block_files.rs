@@ -1,4 +1,4 @@
-//! Block files of Bitcoin Core (`blk00000.dat` and following), read one block at a time.
+//! Block files of Bitcoin Core (`blk00000.dat` and the following ones), read block by block.
 //!
 //! Source: `src/node/blockstorage.cpp` of Bitcoin Core. A record is the magic of the network, the length of the block
 //! in four bytes (little-endian), and the block. Files are preallocated in steps, so zeros follow the last record.

@@ -354,7 +354,7 @@ impl Link {
             };
             offers.rest = self.http.send(&ask, None).await?.status == 200;
         }
-        tracing::debug!(node = self.name, ?offers.rest, zmq = offers.publisher.is_some(), "asked what the node offers");
+        tracing::debug!(node = self.name, ?offers.rest, zmq = offers.publisher.is_some(), "received the node's offers");
         self.offers = Some((offers, self.http.opened()));
         Ok(())
     }

@@ -5,12 +5,12 @@
 //!            -> block(hash) <----- blocks that wait, by hash (bounded in bytes) <------+
 //! ```
 //!
-//! Workers run while there is a long list. When the list that the follower gives is short, as at the node's tip, they
+//! Workers run while there is a long list. When the list from the follower is short, as at the node's tip, they
 //! close their connections and end.
 //!
-//! Workers fetch blocks that the follower is about to ask for. The follower checks a block from a worker exactly as it
-//! checks a block that it fetched itself. If a worker cannot fetch a block, the follower asks for the block on the
-//! node's own connection and takes that answer.
+//! Workers fetch blocks that the follower is about to request. The follower checks a block from a worker exactly as it
+//! checks a block that it fetched itself. If a worker cannot fetch a block, the follower requests the block on the
+//! node's own connection and uses that answer.
 
 use crate::error::NodeError;
 use crate::hash::{BlockHash, HEADER_BYTES};
@@ -375,7 +375,7 @@ mod tests {
             node.fetch_ahead(&listed);
         }
         assert_eq!(node.block(&hash(229)).unwrap()[0], 229);
-        assert_eq!(node.block(&hash(121)).unwrap()[0], 121, "asked for again");
+        assert_eq!(node.block(&hash(121)).unwrap()[0], 121, "requested again");
         drop(node);
         assert!(Arc::strong_count(&seen) >= 1);
     }

@@ -43,7 +43,7 @@ impl fmt::Display for Secret {
 /// Credentials for the node's RPC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
-    /// None: a directory needs none.
+    /// No credentials; a directory of block files needs none.
     None,
     /// User and password: `rpcauth` or `rpcuser` of Bitcoin Core, `rpcuser` of btcd.
     Password {

@@ -62,7 +62,7 @@ fn arrives(feed: &mut Feed, local: &mut Local, tip: BlockHash, patience: Duratio
         }
         match feed.next(local, Duration::from_secs(1)) {
             Event::Step(step) => local.apply(&step),
-            Event::Away { error, .. } => println!("away: {error}"),
+            Event::Away { error, .. } => println!("unreachable: {error}"),
             Event::AtTip | Event::Pausing => {}
         }
     }

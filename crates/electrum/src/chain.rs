@@ -36,11 +36,11 @@ pub struct Unavailable(pub String);
 /// A chain of blocks, of which only the connected ones are visible here.
 ///
 /// An implementation guarantees:
-/// * - Each method reads one state of the chain, as if under a lock, and never a block that is disconnected.
-/// * - [`ProofChain::generation`] takes a new value in the same step as the chain changes, and never repeats an old
+/// - Each method reads one state of the chain, as if under a lock, and never a block that is disconnected.
+/// - [`ProofChain::generation`] takes a new value in the same step as the chain changes, and never repeats an old
 ///   value. The server compares it before and after it computes a reply from several calls. If it has changed, the
 ///   server discards the reply and computes it again, so a reply never mixes two states of the chain.
-/// * - [`ProofChain::changes`] receives the new generation after the step, when every method already answers from the
+/// - [`ProofChain::changes`] receives the new generation after the step, when every method already answers from the
 ///   new chain. A reorganisation may be published once, at its end.
 ///
 /// Hashes and TXIDs are in wire byte order. All methods except [`ProofChain::txids`] are called on threads of the

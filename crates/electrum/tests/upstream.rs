@@ -231,7 +231,7 @@ fn notifications_reach_the_client_that_subscribed() {
     assert_eq!(
         other.result("server.ping", "[]"),
         Value::Null,
-        "nothing else was told"
+        "no other message was sent"
     );
 }
 
@@ -283,24 +283,22 @@ fn health_of_the_upstream_server_is_known_without_a_client() {
     let chain = TestChain::new(2, &[1, 5]);
     let server = start(&chain, address, |config| config.upstream_probe = Some(PROBE));
     let state = || server.upstream().expect("there is one");
-    wait_for("it is away", || state().away.is_some());
+    wait_for("it is unreachable", || state().away.is_some());
     let away = state();
-    let (why, since) = away.away.expect("it is away");
+    let (why, since) = away.away.expect("it is unreachable");
     assert!(why.contains("refused") && !away.has_answered, "{why}");
     assert_eq!(away.address, address.to_string());
     // The server is reported as unreachable since the first attempt, not since the last one. Then it starts, stops and
     // starts again.
     std::thread::sleep(3 * PROBE);
-    assert_eq!(state().away.expect("it is away").1, since);
+    assert_eq!(state().away.expect("it is unreachable").1, since);
     for _ in 0..2 {
         let seen = listen(TcpListener::bind(address).expect("the same port"));
         wait_for("it answers", || state().away.is_none());
         assert!(state().has_answered);
-        wait_for("it is asked again and again", || {
-            seen.count("server.version") >= 3
-        });
+        wait_for("it is probed repeatedly", || seen.count("server.version") >= 3);
         seen.stopped.store(true, Ordering::SeqCst);
-        wait_for("it is away again", || state().away.is_some());
+        wait_for("it is unreachable again", || state().away.is_some());
         assert!(state().away.is_some_and(|(_, again)| again > since));
     }
     drop(server);

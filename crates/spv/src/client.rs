@@ -37,7 +37,7 @@ pub enum ClientError {
     /// No answer arrived in time.
     #[error("no answer from {server} within {timeout:?}: does `lineside spv serve` listen there?")]
     Timeout {
-        /// Server that was asked.
+        /// Server that received the request.
         server: SocketAddr,
         /// Time that the client waited.
         timeout: Duration,
@@ -48,7 +48,7 @@ pub enum ClientError {
     /// The server refused the request.
     #[error("{server} refused the request: {status:?}")]
     Refused {
-        /// Server that was asked.
+        /// Server that received the request.
         server: SocketAddr,
         /// Status of its reply.
         status: Status,
@@ -62,7 +62,7 @@ pub enum ClientError {
     /// The Merkle path is longer than a packet of this service can hold.
     #[error("{server}: the Merkle path has {depth} hashes, and a reply holds at most {SPV_PROOF_DEPTH_MAX}")]
     LongPath {
-        /// Server that was asked.
+        /// Server that received the request.
         server: SocketAddr,
         /// Length of the path.
         depth: u32,
@@ -73,7 +73,7 @@ pub enum ClientError {
          {SPV_WITNESS_ROOM_MAX}; verify the transaction by its TXID alone"
     )]
     LongWitnessProof {
-        /// Server that was asked.
+        /// Server that received the request.
         server: SocketAddr,
         /// Bytes that are needed.
         bytes: u64,
@@ -94,7 +94,7 @@ pub enum ClientError {
     /// The system refused a socket operation.
     #[error("asking {server}: {source}")]
     Io {
-        /// Server that was asked.
+        /// Server that received the request.
         server: SocketAddr,
         /// The system's error.
         source: io::Error,
@@ -205,7 +205,7 @@ impl Client {
     }
 
     fn witness(&mut self, op: u8, id: &Hash) -> Result<Answer<Option<ServedWitness>>, ClientError> {
-        // The length of the coinbase is not known in advance: request the maximum room.
+        // The length of the coinbase is not known in advance, so the request has the maximum length.
         let room = SPV_WITNESS_ROOM_MAX;
         let mut body = vec![0; size_of::<WitnessReply>() + room];
         body[..32].copy_from_slice(id);

@@ -173,7 +173,8 @@ impl SpvHost {
         self.chain.write().unwrap_or_else(PoisonError::into_inner).sync()
     }
 
-    /// Changes the chain by `act`. The fast path forwards everything meanwhile, and then answers at the new tip.
+    /// Changes the chain by `act`. During the change, the fast path forwards all requests; afterwards it answers at the
+    /// new tip.
     fn change<T>(&self, chain: &mut dyn Chain, act: impl FnOnce(&mut dyn Chain, &mut dyn SpvFill) -> T) -> T {
         let mut writer = self.writer();
         writer.begin();

@@ -49,7 +49,7 @@ pub struct BlockProof {
 pub enum NoProof {
     /// No valid line has the TXID, or its block has no valid tree.
     Missing,
-    /// The path is longer than there is room for.
+    /// The path exceeds the available space.
     TooLong,
 }
 

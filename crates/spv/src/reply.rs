@@ -83,7 +83,7 @@ pub fn roots(status: Status, body: &[u8], count: usize) -> Option<Answer<Vec<Opt
 
 /// Contents of a reply to `proof`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "one at a time, and soon taken apart")]
+#[expect(clippy::large_enum_variant, reason = "a short-lived value")]
 pub enum Proven {
     /// The proof, not verified here; `None` if no connected block holds the transaction.
     Answered(Answer<Option<TransactionProof>>),
@@ -159,7 +159,7 @@ impl ServedWitness {
 
 /// Contents of a reply to `witness_proof`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "one at a time, and soon taken apart")]
+#[expect(clippy::large_enum_variant, reason = "a short-lived value")]
 pub enum WitnessProven {
     /// The proof, not verified here; `None` if no connected block holds the transaction.
     Answered(Answer<Option<ServedWitness>>),

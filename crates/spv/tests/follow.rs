@@ -68,7 +68,7 @@ fn each_broken_rule_is_found() {
     }
 }
 
-/// Waits until the follower reports why the node's data is refused. `nudge` changes the node meanwhile.
+/// Waits until the follower reports why the node's data is refused. `nudge` is called repeatedly to change the node.
 fn refused(rig: &Rig, nudge: impl Fn(&mut World)) -> String {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -272,7 +272,7 @@ fn write_reply(mut stream: &TcpStream, reply: Reply) -> Option<()> {
     }
 }
 
-/// A ZMQ socket of the kind PUB with subscribers that asked for `hashblock`.
+/// A ZMQ socket of the kind PUB with subscribers of `hashblock`.
 pub struct Publisher {
     pub port: u16,
     subscribers: Arc<Mutex<Vec<TcpStream>>>,

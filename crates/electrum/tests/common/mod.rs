@@ -242,7 +242,7 @@ pub fn serve(chain: &Arc<TestChain>, change: impl FnOnce(&mut Config)) -> Server
 pub fn wait_for(what: &str, condition: impl Fn() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !condition() {
-        assert!(Instant::now() < until, "in vain: {what}");
+        assert!(Instant::now() < until, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 /// Directory of the files in the store's directory.
 const FOLDER: &str = "blocks";
-/// Length from which a file takes no further block, as in Bitcoin Core.
+/// Length at which a file is full and gets no further block, as in Bitcoin Core.
 const FILE_BYTES: u64 = 128 << 20;
 /// Bytes of magic and length before a block.
 const HEAD: usize = 8;

@@ -7,7 +7,7 @@ use std::time::Instant;
 pub struct NodeState {
     /// Address of the node, without secrets.
     pub node: String,
-    /// Height of the node's best block when it was last asked.
+    /// Height of the node's best block at the last request.
     pub node_height: Option<u32>,
     /// True while the host's chain is equal to the node's.
     pub at_tip: bool,

@@ -327,7 +327,7 @@ impl Simulation {
             self.ask(rig)?;
             let lesser = rig.node.world().settled_tip();
             if rig.host.tip().map(|tip| (tip.height, tip.hash)) == lesser {
-                return stale("a chain with less work was taken");
+                return stale("a chain with less work was accepted");
             }
             if Instant::now() > deadline {
                 return Err(Wrong::Stuck("the node's loss is not noticed".into()));
@@ -336,7 +336,7 @@ impl Simulation {
             rig.node.change(|_| ());
         }
         if rig.host.tip() != kept {
-            return stale("a chain with less work was taken");
+            return stale("a chain with less work was accepted");
         }
         for _ in 0..ASKED {
             self.ask(rig)?;
