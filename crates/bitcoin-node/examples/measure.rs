@@ -1,5 +1,5 @@
-//! Measures with a real btcd on this machine: the time from the mining of a block to [`Step::Connect`], and the rate of
-//! a download. `LINESIDE_BTCD=btcd cargo run --release -p lineside-bitcoin-node --example measure`
+//! Measures, with a real btcd on this machine, the time from mining a block to [`Step::Connect`], and the rate of a
+//! download. `LINESIDE_BTCD=btcd cargo run --release -p lineside-bitcoin-node --example measure`
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const SIMNET: &str = "683e86bd5c6d110d91b94b97137ba6bfe02dbbdb8e3dff722a669b5d69d77af6";
 const ROUNDS: usize = 100;
-/// Big blocks of the download, and the bytes of data in each.
+/// Number of large blocks in the download, and bytes of data in each.
 const BIG: u32 = 100;
 const BIG_BYTES: usize = 950_000;
 
@@ -56,7 +56,7 @@ fn main() {
     download("web socket, TLS", &followed, &tls);
 }
 
-/// Mines at `miner` while a feed of `followed` waits.
+/// Mines blocks at `miner` while a feed of `followed` waits, and prints the latencies.
 fn latency(name: &str, miner: &Btcd, followed: &Btcd, options: &NodeOptions) {
     let url: NodeUrl = followed.url().parse().expect("a URL");
     let node = connect(&url, options).expect("a client");
@@ -83,7 +83,7 @@ fn latency(name: &str, miner: &Btcd, followed: &Btcd, options: &NodeOptions) {
                 Event::AtTip => {
                     let _ = waiting.send(local.0.last().map(|(hash, _)| *hash));
                 }
-                Event::Away { error, .. } => println!("away: {error}"),
+                Event::Away { error, .. } => println!("unreachable: {error}"),
                 Event::Pausing => {}
             }
         }
@@ -91,7 +91,7 @@ fn latency(name: &str, miner: &Btcd, followed: &Btcd, options: &NodeOptions) {
     let mut times: Vec<(f64, f64)> = Vec::new();
     for _ in 0..ROUNDS {
         while is_waiting.try_recv().is_ok() {}
-        // The feed enters its wait at once after it has said that it is at the tip.
+        // The feed starts waiting right after it reports that it is at the tip.
         std::thread::sleep(Duration::from_millis(30));
         let start = Instant::now();
         let hash = miner.generate(1)[0];
@@ -122,7 +122,7 @@ fn latency(name: &str, miner: &Btcd, followed: &Btcd, options: &NodeOptions) {
     );
 }
 
-/// Puts blocks of nearly the greatest size on the chain: a coinbase with one long output.
+/// Mines blocks of nearly the maximum size: a coinbase with one long output.
 fn mine_big(btcd: &Btcd) {
     btcd.generate(1);
     for _ in 0..BIG {
@@ -189,7 +189,7 @@ fn download(name: &str, btcd: &Btcd, options: &NodeOptions) {
     }
 }
 
-/// Returns the processor time of this process so far. The unit of the kernel's file is a hundredth of a second.
+/// Returns the processor time that this process has used, in seconds. The kernel's file has units of 1/100 s.
 fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     let after_name = text.rsplit(')').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Answers of the JSON-RPC, decoded: pure functions of the bytes.
+//! Decoder of JSON-RPC answers: pure functions of the bytes.
 //!
 //! Source: `src/rpc/request.cpp`, `src/rpc/protocol.h` and `src/rpc/blockchain.cpp` of Bitcoin Core,
 //! `docs/json_rpc_api.md` of btcd. Both answer `{"result", "error", "id"}`; Bitcoin Core sends errors with HTTP 500,
@@ -13,27 +13,27 @@ use serde::de::{Deserializer, Error as _, Visitor};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::fmt;
 
-/// Longest text of a node that a message repeats, in characters.
+/// Maximum length of a node's text that a message repeats, in characters.
 const SAID_MAX: usize = 200;
 
-/// Code of the error while the node starts.
+/// Error code while the node starts.
 pub(crate) const IN_WARMUP: i64 = -28;
-/// Code of the error for an unknown block.
+/// Error code for an unknown block.
 pub(crate) const NOT_FOUND: i64 = -5;
-/// Codes of the error for a height above the tip: Bitcoin Core's, and btcd's.
+/// Error codes for a height above the tip: Bitcoin Core's, and btcd's.
 pub(crate) const OUT_OF_RANGE: [i64; 2] = [-8, -1];
-/// Code of the error for blocks that are not at hand, among others.
+/// Error code for blocks that are not available, among others.
 pub(crate) const MISC: i64 = -1;
 
 const NEITHER: &str = "there is neither a result nor an error";
 
-/// Error in an answer.
+/// Error object in an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct RpcError {
     /// The code: `src/rpc/protocol.h` of Bitcoin Core, `btcjson/jsonrpcerr.go` of btcd.
     #[serde(default)]
     pub code: i64,
-    /// The node's words.
+    /// Message of the node.
     #[serde(default)]
     pub message: String,
 }
@@ -41,7 +41,7 @@ pub struct RpcError {
 /// Reason why an answer has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoResult {
-    /// The node answered an error.
+    /// The node answered with an error.
     Error(RpcError),
     /// The bytes are not an answer to the call.
     Malformed(String),
@@ -72,7 +72,7 @@ impl<T> Reply<T> {
     }
 }
 
-/// A hash as text of 64 digits.
+/// Hash as text of 64 hexadecimal digits.
 struct HashText(BlockHash);
 
 impl<'de> Deserialize<'de> for HashText {
@@ -82,7 +82,7 @@ impl<'de> Deserialize<'de> for HashText {
     }
 }
 
-/// Bytes as hexadecimal text, decoded where they lie.
+/// Bytes as hexadecimal text, decoded without a copy of the text.
 struct HexText(Vec<u8>);
 
 impl<'de> Deserialize<'de> for HexText {
@@ -118,7 +118,7 @@ const VALUES: [u8; 256] = {
     values
 };
 
-/// Returns the bytes of pairs of digits. A table makes it fast enough for blocks, which `lineside_util::hex` is not.
+/// Returns the bytes of pairs of digits. A table makes it fast enough for blocks; `lineside_util::hex` is too slow.
 fn bytes_of(text: &[u8]) -> Option<Vec<u8>> {
     let (pairs, rest) = text.as_chunks::<2>();
     let mut wrong = 0;
@@ -157,24 +157,24 @@ struct ZmqNotification {
     address: String,
 }
 
-/// Returns the result in an answer to the request `id`.
+/// Returns the result in the answer to the request `id`.
 fn result<T: DeserializeOwned>(body: &[u8], id: u64) -> Result<T, NoResult> {
     let reply: Reply<T> = match serde_json::from_slice(body) {
         Ok(reply) => reply,
         Err(error) => return Err(NoResult::Malformed(error.to_string())),
     };
-    // Errors of requests that could not be read have no id.
+    // Error answers to requests that could not be parsed have no id.
     if reply.id != Some(id) && reply.error.is_none() {
         return Err(NoResult::Malformed("it answers another request".into()));
     }
     reply.into_result()
 }
 
-/// Returns the results of a batch whose requests have the numbers from 0 to `count`, in this order.
+/// Returns the results of a batch of requests with the ids 0 to `count` - 1, in this order.
 fn results<T: DeserializeOwned>(body: &[u8], count: usize) -> Result<Vec<Result<T, NoResult>>, NoResult> {
     let malformed = |why: &str| NoResult::Malformed(why.into());
     if !body.trim_ascii_start().starts_with(b"[") {
-        // The node refuses the batch as a whole.
+        // The node refused the whole batch.
         return Err(match result::<serde::de::IgnoredAny>(body, 0) {
             Ok(_) => malformed("a batch is answered by a single result"),
             Err(error) => error,
@@ -189,7 +189,11 @@ fn results<T: DeserializeOwned>(body: &[u8], count: usize) -> Result<Vec<Result<
         let place = reply.id.and_then(|id| sorted.get_mut(usize::try_from(id).ok()?));
         match place {
             Some(place @ None) => *place = Some(reply.into_result()),
-            _ => return Err(malformed("a batch has an answer to no request, or two to one")),
+            _ => {
+                return Err(malformed(
+                    "a batch has an answer without a request, or two answers to one request",
+                ));
+            }
         }
     }
     let all: Option<Vec<_>> = sorted.into_iter().collect();
@@ -264,9 +268,9 @@ pub fn nothing(body: &[u8], id: u64) -> Result<(), NoResult> {
     }
 }
 
-/// Decodes an answer to a batch of `getblockheader` without details and `getblockheader` with them, numbered 0 and 1:
-/// the header, and its height in the best chain. Bitcoin Core says -1 confirmations for a block outside that chain;
-/// btcd answers an error.
+/// Decodes the answer to a batch of `getblockheader` without details (id 0) and with details (id 1): the header, and
+/// its height in the best chain. For a block outside that chain Bitcoin Core reports -1 confirmations, and btcd an
+/// error.
 ///
 /// # Errors
 /// [`NoResult`].
@@ -314,7 +318,7 @@ struct Notification {
 pub enum SocketMessage {
     /// Answer to a request.
     Answer,
-    /// A block was connected to the best chain, or disconnected from it; the hash where the message has it.
+    /// A block was connected to the best chain or disconnected from it, with its hash if the message has one.
     Block(Option<BlockHash>),
     /// Notification of something else.
     Other,
@@ -344,7 +348,7 @@ pub fn socket_message(body: &[u8]) -> SocketMessage {
     }
 }
 
-/// Returns words of a node for a message: one line, no control characters, not too long.
+/// Returns a node's text in a form for messages: one line, no control characters, at most [`SAID_MAX`] characters.
 pub(crate) fn said(text: &str) -> String {
     let shown = text.trim().chars();
     let clean = |c: char| if c.is_control() { ' ' } else { c };

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Pauses that double from the shortest to the longest, each shortened by a random part of at most its half, so that
-/// clients which lost the same node do not all return in one moment.
+/// Pauses that double from the shortest to the longest. Each is shortened by a random part of at most half, so that
+/// clients that lost the same node do not all return at the same moment.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     shortest: Duration,
@@ -13,14 +13,14 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Pauses between `shortest` and `longest`; the random part comes from the system.
+    /// Returns pauses between `shortest` and `longest`, with random parts from the system.
     pub fn new(shortest: Duration, longest: Duration) -> Backoff {
-        // Without the system's random numbers, all pauses have the same random part: no reason to fail.
+        // If the system has no random numbers, all pauses have the same random part, which is harmless.
         let seed = getrandom::u64().unwrap_or(1);
         Backoff::seeded(shortest, longest, seed)
     }
 
-    /// Pauses with random parts that follow from `seed`.
+    /// Returns pauses with random parts that are derived from `seed`.
     pub fn seeded(shortest: Duration, longest: Duration, seed: u64) -> Backoff {
         Backoff {
             shortest,
@@ -42,7 +42,7 @@ impl Backoff {
         full.mul_f64(1.0 - part / 2.0)
     }
 
-    /// Begins with the shortest pause again, after a success.
+    /// Restarts with the shortest pause, after a success.
     pub fn reset(&mut self) {
         self.next = self.shortest;
     }

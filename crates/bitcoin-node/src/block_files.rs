@@ -1,10 +1,10 @@
-//! Block files of Bitcoin Core, `blk00000.dat` and the next, read one block at a time.
+//! Block files of Bitcoin Core (`blk00000.dat` and the following ones), read block by block.
 //!
 //! Source: `src/node/blockstorage.cpp` of Bitcoin Core. A record is the magic of the network, the length of the block
-//! in four bytes (little-endian), and the block. Files are extended in steps, so zeros follow the last record. Since
-//! version 28 every byte of a file is XORed with the eight bytes of `xor.dat` by its position in the file; the
-//! reserved bytes at the end may be zeros either way. Blocks lie in the order of their arrival, not of their heights,
-//! blocks of side branches included, and a crash may leave a torn record, after which the node goes on.
+//! in four bytes (little-endian), and the block. Files are preallocated in steps, so zeros follow the last record.
+//! Since version 28 every byte of a file is XORed with the eight bytes of `xor.dat`, by its position in the file; the
+//! preallocated bytes at the end may be zeros with or without the key. Blocks are in the order of their arrival, not of
+//! their heights, and include blocks of side branches. A crash may leave a torn record, after which the node continues.
 
 use crate::hash::{BlockHash, HEADER_BYTES};
 use crate::options::BLOCK_BYTES_MAX;
@@ -14,9 +14,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Bytes in front of a block.
+/// Bytes of magic and length before a block.
 const FRAME_BYTES: u64 = 8;
-/// Bytes that are read at once while the next record is searched.
+/// Number of bytes that are read at once while searching for the next record.
 const SEARCH_BYTES: usize = 1 << 16;
 
 /// Reason why block files cannot be read.
@@ -27,7 +27,7 @@ pub enum BlockFilesError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
     /// The directory has no block files.
@@ -39,15 +39,15 @@ pub enum BlockFilesError {
         /// The directory.
         path: PathBuf,
     },
-    /// The key is not a key.
-    #[error("{}: it has {bytes} bytes, not 8; it is damaged or not of Bitcoin Core", path.display())]
+    /// The XOR key does not have 8 bytes.
+    #[error("{}: the key has {bytes} bytes, not 8; the file is damaged, or not one of Bitcoin Core", path.display())]
     Key {
         /// The file.
         path: PathBuf,
         /// Its length.
         bytes: u64,
     },
-    /// A block that was read before is not in its place any more.
+    /// A block that was read before is no longer in its place.
     #[error(
         "{}: the block at byte {offset} is damaged or was replaced since it was first read; start again with the files \
          of a node that was not pruned or downloaded again meanwhile, or follow the node by its RPC", path.display()
@@ -58,7 +58,7 @@ pub enum BlockFilesError {
         /// First byte of the block in the file.
         offset: u64,
     },
-    /// A file holds blocks of no network, or of another one.
+    /// The files belong to another network, or are not block files.
     #[error(
         "{}: the first record does not begin with the magic {magic:02x?} of the configured network; \
          give the block files of that network, with their xor.dat", path.display()
@@ -71,7 +71,7 @@ pub enum BlockFilesError {
     },
 }
 
-/// Place of a block in the files.
+/// Location of a block in the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// Number of the file: 7 for `blk00007.dat`.
@@ -83,33 +83,33 @@ pub struct Position {
 /// A block from the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileBlock {
-    /// Its place.
+    /// Its location.
     pub position: Position,
     /// Its hash.
     pub hash: BlockHash,
     /// Number of bytes of the block.
     pub bytes: usize,
-    /// The block as on the network, key taken off; only its length is checked. From an iterator over headers: the
-    /// header alone.
+    /// The block as on the network, without the XOR key; only its length is checked. An iterator over headers returns
+    /// only the header.
     pub raw: Vec<u8>,
 }
 
 /// Iterator over the blocks of a directory, by file and position.
 ///
 /// It holds one block at a time. Bytes that are neither a whole record nor padding are skipped up to the next magic and
-/// counted, because a node leaves torn records too.
+/// counted, because a node may leave torn records.
 #[derive(Debug)]
 pub struct BlockFiles {
     dir: PathBuf,
     magic: [u8; 4],
     key: [u8; 8],
-    /// Numbers of the files that are not read yet, the last one first.
+    /// Numbers of the files that are not read yet; the last is the next one.
     numbers: Vec<u32>,
     current: Option<Current>,
     skipped_bytes: u64,
     bytes: u64,
     total_bytes: u64,
-    /// Most bytes of a block that are read.
+    /// Maximum number of bytes that are read of each block.
     read_max: usize,
 }
 
@@ -123,7 +123,7 @@ struct Current {
 }
 
 impl BlockFiles {
-    /// Opens the block files in `dir`, whose network has `magic` in front of each block.
+    /// Opens the block files in `dir`. The network has `magic` before each block.
     ///
     /// # Errors
     /// [`BlockFilesError`].
@@ -131,7 +131,7 @@ impl BlockFiles {
         BlockFiles::open_at(dir, magic, Position { file: 0, offset: 0 })
     }
 
-    /// Opens the block files like [`BlockFiles::open`], from `start` on, which is the position of a block.
+    /// Opens the block files like [`BlockFiles::open`], beginning with the block at `start`.
     ///
     /// # Errors
     /// [`BlockFilesError`].
@@ -178,19 +178,19 @@ impl BlockFiles {
         Ok(files)
     }
 
-    /// Reads the header of each block from here on, and not the rest of it.
+    /// Reads only the header of each block from now on.
     #[must_use]
     pub fn headers_only(mut self) -> BlockFiles {
         self.read_max = HEADER_BYTES;
         self
     }
 
-    /// Bytes of the files that are read already, and of all of them.
+    /// Returns the number of bytes that were read, and of all bytes in the files.
     pub fn progress(&self) -> (u64, u64) {
         (self.bytes, self.total_bytes)
     }
 
-    /// Bytes that are neither a whole record nor padding, so far.
+    /// Returns the number of skipped bytes so far: those that are neither a whole record nor padding.
     pub fn skipped_bytes(&self) -> u64 {
         self.skipped_bytes
     }
@@ -201,7 +201,7 @@ impl BlockFiles {
         let file = File::open(&path).map_err(io_at(&path))?;
         let mut magic = [0; 4];
         match file.read_exact_at(&mut magic, 0) {
-            // A file that is still empty.
+            // The file is still empty.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             read => read.map_err(io_at(&path))?,
         }
@@ -214,7 +214,7 @@ impl BlockFiles {
         Ok(())
     }
 
-    /// Opens the next file; false where there is none.
+    /// Opens the next file. Returns false if there is none.
     fn next_file(&mut self) -> Result<bool, BlockFilesError> {
         let Some(number) = self.numbers.pop() else {
             return Ok(false);
@@ -307,7 +307,7 @@ impl Current {
         Ok(None)
     }
 
-    /// Goes on to the next magic after the first byte, or to the end.
+    /// Advances to the next magic after the first byte, or to the end.
     fn search(&mut self, magic: [u8; 4], key: [u8; 8], skipped: &mut u64) -> io::Result<()> {
         let from = self.at;
         let mut buffer = vec![0; SEARCH_BYTES];
@@ -322,7 +322,7 @@ impl Current {
             unmask(&mut plain, at, key);
             let hit = plain.windows(4).skip(skip).position(|window| window == magic);
             let is_last = at + count as u64 == self.len;
-            // Four bytes may lie across two reads, so the last three are read again.
+            // Four bytes may span two reads, so the last three are read again.
             let passed = match hit {
                 Some(hit) => hit + skip,
                 None if is_last => count,
@@ -349,7 +349,7 @@ impl Current {
     }
 }
 
-/// Takes the key off bytes that lie at `at` in their file.
+/// Removes the XOR key from bytes at offset `at` of their file.
 fn unmask(bytes: &mut [u8], at: u64, key: [u8; 8]) {
     if key == [0; 8] {
         return;
@@ -381,7 +381,7 @@ fn key_of(dir: &Path) -> Result<[u8; 8], BlockFilesError> {
     Ok(key)
 }
 
-/// Returns the number in `blk00007.dat`.
+/// Returns the number in a name like `blk00007.dat`.
 fn number_of(name: &str) -> Option<u32> {
     let digits = name.strip_prefix("blk")?.strip_suffix(".dat")?;
     let is_number = digits.len() >= 5 && digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Calls that block, on top of asynchronous connections: the runtime of one node.
+//! Blocking calls on top of asynchronous connections: the runtime of one node.
 
 use crate::error::Fault;
 use crate::interrupt::Interrupter;
@@ -7,7 +7,7 @@ use std::io;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// Runtime that runs only while a call waits, on the caller's thread. Between the calls the kernel keeps what arrives.
+/// Runtime that runs only during a call, on the caller's thread. Between calls the kernel buffers incoming data.
 pub(crate) struct Blocking {
     runtime: Option<Runtime>,
     interrupter: Interrupter,
@@ -22,19 +22,19 @@ impl Blocking {
         })
     }
 
-    /// Returns the handle that ends the call under way and all later ones.
+    /// Returns the handle that interrupts the current call and all later ones.
     pub(crate) fn interrupter(&self) -> Interrupter {
         self.interrupter.clone()
     }
 
-    /// Runs `future` for at most `limit`, and until the calls are interrupted.
+    /// Runs `future` for at most `limit`, or until the calls are interrupted.
     pub(crate) fn run<T>(
         &self,
         call: &'static str,
         limit: Duration,
         future: impl Future<Output = Result<T, Fault>>,
     ) -> Result<T, Fault> {
-        let runtime = self.runtime.as_ref().expect("it is taken at the end only");
+        let runtime = self.runtime.as_ref().expect("the runtime exists until drop");
         let late = Fault::TimedOut { call, after: limit };
         let interrupted = self.interrupter.interrupted();
         runtime.block_on(async {
@@ -49,7 +49,7 @@ impl Blocking {
 
 impl Drop for Blocking {
     fn drop(&mut self) {
-        // The system's name service has no time limit; nothing waits for it here.
+        // The system's resolver has no time limit; do not wait for it here.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

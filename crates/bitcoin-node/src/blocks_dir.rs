@@ -1,10 +1,10 @@
-//! Directory with block files of Bitcoin Core, followed as if it were a node: the branch with the most work is its
-//! chain, and blocks that are appended are noticed at intervals.
+//! Directory with block files of Bitcoin Core, followed like a node: the branch with the most work is its chain, and
+//! appended blocks are noticed at intervals.
 //!
-//! The node's index is not read. Headers are read from the files, and a block is read when it is asked for. The last
-//! block of the newest file may be one that the node is writing: it is taken once it is whole. A node that prunes
-//! deletes files, and a node that downloads its chain again overwrites them. The directory cannot be followed any more
-//! then, and the error names the file.
+//! The node's index is not read. Headers are read from the files, and a block is read when it is requested. The node
+//! may still be writing the last block of the newest file: that block is taken when it is complete. A node that prunes
+//! deletes files, and a node that downloads its chain again overwrites them. Then the directory can no longer be
+//! followed, and the error names the file.
 
 use crate::block_files::{BlockFiles, BlockFilesError, FileBlock, Position, name_of};
 use crate::error::{Fault, NodeError};
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A block in the files whose ancestors are all there.
+/// A block in the files whose ancestors are all known.
 struct Entry {
     header: [u8; HEADER_BYTES],
     height: u32,
@@ -31,18 +31,18 @@ pub struct BlocksDir {
     magic: [u8; 4],
     poll_interval: Duration,
     entries: HashMap<BlockHash, Entry>,
-    /// Blocks whose parent has not been found, by that parent.
+    /// Blocks whose parent has not been found, by the parent's hash.
     waiting: HashMap<BlockHash, Vec<FileBlock>>,
     /// The branch with the most work, by height.
     best: Vec<BlockHash>,
-    /// Last block that was entered, or waits for its parent.
+    /// Last block that was added, or is waiting for its parent.
     read: Option<(Position, BlockHash)>,
     interrupter: Interrupter,
 }
 
 impl BlocksDir {
-    /// Follows the files in `dir`, whose network has `magic` in front of each block. Nothing is read before the first
-    /// call.
+    /// Returns a node over the files in `dir`, whose network has `magic` before each block. Nothing is read before the
+    /// first call.
     pub fn new(dir: &Path, magic: [u8; 4], poll_interval: Duration) -> BlocksDir {
         BlocksDir {
             dir: dir.into(),
@@ -71,7 +71,7 @@ impl BlocksDir {
             .headers_only();
         let mut last: Option<FileBlock> = None;
         for block in files {
-            // The first call reads the headers of all files.
+            // The first call reads the headers of all files, so it must be interruptible.
             if self.interrupter.is_interrupted() {
                 return Err(self.fault(Fault::Interrupted));
             }
@@ -92,7 +92,7 @@ impl BlocksDir {
         self.read == Some((block.position, block.hash))
     }
 
-    /// Enters a block from the files, once.
+    /// Adds a block from the files, unless it was added before.
     fn enter_read(&mut self, block: FileBlock) {
         if !self.has_read(&block) {
             self.read = Some((block.position, block.hash));
@@ -100,8 +100,8 @@ impl BlocksDir {
         }
     }
 
-    /// Returns true if all bytes of a block are in the files. The node extends a file by zeros before it writes a
-    /// block, so a block that it is writing may have its length and its header already.
+    /// Returns true if all bytes of a block are in the files. The node fills a file with zeros before it writes a
+    /// block, so an incomplete block may already have its length and its header.
     fn is_whole(&self, block: &FileBlock) -> Result<bool, NodeError> {
         let read = self.read_at(block.position)?;
         Ok(read.is_some_and(|read| read.hash == block.hash && is_whole(&read.raw)))
@@ -115,12 +115,12 @@ impl BlocksDir {
         Ok(found.filter(|found| found.position == position))
     }
 
-    /// Enters a block, and those that waited for it.
+    /// Adds a block, and those that were waiting for it.
     fn enter(&mut self, block: FileBlock) {
         let mut ready = vec![block];
         while let Some(block) = ready.pop() {
             if let Some(entry) = self.entries.get_mut(&block.hash) {
-                // The node wrote the block again because the first copy was damaged or lost.
+                // The node wrote the block again, because the first copy was damaged or lost.
                 entry.position = block.position;
                 continue;
             }
@@ -173,7 +173,7 @@ impl BlocksDir {
     }
 }
 
-/// Returns true if a block parses to its end and is the one that its header and its coinbase commit to.
+/// Returns true if a block can be parsed completely, and its header and coinbase commit to its contents.
 fn is_whole(raw: &[u8]) -> bool {
     let block: Result<bitcoin::Block, _> = bitcoin::consensus::deserialize(raw);
     block.is_ok_and(|block| block.check_merkle_root() && block.check_witness_commitment())

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   worker 1: claim 8 heights -> getblockhash (batch) -> getblock ... -+
-//!   worker 2: claim 8 heights -> ...                                   +-> blocks that wait, by height -> iterator
+//!   worker 2: claim 8 heights -> ...                                   +-> waiting blocks, by height -> iterator
 //!   worker N: ...                                                     -+   (bounded in bytes)
 //! ```
 
@@ -15,22 +15,22 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Heights that a worker claims at once.
+/// Number of heights that a worker claims at once.
 const CLAIM: u32 = 8;
-/// Pauses of a worker between attempts.
+/// Shortest and longest pause of a worker between attempts.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
-/// Time between two samples of the rate, and samples that are kept: the rate is that of the last minute.
+/// Time between two samples of the rate, and number of samples kept: the rate covers the last minute.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
 const SAMPLES: usize = 30;
 
 /// Options of a download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DownloadOptions {
-    /// Number of workers, each with a connection of its own.
+    /// Number of workers; each has its own connection.
     pub workers: usize,
-    /// Bytes of blocks that may wait for earlier ones. Each worker may exceed it by one block.
+    /// Maximum bytes of blocks that wait for earlier ones. Each worker may exceed it by one block.
     pub look_ahead_bytes: usize,
-    /// Attempts at one call before the download fails, where the fault is transient.
+    /// Maximum number of attempts at one call if its fault is transient; then the download fails.
     pub attempts: u32,
 }
 
@@ -44,23 +44,23 @@ impl Default for DownloadOptions {
     }
 }
 
-/// Numbers for a progress bar.
+/// Progress of a download, for a progress bar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// Height of the next block; a download from here on resumes this one.
+    /// Height of the next block; a new download from this height resumes this one.
     pub next_height: u32,
     /// First height after the range.
     pub end_height: u32,
-    /// Blocks that were returned.
+    /// Number of blocks returned.
     pub blocks: u32,
-    /// Their bytes.
+    /// Bytes of these blocks.
     pub bytes: u64,
     /// Time since the start.
     pub elapsed: Duration,
-    /// Bytes a second, over the last minute.
+    /// Average rate over the last minute, in bytes a second.
     pub bytes_per_second: f64,
-    /// Time left, if blocks go on at the rate of the last minute; `None` before there is one. Later blocks of the main
-    /// chain are longer than early ones, so that it is too short at first.
+    /// Estimated remaining time at the rate of the last minute; `None` until there is one. Later blocks of the main
+    /// chain are longer than early ones, so the estimate is too low at first.
     pub remaining: Option<Duration>,
 }
 
@@ -71,13 +71,13 @@ pub struct DownloadedBlock {
     pub height: u32,
     /// Its hash, which is that of its header.
     pub hash: BlockHash,
-    /// The block as on the network; its header names the block before it as the parent.
+    /// The block as on the network; the parent in its header is the block before it.
     pub raw: Vec<u8>,
 }
 
-/// Iterator over the blocks of a range of heights, in order. It ends after the range, or after an error.
+/// Iterator over the blocks of a range of heights, in order. It ends after the range or after an error.
 ///
-/// Dropping it ends the workers when their calls under way end; nothing waits for that.
+/// Dropping it stops the workers after their current calls; the drop does not wait for them.
 pub struct Download {
     shared: Arc<Shared>,
     next: u32,
@@ -99,7 +99,7 @@ struct Shared {
 struct State {
     /// Next height that no worker has claimed.
     unclaimed: u32,
-    /// Height that the iterator waits for; its worker needs no room.
+    /// Height that the iterator waits for; its worker may exceed the look-ahead limit.
     wanted: u32,
     ready: BTreeMap<u32, (BlockHash, Vec<u8>)>,
     ready_bytes: usize,
@@ -110,7 +110,7 @@ struct State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A worker that panicked left the state whole: it is changed in single steps.
+        // A worker that panicked left the state consistent, because it is changed in single steps.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -121,8 +121,8 @@ impl Shared {
 }
 
 impl Download {
-    /// Starts the download of the heights in `range`. `parent` is the block before them, where it is known: the first
-    /// block has to be its child. `connect` is called once for each worker.
+    /// Starts the download of the heights in `range`. `parent` is the block before them, if known: the first block must
+    /// be its child. `connect` is called once for each worker.
     ///
     /// # Errors
     /// Those of `connect`.
@@ -175,7 +175,7 @@ impl Download {
         })
     }
 
-    /// Returns the numbers for a progress bar.
+    /// Returns the progress for a progress bar.
     pub fn progress(&self) -> Progress {
         let now = Instant::now();
         let (since, blocks, bytes) = self.samples.front().copied().unwrap_or((self.started, 0, 0));
@@ -336,7 +336,7 @@ impl Worker {
         Some(from..end)
     }
 
-    /// Waits until a block may be fetched; false where the download is stopped.
+    /// Waits until a block may be fetched. Returns false if the download was stopped.
     fn wait_for_room(&self, height: u32) -> bool {
         let mut state = self.shared.lock();
         loop {
@@ -351,7 +351,7 @@ impl Worker {
         }
     }
 
-    /// Makes a call until it succeeds; `None` where the download is stopped.
+    /// Makes a call until it succeeds; `None` if the download was stopped.
     fn repeat<T>(
         &mut self,
         call: impl Fn(&mut dyn Node) -> Result<T, NodeError>,
@@ -376,7 +376,7 @@ impl Worker {
         Ok(None)
     }
 
-    /// Keeps a pause; false where the download is stopped.
+    /// Waits for one pause. Returns false if the download was stopped.
     fn pause(&mut self) -> bool {
         let end = Instant::now() + self.backoff.pause();
         let mut state = self.shared.lock();
@@ -391,7 +391,7 @@ impl Worker {
     }
 }
 
-/// Fetches a block and checks its hash, which [`Node`] promises too.
+/// Fetches a block and checks its hash, although [`Node`] also guarantees it.
 fn block(node: &mut dyn Node, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
     let raw = node.block(hash)?;
     let found = BlockHash::of_block(&raw).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Errors: of the set-up before a node is asked, and of the node.
+//! Errors of the configuration, which occur before a node is contacted, and errors of a node.
 
 use crate::block_files::BlockFilesError;
 use crate::hash::BlockHash;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Reason why a node cannot be asked at all: the configuration is wrong. Trying again does not help.
+/// Reason why no node can be contacted: the configuration is wrong. Trying again does not help.
 #[derive(Debug, Error)]
 pub enum SetupError {
     /// The URL is wrong.
@@ -20,13 +20,13 @@ pub enum SetupError {
     /// The URL names a directory, which has no RPC.
     #[error("node: blocks-dir: names files, not a node that can be followed; give bitcoind:// or btcd://")]
     NotANode,
-    /// There is a user and a cookie file.
+    /// Both a user and a cookie file are configured.
     #[error("node: the URL names the user `{user}`, and a cookie file is given too; give one of them")]
     TwoCredentials {
         /// The user of the URL.
         user: String,
     },
-    /// There is a user without a password.
+    /// A user is configured without a password.
     #[error(
         "node: the user `{user}` has no password; give a password file, or set {PASSWORD_VARIABLE}, \
          or write USER:PASSWORD@ in the URL"
@@ -35,20 +35,20 @@ pub enum SetupError {
         /// The user of the URL.
         user: String,
     },
-    /// There are no credentials for Bitcoin Core.
+    /// No credentials for Bitcoin Core are configured.
     #[error(
         "node: bitcoind:// needs credentials, in one of three ways: the cookie file of the node (--node-cookie FILE, \
          or `node_cookie`); a user in the URL (USER@HOST:PORT) and the password in a file (--node-password FILE, or \
          `node_password`); or such a user and the password in the environment ({PASSWORD_VARIABLE})"
     )]
     NoCredentials,
-    /// There are no credentials for btcd, which has no cookie file.
+    /// No credentials for btcd, which has no cookie file, are configured.
     #[error(
         "node: btcd needs credentials: a user in the URL (USER@HOST:PORT) and the password in a file (--node-password \
          FILE, or `node_password`) or in the environment ({PASSWORD_VARIABLE})"
     )]
     NoUser,
-    /// There is a password file without a user.
+    /// A password file is configured without a user.
     #[error("node: a password file is given, but the URL names no user; write USER@HOST:PORT")]
     PasswordWithoutUser,
     /// The password file is empty.
@@ -60,13 +60,13 @@ pub enum SetupError {
     /// The password file cannot be read.
     #[error("node: password file")]
     PasswordFile(#[from] KeyFileError),
-    /// There is no certificate to know btcd by.
+    /// No certificate is configured by which btcd can be authenticated.
     #[error(
-        "node: btcd:// uses TLS and needs the certificate that btcd made: give its rpc.cert as the CA file \
+        "node: btcd:// uses TLS and needs btcd's own certificate: give its rpc.cert as the CA file \
          (btcd's directory, ~/.btcd on Linux), or write btcd+notls:// if btcd runs with --notls"
     )]
     NoCertificate,
-    /// The file with certificates cannot be read.
+    /// The CA file cannot be read.
     #[error("node: CA file {}", path.display())]
     CaFile {
         /// The file.
@@ -74,7 +74,7 @@ pub enum SetupError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The file with certificates holds none that can be used.
+    /// The CA file has no usable certificate.
     #[error("node: CA file {}: {why}; give a file with certificates in PEM", path.display())]
     NotCertificates {
         /// The file.
@@ -82,23 +82,23 @@ pub enum SetupError {
         /// The reason.
         why: String,
     },
-    /// The operating system gives no event queue.
-    #[error("node: the runtime for its connections cannot be made")]
+    /// The operating system cannot create an event queue.
+    #[error("node: the event queue for its connections cannot be created")]
     Runtime(#[source] io::Error),
 }
 
-/// A fault and the node that it happened at.
+/// A fault, and the node at which it occurred.
 #[derive(Debug, Error)]
 #[error("{node}: {fault}")]
 pub struct NodeError {
-    /// The node, without secrets.
+    /// The node's address, without secrets.
     pub node: Box<str>,
-    /// What happened. It is part of the message, so it is not its source again.
+    /// The fault. It is part of the message, so it is not also reported as the source.
     pub fault: Fault,
 }
 
 impl NodeError {
-    /// Puts a fault and its node together.
+    /// Combines a fault and its node.
     pub fn new(node: impl Into<Box<str>>, fault: Fault) -> NodeError {
         NodeError {
             node: node.into(),
@@ -107,16 +107,16 @@ impl NodeError {
     }
 }
 
-/// What went wrong at a node, and what to do.
+/// Fault of a node. The message says what happened and what to do.
 #[derive(Debug, Error)]
 pub enum Fault {
-    /// No connection comes about.
+    /// The connection cannot be established.
     #[error("no connection: {source}; is the node running, and is its RPC open to this host?")]
     Connect {
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// TLS does not come about.
+    /// The TLS handshake failed.
     #[error(
         "TLS: {why}; give the node's own certificate (btcd: rpc.cert) as the CA file, \
          or btcd+notls:// if the node runs without TLS"
@@ -125,7 +125,7 @@ pub enum Fault {
         /// The reason.
         why: String,
     },
-    /// The connection ended in the midst of an answer.
+    /// The connection ended during an answer.
     #[error("the connection ended during {call}: {why}; the call can be repeated")]
     Lost {
         /// The call.
@@ -133,7 +133,7 @@ pub enum Fault {
         /// The reason.
         why: String,
     },
-    /// The answer did not come in time.
+    /// The answer did not arrive in time.
     #[error(
         "{call} was not answered within {:.1} s; the node is overloaded or unreachable, \
          or the time limit is too short", after.as_secs_f64()
@@ -144,9 +144,9 @@ pub enum Fault {
         /// The time limit.
         after: Duration,
     },
-    /// The cookie file is not there.
+    /// The cookie file does not exist.
     #[error(
-        "cookie file {}: it is not there; Bitcoin Core writes it when it starts: start the node, or give the `.cookie` \
+        "cookie file {}: it does not exist; Bitcoin Core creates it at start: start the node, or give the `.cookie` \
          of its data directory (-datadir; in its folder testnet3, testnet4, signet or regtest for such a network)",
         path.display()
     )]
@@ -156,7 +156,7 @@ pub enum Fault {
     },
     /// The cookie file cannot be read.
     #[error(
-        "cookie file {}: {source}; Bitcoin Core writes it at each start, readable by its own user (see \
+        "cookie file {}: {source}; Bitcoin Core creates it at each start, readable by its own user (see \
          -rpccookieperms)",
         path.display()
     )]
@@ -175,16 +175,16 @@ pub enum Fault {
     /// RPC error -28.
     #[error("the node is starting: {message}; it answers when that is done")]
     WarmingUp {
-        /// The node's words.
+        /// The node's message.
         message: String,
     },
-    /// HTTP 503, or the node has no room for another connection.
+    /// HTTP 503, or the node accepts no further connection.
     #[error("the node is busy (HTTP 503: {message}); see rpcworkqueue, rpcthreads or rpcmaxclients")]
     Busy {
-        /// The node's words.
+        /// The node's message.
         message: String,
     },
-    /// Another status of HTTP without an answer of the RPC.
+    /// Another HTTP status without an RPC answer.
     #[error("{call} was answered with HTTP {status}: {message}; is this the RPC port of a node?")]
     Http {
         /// The call.
@@ -201,7 +201,7 @@ pub enum Fault {
         call: &'static str,
         /// The code of the error.
         code: i64,
-        /// The node's words.
+        /// The node's message.
         message: String,
     },
     /// The chain has no block at this height.
@@ -210,7 +210,7 @@ pub enum Fault {
         /// The height.
         height: u32,
     },
-    /// The node has not heard of the block.
+    /// The node does not know the block.
     #[error("block {hash} is not known to the node")]
     NoSuchBlock {
         /// The hash.
@@ -224,21 +224,21 @@ pub enum Fault {
         /// The hash.
         hash: BlockHash,
     },
-    /// The node knows the header only.
+    /// The node has only the header.
     #[error("block {hash} is not downloaded by the node yet; it is available when the node has caught up")]
     NotDownloaded {
         /// The hash.
         hash: BlockHash,
     },
-    /// An answer is longer than it may be.
-    #[error("the answer to {call} is longer than {limit_bytes} bytes; this is no honest node")]
+    /// An answer exceeds the size limit.
+    #[error("the answer to {call} is longer than {limit_bytes} bytes; do not trust this node")]
     TooLarge {
         /// The call.
         call: &'static str,
         /// The limit.
         limit_bytes: usize,
     },
-    /// An answer has another form than the call's.
+    /// An answer does not have the form of its call.
     #[error("the answer to {call} is malformed: {why}; is this the RPC port of a node?")]
     Malformed {
         /// The call.
@@ -260,10 +260,10 @@ pub enum Fault {
         /// Hash of the node's first block.
         found: BlockHash,
     },
-    /// The node is on another signet, by the challenge that it names.
+    /// The node reports the challenge of another signet.
     #[error(
         "the node is on another signet, {found}; this store holds {expected}: follow a node with that \
-         signetchallenge, or make a store by `lineside spv init --signet-challenge`"
+         signetchallenge, or create a store with `lineside spv init --signet-challenge`"
     )]
     OtherSignet {
         /// The configured signet.
@@ -271,7 +271,7 @@ pub enum Fault {
         /// The node's.
         found: SignetId,
     },
-    /// The node is on another signet, by its first blocks; it does not name its challenge.
+    /// The node's first blocks belong to another signet; it does not report its challenge.
     #[error(
         "the node is on another signet: its block at height 1 is {theirs}, that of this store is {ours}; follow a \
          node with the signetchallenge of the store"
@@ -282,15 +282,15 @@ pub enum Fault {
         /// The node's block at height 1.
         theirs: BlockHash,
     },
-    /// A block or header has another hash than the one asked for.
+    /// A block or header has another hash than the requested one.
     #[error("the node answered {found} to a request for block {asked}; do not trust it")]
     WrongBlock {
-        /// The hash asked for.
+        /// The requested hash.
         asked: BlockHash,
         /// The hash of the answer.
         found: BlockHash,
     },
-    /// The node's list of hashes is no chain.
+    /// The node's list of hashes is not a chain.
     #[error(
         "the node lists {hash} at height {height}, but the parent of that block is {found}, not {expected}; \
          do not trust the node if this repeats"
@@ -317,7 +317,7 @@ pub enum Fault {
     #[error(
         "the node's chain, {node_height} blocks with the tip {node_tip}, has less work than the local one, \
          {local_height} blocks with the tip {local_tip}; the local chain is kept. A node that is synchronising \
-         catches up; otherwise it lost its data, or its chain was cut by hand"
+         catches up; otherwise it lost its data, or its chain was shortened manually"
     )]
     LessWork {
         /// Height of the node's tip.
@@ -329,7 +329,7 @@ pub enum Fault {
         /// The local tip.
         local_tip: BlockHash,
     },
-    /// The chain changed each time while it was compared.
+    /// The chain changed during every comparison.
     #[error("the node's chain changed {attempts} times while it was compared; it is compared again later")]
     Unsteady {
         /// Number of comparisons.
@@ -341,20 +341,20 @@ pub enum Fault {
         /// The height.
         height: u32,
     },
-    /// The program ends, or does not need the answer any more.
-    #[error("the call was interrupted, because this program ends")]
+    /// The program is stopping, or does not need the answer any more.
+    #[error("the call was interrupted, because this program is stopping")]
     Interrupted,
     /// A download was stopped because all its workers ended.
     #[error("the download was stopped at height {height}")]
     Stopped {
-        /// The height that was to come next.
+        /// Height of the next block.
         height: u32,
     },
 }
 
 impl Fault {
-    /// Returns true where the call may succeed later without a change of the configuration or of the node's data: the
-    /// node is away, starting, busy, or catching up.
+    /// Returns true if the call may succeed later without a change of the configuration or of the node's data: the node
+    /// is unreachable, starting, busy, or catching up.
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
@@ -374,7 +374,7 @@ impl Fault {
         )
     }
 
-    /// Returns true where the node said something that no honest node on this network says.
+    /// Returns true if the node sent something that no correct node on this network sends.
     pub fn is_lie(&self) -> bool {
         matches!(
             self,

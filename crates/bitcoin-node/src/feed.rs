@@ -1,4 +1,4 @@
-//! Node and follower together, with pauses while the node is away.
+//! Combination of node and follower, with pauses while the node is unreachable.
 
 use crate::backoff::Backoff;
 use crate::error::{Fault, NodeError};
@@ -6,20 +6,20 @@ use crate::follower::{Follower, LocalChain, Step};
 use crate::node::{Announcement, Node};
 use std::time::{Duration, Instant};
 
-/// Pauses between attempts to reach the node.
+/// Shortest and longest pause between attempts to reach the node.
 const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
-/// Longest pause after which a node is asked again whose chain has less work.
+/// Maximum pause before a node is contacted again whose chain has less work.
 const LESS_WORK_PAUSE: Duration = Duration::from_secs(1);
 
-/// Something for the caller to do, or to show.
+/// Event for the caller to handle or to display.
 #[derive(Debug)]
 pub enum Event {
-    /// The local chain has to change. Carry the step out before the next call.
+    /// The local chain has to change. Carry out the step before the next call.
     Step(Step),
-    /// The local chain is the node's.
+    /// The local chain is equal to the node's.
     AtTip,
-    /// The node is away, lies, or cannot give what is needed; it is asked again after the pause. Calls during the pause
-    /// return [`Event::Pausing`].
+    /// The node is unreachable, sends wrong data, or cannot send what is needed; it is contacted again after the pause.
+    /// Calls during the pause return [`Event::Pausing`].
     Away {
         /// The reason.
         error: NodeError,
@@ -41,7 +41,7 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Follows `node`.
+    /// Returns a feed that follows `node`.
     pub fn new(node: Box<dyn Node>, follower: Follower) -> Feed {
         let [shortest, longest] = PAUSES;
         Feed {
@@ -54,8 +54,8 @@ impl Feed {
         }
     }
 
-    /// Returns the next event, after at most `timeout` and the time limits of the node's calls. It waits only where the
-    /// last event was [`Event::AtTip`] or a pause is to be kept.
+    /// Returns the next event, after at most `timeout` and the time limits of the node's calls. It waits only if the
+    /// last event was [`Event::AtTip`] or a pause is not over.
     pub fn next(&mut self, local: &dyn LocalChain, timeout: Duration) -> Event {
         if let Some(retry_at) = self.retry_at {
             let left = retry_at.saturating_duration_since(Instant::now());
@@ -78,7 +78,7 @@ impl Feed {
             }
             Err(error) => {
                 let mut pause = self.backoff.pause();
-                // The node answers, and may have more work at its next block.
+                // The node is reachable, and may have more work at its next block.
                 if matches!(error.fault, Fault::LessWork { .. }) {
                     pause = pause.min(LESS_WORK_PAUSE);
                 }
@@ -89,8 +89,8 @@ impl Feed {
         }
     }
 
-    /// Compares the chains at the next call, without waiting for a change of the node's: the local chain has changed
-    /// after [`Event::AtTip`].
+    /// Makes the next call compare the chains without waiting for a change of the node's chain. Call this if the local
+    /// chain changes after [`Event::AtTip`].
     pub fn compare_again(&mut self) {
         self.at_tip = false;
     }

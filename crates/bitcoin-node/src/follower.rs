@@ -1,12 +1,12 @@
-//! Follower of a node's chain: compares it with the local one and says what to do next.
+//! Follower of a node's chain: compares it with the local chain and returns the next step.
 //!
-//! The follower holds no chain and does no I/O of its own. It asks the node through [`Node`], reads the local chain
-//! through [`LocalChain`], and returns one [`Step`] at a time, which the caller carries out before it asks for the
-//! next. So it makes no difference whether the caller or the node was restarted in between.
+//! The follower holds no chain and does no I/O of its own. It queries the node through [`Node`], reads the local chain
+//! through [`LocalChain`], and returns one [`Step`] at a time. The caller carries it out before it requests the next
+//! one, so a restart of the caller or the node in between makes no difference.
 //!
-//! A node's word is checked as far as headers go: each block has the hash that was asked for, is the child of the block
-//! before it, and, on a branch that would replace local blocks, meets its own target. Transactions, targets and dates
-//! are the caller's to check.
+//! The node's headers are checked: each block has the requested hash and is the child of the block before it, and on a
+//! branch that would replace local blocks it meets its own target. The caller must check transactions, targets and
+//! times.
 
 use crate::error::{Fault, NodeError};
 use crate::hash::{BlockHash, HEADER_BYTES, decode, parent_of};
@@ -16,38 +16,38 @@ use bitcoin::Work;
 use bitcoin::pow::{CompactTarget, Target};
 use std::collections::VecDeque;
 
-/// Most hashes that are asked for ahead of the blocks.
+/// Maximum number of hashes that are requested ahead of the blocks.
 const AHEAD: u32 = 500;
-/// Most comparisons that a changing chain spoils before the follower gives up for now.
+/// Maximum number of comparisons that may fail because the chain changes, before the follower reports an error.
 const ATTEMPTS_MAX: u32 = 5;
-/// Headers of a branch that are asked for at once.
+/// Number of headers of a branch that are requested at once.
 const HEADERS: u32 = 500;
-/// Blocks by which a branch may be longer than the local one before its lack of work is taken as final.
+/// Maximum number of blocks by which a branch may be longer than the local one before it is refused for lack of work.
 const LONGER_MAX: u32 = 100_000;
 
-/// The chain that is to become the node's.
+/// The local chain, which follows the node's.
 pub trait LocalChain {
-    /// Returns height and hash of the last block; `None` without blocks.
+    /// Returns height and hash of the last block; `None` if there is no block.
     fn tip(&self) -> Option<(u32, BlockHash)>;
 
-    /// Returns the block at `height`; it is there from the first block up to the tip.
+    /// Returns the block at `height`; every height up to the tip has one.
     fn hash_at(&self, height: u32) -> Option<BlockHash>;
 
-    /// Returns the compact target (`bits`) in the header at `height`. With it the work of both branches is compared at
-    /// a reorganisation; where it is `None`, their lengths are.
+    /// Returns the compact target (`bits`) in the header at `height`, with which the work of both branches is compared
+    /// at a reorganisation. If it returns `None`, their lengths are compared.
     fn bits_at(&self, height: u32) -> Option<u32> {
         let _ = height;
         None
     }
 
-    /// Returns true for a block whose bytes are kept here, which the node is not asked for.
+    /// Returns true if the bytes of a block are kept locally, so that they are not requested from the node.
     fn keeps(&self, hash: &BlockHash) -> bool {
         let _ = hash;
         false
     }
 
-    /// Returns the bytes of a block that is kept here and was found to be whole; `None` where the node has to be asked
-    /// for it.
+    /// Returns the bytes of a block that is kept locally, after checking them; `None` if it must be requested from the
+    /// node.
     fn kept_block(&self, hash: &BlockHash) -> Option<Vec<u8>> {
         let _ = hash;
         None
@@ -57,9 +57,9 @@ pub trait LocalChain {
 /// Next change of the local chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Remove all blocks above `to_height`; the node's chain leaves the local one there.
+    /// Remove all blocks above `to_height`, at which the node's chain departs from the local one.
     Disconnect {
-        /// Height of the last block that stays.
+        /// Height of the last block to keep.
         to_height: u32,
     },
     /// Add a block on the tip.
@@ -68,19 +68,19 @@ pub enum Step {
         height: u32,
         /// Its hash, which is that of its header.
         hash: BlockHash,
-        /// The block as on the network. Its header names the tip as the parent; the rest is not checked.
+        /// The block as on the network. The parent in its header is the tip; the rest is not checked.
         raw: Vec<u8>,
     },
 }
 
-/// Answer to a node whose best chain has less work than the local one.
+/// Reaction to a node whose best chain has less work than the local one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LessWork {
-    /// [`Fault::LessWork`]; the local chain stays. No honest node goes back by itself.
+    /// Return [`Fault::LessWork`] and keep the local chain. No correct node goes back by itself.
     #[default]
     Refuse,
-    /// The node is followed, for operators who cut its chain by `invalidateblock`, unless it is in its initial download
-    /// or does not know the local tip: then it has lost data.
+    /// Follow the node, for operators who shorten its chain with `invalidateblock`. A node in its initial download, or
+    /// one that does not know the local tip, has lost data and is still refused.
     Follow,
 }
 
@@ -94,24 +94,24 @@ pub struct Follower {
     /// Blocks of the node's chain that come after `after`.
     ahead: VecDeque<BlockHash>,
     after: BlockHash,
-    /// The node's tip when it was last compared.
+    /// The node's tip at the last comparison.
     best: BlockHash,
-    /// The node is known to be on the right network; asked again after each fault.
+    /// True if the node is known to be on the right network; checked again after each fault.
     network_checked: bool,
 }
 
 /// Outcome of one comparison.
 enum Compared {
     Equal,
-    /// The node's chain goes on from the local tip; `ahead` has its next blocks.
+    /// The node's chain extends the local one; `ahead` has its next blocks.
     Longer,
     Fork(u32),
-    /// The node's chain changed in the midst.
+    /// The node's chain changed during the comparison.
     Changed,
 }
 
 impl Follower {
-    /// Follows nodes of the network whose first block is `genesis`.
+    /// Returns a follower for nodes of the network whose first block is `genesis`.
     pub fn new(genesis: BlockHash, less_work: LessWork) -> Follower {
         Follower {
             genesis,
@@ -124,24 +124,24 @@ impl Follower {
         }
     }
 
-    /// Follows nodes of one signet only; all signets have the same first block.
+    /// Restricts the follower to nodes of one signet; all signets have the same first block.
     #[must_use]
     pub fn of_signet(mut self, signet: Option<SignetId>) -> Follower {
         self.signet = signet;
         self
     }
 
-    /// Returns the node's tip when it was last compared; wait for another one by [`Node::wait_for_change`].
+    /// Returns the node's tip at the last comparison; wait for another one with [`Node::wait_for_change`].
     pub fn best(&self) -> BlockHash {
         self.best
     }
 
-    /// Returns the next step towards the node's chain; `None` where the local chain is the node's.
+    /// Returns the next step towards the node's chain; `None` if the chains are equal.
     ///
     /// # Errors
     /// Faults of the node. [`Fault::OtherNetwork`]; [`Fault::WrongBlock`]; [`Fault::WrongParent`] and [`Fault::NoWork`]
-    /// for a list that is no chain; [`Fault::LessWork`]; [`Fault::Pruned`] where a block that is needed is deleted;
-    /// [`Fault::Unsteady`]; [`Fault::LocalGap`]. After each the next call begins with a new comparison.
+    /// for a list that is not a chain; [`Fault::LessWork`]; [`Fault::Pruned`] if a needed block was deleted;
+    /// [`Fault::Unsteady`]; [`Fault::LocalGap`]. After an error the next call begins with a new comparison.
     pub fn next_step(
         &mut self,
         node: &mut dyn Node,
@@ -184,7 +184,7 @@ impl Follower {
         ))
     }
 
-    /// Fetches the next block; `None` where the list turns out to be of two chains.
+    /// Fetches the next block; `None` if the list turns out to combine two chains.
     fn connect(
         &mut self,
         node: &mut dyn Node,
@@ -197,7 +197,7 @@ impl Follower {
         let kept = local.kept_block(&hash);
         let raw = match kept.map_or_else(|| node.block(&hash), Ok) {
             Ok(raw) => raw,
-            // A block of a chain that the node has left may be gone.
+            // A block of a chain that the node has left may not exist any more.
             Err(error) if matches!(error.fault, Fault::NoSuchBlock { .. }) => {
                 self.ahead.clear();
                 if node.hash_at(height).is_ok_and(|now| now == hash) {
@@ -221,7 +221,7 @@ impl Follower {
                 expected: self.after,
                 found: parent_of(header),
             };
-            // The chain may have changed while the list was read. If the node repeats it, the list is a lie.
+            // The chain may have changed while the list was read. If the node repeats the list, the list is wrong.
             let repeats = node.hash_at(height).is_ok_and(|now| now == hash)
                 && node.hash_at(height - 1).is_ok_and(|now| now == self.after);
             let error = NodeError::new(node.describe(), fault);
@@ -274,7 +274,7 @@ impl Follower {
         self.judge(node, local, &info, fork)
     }
 
-    /// Lists the blocks from height `from` on.
+    /// Lists the node's blocks from height `from` on.
     fn look_ahead(
         &mut self,
         node: &mut dyn Node,
@@ -301,7 +301,7 @@ impl Follower {
         })
     }
 
-    /// Decides whether the node's branch from `fork` on replaces the local one.
+    /// Decides whether the node's branch above `fork` replaces the local one.
     fn judge(
         &mut self,
         node: &mut dyn Node,
@@ -313,10 +313,10 @@ impl Follower {
             return Ok(Compared::Changed);
         };
         if fork == height {
-            // The node's chain went on from the local tip in the meantime.
+            // The node's chain was extended from the local tip in the meantime.
             return Ok(Compared::Changed);
         }
-        // Blocks of two signets have only the first in common, and a node need not name its challenge.
+        // Chains of two signets share only the first block, and a node need not report its challenge.
         if fork == 0 && self.signet.is_some() && info.signet.is_none() {
             let (Some(ours), Some(theirs)) = (local.hash_at(1), at(node, 1)?) else {
                 return Ok(Compared::Changed);
@@ -391,7 +391,7 @@ impl Follower {
     }
 }
 
-/// Returns true where the node has heard of a block. A node that lost its data, or begins with none, has not.
+/// Returns true if the node knows a block. A node that lost its data, or started without any, does not.
 fn knows(node: &mut dyn Node, hash: &BlockHash) -> Result<bool, NodeError> {
     match node.header(hash) {
         Ok(_) => Ok(true),
@@ -409,9 +409,10 @@ fn at(node: &mut dyn Node, height: u32) -> Result<Option<BlockHash>, NodeError> 
     }
 }
 
-/// Finds the last height, at most `top`, at which both chains have one block; `None` where the node's chain changed.
+/// Returns the last height, at most `top`, at which both chains have the same block; `None` if the node's chain
+/// changed.
 ///
-/// It goes down in doubling steps until the chains agree, then halves the rest: at most 64 questions.
+/// The search goes down in doubling steps until the chains agree, then bisects: at most 64 requests.
 fn fork_point(node: &mut dyn Node, local: &dyn LocalChain, top: u32) -> Result<Option<u32>, NodeError> {
     let (mut height, mut step, mut differs) = (top, 1u32, None);
     let agrees = |node: &mut dyn Node, height| {
@@ -429,7 +430,7 @@ fn fork_point(node: &mut dyn Node, local: &dyn LocalChain, top: u32) -> Result<O
         height = height.saturating_sub(step);
         step = step.saturating_mul(2);
     }
-    // The first blocks are equal: both are of the configured network.
+    // The first blocks are equal, because both belong to the configured network.
     let mut low = height;
     let Some(mut high) = differs else {
         return Ok(Some(low));
@@ -445,7 +446,7 @@ fn fork_point(node: &mut dyn Node, local: &dyn LocalChain, top: u32) -> Result<O
     Ok(Some(low))
 }
 
-/// Returns the work of the local blocks above `fork`; `None` where their targets are not known.
+/// Returns the work of the local blocks above `fork`; `None` if their targets are not known.
 fn branch_work(local: &dyn LocalChain, fork: u32, tip: u32) -> Option<Work> {
     let mut sum = None;
     for height in fork + 1..=tip {
@@ -455,7 +456,7 @@ fn branch_work(local: &dyn LocalChain, fork: u32, tip: u32) -> Option<Work> {
     sum
 }
 
-/// Returns the work of a header that meets its own target.
+/// Returns the work of a header; `None` if it does not meet its own target.
 pub(crate) fn proven_work(header: &[u8; HEADER_BYTES]) -> Option<Work> {
     let header = decode(header)?;
     let target = header.target();

@@ -1,4 +1,4 @@
-//! Hashes of blocks, and the parts of a block header.
+//! Hashes of blocks, and fields of a block header.
 
 use bitcoin::block::Header;
 use bitcoin::consensus::encode::deserialize;
@@ -10,8 +10,8 @@ use std::str::FromStr;
 /// Bytes of a block header.
 pub const HEADER_BYTES: usize = 80;
 
-/// Hash of a block: the double SHA-256 of its header, in the byte order of the network. Text shows it as nodes and
-/// explorers do, last byte first.
+/// Hash of a block: the double SHA-256 of its header, in the byte order of the network. As text it is reversed, like in
+/// nodes and explorers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct BlockHash(pub [u8; 32]);
 
@@ -22,7 +22,7 @@ impl BlockHash {
         BlockHash(hash.to_byte_array())
     }
 
-    /// Returns the hash of a raw block; `None` where it is shorter than a header.
+    /// Returns the hash of a raw block; `None` if the block is shorter than a header.
     pub fn of_block(raw: &[u8]) -> Option<BlockHash> {
         raw.first_chunk().map(BlockHash::of_header)
     }
@@ -60,7 +60,7 @@ pub fn parent_of(header: &[u8; HEADER_BYTES]) -> BlockHash {
     BlockHash(parent)
 }
 
-/// Returns the header in the form of the `bitcoin` crate; every 80 bytes are one.
+/// Returns the header in the form of the `bitcoin` crate. Decoding cannot fail, because every 80 bytes are a header.
 pub(crate) fn decode(header: &[u8; HEADER_BYTES]) -> Option<Header> {
     deserialize(header).ok()
 }

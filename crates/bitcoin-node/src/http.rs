@@ -1,4 +1,4 @@
-//! HTTP/1.1 to one server: one connection, kept open between requests, bounded answers.
+//! HTTP/1.1 client of one server: one connection, kept open between requests, with a limit on the length of answers.
 
 use crate::error::Fault;
 use crate::secret::Secret;
@@ -21,9 +21,9 @@ pub(crate) struct Ask<'a> {
     pub(crate) call: &'static str,
     /// Path on the server.
     pub(crate) path: &'a str,
-    /// Body of a POST; a GET without.
+    /// Body of a POST; `None` for a GET.
     pub(crate) body: Option<Bytes>,
-    /// Longest answer, in bytes.
+    /// Maximum length of the answer, in bytes.
     pub(crate) limit_bytes: usize,
 }
 
@@ -39,13 +39,13 @@ pub(crate) struct Http {
     address: Address,
     host: HeaderValue,
     connection: Option<SendRequest<Full<Bytes>>>,
-    /// Task that reads and writes the connection; it holds the socket.
+    /// Task that reads and writes the connection; it owns the socket.
     task: Option<JoinHandle<()>>,
-    /// Number of connections that were opened so far.
+    /// Number of connections opened so far.
     opened: u64,
 }
 
-/// Returns the header of the basic scheme (RFC 7617), which logs of hyper do not show.
+/// Returns the header of basic authentication (RFC 7617), marked as sensitive so that hyper does not log it.
 pub(crate) fn basic(pair: &Secret) -> Option<HeaderValue> {
     let text = format!("Basic {}", BASE64_STANDARD.encode(pair.reveal()));
     let mut value = HeaderValue::try_from(text).ok()?;
@@ -54,7 +54,7 @@ pub(crate) fn basic(pair: &Secret) -> Option<HeaderValue> {
 }
 
 impl Http {
-    /// Prepares a client of the server at `address`; `authority` is its name for the header `Host`.
+    /// Returns a client of the server at `address`; `authority` is the value of the header `Host`.
     pub(crate) fn new(address: Address, authority: &str) -> Http {
         Http {
             address,
@@ -65,12 +65,12 @@ impl Http {
         }
     }
 
-    /// Returns the number of connections so far; it changes when the node was restarted.
+    /// Returns the number of connections opened so far; it changes after a restart of the node.
     pub(crate) fn opened(&self) -> u64 {
         self.opened
     }
 
-    /// Closes the connection; the next request opens another one.
+    /// Closes the connection; the next request opens a new one.
     pub(crate) async fn close(&mut self) {
         self.connection = None;
         if let Some(task) = self.task.take() {
@@ -80,11 +80,11 @@ impl Http {
         }
     }
 
-    /// Sends a request and takes the whole answer.
+    /// Sends a request and reads the whole answer.
     ///
-    /// A server may close a connection while it is idle; then the request is sent once more on a new one. The caller
-    /// sets the time limit. Where it drops the future the connection is closed, so that no late answer is taken for
-    /// another one.
+    /// A server may close an idle connection; then the request is sent once more on a new one. The caller sets the time
+    /// limit. If the caller drops the future, the connection is closed, so that a late answer is never used for another
+    /// request.
     pub(crate) async fn send(
         &mut self,
         ask: &Ask<'_>,
@@ -104,7 +104,7 @@ impl Http {
         let (mut connection, task) = handshake(TokioIo::new(stream)).await.map_err(lost)?;
         self.opened += 1;
         self.task = Some(tokio::spawn(async move {
-            // The request that it carries gets the error.
+            // The request on this connection reports the error.
             let _ = task.await;
         }));
         let request = self.request(ask, authorization)?;
@@ -172,7 +172,7 @@ impl Http {
     }
 }
 
-/// Returns the texts of an error and its causes.
+/// Returns the messages of an error and its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -1,8 +1,8 @@
 //! Client of a Bitcoin full node: reads its chain of blocks, and follows it.
 //!
-//! It is written for programs that keep something for each block of the best chain, such as the `spv` service of
-//! Lineside, and run near a node of their operator. All calls block and end within the time limits of [`NodeOptions`];
-//! they must not be made from asynchronous tasks.
+//! The crate is for programs that keep data for each block of the best chain, for example the `spv` service of
+//! Lineside, and run near a node of the same operator. All calls block and end within the time limits of
+//! [`NodeOptions`]. They must not be made from asynchronous tasks.
 //!
 //! ```text
 //!                 NodeUrl, NodeOptions
@@ -14,7 +14,7 @@
 //!                  Follower <-- LocalChain (the caller's)
 //!                      | Step: Disconnect, Connect
 //!                      v
-//!                    Feed: the same with pauses while the node is away
+//!                    Feed: adds pauses while the node is unreachable
 //! ```
 //!
 //! ```no_run
@@ -45,22 +45,22 @@
 //!
 //! # Trust
 //!
-//! A node is believed in what cannot be checked here: that a block is in its best chain. What can be checked of headers
-//! is checked: the hash of every block and header is the one asked for, each block is the child of the one before it,
-//! and a branch that would replace local blocks has proof of work, and no less of it than they have. Merkle roots,
-//! targets and transactions are the caller's to check.
+//! The node is trusted only for what cannot be checked here: that a block is in its best chain. Headers are checked:
+//! every block and header has the requested hash, each block is the child of the one before it, and a branch that would
+//! replace local blocks has valid proof of work, at least as much as the local blocks. The caller must check Merkle
+//! roots, targets and transactions.
 //!
-//! A node that lies or stalls costs a bounded amount: an answer has at most 1 MiB, one with a block 8 MB, a block
-//! 4 MB; every call has a time limit; a search for the place where two chains part takes at most 64 questions.
+//! A node that sends wrong data or stalls costs a bounded amount: an answer has at most 1 MiB, one with a block 8 MB, a
+//! block 4 MB; every call has a time limit; the search for the fork of two chains takes at most 64 requests.
 //!
 //! # Limits
 //!
-//! - REST and ZMQ are used where the node says that it offers them. ZMQ is spoken without security (mechanism NULL), as
-//!   Bitcoin Core offers it: its notifications only say when to ask.
-//! - TLS is for btcd; Bitcoin Core's RPC has none. A tunnel or a proxy has to be on this host.
-//! - The password of a URL is readable in the process list where the URL is an argument: give a file, or the
-//!   environment variable [`PASSWORD_VARIABLE`].
-//! - The system's name service has no time limit; while it hangs, a call ends in time, but a thread stays with it.
+//! - REST and ZMQ are used if the node offers them. ZMQ has no security (mechanism NULL), as offered by Bitcoin Core:
+//!   its notifications only trigger a request.
+//! - TLS is for btcd; Bitcoin Core's RPC has none. A tunnel or a proxy must run on this host.
+//! - The password of a URL is visible in the process list if the URL is an argument: use a file, or the environment
+//!   variable [`PASSWORD_VARIABLE`].
+//! - The system's resolver has no time limit; if it hangs, a call ends in time, but its thread remains.
 
 pub mod answers;
 mod backoff;

@@ -1,4 +1,4 @@
-//! Calls of one node's RPC over its connections.
+//! RPC calls of one node over its connections.
 
 use crate::answers::{self, NoResult, RpcError, fault_of, said};
 use crate::backoff::Backoff;
@@ -20,16 +20,16 @@ use std::io::ErrorKind;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-/// Time after a subscription in which the best block is asked for often: a publisher takes a subscription some time
-/// after it has answered the handshake, and what it publishes in between is lost.
+/// Time after a subscription during which the best block is requested often. A publisher activates a subscription some
+/// time after it has answered the handshake; notifications in between are lost.
 const SETTLING: Duration = Duration::from_secs(5);
-/// Pauses between attempts to subscribe.
+/// Shortest and longest pause between attempts to subscribe.
 const SUBSCRIBE_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
-/// Longest wait for a change; a longer one could not be added to the clock.
+/// Maximum wait for a change; a longer one might overflow the clock.
 const WAIT_MAX: Duration = Duration::from_secs(365 * 86_400);
 
-/// Offers of Bitcoin Core besides its RPC.
+/// Interfaces that Bitcoin Core offers in addition to its RPC.
 #[derive(Clone, Debug, Default)]
 struct Offers {
     rest: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Link {
     http: Http,
     socket: Option<Socket>,
     next_id: u64,
-    /// Offers, and the number of HTTP connections when they were asked for.
+    /// Offers, and the number of HTTP connections at the time of the request for them.
     offers: Option<(Offers, u64)>,
     notifier: Option<(Notifier, Instant)>,
     subscribe_pauses: Backoff,
@@ -83,7 +83,7 @@ impl Link {
         }
     }
 
-    /// Closes the connections for requests; the next request opens another one.
+    /// Closes the connections for requests; the next request opens a new one.
     pub(crate) async fn close(&mut self) -> Result<(), Fault> {
         self.socket = None;
         self.http.close().await;
@@ -92,7 +92,7 @@ impl Link {
 
     // ---- one request and its answer ----
 
-    /// Sends one request and returns the body of the answer, and the request's number.
+    /// Sends one request. Returns the body of the answer and the id of the request.
     async fn call(
         &mut self,
         call: &'static str,
@@ -105,7 +105,7 @@ impl Link {
         Ok((self.exchange(call, text, limit_bytes).await?, id))
     }
 
-    /// Sends a batch of one method, numbered from 0.
+    /// Sends a batch of requests for one method, with ids from 0.
     async fn batch(
         &mut self,
         call: &'static str,
@@ -132,7 +132,7 @@ impl Link {
     ) -> Result<Vec<u8>, Fault> {
         if self.is_btcd && self.options.web_socket == Use::Offered {
             match self.exchange_by_socket(call, &text, limit_bytes).await {
-                // The node has no room for the socket, or a proxy does not let it pass.
+                // The node accepts no further web socket, or a proxy blocks it.
                 Err(fault @ (Fault::Busy { .. } | Fault::Http { .. })) => {
                     tracing::debug!(node = self.name, "no web socket, so HTTP is used: {fault}");
                 }
@@ -148,7 +148,7 @@ impl Link {
         text: &str,
         limit_bytes: usize,
     ) -> Result<Vec<u8>, Fault> {
-        // Taken out, so that it is closed where this future is dropped in the midst.
+        // The socket is taken out of `self`, so that it is closed if this future is dropped before the end.
         if let Some(mut socket) = self.socket.take() {
             match socket.ask(call, text.to_owned(), limit_bytes).await {
                 Ok(answer) => {
@@ -196,7 +196,7 @@ impl Link {
         body_of(call, answer)
     }
 
-    /// Returns the header with the credentials, read again where `renew` is set.
+    /// Returns the header with the credentials, which are read again if `renew` is set.
     fn authorize(&mut self, renew: bool) -> Result<Option<HeaderValue>, Fault> {
         if self.authorization.is_none() || renew {
             let pair = self
@@ -313,7 +313,8 @@ impl Link {
         Ok(raw)
     }
 
-    /// Fetches a block by REST; `None` where it answers an error, whose reason the RPC says better.
+    /// Fetches a block by REST; `None` if REST answers with an error, because the RPC reports the reason more
+    /// precisely.
     async fn block_by_rest(&mut self, hash: &BlockHash) -> Result<Option<Vec<u8>>, Fault> {
         let ask = Ask {
             call: "REST block",
@@ -327,7 +328,7 @@ impl Link {
 
     // ---- notifications ----
 
-    /// Asks Bitcoin Core what it offers, once for each connection, because a restart may change it.
+    /// Asks Bitcoin Core for its offers, once for each connection, because a restart may change them.
     async fn probe(&mut self) -> Result<(), Fault> {
         let is_fresh = |(_, opened): &(Offers, u64)| *opened == self.http.opened();
         if self.is_btcd || self.offers.as_ref().is_some_and(is_fresh) {
@@ -339,7 +340,7 @@ impl Link {
             let (body, id) = self.call(CALL, "", ANSWER_BYTES_MAX).await?;
             match answers::zmq_notifications(&body, id).map_err(|error| fault_of(CALL, error)) {
                 Ok(offered) => offers.publisher = Publisher::choose(&offered, &self.address.host),
-                // Built without ZMQ, or not allowed to this user.
+                // The node is built without ZMQ, or this user may not call the method.
                 Err(Fault::Rpc { .. }) => {}
                 Err(fault) => return Err(fault),
             }
@@ -353,13 +354,13 @@ impl Link {
             };
             offers.rest = self.http.send(&ask, None).await?.status == 200;
         }
-        tracing::debug!(node = self.name, ?offers.rest, zmq = offers.publisher.is_some(), "asked what the node offers");
+        tracing::debug!(node = self.name, ?offers.rest, zmq = offers.publisher.is_some(), "received the node's offers");
         self.offers = Some((offers, self.http.opened()));
         Ok(())
     }
 
-    /// Subscribes where the node offers notifications and no pause is to be kept. A failure is no error: polling goes
-    /// on.
+    /// Subscribes if the node offers notifications and no pause is active. A failure is not an error, because polling
+    /// continues.
     async fn subscribe(&mut self) {
         let now = Instant::now();
         if self.notifier.is_some() || self.options.notifications == Use::Never || now < self.subscribe_at {
@@ -410,7 +411,7 @@ impl Link {
         self.subscribe_at = Instant::now() + pause;
     }
 
-    /// Waits until the best block may be another one than `known`, or for `wait`.
+    /// Waits until the best block may differ from `known`, at most for `wait`.
     pub(crate) async fn wait(
         &mut self,
         known: &BlockHash,
@@ -422,7 +423,7 @@ impl Link {
                 self.probe_within_limit().await?;
                 self.subscribe().await;
             }
-            // After the subscription, so that nothing between the two is lost.
+            // This request follows the subscription, so that no block in between is missed.
             if let Some(announcement) = self.another_best(known).await? {
                 return Ok(Some(announcement));
             }
@@ -447,7 +448,7 @@ impl Link {
         probed.unwrap_or(Err(Fault::TimedOut { call, after }))
     }
 
-    /// Asks for the best block within the time limit of a call.
+    /// Requests the best block within the time limit of a call.
     async fn another_best(&mut self, known: &BlockHash) -> Result<Option<Announcement>, Fault> {
         let after = self.options.call_timeout;
         let call = "getbestblockhash";
@@ -459,7 +460,7 @@ impl Link {
         }))
     }
 
-    /// Waits for a notification until `end`; without a subscription, just until then.
+    /// Waits for a notification until `end`; without a subscription, only sleeps until then.
     async fn notified(&mut self, known: &BlockHash, end: Instant) -> Option<Announcement> {
         loop {
             let Some((notifier, _)) = &mut self.notifier else {
@@ -474,7 +475,7 @@ impl Link {
             });
             match newest {
                 Ok(Some(hash)) => return Some(Announcement { hash, by }),
-                // Of the block that is known already.
+                // A notification of the known block.
                 Ok(None) => {}
                 Err(fault) => {
                     self.unsubscribed(&fault);
@@ -485,7 +486,7 @@ impl Link {
     }
 }
 
-/// Returns the body of an answer that is JSON; the fault of another one.
+/// Returns the body of a JSON answer; a fault for any other answer.
 fn body_of(call: &'static str, answer: Answer) -> Result<Vec<u8>, Fault> {
     let Answer { status, body } = answer;
     let message = || said(&String::from_utf8_lossy(&body[..body.len().min(1024)]));
@@ -524,7 +525,7 @@ fn block_fault(call: &'static str, hash: &BlockHash, error: NoResult) -> Fault {
     let hash = *hash;
     match error {
         NoResult::Error(RpcError { code, .. }) if code == answers::NOT_FOUND => Fault::NoSuchBlock { hash },
-        // Bitcoin Core has one code for "Block not available (pruned data)", "Block not available (not fully
+        // Bitcoin Core uses one code for "Block not available (pruned data)", "Block not available (not fully
         // downloaded)" and "Block not found on disk".
         NoResult::Error(RpcError { code, message }) if code == answers::MISC => {
             if message.contains("pruned") {

@@ -1,4 +1,4 @@
-//! The trait of all nodes, and what they answer.
+//! Trait of all nodes, and the types of their answers.
 
 use crate::error::{Fault, NodeError, SetupError};
 use crate::hash::{BlockHash, HEADER_BYTES};
@@ -12,8 +12,8 @@ use std::time::Duration;
 /// State of a node's chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeInfo {
-    /// Name of the network in the node's words: `main`, `test`, `testnet4`, `signet`, `regtest` of Bitcoin Core;
-    /// `mainnet`, `testnet3`, `simnet` and so on of btcd.
+    /// Name of the network as the node reports it: `main`, `test`, `testnet4`, `signet`, `regtest` of Bitcoin Core;
+    /// `mainnet`, `testnet3`, `simnet` and others of btcd.
     pub chain: String,
     /// Height of the best block.
     pub blocks: u32,
@@ -21,50 +21,51 @@ pub struct NodeInfo {
     pub headers: u32,
     /// The best block.
     pub best: BlockHash,
-    /// The node deletes old blocks.
+    /// True if the node deletes old blocks.
     pub pruned: bool,
-    /// Lowest height whose block is kept, where the node prunes and says it.
+    /// Lowest height whose block is kept, if the node prunes and reports it.
     pub prune_height: Option<u32>,
-    /// The signet, where the node is on one and names its challenge, as Bitcoin Core does from version 29 on.
+    /// The signet, if the node is on one and reports its challenge, as Bitcoin Core does since version 29.
     pub signet: Option<SignetId>,
-    /// The node says that it is in its initial download. btcd does not say it, so this is then false.
+    /// True if the node reports that it is in its initial download. btcd does not report it, so the value is then
+    /// false.
     pub initial_block_download: bool,
 }
 
-/// A header, and its place.
+/// A header and its height.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The header as on the network; its hash is the one asked for.
+    /// The header as on the network; its hash is the requested one.
     pub raw: [u8; HEADER_BYTES],
     /// Height in the best chain; `None` for a block of a side branch.
     pub height: Option<u32>,
 }
 
-/// Channel on which a change was noticed.
+/// Channel by which a change was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NoticedBy {
     /// A ZMQ message of Bitcoin Core.
     Zmq,
     /// A notification of btcd on its web socket.
     WebSocket,
-    /// A regular question for the best block.
+    /// A regular request for the best block.
     Poll,
 }
 
-/// The best block may be another one.
+/// Notification that the best block may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
-    /// Block of the notification. It may be on a side branch or disconnected, so it only says that the chain is to be
-    /// compared.
+    /// Block of the notification. It may be on a side branch or disconnected, so the notification only means that the
+    /// chains must be compared.
     pub hash: BlockHash,
-    /// Channel.
+    /// Channel of the notification.
     pub by: NoticedBy,
 }
 
-/// A full node, as its client sees it.
+/// Client of a full node.
 ///
-/// All calls block, and end after the time limits of [`NodeOptions`], or by [`Node::interrupter`]. A connection is
-/// opened when a call needs one, so a node that was away is asked again by the next call. Calls must not be made from
+/// All calls block, and end within the time limits of [`NodeOptions`] or through [`Node::interrupter`]. A connection is
+/// opened when a call needs one, so the next call retries a node that was unreachable. Calls must not be made from
 /// asynchronous tasks.
 pub trait Node: Send {
     /// Returns the state of the node's chain.
@@ -79,11 +80,11 @@ pub trait Node: Send {
     /// [`Fault::NoSuchHeight`] above the tip; faults of the connection and of the answer.
     fn hash_at(&mut self, height: u32) -> Result<BlockHash, NodeError>;
 
-    /// Returns the blocks from height `from` on: `count` of them, or fewer where the chain ends. The list is not read
-    /// in one moment, so it may belong to two chains: check that each block is the parent of the next.
+    /// Returns the blocks from height `from` on: `count` of them, or fewer at the end of the chain. The list is not
+    /// read atomically, so it may combine two chains: check that each block is the parent of the next.
     ///
     /// # Errors
-    /// Faults of the connection and of the answer; no block at all is an empty list.
+    /// Faults of the connection and of the answer. An empty list is not an error.
     fn hashes(&mut self, from: u32, count: u32) -> Result<Vec<BlockHash>, NodeError> {
         let mut hashes = Vec::new();
         for height in from..from.saturating_add(count) {
@@ -105,52 +106,51 @@ pub trait Node: Send {
     /// Returns the headers of blocks, in their order.
     ///
     /// # Errors
-    /// As [`Node::header`].
+    /// Those of [`Node::header`].
     fn headers(&mut self, hashes: &[BlockHash]) -> Result<Vec<[u8; HEADER_BYTES]>, NodeError> {
         let raw = |hash| self.header(hash).map(|header| header.raw);
         hashes.iter().map(raw).collect()
     }
 
-    /// Returns a block as on the network, at most 4 MB. The hash of its header is the one asked for; nothing else of it
-    /// is checked.
+    /// Returns a block as on the network, at most 4 MB. Only the hash of its header is checked.
     ///
     /// # Errors
     /// [`Fault::NoSuchBlock`], [`Fault::Pruned`], [`Fault::NotDownloaded`], [`Fault::WrongBlock`]; faults of the
     /// connection and of the answer.
     fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError>;
 
-    /// Says which blocks will be asked for next, in this order, instead of those that were said before; an empty list
-    /// says that the node's tip is reached. A node with several connections may begin to fetch the blocks, and closes
-    /// the connections that a short list does not need.
+    /// Announces which blocks will be requested next, in this order; this replaces the previous announcement. An empty
+    /// list means that the node's tip is reached. A node with several connections may begin to fetch the blocks, and
+    /// closes connections that a short list does not need.
     fn fetch_ahead(&mut self, hashes: &[BlockHash]) {
         let _ = hashes;
     }
 
-    /// Closes the connection, if there is one; the next call opens another one.
+    /// Closes the connection, if any; the next call opens a new one.
     fn close(&mut self) {}
 
-    /// Waits until the best block may be another one than `known`; `None` after `timeout`.
+    /// Waits until the best block may differ from `known`; `None` after `timeout`.
     ///
-    /// Notifications are used where the node offers them. Because they can be lost, the node is also asked for its best
-    /// block, at the intervals of [`NodeOptions`].
+    /// Notifications are used if the node offers them. Because they can be lost, the best block is also requested, at
+    /// the intervals of [`NodeOptions`].
     ///
     /// # Errors
-    /// Faults of the connection and of the answer. Lost notifications alone are no error.
+    /// Faults of the connection and of the answer. Lost notifications alone are not an error.
     fn wait_for_change(
         &mut self,
         known: &BlockHash,
         timeout: Duration,
     ) -> Result<Option<Announcement>, NodeError>;
 
-    /// Returns the place from which the node reads a block, such as a file and an offset, for messages; `None` where it
-    /// is asked over a network.
+    /// Returns the location from which the node reads a block, for example a file and an offset, for messages; `None`
+    /// if the node is contacted over a network.
     fn place_of(&self, hash: &BlockHash) -> Option<String> {
         let _ = hash;
         None
     }
 
-    /// Returns a handle by which another thread ends the call under way and all later ones. The handle of a node whose
-    /// calls never wait has no effect.
+    /// Returns a handle by which another thread interrupts the current call and all later ones. It has no effect on a
+    /// node whose calls never wait.
     fn interrupter(&self) -> Interrupter {
         Interrupter::default()
     }
@@ -159,10 +159,10 @@ pub trait Node: Send {
     fn describe(&self) -> String;
 }
 
-/// Prepares a client of the node at `url`. Nothing is sent before the first call.
+/// Returns a client of the node at `url`. Nothing is sent before the first call.
 ///
 /// # Errors
-/// [`SetupError`] where the configuration cannot work.
+/// [`SetupError`] if the configuration is wrong.
 pub fn connect(url: &NodeUrl, options: &NodeOptions) -> Result<Box<dyn Node>, SetupError> {
     RpcNode::new(url, options).map(|node| Box::new(node) as Box<dyn Node>)
 }

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const CALL: &str = "ZMQ notifications";
 const READ_BYTES: usize = 4096;
-/// Most notifications that are taken at once.
+/// Maximum number of notifications that are read at once.
 const DRAINED_MAX: usize = 10_000;
 
 /// A subscription.
@@ -29,7 +29,7 @@ impl Notifier {
         }
     }
 
-    /// Takes the notifications that are there already; the newest one that is not `known`.
+    /// Reads the notifications that have already arrived. Returns the newest one that is not `known`.
     pub(crate) fn drain(&mut self, known: &BlockHash) -> Result<Option<BlockHash>, Fault> {
         let mut newest = None;
         for _ in 0..DRAINED_MAX {
@@ -57,7 +57,7 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    /// Connects to a publisher and subscribes to `topic`; returns when the publisher has answered the handshake.
+    /// Connects to a publisher and subscribes to `topic`. Returns when the publisher has answered the handshake.
     pub(crate) async fn open(address: &Address, topic: Topic) -> Result<Subscriber, Fault> {
         let mut stream = address.open().await?;
         stream.write_all(&opening(&[topic.name()])).await.map_err(lost)?;
@@ -119,9 +119,9 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// Chooses one from the answer to `getzmqnotifications`; the topic that also announces disconnected blocks comes
-    /// last, because it announces each transaction too. `node` is the host of the RPC: a publisher that listens on
-    /// every address is reached there.
+    /// Chooses a publisher from the answer to `getzmqnotifications`. The topic that also announces disconnected blocks
+    /// is the second choice, because it also announces every transaction. `node` is the host of the RPC: a publisher
+    /// that listens on every address is reached there.
     pub(crate) fn choose(offered: &[(String, String)], node: &str) -> Option<Publisher> {
         let of = |kind: &str, topic| {
             let addresses = offered.iter().filter(|(found, _)| found == kind);
@@ -132,7 +132,7 @@ impl Publisher {
     }
 }
 
-/// Reads `tcp://HOST:PORT`.
+/// Parses `tcp://HOST:PORT`.
 fn tcp_address(text: &str, node: &str) -> Option<Address> {
     let (host, port) = text.strip_prefix("tcp://")?.rsplit_once(':')?;
     let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -1,22 +1,23 @@
-//! Options of a node's client, and limits that have none.
+//! Options of a node's client, and fixed limits.
 
 use crate::secret::CredentialSources;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longest block, in bytes: consensus limits the weight to 4,000,000 units, and no byte weighs less than one.
+/// Maximum length of a block, in bytes: consensus limits the weight to 4,000,000 units, and every byte weighs at least
+/// one.
 pub const BLOCK_BYTES_MAX: usize = 4_000_000;
-/// Longest answer with a block as hexadecimal text, in bytes.
+/// Maximum length of an answer with a block as hexadecimal text, in bytes.
 pub(crate) const BLOCK_ANSWER_BYTES_MAX: usize = 2 * BLOCK_BYTES_MAX + 1024;
-/// Longest answer without a block, in bytes.
+/// Maximum length of an answer without a block, in bytes.
 pub(crate) const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// Most hashes or headers in one request.
+/// Maximum number of hashes or headers in one request.
 pub(crate) const BATCH_MAX: usize = 500;
 
-/// Whether something is used.
+/// Use of an optional interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Use {
-    /// Used where the node offers it.
+    /// Used if the node offers it.
     #[default]
     Offered,
     /// Not used.
@@ -26,23 +27,24 @@ pub enum Use {
 /// Options of a node's client. The defaults suit a node on the same host or network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeOptions {
-    /// Sources of credentials besides the URL.
+    /// Sources of credentials other than the URL.
     pub credentials: CredentialSources,
-    /// File with certificates in PEM: btcd's own `rpc.cert`, or that of an authority that signed it.
+    /// File with certificates in PEM: btcd's own `rpc.cert`, or the certificate of the authority that signed it.
     pub ca_file: Option<PathBuf>,
-    /// Time limit of a call, from its first byte to its last, the opening of a connection included.
+    /// Time limit of a call, from its first byte to its last, including the opening of a connection.
     pub call_timeout: Duration,
     /// Time limit of a call that fetches a block.
     pub block_timeout: Duration,
-    /// Interval at which the best block is asked for while there are no notifications.
+    /// Interval of requests for the best block while there are no notifications.
     pub poll_interval: Duration,
-    /// Interval at which the best block is asked for while notifications arrive, in case one is lost.
+    /// Interval of requests for the best block while notifications arrive, in case one is lost.
     pub backup_poll_interval: Duration,
     /// Notifications by ZMQ or web socket.
     pub notifications: Use,
-    /// REST of Bitcoin Core for blocks, which halves the bytes.
+    /// REST of Bitcoin Core for blocks, which halves the transferred bytes.
     pub rest: Use,
-    /// Calls of btcd by its web socket; without it, each call opens a connection, because btcd closes it after each.
+    /// Web socket of btcd for calls. Without it each call opens a connection, because btcd closes an HTTP connection
+    /// after each answer.
     pub web_socket: Use,
 }
 

@@ -5,12 +5,12 @@
 //!            -> block(hash) <----- blocks that wait, by hash (bounded in bytes) <------+
 //! ```
 //!
-//! Workers run while there is a long list. When the list that the follower gives is short, as at the node's tip, they
+//! Workers run while there is a long list. When the list from the follower is short, as at the node's tip, they
 //! close their connections and end.
 //!
-//! Workers fetch blocks that the follower is about to ask for. The follower checks a block from a worker exactly as it
-//! checks a block that it fetched itself. If a worker cannot fetch a block, the follower asks for the block on the
-//! node's own connection and takes that answer.
+//! Workers fetch blocks that the follower is about to request. The follower checks a block from a worker exactly as it
+//! checks a block that it fetched itself. If a worker cannot fetch a block, the follower requests the block on the
+//! node's own connection and uses that answer.
 
 use crate::error::NodeError;
 use crate::hash::{BlockHash, HEADER_BYTES};
@@ -21,14 +21,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Shortest list of hashes that is fetched ahead; a node that is followed at its tip lists one.
+/// Minimum length of a list of hashes that is fetched ahead; a node that is followed at its tip lists one.
 const LIST_MIN: usize = 16;
-/// Bytes of blocks that may wait. Each worker may exceed it by one block.
+/// Maximum bytes of waiting blocks. Each worker may exceed it by one block.
 const WAITING_BYTES: usize = 64 << 20;
-/// Time between two looks at whether the calls are interrupted.
+/// Interval of checks for an interruption.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A node, and further connections to it.
+/// A node, and additional connections to it.
 pub struct ParallelNode {
     node: Box<dyn Node>,
     workers: Vec<JoinHandle<()>>,
@@ -43,14 +43,14 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Further connections without a thread.
+    /// Additional connections without a thread.
     idle: Vec<Box<dyn Node>>,
-    /// False while no block is to be fetched ahead: then the workers end.
+    /// False while no block is to be fetched ahead; the workers then end.
     is_needed: bool,
-    /// Hashes that no worker has begun, in the order in which they are needed.
+    /// Hashes that no worker has started, in the order in which they are needed.
     queue: VecDeque<BlockHash>,
     under_way: HashSet<BlockHash>,
-    /// Blocks that were fetched; none for one that could not be.
+    /// Fetched blocks; `None` for a block that could not be fetched.
     fetched: HashMap<BlockHash, Option<Vec<u8>>>,
     bytes: usize,
     stopped: bool,
@@ -63,7 +63,8 @@ impl Shared {
 }
 
 impl ParallelNode {
-    /// Returns `node` with further connections to the same node. Their threads are started when they are first needed.
+    /// Returns `node` with additional connections to the same node. Their threads are started when they are first
+    /// needed.
     pub fn new(node: Box<dyn Node>, further: Vec<Box<dyn Node>>) -> ParallelNode {
         ParallelNode {
             node,
@@ -79,7 +80,7 @@ impl ParallelNode {
         }
     }
 
-    /// Begins to fetch the blocks of a list, in place of those of the list before.
+    /// Starts to fetch the blocks of a list, which replaces the previous list.
     fn fetch(&mut self, hashes: &[BlockHash]) {
         let mut state = self.shared.lock();
         state.queue.clear();
@@ -109,12 +110,13 @@ impl ParallelNode {
         let named = std::thread::Builder::new().name("spv-blocks".into());
         match named.spawn(move || work(&shared, node)) {
             Ok(worker) => self.workers.push(worker),
-            // Without a thread the blocks are fetched by the others, or one by one.
+            // If the thread cannot be started, other workers or the node's own connection fetch the blocks.
             Err(error) => tracing::debug!(%error, "a thread that fetches blocks cannot be started"),
         }
     }
 
-    /// Returns a block that was fetched ahead, once it is there; none where it is to be asked for.
+    /// Returns a block that was fetched ahead, after waiting for it if a worker is fetching it; `None` if it must be
+    /// requested.
     fn take(&self, hash: &BlockHash) -> Option<Vec<u8>> {
         let interrupter = self.node.interrupter();
         let mut state = self.shared.lock();
@@ -144,13 +146,13 @@ impl Drop for ParallelNode {
         self.shared.changed.notify_all();
         self.interrupters.iter().for_each(Interrupter::interrupt);
         for worker in self.workers.drain(..) {
-            // A worker that panicked has said so.
+            // A worker that panicked has already reported the reason.
             let _ = worker.join();
         }
     }
 }
 
-/// Ends what a worker has begun, also where it panics.
+/// Completes a fetch of a worker, even if the worker panics.
 struct Begun<'a> {
     shared: &'a Shared,
     hash: BlockHash,
@@ -180,7 +182,7 @@ fn work(shared: &Shared, mut node: Box<dyn Node>) {
                 drop(state);
                 node.close();
                 state = shared.lock();
-                // A list may have come meanwhile.
+                // A new list may have arrived in the meantime.
                 if !state.is_needed {
                     state.idle.push(node);
                     return;
@@ -268,10 +270,11 @@ mod tests {
     use crate::node::Announcement;
 
     const PATIENCE: Duration = Duration::from_secs(60);
-    /// Further connections of the tests.
+    /// Additional connections in the tests.
     const FURTHER: usize = 3;
 
-    /// Calls that have begun on the further connections, and what the node's own connection was asked for.
+    /// Number of calls that have started on the additional connections, and the blocks that were requested on the
+    /// node's own one.
     #[derive(Default)]
     struct Seen {
         under_way: Mutex<usize>,
@@ -306,7 +309,7 @@ mod tests {
                 self.seen.own.lock().unwrap().push(*hash);
                 return Ok(vec![hash.0[0], 1]);
             }
-            // The first blocks are given only when all further connections have been asked.
+            // The first blocks are sent only when all additional connections have received a request.
             let mut under_way = self.seen.under_way.lock().unwrap();
             *under_way += 1;
             self.seen.changed.notify_all();
@@ -361,18 +364,18 @@ mod tests {
         for (number, hash) in (10..).zip(&listed) {
             let raw = node.block(hash).unwrap();
             assert_eq!(raw[0], number);
-            // What a connection cannot give, the node's own one is asked for.
+            // A block that an additional connection cannot send is requested on the node's own one.
             assert!(raw[1] == 1 || number % 5 != 0, "{number}");
         }
         let own = std::mem::take(&mut *seen.own.lock().unwrap());
         assert!(own.len() < 60, "most blocks are fetched ahead: {}", own.len());
-        // Another list takes the place of one of which nothing was taken.
+        // Another list replaces one of which no block was taken.
         for from in [120, 130] {
             let listed = node.hashes(from, 100).unwrap();
             node.fetch_ahead(&listed);
         }
         assert_eq!(node.block(&hash(229)).unwrap()[0], 229);
-        assert_eq!(node.block(&hash(121)).unwrap()[0], 121, "asked for again");
+        assert_eq!(node.block(&hash(121)).unwrap()[0], 121, "requested again");
         drop(node);
         assert!(Arc::strong_count(&seen) >= 1);
     }

@@ -1,8 +1,8 @@
-//! Bitcoin Core and btcd by their RPC.
+//! Bitcoin Core and btcd through their RPC.
 //!
-//! Both speak nearly the same JSON-RPC. What differs: Bitcoin Core keeps HTTP connections open, may serve blocks by
-//! REST and announces them by ZMQ; btcd closes an HTTP connection after each answer, so its calls go by a web socket,
-//! and announces blocks on another one.
+//! Both use nearly the same JSON-RPC. Bitcoin Core keeps HTTP connections open, can serve blocks by REST and announces
+//! them by ZMQ. btcd closes an HTTP connection after each answer, so its calls use a web socket, and it announces
+//! blocks on a second web socket.
 
 use crate::error::{Fault, NodeError, SetupError};
 use crate::hash::{BlockHash, HEADER_BYTES};
@@ -16,7 +16,7 @@ use crate::url::{Endpoint, NodeUrl};
 use crate::{blocking::Blocking, tls};
 use std::time::Duration;
 
-/// A node by its RPC.
+/// Client of a node's RPC.
 pub(crate) struct RpcNode {
     runtime: Blocking,
     link: Link,
@@ -91,7 +91,7 @@ impl Node for RpcNode {
         timeout: Duration,
     ) -> Result<Option<Announcement>, NodeError> {
         let RpcNode { runtime, link } = self;
-        // The last question for the best block may begin just before the end.
+        // The last request for the best block may begin just before the end.
         let limit = timeout.saturating_add(link.options.call_timeout);
         let waited = runtime.run("notifications", limit, link.wait(known, timeout));
         waited.map_err(|fault: Fault| NodeError::new(link.name.as_str(), fault))
@@ -99,7 +99,7 @@ impl Node for RpcNode {
 
     fn close(&mut self) {
         let RpcNode { runtime, link } = self;
-        // Where it cannot be closed in time, the node closes it.
+        // If it cannot be closed in time, the node closes it.
         let _ = runtime.run("close", link.options.call_timeout, link.close());
     }
 

@@ -1,4 +1,4 @@
-//! Passwords that no message shows, and where they come from.
+//! Passwords, which messages never show, and their sources.
 
 use crate::error::SetupError;
 use crate::url::{Endpoint, NodeUrl};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Environment variable with the password of the node.
 pub const PASSWORD_VARIABLE: &str = "LINESIDE_NODE_PASSWORD";
-/// Longest cookie file that is read, in bytes; Bitcoin Core writes 75.
+/// Maximum length of a cookie file, in bytes; Bitcoin Core writes 75.
 const COOKIE_BYTES_MAX: u64 = 4096;
 
 /// Text that neither `Debug` nor `Display` shows.
@@ -17,12 +17,12 @@ const COOKIE_BYTES_MAX: u64 = 4096;
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps `text` out of messages.
+    /// Wraps `text`.
     pub fn new(text: impl Into<String>) -> Secret {
         Secret(text.into())
     }
 
-    /// Returns the text. Whatever it is written to must not be a log, a status page or a command line.
+    /// Returns the text. Do not write it to a log, a status page or a command line.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -40,10 +40,10 @@ impl fmt::Display for Secret {
     }
 }
 
-/// Proof of a right to use the node's RPC.
+/// Credentials for the node's RPC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
-    /// None: a directory asks for none.
+    /// No credentials; a directory of block files needs none.
     None,
     /// User and password: `rpcauth` or `rpcuser` of Bitcoin Core, `rpcuser` of btcd.
     Password {
@@ -52,24 +52,24 @@ pub enum Credentials {
         /// The password.
         password: Secret,
     },
-    /// File that Bitcoin Core writes at each start, `.cookie` in its data directory. It is read for each connection
+    /// File that Bitcoin Core creates at each start, `.cookie` in its data directory. It is read for each connection,
     /// and again when the node answers 401.
     CookieFile(PathBuf),
 }
 
-/// Sources of credentials besides the URL.
+/// Sources of credentials other than the URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CredentialSources {
     /// Bitcoin Core's cookie file.
     pub cookie_file: Option<PathBuf>,
-    /// File with the password in its first line, readable by its owner only.
+    /// File with the password in its first line, readable only by its owner.
     pub password_file: Option<PathBuf>,
-    /// Password from the environment; [`CredentialSources::with_environment`] takes it from [`PASSWORD_VARIABLE`].
+    /// Password from the environment; [`CredentialSources::with_environment`] reads it from [`PASSWORD_VARIABLE`].
     pub password: Option<Secret>,
 }
 
 impl CredentialSources {
-    /// Adds the password that the environment has in [`PASSWORD_VARIABLE`].
+    /// Adds the password in the environment variable [`PASSWORD_VARIABLE`].
     pub fn with_environment(mut self) -> Self {
         self.password = std::env::var(PASSWORD_VARIABLE).ok().map(Secret::new);
         self
@@ -77,11 +77,11 @@ impl CredentialSources {
 }
 
 impl Credentials {
-    /// Chooses the credentials for the node at `url`: the password of the URL, else of the file, else of the
-    /// environment, each with the user of the URL; else the cookie file.
+    /// Chooses the credentials for the node at `url`: the first password of the URL, the file and the environment, with
+    /// the user of the URL; without a user, the cookie file.
     ///
     /// # Errors
-    /// [`SetupError`] where the sources contradict each other, a user has no password, or a file cannot be read.
+    /// [`SetupError`] if the sources contradict each other, a user has no password, or a file cannot be read.
     pub fn choose(url: &NodeUrl, sources: &CredentialSources) -> Result<Credentials, SetupError> {
         let Some(Endpoint { user, password, .. }) = url.endpoint() else {
             return Ok(Credentials::None);
@@ -112,7 +112,7 @@ impl Credentials {
     /// Returns `USER:PASSWORD`; `None` without credentials.
     ///
     /// # Errors
-    /// The system's reason where the cookie file cannot be read; `InvalidData` where it is no cookie.
+    /// The system's error if the cookie file cannot be read; `InvalidData` if it is not a cookie.
     pub(crate) fn pair(&self) -> io::Result<Option<Secret>> {
         match self {
             Credentials::None => Ok(None),
@@ -195,7 +195,7 @@ mod tests {
         );
         let none = CredentialSources::default();
         assert_eq!(chosen("blocks-dir:blocks", &none).unwrap(), None);
-        // A password without a user is no use.
+        // A password without a user cannot be used.
         for sources in [&none, &environment] {
             let error = chosen("bitcoind://h:1", sources).unwrap_err().to_string();
             for way in ["--node-cookie", "--node-password", PASSWORD_VARIABLE] {

@@ -1,4 +1,5 @@
-//! Identity of a signet: signets share their first block, and differ in the challenge that their blocks must satisfy.
+//! Identity of a signet. All signets share their first block; they differ in the challenge that their blocks must
+//! satisfy.
 
 use bitcoin::hashes::{Hash as _, sha256d};
 use lineside_util::hex::{from_hex, to_hex};
@@ -8,15 +9,15 @@ use std::str::FromStr;
 /// Challenge of the default signet (BIP 325).
 const DEFAULT_CHALLENGE: &str = "512103ad5e0edad18cb1f0fc0d28a3d4f1f3e445640337489abb10404f2d1e086be430\
                                  210359ef5021964fe22d6f8e05b2463c9540ce96883fe3b278760f048f5189f2e6c452ae";
-/// Longest challenge, in bytes: the longest script (`MAX_SCRIPT_SIZE` of Bitcoin Core).
+/// Maximum length of a challenge, in bytes: that of a script (`MAX_SCRIPT_SIZE` of Bitcoin Core).
 const CHALLENGE_BYTES_MAX: usize = 10_000;
 
-/// Identity of a signet: the double SHA-256 of its challenge with the length in front. Its first four bytes are the
+/// Identity of a signet: the double SHA-256 of its challenge, preceded by its length. The first four bytes are the
 /// magic of the network (BIP 325).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SignetId(pub [u8; 32]);
 
-/// Reason why a text is no challenge.
+/// Error for a text that is not a challenge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a signet's challenge is a script of 1 to {CHALLENGE_BYTES_MAX} bytes in hex digits, as in signetchallenge="
@@ -35,7 +36,7 @@ impl SignetId {
         Self::of_challenge(&from_hex(DEFAULT_CHALLENGE).unwrap_or_default())
     }
 
-    /// Returns the four bytes in front of each block in the block files of the signet.
+    /// Returns the four bytes before each block in the block files of the signet.
     pub fn magic(&self) -> [u8; 4] {
         let [a, b, c, d, ..] = self.0;
         [a, b, c, d]
@@ -45,7 +46,7 @@ impl SignetId {
 impl FromStr for SignetId {
     type Err = NotAChallenge;
 
-    /// Reads the challenge as hex digits.
+    /// Parses the challenge from hexadecimal digits.
     fn from_str(challenge: &str) -> Result<Self, NotAChallenge> {
         let challenge = from_hex(challenge).ok_or(NotAChallenge)?;
         match challenge.len() {
@@ -56,7 +57,7 @@ impl FromStr for SignetId {
 }
 
 impl fmt::Display for SignetId {
-    /// Writes the magic, by which Bitcoin Core's log names a signet.
+    /// Writes the magic, by which Bitcoin Core's log identifies a signet.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = if *self == Self::default_signet() {
             "the default signet"
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn the_magic_of_a_signet_follows_from_its_challenge() {
-        // Bitcoin Core's constant for the default signet, and its log of a custom one.
+        // Bitcoin Core's constant for the default signet, and the value in its log for a custom one.
         let magic = |id: SignetId| to_hex(&id.magic());
         assert_eq!(magic(SignetId::default_signet()), "0a03cf40");
         let custom: SignetId = "00140b24b854187ee6dcd5a0a7063156b83a4605443c".parse().unwrap();

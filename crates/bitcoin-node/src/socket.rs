@@ -1,4 +1,4 @@
-//! Web sockets of btcd: requests on one, notifications of blocks on another.
+//! Web sockets of btcd: one for requests, another for notifications of blocks.
 //!
 //! Source: `docs/json_rpc_api.md` of btcd, section "Websocket Extension". A socket is authenticated by the header of
 //! its handshake. Unlike an HTTP connection, which btcd closes after each answer, it stays open.
@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
-/// Longest notification, in bytes. None has the transactions of a block, because no filter is loaded.
+/// Maximum length of a notification, in bytes. Notifications have no transactions, because no filter is loaded.
 const NOTIFICATION_BYTES_MAX: usize = 16 << 10;
 
 /// An open socket.
@@ -53,7 +53,7 @@ impl Socket {
         sent.map_err(|error| fault(call, BLOCK_ANSWER_BYTES_MAX, error))
     }
 
-    /// Returns the next text; pings are answered by the library.
+    /// Returns the next text message; the library answers pings.
     async fn receive(&mut self, call: &'static str, limit_bytes: usize) -> Result<Vec<u8>, Fault> {
         loop {
             match self.0.next().await {
@@ -71,7 +71,7 @@ impl Socket {
         }
     }
 
-    /// Sends a request, or a batch, and returns the answer. Only one may be on its way.
+    /// Sends a request or a batch, and returns the answer. Only one request may be in progress.
     pub(crate) async fn ask(
         &mut self,
         call: &'static str,
@@ -81,7 +81,7 @@ impl Socket {
         self.send(call, text).await?;
         loop {
             let message = self.receive(call, BLOCK_ANSWER_BYTES_MAX).await?;
-            // Notifications are short; a block is not read twice to find that it is none.
+            // Notifications are short, so a long message (a block) need not be parsed to see that it is not one.
             let is_short = message.len() <= NOTIFICATION_BYTES_MAX;
             if is_short && answers::socket_message(&message) != SocketMessage::Answer {
                 continue;
@@ -98,7 +98,7 @@ impl Socket {
 pub(crate) struct BlockNotices(Socket);
 
 impl BlockNotices {
-    /// Opens a socket and asks for the notifications.
+    /// Opens a socket and subscribes to the notifications.
     pub(crate) async fn open(
         address: &Address,
         authority: &str,

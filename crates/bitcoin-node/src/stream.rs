@@ -1,4 +1,4 @@
-//! Connections by TCP, with TLS or without.
+//! TCP connections, with or without TLS.
 
 use crate::error::Fault;
 use lineside_util::tls_text;
@@ -12,10 +12,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
 
-/// Silence after which the kernel asks whether the peer is still there.
+/// Idle time after which the kernel probes the connection.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// Address of a peer, and TLS towards it.
+/// Address of a peer, and the TLS configuration for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     /// Name or IP address.
@@ -26,7 +26,7 @@ pub(crate) struct Address {
     pub(crate) tls: Option<Arc<ClientConfig>>,
 }
 
-/// Both directions of a connection.
+/// Stream with both directions of a connection.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
@@ -34,7 +34,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 pub(crate) type Stream = Box<dyn Duplex>;
 
 impl Address {
-    /// Opens a connection to the first address of the host that takes one.
+    /// Opens a connection to the first address of the host that accepts one.
     pub(crate) async fn open(&self) -> Result<Stream, Fault> {
         let tcp = self.tcp().await.map_err(|source| Fault::Connect { source })?;
         let Some(tls) = &self.tls else {
@@ -45,7 +45,8 @@ impl Address {
         let connector = TlsConnector::from(Arc::clone(tls));
         match connector.connect(name, tcp).await {
             Ok(stream) => Ok(Box::new(stream)),
-            // A peer that closes is going away; only rustls's own errors are of TLS.
+            // An error of any other kind means that the peer closed the connection; only rustls's own errors concern
+            // TLS.
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 Err(wrong(tls_text::reason(&error.to_string())))
             }

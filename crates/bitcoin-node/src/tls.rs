@@ -1,10 +1,10 @@
-//! TLS towards a node whose certificate the configuration names.
+//! TLS to a node whose certificate is configured.
 //!
-//! btcd makes its own certificate at its first start: ECDSA on the curve P-521, marked as an authority, signed by
-//! itself (`btcutil/certgen.go`). Two things about it need care here. The usual verification refuses an authority's
-//! certificate as that of a server, so a certificate that is byte for byte in the CA file is accepted as such: its key
-//! is what the operator pinned, and names or dates in it add nothing. And ring does not verify signatures on P-521, so
-//! the crate `p521` does. Every other certificate is verified as usual, with the CA file as the only roots.
+//! btcd creates its own certificate at its first start: ECDSA on the curve P-521, marked as an authority, self-signed
+//! (`btcutil/certgen.go`). This needs two exceptions. The usual verification refuses an authority's certificate as a
+//! server certificate; so a certificate that is byte for byte in the CA file is accepted. The operator pinned its key,
+//! so its names and dates are irrelevant. And ring does not verify signatures on P-521, so the crate `p521` does. Every
+//! other certificate is verified as usual, with the CA file as the only roots.
 
 use crate::error::SetupError;
 use p521::ecdsa::signature::Verifier;
@@ -22,7 +22,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-/// Longest CA file, in bytes.
+/// Maximum length of a CA file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// ECDSA on P-521 with SHA-512.
@@ -47,7 +47,7 @@ impl SignatureVerificationAlgorithm for EcdsaP521 {
 
 type Algorithm = &'static dyn SignatureVerificationAlgorithm;
 
-/// The algorithms of ring, and the one that it lacks. They live as long as the program, as rustls requires.
+/// The algorithms of ring, and ECDSA on P-521. They are leaked, because rustls requires a static lifetime.
 static ALGORITHMS: LazyLock<WebPkiSupportedAlgorithms> = LazyLock::new(|| {
     let of_ring = ring::default_provider().signature_verification_algorithms;
     let mut all: Vec<Algorithm> = of_ring.all.to_vec();
@@ -60,7 +60,7 @@ static ALGORITHMS: LazyLock<WebPkiSupportedAlgorithms> = LazyLock::new(|| {
     }
 });
 
-/// Accepts the certificates of the CA file, and what they sign.
+/// Verifier that accepts the certificates of the CA file, and those that they sign.
 #[derive(Debug)]
 struct Pinned {
     certificates: Vec<CertificateDer<'static>>,
@@ -106,7 +106,7 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// Makes the client's side of TLS that trusts the certificates in `file`, and nothing else.
+/// Returns a TLS client configuration that trusts only the certificates in `file`.
 ///
 /// # Errors
 /// [`SetupError::CaFile`], [`SetupError::NotCertificates`].

@@ -1,41 +1,41 @@
-//! Text of the configuration that says which node is followed.
+//! URL in the configuration that names the node to follow.
 
 use crate::secret::Secret;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The node that a configuration names.
+/// Node that a configuration names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeUrl {
     /// Bitcoin Core, or a node with its RPC: `bitcoind://[USER[:PASSWORD]@]HOST:PORT`.
     Bitcoind(Endpoint),
     /// btcd with TLS: `btcd://[USER[:PASSWORD]@]HOST:PORT`.
     Btcd(Endpoint),
-    /// btcd that was started with `--notls`: `btcd+notls://[USER[:PASSWORD]@]HOST:PORT`. The password and all
-    /// answers are readable on the way, so this is for one host or a protected network.
+    /// btcd that was started with `--notls`: `btcd+notls://[USER[:PASSWORD]@]HOST:PORT`. The password and all answers
+    /// are sent in clear text, so use it on one host or in a protected network.
     BtcdNoTls(Endpoint),
     /// Directory with block files of Bitcoin Core: `blocks-dir:PATH`.
     BlocksDir(PathBuf),
 }
 
-/// Address of a node's RPC, and who uses it.
+/// Address of a node's RPC, and its user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The user, percent-encoding taken off.
+    /// User, after percent-decoding.
     pub user: Option<String>,
-    /// The password, percent-encoding taken off.
+    /// Password, after percent-decoding.
     pub password: Option<Secret>,
     /// Name or IP address of the host; IPv6 without brackets.
     pub host: String,
-    /// The TCP port.
+    /// TCP port.
     pub port: u16,
 }
 
-/// Reason why a text names no node. None of the messages repeats the text, because it may hold a password.
+/// Reason why a text is not a node's URL. No message repeats the text, because it may contain a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// No known form.
+    /// The text has no known form.
     #[error(
         "node: write bitcoind://[USER[:PASSWORD]@]HOST:PORT, btcd://USER[:PASSWORD]@HOST:PORT, \
          btcd+notls://USER[:PASSWORD]@HOST:PORT or blocks-dir:PATH"
@@ -58,7 +58,7 @@ pub enum UrlError {
          (bitcoind listens on 8332, btcd on 8334)"
     )]
     Port,
-    /// Something follows the port.
+    /// A path follows the port.
     #[error(
         "node: a path follows the port; a node has none, so remove it (write %2F for a `/` in the password)"
     )]
@@ -90,7 +90,7 @@ impl NodeUrl {
         }
     }
 
-    /// Returns the text without user and password, for messages and status pages.
+    /// Returns the URL without user and password, for messages and status pages.
     pub fn describe(&self) -> String {
         match self {
             NodeUrl::BlocksDir(path) => format!("blocks-dir:{}", path.display()),
@@ -103,7 +103,7 @@ impl NodeUrl {
 }
 
 impl Endpoint {
-    /// Returns `HOST:PORT`, with brackets round an IPv6 address.
+    /// Returns `HOST:PORT`, with brackets around an IPv6 address.
     pub fn authority(&self) -> String {
         let Endpoint { host, port, .. } = self;
         if host.contains(':') {
@@ -114,7 +114,7 @@ impl Endpoint {
     }
 
     fn parse(text: &str) -> Result<Endpoint, UrlError> {
-        // A password may hold `@`; a host does not.
+        // A password may contain `@`; a host does not.
         let (user, address) = match text.rsplit_once('@') {
             Some((user, address)) => (Some(user), address),
             None => (None, text),
@@ -167,7 +167,7 @@ fn host_of(text: &str) -> Result<String, UrlError> {
     Ok(text.into())
 }
 
-/// Takes percent-encoding off (RFC 3986, section 2.1).
+/// Decodes percent-encoding (RFC 3986, section 2.1).
 fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -207,7 +207,7 @@ impl FromStr for NodeUrl {
 }
 
 impl fmt::Display for NodeUrl {
-    /// Writes the URL with `***` for its password.
+    /// Writes the URL with `***` in place of its password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.endpoint() {
             Some(Endpoint { user, password, .. }) if user.is_some() || password.is_some() => {

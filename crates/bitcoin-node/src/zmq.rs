@@ -1,20 +1,20 @@
-//! Frames of ZMTP 3, as a subscriber needs them: pure functions of the bytes.
+//! ZMTP 3 frames for a subscriber: pure functions of the bytes.
 //!
 //! Source: ZeroMQ RFC 23 (ZMTP 3.0) and RFC 37 (ZMTP 3.1), `doc/zmq.md` of Bitcoin Core. Only the mechanism NULL is
-//! spoken, which is the only one that Bitcoin Core offers.
+//! supported, the only one that Bitcoin Core offers.
 
 use crate::hash::BlockHash;
 
-/// Longest frame that is taken, in bytes. Those of the topics that are subscribed to have at most 41.
+/// Maximum length of a frame, in bytes. Frames of the subscribed topics have at most 41.
 pub const FRAME_BYTES_MAX: usize = 1024;
-/// Most frames of a message. Bitcoin Core sends three.
+/// Maximum number of frames in a message. Bitcoin Core sends three.
 pub const FRAMES_MAX: usize = 4;
 const GREETING_BYTES: usize = 64;
 const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
 
-/// Reason why a peer is no ZMQ publisher, or not one that is understood.
+/// Reason why a peer is not a ZMQ publisher, or not a supported one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ZmqError {
     /// The first bytes are not a greeting.
@@ -23,10 +23,10 @@ pub enum ZmqError {
     /// The protocol is older than version 3.
     #[error("the peer speaks ZMTP {0}; version 3 is needed (libzmq 4)")]
     Version(u8),
-    /// The peer asks for credentials.
-    #[error("the peer asks for another mechanism than NULL")]
+    /// The peer requires credentials.
+    #[error("the peer requires another mechanism than NULL")]
     Mechanism,
-    /// A frame has flags that do not exist.
+    /// A frame has undefined flags.
     #[error("a frame has the unknown flags {0:#04x}")]
     Flags(u8),
     /// A frame is too long.
@@ -37,7 +37,7 @@ pub enum ZmqError {
     TooManyFrames,
 }
 
-/// Returns the first bytes of a subscriber: greeting, READY as `SUB`, and the subscriptions.
+/// Returns the first bytes that a subscriber sends: greeting, READY as `SUB`, and the subscriptions.
 pub fn opening(topics: &[&str]) -> Vec<u8> {
     let mut bytes = vec![0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0];
     bytes.extend_from_slice(b"NULL");
@@ -52,18 +52,18 @@ pub fn opening(topics: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// Something that the peer sent.
+/// Event in the stream of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A whole message: its frames.
+    /// A complete message: its frames.
     Message(Vec<Vec<u8>>),
-    /// A request for a sign of life, and the answer to it.
+    /// A PING command, and the bytes of the reply to it.
     Ping(Vec<u8>),
     /// Any other command.
     Command,
 }
 
-/// Cuts a stream of bytes into events. It holds at most one message and the bytes of one read.
+/// Splits a stream of bytes into events. It holds at most one message and the bytes of one read.
 #[derive(Debug, Default)]
 pub struct Decoder {
     bytes: Vec<u8>,
@@ -77,10 +77,10 @@ impl Decoder {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns the next event; `None` where more bytes are needed.
+    /// Returns the next event; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// [`ZmqError`]; the stream is of no use then.
+    /// [`ZmqError`]; the stream cannot be used any more.
     #[allow(clippy::should_implement_trait, reason = "more bytes may come after `None`")]
     pub fn next(&mut self) -> Result<Option<Event>, ZmqError> {
         if !self.greeted {
@@ -108,7 +108,7 @@ impl Decoder {
     }
 }
 
-/// Checks the greeting as far as it is there; true where it is complete.
+/// Checks the received part of the greeting. Returns true if it is complete.
 fn greet(bytes: &[u8]) -> Result<bool, ZmqError> {
     let is = |at: usize, expected: u8| bytes.get(at).is_none_or(|byte| *byte == expected);
     if !is(0, 0xff) || !is(9, 0x7f) {
@@ -127,7 +127,7 @@ fn greet(bytes: &[u8]) -> Result<bool, ZmqError> {
     Ok(bytes.len() >= GREETING_BYTES)
 }
 
-/// Returns flags, start and end of the body of the first frame; `None` where it is not whole.
+/// Returns flags, start and end of the body of the first frame; `None` if it is incomplete.
 fn frame(bytes: &[u8]) -> Result<Option<(u8, usize, usize)>, ZmqError> {
     let Some(&flags) = bytes.first() else {
         return Ok(None);
@@ -154,7 +154,7 @@ fn frame(bytes: &[u8]) -> Result<Option<(u8, usize, usize)>, ZmqError> {
 }
 
 fn command(body: &[u8]) -> Event {
-    // Length and name, time to live in two bytes, context of at most 16 bytes, which the answer repeats.
+    // Length and name, time to live in two bytes, context of at most 16 bytes, which the reply repeats.
     match body.strip_prefix(b"\x04PING") {
         Some(rest) if (2..=18).contains(&rest.len()) => {
             let context = &rest[2..];
@@ -177,7 +177,7 @@ pub enum Topic {
 }
 
 impl Topic {
-    /// Returns the topic as the publisher writes it.
+    /// Returns the name of the topic in the protocol.
     pub fn name(self) -> &'static str {
         match self {
             Topic::HashBlock => "hashblock",
@@ -186,11 +186,11 @@ impl Topic {
     }
 }
 
-/// Decodes a message of the topics: the block that it announces; `None` for transactions and for every other message.
+/// Returns the block that a message announces; `None` for transactions and for every other message.
 ///
-/// Source: `doc/zmq.md` of Bitcoin Core. The frames are the topic, the body, and a counter of four bytes; the body
-/// begins with the hash, last byte first, and `sequence` adds `C` (connected), `D` (disconnected), or `A`, `R` for
-/// transactions.
+/// Source: `doc/zmq.md` of Bitcoin Core. The frames are the topic, the body, and a counter of four bytes. The body
+/// begins with the hash in reversed byte order; in `sequence` a letter follows: `C` (connected), `D` (disconnected), or
+/// `A`, `R` for transactions.
 pub fn announced(frames: &[Vec<u8>]) -> Option<BlockHash> {
     let [topic, body, counter] = frames else {
         return None;

@@ -1,4 +1,4 @@
-//! Block files as Bitcoin Core leaves them, made here by its rules: keyed or not, padded, torn.
+//! Block files in the format of Bitcoin Core, created by the tests: with and without key, padded, torn.
 
 use lineside_bitcoin_node::{BlockFiles, BlockFilesError, BlockHash, FileBlock, Position};
 use lineside_testkit::{DemoBlock, DemoChain, Random, skipped};
@@ -43,7 +43,8 @@ fn blocks_come_by_file_and_position_with_and_without_a_key() {
         if let Some(key) = key {
             std::fs::write(dir.join("xor.dat"), key).unwrap();
         }
-        // Out of order, as they arrive; the reserved bytes at the end are zeros before or after the masking.
+        // The blocks are in the order of their arrival. The preallocated bytes at the end are zeros before or after the
+        // masking.
         let records = |all: &[usize]| -> Vec<u8> {
             all.iter()
                 .flat_map(|at| record(REGTEST, &chain[*at].raw))
@@ -69,7 +70,7 @@ fn blocks_come_by_file_and_position_with_and_without_a_key() {
         for block in &blocks {
             assert_eq!(Some(block.hash), BlockHash::of_block(&block.raw));
         }
-        // From the position of a block on, that block and the later ones come.
+        // Reading from the position of a block returns that block and the later ones.
         for (index, block) in blocks.iter().enumerate() {
             let rest: Result<Vec<_>, _> = BlockFiles::open_at(dir, REGTEST, block.position)
                 .unwrap()
@@ -152,7 +153,7 @@ fn another_network_a_bad_key_and_an_empty_directory_are_named() {
     assert!(matches!(fault(REGTEST), BlockFilesError::OtherNetwork { .. }));
     let missing = BlockFiles::open(&dir.join("none"), REGTEST).unwrap_err();
     assert!(matches!(missing, BlockFilesError::Io { .. }));
-    // A file that the node has only just made.
+    // A file that the node has just created.
     std::fs::remove_file(dir.join("xor.dat")).unwrap();
     std::fs::write(dir.join("blk00000.dat"), []).unwrap();
     assert_eq!(read(dir), (Vec::new(), 0));

@@ -1,4 +1,4 @@
-//! A directory of block files, followed while blocks are appended in any order, on branches, with torn records.
+//! A directory of block files that is followed while blocks are appended: in any order, on branches, with torn records.
 
 mod common;
 
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 const MAGIC: [u8; 4] = [0xfa, 0xbf, 0xb5, 0xda];
 const KEY: [u8; 8] = [7, 1, 200, 33, 90, 255, 4, 18];
 
-/// Appends records to a block file, with the key on.
+/// Appends records to a block file, XORed with the key.
 fn append(dir: &Path, number: u32, blocks: &[&[u8]], torn: usize) {
     let path = dir.join(format!("blk{number:05}.dat"));
     let mut file = File::options().create(true).append(true).open(&path).unwrap();
@@ -70,7 +70,7 @@ fn appended_blocks_and_branches_are_followed_in_any_order() {
     follow(&mut feed, &mut local).unwrap();
     expect(&local, &[first_hash, chain[0].hash, chain[1].hash, chain[2].hash]);
 
-    // A torn record at the end is no block; the node goes on in the next file.
+    // A torn record at the end is not a block; the node continues in the next file.
     append(dir.path(), 0, &[raw[3]], 40);
     append(dir.path(), 1, &[raw[4], raw[3]], 0);
     until_followed(&mut feed, &mut local, chain[4].hash);
@@ -79,7 +79,7 @@ fn appended_blocks_and_branches_are_followed_in_any_order() {
         .collect();
     expect(&local, &hashes);
 
-    // A branch that is longer from the second block on.
+    // A branch that becomes longer, from the second block on.
     let branch: Vec<_> = DemoChain::branch(2, 3, chain[0].hash, 2).take(5).collect();
     let raw: Vec<_> = branch.iter().rev().map(|block| block.raw.as_slice()).collect();
     append(dir.path(), 1, &raw, 0);
@@ -105,7 +105,7 @@ fn a_directory_that_cannot_be_followed_is_named() {
     let error = node.info().unwrap_err();
     assert!(matches!(error.fault, Fault::Files(_)), "{error}");
     assert!(error.to_string().contains("blk00000.dat"), "{error}");
-    // A block that was there and is gone: pruned, or the files were written anew.
+    // A block that does not exist any more: it was pruned, or the files were written again.
     let (first, first_hash) = genesis();
     append(dir.path(), 0, &[&first], 0);
     std::fs::write(dir.path().join("xor.dat"), KEY).unwrap();
@@ -115,8 +115,8 @@ fn a_directory_that_cannot_be_followed_is_named() {
     assert!(matches!(error.fault, Fault::Files(_)), "{error}");
 }
 
-/// A directory whose first file has these whole blocks and then, where `next` is given, a record of which the first
-/// bytes are written, in space that the node has extended by zeros.
+/// Writes a directory whose first file has `blocks`, and then, if `next` is given, a record of which only the first
+/// bytes are written, in space that the node has preallocated with zeros.
 fn write_with_tail(dir: &Path, blocks: &[&[u8]], next: Option<(&[u8], usize)>) {
     let mut bytes = Vec::new();
     for block in blocks {
@@ -129,7 +129,7 @@ fn write_with_tail(dir: &Path, blocks: &[&[u8]], next: Option<(&[u8], usize)>) {
     for (at, byte) in bytes.iter_mut().enumerate() {
         *byte ^= KEY[at % 8];
     }
-    // Zeros of the extension have no key on.
+    // Preallocated zeros are not XORed with the key.
     bytes.resize(bytes.len() + 4096, 0);
     std::fs::write(dir.join("blk00000.dat"), bytes).unwrap();
 }
@@ -140,7 +140,7 @@ fn a_block_that_is_being_written_is_taken_once_it_is_whole() {
     let chain: Vec<_> = DemoChain::branch(1, 3, first_hash, 1).take(3).collect();
     let raw: Vec<_> = chain.iter().map(|block| block.raw.as_slice()).collect();
     let record = 8 + raw[1].len();
-    // Within the frame, within the header, within the transactions, and one byte short of the last that is not zero.
+    // Within the frame, the header and the transactions, and one byte before the last byte that is not zero.
     let last = record - raw[1].iter().rev().take_while(|byte| **byte == 0).count();
     for written in [3, 6, 8, 50, 88, 89, 200, last - 1] {
         let dir = tempfile::tempdir().unwrap();
@@ -198,7 +198,7 @@ fn damage_before_the_last_block_is_named_with_file_and_offset() {
         place.ends_with(&format!("blk00000.dat at byte {offset}")),
         "{place}"
     );
-    // A header that is another one now.
+    // Replace the header by another one.
     let path = dir.path().join("blk00000.dat");
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[offset + 70] ^= 1;

@@ -1,6 +1,6 @@
-//! A real btcd on simnet: followed through mining, reorganisations and a restart, by each way to ask it.
+//! A real btcd on simnet, followed through mining, reorganisations and a restart, by each kind of connection.
 //!
-//! The program is `LINESIDE_BTCD`, or `btcd` on the path; `go install github.com/btcsuite/btcd@latest` makes it.
+//! The program is `LINESIDE_BTCD`, or `btcd` on the path; `go install github.com/btcsuite/btcd@latest` installs it.
 //! Without it the tests print one line and pass.
 
 mod common;
@@ -62,7 +62,7 @@ fn arrives(feed: &mut Feed, local: &mut Local, tip: BlockHash, patience: Duratio
         }
         match feed.next(local, Duration::from_secs(1)) {
             Event::Step(step) => local.apply(&step),
-            Event::Away { error, .. } => println!("away: {error}"),
+            Event::Away { error, .. } => println!("unreachable: {error}"),
             Event::AtTip | Event::Pausing => {}
         }
     }
@@ -87,7 +87,7 @@ fn a_chain_is_followed_by_web_socket_and_by_http() {
         follow_to(feed, local, first[29]);
         assert_eq!(local.hashes(), btcd.chain());
     }
-    // A block that has become invalid, and a longer branch without it.
+    // A block becomes invalid, and a longer branch excludes it.
     let chain = btcd.chain();
     btcd.call("invalidateblock", json!([chain[25].to_string()]));
     let branch = btcd.generate(20);
@@ -97,7 +97,7 @@ fn a_chain_is_followed_by_web_socket_and_by_http() {
         assert_eq!(local.0.len(), 45);
     }
 
-    // The first branch again, two blocks longer.
+    // The first branch again, extended by two blocks.
     btcd.call("reconsiderblock", json!([chain[25].to_string()]));
     btcd.call("invalidateblock", json!([branch[0].to_string()]));
     let again = btcd.generate(20);
@@ -130,7 +130,7 @@ fn blocks_are_announced_by_web_socket_and_noticed_without_it() {
     let Some(program) = program() else { return };
     let btcd = Btcd::start(&program, false, None);
     let mined = btcd.generate(1);
-    // Nothing but the first question of each wait and the notifications can notice a block in time.
+    // Only the first request of each wait and the notifications can notice a block in time.
     let patient = NodeOptions {
         poll_interval: PATIENCE * 10,
         backup_poll_interval: PATIENCE * 10,
@@ -139,7 +139,7 @@ fn blocks_are_announced_by_web_socket_and_noticed_without_it() {
     let mut notified = feed(&btcd, &patient, LessWork::Refuse);
     let mut local = Local::default();
     follow_to(&mut notified, &mut local, mined[0]);
-    // A block that is mined before the first question is noticed by it.
+    // A block that is mined before the first request is noticed by that request.
     let by: Vec<_> = (0..20)
         .map(|_| announced_by(&btcd, &mut notified, &mut local))
         .collect();
@@ -245,8 +245,8 @@ fn a_restart_is_survived_over_tls_with_btcds_own_certificate() {
     let mut feed = feed(&followed, &options(&followed), LessWork::Refuse);
     let mut local = Local::default();
     let mined = miner.generate(10);
-    // btcd loses the announcement of a block that is mined while the peers greet each other; the next one makes up for
-    // it.
+    // btcd loses the announcement of a block that is mined while the peers are still connecting; the next block
+    // compensates for it.
     let (mut tip, mut more) = (mined[9], 0);
     while !arrives(&mut feed, &mut local, tip, Duration::from_secs(3)) {
         more += 1;
@@ -254,7 +254,7 @@ fn a_restart_is_survived_over_tls_with_btcds_own_certificate() {
         tip = miner.generate(1)[0];
     }
 
-    // A reorganisation that reaches the node from its peer.
+    // A reorganisation that the node receives from its peer.
     miner.call("invalidateblock", json!([mined[3].to_string()]));
     let branch = miner.generate(9 + more);
     let tip = branch[branch.len() - 1];
@@ -274,7 +274,7 @@ fn a_restart_is_survived_over_tls_with_btcds_own_certificate() {
     });
     assert_eq!(back, tip);
 
-    // The certificate of another node is refused by name.
+    // The certificate of another node is refused with a clear error.
     let other = Btcd::start(&program, true, None);
     let mut node = node(&followed, &options(&other));
     let error = node.info().unwrap_err();

@@ -1,4 +1,4 @@
-//! Bitcoin Core by replayed transcripts, and nodes that lie, stall, break off or flood.
+//! Bitcoin Core with replayed transcripts, and nodes that send wrong data, stall, disconnect or flood.
 
 mod common;
 mod fake;
@@ -12,7 +12,7 @@ use lineside_bitcoin_node::{
 use lineside_util::hex::to_hex;
 use std::time::{Duration, Instant};
 
-/// Time limit of a call in these tests, where the node is to exceed it.
+/// Time limit of a call in tests in which the node exceeds it.
 const SHORT: Duration = Duration::from_millis(300);
 
 fn quick() -> NodeOptions {
@@ -23,7 +23,7 @@ fn quick() -> NodeOptions {
 }
 
 fn node(fake: &Fake, options: &NodeOptions) -> Box<dyn Node> {
-    // A user and a cookie file would contradict each other.
+    // A user and a cookie file exclude each other.
     let user = match options.credentials.cookie_file {
         Some(_) => "",
         None => "user:password@",
@@ -140,7 +140,7 @@ fn a_new_cookie_is_read_when_the_old_one_is_refused() {
         fake.require(text);
         let refused = node.hash_at(2);
         if number > 0 {
-            // The file still has the cookie of the last start.
+            // The file still has the cookie of the previous start.
             assert!(matches!(fault(refused), Fault::Unauthorized));
         }
         std::fs::write(&cookie, text).unwrap();
@@ -148,7 +148,7 @@ fn a_new_cookie_is_read_when_the_old_one_is_refused() {
     }
 }
 
-/// Makes one call to a node that plays `reply` at every block, and one to the same node healed.
+/// Makes one call to a node that answers every block with `reply`, and another one after the node has become correct.
 fn block_from(reply: impl Fn(&Fake) -> Reply, options: &NodeOptions) -> Fault {
     let fake = Fake::start(&["core-bare.txt", "core.txt"], 1);
     let mut node = node(&fake, options);
@@ -181,7 +181,7 @@ fn json(result: &str) -> Reply {
 #[test]
 fn lies_about_a_block_are_named() {
     let options = quick();
-    // The call is the second of the RPC: the first asks what the node offers.
+    // This is the second RPC call: the first one asks for the node's offers.
     let of = |fake: &Fake, height| format!("\"{}\"", to_hex(&fake.block(height)));
     let found = block_from(|fake| json(&of(fake, 3)), &options);
     assert!(
@@ -305,7 +305,7 @@ fn another_network_is_named_before_anything_is_connected() {
 
 // ---- ZMQ ----
 
-/// Options with which only ZMQ, or the first question of a wait, notices a block in time.
+/// Returns options with which only ZMQ, or the first request of a wait, notices a block in time.
 fn patient() -> NodeOptions {
     NodeOptions {
         poll_interval: Duration::from_secs(600),
@@ -324,8 +324,7 @@ fn a_block_is_announced_by_zmq() {
     until("the subscription", || {
         (publisher.subscribers() == 1).then_some(())
     });
-    // Of the block that is known, of a transaction, then of a new block, with a request for a sign of life between
-    // them.
+    // Announce the known block, a transaction, and a new block, with a PING in between.
     publisher.announce(best.0);
     publisher.send(b"\x01\x06hashtx\x01\x01x\x00\x04\x01\0\0\0\x04\x07\x04PING\0\x09");
     publisher.announce(new.0);
@@ -334,7 +333,7 @@ fn a_block_is_announced_by_zmq() {
         .unwrap()
         .unwrap();
     assert_eq!((announced.hash, announced.by), (new, NoticedBy::Zmq));
-    // Three at once are one announcement.
+    // Three notifications at once result in one announcement.
     publisher.announce_times([8; 32], 3);
     assert!(
         node.wait_for_change(&best, Duration::from_secs(60))

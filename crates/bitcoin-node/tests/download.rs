@@ -1,4 +1,4 @@
-//! Downloads from nodes in memory: order, bounds, faults that pass and faults that do not.
+//! Downloads from nodes in memory: order, limits, transient and permanent faults.
 
 use lineside_bitcoin_node::{
     Announcement, BlockHash, Download, DownloadOptions, Fault, Header, Node, NodeError, NodeInfo,
@@ -8,17 +8,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Fault of a node at a block.
+/// Fault of a node.
 #[derive(Clone, Copy)]
 enum Trouble {
     None,
-    /// One in so many calls loses the connection.
+    /// One in this number of calls loses the connection.
     Lossy(u64),
     /// Every call loses the connection.
     Away,
-    /// The block at this height is gone.
+    /// The block at this height was pruned.
     Pruned(usize),
-    /// The block at this height is another one.
+    /// The node sends another block at this height.
     Lie(usize),
     /// The worker panics at this height.
     Panic(usize),
@@ -122,7 +122,7 @@ impl Setup {
         Download::start(range, None, options, connect).unwrap()
     }
 
-    /// Takes all blocks up to the first error, which is returned with their number.
+    /// Takes all blocks up to the first error. Returns their number and the error.
     fn failure(&self, options: DownloadOptions, trouble: Trouble) -> (usize, Fault) {
         let mut download = self.start(0..self.chain.len() as u32, options, trouble);
         let mut taken = 0;
@@ -187,12 +187,12 @@ fn the_look_ahead_is_bounded() {
     let mut download = setup.start(0..200, options, Trouble::None);
     for taken in 1..=200 {
         download.next().unwrap().unwrap();
-        // Each worker may have gone past the limit by one block.
+        // Each worker may have exceeded the limit by one block.
         let waiting = setup.fetched.load(SeqCst) - taken;
         assert!(waiting <= 10 + 3 + 1, "{waiting} blocks wait");
     }
     assert!(download.next().is_none());
-    // Without any room the block that is wanted still comes.
+    // Even with a limit of 0 bytes the next block is fetched.
     let none = DownloadOptions {
         look_ahead_bytes: 0,
         ..options

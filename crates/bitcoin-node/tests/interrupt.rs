@@ -1,4 +1,4 @@
-//! Calls of a node that never answers, ended from another thread: by RPC, REST, ZMQ and web socket.
+//! Calls of a node that never answers, interrupted by another thread: by RPC, REST, ZMQ and web socket.
 
 mod common;
 mod fake;
@@ -11,7 +11,7 @@ use std::net::TcpListener;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Limit of every call: a call that ends within [`PATIENCE`] did not end by it.
+/// Time limit of every call, much longer than [`PATIENCE`]: a call that ends within `PATIENCE` was interrupted.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 fn node(url: &str) -> Box<dyn Node> {
@@ -23,8 +23,8 @@ fn node(url: &str) -> Box<dyn Node> {
     connect(&url.parse().unwrap(), &options).unwrap()
 }
 
-/// Runs `call` in a thread of its own, interrupts it once `is_waiting`, and expects that it ends and that the next call
-/// does not begin.
+/// Runs `call` in its own thread, interrupts it once `is_waiting` returns true, and expects that it ends and that the
+/// next call does not start.
 fn interrupted<T: 'static>(
     mut node: Box<dyn Node>,
     call: impl Fn(&mut dyn Node) -> Result<T, NodeError> + Send + 'static,
@@ -92,7 +92,7 @@ fn a_handshake_of_a_web_socket_ends() {
         let mut first = [0; 16];
         stream.read_exact(&mut first).unwrap();
         sent.send(first).unwrap();
-        // Stays open until the client goes.
+        // The connection stays open until the client closes it.
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let is_waiting = || {

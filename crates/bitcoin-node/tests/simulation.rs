@@ -1,5 +1,5 @@
-//! A seeded simulation: competing chains, node restarts, lost notifications, faults in the midst of a comparison. After
-//! each change the follower brings the local chain to the node's best chain, or says why not.
+//! A seeded simulation: competing chains, node restarts, lost notifications, faults during a comparison. After each
+//! change the follower brings the local chain to the node's best chain, or reports the reason why not.
 
 mod common;
 
@@ -13,22 +13,22 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Regtest's target, and one that takes four times the work.
+/// Regtest's target, and one that needs four times the work.
 const BITS: [u32; 2] = [0x207f_ffff, 0x201f_ffff];
 
-/// A tree of blocks, and the branch that the node holds for the best.
+/// A tree of blocks, and the node's best branch.
 #[derive(Default)]
 struct Tree {
-    /// Headers with their heights and the work up to them, in units of regtest's.
+    /// Headers with their heights and their accumulated work, in units of one regtest block.
     blocks: HashMap<BlockHash, ([u8; HEADER_BYTES], u32, u64)>,
     best: Vec<BlockHash>,
-    /// The node forgot this many blocks of its best chain in a crash.
+    /// Number of blocks of its best chain that the node lost in a crash.
     missing: usize,
-    /// Calls until the next change in the midst, and the chain that it brings.
+    /// Number of calls until a change during a comparison, and the chain after it.
     ambush: Option<(u32, Vec<BlockHash>)>,
-    /// Calls until the next lost connection.
+    /// Number of calls until the next lost connection.
     loss: Option<u32>,
-    /// The signet that the node names.
+    /// The signet that the node reports.
     signet: Option<SignetId>,
     calls: u64,
 }
@@ -79,7 +79,7 @@ impl Tree {
     }
 }
 
-/// The node: each call may meet what the tree has prepared.
+/// The simulated node: each call may trigger a prepared change or loss.
 #[derive(Clone)]
 struct Simulated(Arc<Mutex<Tree>>);
 
@@ -171,7 +171,7 @@ impl Node for Simulated {
 
 /// Follows until the chains are equal, or the node has less work.
 fn settle(follower: &mut Follower, node: &mut Simulated, local: &mut Local) -> Result<(), Fault> {
-    // Every step is progress but for a few that an ambush takes back.
+    // Every step makes progress, except for a few that a change during a comparison reverts.
     for _ in 0..10_000 {
         match follower.next_step(node, local) {
             Ok(Some(step)) => local.apply(&step),
@@ -183,7 +183,7 @@ fn settle(follower: &mut Follower, node: &mut Simulated, local: &mut Local) -> R
     panic!("the chains do not become equal");
 }
 
-/// Changes the node: blocks on its tip, a branch that wins, a crash, a return.
+/// Changes the node: new blocks on its tip, a winning branch, a crash, or a return from a crash.
 fn change(tree: &mut Tree, random: &mut Random) {
     let bits = *random.pick(&BITS);
     let mut extended = tree.best.clone();
@@ -195,7 +195,7 @@ fn change(tree: &mut Tree, random: &mut Random) {
             }
         }
         5..9 => {
-            // Most reorganisations are shallow, some reach almost down to the first block.
+            // Most reorganisations are shallow; some reach almost the first block.
             let depth = if random.one_in(20) {
                 random.index(extended.len())
             } else {
@@ -238,18 +238,18 @@ fn simulate(seed: u64, changes: u32) -> (u64, usize) {
         change(&mut tree, &mut random);
         tree.loss = random.one_in(3).then(|| random.below(12) as u32 + 1);
         if random.one_in(4) {
-            // The program was restarted: nothing of the follower is left.
+            // The program was restarted, so the follower's state is lost.
             follower = Follower::new(genesis, LessWork::Refuse);
         }
         drop(tree);
         if random.one_in(5) {
-            // The notification is lost: the change is met together with the next one.
+            // The notification is lost; the change is noticed together with the next one.
             continue;
         }
         match settle(&mut follower, &mut node, &mut local) {
             Ok(()) => {
                 let mut tree = node.0.lock().unwrap();
-                // A change that no call has met yet is for later.
+                // A prepared change that no call has triggered is discarded.
                 tree.ambush = None;
                 assert_eq!(local.hashes(), tree.visible(), "seed {seed}, change {number}");
             }
@@ -295,7 +295,7 @@ fn a_deep_reorganisation_takes_few_questions() {
     for fork in [4999, 4990, 3000, 1] {
         let mut tree = node.0.lock().unwrap();
         let mut branch = chain[..=fork].to_vec();
-        // More work in fewer blocks, where there are enough of them.
+        // More work in fewer blocks, if there are enough of them.
         let length = ((chain.len() - fork) / 4 + 1).max(2);
         for salt in 0..length as u64 {
             let tip = tree.mine(branch.last().copied(), salt + 1_000_000, BITS[1]);
@@ -312,7 +312,7 @@ fn a_deep_reorganisation_takes_few_questions() {
             }
         );
         let calls = node.0.lock().unwrap().calls - before;
-        // Two for each header in this node, which has no batches, and a search.
+        // Two calls for each header, because this node has no batches, and a search.
         assert!(
             calls < 2 * length as u64 + 80,
             "{calls} calls for a fork at {fork}"
@@ -338,7 +338,7 @@ fn a_shorter_chain_is_followed_only_on_request_and_only_by_a_node_that_knows_the
     let mut following = Follower::new(genesis, LessWork::Follow);
     settle(&mut refusing, &mut node, &mut local).unwrap();
 
-    // In its initial download the node has less for a while.
+    // During its initial download the node has less work for a while.
     node.0.lock().unwrap().missing = 3;
     for follower in [&mut refusing, &mut following] {
         let error = follower.next_step(&mut node, &local).unwrap_err();
@@ -354,13 +354,13 @@ fn a_shorter_chain_is_followed_only_on_request_and_only_by_a_node_that_knows_the
             "{error}"
         );
     }
-    // Cut by hand.
+    // The chain was shortened manually.
     node.0.lock().unwrap().missing = 0;
     node.0.lock().unwrap().best.truncate(6);
     assert!(refusing.next_step(&mut node, &local).is_err());
     let step = following.next_step(&mut node, &local).unwrap();
     assert_eq!(step, Some(Step::Disconnect { to_height: 5 }));
-    // Begun with no data.
+    // The node started without data.
     node.0
         .lock()
         .unwrap()
@@ -370,7 +370,7 @@ fn a_shorter_chain_is_followed_only_on_request_and_only_by_a_node_that_knows_the
     assert_eq!(local.0.len(), 9);
 }
 
-/// A node that lies about its chain in one way.
+/// A node that sends wrong data about its chain in one way.
 struct Liar {
     inner: Simulated,
     lie: Lie,
@@ -496,7 +496,7 @@ fn a_branch_without_proof_of_work_is_refused() {
     for salt in 0..5u8 {
         let mut header = [salt; HEADER_BYTES];
         header[4..36].copy_from_slice(&branch.last().unwrap().0);
-        // The main chain's first target, which nobody meets by chance.
+        // The main chain's first target, which no header meets by chance.
         header[72..76].copy_from_slice(&0x1d00_ffff_u32.to_le_bytes());
         let hash = BlockHash::of_header(&header);
         tree.blocks.insert(hash, (header, branch.len() as u32, 1000));
@@ -511,7 +511,7 @@ fn a_branch_without_proof_of_work_is_refused() {
 }
 
 /// All signets have the same block at height 0. The follower recognises a node of another signet by the challenge in
-/// its `getblockchaininfo`, or, where the node names none, by its block at height 1.
+/// its `getblockchaininfo`, or, if the node reports none, by its block at height 1.
 #[test]
 fn a_node_of_another_signet_is_refused() {
     let own = SignetId::default_signet();

@@ -1,4 +1,4 @@
-//! TLS with certificates of an authority, and with what is none. btcd's own kind of certificate is in `tests/btcd.rs`.
+//! TLS with certificates of an authority, and with invalid ones. btcd's own kind of certificate is in `tests/btcd.rs`.
 
 use lineside_bitcoin_node::{Fault, Node, NodeOptions, Use, connect};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -29,7 +29,7 @@ impl Authority {
         }
     }
 
-    /// Starts a server with a certificate for `name`; it answers each request with one hash.
+    /// Starts a server with a certificate for `name`; it answers every request with one hash.
     fn serve(&self, name: &str) -> u16 {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();

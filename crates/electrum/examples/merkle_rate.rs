@@ -2,8 +2,9 @@
 //!
 //!     cargo run --release -p lineside-electrum --example merkle_rate [SECONDS]
 //!
-//! The server has one thread, and the client has another. Printed are the requests a second as the client sees them,
-//! and those for each second of the server's CPU time, which other programs on the machine do not lower.
+//! The server has one thread, and the client has another. The program prints the requests per second that the client
+//! measures, and the requests per second of the server's CPU time. The second number does not depend on the load of
+//! other programs on the machine.
 
 use lineside_electrum::{
     BlockTree, Config, HEADER_BYTES, Limits, Location, ProofChain, Server, TipInfo, Unavailable, sha256d,
@@ -25,7 +26,7 @@ struct Block {
     txids: Arc<[[u8; 32]]>,
 }
 
-/// A chain that does not change.
+/// Chain that does not change.
 struct Fixed {
     blocks: Vec<Block>,
     changes: watch::Sender<u64>,
@@ -102,7 +103,7 @@ impl ProofChain for Fixed {
     }
 }
 
-/// CPU seconds of the server's threads, from `/proc/self/task`.
+/// Returns the CPU seconds of the server's threads, from `/proc/self/task`.
 fn server_seconds() -> f64 {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
         return f64::NAN;
@@ -114,11 +115,11 @@ fn server_seconds() -> f64 {
         let mut ticks = || fields.next()?.parse::<u64>().ok();
         name.starts_with("lineside-electr").then_some(ticks()? + ticks()?)
     });
-    // Linux counts in hundredths of a second for programs, whatever its own clock is.
+    // Linux reports these times to programs in hundredths of a second, independently of its internal clock.
     ticks.sum::<u64>() as f64 / 100.0
 }
 
-/// Requests for random transactions, as text.
+/// Returns requests for random transactions, as text.
 fn requests(chain: &Fixed) -> Vec<String> {
     let mut random = Random(2);
     let request = |id: u32| {
@@ -133,7 +134,7 @@ fn requests(chain: &Fixed) -> Vec<String> {
     (0..1 << 14).map(request).collect()
 }
 
-/// Sends and reads until `end`; the number of replies.
+/// Sends and reads until `end`. Returns the number of replies.
 fn run(stream: &mut TcpStream, requests: &[String], end: Instant) -> u64 {
     let (mut next, mut replies) = (0, 0);
     let mut answer = vec![0; 1 << 20];

@@ -1,4 +1,4 @@
-//! Answers that need only the chain: the same for the Electrum protocol and for HTTP.
+//! Answers that need only the chain. They are the same for the Electrum protocol and for HTTP.
 
 use crate::chain::{HEADER_BYTES, ProofChain, Unavailable};
 use crate::checkpoint::{Checkpoints, Proof};
@@ -8,8 +8,8 @@ use crate::trees::TreeCache;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 
-/// Times that one reply is computed before it is given up. Each further time means that the chain has changed, or that
-/// a tree was missing.
+/// Maximum number of times that one reply is computed. Each repetition means that the chain has changed, or that a tree
+/// was missing.
 pub(crate) const ATTEMPTS: usize = 8;
 
 /// The chain and the trees of its blocks.
@@ -22,7 +22,7 @@ pub(crate) struct Answers {
     checkpoints: Mutex<Checkpoints>,
 }
 
-/// A tree that is not in the cache.
+/// Tree that is not in the cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     height: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Wanted {
 /// Outcome of the search for the tree of the connected block at a height.
 pub(crate) enum Found {
     Tree(Arc<BlockTree>),
-    /// It has to be built by [`Answers::build`] first.
+    /// The tree must first be built by [`Answers::build`].
     Missing(Wanted),
     NoBlock,
 }
@@ -68,12 +68,12 @@ impl Answers {
         }
     }
 
-    /// Builds a tree, a bounded number at a time, on a thread that may block. `None`: the block is not connected any
-    /// more, and the caller has to begin again.
+    /// Builds a tree on a thread that may block; the number of concurrent builds is limited. Returns `None` if the
+    /// block is no longer connected; the caller must then start again.
     pub async fn build(self: &Arc<Self>, wanted: Wanted) -> Result<Option<Arc<BlockTree>>, Unavailable> {
         let closed = |_| Unavailable("the server stops".into());
         let permit = self.builds.acquire().await.map_err(closed)?;
-        // The request that had the permit before may have wanted the same tree.
+        // The request that had the permit before may have built the same tree.
         if let Some(tree) = self.trees.get(&wanted.hash) {
             return Ok(Some(tree));
         }
@@ -83,14 +83,14 @@ impl Answers {
         built.unwrap_or_else(|_| Err(Unavailable("reading a block's TXIDs panicked".into())))
     }
 
-    /// Makes the proof of a header for a checkpoint, on a thread that may block. `None`: the chain is shorter, or has
-    /// changed, and the caller has to begin again.
+    /// Computes the proof of a header for a checkpoint, on a thread that may block. Returns `None` if the chain is
+    /// shorter or has changed; the caller must then start again.
     pub async fn prove(self: &Arc<Self>, height: u32, cp_height: u32) -> Result<Option<Proof>, Unavailable> {
         let closed = |_| Unavailable("the server stops".into());
         let permit = self.builds.acquire().await.map_err(closed)?;
         let answers = Arc::clone(self);
         let proved = tokio::task::spawn_blocking(move || {
-            // Chunks are only added whole, so a poisoned lock is taken.
+            // Only whole chunks are added, so the data is valid even if the lock is poisoned.
             let mut checkpoints = answers.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
             checkpoints.prove(&*answers.chain, height, cp_height)
         })
@@ -101,7 +101,7 @@ impl Answers {
 
     fn build_now(&self, wanted: Wanted) -> Result<Option<Arc<BlockTree>>, Unavailable> {
         if sha256d(&wanted.header) != wanted.hash {
-            // The chain changed between the two questions.
+            // The chain changed between the two reads.
             return Ok(None);
         }
         let Some(txids) = self.chain.txids(wanted.height, &wanted.hash)? else {

@@ -1,25 +1,25 @@
 //! Proofs that a header is in the chain up to a checkpoint: paths in a Merkle tree over the hashes of all headers.
-//! Clients ask for them by `cp_height`.
+//! Clients request them with `cp_height`.
 //!
 //! Source: docs/protocol-methods.rst of spesmilo/electrum-protocol. The tree duplicates the last node of a level, as
-//! the tree of a block does. Kept are the roots of whole chunks of headers, 64 bytes for each chunk. A proof hashes the
-//! headers of two chunks and the tree over the roots: about 4,000 hashes for a million headers.
+//! the tree of a block does. Only the roots of whole chunks of headers are stored, 64 bytes for each chunk. A proof
+//! hashes the headers of two chunks and the tree over the roots: about 4,000 hashes for a million headers.
 
 use crate::chain::{HEADER_BYTES, ProofChain};
 use crate::merkle::{join, sha256d};
 
-/// Levels of the tree below the roots of chunks, and headers of a chunk.
+/// Levels of the tree below the roots of chunks, and number of headers of a chunk.
 const CHUNK_LEVELS: u32 = 9;
 const CHUNK: u32 = 1 << CHUNK_LEVELS;
 
 /// A whole chunk of headers.
 struct Chunk {
     root: [u8; 32],
-    /// Hash of its last header. While that block is connected, so are all before it.
+    /// Hash of its last header. While that block is connected, all blocks before it are connected too.
     last: [u8; 32],
 }
 
-/// Proof for one header and one checkpoint. It stays true while the block of the checkpoint is connected.
+/// Proof for one header and one checkpoint. It is valid while the block of the checkpoint is connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Proof {
     pub height: u32,
@@ -30,15 +30,15 @@ pub(crate) struct Proof {
     pub root: [u8; 32],
 }
 
-/// Roots of the chunks of a chain, as far as they were needed.
+/// Roots of those chunks of a chain that were needed so far.
 #[derive(Default)]
 pub(crate) struct Checkpoints {
     chunks: Vec<Chunk>,
 }
 
 impl Checkpoints {
-    /// Makes the proof that the header at `height` is in the chain up to `cp_height`, which is not less. `None`: the
-    /// chain is shorter, or has changed meanwhile.
+    /// Computes the proof that the header at `height` is in the chain up to `cp_height`, which is not less than
+    /// `height`. Returns `None` if the chain is shorter, or changed during the computation.
     pub fn prove(&mut self, chain: &dyn ProofChain, height: u32, cp_height: u32) -> Option<Proof> {
         let length = cp_height.checked_add(1)?;
         let whole = (length / CHUNK) as usize;
@@ -58,7 +58,7 @@ impl Checkpoints {
             Some(last) => *last,
             None => self.chunks[whole - 1].last,
         };
-        // A chain of less than a chunk is the whole tree, which ends where one node is left.
+        // A chain of less than a chunk is the whole tree, which ends at the level with one node.
         let levels = (whole > 0).then_some(CHUNK_LEVELS);
         let own = height / CHUNK;
         let mut branch = Vec::new();
@@ -88,7 +88,7 @@ impl Checkpoints {
         })
     }
 
-    /// Drops the chunks whose last block is not connected any more.
+    /// Drops the chunks whose last block is no longer connected.
     fn forget_disconnected(&mut self, chain: &dyn ProofChain) {
         while let Some(chunk) = self.chunks.last() {
             if chain.hash_at(self.chunks.len() as u32 * CHUNK - 1) == Some(chunk.last) {
@@ -98,8 +98,9 @@ impl Checkpoints {
         }
     }
 
-    /// Hashes of the first `count` headers of a chunk, which follow one another and the chunk before. Chunks are read
-    /// one after the other, so that without this check two of them could be of two chains.
+    /// Returns the hashes of the first `count` headers of a chunk, and checks that each header follows the one before,
+    /// and the first one the chunk before. Chunks are read one after the other, so without this check two of them could
+    /// belong to two chains.
     fn read(&self, chain: &dyn ProofChain, index: u32, count: u32) -> Option<Vec<[u8; 32]>> {
         let mut headers = Vec::with_capacity(count as usize * HEADER_BYTES);
         if chain.headers(index * CHUNK, count, &mut headers) != count {
@@ -120,14 +121,14 @@ impl Checkpoints {
     }
 }
 
-/// Root over `nodes` and the siblings of the node at `index` on the way to it. Stops after `levels`, or, without that,
-/// where one node is left.
+/// Returns the root over `nodes`, and the siblings of the node at `index` on the path to it. Stops after `levels`
+/// levels, or, if there is no such limit, at the level with one node.
 fn reduce(mut nodes: Vec<[u8; 32]>, index: u32, levels: Option<u32>) -> ([u8; 32], Vec<[u8; 32]>) {
     let mut index = index as usize;
     let mut siblings = Vec::new();
     while levels.map_or(nodes.len() > 1, |levels| siblings.len() < levels as usize) {
         let last = nodes.len() - 1;
-        // The siblings of an index beyond the nodes are of no use, and are not used.
+        // The siblings of an index beyond the nodes are not used.
         siblings.push(nodes[(index ^ 1).min(last)]);
         nodes = nodes
             .chunks(2)

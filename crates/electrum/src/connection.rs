@@ -1,4 +1,4 @@
-//! Connection of one Electrum client: one task that reads lines, answers them in their order, and writes.
+//! Connection of one Electrum client: one task that reads lines, answers them in order, and writes the replies.
 //!
 //! ```text
 //!            +------------------------ task ------------------------+
@@ -7,8 +7,8 @@
 //! chain ---> | new generation -> notification               -> out  |
 //!            +------------------------------------------------------+
 //! ```
-//! Requests are answered one after the other, so that a reply never overtakes the notification of a tip that it is
-//! newer than. While a bound is reached nothing more is read, and TCP holds the client back.
+//! Requests are answered one after the other, so a reply is never sent before the notification of an older tip. While a
+//! limit is reached, nothing more is read, and TCP flow control stops the client.
 
 mod requests;
 
@@ -28,26 +28,26 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Free bytes of the buffer before a client is read: at first, and for a client that fills them.
+/// Free bytes of the buffer before data of a client is read: the initial value, and for a client that fills them.
 const READ_BYTES: usize = 2 << 10;
 const READ_BYTES_MAX: usize = 64 << 10;
-/// Time without a request after which large buffers are given back.
+/// Time without a request after which large buffers are freed.
 const QUIET: Duration = Duration::from_secs(2);
-/// Lines that are answered before other clients have their turn.
+/// Maximum number of lines that are answered before other clients are served.
 const LINES_PER_TURN: usize = 64;
-/// Requests that a line which is no request counts as.
+/// Number of requests that an invalid line counts as.
 const FAULT_COST: u32 = 5;
 
 /// Reason why no further line is answered now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pause {
-    /// There is no whole line.
+    /// There is no complete line.
     Input,
     /// The client does not read, or too many of its requests wait for the upstream server.
     Full,
     /// The upstream server does not read.
     Upstream,
-    /// The rate of requests; until this time.
+    /// The rate limit is reached until this time.
     Rate(u64),
 }
 
@@ -55,9 +55,9 @@ enum Pause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
-    /// The client sends no more; what it has sent is answered.
+    /// The client sends no more data; what it has sent is still answered.
     Ended,
-    /// No further line is answered, and the connection ends when the replies were written.
+    /// No further line is answered, and the connection ends when the replies are written.
     Refused,
 }
 
@@ -68,7 +68,7 @@ struct Client {
     is_negotiated: bool,
     has_requested: bool,
     input: Vec<u8>,
-    /// Bytes of `input` in which no end of a line was found.
+    /// Bytes of `input` that contain no end of a line.
     searched: usize,
     out: Vec<u8>,
     /// Bytes of `out` that were written.
@@ -78,12 +78,12 @@ struct Client {
     line_since: u64,
     request_at: u64,
     progress_at: u64,
-    /// TLS may hold bytes back that were written.
+    /// TLS may still buffer bytes that were written.
     is_unflushed: bool,
     state: State,
 }
 
-/// Writes some of `bytes`, or flushes if there are none. Cancelling it loses nothing.
+/// Writes some of `bytes`, or flushes if `bytes` is empty. If it is cancelled, no data is lost.
 async fn push(writer: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> std::io::Result<usize> {
     match bytes {
         [] => writer.flush().await.map(|()| 0),
@@ -94,7 +94,7 @@ async fn push(writer: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> std::io::
     }
 }
 
-/// Serves one client until it leaves, a bound is reached, or the server stops.
+/// Serves one client until it disconnects, a limit is reached, or the server stops.
 pub(crate) async fn serve<S>(
     stream: S,
     is_tls: bool,
@@ -140,7 +140,7 @@ pub(crate) async fn serve<S>(
             },
             changed = changes.changed(), if client.view.is_subscribed && has_room => match changed {
                 Ok(()) => client.notify(),
-                // The chain is gone, and the server will stop.
+                // The chain was dropped, and the server will stop.
                 Err(_) => break,
             },
             () = &mut timer => if let Some(counter) = client.overdue() {
@@ -149,7 +149,7 @@ pub(crate) async fn serve<S>(
             },
         }
     }
-    // A client that has gone needs no farewell; one that does not read is not waited for.
+    // Ignored, because the client may have disconnected; the timeout is for a client that does not read.
     let _ = tokio::time::timeout(Duration::from_millis(100), writer.shutdown()).await;
 }
 
@@ -196,12 +196,12 @@ impl Client {
         Instant::from_std(self.shared.start + Duration::from_nanos(time))
     }
 
-    /// Bytes that the client has to read.
+    /// Returns the number of bytes that the client has not read yet.
     fn queued(&self) -> usize {
         self.out.len() - self.written
     }
 
-    /// True while bytes of replies are not with the operating system.
+    /// True while the operating system has not accepted all bytes of replies.
     fn is_unwritten(&self) -> bool {
         self.queued() > 0 || self.is_unflushed
     }
@@ -224,7 +224,7 @@ impl Client {
         }
     }
 
-    /// Answers whole lines until there is none or a bound is reached.
+    /// Answers complete lines until there is none or a limit is reached.
     async fn work(&mut self) -> Pause {
         let mut now = self.shared.now();
         self.begin_output();
@@ -269,7 +269,7 @@ impl Client {
         pause
     }
 
-    /// Keeps the part of the input that was not answered, and makes room for more.
+    /// Keeps the part of the input that was not answered, and provides space for more.
     fn keep(&mut self, start: usize, pause: Pause) {
         let was_full = self.input.len() == self.input.capacity();
         self.input.drain(..start);
@@ -292,7 +292,7 @@ impl Client {
         }
     }
 
-    /// Answers a line that is too long with an error, and closes.
+    /// Answers a line that is too long with an error, and closes the connection.
     fn refuse_line(&mut self) {
         count(&self.counters().closed_line);
         count(&self.counters().errors);
@@ -329,8 +329,8 @@ impl Client {
         }
     }
 
-    /// Begins to measure how long the client does not read, where everything before was written: what is added now
-    /// may come long after the last reply.
+    /// Starts to measure how long the client does not read, if everything before was written: the data that is added
+    /// now may follow long after the last reply.
     fn begin_output(&mut self) {
         if !self.is_unwritten() {
             self.progress_at = self.shared.now();
@@ -350,13 +350,13 @@ impl Client {
         }
     }
 
-    /// Declares the memory of the client. False: it is too much.
+    /// Sets the client's share of the memory limit. False: it needs too much.
     fn account(&mut self) -> bool {
         let bytes = self.input.capacity() + self.out.capacity() + self.forwarder.memory_bytes();
         self.admitted.set_memory(bytes)
     }
 
-    /// Next time at which something may be overdue.
+    /// Returns the next time at which a time limit may end.
     fn due(&self, pause: Pause) -> u64 {
         let after = |start: u64, time: Duration| start + time.as_nanos() as u64;
         let limits = self.limits();
@@ -388,7 +388,7 @@ impl Client {
         is_large(&self.input) || is_large(&self.out)
     }
 
-    /// Does what is due. Returns the counter of the reason for which the connection has to end.
+    /// Handles time limits that have ended. Returns the counter of the reason for which the connection must end.
     fn overdue(&mut self) -> Option<&AtomicU64> {
         let now = self.shared.now();
         let is_over = |start: u64, time: Duration| now >= start + time.as_nanos() as u64;

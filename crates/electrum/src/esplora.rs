@@ -1,7 +1,7 @@
 //! Paths of Esplora's HTTP interface that need only headers and proofs.
 //!
 //! Source: API.md of Blockstream/esplora, and the texts and statuses of src/rest.rs of Blockstream/electrs. Replies
-//! carry `Cache-Control: no-store`, because a proof ends with a reorganisation.
+//! have the header `Cache-Control: no-store`, because a reorganisation makes a proof invalid.
 
 use crate::answers::{ATTEMPTS, Answers, Found, Wanted};
 use crate::chain::{HEADER_BYTES, Unavailable};
@@ -33,23 +33,23 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// hyper's least: request line and headers, whole.
+/// Minimum that hyper permits, for the request line and the headers together.
 const HEADER_BYTES_MAX: usize = 8192;
 const HEADERS_MAX: usize = 64;
-/// Time for a request's headers to arrive, and for an idle connection to ask something.
+/// Maximum time for a request's headers to arrive, and for an idle connection to send a request.
 const HEADER_TIME: Duration = Duration::from_secs(30);
-/// Time for answers under way when the server stops.
+/// Time for unfinished answers when the server stops.
 const STOP_TIME: Duration = Duration::from_millis(300);
 /// Methods that are answered.
 const METHODS: &str = "GET, HEAD, OPTIONS";
-/// Seconds for which a browser keeps the answer to its question.
+/// Seconds for which a browser caches the answer to a preflight request.
 const PREFLIGHT_S: &str = "86400";
-/// Blocks whose median time is that of a block (BIP 113).
+/// Number of blocks whose median time is the median time of a block (BIP 113).
 const MEDIAN_BLOCKS: u32 = 11;
 
 type Shared = State<Arc<Answers>>;
 
-/// Client of a request, and the rates of all.
+/// Client of a request, and the rates of all clients.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub address: IpAddr,
@@ -57,7 +57,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Builds a tree, which costs the client more than a request.
+    /// Builds a tree. It costs the client more tokens than a request.
     async fn build(
         &self,
         answers: &Arc<Answers>,
@@ -68,7 +68,7 @@ impl Client {
     }
 }
 
-/// Serves one connection, at most for `time`.
+/// Serves one connection, for at most `time`.
 pub(crate) async fn serve(
     stream: TcpStream,
     admitted: Admitted,
@@ -85,7 +85,7 @@ pub(crate) async fn serve(
         .max_headers(HEADERS_MAX)
         .serve_connection(TokioIo::new(stream), with_client(client, proxies, router));
     let mut connection = std::pin::pin!(connection);
-    // A connection's errors are its client's: it has gone, or does not speak HTTP.
+    // The errors of a connection are caused by its client: it has disconnected, or does not use HTTP.
     tokio::select! {
         _ = connection.as_mut() => (),
         _ = tokio::time::sleep(time) => (),
@@ -97,7 +97,7 @@ pub(crate) async fn serve(
     drop(admitted);
 }
 
-/// Returns the service of one connection: its requests carry their clients, of which a reverse proxy has many.
+/// Returns the service of one connection. Each request carries its client, because one reverse proxy has many clients.
 fn with_client(
     peer: Client,
     proxies: TrustedProxies,
@@ -130,8 +130,8 @@ pub(crate) fn router(answers: Arc<Answers>) -> Router {
         .with_state(answers)
 }
 
-/// Counts requests, and refuses those beyond their client's rate and all that are no plain GET. Pages of every origin
-/// may read the replies, as those of Esplora.
+/// Counts requests, and refuses requests that exceed their client's rate, that have a body, or that use another method
+/// than those of `METHODS`. Pages of every origin may read the replies, as with Esplora.
 async fn guard(
     State(answers): Shared,
     Extension(client): Extension<Client>,
@@ -174,7 +174,7 @@ async fn guard(
     response
 }
 
-/// Answers the question of a browser whether a page of another origin may ask.
+/// Answers a preflight request (CORS): whether a page of another origin may send requests.
 fn preflight() -> Response {
     let allowed = [
         (header::ALLOW, METHODS),
@@ -185,7 +185,7 @@ fn preflight() -> Response {
     (StatusCode::NO_CONTENT, allowed).into_response()
 }
 
-/// Reason why a path has no answer, with the text that Esplora gives.
+/// Reason why a path has no answer, with the text that Esplora sends.
 enum Failure {
     BadRequest(&'static str),
     NotFound(&'static str),
@@ -241,7 +241,7 @@ fn steady<T>(answers: &Answers, mut compute: impl FnMut() -> Result<T, Failure>)
     Err(Unavailable("it changes too often".into()).into())
 }
 
-/// Proof of a transaction: the tree of its block, the block's height, and the transaction's position in it.
+/// Returns the proof of a transaction: the tree of its block, the block's height, and the transaction's position in it.
 async fn proof(
     answers: &Arc<Answers>,
     client: &Client,
@@ -310,7 +310,7 @@ async fn transaction_status(State(answers): Shared, Path(txid): Path<String>) ->
     })
 }
 
-/// Header and height of a connected block.
+/// Returns the header and the height of a connected block.
 fn connected(answers: &Answers, hash: &[u8; 32]) -> Result<([u8; HEADER_BYTES], u32), Failure> {
     let height = answers.chain.height_of(hash).ok_or(NO_BLOCK)?;
     let header = answers.chain.header_at(height).ok_or(NO_BLOCK)?;
@@ -323,7 +323,7 @@ async fn block_header(State(answers): Shared, Path(text): Path<String>) -> Answe
     Ok(to_hex(&header).into_response())
 }
 
-/// Number of four bytes in a header.
+/// Returns a number of four bytes in a header.
 fn word(header: &[u8; HEADER_BYTES], at: usize) -> u32 {
     let bytes = &header[at..at + 4];
     bytes
@@ -332,13 +332,13 @@ fn word(header: &[u8; HEADER_BYTES], at: usize) -> u32 {
         .fold(0, |word, byte| word << 8 | u32::from(*byte))
 }
 
-/// Ratio of the easiest target of the main chain to the target of a header, as Bitcoin Core computes it.
+/// Returns the ratio of the easiest target of the main chain to the target of a header, computed as in Bitcoin Core.
 fn difficulty(bits: u32) -> f64 {
     let (exponent, mantissa) = ((bits >> 24) as i32, bits & 0x00ff_ffff);
     f64::from(0xffff) / f64::from(mantissa) * 256f64.powi(0x1d - exponent)
 }
 
-/// Facts of a block that its header and its TXIDs show. Size and weight are not among them.
+/// Returns the properties of a block that its header and its TXIDs determine. Size and weight are not among them.
 async fn block(
     State(answers): Shared,
     Extension(client): Extension<Client>,
@@ -409,7 +409,7 @@ async fn block_at(State(answers): Shared, Path(height): Path<String>) -> Answer 
     if !is_number || height.len() > 19 {
         return Err(Failure::BadRequest("Invalid number"));
     }
-    // A number that no height has.
+    // This number exceeds every possible height.
     let height = height.parse().map_err(|_| NO_BLOCK)?;
     let hash = answers.chain.hash_at(height).ok_or(NO_BLOCK)?;
     Ok(to_display(&hash).into_response())

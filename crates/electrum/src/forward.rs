@@ -1,5 +1,5 @@
-//! Requests of one client that the upstream server answers: their identifiers, batches, time limits, and the
-//! subscriptions that are taken up again when the upstream server was away.
+//! Requests of one client that the upstream server answers: their identifiers, batches and time limits, and the
+//! subscriptions that are renewed after the upstream server was unreachable.
 
 use crate::limits::{Limits, count};
 use crate::reply;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Time until the upstream server is asked again after it was away; doubled with each failure.
+/// Delay before the upstream server is contacted again after it was unreachable. Each further failure doubles it.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_LAST: Duration = Duration::from_secs(30);
-/// Notification of the upstream server that is not passed on: new tips are told from the chain.
+/// Notification of the upstream server that is not forwarded: the notifications of new tips come from the chain.
 const OWN_NOTIFICATION: &str = "blockchain.headers.subscribe";
 
 /// A subscription: method, and parameters as JSON text.
@@ -25,11 +25,11 @@ type Subscription = (Box<str>, Box<str>);
 enum Kind {
     /// A request of the client: its identifier, and its batch.
     Call(Box<str>, Option<u64>),
-    /// A subscription that is taken up again; its status is sent as a notification.
+    /// A subscription that is renewed; its status is sent as a notification.
     Renewal(Subscription),
 }
 
-/// Replies of one batch until all are there.
+/// Replies of one batch until all of them have arrived.
 struct Batch {
     parts: Vec<u8>,
     missing: usize,
@@ -40,13 +40,13 @@ pub(crate) struct Forwarder {
     shared: Arc<Shared>,
     link: Option<Link>,
     pending: HashMap<u64, Kind>,
-    /// Time limits of pending requests, in the order of their identifiers; answered ones are still in it.
+    /// Time limits of pending requests, in the order of their identifiers; it still contains answered requests.
     deadlines: VecDeque<(u64, u64)>,
     next_id: u64,
     batches: HashMap<u64, Batch>,
     subscriptions: HashSet<Subscription>,
     to_renew: Vec<Subscription>,
-    /// Time before which the upstream server is not asked again, and the reason.
+    /// Time before which the upstream server is not contacted again, and the reason.
     away: Option<(u64, String)>,
     retry: Duration,
 }
@@ -79,23 +79,24 @@ impl Forwarder {
         &self.shared.answers.limits
     }
 
-    /// Number of requests that wait for the upstream server.
+    /// Returns the number of requests that wait for the upstream server.
     pub fn in_flight(&self) -> usize {
         self.pending.len()
     }
 
-    /// True while no further request is taken, because the upstream server does not read.
+    /// True while no further request is accepted, because the upstream server does not read.
     pub fn is_full(&self) -> bool {
         self.link.as_ref().is_some_and(Link::is_full)
     }
 
-    /// Bytes that wait for the upstream server, and replies that wait for the rest of their batch.
+    /// Returns the bytes that wait for the upstream server, and those of replies that wait for the rest of their batch.
     pub fn memory_bytes(&self) -> usize {
         let batches: usize = self.batches.values().map(|batch| batch.parts.capacity()).sum();
         batches + self.link.as_ref().map_or(0, Link::queued_bytes)
     }
 
-    /// Waits for an event of the link; if `wants_room`, also until it takes a message, which is no event.
+    /// Waits for an event of the link. If `wants_room`, it also returns when the link can accept a message; this is not
+    /// an event.
     pub async fn next(&mut self, wants_room: bool) -> Option<Event> {
         match &mut self.link {
             Some(link) => link.event(wants_room).await,
@@ -175,7 +176,7 @@ impl Forwarder {
         Ok(())
     }
 
-    /// Notes what a request subscribes to, or no longer.
+    /// Records a subscription that a request starts or ends.
     fn subscription(&mut self, request: &Request) -> Result<(), RpcError> {
         let params: Box<str> = request.params.unwrap_or("[]").into();
         if let Some(name) = request.method.strip_suffix(".unsubscribe") {
@@ -201,7 +202,7 @@ impl Forwarder {
             self.shared.subscriptions.fetch_sub(1, Ordering::Relaxed);
             return Err(RpcError::new(
                 BAD_REQUEST,
-                "the server has no room for further subscriptions",
+                "the server has reached its limit of subscriptions",
             ));
         }
         self.subscriptions.insert(subscription);
@@ -223,7 +224,7 @@ impl Forwarder {
         count(&self.shared.answers.counters.forwarded);
     }
 
-    /// Takes up subscriptions again as far as there is room for requests.
+    /// Renews subscriptions until the limit of pending requests is reached.
     pub fn renew(&mut self, version: Version, now: u64) {
         if self.to_renew.is_empty() || self.away.as_ref().is_some_and(|(until, _)| now < *until) {
             return;
@@ -243,7 +244,7 @@ impl Forwarder {
         }
     }
 
-    /// Takes an event of the link, and writes what the client is to be told.
+    /// Handles an event of the link, and writes the messages for the client.
     pub fn take(&mut self, event: Event, now: u64, out: &mut Vec<u8>) {
         match event {
             Event::Gone(reason) => self.gone(reason, now, out),
@@ -255,7 +256,7 @@ impl Forwarder {
     }
 
     fn line(&mut self, line: &[u8], reply: &UpstreamLine, out: &mut Vec<u8>) {
-        // The link works: the next failure is a first one.
+        // The link works, so the delay after the next failure is the first one again.
         self.retry = RETRY_FIRST;
         self.away = None;
         let Some(id) = reply.id else {
@@ -271,7 +272,7 @@ impl Forwarder {
             return;
         };
         match self.pending.remove(&id) {
-            // A call that was too late, or none at all.
+            // The call had timed out, or there was none with this identifier.
             None => {}
             Some(Kind::Call(own, batch)) => {
                 let counters = &self.shared.answers.counters;
@@ -309,7 +310,7 @@ impl Forwarder {
         }
     }
 
-    /// Writes one reply, or adds it to its batch, which is written when it is whole.
+    /// Writes one reply, or adds it to its batch, which is written when it is complete.
     fn finish(&mut self, batch: Option<u64>, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         let Some(batch_id) = batch else {
             write(out);
@@ -327,7 +328,7 @@ impl Forwarder {
         }
     }
 
-    /// The link has ended: what is pending fails, and subscriptions are taken up again later.
+    /// Handles the end of the link: pending requests fail, and subscriptions are renewed later.
     fn gone(&mut self, reason: String, now: u64, out: &mut Vec<u8>) {
         self.link = None;
         let address = self
@@ -354,7 +355,7 @@ impl Forwarder {
         }
     }
 
-    /// Fails the calls whose time is over.
+    /// Fails the calls whose time limit has ended.
     pub fn expire(&mut self, now: u64, out: &mut Vec<u8>) {
         while let Some((deadline, id)) = self.deadlines.front().copied() {
             let is_pending = self.pending.contains_key(&id);
@@ -374,7 +375,7 @@ impl Forwarder {
         }
     }
 
-    /// Next time at which [`Forwarder::expire`] or [`Forwarder::renew`] has something to do.
+    /// Returns the next time at which [`Forwarder::expire`] or [`Forwarder::renew`] has something to do.
     pub fn due(&self) -> Option<u64> {
         let call = self.deadlines.front().map(|(deadline, _)| *deadline);
         let renewal = self.away.as_ref().map(|(until, _)| *until);
@@ -385,20 +386,20 @@ impl Forwarder {
 
 fn away(address: &str, reason: &str) -> RpcError {
     let message = format!(
-        "the upstream Electrum server {address} is away: {}",
+        "the upstream Electrum server {address} is unreachable: {}",
         shorten(reason)
     );
     RpcError::new(UNAVAILABLE, message)
 }
 
-/// Writes the comma before all replies of a batch but the first.
+/// Writes the comma before all replies of a batch except the first.
 pub(crate) fn begin_part(parts: &mut Vec<u8>) {
     if !parts.is_empty() {
         parts.push(b',');
     }
 }
 
-/// Writes a whole batch; nothing for one that has only notifications.
+/// Writes a whole batch, or nothing for a batch that has only notifications.
 pub(crate) fn end_batch(parts: &[u8], out: &mut Vec<u8>) {
     if !parts.is_empty() {
         out.push(b'[');

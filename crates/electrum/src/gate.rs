@@ -1,4 +1,4 @@
-//! Clients of one server: how many there are, in all and by network, and the memory of their lines and replies.
+//! Clients of one server: their number, in total and for each network, and the memory of their lines and replies.
 
 use lineside_util::network::network_of;
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Part of the memory that one network has at most.
+/// Divisor of the memory limit: one network may use the quotient.
 const MEMORY_SHARE: usize = 4;
 
 #[derive(Debug, Default)]
@@ -36,13 +36,13 @@ impl Gate {
         })
     }
 
-    // The map and the sum are whole after each statement, so a poisoned lock is taken.
+    // The map and the sum are consistent after each statement, so the data is valid even if the lock is poisoned.
     fn sources(&self) -> MutexGuard<'_, (usize, HashMap<IpAddr, Source>)> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a client in; `None`: a limit is reached. The place is free again when the value is dropped. A proxy has
-    /// many clients, so only the limit of all holds for it.
+    /// Admits a client. Returns `None` if a limit is reached. When the value is dropped, the client no longer counts. A
+    /// proxy has many clients, so only the total limit applies to it.
     pub fn admit(self: &Arc<Self>, address: IpAddr, is_proxy: bool) -> Option<Admitted> {
         let network = network_of(address);
         let mut sources = self.sources();
@@ -62,13 +62,13 @@ impl Gate {
         })
     }
 
-    /// Number of clients.
+    /// Returns the number of clients.
     pub fn clients(&self) -> usize {
         self.sources().0
     }
 }
 
-/// Place of one client, and its memory.
+/// Admission of one client, and its memory.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     gate: Arc<Gate>,
@@ -78,12 +78,12 @@ pub(crate) struct Admitted {
 }
 
 impl Admitted {
-    /// Sets the memory of the client to `bytes`. False: that is more than is left, for all or for the network.
+    /// Sets the memory of the client to `bytes`. False: this exceeds the limit for all clients or for the network.
     pub fn set_memory(&mut self, bytes: usize) -> bool {
         if bytes == self.memory {
             return true;
         }
-        // Added first, so that the sum is never less than nothing.
+        // The new value is added before the old one is subtracted, so the sum is never negative.
         let set = |sum: &AtomicUsize| {
             sum.fetch_add(bytes, Ordering::Relaxed);
             sum.fetch_sub(self.memory, Ordering::Relaxed) - self.memory

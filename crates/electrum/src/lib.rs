@@ -1,6 +1,6 @@
-//! A server of proofs of a chain, over the Electrum protocol (1.4 to 1.6, TCP and TLS) and over those paths of
-//! Esplora's HTTP interface that need only headers and Merkle paths. What needs an index of scripts goes to another
-//! Electrum server, the upstream server.
+//! A server of proofs for a chain, over the Electrum protocol (1.4 to 1.6, TCP and TLS) and over those paths of
+//! Esplora's HTTP interface that need only headers and Merkle paths. Requests that need an index of scripts are
+//! forwarded to another Electrum server, the upstream server.
 //!
 //! ```text
 //! wallets --- TCP, TLS ---> connection --- get_merkle, headers, ... ---> answers ---> ProofChain
@@ -12,11 +12,11 @@
 //! explorers --- HTTP ------> esplora --------------------------------------/
 //! ```
 //!
-//! The chain is anything that implements [`ProofChain`]. A reply is computed for one state of the chain: if the chain
-//! changes meanwhile it is computed again, so that no answer of a disconnected block leaves after the new tip is known.
-//! Merkle trees are kept by block hash, so that they stay true over reorganisations.
+//! The chain is any type that implements [`ProofChain`]. A reply is computed for one state of the chain. If the chain
+//! changes during the computation, the reply is computed again, so no answer about a disconnected block is sent after
+//! the new tip is known. Merkle trees are cached by block hash, so they stay valid after reorganisations.
 //!
-//! [`Server::start`] runs everything on threads of its own; [`Limits`] bounds what one client can take from others.
+//! [`Server::start`] runs everything on its own threads. [`Limits`] bounds the resources that one client can use.
 
 mod answers;
 mod chain;

@@ -1,66 +1,67 @@
-//! Bounds of a server, and its counters.
+//! Limits of a server, and its counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Bounds of one server. Each protects the other clients from one.
+/// Limits of one server. Each limit protects the other clients from one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of Electrum clients at a time; more are closed at once.
+    /// Maximum number of concurrent Electrum clients. Further connections are closed immediately.
     pub clients: usize,
     /// Maximum number of Electrum clients of one IPv4 address or IPv6 network of 64 bits.
     pub clients_by_network: usize,
-    /// Maximum number of bytes of one line from a client. A longer one is answered with an error, and its client is
-    /// closed. A transaction to broadcast is one line, of two digits for each byte.
+    /// Maximum number of bytes of one line from a client. A longer line is answered with an error, and its connection
+    /// is closed. A transaction to broadcast is one line, with two digits for each byte.
     pub line_bytes: usize,
     /// Maximum number of bytes of one line from the upstream server.
     pub upstream_line_bytes: usize,
     /// Maximum number of requests in one batch.
     pub batch: usize,
-    /// Requests of one client that wait for the upstream server at a time. At this number no further request of the
-    /// client is read until one of them is answered.
+    /// Maximum number of requests of one client that wait for the upstream server. At this number, no further request
+    /// of the client is read until one of them is answered.
     pub in_flight: usize,
-    /// Bytes of replies that wait until their client reads them. At this number neither the client nor its upstream
-    /// connection is read, so that at most one more reply (for a batch, one set of replies) is added.
+    /// Bytes of replies that wait for their client to read them. When this number is reached, neither the client nor
+    /// its upstream connection is read, so at most one more reply (for a batch, one set of replies) is added.
     pub queued_bytes: usize,
-    /// Bytes of lines and replies of all clients together, as far as one client has more than a few kibibytes of them.
-    /// One network has a quarter of it at most. A client that asks for more is closed.
+    /// Maximum number of bytes of lines and replies of all clients together; a few kibibytes of each client do not
+    /// count. One network may use a quarter of it. A connection that needs more is closed.
     pub memory_bytes: usize,
-    /// Maximum number of subscriptions of one client that are kept at the upstream server.
+    /// Maximum number of subscriptions of one client at the upstream server.
     pub subscriptions: usize,
     /// Maximum number of such subscriptions of all clients together.
     pub subscriptions_in_all: usize,
-    /// Requests of one client a second, on average; beyond it the client is read more slowly. A reply of many headers
-    /// and a tree that is not in the cache count as several.
+    /// Average number of requests of one client per second. If a client sends more, it is read more slowly. A reply of
+    /// many headers and a tree that is not in the cache count as several requests.
     pub requests_per_second: u32,
-    /// Requests that one client may send at once after a pause.
+    /// Number of requests that one client may send at once after a pause.
     pub burst: u32,
-    /// Time without a request after which a client is closed. The protocol names roughly 10 minutes.
+    /// Time without a request after which a client is disconnected. The protocol specifies about 10 minutes.
     pub idle: Duration,
-    /// Time from the first byte of a line until its end, and from the connection until the first request's end.
+    /// Maximum time from the first byte of a line to its end, and from the start of the connection to the end of the
+    /// first request.
     pub line_time: Duration,
-    /// Time without progress after which a client that does not read its replies is closed.
+    /// Time without progress after which a client that does not read its replies is disconnected.
     pub stall: Duration,
-    /// Time that the upstream server has for a call and for the opening of a connection.
+    /// Maximum time for a call to the upstream server, and for opening a connection to it.
     pub call_time: Duration,
-    /// Time for a TLS handshake.
+    /// Maximum time for a TLS handshake.
     pub handshake: Duration,
     /// Maximum number of headers in one reply. The protocol recommends at least 2016.
     pub headers: u32,
-    /// Bytes of Merkle trees that are kept.
+    /// Maximum number of bytes of Merkle trees in the cache.
     pub tree_bytes: usize,
-    /// Merkle trees of blocks, and proofs of headers for a checkpoint, that are made at a time.
+    /// Maximum number of concurrent computations of Merkle trees of blocks and of proofs of headers for a checkpoint.
     pub tree_builds: usize,
-    /// Maximum number of HTTP connections at a time.
+    /// Maximum number of concurrent HTTP connections.
     pub http_clients: usize,
     /// Maximum number of HTTP connections of one network.
     pub http_clients_by_network: usize,
-    /// HTTP requests of one network a second, on average; beyond it they are answered with status 429. A tree that is
-    /// not in the cache counts as several.
+    /// Average number of HTTP requests of one network per second. Further requests are answered with status 429. A tree
+    /// that is not in the cache counts as several requests.
     pub http_requests_per_second: u32,
-    /// HTTP requests that one network may send at once after a pause.
+    /// Number of HTTP requests that one network may send at once after a pause.
     pub http_burst: u32,
-    /// Time after which an HTTP connection is closed, whatever it does.
+    /// Time after which an HTTP connection is closed, even if it is in use.
     pub http_connection_time: Duration,
 }
 
@@ -98,7 +99,7 @@ impl Default for Limits {
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counts since the start of a server, but for those that are called current.
+        /// Counts since the start of a server, except the values named current.
         #[derive(Debug, Default)]
         pub struct Counters {
             $($(#[$doc])* pub $name: AtomicU64,)*
@@ -111,7 +112,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Reads each counter; a set that is read while requests run need not be of one moment.
+            /// Reads each counter. If requests run at the same time, the values may belong to different moments.
             pub fn values(&self) -> CounterValues {
                 CounterValues {
                     $($name: self.$name.load(Ordering::Relaxed),)*
@@ -124,39 +125,39 @@ macro_rules! counters {
 counters! {
     /// Current number of Electrum clients.
     clients,
-    /// Electrum connections that were let in.
+    /// Electrum connections that were accepted.
     accepted,
     /// Connections, Electrum and HTTP, that were refused because a limit of clients was reached.
     refused,
-    /// Requests of Electrum clients, each of a batch counted.
+    /// Requests of Electrum clients; each request of a batch counts.
     requests,
     /// Requests that were answered here with a result.
     answered,
-    /// Requests that were answered with an error, also such that came from the upstream server.
+    /// Requests that were answered with an error, including errors from the upstream server.
     errors,
     /// Requests that were sent to the upstream server.
     forwarded,
-    /// Forwarded requests that failed because the upstream server was away or too slow.
+    /// Forwarded requests that failed because the upstream server was unreachable or too slow.
     upstream_failures,
     /// Notifications that were queued for clients.
     notifications,
-    /// Clients that were closed because they sent a line that is too long.
+    /// Clients that were disconnected because they sent a line that is too long.
     closed_line,
-    /// Clients that were closed because a line, the first request or the next request did not come in time.
+    /// Clients that were disconnected because a line, the first request or the next request did not arrive in time.
     closed_idle,
-    /// Clients that were closed because their TLS handshake failed or took too long.
+    /// Clients that were disconnected because their TLS handshake failed or took too long.
     closed_handshake,
-    /// Clients that were closed because they did not read.
+    /// Clients that were disconnected because they did not read.
     closed_stalled,
-    /// Clients that were closed because their lines and replies took too much memory.
+    /// Clients that were disconnected because their lines and replies used too much memory.
     closed_memory,
-    /// Times that a client had to wait because of its rate of requests.
+    /// Number of times that a client had to wait because of its rate of requests.
     throttled,
     /// Merkle trees that were built.
     trees_built,
-    /// Replies that were computed again because the chain had changed meanwhile.
+    /// Replies that were computed again because the chain had changed during the computation.
     recomputed,
-    /// HTTP requests, those that were refused included.
+    /// HTTP requests, including those that were refused.
     http_requests,
     /// HTTP requests that were refused because of their network's rate.
     http_throttled,

@@ -3,15 +3,15 @@
 use crate::chain::HEADER_BYTES;
 use sha2::{Digest, Sha256};
 
-/// Place of the Merkle root in a header.
+/// Position of the Merkle root in a header.
 const ROOT: std::ops::Range<usize> = 36..68;
 
-/// SHA-256 of the SHA-256 of `bytes`: Bitcoin's hash of headers and tree nodes.
+/// Returns the SHA-256 of the SHA-256 of `bytes`: Bitcoin's hash of headers and tree nodes.
 pub fn sha256d(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(Sha256::digest(bytes)).into()
 }
 
-/// Hash of the inner node over `left` and `right`.
+/// Returns the hash of the inner node over `left` and `right`.
 pub(crate) fn join(left: &[u8; 32], right: &[u8; 32]) -> [u8; 32] {
     let mut pair = [0; 64];
     pair[..32].copy_from_slice(left);
@@ -25,46 +25,47 @@ pub enum TreeError {
     /// A block has at least its coinbase transaction.
     #[error("the block has no transaction")]
     Empty,
-    /// More transactions than a block can have.
+    /// There are more transactions than a block can have.
     #[error("the block has more than {} transactions", BlockTree::TRANSACTIONS_MAX)]
     TooMany,
-    /// Two nodes of a pair are equal, so that two lists of transactions have one root (CVE-2012-2459).
+    /// Two nodes of a pair are equal, so two lists of transactions have the same root (CVE-2012-2459).
     #[error("two nodes of a pair are equal (CVE-2012-2459)")]
     Mutated,
-    /// The TXIDs have another Merkle root than the header.
+    /// The TXIDs have a different Merkle root from that of the header.
     #[error("the TXIDs do not have the Merkle root of the header")]
     OtherRoot,
 }
 
-/// The whole Merkle tree of one block. It is a function of the block's hash, so it stays true whatever becomes of the
-/// block; only the chain knows whether the block is connected.
+/// The whole Merkle tree of one block. It depends only on the block's hash, so it stays valid when the block is
+/// disconnected; only the chain knows whether the block is connected.
 #[derive(Debug)]
 pub struct BlockTree {
     hash: [u8; 32],
     header: [u8; HEADER_BYTES],
-    /// All levels, the TXIDs first, the root last.
+    /// All levels, from the TXIDs to the root.
     nodes: Box<[[u8; 32]]>,
     /// Index of the first node of each level in `nodes`.
     levels: Box<[u32]>,
-    /// For each transaction the first six bytes of its TXID as the high bits of a number, and its position as the low
-    /// 16; in ascending order. A search touches a few neighbouring lines of the cache instead of TXIDs far apart.
+    /// One number for each transaction, in ascending order: the first six bytes of its TXID are the high bits, and its
+    /// position is the low 16 bits. A search reads a few adjacent cache lines instead of TXIDs far apart.
     order: Box<[u64]>,
 }
 
-/// Bits of a position in the order of TXIDs.
+/// Bits of a position in `order`.
 const POSITION_BITS: u32 = 16;
 
-/// High bits of a TXID's number in the order.
+/// Returns the high bits of a TXID's number in `order`.
 fn prefix(txid: &[u8; 32]) -> u64 {
     let [a, b, c, d, e, f, ..] = *txid;
     u64::from_be_bytes([a, b, c, d, e, f, 0, 0])
 }
 
 impl BlockTree {
-    /// Bound of transactions of one block: 4,000,000 weight units, and at least 60 bytes of four units each.
+    /// Maximum number of transactions of one block: it has 4,000,000 weight units, and a transaction has at least 60
+    /// bytes of four units each.
     pub const TRANSACTIONS_MAX: usize = 1 << POSITION_BITS;
 
-    /// Builds the tree over a block's TXIDs, in block order, and compares its root with the header's.
+    /// Builds the tree over a block's TXIDs, in block order, and compares its root with the root in the header.
     ///
     /// # Errors
     /// The TXIDs are not those of the block with this header.
@@ -107,37 +108,37 @@ impl BlockTree {
         })
     }
 
-    /// Hash of the block.
+    /// Returns the hash of the block.
     pub fn hash(&self) -> &[u8; 32] {
         &self.hash
     }
 
-    /// Header of the block.
+    /// Returns the header of the block.
     pub fn header(&self) -> &[u8; HEADER_BYTES] {
         &self.header
     }
 
-    /// Merkle root, which is also in the header.
+    /// Returns the Merkle root, which is also in the header.
     pub fn root(&self) -> &[u8; 32] {
         &self.nodes[self.nodes.len() - 1]
     }
 
-    /// Number of transactions.
+    /// Returns the number of transactions.
     pub fn transactions(&self) -> u32 {
         self.order.len() as u32
     }
 
-    /// Bytes of memory that the tree takes.
+    /// Returns the bytes of memory that the tree uses.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.nodes.len() * 32 + self.levels.len() * 4 + self.order.len() * 8
     }
 
-    /// TXID at `position`.
+    /// Returns the TXID at `position`.
     pub fn txid(&self, position: u32) -> Option<&[u8; 32]> {
         self.nodes[..self.order.len()].get(position as usize)
     }
 
-    /// Position of the transaction `txid` in the block.
+    /// Returns the position of the transaction `txid` in the block.
     pub fn position(&self, txid: &[u8; 32]) -> Option<u32> {
         let prefix = prefix(txid);
         let first = self.order.partition_point(|entry| *entry < prefix);
@@ -149,10 +150,10 @@ impl BlockTree {
         found.map(|position| position as u32)
     }
 
-    /// Siblings on the way from the transaction at `position` to the root, deepest first. Where a node has no sibling
-    /// it is its own, and the second value is true.
+    /// Returns the siblings on the path from the transaction at `position` to the root, starting at the lowest level.
+    /// If a node has no sibling, the node itself is returned, and the second value is true.
     ///
-    /// `position` must be less than [`BlockTree::transactions`]; for others the path is of no transaction.
+    /// `position` must be less than [`BlockTree::transactions`]; otherwise the path does not belong to any transaction.
     pub fn path(&self, position: u32) -> impl Iterator<Item = (&[u8; 32], bool)> {
         self.levels.windows(2).enumerate().map(move |(level, bounds)| {
             let (start, end) = (bounds[0] as usize, bounds[1] as usize);
@@ -165,8 +166,9 @@ impl BlockTree {
         })
     }
 
-    /// BIP 37's message `merkleblock` without its head, with one matching transaction: header, number of transactions,
-    /// hashes and flags, as Bitcoin Core's `gettxoutproof` gives it. `None` if no transaction has this position.
+    /// Returns the payload of BIP 37's message `merkleblock` with one matching transaction: header, number of
+    /// transactions, hashes and flags, as Bitcoin Core's `gettxoutproof` returns it. `None` if no transaction has this
+    /// position.
     pub fn merkle_block(&self, position: u32) -> Option<Vec<u8>> {
         self.txid(position)?;
         let (mut hashes, mut flags) = (Vec::new(), Vec::new());
@@ -180,7 +182,7 @@ impl BlockTree {
         let mut message = Vec::with_capacity(HEADER_BYTES + 16 + 32 * hashes.len() + flags.len().div_ceil(8));
         message.extend_from_slice(&self.header);
         message.extend_from_slice(&self.transactions().to_le_bytes());
-        // Both counts are less than 253 (at most 17 levels), so that each is one byte of Bitcoin's compact size.
+        // Both counts are less than 253 (at most 17 levels), so each is one byte in Bitcoin's compact size encoding.
         message.push(hashes.len() as u8);
         hashes.iter().for_each(|hash| message.extend_from_slice(*hash));
         message.push(flags.len().div_ceil(8) as u8);
@@ -191,7 +193,8 @@ impl BlockTree {
         Some(message)
     }
 
-    /// Depth-first walk of BIP 37: a flag for each node that is visited, and the hash of each that is not entered.
+    /// Walks the tree depth-first as BIP 37 specifies: adds a flag for each visited node, and the hash of each node
+    /// whose children are not visited.
     fn walk<'a>(
         &'a self,
         level: usize,

@@ -1,7 +1,7 @@
 //! Methods of the Electrum protocol that are answered here.
 //!
-//! Source: docs/protocol-methods.rst of spesmilo/electrum-protocol, commit 6fdb11f; `get_tsc_merkle` is documented by
-//! kyuupichan/electrumx in the file of this name. Codes and wording of errors follow ElectrumX.
+//! Source: docs/protocol-methods.rst of spesmilo/electrum-protocol, commit 6fdb11f. `get_tsc_merkle` is documented in
+//! the file of this name of kyuupichan/electrumx. Codes and wording of errors follow ElectrumX.
 
 use crate::answers::{ATTEMPTS, Answers};
 use crate::checkpoint::Proof;
@@ -13,7 +13,7 @@ use crate::results::{self, Stop};
 use crate::version::Version;
 use std::sync::Arc;
 
-/// A method that needs the chain.
+/// Method that needs the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     Subscribe,
@@ -40,21 +40,21 @@ impl Method {
     }
 }
 
-/// State of a client that the methods know.
+/// State of a client that the methods use.
 #[derive(Debug)]
 pub(crate) struct View {
     pub version: Version,
-    /// True once the client has asked to be told of new tips.
+    /// True once the client has subscribed to new tips.
     pub is_subscribed: bool,
-    /// Tip that the client was told last.
+    /// Tip that was last sent to the client.
     pub told: Option<[u8; 32]>,
     /// Tree that was used last.
     pub memo: Option<Arc<BlockTree>>,
-    /// Proof for a checkpoint that was made last.
+    /// Proof for a checkpoint that was computed last.
     pub proof: Option<Proof>,
 }
 
-/// Facts about the server that `server.features` gives besides those of the chain.
+/// Properties of the server that `server.features` returns in addition to those of the chain.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct About {
     pub server_version: String,
@@ -69,13 +69,13 @@ struct NoParams {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answered {
     pub is_error: bool,
-    /// Additional requests that this one counts as.
+    /// Number of additional requests that this one counts as.
     pub cost: u32,
 }
 
-/// Requests that a tree which has to be built counts as.
+/// Number of requests that a tree which must be built counts as.
 pub(crate) const TREE_COST: u32 = 20;
-/// Writes the whole reply to one request. The reply is true for one state of the chain.
+/// Writes the whole reply to one request. The reply is valid for one state of the chain.
 pub(crate) async fn answer(
     answers: &Arc<Answers>,
     about: &About,
@@ -137,7 +137,7 @@ pub(crate) async fn answer(
     Answered { is_error: true, cost }
 }
 
-/// Writes the result as the chain is now, and returns its additional cost.
+/// Writes the result for the current state of the chain, and returns its additional cost.
 fn attempt(
     answers: &Answers,
     about: &About,
@@ -163,8 +163,8 @@ fn attempt(
     }
 }
 
-/// Writes a notification of the present tip, if the client has asked for such and was not told of this one. True: it
-/// was written.
+/// Writes a notification of the current tip, if the client has subscribed to tips and this one was not sent yet.
+/// Returns true if it was written.
 pub(crate) fn notify(answers: &Answers, view: &mut View, out: &mut Vec<u8>) -> bool {
     let tip = answers.chain.tip().filter(|tip| view.told != Some(tip.hash));
     let Some(tip) = tip.filter(|_| view.is_subscribed) else {

@@ -1,4 +1,4 @@
-//! Clients by HTTP that come through reverse proxies.
+//! HTTP clients behind reverse proxies.
 
 use axum::http::HeaderMap;
 use std::net::{IpAddr, SocketAddr};
@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// Function that says which addresses are reverse proxies whose `X-Forwarded-For` is believed.
+/// Function that decides which addresses are reverse proxies whose `X-Forwarded-For` is trusted.
 pub type TrustedProxies = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
-/// Returns the client of a request that `peer` sent: the peer itself, or, where that is a trusted proxy, the last
-/// address of `X-Forwarded-For` that is not a trusted proxy. Addresses in front of that one are the client's word. A
-/// hop that is no address, and a missing header, make the proxy itself the client.
+/// Returns the client of a request that `peer` sent: the peer itself, or, if the peer is a trusted proxy, the last
+/// address of `X-Forwarded-For` that is not a trusted proxy. Addresses before that one are not trusted, because the
+/// client itself may have sent them. If the header is missing or a hop is not an address, the client is the proxy
+/// itself.
 pub(crate) fn client_of(peer: IpAddr, headers: &HeaderMap, is_trusted: &dyn Fn(IpAddr) -> bool) -> IpAddr {
     let mut client = peer;
     if !is_trusted(client) {
@@ -19,7 +20,7 @@ pub(crate) fn client_of(peer: IpAddr, headers: &HeaderMap, is_trusted: &dyn Fn(I
     }
     let lines: Vec<_> = headers.get_all(FORWARDED_FOR).iter().collect();
     for line in lines.into_iter().rev() {
-        // A line that is not text has one hop, which is no address.
+        // A line that is not text counts as one hop that is not an address.
         let hops = line.to_str().unwrap_or_default();
         for hop in hops.rsplit(',') {
             let Some(address) = address_of(hop.trim()) else {
@@ -34,7 +35,7 @@ pub(crate) fn client_of(peer: IpAddr, headers: &HeaderMap, is_trusted: &dyn Fn(I
     client
 }
 
-/// Reads an address, which some proxies write with a port, and an IPv6 address in brackets.
+/// Reads an address. Some proxies write it with a port, or an IPv6 address in brackets.
 fn address_of(hop: &str) -> Option<IpAddr> {
     let with_port = || hop.parse().ok().map(|address: SocketAddr| address.ip());
     let in_brackets = || hop.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
@@ -51,20 +52,20 @@ mod tests {
         let is_trusted =
             |address: IpAddr| ["10.0.0.1", "10.0.0.2", "fd00::1"].contains(&&*address.to_string());
         for (peer, lines, expected) in [
-            // A peer that is not trusted is the client, whatever it says.
+            // A peer that is not trusted is the client, even if it sends the header.
             ("192.0.2.1", &["198.51.100.7"][..], "192.0.2.1"),
             ("10.0.0.1", &[], "10.0.0.1"),
             ("10.0.0.1", &["198.51.100.7"], "198.51.100.7"),
             ("10.0.0.1", &["198.51.100.7:4711"], "198.51.100.7"),
             ("10.0.0.1", &["[2001:db8::7]:4711"], "2001:db8::7"),
             ("10.0.0.1", &["[2001:db8::7]"], "2001:db8::7"),
-            // Addresses in front of the client are its own word.
+            // Addresses before the client were sent by the client itself.
             ("10.0.0.1", &["203.0.113.9, 198.51.100.7"], "198.51.100.7"),
             ("10.0.0.1", &["203.0.113.9", "198.51.100.7"], "198.51.100.7"),
             ("10.0.0.1", &["10.0.0.1, 198.51.100.7 ,10.0.0.2"], "198.51.100.7"),
             ("fd00::1", &["198.51.100.7", "10.0.0.2, 10.0.0.1"], "198.51.100.7"),
             ("10.0.0.1", &["10.0.0.2"], "10.0.0.2"),
-            // What is no address ends the search at the proxy that named it.
+            // A hop that is not an address ends the search at the proxy that wrote it.
             ("10.0.0.1", &["198.51.100.7, unknown"], "10.0.0.1"),
             ("10.0.0.1", &["198.51.100.7, , 10.0.0.2"], "10.0.0.2"),
         ] {

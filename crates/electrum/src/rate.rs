@@ -1,4 +1,4 @@
-//! Rates of requests: of one connection, and of all networks that ask by HTTP.
+//! Rates of requests: of one connection, and of all networks that send HTTP requests.
 
 use lineside_util::network::network_of;
 use std::hash::{BuildHasher, RandomState};
@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-/// Buckets of networks. Two networks in one bucket share a rate; the place of a network is not to be foreseen.
+/// Number of buckets for networks. Two networks in one bucket share a rate; the bucket of a network is unpredictable.
 const PLACES: usize = 1 << 16;
 
-/// Token bucket without a clock of its own (the generic cell rate algorithm): the time at which the bucket would be
-/// full again says how full it is. Times are nanoseconds since the start of the server.
+/// Token bucket without its own clock (the generic cell rate algorithm): the state is the time at which the bucket will
+/// be full again. Times are nanoseconds since the start of the server.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     per_request: u64,
@@ -26,14 +26,14 @@ impl Bucket {
         }
     }
 
-    /// Time from which a request may be answered; `None`: now.
+    /// Returns the time at which a request may be answered; `None`: now.
     fn wait(self, full_at: u64, now: u64) -> Option<u64> {
         let from = (full_at + self.per_request).saturating_sub(self.burst);
         (from > now).then_some(from)
     }
 
-    /// Time at which the bucket is full again after this number of requests, which may be more than there are tokens:
-    /// later ones wait for them.
+    /// Returns the time at which the bucket is full again after this number of requests. This may be more than the
+    /// number of tokens; later requests then wait for the missing tokens.
     fn charged(self, full_at: u64, now: u64, requests: u32) -> u64 {
         full_at.max(now) + self.per_request * u64::from(requests)
     }
@@ -54,18 +54,19 @@ impl Rate {
         }
     }
 
-    /// Time from which a request may be answered; `None`: now.
+    /// Returns the time at which a request may be answered; `None`: now.
     pub fn wait(&self, now: u64) -> Option<u64> {
         self.bucket.wait(self.full_at, now)
     }
 
-    /// Takes the tokens of this number of requests, which may be more than there are: later ones wait for them.
+    /// Takes the tokens of this number of requests. This may be more than the number of tokens; later requests then
+    /// wait for the missing tokens.
     pub fn charge(&mut self, now: u64, requests: u32) {
         self.full_at = self.bucket.charged(self.full_at, now, requests);
     }
 }
 
-/// Rates of networks, whose connections come and go, in fixed memory.
+/// Rates of networks with changing connections, in a fixed amount of memory.
 #[derive(Debug)]
 pub(crate) struct Rates {
     bucket: Bucket,
@@ -84,7 +85,7 @@ impl Rates {
         }
     }
 
-    /// Nanoseconds since the start of the server.
+    /// Returns the nanoseconds since the start of the server.
     pub fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
@@ -96,7 +97,7 @@ impl Rates {
     /// Takes the token of one request from `address`.
     ///
     /// # Errors
-    /// Nanoseconds until there is one; nothing is taken.
+    /// Returns the nanoseconds until a token is available; nothing is taken.
     pub fn admit(&self, address: IpAddr, now: u64) -> Result<(), u64> {
         let take = |full_at| match self.bucket.wait(full_at, now) {
             None => Some(self.bucket.charged(full_at, now, 1)),
@@ -109,7 +110,7 @@ impl Rates {
         })
     }
 
-    /// Takes more tokens of a request that was admitted.
+    /// Takes further tokens for a request that was admitted.
     pub fn charge(&self, address: IpAddr, now: u64, requests: u32) {
         let take = |full_at| Some(self.bucket.charged(full_at, now, requests));
         let _ = self.full_at(address).fetch_update(Relaxed, Relaxed, take);
@@ -135,7 +136,7 @@ mod tests {
             Err(100_000_000),
             "a refusal costs nothing"
         );
-        // Both may be in one bucket, by one chance in 65,536.
+        // Both may be in one bucket, with a probability of 1 in 65,536.
         if !std::ptr::eq(rates.full_at(one), rates.full_at(other)) {
             assert_eq!(rates.admit(other, now), Ok(()));
         }

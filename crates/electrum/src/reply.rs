@@ -2,14 +2,14 @@
 
 use crate::request::RpcError;
 
-/// Lower-case digit of a number below 16, without a table and without a branch, so that the compiler turns a loop over
-/// it into vector instructions.
+/// Returns the lower-case hexadecimal digit of a number below 16, without a table and without a branch, so the compiler
+/// can vectorize a loop over it.
 const fn digit(value: u8) -> u8 {
-    // 39 is the distance from the letter that would follow '9' to 'a'.
+    // 39 is the distance from the character after '9' to 'a'.
     value + b'0' + ((value + 6) >> 4) * 39
 }
 
-/// Writes the bytes in their order, two digits each.
+/// Writes the bytes in order, two digits each.
 pub(crate) fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
     let start = out.len();
     out.resize(start + 2 * bytes.len(), 0);
@@ -19,7 +19,7 @@ pub(crate) fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Writes a hash as explorers show it, the last byte first.
+/// Writes a hash as explorers show it, starting with the last byte.
 pub(crate) fn hash(out: &mut Vec<u8>, hash: &[u8; 32]) {
     let mut text = [0; 64];
     let pairs = text.as_chunks_mut::<2>().0;
@@ -44,7 +44,7 @@ pub(crate) fn number(out: &mut Vec<u8>, mut value: u32) {
     out.extend_from_slice(&text[start..]);
 }
 
-/// Writes a string of JSON with its quotation marks.
+/// Writes a JSON string with its quotation marks.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     // Writing text into memory cannot fail.
     let _ = serde_json::to_writer(&mut *out, text);
@@ -62,7 +62,7 @@ pub(crate) fn end(out: &mut Vec<u8>, id: &str) {
     out.push(b'}');
 }
 
-/// Writes a reply with an error. Without an identifier it is that of a request that could not be read.
+/// Writes a reply with an error. `None` is the identifier of a request that could not be read.
 pub(crate) fn error(out: &mut Vec<u8>, id: Option<&str>, error: &RpcError) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","error":{"code":"#);
     out.extend_from_slice(error.code.to_string().as_bytes());

@@ -1,31 +1,31 @@
-//! Requests of JSON-RPC 2.0 as clients write them: one object in a line, or an array of objects.
+//! JSON-RPC 2.0 requests from clients: one object in a line, or an array of objects.
 //!
-//! Nothing of a request is copied: its identifier and its parameters stay the text that they are in the line.
+//! Nothing of a request is copied: its identifier and its parameters are slices of the line.
 
 use serde::de::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Code of JSON-RPC: the line is not JSON.
+/// JSON-RPC code: the line is not JSON.
 pub const PARSE_ERROR: i32 = -32700;
-/// Code of JSON-RPC: the JSON is not a request.
+/// JSON-RPC code: the JSON is not a request.
 pub const INVALID_REQUEST: i32 = -32600;
-/// Code of JSON-RPC: no such method.
+/// JSON-RPC code: there is no such method.
 pub const METHOD_NOT_FOUND: i32 = -32601;
-/// Code of JSON-RPC: the parameters are not those of the method.
+/// JSON-RPC code: the parameters are not those of the method.
 pub const INVALID_PARAMS: i32 = -32602;
-/// Code of Electrum servers: the parameters are those of the method, but nothing answers to them.
+/// Code of Electrum servers: the parameters are valid for the method, but there is no result for them.
 pub const BAD_REQUEST: i32 = 1;
-/// Code of Electrum servers: what the answer has to come from is away.
+/// Code of Electrum servers: the source of the answer is unavailable.
 pub const UNAVAILABLE: i32 = 2;
 
-/// Maximum number of bytes of a request's identifier, which is kept until it is answered.
+/// Maximum number of bytes of a request's identifier, which is stored until the request is answered.
 pub const ID_BYTES_MAX: usize = 256;
 
-/// Error of JSON-RPC.
+/// JSON-RPC error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcError {
-    /// Code, negative where JSON-RPC gives its meaning.
+    /// Code; it is negative if JSON-RPC defines its meaning.
     pub code: i32,
     /// Explanation for people.
     pub message: Cow<'static, str>,
@@ -42,7 +42,7 @@ impl RpcError {
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// Identifier as JSON text: a number, a string or `null`. Without one, nothing is answered.
+    /// Identifier as JSON text: a number, a string or `null`. A request without one gets no answer.
     pub id: Option<&'a str>,
     /// Name of the method.
     pub method: Cow<'a, str>,
@@ -51,14 +51,14 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Reads the parameters, which are in an array by place, or in an object by name.
+    /// Reads the parameters: an array by position, or an object by name.
     ///
     /// # Errors
-    /// They are not a `T`, or there are more of them; [`INVALID_PARAMS`].
+    /// The parameters are not a `T`, or there are further ones; [`INVALID_PARAMS`].
     pub fn params<T: Deserialize<'a>>(&self) -> Result<T, RpcError> {
         serde_json::from_str(self.params.unwrap_or("[]")).map_err(|error| {
             let mut message = format!("invalid parameters of {}: {error}", shorten(&self.method));
-            // serde says where in the text of the parameters; the client knows only its line.
+            // serde adds the position within the text of the parameters, which is of no use to the client.
             if let Some(at) = message.rfind(" at line ") {
                 message.truncate(at);
             }
@@ -67,7 +67,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Reason why an object is not a request, with its identifier where there is one.
+/// Reason why an object is not a request, and its identifier if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault<'a> {
     /// Identifier as JSON text.
@@ -95,15 +95,15 @@ struct Object<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// Tells a member that is `null` from one that is absent.
+/// Distinguishes a member that is `null` from a missing one.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// Reads one line, without its end, of at most `batch_max` requests.
+/// Reads one line, without its line break, of at most `batch_max` requests.
 ///
 /// # Errors
-/// The line is not JSON, not a request, or a batch that is empty or too long. Faults of single requests of a batch are
+/// The line is not JSON, not a request, or a batch that is empty or too long. Errors of single requests of a batch are
 /// in the batch.
 pub fn parse(line: &[u8], batch_max: usize) -> Result<Line<'_>, Fault<'_>> {
     let fault = |code, message: &'static str| Fault {
@@ -138,7 +138,7 @@ pub fn parse(line: &[u8], batch_max: usize) -> Result<Line<'_>, Fault<'_>> {
     Ok(Line::Batch(requests.map(|raw| request(raw.get())).collect()))
 }
 
-/// Elements of an array, of which no more are kept than one beyond the limit.
+/// Elements of an array. At most one element beyond the limit is kept.
 struct Batch<'a> {
     requests: Vec<&'a RawValue>,
     max: usize,
@@ -203,7 +203,7 @@ fn request(text: &str) -> Result<Request<'_>, Fault<'_>> {
     Ok(Request { id, method, params })
 }
 
-/// Content of a string in JSON, copied only where it has escapes.
+/// Returns the content of a JSON string. It is copied only if it has escapes.
 fn string(json: &str) -> Option<Cow<'_, str>> {
     match json.strip_prefix('"')?.strip_suffix('"')? {
         plain if !plain.contains('\\') => Some(Cow::Borrowed(plain)),
@@ -211,7 +211,7 @@ fn string(json: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Beginning of a client's text, for messages.
+/// Returns the beginning of a client's text, for messages.
 pub(crate) fn shorten(text: &str) -> &str {
     match text.char_indices().nth(80) {
         None => text,

@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// Reason why a result cannot be written now.
 pub(crate) enum Stop {
     Error(RpcError),
-    /// A tree has to be built first.
+    /// A tree must be built first.
     Missing(Wanted),
-    /// A proof for a checkpoint has to be made first.
+    /// A proof for a checkpoint must be computed first.
     Unproved {
         height: u32,
         cp_height: u32,
@@ -80,10 +80,10 @@ pub(crate) struct HeadersParams {
     cp_height: u32,
 }
 
-/// Headers that count as one request.
+/// Number of headers that count as one request.
 const HEADERS_PER_REQUEST: u32 = 50;
 
-/// Tree of the block at `height`, and the position of a transaction in it.
+/// Returns the tree of the block at `height`, and the position of a transaction in it.
 fn find(
     answers: &Answers,
     view: &mut View,
@@ -114,8 +114,8 @@ fn out_of_range(height: u32) -> Stop {
     bad(format!("height {height} out of range"))
 }
 
-/// Reads a hash as explorers show it. `lineside_util` does so too, digit by digit through a parser of numbers; this is
-/// a table, because it is done for each proof.
+/// Reads a hash as explorers show it. `lineside_util` has such a function too, which parses digit by digit; this one
+/// uses a table, because it runs for each proof.
 fn from_display_fast(text: &str) -> Option<[u8; 32]> {
     static VALUES: [u8; 256] = {
         let mut values = [0xff; 256];
@@ -148,7 +148,7 @@ pub(crate) fn write_path(tree: &BlockTree, position: u32, out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-/// Writes the object of `get_merkle`, which Esplora's `merkle-proof` gives too.
+/// Writes the object of `get_merkle`, which Esplora's `merkle-proof` returns too.
 pub(crate) fn write_merkle(tree: &BlockTree, height: u32, position: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"block_height\":");
     reply::number(out, height);
@@ -242,7 +242,8 @@ pub(crate) fn tsc_merkle(
     Ok(0)
 }
 
-/// Proof of the header at `height` for the checkpoint `cp_height`, made before or still to be made.
+/// Returns the proof of the header at `height` for the checkpoint `cp_height`. If it is not the last one computed, the
+/// result is [`Stop::Unproved`].
 fn checkpoint<'a>(answers: &Answers, view: &'a View, height: u32, cp_height: u32) -> Result<&'a Proof, Stop> {
     let tip = answers.chain.tip().map_or(0, |tip| tip.height);
     if height > cp_height || cp_height > tip {

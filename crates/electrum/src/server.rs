@@ -1,4 +1,4 @@
-//! The server: listeners, a runtime of its own, and what all connections share.
+//! The server: listeners, its own runtime, and the state that all connections share.
 
 use crate::answers::Answers;
 use crate::chain::ProofChain;
@@ -23,21 +23,21 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// Time for connections to end when the server stops.
+/// Maximum time for connections to end when the server stops.
 const STOP_TIME: Duration = Duration::from_secs(1);
 
-/// Name and ports under which the server can be reached, for `server.features`.
+/// Name and ports at which the server is reachable, for `server.features`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
     /// Name or address.
     pub name: String,
-    /// Port of TCP.
+    /// TCP port.
     pub tcp_port: Option<u16>,
-    /// Port of TLS.
+    /// TLS port.
     pub ssl_port: Option<u16>,
 }
 
-/// Sockets and texts of a server. The listeners are bound by the caller.
+/// Sockets and texts of a server. The caller binds the listeners.
 pub struct Config {
     /// Electrum protocol over TCP.
     pub tcp: Option<TcpListener>,
@@ -45,25 +45,25 @@ pub struct Config {
     pub tls: Option<(TcpListener, ServerTls)>,
     /// Esplora's paths over HTTP/1.1.
     pub http: Option<TcpListener>,
-    /// Reverse proxies in front of HTTP: the client of a request that comes through one is the address that it names in
-    /// `X-Forwarded-For`.
+    /// Reverse proxies in front of HTTP. The client of a request from a proxy is the address in its `X-Forwarded-For`.
     pub trusted_proxies: TrustedProxies,
     /// Server for the methods that are not answered here.
     pub upstream: Option<Upstream>,
-    /// Interval at which the upstream server is asked for its version, whether or not clients need it; none: it is
-    /// asked for clients alone.
+    /// Interval of requests for the version of the upstream server, also while no client needs it. `None`: it is
+    /// contacted only for clients.
     pub upstream_probe: Option<Duration>,
-    /// Bounds.
+    /// Limits of the server.
     pub limits: Limits,
-    /// Threads that serve connections, at least one. Trees are built on others, [`Limits::tree_builds`] at a time.
+    /// Number of threads that serve connections, at least one. Trees are built on others, [`Limits::tree_builds`] at a
+    /// time.
     pub threads: usize,
     /// Name and version of this software, as in `Lineside 0.1.0`.
     pub server_version: String,
     /// Text that wallets show.
     pub banner: String,
-    /// Address for donations to the operator.
+    /// Donation address of the operator.
     pub donation_address: String,
-    /// Names and ports that the server can be reached at.
+    /// Names and ports at which the server is reachable.
     pub hosts: Vec<Host>,
 }
 
@@ -94,26 +94,26 @@ pub(crate) struct Shared {
     pub donation_address: String,
     pub upstream: Option<Upstream>,
     pub watch: Arc<Watch>,
-    /// Subscriptions of all clients at the upstream server.
+    /// Number of subscriptions of all clients at the upstream server.
     pub subscriptions: AtomicUsize,
     pub start: Instant,
 }
 
 impl Shared {
-    /// Nanoseconds since the start of the server.
+    /// Returns the nanoseconds since the start of the server.
     pub fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
 }
 
-/// A running server. It stops when it is dropped, within about a second.
+/// A running server. Dropping it stops it, within about a second.
 pub struct Server {
     tcp: Option<SocketAddr>,
     tls: Option<SocketAddr>,
     http: Option<SocketAddr>,
     counters: Arc<Counters>,
     gates: [Arc<Gate>; 2],
-    /// None without an upstream server.
+    /// `None` without an upstream server.
     watch: Option<Arc<Watch>>,
     stop: watch::Sender<bool>,
     runtime: Option<tokio::runtime::Runtime>,
@@ -124,7 +124,7 @@ struct Listening {
     listener: tokio::net::TcpListener,
     gate: Arc<Gate>,
     counters: Arc<Counters>,
-    /// Addresses that have many clients.
+    /// Addresses that are reverse proxies, each with many clients.
     proxies: TrustedProxies,
     stopped: watch::Receiver<bool>,
 }
@@ -133,7 +133,7 @@ impl Server {
     /// Starts to serve `chain`.
     ///
     /// # Errors
-    /// Errors of the system about sockets or threads.
+    /// Errors of the operating system about sockets or threads.
     pub fn start(config: Config, chain: Arc<dyn ProofChain>) -> io::Result<Self> {
         let counters = Arc::new(Counters::default());
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -216,27 +216,27 @@ impl Server {
         })
     }
 
-    /// Address of the Electrum protocol over TCP.
+    /// Returns the address of the Electrum protocol over TCP.
     pub fn tcp(&self) -> Option<SocketAddr> {
         self.tcp
     }
 
-    /// Address of the Electrum protocol over TLS.
+    /// Returns the address of the Electrum protocol over TLS.
     pub fn tls(&self) -> Option<SocketAddr> {
         self.tls
     }
 
-    /// Address of HTTP.
+    /// Returns the address of HTTP.
     pub fn http(&self) -> Option<SocketAddr> {
         self.http
     }
 
-    /// Returns the state of the upstream server; `None` without one.
+    /// Returns the state of the upstream server; `None` if there is none.
     pub fn upstream(&self) -> Option<UpstreamState> {
         self.watch.as_ref().map(|watch| watch.state())
     }
 
-    /// Values of the counters now.
+    /// Returns the current values of the counters.
     pub fn counters(&self) -> CounterValues {
         CounterValues {
             clients: self.gates[0].clients() as u64,
@@ -271,7 +271,8 @@ impl Listening {
             let (stream, address) = match accepted {
                 Ok((stream, address)) => (stream, address.ip()),
                 Err(error) => {
-                    // Out of file descriptors, for one: it passes, and a loop would only take time from others.
+                    // For example, no file descriptor is free. This error is temporary, and immediate retries would
+                    // waste CPU time.
                     tracing::warn!("a connection cannot be accepted: {error}");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
@@ -289,7 +290,7 @@ impl Listening {
                 }
                 continue;
             };
-            // Replies are written whole, so there is nothing to wait for.
+            // Replies are written in one piece, so there is no reason to delay them.
             let _ = stream.set_nodelay(true);
             connections.spawn(serve(stream, address, admitted));
         }

@@ -1,10 +1,10 @@
-//! Cache of blocks' Merkle trees, bounded in bytes.
+//! Cache of the Merkle trees of blocks, with a limit in bytes.
 
 use crate::merkle::BlockTree;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Memory of a map's entry apart from the tree.
+/// Memory of a map entry without the tree.
 const ENTRY_BYTES: usize = 128;
 
 #[derive(Default)]
@@ -22,16 +22,16 @@ impl Generation {
     }
 }
 
-/// Trees by block hash in two generations. A tree that is used moves to the young one. When the young one has half of
-/// the bytes, it becomes the old one, and the trees of the old one that nothing has used since are dropped: each step
-/// takes constant time, and what is used stays.
+/// Trees by block hash in two generations. A tree that is used moves to the young generation. When the young generation
+/// has half of the bytes, it becomes the old one, and the trees of the old one that were not used since are dropped.
+/// Each step takes constant time, and trees that are used stay.
 pub(crate) struct TreeCache {
     half_bytes: usize,
     generations: Mutex<(Generation, Generation)>,
 }
 
 impl TreeCache {
-    /// Returns an empty cache for `bytes` of trees. A tree of more than half of that is never kept.
+    /// Returns an empty cache for `bytes` of trees. A tree of more than half of that is never cached.
     pub fn new(bytes: usize) -> Self {
         Self {
             half_bytes: bytes / 2,
@@ -39,7 +39,7 @@ impl TreeCache {
         }
     }
 
-    // A panic between two statements of this module leaves both maps whole, so a poisoned lock is taken.
+    // Both maps are consistent after each statement of this module, so the data is valid even if the lock is poisoned.
     fn generations(&self) -> MutexGuard<'_, (Generation, Generation)> {
         self.generations.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,7 +74,7 @@ impl TreeCache {
         generations.0.insert(tree);
     }
 
-    /// Bytes of the trees that are kept.
+    /// Returns the bytes of the cached trees.
     #[cfg(test)]
     fn bytes(&self) -> usize {
         let generations = self.generations();

@@ -1,10 +1,10 @@
-//! Connection of one client to the Electrum server that answers what this one cannot.
+//! Connection of one client to the upstream server, which answers the other methods.
 //!
 //! ```text
 //! client's task --- lines, bounded channel ---> task of the link ---> upstream server
 //!               <-- lines, bounded channel ----                  <---
 //! ```
-//! A link is a task with two loops, so that a server that does not read while it writes is still read.
+//! A link is a task with two loops, so the upstream server is still read while it does not read.
 
 use crate::limits::Limits;
 use crate::version::Version;
@@ -24,7 +24,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// Messages in each direction between a client's task and its link. A message is one line, or those of a batch.
+/// Maximum number of messages in each direction between a client's task and its link. A message is one line, or those
+/// of a batch.
 const MESSAGES: usize = 2;
 
 /// TLS to the upstream server cannot be set up.
@@ -32,7 +33,7 @@ const MESSAGES: usize = 2;
 #[error("TLS of the upstream Electrum server: {0}")]
 pub struct UpstreamTlsError(String);
 
-/// Certificates that the upstream server is trusted by.
+/// Certificates that the certificate of the upstream server is verified with.
 #[derive(Clone)]
 pub struct UpstreamTls {
     config: Arc<ClientConfig>,
@@ -40,8 +41,8 @@ pub struct UpstreamTls {
 }
 
 impl UpstreamTls {
-    /// Trusts servers that show a certificate for `server_name` which `roots` have signed: certificates in PEM, of an
-    /// authority, or the server's own if that is signed by itself.
+    /// Trusts servers that have a certificate for `server_name` which `roots` have signed. `roots` are certificates in
+    /// PEM, of an authority, or the server's own if it is self-signed.
     ///
     /// # Errors
     /// The certificates or the name cannot be read.
@@ -72,20 +73,20 @@ impl UpstreamTls {
 /// The Electrum server that answers the methods which need more than headers and proofs.
 #[derive(Clone)]
 pub struct Upstream {
-    /// Its host and port; a name is looked up for each connection.
+    /// Its host and port. A name is resolved for each connection.
     pub address: String,
-    /// TLS to it; none: plain TCP.
+    /// TLS to the server; `None`: plain TCP.
     pub tls: Option<UpstreamTls>,
 }
 
-/// State of the upstream server, as the last attempt to reach it left it.
+/// State of the upstream server after the last attempt to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamState {
     /// Its host and port.
     pub address: String,
     /// True once it has answered.
     pub has_answered: bool,
-    /// Reason why it cannot be reached, and since when; none while it answers.
+    /// Reason why it cannot be reached, and since when; `None` while it answers.
     pub away: Option<(String, Instant)>,
 }
 
@@ -105,7 +106,7 @@ impl Watch {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes the outcome of an attempt to reach the server, and logs a change.
+    /// Records the outcome of an attempt to reach the server, and logs a change.
     fn note(&self, failed: Option<&io::Error>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match failed {
@@ -115,7 +116,7 @@ impl Watch {
                     tracing::info!(
                         upstream = state.address,
                         seconds,
-                        "the Electrum server answers again"
+                        "the upstream Electrum server answers again"
                     );
                 }
                 state.has_answered = true;
@@ -125,7 +126,7 @@ impl Watch {
                 if since.is_none() {
                     tracing::warn!(
                         upstream = state.address,
-                        "the Electrum server that requests are forwarded to is away: {error}"
+                        "the upstream Electrum server is unreachable: {error}"
                     );
                 }
                 state.away = Some((error.to_string(), since.unwrap_or_else(Instant::now)));
@@ -133,7 +134,7 @@ impl Watch {
         }
     }
 
-    /// Asks the server for its version again and again, so that its absence is known before a wallet needs it.
+    /// Requests the server's version periodically, so a failure is known before a wallet needs the server.
     pub async fn probe(self: Arc<Self>, upstream: Upstream, limits: Limits, interval: Duration) {
         loop {
             let (_, to_send) = mpsc::channel(1);
@@ -146,7 +147,7 @@ impl Watch {
                 queued: Arc::default(),
                 watch: Arc::clone(&self),
             };
-            // It ends after the greeting, because there is nothing to send; its outcome is noted.
+            // The task ends after the greeting, because there is nothing to send; it has recorded the outcome.
             let _ = task.run(to_send, &to_tell).await;
             tokio::time::sleep(interval).await;
         }
@@ -155,13 +156,13 @@ impl Watch {
 
 /// Event of a link.
 pub(crate) enum Event {
-    /// A line from the upstream server, without its end.
+    /// A line from the upstream server, without its line break.
     Line(Vec<u8>),
-    /// The link has ended; the reason.
+    /// The link has ended, for this reason.
     Gone(String),
 }
 
-/// A link that is open, or about to be.
+/// A link that is open, or is being opened.
 pub(crate) struct Link {
     messages: mpsc::Sender<Vec<u8>>,
     events: mpsc::Receiver<Event>,
@@ -176,7 +177,7 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// Opens a link for a client that speaks `version`.
+    /// Opens a link for a client that uses `version`.
     pub fn open(upstream: Upstream, watch: Arc<Watch>, version: Version, limits: &Limits) -> Self {
         let (messages, to_send) = mpsc::channel(MESSAGES);
         let (to_tell, events) = mpsc::channel(MESSAGES);
@@ -194,7 +195,7 @@ impl Link {
                 Ok(()) => return,
                 Err(error) => error.to_string(),
             };
-            // The client may be gone.
+            // Ignored, because the client may have disconnected.
             let _ = to_tell.send(Event::Gone(reason)).await;
         });
         Self {
@@ -205,12 +206,12 @@ impl Link {
         }
     }
 
-    /// True while no further message is taken.
+    /// True while no further message is accepted.
     pub fn is_full(&self) -> bool {
         self.messages.capacity() == 0 && !self.messages.is_closed()
     }
 
-    /// Sends lines, each with its end. Where the link has ended, its last event says so.
+    /// Sends lines that include their line breaks. If the link has ended, its last event reports this.
     pub fn send(&self, lines: Vec<u8>) {
         let bytes = lines.len();
         self.queued.fetch_add(bytes, Ordering::Relaxed);
@@ -219,13 +220,13 @@ impl Link {
         }
     }
 
-    /// Bytes that were not sent yet.
+    /// Returns the number of bytes that were not sent yet.
     pub fn queued_bytes(&self) -> usize {
         self.queued.load(Ordering::Relaxed)
     }
 
-    /// Waits for the next event; if `wants_room`, also until a message is taken, which is no event. Cancelling it loses
-    /// nothing.
+    /// Waits for the next event. If `wants_room`, it also returns when a message can be accepted; this is not an event.
+    /// If it is cancelled, no event is lost.
     pub async fn event(&mut self, wants_room: bool) -> Option<Event> {
         let ended = || Event::Gone("the connection ended".into());
         tokio::select! {
@@ -239,14 +240,14 @@ fn late(_: tokio::time::error::Elapsed) -> io::Error {
     other("it did not answer in time")
 }
 
-/// Says what to do about a handshake that failed.
+/// Adds to the error of a failed handshake what to do about it.
 fn explain_tls(error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::InvalidData && error.kind() != io::ErrorKind::UnexpectedEof {
         return error;
     }
     other(format!(
         "TLS: {}; name the server's own certificate, or that of the authority that signed it, in \
-         electrum_upstream_ca, or leave out tls:// if it speaks plain TCP",
+         electrum_upstream_ca, or leave out tls:// if it uses plain TCP",
         tls_text::reason(&error.to_string())
     ))
 }
@@ -323,7 +324,7 @@ impl Task {
         }
     }
 
-    /// Agrees on a version, which every server expects first.
+    /// Negotiates a version, which every server requires first.
     async fn greet(
         &self,
         reader: &mut (impl AsyncBufRead + Unpin),
@@ -385,7 +386,7 @@ pub(crate) struct UpstreamLine<'a> {
 }
 
 impl<'a> UpstreamLine<'a> {
-    /// Reads a line; `None` for what is not an object of this form.
+    /// Reads a line; `None` if it is not an object of this form.
     pub fn read(line: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()
     }

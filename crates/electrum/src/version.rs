@@ -1,4 +1,4 @@
-//! Versions of the Electrum protocol, and the negotiation of one.
+//! Versions of the Electrum protocol, and their negotiation.
 //!
 //! Source: docs/protocol-basics.rst and docs/protocol-changes.rst of spesmilo/electrum-protocol, commit 6fdb11f.
 
@@ -6,7 +6,7 @@ use crate::request::shorten;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// A version that is spoken here, in ascending order. There is no 1.5. 1.4.3 adds a method for name coins only.
+/// Supported version, in ascending order. There is no 1.5. 1.4.3 adds only a method for name coins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Version {
     V1_4,
@@ -25,13 +25,13 @@ impl Version {
         (Version::V1_6, "1.6", [1, 6, 0]),
     ];
 
-    /// Name as it is in messages.
+    /// Returns its name in messages.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
 }
 
-/// Parameters of `server.version`. Further ones are ignored, as 1.6 demands.
+/// Parameters of `server.version`. Further ones are ignored, as 1.6 requires.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     min: [u32; 3],
@@ -55,7 +55,7 @@ impl Offer {
     /// Reads the parameters.
     ///
     /// # Errors
-    /// Explanation of what is wrong with the version.
+    /// Explanation why the version is invalid.
     pub fn read(params: Option<&str>) -> Result<Self, Cow<'static, str>> {
         let params = params.unwrap_or("[]");
         let wrong =
@@ -78,7 +78,7 @@ impl Offer {
         })
     }
 
-    /// Highest version of the offer that is spoken here and is not above `limit`.
+    /// Returns the highest supported version of the offer that is not above `limit`.
     pub fn choose(&self, limit: Version) -> Option<Version> {
         let mut common = Version::ALL.iter().rev().filter(|(version, _, numbers)| {
             *version <= limit && self.min <= *numbers && *numbers <= self.max
@@ -86,7 +86,7 @@ impl Offer {
         common.next().map(|(version, ..)| *version)
     }
 
-    /// Explanation for a client whose offer has no version in common with this server.
+    /// Returns the explanation for a client whose offer has no version in common with this server.
     pub fn refusal(params: Option<&str>) -> String {
         format!(
             "unsupported protocol version: {}",
@@ -95,7 +95,7 @@ impl Offer {
     }
 }
 
-/// Numbers of `1`, `1.4` or `1.4.2`.
+/// Reads the numbers of `1`, `1.4` or `1.4.2`.
 fn numbers(text: &str) -> Option<[u32; 3]> {
     let mut numbers = [0; 3];
     let mut places = numbers.iter_mut();

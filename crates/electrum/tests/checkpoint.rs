@@ -1,4 +1,5 @@
-//! Proofs of headers for a checkpoint, against rust-bitcoin's Merkle root over the hashes of the headers.
+//! Tests for proofs of headers for a checkpoint, compared with rust-bitcoin's Merkle root over the hashes of the
+//! headers.
 
 mod common;
 
@@ -11,14 +12,14 @@ use lineside_testkit::Random;
 use lineside_util::hex::{array_from_hex, to_hex};
 use serde_json::Value;
 
-/// Hash that a JSON string shows, in wire byte order.
+/// Returns the hash in a JSON string, in wire byte order.
 fn hash(shown: &Value) -> [u8; 32] {
     let mut hash: [u8; 32] = array_from_hex(shown.as_str().expect("a hash")).expect("64 digits");
     hash.reverse();
     hash
 }
 
-/// Folds a branch as the `electrum-client` crate does for transactions.
+/// Folds a branch as the `electrum-client` crate does for transactions, and compares the result with `root`.
 fn leads(leaf: [u8; 32], height: usize, branch: &Value, root: [u8; 32]) -> bool {
     let shown = |sibling: &Value| array_from_hex(sibling.as_str().expect("a hash")).expect("64 digits");
     let branch = GetMerkleRes {
@@ -52,7 +53,7 @@ fn check(client: &mut Client, blocks: &[Block], height: usize, cp_height: usize)
     );
 }
 
-/// The example of the protocol's documentation: its branch is folded as `leads` folds it.
+/// Tests the example of the protocol's documentation; its branch is folded as in `leads`.
 #[test]
 fn the_documented_example_is_folded_so() {
     let header = "0100000085144a84488ea88d221c8bd6c059da090e88f8a2c99690ee55dbba4e00000000e11c48fecdd9e72510ca84f02\
@@ -112,7 +113,7 @@ fn a_reorganisation_of_many_blocks_changes_the_proofs() {
     chain.replace(900, &vec![1; 901]);
     check(&mut client, &chain.blocks(), 700, 1590);
     check(&mut client, &chain.blocks(), 650, 1600);
-    // In the middle of the reading: the headers of two chains are never mixed.
+    // The chain changes while headers are read; the headers of two chains must never be mixed.
     *chain.in_headers.lock().expect("a lock") = Some(Box::new(|chain| chain.replace(1000, &vec![1; 1000])));
     let reply = client.result("blockchain.block.header", "[10,1600]");
     let blocks = chain.blocks();

@@ -1,4 +1,4 @@
-//! Esplora's paths over HTTP, over a chain in memory.
+//! Tests for Esplora's paths over HTTP, with a chain in memory.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn start(chain: &Arc<TestChain>, change: impl FnOnce(&mut lineside_electrum::Con
     })
 }
 
-/// Whole answer to the text of a request.
+/// Returns the whole answer to the text of a request.
 fn exchange(server: &Server, request: &str) -> String {
     let mut stream = TcpStream::connect(server.http().expect("HTTP")).expect("a connection");
     stream.set_read_timeout(Some(common::PATIENCE)).expect("a socket");
@@ -28,7 +28,7 @@ fn exchange(server: &Server, request: &str) -> String {
     answer
 }
 
-/// Status and body of a path.
+/// Returns the status and the body of a path.
 fn get(server: &Server, path: &str) -> (u16, String) {
     let answer = exchange(
         server,
@@ -161,7 +161,7 @@ fn no_proof_of_a_disconnected_block_is_given() {
     let chain = TestChain::new(3, &[1, 4]);
     let server = start(&chain, |_| {});
     let old = chain.blocks()[1].clone();
-    // The block is replaced while its tree is read, and later while its proof is made of the tree that is kept.
+    // The block is replaced while its tree is read, and later while its proof is computed from the cached tree.
     *chain.in_txids.lock().expect("a lock") = Some(Box::new(|chain| chain.replace(1, &[5])));
     let proof = |block: &common::Block| get(&server, &format!("/tx/{}/merkle-proof", block.txid(1)));
     assert_eq!(proof(&old).0, 404);
@@ -204,7 +204,7 @@ fn a_client_has_its_rate_over_all_its_connections() {
         config.limits.http_requests_per_second = 1;
         config.limits.http_burst = 30;
     });
-    // Each request has a connection of its own.
+    // Each request has its own connection.
     for _ in 0..5 {
         assert_eq!(get(&server, "/blocks/tip/height").0, 200);
     }
@@ -223,7 +223,7 @@ fn a_client_has_its_rate_over_all_its_connections() {
     let seconds = refused
         .lines()
         .find_map(|line| line.strip_prefix("retry-after: ")?.trim().parse::<u64>().ok());
-    // The burst has 30 tokens, of which one comes back each second.
+    // The burst has 30 tokens, and one token is added each second.
     assert!(
         seconds.is_some_and(|seconds| (1..=30).contains(&seconds)),
         "{refused}"
@@ -234,14 +234,14 @@ fn a_client_has_its_rate_over_all_its_connections() {
         counters.http_requests < 30,
         "a tree costs as much as one request: {counters:?}"
     );
-    // It is answered again after the time that it was told.
+    // After the time in the answer, a request is answered again.
     wait_for("an answer", || get(&server, "/blocks/tip/height").0 == 200);
-    // Electrum clients have a rate of their own.
+    // Electrum clients have a separate rate.
     let mut wallet = common::Client::connect(server.tcp().expect("TCP"));
     assert_eq!(wallet.result("server.ping", "[]"), Value::Null);
 }
 
-/// Answer to a request for the tip's height that names its clients.
+/// Returns the answer to a request for the tip's height with this `X-Forwarded-For`.
 fn forwarded(server: &Server, forwarded_for: &str) -> String {
     let request = format!(
         "GET /blocks/tip/height HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
@@ -262,12 +262,12 @@ fn each_client_of_a_trusted_proxy_has_its_rate_and_a_proxy_many_connections() {
         limited(config);
         config.trusted_proxies = Arc::new(|address| address.is_loopback());
     });
-    // Twenty clients, more than the burst of one.
+    // The number of clients is 20, more than the burst of one client.
     for client in 0..20 {
         let answer = forwarded(&server, &format!("198.51.100.7, 192.0.2.{client}"));
         assert!(answer.starts_with("HTTP/1.1 200"), "{client}: {answer}");
     }
-    // One client does not escape by what it writes in front of its own address.
+    // A client cannot avoid its limit with addresses that it writes before its own.
     let answers = (0..9).map(|number| forwarded(&server, &format!("198.51.100.{number}, 203.0.113.1")));
     let refused = answers.filter(|answer| answer.starts_with("HTTP/1.1 429"));
     assert!(refused.count() >= 1);
@@ -279,7 +279,7 @@ fn each_client_of_a_trusted_proxy_has_its_rate_and_a_proxy_many_connections() {
     });
     drop(idle);
 
-    // The header of a client that is no trusted proxy counts for nothing.
+    // The header is ignored if the peer is not a trusted proxy.
     let server = start(&chain, limited);
     let mut answers = (0..30).map(|client| forwarded(&server, &format!("192.0.2.{client}")));
     assert!(answers.any(|answer| answer.starts_with("HTTP/1.1 429")));

@@ -1,4 +1,4 @@
-//! Each bound of a server, and honest clients among hostile ones.
+//! Tests for each limit of a server, and for honest clients among hostile ones.
 
 mod common;
 
@@ -28,10 +28,10 @@ fn a_line_has_its_length_and_its_time() {
         config.limits.line_time = Duration::from_millis(300);
         config.limits.idle = Duration::from_secs(3600);
     });
-    // Whole, and never ended.
+    // The first line is complete, and the second one never ends.
     for line in [format!("{}\n", "x".repeat(10_001)), "[".repeat(200_000)] {
         let mut client = connect(&server);
-        // The server may close while the client still sends.
+        // Ignored, because the server may close the connection while the client still sends.
         let _ = client.stream.get_mut().write_all(line.as_bytes());
         if let Some(reply) = client.line() {
             assert!(reply.contains("a line has at most 10000 bytes"), "{reply}");
@@ -42,7 +42,7 @@ fn a_line_has_its_length_and_its_time() {
     let mut longest = connect(&server);
     longest.send(&format!("{PING}{}", " ".repeat(10_000 - PING.len())));
     assert_eq!(longest.receive()["id"], 1);
-    // One that says nothing, and one that stops in the middle of its second line.
+    // One client sends nothing, and one stops in the middle of its second line.
     let mut silent = connect(&server);
     let mut half = connect(&server);
     half.send(&format!("{PING}\n{{\"id\""));
@@ -77,7 +77,8 @@ fn a_client_that_does_not_read_is_closed_and_its_replies_are_bounded() {
     stream.set_write_timeout(Some(PATIENCE)).expect("a socket");
     let request = br#"{"id":1,"method":"blockchain.block.headers","params":[0,2016]}
 "#;
-    // Until the server closes: 322 kB of reply for each request, so that its replies fill every buffer.
+    // Sends until the server closes the connection: each request has a reply of 322 kB, so the replies fill every
+    // buffer.
     let error = (0..10_000_000).find_map(|_| stream.write_all(request).err());
     let kind = error.expect("the server closes").kind();
     assert!(
@@ -132,7 +133,7 @@ fn memory_is_bounded_over_all_clients() {
     let server = serve(&chain, |config| config.limits.memory_bytes = 4 << 20);
     let mut honest = connect(&server);
     honest.result("server.ping", "[]");
-    // Each begins a line of nearly 1 MiB; one network has 1 MiB in all.
+    // Each client starts a line of nearly 1 MiB; one network may use 1 MiB in total.
     let mut hostile: Vec<Client> = (0..4).map(|_| connect(&server)).collect();
     for client in &mut hostile {
         let _ = client.stream.get_mut().write_all(&vec![b' '; 900 << 10]);
@@ -160,7 +161,7 @@ fn batches_are_bounded() {
     assert_eq!(client.receive().as_array().map(Vec::len), Some(10));
 }
 
-/// One hostile client, which does its worst until `stop`, and connects again when it is closed.
+/// Runs one hostile client until `stop`. It connects again when its connection is closed.
 fn attack(kind: usize, address: std::net::SocketAddr, stop: &AtomicBool) {
     let headers = r#"{"id":1,"method":"blockchain.block.headers","params":[0,2016]}"#;
     let batch = format!("[{}]\n", vec![headers; 256].join(","));
@@ -171,7 +172,7 @@ fn attack(kind: usize, address: std::net::SocketAddr, stop: &AtomicBool) {
         3 => "\u{0}\u{1}garbage{[}]\\\n".repeat(100),
         4 => "[[[[[[[[{\"a\":".repeat(1000),
         5 => batch,
-        // Floods, and reads nothing either.
+        // Floods the server with requests, and does not read either.
         _ => format!("{PING}\n").repeat(1000),
     };
     while !stop.load(Ordering::Relaxed) {
@@ -188,18 +189,18 @@ fn attack(kind: usize, address: std::net::SocketAddr, stop: &AtomicBool) {
                 Err(_) => break,
             }
             if kind == 9 {
-                // This one reads, and asks as fast as it can.
+                // This client reads, and sends requests as fast as it can.
                 let _ = stream.read(&mut [0; 1 << 16]);
             }
         }
     }
 }
 
-/// Honest clients, and requests of each.
+/// Number of honest clients, and of the requests of each.
 const HONEST: u64 = 990;
 const REQUESTS: u64 = 20;
 
-/// An honest client: each of its requests has to be answered, and rightly. Returns the times that it waited.
+/// Runs an honest client: each of its requests must get a correct answer. Returns the times that it waited.
 async fn honest(address: std::net::SocketAddr, seed: u64, chain: Arc<TestChain>) -> Vec<Duration> {
     let mut waited = Vec::new();
     let blocks = chain.blocks();
@@ -235,7 +236,7 @@ async fn honest(address: std::net::SocketAddr, seed: u64, chain: Arc<TestChain>)
     waited
 }
 
-/// Serves all honest clients at once. Returns the sorted times of all replies, each of which was right.
+/// Runs all honest clients at once. Returns the sorted times of all replies, each of which was correct.
 fn all_honest(address: std::net::SocketAddr, chain: &Arc<TestChain>) -> Vec<Duration> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -263,7 +264,7 @@ fn a_thousand_clients_of_which_ten_are_hostile() {
         config.limits.burst = 1_000;
         config.limits.stall = Duration::from_secs(2);
         config.limits.line_time = Duration::from_secs(6);
-        // All clients of this test are one network, which has a quarter.
+        // All clients of this test belong to one network, which may use a quarter.
         config.limits.memory_bytes = 1 << 30;
     });
     let address = server.tcp().expect("TCP");
@@ -277,7 +278,7 @@ fn a_thousand_clients_of_which_ten_are_hostile() {
         wait_for("hostile clients", || server.counters().clients >= 8);
         let honest = std::panic::AssertUnwindSafe(|| all_honest(address, &chain));
         let result = std::panic::catch_unwind(honest);
-        // The attack has its effect, and its end.
+        // Checks that the attack has an effect, and that it ends.
         if result.is_ok() {
             wait_for("stalled clients are closed", || {
                 server.counters().closed_stalled >= 1
@@ -293,7 +294,8 @@ fn a_thousand_clients_of_which_ten_are_hostile() {
     println!(
         "median, 99th percentile and longest of the honest: {calm:?} without hostile clients, {attacked:?} with ten"
     );
-    // Held against the same clients on the same machine, which ten hostile clients have a share of.
+    // Compared with the same clients on the same machine without hostile clients; ten hostile clients use a share of
+    // the machine.
     for (calm, attacked) in calm.into_iter().zip(attacked) {
         assert!(
             attacked <= calm * 10 + Duration::from_secs(2),

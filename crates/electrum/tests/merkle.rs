@@ -1,4 +1,4 @@
-//! Trees, paths and partial trees against rust-bitcoin and the `electrum-client` crate.
+//! Tests for trees, paths and partial trees, compared with rust-bitcoin and the `electrum-client` crate.
 
 mod common;
 
@@ -82,7 +82,7 @@ fn txids_of_another_block_are_refused() {
     assert_eq!(build(&one, &other.txids), Err(TreeError::OtherRoot));
     assert_eq!(build(&one, &one.txids[..6]), Err(TreeError::OtherRoot));
     assert_eq!(build(&one, &[]), Err(TreeError::Empty));
-    // Seven transactions and a copy of the last have the root of the seven (CVE-2012-2459).
+    // Seven transactions and a copy of the last one have the same root as the seven (CVE-2012-2459).
     let mut mutated = one.txids.to_vec();
     mutated.push(one.txids[6]);
     assert_eq!(build(&one, &mutated), Err(TreeError::Mutated));

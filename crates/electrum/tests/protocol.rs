@@ -1,4 +1,4 @@
-//! The protocol as clients see it: versions, replies, errors, batches, and recorded conversations.
+//! Tests for the protocol as clients see it: versions, replies, errors, batches, and recorded conversations.
 
 mod common;
 
@@ -287,10 +287,10 @@ fn a_batch_is_answered_in_one_line() {
         ));
     }
     assert!(replies.iter().any(|reply| reply["error"]["code"] == -32600));
-    // A batch of notifications has no reply; the next line is that of the ping.
+    // A batch of notifications has no reply; the next line is the reply to the ping.
     client.send(r#"[{"method":"server.ping"}]"#);
     assert_eq!(client.result("server.ping", "[]"), Value::Null);
-    // Replies that are too long together are refused one by one.
+    // If the replies together are too long, each further one is replaced by an error.
     let batch: Vec<String> = (0..50).map(of).collect();
     client.send(&format!("[{}]", batch.join(",")));
     let reply = client.receive();

@@ -1,4 +1,4 @@
-//! Reorganisations: in the middle of answers, and at random beneath many clients.
+//! Tests for reorganisations: during answers, and at random times with many clients.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn an_answer_that_a_reorganisation_interrupts_is_that_of_the_new_chain() {
     let merkle =
         |client: &mut Client, block: &Block| client.ask(MERKLE, &format!(r#"["{}",2]"#, block.txid(1)));
 
-    // While the tree is read.
+    // The chain changes while the tree is read.
     let old = chain.blocks()[2].clone();
     replace_in(&chain.in_txids);
     let reply = merkle(&mut client, &old);
@@ -32,7 +32,7 @@ fn an_answer_that_a_reorganisation_interrupts_is_that_of_the_new_chain() {
         "a proof of a disconnected block: {reply}"
     );
 
-    // While a proof is made of a tree that is kept.
+    // The chain changes while a proof is computed from a cached tree.
     let old = chain.blocks()[2].clone();
     assert!(is_proof(
         &merkle(&mut client, &old)["result"],
@@ -57,7 +57,8 @@ fn an_answer_that_a_reorganisation_interrupts_is_that_of_the_new_chain() {
         lineside_util::hex::to_hex(&chain.blocks()[2].bytes())
     );
 
-    // A batch is of one chain as a whole: its first reply is computed again when the second one is interrupted.
+    // All replies of a batch belong to one chain: its first reply is computed again if the chain changes during the
+    // second.
     replace_in(&chain.in_headers);
     client.send(
         r#"[{"id":1,"method":"blockchain.transaction.id_from_pos","params":[2,3]},
@@ -89,7 +90,7 @@ fn a_chain_that_never_rests_is_an_error_and_not_a_wrong_answer() {
     assert_eq!(client.result("blockchain.block.headers", "[1,1]")["count"], 1);
 }
 
-/// A line that a client received, and what it had asked.
+/// A line that a client received, and its request.
 enum Event {
     Merkle {
         height: usize,
@@ -126,7 +127,7 @@ impl Event {
     }
 }
 
-/// Asks for proofs in known states until `stop`, and then until the last tip was told.
+/// Requests proofs in known states until `stop`, and then until the last tip was received.
 fn watch(
     server: std::net::SocketAddr,
     seed: u64,
@@ -169,8 +170,8 @@ fn watch(
     }
 }
 
-/// The events of a connection, in their order, are those of states of the chain in their order: nothing of a
-/// disconnected block comes after a tip that is newer.
+/// Checks that the events of a connection, in their order, belong to states of the chain in their order: no event of a
+/// disconnected block follows a newer tip.
 fn assert_ordered(events: &[Event], states: &[Vec<Block>]) {
     let mut state = 0;
     for (number, event) in events.iter().enumerate() {
@@ -182,7 +183,7 @@ fn assert_ordered(events: &[Event], states: &[Vec<Block>]) {
 #[test]
 fn no_answer_of_a_disconnected_block_follows_the_new_tip() {
     let chain = TestChain::new(3, &[1, 5, 4, 9, 3, 12]);
-    // A cache that holds a few trees, so that some are built again.
+    // The cache holds a few trees, so some trees are built again.
     let server = serve(&chain, |config| config.limits.tree_bytes = 8 << 10);
     let address = server.tcp().expect("TCP");
     let states = Mutex::new(vec![chain.blocks()]);
@@ -199,7 +200,7 @@ fn no_answer_of_a_disconnected_block_follows_the_new_tip() {
             let blocks: Vec<usize> = (0..more.max(1)).map(|_| 1 + random.index(20)).collect();
             chain.replace(depth.min(chain.blocks().len() - 2), &blocks);
             states.lock().expect("a lock").push(chain.blocks());
-            // None for half of the changes, so that some follow one another closely.
+            // Half of the changes do not wait for replies, so some changes follow one another closely.
             let wanted = replies.load(Ordering::SeqCst) + change % 2 * 36;
             wait_for("replies between two changes", || {
                 replies.load(Ordering::SeqCst) >= wanted
@@ -227,7 +228,7 @@ fn no_answer_of_a_disconnected_block_follows_the_new_tip() {
         );
         assert_ordered(events, &states);
     }
-    // The check would see a swapped pair: the first tip after the last one.
+    // Verifies that the check detects a wrong order: the first tip after the last one.
     let mut wrong: Vec<Event> = Vec::new();
     for tip in [states.last().expect("a state"), &states[0]] {
         let (height, hex) = (

@@ -1,4 +1,4 @@
-//! Forwarding to another Electrum server, which is played by a thread.
+//! Tests for forwarding to another Electrum server, which a thread simulates.
 
 mod common;
 
@@ -36,7 +36,7 @@ impl Seen {
     fn cut(&self) {
         let streams = std::mem::take(&mut *self.streams.lock().expect("a lock"));
         for stream in streams {
-            // It may have ended already.
+            // Ignored, because the connection may have ended already.
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
     }
@@ -49,7 +49,7 @@ impl Seen {
     }
 }
 
-/// Plays an Electrum server on one connection.
+/// Simulates an Electrum server on one connection.
 fn play(mut writer: impl Write, reader: impl BufRead, seen: &Seen) {
     let mut held = Vec::new();
     for line in reader.lines() {
@@ -121,7 +121,7 @@ fn start(
     })
 }
 
-/// An upstream server, a server in front of it, and a chain.
+/// Returns an upstream server, a server that forwards to it, and a chain.
 fn both(change: impl FnOnce(&mut lineside_electrum::Config)) -> (Arc<Seen>, Server, Arc<TestChain>) {
     let listener = loopback();
     let address = listener.local_addr().expect("an address");
@@ -158,7 +158,7 @@ fn identifiers_and_replies_belong_to_their_clients() {
     assert_eq!(seen.connections.load(Ordering::SeqCst), 2, "one for each client");
     let first = seen.lines.lock().expect("a lock")[0].clone();
     assert_eq!(first["params"], json!(["lineside", ["1.4", "1.6"]]));
-    // Replies come in another order, between those that are answered here.
+    // Replies arrive in another order, mixed with those that are answered here.
     let client = &mut clients[0];
     client.send(r#"{"id":"a","method":"hold","params":[1]}"#);
     client.send(r#"{"id":"b","method":"hold","params":[2]}"#);
@@ -218,7 +218,7 @@ fn notifications_reach_the_client_that_subscribed() {
         client.result("blockchain.scripthash.subscribe", r#"["aa"]"#),
         json!("status of \"aa\"")
     );
-    // The upstream server's own tip is not told: it may be another one than that of the proofs.
+    // The upstream server's own tip is not forwarded: it may differ from the tip of the proofs.
     seen.tell(
         &json!({"jsonrpc": "2.0", "method": "blockchain.headers.subscribe", "params": [{"height": 99}]}),
     );
@@ -231,7 +231,7 @@ fn notifications_reach_the_client_that_subscribed() {
     assert_eq!(
         other.result("server.ping", "[]"),
         Value::Null,
-        "nothing else was told"
+        "no other message was sent"
     );
 }
 
@@ -256,7 +256,7 @@ fn a_client_outlives_its_upstream_server() {
         ask(&mut client.lock().expect("a lock"))["result"]["confirmed"] == "aa"
     });
     let mut client = client.into_inner().expect("a lock");
-    // It goes in the middle of a call, and speaks what is no JSON-RPC.
+    // The upstream server ends the connection during a call, and sends data that is not JSON-RPC.
     let (code, message) = client.error("close", "[]");
     assert!(
         code == 2 && message.contains("closed the connection"),
@@ -283,27 +283,26 @@ fn health_of_the_upstream_server_is_known_without_a_client() {
     let chain = TestChain::new(2, &[1, 5]);
     let server = start(&chain, address, |config| config.upstream_probe = Some(PROBE));
     let state = || server.upstream().expect("there is one");
-    wait_for("it is away", || state().away.is_some());
+    wait_for("it is unreachable", || state().away.is_some());
     let away = state();
-    let (why, since) = away.away.expect("it is away");
+    let (why, since) = away.away.expect("it is unreachable");
     assert!(why.contains("refused") && !away.has_answered, "{why}");
     assert_eq!(away.address, address.to_string());
-    // It is away since the first attempt, not since the last one; it comes, goes and comes again.
+    // The server is reported as unreachable since the first attempt, not since the last one. Then it starts, stops and
+    // starts again.
     std::thread::sleep(3 * PROBE);
-    assert_eq!(state().away.expect("it is away").1, since);
+    assert_eq!(state().away.expect("it is unreachable").1, since);
     for _ in 0..2 {
         let seen = listen(TcpListener::bind(address).expect("the same port"));
         wait_for("it answers", || state().away.is_none());
         assert!(state().has_answered);
-        wait_for("it is asked again and again", || {
-            seen.count("server.version") >= 3
-        });
+        wait_for("it is probed repeatedly", || seen.count("server.version") >= 3);
         seen.stopped.store(true, Ordering::SeqCst);
-        wait_for("it is away again", || state().away.is_some());
+        wait_for("it is unreachable again", || state().away.is_some());
         assert!(state().away.is_some_and(|(_, again)| again > since));
     }
     drop(server);
-    // A server that is asked by none of its clients, and not probed, is not known to answer.
+    // If no client needs the upstream server and it is not probed, nothing is known about it.
     let quiet = start(&chain, address, |_| {});
     let state = quiet.upstream().expect("there is one");
     assert!(!state.has_answered && state.away.is_none());
@@ -319,7 +318,7 @@ fn subscriptions_are_taken_up_again() {
     }
     client.result("blockchain.scripthash.unsubscribe", r#"["bb"]"#);
     seen.cut();
-    // Each status is sent again, because it may have changed meanwhile.
+    // Each status is sent again, because it may have changed in the meantime.
     let mut told = [client.receive(), client.receive()];
     told.sort_by_key(|line| line["params"][0].to_string());
     for (line, name) in told.iter().zip(["aa", "cc"]) {
@@ -346,7 +345,7 @@ fn calls_have_their_time_and_their_number() {
         code == 2 && message.contains("did not answer in time"),
         "{message}"
     );
-    // Ten calls that wait: no more than four are forwarded until their time is over.
+    // Ten calls wait; at most four are forwarded until their time limit ends.
     let calls: Vec<String> = (0..10)
         .map(|id| format!("{{\"id\":{id},\"method\":\"swallow\"}}"))
         .collect();
@@ -367,7 +366,7 @@ fn calls_have_their_time_and_their_number() {
     client.result("blockchain.scripthash.subscribe", r#"["cc"]"#);
 }
 
-/// The time in which a client must read begins with the bytes that are for it, however long it was quiet before.
+/// The time in which a client must read starts with the bytes for it, however long the connection was idle before.
 #[test]
 fn what_comes_after_a_long_quiet_time_is_delivered() {
     let (seen, server, _chain) = both(|config| {
@@ -376,7 +375,7 @@ fn what_comes_after_a_long_quiet_time_is_delivered() {
     });
     let mut client = connect(&server);
     client.result("blockchain.scripthash.subscribe", r#"["aa"]"#);
-    // Each round would end the connection in about half of the cases.
+    // If the time started earlier, each round would end the connection in about half of the cases.
     for round in 0..8 {
         let (code, message) = client.error("swallow", "[]");
         assert!(
@@ -393,7 +392,7 @@ fn what_comes_after_a_long_quiet_time_is_delivered() {
     }
 }
 
-/// A certificate and key for localhost, in PEM.
+/// Returns a certificate and key for localhost, in PEM.
 fn certificate() -> (String, String) {
     let key = rcgen::KeyPair::generate().expect("a key");
     let params = rcgen::CertificateParams::new(vec!["localhost".into()]).expect("a name");
@@ -406,7 +405,7 @@ fn both_sides_speak_tls() {
     let (certificate, key) = certificate();
     let tls =
         || lineside_grpc::ServerTls::from_pem(certificate.as_bytes(), key.as_bytes(), None).expect("TLS");
-    // The upstream server is one of ours, with a chain of its own, behind TLS.
+    // The upstream server is another server of this crate, with its own chain, and with TLS.
     let second = serve(&TestChain::new(3, &[1, 2]), |config| {
         config.tls = Some((loopback(), tls()));
         config.server_version = "second".into();
@@ -444,13 +443,13 @@ fn both_sides_speak_tls() {
     };
     let tip = ask(r#"{"id":1,"method":"blockchain.headers.subscribe"}"#);
     assert_eq!(tip["result"]["height"], 2);
-    // A client that does not speak TLS is counted.
+    // A client that does not use TLS is counted.
     let mut plain = TcpStream::connect(server.tls().expect("TLS")).expect("a connection");
     plain
         .write_all(b"{\"id\":0,\"method\":\"server.ping\"}\n")
         .expect("sent");
     wait_for("the failed handshake", || server.counters().closed_handshake == 1);
-    // A reply that is longer than what TLS buffers.
+    // The reply is longer than the buffers of TLS.
     let many: Vec<String> = (0..256)
         .map(|id| format!(r#"{{"id":{id},"method":"blockchain.block.headers","params":[0,3]}}"#))
         .collect();
@@ -458,7 +457,7 @@ fn both_sides_speak_tls() {
         ask(&format!("[{}]", many.join(","))).as_array().map(Vec::len),
         Some(256)
     );
-    // The second server has no upstream server, and says so.
+    // The second server has no upstream server, and answers with this error.
     let reply = ask(r#"{"id":2,"method":"blockchain.estimatefee","params":[2]}"#);
     assert_eq!(reply["error"]["code"], -32601, "{reply}");
     assert_eq!(second.counters().accepted, 1);

@@ -127,7 +127,7 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
     // The node is killed: the server keeps answering, /healthz reports it, and the server reconnects on its own.
     let last = tip_of(&btcd);
     btcd.kill();
-    until("the health page says that the node is away", || {
+    until("the health page reports that the node is unreachable", || {
         server
             .console("/healthz")
             .contains("has not been followed")

@@ -1,4 +1,4 @@
-//! What an operator of `lineside spv` meets: nodes that do not answer, missing files, wrong options.
+//! Tests for the operation of `lineside spv`: nodes that do not answer, missing files, wrong options.
 
 #[path = "spv_operator/keeping.rs"]
 mod keeping;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Longest wait for a server that ends; its calls to the node have 15 s.
+/// Maximum time to wait for a server to end; its calls to the node have a time limit of 15 s.
 const END: Duration = Duration::from_secs(10);
 
 #[test]
@@ -32,7 +32,7 @@ fn a_server_ends_while_its_node_is_silent() {
     });
     let mut server = Server::start("regtest", &data, &["--node", &url]);
     received.recv_timeout(END).expect("the server asks its node");
-    // SAFETY: a child of ours that was not waited for yet.
+    // SAFETY: the process is a child of this one that was not waited for yet.
     unsafe { libc::kill(server.child.id() as i32, libc::SIGTERM) };
     let end = Instant::now() + END;
     let status = loop {
@@ -45,7 +45,7 @@ fn a_server_ends_while_its_node_is_silent() {
     assert!(status.success(), "{status}");
 }
 
-/// Starts `spv serve` with arguments that it must refuse; returns its code and what it said.
+/// Starts `spv serve` with arguments that it must refuse. Returns its exit code and its standard error.
 fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     let common = [
         "spv",
@@ -79,13 +79,13 @@ fn a_node_without_credentials_or_with_a_wrong_cookie_file_is_refused_with_what_t
     let cookie = cookie.to_str().unwrap();
     let (code, said) = refused(&[&node[..], &["--node-cookie", cookie]].concat());
     assert_eq!(code, Some(1), "{said}");
-    for words in [cookie, "not there", "-datadir"] {
+    for words in [cookie, "exists", "-datadir"] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    assert!(!said.contains("rights"), "{said}");
+    assert!(!said.contains("this user"), "{said}");
 }
 
-/// State of the node in the status of a server.
+/// Returns the state of the node in the status of a server.
 fn node_of(server: &Server) -> Value {
     let status: Value = serde_json::from_str(&server.console("/status")).unwrap();
     status["services"][0]["spv"]["node"].clone()
@@ -94,7 +94,7 @@ fn node_of(server: &Server) -> Value {
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !is_so() {
-        assert!(Instant::now() < end, "waited in vain for {what}");
+        assert!(Instant::now() < end, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -117,22 +117,22 @@ fn a_cookie_that_the_node_writes_later_is_used() {
             .unwrap_or_default()
             .to_owned();
         why.contains(cookie.to_str().unwrap())
-            && why.contains("it is not there")
+            && why.contains("it does not exist")
             && why.contains("start the node")
     });
     std::fs::write(&cookie, "__cookie__:first").unwrap();
     until("the node is followed", || node_of(&server)["at_tip"] == true);
-    // The node is started again: another cookie, and its connections are closed.
+    // The node restarts: it writes another cookie, and its connections are closed.
     std::fs::remove_file(&cookie).unwrap();
     node.require("__cookie__:second");
     node.close_all();
-    until("the node is away", || node_of(&server)["at_tip"] == false);
+    until("the node is unreachable", || node_of(&server)["at_tip"] == false);
     std::fs::write(&cookie, "__cookie__:second").unwrap();
     until("the node is followed again", || {
         node_of(&server)["at_tip"] == true
     });
 
-    // The text status names node and fronts, and no secret.
+    // The text status shows the node and the addresses of the servers, but no secret.
     let console = server.said["console"]
         .as_str()
         .unwrap()
@@ -204,7 +204,7 @@ fn a_store_of_one_signet_takes_no_blocks_of_another() {
         lineside(&[&arguments[..], more].concat())
     };
     succeeded(&init(&default, &[]));
-    // The challenge in a log of Bitcoin Core, which names the magic that follows from it.
+    // The challenge is from a log of Bitcoin Core, which also shows the magic that follows from it.
     let challenge = [
         "--signet-challenge",
         "00140b24b854187ee6dcd5a0a7063156b83a4605443c",
@@ -215,7 +215,7 @@ fn a_store_of_one_signet_takes_no_blocks_of_another() {
         assert_eq!(init(&other, wrong).status.code(), Some(2), "{wrong:?}");
     }
 
-    // Block files of both signets: the same first block behind another magic.
+    // The block files of both signets have the same first block, but after a different magic.
     let genesis = bitcoin::consensus::serialize(&bitcoin::constants::genesis_block(bitcoin::Network::Signet));
     for (data, magic, is_taken) in [
         (&default, [0x0a, 0x03, 0xcf, 0x40], true),
@@ -237,7 +237,7 @@ fn a_store_of_one_signet_takes_no_blocks_of_another() {
     }
 }
 
-/// Regtest's first block and `count` more, and a node that has them.
+/// Returns regtest's first block and `count` further ones, and a node that has them.
 fn node(count: usize) -> (CoreMini, RegtestChain, Vec<DemoBlock>) {
     let mut chain = RegtestChain::new(3);
     let next = (0..count).map(|_| chain.next(&[], 0));
@@ -245,7 +245,7 @@ fn node(count: usize) -> (CoreMini, RegtestChain, Vec<DemoBlock>) {
     (CoreMini::start(blocks.clone()).unwrap(), chain, blocks)
 }
 
-/// Status line of a page.
+/// Returns the HTTP status code of a page of the console.
 fn code(server: &Server, path: &str) -> String {
     let console = server.said["console"]
         .as_str()
@@ -263,16 +263,12 @@ fn code(server: &Server, path: &str) -> String {
 fn a_server_without_any_block_is_not_healthy() {
     let folder = tempfile::tempdir().unwrap();
     let data = store(folder.path(), "regtest");
-    // A node that takes the connection and says nothing: no call has failed yet.
+    // The node accepts the connection and sends nothing: no call has failed yet.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("bitcoind://user:secret@{}", silent.local_addr().unwrap());
     let server = Server::start("regtest", &data, &["--node", &url]);
     assert_eq!(code(&server, "/healthz"), "503");
-    assert!(
-        server
-            .console("/healthz")
-            .contains("answers are those of no block")
-    );
+    assert!(server.console("/healthz").contains("no block is served"));
     drop(server);
     let server = Server::start("regtest", &data, &[]);
     assert_eq!(code(&server, "/healthz"), "503");
@@ -297,11 +293,11 @@ fn an_electrum_server_that_is_away_is_said_while_all_else_is_served() {
         &data,
         &["--node", &url, "--electrum-upstream", &address],
     );
-    until("it is away", || {
+    until("it is unreachable", || {
         server.console("/healthz").contains("the Electrum server")
     });
     until("the node is followed", || node_of(&server)["at_tip"] == true);
-    assert_eq!(code(&server, "/healthz"), "200", "only what is forwarded fails");
+    assert_eq!(code(&server, "/healthz"), "200", "only forwarded requests fail");
     assert!(
         server
             .console("/healthz")
@@ -337,7 +333,7 @@ fn what_is_wrong_on_the_command_line_is_said_and_leaves_nothing() {
     let server = Server::start("regtest", &data, &["--node", &node.url()]);
     until("the node is followed", || node_of(&server)["at_tip"] == true);
     let txid = to_display(&blocks[2].txids[0]);
-    // A server by its name.
+    // The server is given by its name.
     let by_name = format!("localhost:{}", server.udp().port());
     succeeded(&lineside(&["spv", "get", "--server", &by_name, &txid]));
     let headers = folder.path().join("headers");
@@ -397,7 +393,7 @@ fn what_is_wrong_on_the_command_line_is_said_and_leaves_nothing() {
     }
 }
 
-/// Names of the threads of a server.
+/// Returns the names of the threads of a server.
 fn threads(server: &Server) -> Vec<String> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
     let name =
@@ -416,13 +412,14 @@ fn a_server_catches_up_over_several_connections() {
     let url = node.url();
     let server = Server::start("regtest", &data, &["--node", &url]);
     until("the node is followed", || node_of(&server)["at_tip"] == true);
-    // One connection and three further ones; at the tip the first one alone, and no thread of the others.
+    // During the download, there is one connection and three further ones. At the tip, the further ones are closed and
+    // their threads end.
     assert!(node.clients().1 >= 4, "{:?}", node.clients());
     let fetches = |server: &Server| threads(server).iter().any(|name| name == "spv-blocks");
     until("the further connections are closed", || {
         !fetches(&server) && node.clients().0 == 1
     });
-    // Behind again: they are opened again.
+    // The server is behind again, so the further connections are opened again.
     let before = node.clients().1;
     let mut base = RegtestChain::new(3);
     (0..20).for_each(|_| drop(base.next(&[], 0)));
@@ -436,7 +433,7 @@ fn a_server_catches_up_over_several_connections() {
         !fetches(&server) && node.clients().0 == 1
     });
     drop(server);
-    // One block at a time needs none of them.
+    // A single new block does not need the further connections.
     let server = Server::start("regtest", &data, &["--node", &url]);
     node.connect(branch.next(&[], 0));
     until("one more block", || {

@@ -34,7 +34,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Makes a chain of blocks that each pay `script` once and have `spends` further transactions.
+    /// Creates a chain of blocks that each pay `script` once and have `spends` further transactions.
     fn new(blocks: u32, spends: u32) -> Self {
         let mut chain = RegtestChain::new(3);
         let mut all = vec![RegtestChain::genesis()];
@@ -65,7 +65,7 @@ impl Scene {
         self.server.as_ref().unwrap()
     }
 
-    /// Address of Lineside's Electrum server.
+    /// Returns the address of Lineside's Electrum server.
     fn wallets(&self) -> SocketAddr {
         self.server().address("electrum")
     }

@@ -155,7 +155,7 @@ fn a_light_client_verifies_a_transaction_with_its_witness() {
     assert_eq!((&said["height"], &said["wtxid"]), (&json!(6), &Value::Null));
     drop(server);
 
-    // A store keeps witness data or not, as created; a server without it says so.
+    // The server refuses a request for witness data if its store was created without it.
     let data = store(folder.path(), "without", &blocks, &[]);
     let server = Server::start("regtest", &data, &[]);
     let light = Light {

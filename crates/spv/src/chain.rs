@@ -1,20 +1,19 @@
-//! The embedded chain store: the truth behind `spv`, from a TXID to the block that holds it.
+//! The embedded chain store: the authoritative data of `spv`. It maps a TXID to the block that holds the transaction.
 //!
-//! A [`ChainStore`] takes raw blocks, checks what a server of Merkle roots must be able to vouch for (the proof
-//! of work, the Merkle root over the transactions, the parent) and keeps of each block its header and its TXIDs.
-//! It answers [`ChainStore::locate`] from the blocks that are connected now. A store with witness data keeps WTXIDs and
-//! the coinbases that commit to them, too ([`ChainStore::witness`]).
+//! A [`ChainStore`] accepts raw blocks and checks each block's proof of work, its Merkle root over the transactions,
+//! and its parent. It keeps the header and the TXIDs of each block. [`ChainStore::locate`] answers from the connected
+//! blocks. A store with witness data also keeps WTXIDs and the coinbases that commit to them ([`ChainStore::witness`]).
 //!
-//! * Best chain: the branch with the most accumulated work; of two equal ones, the first seen. [`ChainStore::plan`]
-//!   says which steps lead there; [`ChainStore::disconnect`] and [`ChainStore::connect`] take one step each, so
-//!   that a cache in front can drop a block's lines before any newer answer leaves.
-//! * Detached blocks (parent unknown, taken only when the caller asks) are connected at once, stand outside the
-//!   best chain, and answer with height [`DETACHED_HEIGHT`].
-//! * All hashes here are in wire byte order (what SHA-256d puts out), never the reversed display order.
-//! * A block above the network's genesis block must have the target that is due at its height, and a time above the
-//!   median of the 11 blocks before it and not more than two hours ahead of the clock: the rules of
-//!   `lineside-spv-proof`. Of a detached block the height is not known: only the network's limit bounds its target.
-//! * What is not checked: scripts, amounts and signatures, those of signet's blocks included.
+//! - Best chain: the branch with the most accumulated work; of two with equal work, the first one accepted.
+//!   [`ChainStore::plan`] returns the steps to it. [`ChainStore::disconnect`] and [`ChainStore::connect`] take one step
+//!   each, so that a cache can drop a block's lines before any newer answer is sent.
+//! - Detached blocks (parent unknown; accepted only when the caller allows it) are connected at once, are not part of
+//!   the best chain, and are reported with height [`DETACHED_HEIGHT`].
+//! - All hashes here are in wire byte order (the output order of SHA-256d), never the reversed display order.
+//! - A block above the network's genesis block must have the target that the rules require at its height. Its time must
+//!   be above the median of the 11 blocks before it and at most two hours ahead of the clock. These rules are in
+//!   `lineside-spv-proof`. The height of a detached block is unknown: only the network's limit bounds its target.
+//! - Not checked: scripts, amounts and signatures, including the signatures of signet blocks.
 
 mod api;
 mod checksum;

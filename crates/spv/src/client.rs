@@ -1,4 +1,5 @@
-//! A client of `spv`: asks over UDP, again when no answer comes, and believes only the answer to its own question.
+//! A client of `spv`: sends requests over UDP, repeats them if no answer comes, and accepts only answers with the id of
+//! its own request.
 
 pub use crate::reply::{Answer, ServedWitness};
 
@@ -17,10 +18,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 use zerocopy::IntoBytes;
 
-/// Hashes that a question for a proof has room for at first: a block of 4,096 transactions.
+/// Number of hashes that the first request for a proof has room for: enough for a block of 4,096 transactions.
 const PROOF_ROOM: usize = 12;
 
-/// Asks one server. Not shared: one question at a time.
+/// Client of one server. It sends one request at a time and cannot be shared.
 #[derive(Debug)]
 pub struct Client {
     server: SocketAddr,
@@ -30,55 +31,57 @@ pub struct Client {
     resent: u64,
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nothing came in time.
+    /// No answer arrived in time.
     #[error("no answer from {server} within {timeout:?}: does `lineside spv serve` listen there?")]
     Timeout {
-        /// Who was asked.
+        /// Server that received the request.
         server: SocketAddr,
-        /// How long.
+        /// Time that the client waited.
         timeout: Duration,
     },
-    /// The server's host was overloaded all the time.
+    /// The server's host was overloaded for the whole time.
     #[error("{0} is busy: ask again later")]
     Busy(SocketAddr),
     /// The server refused the request.
     #[error("{server} refused the request: {status:?}")]
     Refused {
-        /// Who was asked.
+        /// Server that received the request.
         server: SocketAddr,
-        /// Its status.
+        /// Status of its reply.
         status: Status,
     },
-    /// More TXIDs than one request holds, or none.
+    /// The request has no TXID, or more than a request can hold.
     #[error("{0} TXIDs in one request: 1 to {SPV_ROOTS_MAX} are possible")]
     Count(usize),
-    /// More headers than one request can ask for, or none.
+    /// The request asks for no header, or for more than a request can ask for.
     #[error("{0} headers in one request: 1 to {SPV_HEADERS_MAX} are possible")]
     HeaderCount(usize),
-    /// The Merkle path is longer than a packet of this service can be.
+    /// The Merkle path is longer than a packet of this service can hold.
     #[error("{server}: the Merkle path has {depth} hashes, and a reply holds at most {SPV_PROOF_DEPTH_MAX}")]
     LongPath {
-        /// Server that was asked.
+        /// Server that received the request.
         server: SocketAddr,
         /// Length of the path.
         depth: u32,
     },
-    /// Paths and coinbase together are longer than a packet of this service can be.
+    /// Paths and coinbase together are longer than a packet of this service can hold.
     #[error(
         "{server}: the witness proof needs {bytes} bytes for its paths and the coinbase, and a reply holds at most \
          {SPV_WITNESS_ROOM_MAX}; verify the transaction by its TXID alone"
     )]
     LongWitnessProof {
-        /// Server that was asked.
+        /// Server that received the request.
         server: SocketAddr,
         /// Bytes that are needed.
         bytes: u64,
     },
-    /// The server's store was made without witness data.
-    #[error("{0} keeps no witness data: ask a server whose store was made by `lineside spv init --witness`")]
+    /// The server's store was created without witness data.
+    #[error(
+        "{0} keeps no witness data: ask a server whose store was created with `lineside spv init --witness`"
+    )]
     WitnessNotKept(SocketAddr),
     /// The transaction's block has no witness commitment.
     #[error(
@@ -86,26 +89,27 @@ pub enum ClientError {
     )]
     NoWitnessCommitment(SocketAddr),
     /// The server does not answer this kind of request.
-    #[error("{0} does not keep what such a request asks for (`tables` in its [spv]): ask another server")]
+    #[error("{0} does not answer this kind of request (`tables` in its [spv] section): ask another server")]
     NotServed(SocketAddr),
-    /// The system's word.
+    /// The system refused a socket operation.
     #[error("asking {server}: {source}")]
     Io {
-        /// Who was asked.
+        /// Server that received the request.
         server: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl Client {
-    /// A client of `server` that waits at most `timeout` for an answer.
+    /// Returns a client of `server` that waits at most `timeout` for an answer.
     ///
     /// # Errors
-    /// What the system says of a socket to that address.
+    /// The system's error for a socket to that address.
     pub fn connect(server: SocketAddr, timeout: Duration) -> Result<Self, ClientError> {
         let socket = open(server).map_err(|source| ClientError::Io { server, source })?;
-        // Unguessable, so that who does not see the requests cannot forge replies.
+        // A random start makes ids unpredictable, so that an attacker who does not see the requests cannot forge
+        // replies.
         let next_id = getrandom::u64().map_err(|error| ClientError::Io {
             server,
             source: io::Error::other(error),
@@ -119,12 +123,12 @@ impl Client {
         })
     }
 
-    /// How often a request was sent again.
+    /// Returns the number of requests that were repeated.
     pub fn resent(&self) -> u64 {
         self.resent
     }
 
-    /// Where `txid` (wire byte order) is; nothing found: no connected block holds it.
+    /// Returns the location of `txid` (wire byte order); `None`: no connected block holds it.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -134,7 +138,7 @@ impl Client {
         self.ask(SPV_OP_ROOT, &body, reply::root)
     }
 
-    /// Where each of 1 to 16 `txids` is, in their order, all at one tip.
+    /// Returns the location of each of 1 to 16 `txids`, in their order, all at one tip.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -153,8 +157,9 @@ impl Client {
         })
     }
 
-    /// Where `txid` (wire byte order) is, with the Merkle path to its block's header; nothing found: no connected block
-    /// holds it. The caller verifies the proof ([`TransactionProof::verify`]); here nothing of it is checked.
+    /// Returns the location of `txid` (wire byte order), with the Merkle path to its block's header; `None`: no
+    /// connected block holds it. The caller must verify the proof ([`TransactionProof::verify`]); this function does
+    /// not check it.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -168,7 +173,7 @@ impl Client {
             })?;
             match proven {
                 Proven::Answered(answer) => return Ok(answer),
-                // A path that is still too long is longer than any before, so that this ends.
+                // Each repetition asks for a longer path, up to the maximum, so the loop ends.
                 Proven::TooLong(depth) if depth as usize <= SPV_PROOF_DEPTH_MAX => room = depth as usize,
                 Proven::TooLong(depth) => {
                     let server = self.server;
@@ -178,20 +183,20 @@ impl Client {
         }
     }
 
-    /// WTXID of `txid` (wire byte order), with its path to the witness root and the coinbase that commits to that;
-    /// nothing found: no connected block holds it. The caller verifies the proof
-    /// ([`WitnessProof::verify`](lineside_spv_proof::WitnessProof::verify)); here nothing of it is checked. That the
-    /// WTXID is that of `txid` is the server's word until a proof of `txid` has the same header and index.
-    ///
+    /// Returns the WTXID of `txid` (wire byte order), its path to the witness root, and the coinbase that commits to
+    /// that root; `None`: no connected block holds `txid`. The caller must verify the proof
+    /// ([`WitnessProof::verify`](lineside_spv_proof::WitnessProof::verify)); this function does not check it. The proof
+    /// does not show that the WTXID belongs to `txid`: for that, compare header and index with those of a proof of
+    /// `txid`.
     /// # Errors
     /// See [`ClientError`].
     pub fn witness_proof(&mut self, txid: &Hash) -> Result<Answer<Option<ServedWitness>>, ClientError> {
         self.witness(SPV_OP_WITNESS_PROOF, txid)
     }
 
-    /// As [`Client::witness_proof`], by the WTXID (wire byte order) alone; nothing found: no connected block that
-    /// commits to its witnesses holds it after its coinbase. That the served WTXID is the one asked for is not checked
-    /// here.
+    /// Returns a witness proof like [`Client::witness_proof`], by the WTXID (wire byte order) alone. `None`: no
+    /// connected block that commits to its witnesses holds the WTXID after its coinbase. This function does not check
+    /// that the served WTXID is the requested one.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -200,7 +205,7 @@ impl Client {
     }
 
     fn witness(&mut self, op: u8, id: &Hash) -> Result<Answer<Option<ServedWitness>>, ClientError> {
-        // The coinbase's length is not known before: ask with all the room there can be.
+        // The length of the coinbase is not known in advance, so the request has the maximum length.
         let room = SPV_WITNESS_ROOM_MAX;
         let mut body = vec![0; size_of::<WitnessReply>() + room];
         body[..32].copy_from_slice(id);
@@ -216,8 +221,8 @@ impl Client {
         }
     }
 
-    /// Headers of the chain from the height `start` on, 1 to 14; fewer than `count` where the chain ends, none above
-    /// its tip. The caller checks that they are a chain; here nothing of them is checked.
+    /// Returns headers of the chain from the height `start` on, for `count` from 1 to 14; fewer than `count` at the end
+    /// of the chain. The caller must check that they form a chain; this function does not check them.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -233,9 +238,8 @@ impl Client {
         })
     }
 
-    /// As [`Client::root`], in the paper's format: the Merkle root alone. That format has no request ids, so each
-    /// question uses a port of its own, which keeps late answers to earlier ones away.
-    ///
+    /// Returns the Merkle root of the block that holds `txid`, by the paper's format. That format has no request ids,
+    /// so each request uses its own port, which excludes late answers to earlier ones.
     /// # Errors
     /// See [`ClientError`].
     pub fn paper_root(&mut self, txid: &Hash) -> Result<Option<Hash>, ClientError> {
@@ -266,7 +270,7 @@ impl Client {
         let answer = |datagram: &[u8]| {
             let (status, body) = reply::parse(op, id, datagram)?;
             Some(match status {
-                // Without a body: the server does not answer this operation.
+                // A reply without a body: the server does not answer this operation.
                 Status::NotKept if body.is_empty() => Ok(Err(ClientError::NotServed(server))),
                 Status::Busy => Err(Again::Busy),
                 Status::Ok | Status::Unknown | Status::TooLong | Status::NotKept | Status::NoCommitment => {

@@ -1,4 +1,4 @@
-//! The section `[spv]` of the configuration; `lineside.toml` explains every key.
+//! The configuration section `[spv]`; `lineside.toml` explains every key.
 
 use crate::chain::{IndexKind, Network};
 use crate::host::Tables;
@@ -21,13 +21,13 @@ const LINE_BITS_MIN: u32 = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SpvConfig {
-    /// True if `lineside run` serves it.
+    /// True if `lineside run` starts this service.
     pub enabled: bool,
     /// Address and UDP port.
     pub listen: SocketAddr,
     /// Directory of the chain store.
     pub data: PathBuf,
-    /// Network that the chain store must have; empty: the store says it.
+    /// Expected network of the chain store; empty: the network that the store records.
     pub network: OptionalNetwork,
     /// Place of the index of TXIDs.
     pub index: IndexName,
@@ -37,19 +37,19 @@ pub struct SpvConfig {
     pub keep_blocks: bool,
     /// Binary logarithm of the number of cache lines.
     pub line_bits: u32,
-    /// Lines in which a TXID may be: 1, 2 or 4.
+    /// Number of lines in which a TXID may be: 1, 2 or 4.
     pub ways: u32,
     /// Binary logarithm of the number of blocks.
     pub block_bits: u32,
     /// Binary logarithm of the number of Merkle tree nodes; 0: the fast path answers no proofs.
     pub tree_bits: u32,
-    /// True if a TXID's low 22 bits choose its line, as in the paper, in place of a keyed hash.
+    /// True if the low 22 bits of a TXID choose its line, as in the paper, instead of a keyed hash.
     pub paper_index: bool,
-    /// True if the paper's packets are answered.
+    /// True if requests in the paper's packet format are answered.
     pub paper_format: bool,
-    /// Seconds for which the fast path may answer without hearing from the host.
+    /// Time in seconds for which the fast path may answer without a renewal of its lease by the host.
     pub lease_s: u64,
-    /// Blocks that the fast path is filled with before it serves.
+    /// Newest blocks whose transactions are loaded into the fast path before the service starts.
     pub prefill: Prefill,
     /// Full node that is followed.
     pub node: NodeName,
@@ -59,7 +59,7 @@ pub struct SpvConfig {
     pub node_password: PathBuf,
     /// Certificate of btcd's RPC.
     pub node_ca: PathBuf,
-    /// Blocks on top of each other, the newest included, before the lowest of them is answered from.
+    /// Number of confirmations that a block needs before it is answered from.
     pub min_confirmations: u32,
     /// Address of the Electrum protocol over TCP.
     pub electrum: OptionalAddress,
@@ -69,25 +69,25 @@ pub struct SpvConfig {
     pub electrum_certificate: PathBuf,
     /// Key of the certificate.
     pub electrum_key: PathBuf,
-    /// Electrum server that answers what this one does not: `HOST:PORT`, or `tls://HOST:PORT`.
+    /// Electrum server that answers the methods which this one does not: `HOST:PORT`, or `tls://HOST:PORT`.
     pub electrum_upstream: String,
-    /// Certificates that a server at `tls://` is trusted by.
+    /// File with the certificates that are trusted for a server at `tls://`.
     pub electrum_upstream_ca: PathBuf,
     /// Address of Esplora's paths over HTTP.
     pub http: OptionalAddress,
-    /// Requests of one client of wallets or explorers a second, on average.
+    /// Maximum average number of requests a second of one client of Electrum or HTTP.
     pub client_rate: u32,
-    /// Electrum connections at a time.
+    /// Maximum number of Electrum connections.
     pub electrum_clients: u32,
-    /// Electrum connections of one IPv4 address or IPv6 network of 64 bits at a time.
+    /// Maximum number of Electrum connections of one IPv4 address or IPv6 network of 64 bits.
     pub electrum_clients_per_network: u32,
-    /// HTTP connections at a time.
+    /// Maximum number of HTTP connections.
     pub http_clients: u32,
-    /// HTTP connections of one IPv4 address or IPv6 network of 64 bits at a time.
+    /// Maximum number of HTTP connections of one IPv4 address or IPv6 network of 64 bits.
     pub http_clients_per_network: u32,
     /// Reverse proxies in front of HTTP, whose `X-Forwarded-For` names the client.
     pub trusted_proxies: Vec<AddressRange>,
-    /// Memory that requests can make the service keep.
+    /// Maximum memory for data that requests cause the service to keep.
     pub memory_max: ByteSize,
 }
 
@@ -95,7 +95,7 @@ pub struct SpvConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum NodeName {
-    /// None: the chain store alone.
+    /// No node: the chain store alone.
     #[default]
     Embedded,
     /// A node.
@@ -127,7 +127,7 @@ impl TryFrom<String> for NodeName {
 }
 
 impl From<NodeName> for String {
-    /// The password of a URL is left out.
+    /// Returns the URL without its password.
     fn from(node: NodeName) -> Self {
         node.url()
             .map_or_else(|| "embedded".to_owned(), NodeUrl::to_string)
@@ -152,7 +152,7 @@ pub enum NetworkName {
     Simnet,
 }
 
-/// Network in a configuration, where one may be missing: the empty text is none.
+/// Optional network in a configuration: an empty text is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OptionalNetwork(pub Option<NetworkName>);
@@ -186,13 +186,13 @@ impl From<OptionalNetwork> for String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum IndexName {
-    /// In memory, made again at each start.
+    /// In memory, rebuilt at each start.
     Memory,
     /// On the disk.
     Disk,
 }
 
-/// Kind of requests by UDP, and of what is kept for them.
+/// Kind of UDP requests, and of the data that is kept for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum TableName {
@@ -206,13 +206,13 @@ pub enum TableName {
     Header,
 }
 
-/// Blocks that the fast path is filled with before it serves: `none`, `tip:N` or `all`.
+/// Blocks that are loaded into the fast path before it serves: `none`, `tip:N` or `all`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Prefill {
-    /// Nothing.
+    /// No block.
     None,
-    /// The newest blocks, this many.
+    /// This number of newest blocks.
     Tip(u32),
     /// All blocks.
     All,
@@ -264,7 +264,7 @@ impl SpvConfig {
     /// Reads and checks the section.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All errors of the section.
     pub fn parse(section: &Section) -> Result<Self, Vec<ConfigIssue>> {
         let config: Self = section.read()?;
         let mut issues = Issues::new(section);
@@ -333,7 +333,7 @@ impl SpvConfig {
         if matches!(url, NodeUrl::Btcd(_)) && given(&self.node_ca).is_none() {
             issues.add(
                 "node_ca",
-                "is empty: btcd:// needs the certificate that btcd made, its rpc.cert",
+                "is empty: btcd:// needs btcd's own certificate, its rpc.cert",
             );
         }
     }
@@ -354,12 +354,12 @@ impl SpvConfig {
         if is_tls && given(&self.electrum_upstream_ca).is_none() {
             issues.add(
                 "electrum_upstream_ca",
-                "is empty: tls:// needs certificates to trust",
+                "is empty: tls:// needs a file with the certificates to trust",
             );
         }
     }
 
-    /// Returns the sources of the node's credentials besides its URL.
+    /// Returns the sources of the node's credentials except its URL.
     pub fn credential_sources(&self) -> CredentialSources {
         let sources = CredentialSources {
             cookie_file: given(&self.node_cookie).map(Path::to_path_buf),
@@ -383,7 +383,7 @@ impl SpvConfig {
         }
     }
 
-    /// Returns the layout of the fast-path table, which has no room for what is not answered.
+    /// Returns the layout of the fast-path table, which has no space for request kinds that are not answered.
     pub fn geometry(&self) -> Geometry {
         let tables = self.tables();
         Geometry {
@@ -400,18 +400,18 @@ impl SpvConfig {
         }
     }
 
-    /// Returns the time for which the fast path may answer without hearing from the host.
+    /// Returns the time for which the fast path may answer without a renewal of its lease.
     pub fn lease(&self) -> Duration {
         Duration::from_secs(self.lease_s)
     }
 
-    /// Returns the directory of the chain store; `None` where none is given.
+    /// Returns the directory of the chain store; `None` if none is configured.
     pub fn data(&self) -> Option<&Path> {
         given(&self.data)
     }
 }
 
-/// Returns host and port of an Electrum server in a configuration.
+/// Returns host and port from the configured address of an Electrum server.
 pub fn host_and_port(text: &str) -> Option<(&str, u16)> {
     let (host, port) = text.strip_prefix("tls://").unwrap_or(text).rsplit_once(':')?;
     let port = port.parse().ok().filter(|port| *port != 0)?;
@@ -441,7 +441,7 @@ impl From<IndexName> for IndexKind {
 }
 
 impl Prefill {
-    /// Returns the number of newest blocks that the fast path is filled with.
+    /// Returns the number of newest blocks that are loaded into the fast path.
     pub fn blocks(self) -> u32 {
         match self {
             Self::None => 0,

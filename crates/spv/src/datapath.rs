@@ -1,4 +1,4 @@
-//! The store of `spv` in BPF maps, and what `spv` brings to every datapath that takes whole frames.
+//! The table of `spv` in BPF maps, and the description of the XDP program for the loader.
 
 use crate::store::{Geometry, Store};
 use lineside_wire::SPV_SLOT;
@@ -6,10 +6,10 @@ use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/spv.bpf.o"));
 
-/// Lines in one value of the map, `SPV_SET_LINES` in `xdp/spv_store.h`.
+/// Lines in one value of the map; equals `SPV_SET_LINES` in `xdp/spv_store.h`.
 const LINES_PER_VALUE: usize = 4;
 
-/// The program of `spv` for this geometry, behind `port`.
+/// Returns the program of `spv` for this geometry and UDP port.
 pub fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
     // struct spv_geometry of xdp/spv_store.h
     let constants = [
@@ -37,10 +37,10 @@ pub fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
     }
 }
 
-/// The store in the maps of a loaded datapath. What an earlier daemon left there is still in it.
+/// Returns the table in the maps of a loaded datapath, with the contents that an earlier process left there.
 ///
 /// # Errors
-/// [`XdpError::Map`] when the maps have not this geometry; what the system says of mapping them.
+/// [`XdpError::Map`] if the maps have another geometry; the system's error if they cannot be mapped.
 pub fn store(datapath: &mut XdpDatapath, geometry: &Geometry) -> Result<Store, XdpError> {
     Ok(Store {
         lines: datapath.table("spv_lines", geometry.lines())?,

@@ -12,17 +12,17 @@ use lineside_wire::{
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
-/// Answers from a [`Store`] what is cached there; everything else is the host's.
+/// Answers requests from a [`Store`] that caches their data, and forwards all others to the host.
 pub struct SpvFastPath {
     store: Arc<Store>,
     counters: Counters<{ SpvCounter::ALL.len() }>,
 }
 
-/// Why the fast path leaves a request to the host.
+/// Reason to forward a request to the host, as the counter to increment.
 struct Leave(SpvCounter);
 
 impl SpvFastPath {
-    /// A fast path that answers from `store`.
+    /// Returns a fast path that answers from `store`.
     pub fn new(store: Arc<Store>) -> Self {
         Self {
             store,
@@ -30,12 +30,12 @@ impl SpvFastPath {
         }
     }
 
-    /// How often each of [`SpvCounter`] was counted.
+    /// Returns the value of each counter of [`SpvCounter`].
     pub fn counters(&self) -> [u64; SpvCounter::ALL.len()] {
         self.counters.read()
     }
 
-    /// Answers in one epoch, or not at all.
+    /// Runs `read` and returns its answer only if all of it was read in one epoch.
     fn within_one_epoch<T>(
         &self,
         now_ns: u64,
@@ -56,7 +56,7 @@ impl SpvFastPath {
     }
 
     fn native(&self, now_ns: u64, request: &[u8], reply: &mut Reply) -> Result<bool, Leave> {
-        // What is not well-formed gets its status code from the host.
+        // The host sends the status code for a malformed request.
         match Request::parse(request).map_err(|_| Leave(SpvCounter::ForwardedNative))? {
             Request::Root(header, txid) => {
                 let answer = |session: &Session<'_>| Ok((find(session, txid)?, session.tip()));
@@ -86,7 +86,7 @@ impl SpvFastPath {
                 let (proof, tip) = self.within_one_epoch(now_ns, answer)?;
                 Ok(put_proof(reply, header, room, &FoundProof::Found(proof), tip))
             }
-            // Witness data and headers are only the host's.
+            // Only the host answers requests for witness data and headers.
             Request::Proof(..)
             | Request::WitnessProof(..)
             | Request::WtxidProof(..)
@@ -125,7 +125,7 @@ impl FastPath for SpvFastPath {
     }
 }
 
-/// Writes the reply to `root`; no place: unknown. `false` when it does not fit.
+/// Writes the reply to `root`; without a place the status is "unknown". Returns false if the reply does not fit.
 pub(crate) fn put_root(reply: &mut Reply, request: &NativeHeader, place: Option<&Place>, tip: Tip) -> bool {
     let (status, place) = status_of(place);
     let header = native::reply_header(request, status, size_of::<RootReply>() as u16);
@@ -139,7 +139,7 @@ pub(crate) fn put_root(reply: &mut Reply, request: &NativeHeader, place: Option<
     reply.put(header.as_bytes()) && reply.put(body.as_bytes())
 }
 
-/// Writes the reply to `roots`, in the order of its items. `false` when it does not fit.
+/// Writes the reply to `roots`, in the order of its items. Returns false if the reply does not fit.
 pub(crate) fn put_roots(
     reply: &mut Reply,
     request: &NativeHeader,
@@ -167,7 +167,7 @@ pub(crate) fn put_roots(
         && places.iter().all(|place| reply.put(item(place).as_bytes()))
 }
 
-/// Answer to `proof`.
+/// Result of `proof`.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -178,11 +178,12 @@ pub(crate) enum FoundProof {
     Found(BlockProof),
     /// No connected block holds the transaction.
     Unknown,
-    /// The path of a block with so many transactions is so long, and the request has less room.
+    /// The path is longer than the request has room for.
     TooLong { transactions: u32, depth: usize },
 }
 
-/// Writes the reply to `proof`, as long as a request with room for `room` hashes. `false` when it does not fit.
+/// Writes the reply to `proof`, as long as a request with room for `room` hashes. Returns false if the reply does not
+/// fit.
 pub(crate) fn put_proof(
     reply: &mut Reply,
     request: &NativeHeader,
@@ -224,7 +225,8 @@ pub(crate) fn put_proof(
     reply.put(header.as_bytes()) && reply.put(body.as_bytes()) && reply.put(path)
 }
 
-/// Writes the reply to `headers`: those of `found`, at most as many as were asked for. `false` when it does not fit.
+/// Writes the reply to `headers` with the headers `found`, at most as many as requested. Returns false if the reply
+/// does not fit.
 pub(crate) fn put_headers(
     reply: &mut Reply,
     request: &NativeHeader,

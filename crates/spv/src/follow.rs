@@ -1,4 +1,4 @@
-//! Follows a full node: a thread that brings the host's chain to the node's, block by block.
+//! Follows a full node: a thread that keeps the host's chain in step with the node's, block by block.
 //!
 //! ```text
 //!   node --- announcement, blocks ---> Feed (lineside-bitcoin-node): which step is next
@@ -10,10 +10,10 @@
 //!                                      connected: fast path and host answer from it
 //! ```
 //!
-//! At a reorganisation the blocks of the new branch are fetched and checked first. When they have more work than those
-//! that they replace, the old blocks are disconnected and the new ones connected in one change, so nothing of a
-//! disconnected block is answered after a newer block is connected, and a node that withholds its branch, or lies about
-//! it, takes nothing away. While the node is away, the host goes on answering from what it has.
+//! At a reorganisation the blocks of the new branch are fetched and checked first. If they have more work than the
+//! blocks that they replace, the old blocks are disconnected and the new ones connected in one change. So no answer
+//! from a disconnected block is sent after a newer block is connected, and a node that withholds its branch, or sends a
+//! wrong one, cannot remove blocks. While the node is unreachable, the host continues to answer from its own chain.
 
 mod kept;
 mod local;
@@ -36,26 +36,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Longest time that one call of the feed waits, so that the thread notices its end.
+/// Maximum wait of one call of the feed, so that the thread notices its end soon.
 const WAIT: Duration = Duration::from_millis(200);
-/// Blocks that are accepted before they are connected together while the chain catches up: each change of the chain
-/// waits for all answers under way.
+/// Maximum number of accepted blocks that are connected in one change while the chain catches up. Each change of the
+/// chain waits for all answers in progress.
 const BLOCKS_PER_CHANGE: usize = 200;
-/// Blocks that are accepted before they are made durable while the chain catches up.
+/// Number of accepted blocks after which they are made durable while the chain catches up.
 const BLOCKS_PER_SYNC: u32 = 500;
-/// Time between two questions for the node's height while the chain catches up.
+/// Minimum time between two requests for the node's height while the chain catches up.
 const HEIGHT_INTERVAL: Duration = Duration::from_secs(2);
-/// Pauses after a block that was refused.
+/// First and longest pause after a block that was refused.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
 /// Options of a follower.
 #[derive(Clone, Copy, Debug)]
 pub struct FollowOptions {
-    /// Blocks on top of each other, the newest included, before the lowest of them is answered from; at least 1.
+    /// Number of confirmations that a block needs before it is answered from; at least 1.
     pub min_confirmations: u32,
-    /// Newest blocks that the fast path is filled with when the node's tip is reached.
+    /// Number of newest blocks that are loaded into the fast path when the node's tip is reached.
     pub prefill_blocks: u32,
-    /// What a node with less work than the host is answered. The laboratory breaks the rule to see that found.
+    /// Reaction to a node with less work than the host. Laboratory tests break the rule to check that this is detected.
     #[cfg(feature = "laboratory")]
     pub less_work: LessWork,
 }
@@ -72,10 +72,10 @@ impl FollowOptions {
     }
 }
 
-/// A thread that follows a node; it ends when this is dropped, also while a call waits for the node.
+/// Thread that follows a node. Dropping it ends the thread, even during a call of the node.
 pub struct NodeFollower {
     is_over: Arc<AtomicBool>,
-    /// Ends the call of the node that the thread waits for.
+    /// Interrupts the call of the node that the thread waits for.
     interrupter: Interrupter,
     state: Arc<Mutex<NodeState>>,
     thread: Option<JoinHandle<()>>,
@@ -85,8 +85,8 @@ impl NodeFollower {
     /// Starts to follow `node`.
     ///
     /// # Errors
-    /// The system's reason why there is no thread; a chain whose newest blocks cannot be held back, or whose first
-    /// block is not that of its network.
+    /// The system's error if the thread cannot be started; an error if the newest blocks cannot be held back; an error
+    /// if the first block of the chain is not the genesis block of its network.
     pub fn start(host: Arc<SpvHost>, node: Box<dyn Node>, options: FollowOptions) -> anyhow::Result<Self> {
         let state = NodeState {
             node: node.describe(),
@@ -184,24 +184,24 @@ fn hold_back(host: &SpvHost, min_confirmations: u32) -> Result<VecDeque<Held>, C
 struct Following {
     host: Arc<SpvHost>,
     feed: Feed,
-    /// Blocks above the connected ones, with too few confirmations or to be connected together.
+    /// Blocks above the connected ones that have too few confirmations, or wait to be connected together.
     held: VecDeque<Held>,
-    /// Branch of the node that is being fetched.
+    /// Branch of the node that is being fetched, if any.
     branch: Option<Branch>,
     options: FollowOptions,
     state: Arc<Mutex<NodeState>>,
-    /// Blocks accepted since the last one was made durable.
+    /// Number of blocks accepted since the last sync.
     unsynced: u32,
-    /// Blocks connected that the fast path was not filled with.
+    /// Number of connected blocks that were not loaded into the fast path.
     unfilled: u32,
-    /// Blocks disconnected by the reorganisation under way.
+    /// Number of blocks disconnected by the current reorganisation.
     disconnected: u32,
     asked_height: Option<Instant>,
     /// Fetching of blocks that should be kept and are not.
     unkept: Unkept,
-    /// True if the chain was the node's before this step.
+    /// True if the chain was equal to the node's before this step.
     was_at_tip: bool,
-    /// Block that was refused last.
+    /// Last block that was refused.
     last_refused: Option<[u8; 32]>,
     backoff: Backoff,
 }
@@ -212,7 +212,7 @@ enum StepError {
     #[error("block {}{place}: {refused}", to_display(hash))]
     Refused {
         hash: [u8; 32],
-        /// File and offset, in brackets, where the block comes from a file.
+        /// File and offset in parentheses, if the block comes from a file.
         place: String,
         refused: Refused,
     },
@@ -221,7 +221,7 @@ enum StepError {
 }
 
 impl Following {
-    /// Waits for one event and carries it out.
+    /// Waits for one event and handles it.
     fn turn(&mut self, is_over: &AtomicBool) {
         let local = Local {
             host: &self.host,
@@ -250,7 +250,7 @@ impl Following {
                 Ok(false) => self.feed.compare_again(),
                 Err(error) => self.refuse(&error.into(), is_over),
             },
-            // The server ends; the node is not away.
+            // The server is stopping; the node is not unreachable.
             Event::Away { error, .. } if matches!(error.fault, Fault::Interrupted) => {}
             Event::Away { error, pause } => self.leave(&error, pause),
             Event::Pausing => {}
@@ -291,7 +291,7 @@ impl Following {
         Ok(())
     }
 
-    /// Takes a block that was accepted: into the branch that is being fetched, or on top of the chain.
+    /// Adds a block that was accepted: to the branch that is being fetched, or to the end of the chain.
     fn take(&mut self, block: Held) -> Result<(), ChainError> {
         if let Some(branch) = &mut self.branch {
             branch.push(block);
@@ -301,7 +301,7 @@ impl Following {
             };
         }
         self.held.push_back(block);
-        // The next block after the tip is connected at once; many together.
+        // The next block after the tip is connected at once; during catch-up, many blocks together.
         let is_many = self.held.len() >= self.confirmations() - 1 + BLOCKS_PER_CHANGE;
         if self.was_at_tip || is_many {
             self.connect_confirmed()?;
@@ -309,9 +309,9 @@ impl Following {
         Ok(())
     }
 
-    /// The node's chain leaves the one that it was compared with at `to_height`.
+    /// Starts a branch: the node's chain differs from the compared one above `to_height`.
     fn leave_branch(&mut self, to_height: u32) {
-        // A branch that the node has left is compared from the connected blocks on again.
+        // The node has left the branch that was being fetched: compare again from the connected blocks.
         if self.branch.take().is_some() {
             return;
         }
@@ -323,7 +323,7 @@ impl Following {
         self.branch = Some(Branch::new(&base, to_height));
     }
 
-    /// Goes over to the branch that was fetched.
+    /// Replaces the chain above the fork by the branch that was fetched.
     fn go_over(&mut self) -> Result<(), ChainError> {
         let Some(branch) = self.branch.take() else {
             return Ok(());
@@ -359,8 +359,9 @@ impl Following {
         Ok(())
     }
 
-    /// The chain that was compared is the node's: connects what is confirmed. Returns false if a branch was fetched
-    /// that does not replace the chain, because the node's chain became shorter meanwhile.
+    /// Called when the compared chain equals the node's: connects the confirmed blocks, or replaces the chain by the
+    /// fetched branch. Returns false if the branch has too little work, because the node's chain became shorter in the
+    /// meantime.
     fn settle(&mut self) -> Result<bool, ChainError> {
         let Some(branch) = &self.branch else {
             return self.connect_confirmed().map(|()| true);
@@ -399,7 +400,7 @@ impl Following {
         Ok(())
     }
 
-    /// Returns height and hash of the last block that was taken, for messages.
+    /// Returns height and hash of the last accepted block, for messages.
     fn tip_text(&self) -> String {
         let local = Local {
             host: &self.host,
@@ -410,7 +411,7 @@ impl Following {
         tip.map_or_else(|| "none".into(), |(height, hash)| format!("{height}:{hash}"))
     }
 
-    /// Makes durable what was taken. Where that fails for want of room it is tried again, by the next call.
+    /// Makes the accepted blocks durable. If the disk is full, the next call tries again.
     fn sync(&mut self) -> Result<(), ChainError> {
         self.host.sync()?;
         self.unsynced = 0;
@@ -423,7 +424,8 @@ impl Following {
         state.store_failed.is_some()
     }
 
-    /// The host's chain is the node's: makes it durable, fills the fast path and makes the tip known.
+    /// Called when the host's chain equals the node's: loads the newest blocks into the fast path, announces the tip
+    /// and makes the chain durable.
     fn arrive(&mut self) -> Result<(), ChainError> {
         let blocks = std::mem::take(&mut self.unfilled).min(self.options.prefill_blocks);
         if blocks > 0 {
@@ -448,7 +450,7 @@ impl Following {
                 state.deepest = state.deepest.max(disconnected);
             }
             if !state.at_tip {
-                tracing::debug!(height, "the chain is the node's");
+                tracing::debug!(height, "the chain is equal to the node's");
             }
             state.answered(true);
             state.node_height = height;
@@ -476,7 +478,7 @@ impl Following {
         });
     }
 
-    /// A block of the node is not taken: says so and pauses, without keeping the thread from its end.
+    /// Handles a block that was refused: records the reason and pauses. The pause ends early when the thread must end.
     fn refuse(&mut self, error: &StepError, is_over: &AtomicBool) {
         self.host.make_known();
         let why = error.to_string();
@@ -488,7 +490,7 @@ impl Following {
             } => self.fail_to_store(&node, &why),
             StepError::Chain(_) => self.fail_to_store(&node, &why),
             StepError::Refused { hash, .. } => {
-                tracing::warn!(node, "the node gives what cannot be served: {why}");
+                tracing::warn!(node, "a block of the node was refused: {why}");
                 let is_new = self.last_refused.replace(*hash) != Some(*hash);
                 self.set(|state| {
                     (state.at_tip, state.refused) = (false, Some(why));
@@ -498,7 +500,7 @@ impl Following {
         }
         let end = Instant::now() + self.backoff.pause();
         while Instant::now() < end && !is_over.load(Relaxed) {
-            // The node's chain grows meanwhile.
+            // The node's chain may grow during the pause.
             self.ask_height();
             std::thread::sleep(WAIT);
         }
@@ -509,7 +511,7 @@ impl Following {
             if state.store_failed.is_none() {
                 tracing::error!(
                     node,
-                    "the chain store cannot take the node's blocks: {why}; it tries again"
+                    "the chain store cannot store the node's blocks: {why}; the server tries again"
                 );
             }
             (state.at_tip, state.store_failed) = (false, Some(why.to_owned()));

@@ -1,4 +1,4 @@
-//! Further fronts of the running service: the node that is followed, and the server of wallets and explorers.
+//! Further parts of the running service: the follower of a node, and the Electrum and HTTP server.
 
 use crate::chain::StoreNetwork;
 use crate::config::{SpvConfig, host_and_port};
@@ -18,24 +18,24 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Seconds of a client's rate that it may use at once after a pause.
+/// Burst allowance of a client, in seconds of its rate.
 const BURST_S: u32 = 5;
 
-/// Further connections to the node, by which blocks are fetched ahead while the chain catches up.
+/// Number of additional connections to the node, for fetching blocks ahead while the chain catches up.
 const FURTHER: usize = 3;
-/// Interval at which the Electrum server behind this one is asked for its version.
+/// Interval between version requests to the upstream Electrum server.
 const UPSTREAM_PROBE: Duration = Duration::from_secs(10);
 
-/// What is opened while the process still has all its rights: sockets, keys and certificates.
+/// Sockets, keys and certificates, opened while the process still has all its rights.
 pub struct Prepared {
     node: Option<Box<dyn Node>>,
     wallets: Option<Config>,
 }
 
-/// Opens what the configuration names, for a chain store of `network`.
+/// Opens the files and sockets that the configuration names, for a chain store of `network`.
 ///
 /// # Errors
-/// A file that cannot be read, an address that cannot be listened at, or a node that cannot be asked at all.
+/// A file that cannot be read, an address that cannot be bound, or an invalid configuration of the node.
 pub fn prepare(config: &SpvConfig, network: StoreNetwork) -> anyhow::Result<Prepared> {
     let options = NodeOptions {
         credentials: config.credential_sources(),
@@ -62,7 +62,7 @@ pub fn prepare(config: &SpvConfig, network: StoreNetwork) -> anyhow::Result<Prep
     })
 }
 
-/// Checks that the folder of the cookie file can be read: the file itself need not be there before the node starts.
+/// Checks that the directory of the cookie file can be read. The file itself may be missing until the node starts.
 fn check_cookie(config: &SpvConfig) -> anyhow::Result<()> {
     let Some((file, folder)) = cookie(config) else {
         return Ok(());
@@ -70,27 +70,27 @@ fn check_cookie(config: &SpvConfig) -> anyhow::Result<()> {
     match std::fs::read_dir(&folder) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => bail!(
-            "cookie file {}: it is not there, nor is its folder; give the `.cookie` of the node's data directory \
-             (-datadir; in its folder testnet3, testnet4, signet or regtest for such a network)",
+            "cookie file {}: neither the file nor its directory exists; give the `.cookie` of the node's data \
+             directory (-datadir; in its folder testnet3, testnet4, signet or regtest for such a network)",
             file.display()
         ),
         Err(error) => Err(error).with_context(|| {
             format!(
-                "cookie file {}: this user cannot read its folder, in which the node writes it at each start",
+                "cookie file {}: this user cannot read its directory, in which the node creates it at each start",
                 file.display()
             )
         }),
     }
 }
 
-/// Returns the cookie file and the folder that it is in.
+/// Returns the cookie file and its directory.
 pub fn cookie(config: &SpvConfig) -> Option<(&Path, PathBuf)> {
     let file = given(&config.node_cookie)?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     Some((file, folder.unwrap_or(Path::new(".")).to_path_buf()))
 }
 
-/// Binds the sockets of the server of wallets; `None` where the configuration wants none.
+/// Binds the sockets of the Electrum and HTTP server; `None` if the configuration enables none.
 fn wallets(config: &SpvConfig) -> anyhow::Result<Option<Config>> {
     let listen = |key: &str, address: Option<SocketAddr>| {
         let bind = |address| {
@@ -134,7 +134,8 @@ fn wallets(config: &SpvConfig) -> anyhow::Result<Option<Config>> {
     }))
 }
 
-/// Returns the limits of the server of wallets. Half of the memory is for lines and replies, a quarter for trees.
+/// Returns the limits of the Electrum and HTTP server. Half of `memory_max` is for lines and replies, a quarter for
+/// trees.
 fn limits(config: &SpvConfig) -> Limits {
     let burst = config.client_rate.saturating_mul(BURST_S);
     Limits {
@@ -170,17 +171,17 @@ fn upstream(config: &SpvConfig) -> anyhow::Result<Option<Upstream>> {
     }))
 }
 
-/// The fronts of a running service.
+/// The follower and the Electrum and HTTP server of a running service.
 pub struct Frontends {
     follower: Mutex<Option<NodeFollower>>,
     wallets: Mutex<Option<Server>>,
 }
 
 impl Frontends {
-    /// Starts what was prepared.
+    /// Starts the prepared parts.
     ///
     /// # Errors
-    /// The system's reason why there can be no threads.
+    /// The system's error if a thread cannot be started.
     pub fn start(prepared: Prepared, host: &Arc<SpvHost>, options: FollowOptions) -> anyhow::Result<Self> {
         let follow = |node| NodeFollower::start(Arc::clone(host), node, options);
         let follower = prepared.node.map(follow).transpose()?;
@@ -198,7 +199,7 @@ impl Frontends {
         follower.is_some()
     }
 
-    /// Returns the addresses of the server of wallets.
+    /// Returns the addresses of the Electrum and HTTP server.
     pub fn endpoints(&self) -> Vec<Endpoint> {
         let wallets = self.wallets.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(server) = wallets.as_ref() else {
@@ -218,7 +219,7 @@ impl Frontends {
         all.into_iter().filter_map(endpoint).collect()
     }
 
-    /// Ends all fronts.
+    /// Stops all parts.
     pub fn stop(&self) {
         drop(self.wallets.lock().unwrap_or_else(PoisonError::into_inner).take());
         drop(
@@ -229,7 +230,7 @@ impl Frontends {
         );
     }
 
-    /// Adds the metrics of the fronts that there are.
+    /// Adds the metrics of the running parts.
     pub fn metrics(&self, height: Option<u32>, out: &mut ServiceStatus) {
         let follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(state) = follower.as_ref().map(NodeFollower::state) {
@@ -253,7 +254,8 @@ impl Frontends {
         }
     }
 
-    /// Returns lines for people: the node, and the addresses of wallets and explorers with their numbers of clients.
+    /// Returns lines for the status display: the node, and the Electrum and HTTP addresses with their numbers of
+    /// clients.
     pub fn summary(&self, height: Option<u32>) -> Vec<String> {
         let follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
         let mut lines: Vec<_> = follower
@@ -280,17 +282,17 @@ impl Frontends {
         }
         if let Some(upstream) = server.upstream() {
             let state = match &upstream.away {
-                Some((_, since)) => format!("away for {} s", since.elapsed().as_secs()),
+                Some((_, since)) => format!("unreachable for {} s", since.elapsed().as_secs()),
                 None if upstream.has_answered => "answers".into(),
-                None => "not asked yet".into(),
+                None => "not contacted yet".into(),
             };
             lines.push(format!("Electrum upstream {}: {state}", upstream.address));
         }
         lines
     }
 
-    /// Adds the health of the node's connection to a status, and returns an object with its state and the counts of the
-    /// server of wallets.
+    /// Adds the health of the node's connection to a status. Returns an object with the state of the connection and the
+    /// counters of the Electrum and HTTP server.
     pub fn status(&self, height: Option<u32>, out: &mut StatusBuilder) -> serde_json::Value {
         let mut object = serde_json::Map::new();
         let follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
@@ -317,8 +319,8 @@ impl Frontends {
                 let away_s = away.map(|(_, since)| since.elapsed().as_secs());
                 if let Some((why, seconds)) = away.map(|(why, _)| why).zip(away_s) {
                     out.warnings.push(format!(
-                        "spv: the Electrum server {} has been away for {seconds} s, so what wallets ask of it fails: \
-                         {why}",
+                        "spv: the Electrum server {} has been unreachable for {seconds} s, so requests that need it \
+                         fail: {why}",
                         upstream.address
                     ));
                 }

@@ -1,7 +1,8 @@
-//! The host of `spv`: answers what the fast path forwards, from the chain, and fills the fast path with what it found.
+//! The host of `spv`: answers the requests that the fast path forwards, from the chain, and fills the fast path with
+//! the results.
 //!
-//! One lock order: chain, then the fast path's writer. A fill happens under the chain's read lock and a reorganisation
-//! under its write lock, so no fill can be late.
+//! Locks are taken in one order: the chain, then the fast path's writer. A fill holds the chain's read lock and a
+//! reorganisation its write lock, so a fill cannot come after the reorganisation that makes it wrong.
 
 mod kept;
 mod tables;
@@ -31,12 +32,12 @@ use zerocopy::IntoBytes;
 
 const ECHO_PLACES: usize = 4096;
 const ECHO_PAUSE_NS: u64 = 1_000_000_000;
-/// Bytes of trees that the host keeps: about 250 blocks of 2,048 transactions.
+/// Bytes of Merkle trees that the host caches: about 250 blocks of 2,048 transactions.
 const TREE_CACHE_BYTES: usize = 32 << 20;
-/// Bytes of witness trees that the host keeps.
+/// Bytes of witness trees that the host caches.
 const WITNESS_TREE_CACHE_BYTES: usize = 16 << 20;
 
-/// The chain and the fast path that it fills.
+/// Chain, and the fast path that is filled from it.
 pub struct SpvHost {
     identity: StoreNetwork,
     chain: RwLock<Box<dyn Chain>>,
@@ -47,17 +48,17 @@ pub struct SpvHost {
     echoes: Echoes,
     trees: TreeCache,
     witness_trees: TreeCache,
-    /// True if the chain keeps witness data, and so needs blocks that are checked with it.
+    /// True if the chain keeps witness data, so that blocks must be checked with their witnesses.
     keeps_witness: bool,
-    /// Number of the chain's present state; it only grows.
+    /// Number of the chain's current state; it only increases.
     generation: AtomicU64,
-    /// The generation that was made known last.
+    /// Last generation that was announced.
     known: watch::Sender<u64>,
 }
 
 impl SpvHost {
-    /// A host over `chain` that fills the fast path through `writer`; the fast path answers at the chain's tip from
-    /// here on. `readers` are all threads that answer from that fast path or from this host.
+    /// Returns a host over `chain` that fills the fast path through `writer`. The fast path answers at the chain's tip
+    /// from this call on. `readers` must contain all threads that answer from that fast path or from this host.
     pub fn new(
         chain: impl Chain + 'static,
         mut writer: Box<dyn SpvFill + Send>,
@@ -82,13 +83,13 @@ impl SpvHost {
         }
     }
 
-    /// Returns the host that answers and fills the fast path with what `tables` name alone.
+    /// Returns the host, restricted to the kinds of requests in `tables`.
     #[must_use]
     pub fn with_tables(self, tables: Tables) -> Self {
         Self { tables, ..self }
     }
 
-    /// The host with a cache of Merkle trees of at most so many bytes, in place of 32 MiB.
+    /// Returns the host with a cache of at most `bytes_max` bytes of Merkle trees, instead of 32 MiB.
     #[must_use]
     pub fn with_tree_cache(self, bytes_max: usize) -> Self {
         Self {
@@ -97,7 +98,7 @@ impl SpvHost {
         }
     }
 
-    /// Returns the host with a cache of at most `bytes_max` bytes of witness trees, in place of 16 MiB.
+    /// Returns the host with a cache of at most `bytes_max` bytes of witness trees, instead of 16 MiB.
     #[must_use]
     pub fn with_witness_tree_cache(self, bytes_max: usize) -> Self {
         Self {
@@ -114,20 +115,20 @@ impl SpvHost {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a block; if it makes another branch the best one, the chain changes to that. Every answer that the
-    /// change makes wrong has left, and its line is gone, before a newer one leaves. The block is durable after
-    /// [`SpvHost::sync`].
+    /// Accepts a block. If it makes another branch the best one, the chain changes to that branch. Before any answer
+    /// from the new state is sent, all answers that the change invalidates have been sent and their lines removed. The
+    /// block is durable after [`SpvHost::sync`].
     ///
     /// # Errors
-    /// Why the block was refused; nothing of it is kept then. [`Refused::Storage`] may also say that the chain took the
-    /// block and stopped on its way to the best branch; the fast path and host agree then, at the block where it
-    /// stopped.
+    /// The reason why the block was refused; nothing of it is kept then. [`Refused::Storage`] can also mean that the
+    /// chain accepted the block but stopped on the way to the best branch; fast path and host then agree on the block
+    /// where it stopped.
     pub fn submit(&self, raw_block: &[u8], detached: bool) -> Result<Submitted, Refused> {
-        // Checking is the long part, and needs no lock.
+        // Checking is the slow part and needs no lock.
         let block = self.check(raw_block)?;
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
         let submitted = self.change(chain.as_mut(), |chain, writer| {
-            // A detached block answers at once, perhaps for transactions that another block holds too.
+            // A detached block is answered from at once, possibly for transactions that another block also holds.
             forget(block.txids(), writer);
             let submitted = chain.accept(&block, detached)?;
             chain.keep(&block.hash(), raw_block).map_err(Refused::Storage)?;
@@ -140,44 +141,45 @@ impl SpvHost {
         submitted
     }
 
-    /// Goes to the best branch of a chain that has learned of it elsewhere, as [`SpvHost::submit`] does.
+    /// Changes to the best branch of a chain that received blocks by another way than [`SpvHost::submit`].
     ///
     /// # Errors
-    /// The chain's; the fast path and host agree also then, at the block where it stopped.
+    /// Those of the chain. Fast path and host agree even then, on the block where the change stopped.
     pub fn follow(&self) -> Result<(), ChainError> {
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
         self.change(chain.as_mut(), follow)
     }
 
-    /// The chain's tip, if anything is connected.
+    /// Returns the chain's tip; `None` if no block is connected.
     pub fn tip(&self) -> Option<Tip> {
         self.chain().tip()
     }
 
-    /// Blocks that the chain has, and transactions in them.
+    /// Returns the number of blocks in the chain, and of transactions in them.
     pub fn size(&self) -> (u64, u64) {
         self.chain().size()
     }
 
-    /// What the writer of the fast path did so far.
+    /// Returns the counters of the fast path's writer.
     pub fn writer_counts(&self) -> WriterCounts {
         self.writer().counts()
     }
 
-    /// Makes every block taken so far durable.
+    /// Makes every accepted block durable.
     ///
     /// # Errors
-    /// The chain's; it takes no block after that.
+    /// Those of the chain, which accepts no block after that.
     pub fn sync(&self) -> Result<(), ChainError> {
         self.chain.write().unwrap_or_else(PoisonError::into_inner).sync()
     }
 
-    /// The fast path forwards everything while `act` changes the chain, and answers at the tip that it leaves.
+    /// Changes the chain by `act`. During the change, the fast path forwards all requests; afterwards it answers at the
+    /// new tip.
     fn change<T>(&self, chain: &mut dyn Chain, act: impl FnOnce(&mut dyn Chain, &mut dyn SpvFill) -> T) -> T {
         let mut writer = self.writer();
         writer.begin();
-        // The fast path forwards since `begin`, and the host finds its answers under the chain's lock, which the caller
-        // has: what was found before is on its way out, and is waited for.
+        // Since `begin` the fast path forwards, and the host finds answers only under the chain's lock, which the
+        // caller holds. Answers that were found before are being sent; wait for them.
         self.readers.wait();
         let done = act(chain, writer.as_mut());
         self.generation.fetch_add(1, Relaxed);
@@ -185,8 +187,8 @@ impl SpvHost {
         done
     }
 
-    /// Fills the fast path with every transaction of the newest `blocks` connected blocks, and with as many of their
-    /// trees as it has room for, as far as they can be read.
+    /// Loads every transaction of the newest `blocks` connected blocks into the fast path, and as many of their trees
+    /// as fit. Stops at the first block that cannot be read.
     pub fn prefill(&self, blocks: u32) {
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
         let Some(tip) = chain.tip().filter(|_| blocks > 0 && self.tables.roots) else {
@@ -216,7 +218,7 @@ impl SpvHost {
         }
     }
 
-    /// The lowest of `heights` from which on all trees together have room in the fast path.
+    /// Returns the lowest of `heights` from which all trees together fit into the fast path.
     fn first_tree(&self, chain: &dyn Chain, heights: &RangeInclusive<u32>) -> u32 {
         let mut room = self.writer().tree_nodes();
         for height in heights.clone().rev() {
@@ -252,15 +254,15 @@ impl SpvHost {
         }))
     }
 
-    /// The tree of `block`, which has at most 2^14 transactions.
+    /// Returns the Merkle tree of `block`, which has at most 2^14 transactions.
     fn tree(&self, chain: &dyn Chain, block: BlockId) -> Result<Arc<Tree>, ChainError> {
         self.trees.get(block, || {
-            // The chain has no block without transactions.
+            // Every block of the chain has at least one transaction.
             Tree::new(&chain.txids(block)?).map_err(|_| ChainError::NoSuchBlock(block.0))
         })
     }
 
-    /// The proof of `txid`, whose line and tree the fast path is filled with.
+    /// Returns the proof of `txid`, and loads its line and tree into the fast path.
     fn prove_and_fill(&self, chain: &dyn Chain, txid: &Hash, room: usize) -> Result<FoundProof, ChainError> {
         let Some(found) = chain.locate(txid)? else {
             return Ok(FoundProof::Unknown);
@@ -268,7 +270,7 @@ impl SpvHost {
         let missing = || ChainError::NoSuchBlock(found.block.0);
         let info = chain.block(found.block).ok_or_else(missing)?;
         let (transactions, depth) = (info.transactions, depth_of(info.transactions));
-        // Before the tree is computed: what is refused should cost little.
+        // This check precedes the computation of the tree, so that a refusal is cheap.
         if depth > room {
             return Ok(FoundProof::TooLong { transactions, depth });
         }
@@ -307,7 +309,7 @@ impl SpvHost {
                     &found.map_or([0; SPV_PAPER_REPLY_BYTES], |place| place.root),
                 )
             }
-            // The paper's format has no word for this, and silence is not "unknown".
+            // The paper's format has no status for an error, and no reply does not mean "unknown".
             Err(error) => {
                 cannot_tell(&error);
                 Verdict::Forward
@@ -366,12 +368,13 @@ impl SpvHost {
     }
 }
 
-/// The root of a block with one transaction is that transaction's id, so in the paper's format the reply is a request
-/// again: two servers, made to ask each other by a forged packet, would never stop. The fast path leaves these
-/// transactions to the host (`StoreWriter::fill`), and the host answers one source once a second.
+/// Limits reflection loops in the paper's format. The root of a block with one transaction is that transaction's id, so
+/// the reply is itself a valid request: a forged packet could make two servers send requests to each other forever. The
+/// fast path never answers for these transactions (`StoreWriter::fill`), and the host answers each source at most once
+/// a second.
 struct Echoes {
-    /// When a source of this place was last answered, in ns of CLOCK_MONOTONIC. Sources that share a place wait for
-    /// each other, so no number of them makes one forgotten.
+    /// Time of the last answer to the sources that hash to this entry, in ns of CLOCK_MONOTONIC. Sources that share an
+    /// entry wait for each other, so a large number of sources cannot evict an entry.
     answered_ns: Box<[AtomicU64]>,
     hasher: RandomState,
 }
@@ -393,7 +396,7 @@ impl Echoes {
     }
 }
 
-/// The request's header with a status and nothing behind it.
+/// Writes a refusal: the request's header with a status and no body.
 fn refuse(request: &[u8], status: Status, reply: &mut Reply) -> Verdict {
     match native::refusal(request, status) {
         Some(header) => put(reply, header.as_bytes()),
@@ -421,8 +424,8 @@ fn put(reply: &mut Reply, bytes: &[u8]) -> Verdict {
     }
 }
 
-/// Takes the steps to the best chain. Before each, what it makes wrong in the fast path is gone; so the fast path is
-/// right wherever this ends.
+/// Takes the steps to the best chain. Before each step, the lines that it invalidates are removed from the fast path,
+/// so that the fast path is correct even if a step fails.
 fn follow(chain: &mut dyn Chain, writer: &mut dyn SpvFill) -> Result<(), ChainError> {
     let plan = chain.plan()?;
     for &id in &plan.disconnect {
@@ -437,7 +440,7 @@ fn follow(chain: &mut dyn Chain, writer: &mut dyn SpvFill) -> Result<(), ChainEr
     Ok(())
 }
 
-/// What the fast path says of a block's transactions may be of another block that holds them too: forget it.
+/// Removes the lines of a block's transactions: they may name another block that also holds a transaction.
 fn forget(txids: &[Hash], writer: &mut dyn SpvFill) {
     for txid in txids {
         writer.invalidate(txid);
@@ -460,7 +463,7 @@ fn block_ref(info: &BlockInfo) -> BlockRef {
     }
 }
 
-/// The headers of `range` that the chain has.
+/// Returns the headers of `range` that the chain has.
 fn headers_of(chain: &dyn Chain, range: HeaderRange) -> Result<Vec<[u8; SPV_HEADER_BYTES]>, ChainError> {
     let mut headers = Vec::with_capacity(range.count);
     for height in (range.start..=u32::MAX).take(range.count) {
@@ -474,10 +477,10 @@ fn headers_of(chain: &dyn Chain, range: HeaderRange) -> Result<Vec<[u8; SPV_HEAD
 }
 
 fn cannot_tell(error: &ChainError) {
-    tracing::error!(%error, "the chain cannot tell where a transaction is");
+    tracing::error!(%error, "the chain cannot look up a transaction");
 }
 
-/// The chain's tip; of an empty one, zeros.
+/// Returns the chain's tip; zeros for an empty chain.
 fn tip_of(chain: &dyn Chain) -> Tip {
     chain.tip().unwrap_or(Tip {
         hash: [0; 32],

@@ -1,4 +1,4 @@
-//! The `spv` service: which Merkle root holds this transaction, and by which path?
+//! The `spv` service: returns the Merkle root of the block that holds a transaction, and the path to that root.
 //!
 //! ```text
 //!  datagram -> XDP: spv.bpf.c over the fast-path table ----------------------------------------> reply (XDP_TX)
@@ -10,21 +10,21 @@
 //!  thread `host`: SpvHost -> Chain::locate under the chain's read lock -> SpvFill::fill -------> reply
 //!
 //!  new block -> SpvHost::submit: check it, without a lock -> chain write lock
-//!            -> SpvFill::begin: the fast path forwards everything -> wait until answers under way have left
+//!            -> SpvFill::begin: the fast path forwards everything -> wait until answers in progress have been sent
 //!            -> invalidate its transactions, change the chain -> SpvFill::commit: the fast path answers at the new tip
 //!            durable after SpvHost::sync
-//!  proof: the host computes the block's Merkle tree once (a bounded cache), and SpvFill::fill_tree puts it into the
+//!  proof: the host computes the block's Merkle tree once (bounded cache), and SpvFill::fill_tree puts it into the
 //!         table, from which the fast path collects the paths of all its transactions
 //!  witness proof: the host alone, from WTXIDs and coinbases where the chain keeps them, by a cache of witness trees
-//!  thread `spv-node`: follows a full node and gives its blocks to SpvHost
+//!  thread `spv-node`: follows a full node and submits its blocks to SpvHost
 //!  threads `lineside-electrum`: answer wallets and explorers over TCP from SpvHost
-//!  thread `lease`: asks SpvHost for its tip, then renews the lease; without it the fast path forwards
+//!  thread `lease`: checks that SpvHost responds, then renews the lease; without a lease the fast path forwards
 //! ```
 //!
 //! [`fastpath`] is the executable specification of the fast path; it reads the table in [`store`] through [`reader`].
 //! [`writer`] holds the single writer that fills it. [`chain`] stores blocks and transactions, and [`host`] answers
-//! from it. [`follow`] brings the chain to a full node's, and [`wallets`] shows it to the server of the Electrum
-//! protocol. [`client`] sends requests and [`reply`] parses replies. [`datapath`] describes the service to the
+//! from it. [`follow`] keeps the chain in step with a full node, and [`wallets`] presents it to the Electrum server.
+//! [`client`] sends requests and [`reply`] parses replies. [`datapath`] describes the service to the
 //! datapaths.
 
 pub mod chain;

@@ -1,7 +1,7 @@
-//! The store read without locks, beside its one writer. The specification of `xdp/spv_store.h`.
+//! Lock-free reads of the store, concurrent with its single writer. Specification of `xdp/spv_store.h`.
 //!
-//! An answer is whole when nothing it was made of changed while it was read: the line's sequence number, the block's
-//! generation and, around all of it, the epoch.
+//! An answer is valid only if nothing that it was read from changed in the meantime: the line's sequence number, the
+//! block's generation and, around the whole read, the epoch.
 
 use crate::chain::Tip;
 use crate::layout::{SpvBlock, SpvLine};
@@ -10,13 +10,13 @@ use lineside_fastpath::lease;
 use lineside_wire::{SPV_HEADER_BYTES, SPV_PROOF_DEPTH_MAX, SPV_TREE_HEAD_NODES};
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, fence};
 
-/// A time in which the fast path may answer; what is read in it counts only if [`Session::holds`] at its end.
+/// Read section of the fast path. The data read in it is valid only if [`Session::holds`] returns true at its end.
 pub struct Session<'a> {
     store: &'a Store,
     epoch: u64,
 }
 
-/// Where a transaction is.
+/// Location of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Merkle root of the block.
@@ -27,7 +27,7 @@ pub struct Place {
     pub height: u32,
 }
 
-/// Where a transaction is, and the path from it to its block's Merkle root, as a packet has them.
+/// Proof of a transaction: its block, and the path to the block's Merkle root, in the form of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockProof {
     /// Header of the block.
@@ -40,21 +40,21 @@ pub struct BlockProof {
     pub index: u32,
     /// Length of the path.
     pub depth: usize,
-    /// Siblings from the transaction's on, and zeros after the last one.
+    /// Sibling hashes from the transaction's level upwards, and zeros after the last one.
     pub path: [Hash; SPV_PROOF_DEPTH_MAX],
 }
 
-/// Why there is no proof here.
+/// Reason why the fast path has no proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoProof {
-    /// No whole line has the TXID, or its block has no whole tree.
+    /// No valid line has the TXID, or its block has no valid tree.
     Missing,
-    /// The path is longer than there is room for.
+    /// The path exceeds the available space.
     TooLong,
 }
 
 impl<'a> Session<'a> {
-    /// `None` while the chain changes or after the lease.
+    /// Begins a read section; `None` while the chain changes or after the lease has ended.
     pub fn begin(store: &'a Store, now_ns: u64) -> Option<Self> {
         let control = store.control();
         let epoch = control.epoch.load(Acquire);
@@ -62,13 +62,13 @@ impl<'a> Session<'a> {
         open.then_some(Self { store, epoch })
     }
 
-    /// Whether everything read since [`Session::begin`] was of one epoch.
+    /// Returns true if everything read since [`Session::begin`] belongs to one epoch.
     pub fn holds(&self) -> bool {
         fence(Acquire);
         self.store.control().epoch.load(Relaxed) == self.epoch
     }
 
-    /// The best block.
+    /// Returns the tip of the chain.
     pub fn tip(&self) -> Tip {
         let control = self.store.control();
         Tip {
@@ -77,20 +77,20 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Where `txid` is, if a whole line has it and its block stands. The first line of the set with the TXID's first
-    /// word decides: the writer never lets a set hold two of them.
+    /// Returns the location of `txid` if a valid line has it and the line's block was not dropped. The first line of
+    /// the set with the TXID's first word decides: the writer ensures that a set has at most one.
     pub fn find(&self, txid: &Hash) -> Option<Place> {
         let (block, generation, _) = self.block_of(txid)?;
         block_body(block, generation)
     }
 
-    /// True if the table has room for trees; without, every proof is the host's.
+    /// Returns true if the table has space for trees; otherwise only the host answers proofs.
     pub fn has_trees(store: &Store) -> bool {
         store.control().tree_nodes.load(Relaxed) != 0
     }
 
-    /// Returns where `txid` is and its path, of at most `room` hashes, if a whole line has it and its block's tree is
-    /// in the table.
+    /// Returns the location of `txid` and its path of at most `room` hashes, if a valid line has it and its block's
+    /// tree is in the table.
     ///
     /// # Errors
     /// [`NoProof`]
@@ -121,7 +121,7 @@ impl<'a> Session<'a> {
         whole.then_some(proof).ok_or(NoProof::Missing)
     }
 
-    /// Reads header and path out of the tree at `first`.
+    /// Reads header and path from the tree at node `first`.
     fn tree_body(&self, first: u32, proof: &mut BlockProof) {
         let nodes = self.store.trees.as_slice();
         // The number of nodes is a power of two.
@@ -141,7 +141,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The block that a whole line of `txid` names, the block's generation in the line, and the index there.
+    /// Returns the block that a valid line of `txid` names, the block's generation in the line, and the transaction's
+    /// index.
     fn block_of(&self, txid: &Hash) -> Option<(&'a SpvBlock, u32, u32)> {
         let txid = store::words(txid);
         let mut set = self.store.set(&txid).iter();
@@ -153,8 +154,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Slot and generation of the block that `line` refers to, and the transaction's index in it, if the line holds `txid`
-/// and nobody wrote it meanwhile.
+/// Returns slot and generation of the block that `line` refers to, and the transaction's index in it, if the line holds
+/// `txid` and was not written during the read.
 fn line_body(line: &SpvLine, txid: &[u64; 4]) -> Option<(u32, u32, u32)> {
     let seq = line.seq.load(Acquire);
     let same = store::load(&line.txid) == *txid;
@@ -165,7 +166,7 @@ fn line_body(line: &SpvLine, txid: &[u64; 4]) -> Option<(u32, u32, u32)> {
     (same && whole && generation != 0).then_some((slot, generation, index))
 }
 
-/// What `block` says, if it is of `generation` before and after.
+/// Returns the contents of `block` if its generation is `generation` before and after the read.
 fn block_body(block: &SpvBlock, generation: u32) -> Option<Place> {
     if block.generation.load(Acquire) != generation {
         return None;

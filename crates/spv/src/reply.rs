@@ -1,4 +1,4 @@
-//! The native replies of `spv`, read: what is not exactly what docs/wire-formats.md says is no answer.
+//! Parser of the native replies of `spv`. A reply that does not follow docs/wire-formats.md exactly is ignored.
 
 use crate::chain::Tip;
 use crate::reader::Place;
@@ -10,16 +10,16 @@ use lineside_wire::{
 };
 use zerocopy::FromBytes;
 
-/// Where transactions are, and the tip that all of it was true at.
+/// Result of a request, and the tip at which it is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<T> {
-    /// What was found.
+    /// The result.
     pub found: T,
-    /// The best block when it was answered.
+    /// The tip of the chain at the time of the answer.
     pub tip: Tip,
 }
 
-/// Status and body of `datagram`; `None`: it is not the reply to the request `op` with this id.
+/// Returns status and body of `datagram`; `None` if it is not the reply to the request `op` with this id.
 pub fn parse(op: u8, request_id: u64, datagram: &[u8]) -> Option<(Status, &[u8])> {
     let (header, body) = NativeHeader::ref_from_prefix(datagram).ok()?;
     let ours = native::is_native(datagram)
@@ -27,12 +27,12 @@ pub fn parse(op: u8, request_id: u64, datagram: &[u8]) -> Option<(Status, &[u8])
         && header.request_id.get() == request_id
         && usize::from(header.length.get()) == body.len();
     let status = Status::from_code(header.status.get())?;
-    // A server of another version says in its own that it does not know ours.
+    // A server of another version reports in its own version that it does not support ours.
     let known = header.version == NATIVE_VERSION || status == Status::UnsupportedVersion;
     (ours && known).then_some((status, body))
 }
 
-/// What a reply to `root` says; `None`: it is broken.
+/// Returns the contents of a reply to `root`; `None` if it is malformed.
 pub fn root(status: Status, body: &[u8]) -> Option<Answer<Option<Place>>> {
     let reply = RootReply::ref_from_bytes(body).ok()?;
     let place = Place {
@@ -52,7 +52,7 @@ pub fn root(status: Status, body: &[u8]) -> Option<Answer<Option<Place>>> {
     Some(Answer { found, tip })
 }
 
-/// What a reply to `roots` with `count` items says; `None`: it is broken.
+/// Returns the contents of a reply to `roots` with `count` items; `None` if it is malformed.
 pub fn roots(status: Status, body: &[u8], count: usize) -> Option<Answer<Vec<Option<Place>>>> {
     let (head, items) = RootsHead::ref_from_prefix(body).ok()?;
     let items = <[RootItem]>::ref_from_bytes(items).ok()?;
@@ -65,7 +65,7 @@ pub fn roots(status: Status, body: &[u8], count: usize) -> Option<Answer<Vec<Opt
             block_hash: item.block_hash,
             height: item.height.get(),
         };
-        // Only "unknown" means unknown.
+        // Any status other than "ok" and "unknown" is an error.
         match Status::from_code(u16::try_from(item.status.get()).ok()?)? {
             Status::Ok => Some(Some(place)),
             Status::Unknown => Some(None),
@@ -81,17 +81,17 @@ pub fn roots(status: Status, body: &[u8], count: usize) -> Option<Answer<Vec<Opt
     })
 }
 
-/// What a reply to `proof` says.
+/// Contents of a reply to `proof`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "one at a time, and soon taken apart")]
+#[expect(clippy::large_enum_variant, reason = "a short-lived value")]
 pub enum Proven {
-    /// The proof, which is not checked here, or that no connected block holds the transaction.
+    /// The proof, not verified here; `None` if no connected block holds the transaction.
     Answered(Answer<Option<TransactionProof>>),
     /// The path has this number of hashes, more than the request had room for.
     TooLong(u32),
 }
 
-/// What a reply to `proof` with room for `room` hashes says; `None`: it is broken.
+/// Returns the contents of a reply to `proof` with room for `room` hashes; `None` if it is malformed.
 pub fn proof(status: Status, body: &[u8], room: usize) -> Option<Proven> {
     let (reply, rest) = ProofReply::ref_from_prefix(body).ok()?;
     let hashes = <[Hash]>::ref_from_bytes(rest).ok()?;
@@ -118,31 +118,31 @@ pub fn proof(status: Status, body: &[u8], room: usize) -> Option<Proven> {
     Some(Proven::Answered(Answer { found, tip }))
 }
 
-/// A transaction's WTXID, and its proof, which is not checked here.
+/// A transaction's WTXID and its proof, not verified here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedWitness {
-    /// WTXID of the transaction, as the server says, in wire byte order; of a coinbase, zeros.
+    /// WTXID of the transaction in wire byte order, as claimed by the server; zeros for a coinbase.
     pub wtxid: Hash,
     /// Header of the block.
     pub header: Header,
-    /// Height of the block, as the server says.
+    /// Height of the block, as claimed by the server.
     pub height: u32,
     /// Number of transactions in the block.
     pub transaction_count: u32,
     /// Position of the transaction in the block, from 0.
     pub index: u32,
-    /// Siblings from the WTXID to the witness root.
+    /// Sibling hashes from the WTXID to the witness root.
     pub path: MerklePath,
     /// The coinbase without its witness.
     pub coinbase: Vec<u8>,
-    /// Siblings from the coinbase's TXID to the Merkle root.
+    /// Sibling hashes from the coinbase's TXID to the Merkle root.
     pub coinbase_path: MerklePath,
-    /// The witness reserved value.
+    /// Witness reserved value.
     pub witness_reserved: Hash,
 }
 
 impl ServedWitness {
-    /// Returns the proof that [`WitnessProof::verify`] checks.
+    /// Returns the proof in the form that [`WitnessProof::verify`] checks.
     pub fn proof(&self) -> WitnessProof<'_> {
         WitnessProof {
             header: self.header,
@@ -157,11 +157,11 @@ impl ServedWitness {
     }
 }
 
-/// What a reply to `witness_proof` says.
+/// Contents of a reply to `witness_proof`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "one at a time, and soon taken apart")]
+#[expect(clippy::large_enum_variant, reason = "a short-lived value")]
 pub enum WitnessProven {
-    /// The proof, which is not checked here, or that no connected block holds the transaction.
+    /// The proof, not verified here; `None` if no connected block holds the transaction.
     Answered(Answer<Option<ServedWitness>>),
     /// The proof needs this many bytes of room, more than the request had.
     TooLong(u64),
@@ -171,7 +171,7 @@ pub enum WitnessProven {
     NoCommitment,
 }
 
-/// What a reply to `witness_proof` with `room` bytes of room says; `None`: it is broken.
+/// Returns the contents of a reply to `witness_proof` with `room` bytes of room; `None` if it is malformed.
 pub fn witness_proof(status: Status, body: &[u8], room: usize) -> Option<WitnessProven> {
     let (reply, rest) = WitnessReply::ref_from_prefix(body).ok()?;
     if rest.len() != room {
@@ -216,8 +216,8 @@ fn served_witness(reply: &WitnessReply, rest: &[u8]) -> Option<ServedWitness> {
     })
 }
 
-/// What a reply to `headers` says: those that the chain has of `count` from the height `start` on; `None`: it is
-/// broken.
+/// Returns the contents of a reply to `headers`: up to `count` headers from the height `start` on; `None` if it is
+/// malformed.
 pub fn headers(status: Status, body: &[u8], start: u32, count: usize) -> Option<Answer<Vec<Header>>> {
     let (head, rest) = HeadersHead::ref_from_prefix(body).ok()?;
     let headers = <[[u8; SPV_HEADER_BYTES]]>::ref_from_bytes(rest).ok()?;

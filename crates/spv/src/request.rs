@@ -1,4 +1,4 @@
-//! The native requests of `spv`, parsed once for the fast path and host alike.
+//! Parser of the native requests of `spv`, shared by fast path and host.
 
 use crate::store::Hash;
 use lineside_wire::{
@@ -14,27 +14,28 @@ use zerocopy::FromBytes;
 pub enum Request<'a> {
     /// One TXID.
     Root(&'a NativeHeader, &'a Hash),
-    /// 1 to [`SPV_ROOTS_MAX`] items, each with its TXID where the reply has the root. Their padding is not checked
-    /// yet: see [`is_padded`].
+    /// 1 to [`SPV_ROOTS_MAX`] items, each with its TXID in the place of the root in the reply. The padding of the items
+    /// is not checked yet: see [`is_padded`].
     Roots(&'a NativeHeader, &'a [RootItem]),
-    /// One TXID whose Merkle path is asked for, and the number of hashes that the reply has room for.
+    /// One TXID whose Merkle path is requested, and the number of hashes that the reply has room for.
     Proof(&'a NativeHeader, &'a Hash, usize),
-    /// One TXID whose WTXID and witness path are asked for, and the bytes that the reply has room for after its head.
+    /// One TXID whose WTXID and witness path are requested, and the bytes that the reply has room for after its fixed
+    /// part.
     WitnessProof(&'a NativeHeader, &'a Hash, usize),
-    /// The same for one WTXID.
+    /// One WTXID whose witness path is requested, and the bytes that the reply has room for after its fixed part.
     WtxidProof(&'a NativeHeader, &'a Hash, usize),
     /// Headers of the chain.
     Headers(&'a NativeHeader, HeaderRange),
 }
 
-/// Headers that are asked for.
+/// Range of requested headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderRange {
-    /// Height of the first.
+    /// Height of the first header.
     pub start: u32,
-    /// Number of them: 1 to `room`.
+    /// Number of headers: 1 to `room`.
     pub count: usize,
-    /// Number that the reply has room for.
+    /// Number of headers that the reply has room for.
     pub room: usize,
 }
 
@@ -42,7 +43,7 @@ impl<'a> Request<'a> {
     /// Parses a packet that carries the native magic and no reply bit.
     ///
     /// # Errors
-    /// The status to refuse it with.
+    /// The status to refuse the request with.
     pub fn parse(payload: &'a [u8]) -> Result<Self, Status> {
         let (header, body) = native::parse_request(payload)?;
         match header.op {
@@ -65,9 +66,9 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Whether 32 bytes are the paper's reply "unknown" and so no request: no transaction has that id, and two servers on
-/// ports of their own choice, made to ask each other by a forged packet, end here. A root that is a TXID is the host's
-/// matter (host.rs, `Echoes`).
+/// Returns true if 32 bytes are the paper's reply "unknown" and therefore not a request. No transaction has that id.
+/// This ends a reflection loop between two servers on ports of the attacker's choice, started by a forged packet. The
+/// host handles roots that are also TXIDs (`Echoes` in host.rs).
 pub fn is_unknown_reply(txid: &Hash) -> bool {
     is_zero(txid)
 }
@@ -80,14 +81,15 @@ fn roots(body: &[u8]) -> Option<&[RootItem]> {
     (padded && counted).then_some(items)
 }
 
-/// Number of pieces of `each` bytes after the first `head` of `bytes`, if they are whole and as many as may be.
+/// Returns the number of pieces of `each` bytes after the first `head` of `bytes`; `None` if the last piece is
+/// incomplete or the number is not allowed.
 fn room(bytes: usize, head: usize, each: usize, allowed: RangeInclusive<usize>) -> Option<usize> {
     let rest = bytes.checked_sub(head)?;
     let pieces = rest / each;
     (rest % each == 0 && allowed.contains(&pieces)).then_some(pieces)
 }
 
-// What follows the TXID only makes the request as long as its reply; nobody looks at it.
+// The bytes after the TXID only make the request as long as its reply; their value is ignored.
 fn proof(body: &[u8]) -> Option<(&Hash, usize)> {
     let room = room(
         body.len(),
@@ -98,7 +100,7 @@ fn proof(body: &[u8]) -> Option<(&Hash, usize)> {
     Some((body.first_chunk()?, room))
 }
 
-// As in `proof`, what follows the TXID is not looked at.
+// The bytes after the TXID are ignored, as in `proof`.
 fn witness_proof(body: &[u8]) -> Option<(&Hash, usize)> {
     let head = size_of::<WitnessReply>();
     let room = room(body.len(), head, 1, 0..=SPV_WITNESS_ROOM_MAX)?;
@@ -119,7 +121,7 @@ fn headers(body: &[u8]) -> Option<HeaderRange> {
         .then_some(HeaderRange { start, count, room })
 }
 
-/// Whether an item of a request is zero behind its TXID, as it must be.
+/// Returns true if an item of a request is zero after its TXID, as required.
 pub fn is_padded(item: &RootItem) -> bool {
     is_zero(&item.block_hash) && item.height.get() == 0 && item.status.get() == 0
 }

@@ -1,19 +1,19 @@
-//! Where trees lie in the fast-path table: one after the other, and again from the start, each over the oldest ones.
+//! Allocation of trees in the fast-path table: a ring buffer in which each new tree overwrites the oldest ones.
 
 use crate::store::TREE_ALIGN;
 use std::collections::BTreeMap;
 
-/// A place that a tree takes.
+/// Nodes that a tree occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
-    /// The block table's slot of the tree's block.
+    /// Slot of the tree's block in the block table.
     pub slot: u32,
-    /// The block's word for it: stamp and first node.
+    /// Reference to the tree in the block: stamp and first node.
     pub word: u64,
     end: u32,
 }
 
-/// Regions of a table of nodes, by their first node. No two overlap.
+/// Allocated regions of the nodes, by their first node. No two regions overlap.
 #[derive(Debug)]
 pub(crate) struct Ring {
     nodes: u32,
@@ -23,7 +23,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// An empty ring over this number of nodes.
+    /// Returns an empty ring over `nodes` nodes.
     pub fn new(nodes: u32) -> Self {
         Self {
             nodes,
@@ -33,13 +33,13 @@ impl Ring {
         }
     }
 
-    /// Number of nodes.
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> u32 {
         self.nodes
     }
 
-    /// Returns the word of a new region of `length` nodes, a multiple of [`TREE_ALIGN`], and the regions that it
-    /// overlaps, which are no more; `None` where the table is too small.
+    /// Allocates a region of `length` nodes, a multiple of [`TREE_ALIGN`]. Returns its word, and the regions that it
+    /// overwrites, which are removed; `None` if the table is too small.
     pub fn take(&mut self, length: u32, slot: u32) -> Option<(u64, Vec<Region>)> {
         debug_assert!(length > 0 && length.is_multiple_of(TREE_ALIGN));
         if length > self.nodes {
@@ -56,7 +56,7 @@ impl Ring {
             .iter()
             .filter_map(|first| self.regions.remove(first))
             .collect();
-        // Stamp 0 with node 0 would be "no tree".
+        // Stamp 0 with node 0 would mean "no tree".
         self.stamp = self.stamp.checked_add(1).unwrap_or(1);
         let word = u64::from(self.stamp) << 32 | u64::from(start);
         self.regions.insert(start, Region { slot, word, end });
@@ -64,7 +64,7 @@ impl Ring {
         Some((word, gone))
     }
 
-    /// Takes a region over that an earlier writer made; false where it cannot be one.
+    /// Adds a region that an earlier writer allocated. Returns false if the word cannot be one of a region.
     pub fn adopt(&mut self, length: u32, slot: u32, word: u64) -> bool {
         let (start, stamp) = (word as u32, (word >> 32) as u32);
         let Some(end) = start.checked_add(length).filter(|end| *end <= self.nodes) else {
@@ -80,7 +80,7 @@ impl Ring {
         true
     }
 
-    /// First nodes of the regions that have a node in `start..end`.
+    /// Returns the first nodes of the regions that overlap `start..end`.
     fn overlapping(&self, start: u32, end: u32) -> Vec<u32> {
         let from_the_last = self.regions.range(..end).rev();
         let overlapping = from_the_last.take_while(|(_, region)| region.end > start);
@@ -97,7 +97,7 @@ mod tests {
     fn a_region_is_lost_when_another_takes_one_of_its_nodes_and_never_before() {
         let mut random = Random(5);
         let mut ring = Ring::new(64);
-        // Oracle: the word that each node belongs to.
+        // Oracle: the word of the region that each node belongs to.
         let mut owner = [0; 64];
         let mut words = std::collections::HashSet::new();
         for slot in 0..10_000 {

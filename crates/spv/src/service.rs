@@ -1,4 +1,4 @@
-//! The `spv` service in the daemon: chain store, host, fast path, sockets, and the lease.
+//! The `spv` service of the daemon: chain store, host, fast path, sockets, and the lease.
 
 use crate::chain::{ChainStore, Network, StoreNetwork};
 use crate::config::{IndexName, SpvConfig};
@@ -52,7 +52,7 @@ struct SpvState {
     fastpath: Arc<SpvFastPath>,
     host: Arc<SpvHost>,
     frontends: Frontends,
-    /// True if the table of an earlier daemon was taken over with what it held.
+    /// True if the table of an earlier process was adopted with its contents.
     was_kept: bool,
 }
 
@@ -66,7 +66,7 @@ impl Service for SpvService {
     }
 
     fn listens(&self) -> Vec<Listen> {
-        // The other addresses are TCP, which shares no port with a fast path.
+        // The other addresses use TCP and cannot conflict with the port of a fast path.
         vec![Listen {
             key: "listen",
             address: self.config.listen,
@@ -76,8 +76,8 @@ impl Service for SpvService {
 
     fn warnings(&self) -> Vec<String> {
         let paper = self.config.paper_index;
-        let warning =
-            paper.then(|| "[spv] paper_index = true: anyone can grind TXIDs onto one line".to_owned());
+        let warning = paper
+            .then(|| "[spv] paper_index = true: clients can choose TXIDs that share one line".to_owned());
         warning.into_iter().collect()
     }
 
@@ -90,7 +90,7 @@ impl Service for SpvService {
         let cookie = frontends::cookie(&self.config).filter(|(file, _)| !file.exists());
         let warning = cookie.map(|(file, _)| {
             format!(
-                "[spv] node_cookie = \"{}\": it is not there; Bitcoin Core writes it when it starts",
+                "[spv] node_cookie = \"{}\": the file does not exist; Bitcoin Core creates it when it starts",
                 file.display()
             )
         });
@@ -102,7 +102,7 @@ impl Service for SpvService {
     }
 
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
-        // Opening the store starts threads, which must not have more rights than the others: `start` does it.
+        // Opening the store starts threads, which must not have more rights than the others; so `start` opens it.
         let network = network_of(&self.config)?;
         if self.config.keep_blocks {
             ChainStore::make_blocks_folder(data_of(&self.config)?)?;
@@ -116,7 +116,7 @@ impl Service for SpvService {
         if self.config.index == IndexName::Disk {
             rights = rights.with_database();
         }
-        // Bitcoin Core writes a new cookie file at each start, so it is the folder that must be readable.
+        // Bitcoin Core creates a new cookie file at each start, so the directory must be readable.
         rights
             .reads
             .extend(frontends::cookie(&self.config).map(|(_, folder)| folder));
@@ -176,7 +176,7 @@ impl Service for SpvService {
             was_kept,
         });
         let is_well = move || {
-            // Returns once the host's lock is free; a host that is stuck lets the lease end.
+            // Returns when the host's lock is free. If the host is stuck, the lease is not renewed and ends.
             asked.tip();
             true
         };
@@ -250,10 +250,10 @@ impl Leased for SpvState {
     }
 }
 
-/// Opens the chain store that the configuration names. What had to be made again is added to `warnings`.
+/// Opens the chain store that the configuration names. A message about a rebuilt index is added to `warnings`.
 ///
 /// # Errors
-/// The reason why it cannot be opened.
+/// The reason why the store cannot be opened.
 pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Result<ChainStore> {
     let (data, network) = (data_of(config)?, network_of(config)?.network);
     let opened = ChainStore::open_with(Some(data), network, config.index.into());
@@ -267,8 +267,8 @@ pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Res
         let missing = chain.keep_blocks(data).with_context(opening)?;
         if missing > 0 {
             warnings.push(format!(
-                "{}: {missing} blocks of the chain are not kept, although an earlier one is; a node that is followed \
-                 is asked for them",
+                "{}: {missing} blocks of the chain are not kept, although an earlier one is; they are fetched \
+                 from the node, if one is followed",
                 data.display()
             ));
         }
@@ -280,19 +280,19 @@ pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Res
 /// Returns the directory of the chain store.
 fn data_of(config: &SpvConfig) -> anyhow::Result<&Path> {
     config.data().context(
-        "[spv] data is empty: it names the directory of the chain store, which `lineside spv init` makes",
+        "[spv] data is empty: name the directory of the chain store, which `lineside spv init` creates",
     )
 }
 
-/// Returns the network of the chain store, which must be there, because a server does not make one, and must be of the
-/// configured network, if there is one.
+/// Returns the network of the chain store. The store must exist, because a server does not create one, and must have
+/// the configured network, if there is one.
 fn network_of(config: &SpvConfig) -> anyhow::Result<StoreNetwork> {
     let data = data_of(config)?;
     let wanted = config.network.0.map(Network::from);
     let Some(found) = ChainStore::network_of(data)? else {
         let network = wanted.map_or_else(|| "NETWORK".to_owned(), |network| network.to_string());
         bail!(
-            "{}: there is no chain store; `lineside spv init --data {0} --network {network}` makes an empty one",
+            "{}: there is no chain store; `lineside spv init --data {0} --network {network}` creates an empty one",
             data.display()
         );
     };

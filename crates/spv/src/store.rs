@@ -1,9 +1,9 @@
 //! The fast-path table: lines, block table, Merkle trees and control word, in memory that the host, the socket datapath
-//! and the XDP program share. Field by field in `spec/spv.toml`.
+//! and the XDP program share. `spec/spv.toml` describes every field.
 //!
-//! A line names a block and that block's generation, so ending a block's generation ends all its lines at once, and a
-//! fill that comes late for a dropped block writes a line that nobody reads. A block names its tree by the tree's first
-//! node and a stamp that no tree before had.
+//! A line names a block and that block's generation. Increasing a block's generation invalidates all its lines at once,
+//! and a late fill for a dropped block writes a line that no reader accepts. A block refers to its tree by the tree's
+//! first node and a stamp that no earlier tree had.
 
 use crate::layout::{SpvBlock, SpvControl, SpvLine, SpvNode};
 use lineside_fastpath::hash;
@@ -12,26 +12,27 @@ use lineside_wire::{SPV_HEADER_BYTES, SPV_PROOF_DEPTH_MAX, SPV_TREE_HEAD_NODES};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A TXID, block hash or Merkle root in wire byte order: as it is hashed, not as explorers print it.
+/// TXID, block hash or Merkle root in wire byte order: the order of hashing, not the reversed order that explorers
+/// show.
 pub type Hash = [u8; 32];
 
-/// Version of the layout below; memory of another version is not adopted.
+/// Version of the layout below; memory with another version is not adopted.
 pub const LAYOUT_VERSION: u32 = 3;
 
-/// How large a store is and how it places a TXID.
+/// Size of a store, and placement of TXIDs in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// log2 of the number of lines; the paper has 22.
+    /// Binary logarithm of the number of lines; 22 in the paper.
     pub line_bits: u32,
-    /// Lines a set: 1, 2 or 4.
+    /// Number of lines in a set: 1, 2 or 4.
     pub ways: u32,
-    /// log2 of the number of blocks that cached lines can belong to.
+    /// Binary logarithm of the number of blocks that cached lines can refer to.
     pub block_bits: u32,
-    /// log2 of the number of nodes of 32 bytes for Merkle trees; 0: none, and proofs are the host's.
+    /// Binary logarithm of the number of nodes of 32 bytes for Merkle trees; 0: no trees, only the host answers proofs.
     pub tree_bits: u32,
-    /// Place by the TXID's low bits as the paper does, instead of by keyed hash.
+    /// True: the low bits of the TXID choose the set, as in the paper; false: a keyed hash.
     pub paper_index: bool,
-    /// Answer the paper's packets.
+    /// True if requests in the paper's format are answered.
     pub paper_format: bool,
 }
 
@@ -49,17 +50,17 @@ impl Default for Geometry {
 }
 
 impl Geometry {
-    /// Number of lines.
+    /// Returns the number of lines.
     pub const fn lines(&self) -> usize {
         1 << self.line_bits
     }
 
-    /// Number of block slots.
+    /// Returns the number of block slots.
     pub const fn blocks(&self) -> usize {
         1 << self.block_bits
     }
 
-    /// Number of nodes for Merkle trees; 0: none.
+    /// Returns the number of nodes for Merkle trees; 0: no trees.
     pub const fn tree_nodes(&self) -> usize {
         if self.tree_bits == 0 {
             0
@@ -68,7 +69,7 @@ impl Geometry {
         }
     }
 
-    /// Nodes in the table's memory, which is never empty.
+    /// Returns the number of nodes in the table's memory, which is never empty.
     pub const fn tree_entries(&self) -> usize {
         match self.tree_nodes() {
             0 => TREE_ALIGN as usize,
@@ -76,12 +77,12 @@ impl Geometry {
         }
     }
 
-    /// log2 of the number of sets.
+    /// Returns the binary logarithm of the number of sets.
     pub const fn set_bits(&self) -> u32 {
         self.line_bits - self.ways.trailing_zeros()
     }
 
-    /// What is wrong with it, if anything.
+    /// Returns the fault of the geometry; `None` if it is valid.
     pub fn fault(&self) -> Option<&'static str> {
         if ![1, 2, 4].contains(&self.ways) {
             Some("ways must be 1, 2 or 4")
@@ -97,30 +98,30 @@ impl Geometry {
     }
 }
 
-/// Smallest log2 of the number of nodes, but for 0.
+/// Smallest allowed [`Geometry::tree_bits`] other than 0.
 const TREE_BITS_MIN: u32 = 4;
 
-/// A tree begins at a multiple of this number of nodes, so that its header lies in two cache lines.
+/// Alignment of a tree in nodes, so that its header lies in two cache lines of the processor.
 pub const TREE_ALIGN: u32 = 4;
 
-/// The four tables of a fast-path table.
+/// Memory of a fast-path table: four arrays.
 #[derive(Debug)]
 pub struct Store {
-    /// Cache lines; the lines of a set stand together.
+    /// Cache lines; the lines of a set are adjacent.
     pub lines: Table<SpvLine>,
     /// Blocks that lines refer to.
     pub blocks: Table<SpvBlock>,
-    /// Merkle trees, each in one piece.
+    /// Merkle trees, each in consecutive nodes.
     pub trees: Table<SpvNode>,
-    /// One entry.
+    /// Control word: one entry.
     pub control: Table<SpvControl>,
 }
 
 impl Store {
-    /// An empty store in this process alone.
+    /// Returns an empty store in private memory of this process.
     ///
     /// # Errors
-    /// What the kernel says of the mapping, or `InvalidInput` for a geometry that cannot be.
+    /// The kernel's error for the mapping, or `InvalidInput` for an invalid geometry.
     pub fn anonymous(geometry: &Geometry) -> io::Result<Self> {
         let store = Self {
             lines: Table::anonymous(geometry.lines())?,
@@ -132,11 +133,10 @@ impl Store {
         Ok(store)
     }
 
-    /// Writes the geometry and a fresh hash key into zeroed memory.
+    /// Writes the geometry and a new hash key into zeroed memory.
     ///
     /// # Errors
-    /// `InvalidInput` for a geometry that cannot be or tables of other sizes; what the kernel says of
-    /// its random numbers.
+    /// `InvalidInput` for an invalid geometry or tables of other sizes; the kernel's error for its random numbers.
     pub fn format(&self, geometry: &Geometry) -> io::Result<()> {
         let sizes_fit = self.lines.as_slice().len() == geometry.lines()
             && self.blocks.as_slice().len() == geometry.blocks()
@@ -160,7 +160,7 @@ impl Store {
         Ok(())
     }
 
-    /// Whether it was formatted so by this version; fresh memory was not.
+    /// Returns true if the memory was formatted with this geometry by this version; false for new memory.
     pub fn has_geometry(&self, geometry: &Geometry) -> bool {
         let control = self.control();
         control.layout_version.load(Relaxed) == LAYOUT_VERSION
@@ -172,18 +172,18 @@ impl Store {
             && self.paper_format() == geometry.paper_format
     }
 
-    /// The control word.
+    /// Returns the control word.
     pub fn control(&self) -> &SpvControl {
         &self.control.as_slice()[0]
     }
 
-    /// Whether the paper's packets are answered.
+    /// Returns true if requests in the paper's format are answered.
     pub fn paper_format(&self) -> bool {
         self.control().paper_format.load(Relaxed) != 0
     }
 
-    /// The lines of the set that `txid` belongs to. Two TXIDs that do not differ in their first 16 bytes, which are
-    /// what is hashed, cost 2^64 transactions to find, and five of them, more than a set holds, far more.
+    /// Returns the lines of the set that `txid` belongs to. The hash covers the first 16 bytes: finding two TXIDs that
+    /// agree in them costs about 2^64 transactions, and finding five, more than a set holds, costs far more.
     pub fn set(&self, txid: &[u64; 4]) -> &[SpvLine] {
         let control = self.control();
         let set_bits = control.set_bits.load(Relaxed);
@@ -197,8 +197,8 @@ impl Store {
     }
 }
 
-/// Number of nodes that the tree of a block with `transactions` takes in the table, its header too; `None` for a block
-/// whose paths are longer than a packet holds, or without transactions.
+/// Returns the number of nodes that the tree of a block with `transactions` occupies in the table, its header included;
+/// `None` for a block without transactions, or with paths longer than a packet holds.
 pub fn nodes_of(transactions: u32) -> Option<u32> {
     if transactions == 0 || transactions > 1 << SPV_PROOF_DEPTH_MAX {
         return None;
@@ -211,19 +211,19 @@ pub fn nodes_of(transactions: u32) -> Option<u32> {
     Some(nodes.next_multiple_of(TREE_ALIGN))
 }
 
-/// A block's header as the three nodes that lie before its tree.
+/// Returns a block's header as the three nodes before its tree.
 pub(crate) fn head_nodes(header: &[u8; SPV_HEADER_BYTES]) -> [Hash; SPV_TREE_HEAD_NODES] {
     let mut nodes = [[0; 32]; SPV_TREE_HEAD_NODES];
     nodes.as_flattened_mut()[..SPV_HEADER_BYTES].copy_from_slice(header);
     nodes
 }
 
-/// What a Merkle root adds to the checksum of the datagram that carries it.
+/// Returns the contribution of a Merkle root to the checksum of the datagram that carries it.
 pub fn root_sum(root: &[u64; 4]) -> u64 {
     root.iter().map(|word| (word & 0xffff_ffff) + (word >> 32)).sum()
 }
 
-/// A hash as the four words it is stored in.
+/// Returns a hash as the four words that are stored.
 pub fn words(hash: &Hash) -> [u64; 4] {
     std::array::from_fn(|index| {
         let mut word = [0; 8];
@@ -232,7 +232,7 @@ pub fn words(hash: &Hash) -> [u64; 4] {
     })
 }
 
-/// The hash of four words.
+/// Returns the hash of four stored words.
 pub fn bytes(words: &[u64; 4]) -> Hash {
     let mut hash = [0; 32];
     for (place, word) in hash.chunks_exact_mut(8).zip(words) {

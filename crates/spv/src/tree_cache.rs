@@ -1,15 +1,15 @@
-//! Merkle trees of the blocks that proofs were asked for last, for the host's answers and fills.
+//! Cache of the Merkle trees of recently requested blocks, for the host's answers and fills.
 
 use crate::chain::{BlockId, ChainError};
 use lineside_spv_proof::Tree;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What an entry takes besides its tree: about its share of the two maps.
+/// Memory of an entry in addition to its tree: about its share of the two maps.
 const ENTRY_BYTES: usize = 128;
 
-/// Cache of trees, bounded in bytes; the tree that was used longest ago goes first. A block's tree never changes, so
-/// that no change of the chain makes an entry wrong.
+/// Cache of trees, bounded in bytes; the least recently used tree is evicted first. A block's tree never changes, so no
+/// change of the chain invalidates an entry.
 #[derive(Debug)]
 pub(crate) struct TreeCache {
     bytes_max: usize,
@@ -32,7 +32,7 @@ struct Entry {
 }
 
 impl TreeCache {
-    /// An empty cache of at most this size; one tree that is larger is not kept.
+    /// Returns an empty cache of at most `bytes_max` bytes; a larger tree is not kept.
     pub fn new(bytes_max: usize) -> Self {
         Self {
             bytes_max,
@@ -40,8 +40,8 @@ impl TreeCache {
         }
     }
 
-    /// Returns the tree of `block`, which `build` makes where it is not here. Two threads may build one tree at the
-    /// same time.
+    /// Returns the tree of `block`, which `build` computes if it is not cached. Two threads may compute the same tree
+    /// at the same time.
     ///
     /// # Errors
     /// Those of `build`.
@@ -123,7 +123,7 @@ mod tests {
         assert!(is_built(2));
         let large = cache.get(BlockId(9), || tree(1000)).unwrap();
         assert_eq!(large.transaction_count(), 1000);
-        assert!(!is_built(2), "what is too large takes nobody's place");
+        assert!(!is_built(2), "a tree that is too large evicts none");
         assert!(
             cache
                 .get(BlockId(10), || Err(ChainError::NoSuchBlock(10)))

@@ -1,4 +1,4 @@
-//! Who fills the fast path: one writer, any number of readers.
+//! The single writer of the fast path, which any number of readers use at the same time.
 
 use crate::chain::Tip;
 use crate::layout::{SpvBlock, SpvLine};
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::Release, fence};
 
-/// What the fast path needs to know of a block.
+/// Data of a block that the fast path needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRef {
     /// Hash of the header.
@@ -21,56 +21,57 @@ pub struct BlockRef {
     pub height: u32,
 }
 
-/// A block's place in the fast path, good until the block is dropped.
+/// Slot of a block in the fast path, valid until the block is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     slot: u32,
     generation: u32,
 }
 
-/// What a writer did, for the metrics.
+/// Counters of a writer, for the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriterCounts {
     /// Lines written.
     pub fills: u64,
     /// Fills that replaced a valid line of another TXID.
     pub conflicts: u64,
-    /// Lines emptied and blocks dropped.
+    /// Lines cleared and blocks dropped.
     pub invalidations: u64,
     /// Fills refused because their block had been dropped.
     pub late: u64,
     /// Trees written.
     pub tree_fills: u64,
-    /// Trees that gave their place to another one.
+    /// Trees overwritten by another one.
     pub tree_evictions: u64,
 }
 
-/// Writes of the host into the fast-path table of `spv`, whatever memory the table is in.
+/// Interface by which the host writes into the fast-path table of `spv`.
 pub trait SpvFill {
-    /// The fast path forwards everything from here until [`SpvFill::commit`].
+    /// Makes the fast path forward everything until [`SpvFill::commit`].
     fn begin(&mut self);
-    /// The chain has changed: the fast path answers again, at this tip. `chain_state` is that of `Chain::state`.
+    /// Makes the fast path answer again, at this tip, after a change of the chain. `chain_state` is the value of
+    /// `Chain::state`.
     fn commit(&mut self, tip: &Tip, chain_state: u64);
-    /// A place for `block`; the same one while it is not dropped.
+    /// Returns the slot for `block`; it stays the same until the block is dropped.
     fn admit(&mut self, block: &BlockRef) -> Ticket;
-    /// Caches that `txid` is in the block of `ticket`, at the position `index`; `false` when that block has been
-    /// dropped since, or when its Merkle root is this very TXID: such a reply would be a request again, and is the
-    /// host's to give.
+    /// Caches that `txid` is in the block of `ticket`, at position `index`. Returns false if that block has been
+    /// dropped, or if its Merkle root equals `txid`: that reply would be a request again, and only the host may send
+    /// it.
     fn fill(&mut self, txid: &Hash, ticket: Ticket, index: u32) -> bool;
-    /// Caches the tree of the block of `ticket`, from which the proofs of its cached TXIDs are answered; it takes the
-    /// place of the oldest trees. `false` when that block has been dropped since, or its tree does not fit.
+    /// Caches the tree of the block of `ticket`, from which proofs of its cached TXIDs are answered; it overwrites the
+    /// oldest trees. Returns false if that block has been dropped, or if its tree does not fit.
     fn fill_tree(&mut self, ticket: Ticket, header: &[u8; SPV_HEADER_BYTES], tree: &Tree) -> bool;
-    /// Number of nodes that all cached trees together may have; 0: none is cached.
+    /// Returns the number of nodes available for all cached trees; 0: trees are not cached.
     fn tree_nodes(&self) -> u32;
-    /// Forgets `txid`; `true` when it was cached.
+    /// Removes `txid`; returns true if it was cached.
     fn invalidate(&mut self, txid: &Hash) -> bool;
-    /// Forgets every line of the block; `true` when it had a place.
+    /// Removes every line of the block; returns true if it had a slot.
     fn drop_block(&mut self, hash: &Hash) -> bool;
-    /// What was done so far.
+    /// Returns the counters.
     fn counts(&self) -> WriterCounts;
 }
 
-/// The writer of a [`Store`] in shared memory: the model's and the BPF maps'.
+/// Writer of a [`Store`] in shared memory: anonymous memory or BPF maps.
 pub struct StoreWriter {
     store: Arc<Store>,
     slots: HashMap<Hash, u32>,
@@ -82,7 +83,7 @@ pub struct StoreWriter {
 }
 
 impl StoreWriter {
-    /// The only writer of `store`, which is emptied.
+    /// Returns the only writer of `store`, which is cleared.
     pub fn new(store: Arc<Store>) -> Self {
         let writer = Self::over(store, 0x9e37_79b9_7f4a_7c15);
         writer.clear();
@@ -90,7 +91,7 @@ impl StoreWriter {
     }
 
     fn over(store: Arc<Store>, random: u64) -> Self {
-        // The memory, and not the control word, which may not be formatted yet.
+        // The sizes come from the memory, because the control word may not be formatted yet.
         let nodes = match store.trees.as_slice().len() as u32 {
             store::TREE_ALIGN => 0,
             nodes => nodes,
@@ -106,9 +107,9 @@ impl StoreWriter {
         }
     }
 
-    /// The only writer of `store`, after an earlier one that may have ended anywhere. If the chain is in the state that
-    /// the store was filled in, what is whole is kept; else, or where the earlier one ended in the middle of a change
-    /// of the chain, the store is emptied. The second value says whether it was kept.
+    /// Returns the only writer of `store`, after an earlier writer that may have ended at any point. If the chain is in
+    /// the state in which the store was filled, valid entries are kept. Otherwise, or if the earlier writer ended
+    /// during a change of the chain, the store is cleared. The second value is true if the contents were kept.
     pub fn adopt(store: Arc<Store>, chain_state: u64) -> (Self, bool) {
         let control = store.control();
         let kept = control.epoch.load(Relaxed) & 1 == 0 && control.chain_state.load(Relaxed) == chain_state;
@@ -122,7 +123,7 @@ impl StoreWriter {
             let block = store.blocks.as_slice().get(line.block.load(Relaxed) as usize);
             let of_block = block.map(|block| block.generation.load(Relaxed));
             let stands = generation == 0 || (generation & 1 == 0 && of_block == Some(generation));
-            // What does not stand now must not come to stand when a block's generation is raised below.
+            // A line that is invalid now must not become valid when a block's generation is increased below.
             if line.seq.load(Relaxed) & 1 != 0 || !stands {
                 write_line(line, line.seq.load(Relaxed) & !1, &[0; 4], Spot::NONE);
             }
@@ -147,8 +148,8 @@ impl StoreWriter {
         (writer, true)
     }
 
-    /// A word for a tree is written after the tree, and taken away before its nodes change: that it is there says that
-    /// the tree is whole.
+    /// Adopts the tree of a block. The block's reference to a tree is written after the tree and cleared before its
+    /// nodes change, so a reference implies a complete tree.
     fn adopt_tree(&mut self, slot: u32) -> bool {
         let block = self.block(slot);
         let (word, count) = (block.tree.load(Relaxed), block.transactions.load(Relaxed));
@@ -189,7 +190,7 @@ impl StoreWriter {
         generation != 0 && self.block(line.block.load(Relaxed)).generation.load(Relaxed) == generation
     }
 
-    /// xorshift64: which way of a full set to replace.
+    /// Chooses the way of a full set to replace (xorshift64).
     fn random_way(&mut self, ways: usize) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -206,7 +207,7 @@ impl StoreWriter {
     }
 }
 
-/// The next even generation; odd ones mark a block being written.
+/// Returns the next even generation; odd generations mark a block that is being written.
 fn next_generation(generation: u32) -> u32 {
     match (generation | 1).wrapping_add(1) {
         0 => 2,
@@ -214,7 +215,7 @@ fn next_generation(generation: u32) -> u32 {
     }
 }
 
-/// What a line says of its TXID.
+/// Contents of a line except its TXID.
 #[derive(Clone, Copy)]
 struct Spot {
     block: u32,
@@ -223,7 +224,7 @@ struct Spot {
 }
 
 impl Spot {
-    /// That of an empty line.
+    /// Contents of an empty line.
     const NONE: Self = Self {
         block: 0,
         generation: 0,
@@ -296,7 +297,7 @@ impl SpvFill for StoreWriter {
         }
         let store = Arc::clone(&self.store);
         let set = store.set(&txid);
-        // A set never holds two lines with one first word: readers take the first one that matches it.
+        // A set never holds two lines with the same first word: readers use the first line that matches it.
         let same = set.iter().find(|line| line.txid[0].load(Relaxed) == txid[0]);
         let line = match same.or_else(|| set.iter().find(|line| !self.is_valid(line))) {
             Some(line) => {
@@ -342,7 +343,7 @@ impl SpvFill for StoreWriter {
                 self.counts.tree_evictions += 1;
             }
         }
-        // A reader that sees a new node sees also that the tree which had its place is gone.
+        // A reader that sees a new node also sees that the tree which was there before has been removed.
         fence(Release);
         let places = &store.trees.as_slice()[word as u32 as usize..];
         let head = store::head_nodes(header);

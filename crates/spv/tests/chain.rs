@@ -332,7 +332,7 @@ fn a_torn_tail_is_cut_and_damage_is_refused() {
         open(&dir, "blocks.dat").set_len(128 * 6 - torn).unwrap();
         heals(dir, 4);
     }
-    // Records that never reached the disk: one, and all of those that one write appends.
+    // Records that were not written: one, and all records of one write.
     for lost in [1, 3] {
         let dir = fill();
         let zeros = vec![0; 128 * lost];
@@ -353,7 +353,7 @@ fn a_torn_tail_is_cut_and_damage_is_refused() {
     std::fs::write(dir.path().join("blocks.dat"), b"LSCH").unwrap();
     heals(dir, 0);
 
-    // Somebody else's files are left alone.
+    // Files of other programs are not changed.
     for name in ["blocks.dat", "txids.dat"] {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join(name), [7; 32]).unwrap();
@@ -364,7 +364,7 @@ fn a_torn_tail_is_cut_and_damage_is_refused() {
         assert_eq!(std::fs::read(dir.path().join(name)).unwrap(), [7; 32]);
     }
 
-    // Damage with valid records behind it.
+    // Damage that valid records follow.
     for (name, at) in [("blocks.dat", 128 * 2 + 10), ("txids.dat", 32 * 5)] {
         let dir = fill();
         open(&dir, name).write_all_at(&[0xee], at).unwrap();
@@ -384,7 +384,7 @@ fn a_torn_tail_is_cut_and_damage_is_refused() {
 #[test]
 fn whole_records_without_their_txids_are_refused_and_nothing_is_cut() {
     type Damage = fn(&std::fs::File);
-    // (what happens to the 20 TXIDs of five blocks, the first record that it concerns)
+    // (damage to the 20 TXIDs of five blocks, first record that is affected, expected word)
     let damages: [(Damage, u64, &str); 6] = [
         (|txids| txids.set_len(0).unwrap(), 0, "missing"),
         (|txids| txids.set_len(32 * 4 * 3 + 5).unwrap(), 3, "missing"),
@@ -402,7 +402,7 @@ fn whole_records_without_their_txids_are_refused_and_nothing_is_cut() {
         ),
     ];
     for (number, (damage, concerned, how)) in damages.into_iter().enumerate() {
-        // A torn record at the end changes nothing about that.
+        // A torn record at the end must not change the result.
         for torn in [0, 50] {
             let dir = tempfile::tempdir().unwrap();
             let mut store = regtest(Some(dir.path()));
@@ -452,7 +452,7 @@ proptest! {
     }
 }
 
-/// Writes a record again after `change`, with the checksum that then belongs to it.
+/// Writes a record again after `change`, with its new checksum.
 fn rewrite(dir: &tempfile::TempDir, record: usize, change: impl FnOnce(&mut [u8])) {
     let path = dir.path().join("blocks.dat");
     let mut bytes = std::fs::read(&path).unwrap();
@@ -472,8 +472,8 @@ fn records_that_contradict_each_other_are_refused_and_nothing_is_cut() {
     type Change = fn(&mut [u8]);
     let changes: [(usize, Change); 4] = [
         (1, |record| record[92] ^= 1),           // another height
-        (1, |record| record[4] ^= 1),            // another parent: unknown, and the work is lost
-        (0, |record| record[72..76].fill(0xff)), // a target that is none: its work would overflow a sum
+        (1, |record| record[4] ^= 1),            // unknown parent, invalid proof of work
+        (0, |record| record[72..76].fill(0xff)), // invalid target: a sum of work overflows
         (2, |record| record[96] = 1),            // detached, though its parent is known
     ];
     for (number, change) in changes {
@@ -484,7 +484,7 @@ fn records_that_contradict_each_other_are_refused_and_nothing_is_cut() {
             .for_each(|block| _ = take(&mut store, &block));
         drop(store);
         rewrite(&dir, number, change);
-        // A torn record at the end, which a store that opens would cut.
+        // A torn record at the end, which a successful opening would remove.
         let path = dir.path().join("blocks.dat");
         OpenOptions::new()
             .append(true)

@@ -1,18 +1,18 @@
-//! A write that fails. For want of room it is done again as soon as there is room, in the files of blocks and in the
-//! index. After another failure in the index nothing is written until the store is opened again, and then everything
-//! durable is there.
+//! Failed writes. A write that found no free space is repeated as soon as there is some, in the files of blocks and in
+//! the index. After another failure of the index nothing is written until the store is opened again; then all durable
+//! data is there.
 //!
-//! The limit on file sizes is the process's, so these tests have a file of their own, and run one after the other.
+//! The limit on file sizes applies to the process, so these tests are in their own file and run one after the other.
 
 use lineside_spv::chain::*;
 use lineside_testkit::{DemoBlock, DemoChain};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Held by the test that sets the limit.
+/// Lock held by the test that sets the limit.
 static LIMIT: Mutex<()> = Mutex::new(());
 
-/// Limits the size that files may grow to; a longer write fails with "file too large".
+/// Limits the size of files of this process; a longer write fails with "file too large".
 fn limit_file_size(bytes: u64) {
     // SAFETY: ignoring a signal installs no handler.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -31,7 +31,7 @@ fn size(dir: &Path) -> u64 {
         .sum()
 }
 
-/// Checks that the store finds the transactions of the first `known` of these blocks, and no others.
+/// Checks that the store finds the transactions of the first `known` blocks, and no others.
 fn answers(store: &ChainStore, blocks: &[DemoBlock], known: usize) {
     for (number, block) in blocks.iter().enumerate() {
         for txid in &block.txids {
@@ -52,8 +52,8 @@ fn take(store: &mut ChainStore, blocks: &[DemoBlock]) {
 fn files_that_had_no_room_are_written_when_there_is_room_again() {
     let _alone = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
     let blocks: Vec<DemoBlock> = DemoChain::new(1, 500).take(8).collect();
-    // 500 TXIDs are 16,000 bytes in txids.dat, and a record 128 in blocks.dat: the first limit is met in the midst of
-    // the TXIDs, the second, with the kept blocks that are written before, in the midst of a block.
+    // 500 TXIDs are 16,000 bytes in txids.dat, and a record is 128 bytes in blocks.dat. The first limit is reached
+    // within the TXIDs; the second within a kept block, because those are written first.
     for (kind, keep, limit) in [
         (IndexKind::Memory, false, 40_000),
         (IndexKind::Disk, false, 40_000),
@@ -70,7 +70,7 @@ fn files_that_had_no_room_are_written_when_there_is_room_again() {
         limit_file_size(limit);
         let mut refused = false;
         for block in &blocks[2..6] {
-            // Bytes of a block that cannot be kept make it fail as a whole; it is offered again.
+            // A block whose bytes cannot be kept is refused as a whole and submitted again later.
             match store.submit(&block.raw, false) {
                 Ok(_) => taken += 1,
                 Err(error) => {
@@ -105,18 +105,18 @@ fn files_that_had_no_room_are_written_when_there_is_room_again() {
     }
 }
 
-/// A store with an index on disk that holds two blocks, and two more that are durable and not in the index.
+/// Returns a store with an index on disk that covers two blocks, and two more durable blocks that the index lacks.
 fn with_index(dir: &Path, blocks: &[DemoBlock]) -> ChainStore {
     let (mut store, _) = ChainStore::open_with(Some(dir), Network::Regtest, IndexKind::Disk).unwrap();
     take(&mut store, &blocks[..2]);
     store.sync_index().unwrap();
     take(&mut store, &blocks[2..4]);
-    // Nothing else is left to be written then.
+    // After this sync only the index has data to write.
     store.sync().unwrap();
     store
 }
 
-/// Tries again and again to write while the index cannot; nothing is written, and everything is found.
+/// Repeats writes that must fail because of the index: nothing is written, and lookups still find everything.
 fn writes_nothing(store: &mut ChainStore, dir: &Path, blocks: &[DemoBlock]) {
     let before = size(dir);
     for _ in 0..3 {
@@ -133,8 +133,8 @@ fn writes_nothing(store: &mut ChainStore, dir: &Path, blocks: &[DemoBlock]) {
 fn an_index_that_had_no_room_is_written_when_there_is_room_again() {
     let _alone = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
     let blocks: Vec<DemoBlock> = DemoChain::new(1, 500).take(8).collect();
-    // 1,000 TXIDs are about 20,000 bytes in a run of the index. All goes on with a block, or with the write that
-    // failed.
+    // 1,000 TXIDs are about 20,000 bytes in a run of the index. Writing resumes with a new block, or with the failed
+    // write.
     for (limit, next) in [(4_000, 5), (10_000, 4)] {
         let dir = tempfile::tempdir().unwrap();
         let mut store = with_index(dir.path(), &blocks);
@@ -163,7 +163,7 @@ fn after_another_failed_write_of_the_index_nothing_is_written_until_reopened() {
     let blocks: Vec<DemoBlock> = DemoChain::new(1, 500).take(8).collect();
     let dir = tempfile::tempdir().unwrap();
     let mut store = with_index(dir.path(), &blocks);
-    // A folder that the index writes to is away for a moment.
+    // A directory that the index writes to is renamed for a moment.
     let keyspaces = dir.path().join("txid-index/keyspaces");
     let away = dir.path().join("away");
     std::fs::rename(&keyspaces, &away).unwrap();
@@ -199,13 +199,17 @@ fn a_store_that_is_closed_while_a_block_cannot_be_kept_has_not_taken_it() {
     drop(store);
     limit_file_size(libc::RLIM_INFINITY);
     let mut store = ChainStore::open(Some(dir.path()), Network::Regtest).unwrap();
-    assert_eq!(store.blocks(), 2, "a block whose bytes are not kept");
+    assert_eq!(
+        store.blocks(),
+        2,
+        "a block without kept bytes is not in the store"
+    );
     assert_eq!(store.keep_blocks(dir.path()).unwrap(), 0);
     take(&mut store, &blocks[2..]);
     for block in &blocks {
         assert_eq!(store.kept_block(&block.hash).unwrap().as_ref(), Some(&block.raw));
     }
-    // A file that is shorter than it was: its last two blocks are named, the lowest first.
+    // The file is truncated: its last two blocks are reported, the lowest first.
     drop(store);
     let path = dir.path().join("blocks/blk00000.dat");
     let bytes = std::fs::read(&path).unwrap();
@@ -223,7 +227,7 @@ fn a_store_that_is_closed_while_a_block_cannot_be_kept_has_not_taken_it() {
     assert_eq!(store.first_unkept(), None);
 }
 
-/// A chain whose coinbases have so many outputs that `coinbases.dat` is the first file to reach a limit.
+/// Returns a chain whose coinbases have so many outputs that `coinbases.dat` reaches a file size limit first.
 fn long_coinbases(count: u32) -> Vec<bitcoin::Block> {
     use bitcoin::hashes::Hash;
     let (mut blocks, mut parent) = (Vec::new(), [0; 32]);
@@ -245,7 +249,7 @@ fn long_coinbases(count: u32) -> Vec<bitcoin::Block> {
     blocks
 }
 
-/// Witness data is written before the records that need it: where it cannot be, no record is.
+/// Witness data is written before the records that need it. If witness data cannot be written, no record is.
 #[test]
 fn no_record_is_written_whose_witness_data_could_not_be() {
     let _alone = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -289,7 +293,7 @@ fn no_record_is_written_whose_witness_data_could_not_be() {
     assert_eq!((store.blocks(), length("wtxids.dat")), (2, 32 * 3 * 2));
     are_there(&store, 2);
     take(&mut store, 2..5);
-    // The same, and room again while the store is open.
+    // Repeat with free space that returns while the store is open.
     limit_file_size(30_000);
     assert!(store.sync().is_err());
     limit_file_size(libc::RLIM_INFINITY);

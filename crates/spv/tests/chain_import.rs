@@ -1,4 +1,4 @@
-//! Importing blocks from files: a node's directory, and real blocks.
+//! Import of blocks from files: a node's directory, and real blocks.
 
 use lineside_spv::chain::*;
 use lineside_testkit::{DemoBlock, DemoChain, skipped};
@@ -53,7 +53,7 @@ fn node_directory_out_of_order_with_stale_branch_key_and_padding() {
         );
         let first_len = first.len();
         write_keyed(&nodes.join("blk00000.dat"), &first, key);
-        // Padding as a node reserves it: plain zeros, whatever the key.
+        // Padding as a node preallocates it: plain zeros, regardless of the key.
         let file = std::fs::OpenOptions::new()
             .write(true)
             .open(nodes.join("blk00000.dat"))
@@ -108,7 +108,7 @@ fn node_directory_out_of_order_with_stale_branch_key_and_padding() {
         let last = seen.last().unwrap();
         assert_eq!((last.phase, last.bytes), (Phase::Connecting, last.total_bytes));
 
-        // Again: nothing new. And again after a restart, now with the orphan allowed.
+        // A second import finds nothing new. A third one, after a restart, accepts the orphan.
         let report = import(&mut store, &nodes, false);
         assert_eq!((report.blocks, report.known), (0, 11));
         drop(store);
@@ -122,8 +122,8 @@ fn node_directory_out_of_order_with_stale_branch_key_and_padding() {
     }
 }
 
-/// A known header says nothing of the body behind it: the same header over a mutated tree, or over other
-/// transactions, is refused also when the store has the block, before or since this import.
+/// A known header proves nothing about the body in the file. The same header over a mutated tree, or over other
+/// transactions, is refused even if the store has the block, from before or from this import.
 #[test]
 fn another_body_under_a_known_header_is_refused() {
     let good = DemoChain::new(41, 3).next().unwrap();

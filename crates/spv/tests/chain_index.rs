@@ -1,4 +1,4 @@
-//! Both TXID indexes against a plain model, across reorganisations, restarts, kills and damage.
+//! Both TXID indexes compared with a simple model, across reorganisations, restarts, kills and damage.
 
 use bitcoin::Transaction;
 use bitcoin::hashes::Hash;
@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 type Txid = [u8; 32];
 
-/// What an index must answer, found by looking at every block.
+/// Model of an index: searches every block.
 #[derive(Default)]
 struct Model {
     blocks: Vec<DemoBlock>,
@@ -43,14 +43,14 @@ impl Model {
         connected
     }
 
-    /// TXID -> (block, position) of every TXID that is answered.
+    /// Returns (block, position) of every TXID that must be found.
     fn answers(&self) -> HashMap<Txid, (usize, usize)> {
         let rank = |block: usize| (self.places[block].map(|(_, height)| height), block);
         let mut answers: HashMap<Txid, (usize, usize)> = HashMap::new();
         for block in self.connected() {
             for (position, txid) in self.blocks[block].txids.iter().enumerate() {
                 let held = answers.get(txid).copied();
-                // The first position of a TXID that stands twice in one block counts.
+                // If one block holds a TXID twice, its first position counts.
                 if held.is_none_or(|(other, _)| rank(block) > rank(other)) {
                     answers.insert(*txid, (block, position));
                 }
@@ -100,7 +100,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Every file below `dir`, with its length and when it was last written.
+/// Returns every file below `dir`, with its length and the time of its last write.
 fn listing(dir: &Path) -> Vec<(PathBuf, u64, SystemTime)> {
     let mut files = Vec::new();
     let mut folders = vec![PathBuf::new()];
@@ -119,8 +119,8 @@ fn listing(dir: &Path) -> Vec<(PathBuf, u64, SystemTime)> {
     files
 }
 
-/// What a kill at one moment would leave of an index that is open. Its own threads may be writing or removing files,
-/// and a copy that mixes two moments is what no kill leaves: it is made again.
+/// Copies the files of an open index as a kill would leave them. Its own threads may write or remove files during the
+/// copy. A copy that mixes two states cannot result from a kill, so it is repeated.
 fn copy_of_one_moment(from: &Path, to: &Path) {
     for _ in 0..1000 {
         let before = listing(from);
@@ -135,12 +135,12 @@ fn copy_of_one_moment(from: &Path, to: &Path) {
         }
         std::fs::remove_dir_all(to).unwrap();
     }
-    panic!("{from:?} never stood still");
+    panic!("{from:?} changed during each of 1000 copies");
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Parent among the blocks on the chain counted from the newest, own transactions, shared ones.
+    /// Parent, counted from the newest block on the chain; number of own transactions; shared transactions.
     Block {
         back: usize,
         own: u32,
@@ -153,7 +153,7 @@ enum Step {
     Sync,
     SyncIndex,
     Reopen,
-    /// What lies on disk now, as after a kill, is opened beside.
+    /// Opens a copy of the files as after a kill, while the original stays open.
     Kill,
 }
 
@@ -170,7 +170,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// `chosen` from a few transactions that many blocks hold; the first of them again at the end, which is never a pair.
+/// Returns the `chosen` ones of a few transactions that many blocks hold. The first is repeated at the end, where it
+/// never forms an equal pair.
 fn shared_transactions(chosen: &[usize]) -> Vec<Transaction> {
     let mut chosen = chosen.to_vec();
     chosen.dedup();
@@ -254,7 +255,7 @@ proptest! {
     }
 }
 
-/// A chain with a side branch in `dir`, indexed on disk.
+/// Fills `dir` with a chain and a side branch, indexed on disk.
 fn filled(dir: &Path, seed: u64) -> Model {
     let mut model = Model::default();
     let mut store = open(dir, IndexKind::Disk);
@@ -308,9 +309,9 @@ fn an_index_of_other_blocks_is_made_anew_and_said() {
 
     std::fs::remove_dir_all(index(&ours)).unwrap();
     std::fs::write(index(&ours), b"a file").unwrap();
-    reopen(Some("made anew"));
+    reopen(Some("was rebuilt"));
 
-    // The index is ahead of the blocks: they were cut back to an older state.
+    // The index covers more blocks than the files, which were truncated to an older state.
     let blocks = std::fs::OpenOptions::new()
         .write(true)
         .open(ours.join("blocks.dat"))
@@ -337,7 +338,7 @@ fn an_older_index_catches_up_and_a_lost_one_is_made() {
     let (data, old) = (dir.path().join("data"), dir.path().join("old"));
     let mut model = filled(&data, 1);
     copy(&data.join("txid-index"), &old);
-    // More blocks, taken with the index in memory.
+    // More blocks are accepted with the index in memory.
     let mut store = open(&data, IndexKind::Memory);
     let tip = store.tip().unwrap();
     for (i, block) in DemoChain::branch(90, 7, tip.hash, 12).take(4).enumerate() {
@@ -362,8 +363,8 @@ fn an_older_index_catches_up_and_a_lost_one_is_made() {
     model.compare(&open(&data, IndexKind::Disk));
 }
 
-/// Every file of the index is damaged in several ways: the answers are right or an error, and right after the error
-/// has been seen and the store opened again.
+/// Damages every file of the index in several ways. Answers must be right or an error, and right after the error was
+/// returned and the store opened again.
 #[test]
 fn a_damaged_index_never_answers_wrongly() {
     let dir = tempfile::tempdir().unwrap();
@@ -409,7 +410,8 @@ fn a_damaged_index_never_answers_wrongly() {
                 match store.locate(txid) {
                     Ok(found) => {
                         let found = found.map(|at| (at.block.0 as usize, at.position as usize));
-                        // What verification has found missing may be answered as unknown until the next opening.
+                        // A transaction that verification found missing may be reported as unknown until the next
+                        // opening.
                         assert!(found == answers.get(txid).copied() || (failed && found.is_none()));
                     }
                     Err(ChainError::Index(_)) => failed = true,
@@ -426,16 +428,17 @@ fn a_damaged_index_never_answers_wrongly() {
         }
     }
     println!(
-        "{} files: made anew {rebuilds} times, found at reading {errors} times",
+        "{} files: rebuilt {rebuilds} times, found at reading {errors} times",
         files.len()
     );
     assert!(rebuilds > 0);
-    // Every TXID of the shared ones lies in four blocks: the model has duplicates.
+    // Each shared TXID is in four blocks, so the model has duplicates.
     let shared = shared_transactions(&[0])[0].compute_txid().to_byte_array();
     assert_eq!(answers[&shared].0, 9);
 }
 
-/// Damage that no sample at the opening meets is an error to those who ask there, and mended by the next opening.
+/// Damage that the samples at opening do not hit is reported as an error by lookups that read it, and repaired by the
+/// next opening.
 #[test]
 fn damage_behind_the_samples_is_an_error_when_read() {
     let dir = tempfile::tempdir().unwrap();
@@ -448,7 +451,7 @@ fn damage_behind_the_samples_is_an_error_when_read() {
     store.catch_up().unwrap();
     store.sync_index().unwrap();
     drop(store);
-    // The largest file holds the keys.
+    // The largest file contains the keys.
     let mut folders = vec![data.join("txid-index")];
     let mut largest = (0, Default::default());
     while let Some(folder) = folders.pop() {

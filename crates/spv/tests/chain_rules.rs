@@ -1,6 +1,5 @@
-//! Targets and times of blocks: the store takes a chain whose difficulty changes, and refuses each block whose target
-//! is not the one that is due at its height. The targets that are expected are computed in another way, by whole
-//! numbers of 128 bits.
+//! Targets and times of blocks. The store accepts a chain whose difficulty changes, and refuses each block whose target
+//! is not the required one at its height. The expected targets are computed independently, with 128-bit integers.
 
 use bitcoin::hashes::Hash;
 use lineside_spv::chain::*;
@@ -35,7 +34,8 @@ fn required(chain: &[Mined], time: u32) -> u32 {
     real.unwrap_or(&chain[begin]).bits
 }
 
-/// Returns the target after a period of this length. The three highest bytes of the product are those of the whole one.
+/// Returns the target after a period of this length. The three highest bytes of the truncated product equal those of
+/// the exact one.
 fn retargeted(bits: u32, timespan_s: u32) -> u32 {
     let timespan = u128::from(timespan_s.clamp(302_400, 4_838_400));
     let mut size = (bits >> 24) - 4;
@@ -69,7 +69,7 @@ fn rule(refused: Result<Submitted, Refused>, at: usize) -> RuleError {
     }
 }
 
-/// Fills `store` with `length` blocks above simnet's genesis, and offers it wrong blocks on the way.
+/// Fills `store` with `length` blocks above simnet's genesis, and submits wrong blocks in between.
 fn fill(store: &mut ChainStore, length: usize) -> Vec<Mined> {
     let genesis = Network::Simnet.rules().genesis();
     let first = Mined {
@@ -82,7 +82,7 @@ fn fill(store: &mut ChainStore, length: usize) -> Vec<Mined> {
     store.submit(&genesis_block(), false).unwrap();
     while chain.len() < length {
         let last = chain[chain.len() - 1];
-        // Some blocks after more than 20 minutes, whose target is the easiest, and a hash rate that grows.
+        // Some blocks come after more than 20 minutes, with the easiest target, and the hash rate grows.
         let gap = if random.one_in(12) {
             1201
         } else {
@@ -140,7 +140,7 @@ fn refuse_wrong(store: &mut ChainStore, chain: &[Mined], bits: u32, time: u32) {
 }
 
 fn genesis_block() -> Vec<u8> {
-    // The coinbase of every genesis block but testnet4's is the main network's.
+    // All genesis blocks except testnet4's have the coinbase of the main network.
     let main = bitcoin::constants::genesis_block(bitcoin::Network::Bitcoin);
     let mut raw = Network::Simnet.rules().genesis().to_bytes().to_vec();
     raw.push(1);
@@ -155,7 +155,7 @@ fn a_target_that_is_not_due_is_refused_at_each_height() {
     let chain = fill(&mut store, 2 * PERIOD + 60);
     let targets: std::collections::BTreeSet<u32> = chain.iter().map(|mined| mined.bits).collect();
     assert!(targets.len() >= 3, "the difficulty changed twice: {targets:x?}");
-    // A branch from far below is held against its own ancestors, also where they are not connected.
+    // A branch from far below is checked against its own ancestors, even if they are not connected.
     let fork = PERIOD + 30;
     let mut branch = chain[..fork].to_vec();
     for _ in 0..30 {
@@ -172,7 +172,7 @@ fn a_target_that_is_not_due_is_refused_at_each_height() {
     }
     store.sync().unwrap();
     drop(store);
-    // The files are checked in the same way when they are opened.
+    // Opening applies the same checks to the files.
     let mut store = ChainStore::open(Some(dir.path()), Network::Simnet).unwrap();
     assert_eq!(store.tip().unwrap().height as usize, chain.len() - 1);
     let time = chain[chain.len() - 1].time + 5;
@@ -197,7 +197,7 @@ fn a_block_of_the_future_is_refused_and_named() {
 
 #[test]
 fn heights_that_are_not_known_are_not_checked() {
-    // A detached block, and a block of a chain that begins with its own first block.
+    // A detached block, and a block of a chain with its own first block.
     let odd = |block: DemoBlock| block.mined_again(SIMNET_LIMIT - 1, 1_300_000_000);
     let mut store = ChainStore::open(None, Network::Regtest).unwrap();
     let detached = odd(DemoChain::branch(1, 2, [9; 32], 7).next().unwrap());
@@ -208,7 +208,7 @@ fn heights_that_are_not_known_are_not_checked() {
     store.submit(&first.raw, false).unwrap();
     let second = odd(DemoChain::branch(1, 2, first.hash, 1).next().unwrap());
     assert_eq!(store.submit(&second.raw, false).unwrap().height, 1);
-    // Above the genesis block each is checked.
+    // Every block above the genesis block is checked.
     let genesis = bitcoin::constants::genesis_block(bitcoin::Network::Regtest);
     store
         .submit(&bitcoin::consensus::serialize(&genesis), false)

@@ -1,4 +1,4 @@
-//! The files of witness data across restarts: every place where a write may be torn, and every damaged byte.
+//! The files of witness data across restarts: every position at which a write may be torn, and every damaged byte.
 
 use lineside_spv::chain::*;
 use lineside_testkit::{DemoBlock, DemoChain};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 const FILES: [&str; 4] = ["blocks.dat", "txids.dat", "wtxids.dat", "coinbases.dat"];
 
-/// Four blocks, the third of which commits to no witnesses.
+/// Returns four blocks; the third commits to no witnesses.
 fn blocks() -> Vec<DemoBlock> {
     let mut blocks: Vec<_> = DemoChain::new(1, 3).with_witness().take(2).collect();
     blocks.push(DemoChain::branch(2, 4, blocks[1].hash, 2).next().unwrap());
@@ -31,7 +31,7 @@ fn take(store: &mut ChainStore, blocks: &[DemoBlock]) {
     store.catch_up().unwrap();
 }
 
-/// Checks that the store has these blocks, with witness data as another crate has it from their bytes.
+/// Checks that the store has these blocks, with the witness data that the `bitcoin` crate computes from their bytes.
 fn check(store: &ChainStore, blocks: &[DemoBlock]) {
     use bitcoin::hashes::Hash;
     assert!(store.keeps_witness());
@@ -60,12 +60,12 @@ fn check(store: &ChainStore, blocks: &[DemoBlock]) {
     }
 }
 
-/// Bytes of the four files.
+/// Returns the bytes of the four files.
 fn bytes(dir: &Path) -> Vec<Vec<u8>> {
     FILES.map(|name| std::fs::read(dir.join(name)).unwrap()).to_vec()
 }
 
-/// Makes a directory, in memory where the system has a place for that: thousands of stores are made durable here.
+/// Creates a directory, in /dev/shm if it exists: these tests make thousands of stores durable.
 fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     match memory.is_dir() {
@@ -74,7 +74,7 @@ fn scratch() -> tempfile::TempDir {
     }
 }
 
-/// Writes a directory with these files.
+/// Creates a directory with these files.
 fn written(files: &[Vec<u8>]) -> tempfile::TempDir {
     let dir = scratch();
     for (name, bytes) in FILES.iter().zip(files) {
@@ -83,7 +83,7 @@ fn written(files: &[Vec<u8>]) -> tempfile::TempDir {
     dir
 }
 
-/// A store of all blocks, and the bytes of its files after each of them.
+/// Returns a store of all blocks, and the bytes of its files after each block.
 fn filled(blocks: &[DemoBlock]) -> (tempfile::TempDir, Vec<Vec<Vec<u8>>>) {
     let dir = tempfile::tempdir().unwrap();
     let mut store = ChainStore::make(Some(dir.path()), Network::Regtest, true).unwrap();
@@ -125,7 +125,8 @@ fn witness_data_is_there_after_each_restart_and_before_it_is_written() {
     check(&store, &blocks);
 }
 
-/// The WTXIDs after the coinbase of a block that commits to them, as another crate has them, and their positions.
+/// Returns the WTXIDs after the coinbase of a block that commits to them, computed by the `bitcoin` crate, with their
+/// positions.
 fn wtxids(block: &DemoBlock) -> Vec<(u32, [u8; 32])> {
     use bitcoin::hashes::Hash;
     let real: bitcoin::Block = bitcoin::consensus::deserialize(&block.raw).unwrap();
@@ -170,7 +171,7 @@ fn a_transaction_is_found_by_its_wtxid_while_its_block_is_connected() {
             "there is no index yet"
         );
         drop(store);
-        // Some blocks are there when the index is made, others come later.
+        // Some blocks exist when the index is built; others are added later.
         let mut store = ChainStore::open_with(Some(dir.path()), Network::Regtest, kind)
             .unwrap()
             .0;
@@ -204,7 +205,8 @@ fn a_store_is_made_with_witness_data_or_without_for_good() {
     take(&mut store, &blocks());
     drop(store);
     let before = ["blocks.dat", "txids.dat"].map(|name| std::fs::read(dir.path().join(name)).unwrap());
-    // An older version's head: its byte 9 is zero, and so are the last 20 bytes of records before their checksum.
+    // The header of an older version has zero in byte 9, and its records have zeros in the last 20 bytes before the
+    // checksum.
     assert_eq!(before[0][9], 0);
     assert!(before[0].chunks(128).all(|record| record[104..124] == [0; 20]));
     let store = ChainStore::make(Some(dir.path()), Network::Regtest, true).unwrap();
@@ -234,8 +236,8 @@ fn a_store_is_made_with_witness_data_or_without_for_good() {
     ));
 }
 
-/// A sync writes TXIDs, then witness data, then records, each durable before the next. All files that a crash can
-/// leave, with any part of the file that was being written, open with the blocks before that sync.
+/// A sync writes TXIDs, then witness data, then records; each is durable before the next is written. Every state that a
+/// crash can leave, with any part of the file that was being written, must open with the blocks before that sync.
 #[test]
 fn a_write_that_is_torn_anywhere_is_cut_and_taken_again() {
     let blocks = blocks();
@@ -266,7 +268,7 @@ fn a_write_that_is_torn_anywhere_is_cut_and_taken_again() {
     assert!(cases > 1_000, "{cases}");
 }
 
-/// Whole records whose witness data is missing are no torn write, since that data is durable first.
+/// Whole records without their witness data cannot come from a torn write, because witness data is durable first.
 #[test]
 fn witness_data_that_ends_before_its_records_is_refused_and_nothing_is_cut() {
     let blocks = blocks();
@@ -278,7 +280,7 @@ fn witness_data_that_ends_before_its_records_is_refused_and_nothing_is_cut() {
         for length in 0..whole[at].len() {
             let mut files = whole.clone();
             files[at].truncate(length);
-            // A torn record at the end changes nothing about that.
+            // A torn record at the end must not change the result.
             files[0].extend([7; 50]);
             let dir = written(&files);
             let error = open(dir.path()).map(|_| ()).unwrap_err();
@@ -310,7 +312,8 @@ fn a_missing_file_is_named_and_not_made() {
         assert!(said.contains(name) && said.contains("missing"), "{said}");
         assert!(!dir.path().join(name).exists());
     }
-    // Power may fail after the head of a new store is durable and before the names of the other files are.
+    // A power failure may happen after the header of a new store is durable but before the directory entries of the
+    // other files are.
     let dir = tempfile::tempdir().unwrap();
     drop(ChainStore::make(Some(dir.path()), Network::Regtest, true).unwrap());
     for name in ["wtxids.dat", "coinbases.dat", "txids.dat"] {
@@ -319,7 +322,7 @@ fn a_missing_file_is_named_and_not_made() {
     let mut store = open(dir.path()).unwrap();
     take(&mut store, &blocks);
     check(&store, &blocks);
-    // The making itself was interrupted.
+    // The creation itself was interrupted.
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("blocks.dat"), b"LSCHAIN1\x04\x01").unwrap();
     assert_eq!(ChainStore::network_of(dir.path()).unwrap(), None);
@@ -333,7 +336,7 @@ fn every_damaged_byte_of_witness_data_is_refused_and_nothing_is_cut() {
     let blocks = blocks();
     let (_dir, states) = filled(&blocks);
     let whole = &states[blocks.len()];
-    // The leaves of the block without a commitment are never read.
+    // The leaves of the block without a commitment are not read.
     let unread = 32 * 6..32 * 10;
     for (name, at) in [("wtxids.dat", 2), ("coinbases.dat", 3)] {
         for place in 0..whole[at].len() {
@@ -350,7 +353,7 @@ fn every_damaged_byte_of_witness_data_is_refused_and_nothing_is_cut() {
             assert_eq!(bytes(dir.path()), files, "nothing was changed");
         }
     }
-    // Records: the last may be torn; any other with whole ones after it is damage.
+    // The last record may be torn; a damaged record that whole ones follow is damage.
     for place in 128..whole[0].len() {
         let mut files = whole.clone();
         files[0][place] ^= 1 << (place % 8);
@@ -369,7 +372,7 @@ fn every_damaged_byte_of_witness_data_is_refused_and_nothing_is_cut() {
     }
 }
 
-/// Writes the checksum that belongs to a head or record.
+/// Writes the checksum of a header or record.
 fn seal(record: &mut [u8]) {
     let crc = record[..124].iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
@@ -384,7 +387,7 @@ fn places_that_contradict_each_other_are_refused() {
     type Change = fn(&mut [u8]);
     let blocks = blocks();
     let (_dir, states) = filled(&blocks);
-    // (record, or 0 for the head; change; what is said)
+    // (record, or 0 for the header; change; expected message)
     let changes: [(usize, Change, &str); 7] = [
         (2, |record| record[104] ^= 1, "does not follow"),
         (2, |record| record[104..112].fill(0xff), ""),
@@ -406,7 +409,7 @@ fn places_that_contradict_each_other_are_refused() {
         assert!(said.contains(expected), "{number}: {said}");
         assert_eq!(bytes(dir.path()), files, "nothing was changed");
     }
-    // A head of a later version, which keeps more.
+    // A header of a later version, which keeps more kinds of data.
     let mut files = states[blocks.len()].clone();
     files[0][9] = 2;
     seal(&mut files[0][..128]);

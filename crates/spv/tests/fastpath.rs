@@ -1,4 +1,4 @@
-//! The fast path of `spv` against a plain map, under dropped blocks, collisions and a concurrent writer.
+//! The fast path of `spv` compared with a plain map, with dropped blocks, collisions and a concurrent writer.
 
 use lineside_fastpath::{DropReason, FastPath, Reply, Source, Verdict, lease};
 use lineside_spv::chain::Tip;
@@ -103,7 +103,7 @@ fn what_is_not_a_request_is_dropped_with_its_reason() {
     assert_eq!(
         ask(&rig.fastpath, &[0; 32]),
         Err(Verdict::Drop(DropReason::NotARequest)),
-        "the paper's reply `unknown` is no request"
+        "the paper's reply `unknown` is not a request"
     );
     assert_eq!(
         ask(&rig.fastpath, &[1; 32]),
@@ -218,7 +218,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whatever is done, an answer is what a plain map says: the cache may forget, never lie.
+    /// After any sequence of steps, an answer equals that of a plain map: the cache may lose entries but must not be
+    /// wrong.
     #[test]
     fn never_wrong(ways in 0u32..3, steps in steps()) {
         let mut rig = rig(Geometry { line_bits: 5, ways: 1 << ways, ..small() });
@@ -251,7 +252,7 @@ proptest! {
     }
 }
 
-/// Eight TXIDs in eight lines, a writer that never rests, two readers: an answer is a root that the TXID once had.
+/// Eight TXIDs in eight lines, a continuous writer, two readers: every answer is a root that the TXID had at some time.
 #[test]
 fn no_torn_answer_beside_a_writer() {
     let mut rig = rig(Geometry {

@@ -1,6 +1,6 @@
-//! A host that follows a simulated node: competing branches, restarts of the node, lost notifications and lies. Each
-//! answer is held against the chain of its own tip, and against the host's tip before and after it; what is answered
-//! when the host has caught up is held against the node's chain, transaction by transaction.
+//! A host that follows a simulated node: competing branches, restarts of the node, lost notifications and wrong blocks.
+//! Each answer is compared with the chain of its own tip, and with the host's tip before and after it. When the host
+//! has caught up, the answers are compared with the node's chain, transaction by transaction.
 
 mod simulator;
 
@@ -14,9 +14,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Answers that `make test` checks; `make soak` checks a hundred times as many.
+/// Number of answers that `make test` checks; `make soak` checks a hundred times as many.
 const ANSWERS: u64 = 100_000;
-/// Answers in which a broken rule must be found.
+/// Maximum number of answers until a broken rule must be detected.
 const SABOTAGE_ANSWERS: u64 = 200_000;
 
 fn variable(name: &str, default: u64) -> u64 {
@@ -55,20 +55,20 @@ fn each_broken_rule_is_found() {
     for fault in Sabotage::ALL {
         let mut simulation = Simulation::new(7, Some(fault));
         let Err(found) = simulation.run(SABOTAGE_ANSWERS) else {
-            panic!("{fault:?} is not found: {:?}", simulation.checked);
+            panic!("{fault:?} is not detected: {:?}", simulation.checked);
         };
         println!(
-            "{fault:?} is found after {} answers: {found:?}",
+            "{fault:?} is detected after {} answers: {found:?}",
             simulation.checked.answers()
         );
         let is_stuck = matches!(found, Wrong::Stuck(_));
-        // A tip with too few confirmations is seen in an answer or at the end of a change, whichever comes first.
+        // A tip with too few confirmations shows in an answer or at the end of a change, whichever comes first.
         let is_expected = fault == Sabotage::Unconfirmed || is_stuck == (fault == Sabotage::NoPolling);
         assert!(is_expected, "{fault:?}: {found:?}");
     }
 }
 
-/// Waits until the follower says why what the node gives is refused. `nudge` changes the node meanwhile.
+/// Waits until the follower reports why the node's data is refused. `nudge` is called repeatedly to change the node.
 fn refused(rig: &Rig, nudge: impl Fn(&mut World)) -> String {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -80,7 +80,7 @@ fn refused(rig: &Rig, nudge: impl Fn(&mut World)) -> String {
     }
 }
 
-/// Waits until the follower's state is as wanted.
+/// Waits until the follower's state satisfies `is_so`.
 fn until(rig: &Rig, mut is_so: impl FnMut(&NodeState) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so(&rig.follower.state()) {
@@ -94,7 +94,7 @@ fn a_fault_of_the_thread_that_follows_is_a_problem_of_health() {
     let rig = Rig::new(5, 1);
     rig.node.change(|world| world.mine(10));
     assert!(rig.settle(PATIENCE));
-    // The tip is served before the state says so.
+    // The tip is served before the state reports it.
     until(&rig, |state| state.at_tip);
     let height = rig.host.tip().map(|tip| tip.height);
     assert_eq!(rig.follower.state().health(height), (vec![], vec![]));
@@ -124,7 +124,7 @@ fn a_lying_node_is_named_and_never_served() {
             world.habit = habit;
             world.reorganise(2);
         });
-        // A node that is asked again after an error is asked for its first block, too.
+        // After an error the follower also asks the node for its first block.
         let is_first = Cell::new(habit == Habit::OtherNetwork);
         let why = refused(&rig, |world| {
             if is_first.replace(false) {
@@ -134,7 +134,7 @@ fn a_lying_node_is_named_and_never_served() {
         assert!(why.contains(words), "{why}");
         let (problems, _) = rig.follower.state().health(known.map(|tip| tip.height));
         assert_eq!(problems.len(), 1, "{problems:?}");
-        // The blocks of the new branch are wrong; those of a node of another network are right by themselves.
+        // The blocks of the new branch are wrong, but those of a node of another network are valid by themselves.
         let is_known = rig.host.tip() == known;
         assert!(
             habit == Habit::OtherNetwork || is_known,
@@ -151,7 +151,7 @@ fn a_node_that_withholds_its_branch_takes_nothing_away() {
         assert!(rig.settle(PATIENCE));
         let known = rig.host.tip();
         let old = rig.node.world().best.clone();
-        // The branch leaves the chain at height 15 and has blocks up to 31, of which those above 22 are withheld.
+        // The branch leaves the chain at height 15 and has blocks up to 31; those above 22 are withheld.
         rig.node.change(|world| {
             world.habit = Habit::WithholdsAbove(22);
             world.reorganise(15);
@@ -160,7 +160,7 @@ fn a_node_that_withholds_its_branch_takes_nothing_away() {
             assert_eq!(rig.host.tip(), known);
             state.away.is_some()
         });
-        // The node goes back to the chain before, and then to the branch, all of which it gives.
+        // The node returns to the earlier chain, and then to the branch, all of whose blocks it now sends.
         let branch = rig.node.world().best.clone();
         rig.node.change(|world| world.best = old);
         until(&rig, |state| state.at_tip);
@@ -178,7 +178,7 @@ fn a_node_that_withholds_its_branch_takes_nothing_away() {
 #[test]
 fn a_node_that_lies_about_difficulty_or_time_is_named_and_never_served() {
     const LIMIT: u32 = 0x207f_ffff;
-    // Regtest's blocks have one target. It is 1296688602 at height 0, and 600 s later at each block.
+    // Regtest's blocks have one target. The time is 1296688602 at height 0, and 600 s more at each block.
     let time = |height: u32| 1_296_688_602 + 600 * height;
     for (bits, time, words) in [
         (
@@ -214,7 +214,7 @@ fn a_node_that_lies_about_difficulty_or_time_is_named_and_never_served() {
         for txid in &wrong {
             assert_eq!(rig.host.locate(txid).unwrap(), None);
         }
-        // The block is offered again and again, and is one; an honest chain is followed again.
+        // The block is offered repeatedly but counted once. A correct chain is followed again.
         rig.node.change(|world| world.reorganise(2));
         assert!(rig.settle(PATIENCE), "{:?}", rig.follower.state());
         assert_eq!(rig.follower.state().refused_blocks, 1);
@@ -251,7 +251,7 @@ fn a_restart_with_min_confirmations_holds_the_newest_blocks_back() {
     rig.node.change(|world| world.mine(20));
     assert!(rig.settle(PATIENCE));
     assert_eq!(rig.host.tip().unwrap().height, 17);
-    // A second follower of the same host stands for a daemon that was started again.
+    // A second follower of the same host represents a restarted daemon.
     drop(rig.follower);
     rig.host.connect_best().unwrap();
     assert_eq!(rig.host.tip().unwrap().height, 20);

@@ -1,4 +1,4 @@
-//! Host and fast path together: what the fast path answers is what the chain says, through misses and
+//! Host and fast path together: the answers of the fast path equal those of the chain, through misses and
 //! reorganisations.
 
 use bitcoin::hashes::Hash as _;
@@ -163,7 +163,8 @@ fn native_root_says_where_and_at_which_tip() {
     assert_eq!(ask(&other).0, Status::UnsupportedVersion);
 }
 
-/// The fast path says nothing or what the host says, and the host says `root` (all zeros: no connected block).
+/// Checks that the host answers `root` (all zeros: no connected block), and that the fast path answers the same or
+/// nothing.
 fn agree(rig: &Rig, txid: &Hash, root: Hash) {
     for _ in 0..2 {
         if let Some(answer) = rig.fastpath(txid) {
@@ -182,7 +183,7 @@ fn reorganisations_of_depth_1_to_6_and_back() {
         let mut main = DemoChain::new(1, 6);
         let base = main.next_with(std::slice::from_ref(&shared));
         rig.host.submit(&base.raw, false).unwrap();
-        // The old branch holds the shared transaction again, in its first block.
+        // The first block of the old branch also holds the shared transaction.
         let mut olds = vec![main.next_with(std::slice::from_ref(&shared))];
         olds.extend(main.by_ref().take(depth as usize - 1));
         olds.iter()
@@ -207,7 +208,7 @@ fn reorganisations_of_depth_1_to_6_and_back() {
             agree(&rig, &shared_txid, if changed { base.root } else { olds[0].root });
             agree(&rig, &base.txids[3], base.root);
         }
-        // Two more on the old branch: back again.
+        // Two more blocks on the old branch make it the best one again.
         main.by_ref()
             .take(2)
             .for_each(|block| _ = rig.host.submit(&block.raw, false).unwrap());
@@ -285,10 +286,10 @@ fn of_two_branches_with_equal_work_the_first_seen_stays_also_after_a_restart() {
     check(&rig_over(open()));
 }
 
-/// A chain whose answers or steps fail on demand.
+/// A chain whose lookups or steps fail on demand.
 struct Faulty {
     chain: ChainStore,
-    /// Steps until one fails.
+    /// Number of steps until one fails.
     steps: Arc<std::sync::atomic::AtomicI32>,
 }
 
@@ -373,7 +374,7 @@ fn a_chain_that_fails_leaves_fastpath_and_host_agreeing() {
             Err(Refused::Storage(_))
         ));
         steps.store(i32::MAX, Relaxed);
-        // Two are disconnected, then three connected, as far as it went.
+        // Two blocks are disconnected, then three connected, until the failing step.
         let olds_left = 2 - fails_at.min(2);
         let news_there = fails_at.saturating_sub(2);
         for (number, old) in olds.iter().enumerate() {
@@ -394,7 +395,7 @@ fn a_chain_that_fails_leaves_fastpath_and_host_agreeing() {
         olds.iter().for_each(|old| agree(&rig, &old.txids[1], [0; 32]));
         news.iter().for_each(|new| agree(&rig, &new.txids[1], new.root));
 
-        // What the chain cannot tell is not answered as unknown.
+        // A failed lookup must not be answered as unknown.
         steps.store(0, Relaxed);
         let mut reply = Reply::default();
         assert_eq!(
@@ -406,7 +407,7 @@ fn a_chain_that_fails_leaves_fastpath_and_host_agreeing() {
     }
 }
 
-/// The root of a block with one transaction is its TXID: in the paper's format the reply is a request again.
+/// The root of a block with one transaction is its TXID: in the paper's format the reply is itself a valid request.
 #[test]
 fn a_reply_that_is_a_request_leaves_once_a_second() {
     let rig = rig();
@@ -415,9 +416,9 @@ fn a_reply_that_is_a_request_leaves_once_a_second() {
     let txid = block.txids[0];
     assert_eq!((block.txids.len(), block.root), (1, txid));
     rig.host.prefill(1);
-    assert_eq!(rig.fastpath(&txid), None, "never at the line");
+    assert_eq!(rig.fastpath(&txid), None, "never by the fast path");
     assert_eq!(rig.host(&txid), txid);
-    assert_eq!(rig.fastpath(&txid), None, "nor after the host has told");
+    assert_eq!(rig.fastpath(&txid), None, "nor after the host has answered");
     let ask = |from| {
         let mut reply = Reply::default();
         let readers = Readers::default();

@@ -1,4 +1,4 @@
-//! Proofs and headers through host, fast path and client: all verify, and none is of a block that has left the chain.
+//! Proofs and headers through host, fast path and client: all verify, and none is from a block that has left the chain.
 
 use lineside_fastpath::{FastPath, Host, Readers, Reply, Source, Verdict, lease};
 use lineside_net::{SocketDatapath, SocketOptions};
@@ -84,7 +84,7 @@ impl Rig {
     }
 }
 
-/// The proof in a reply, which must hold and be of `block`.
+/// Returns the proof in a reply after verifying that it holds and belongs to `block`.
 fn check(reply: &[u8], room: usize, block: &DemoBlock, index: usize) -> TransactionProof {
     let Proven::Answered(answer) = proven(reply, room) else {
         panic!("too long");
@@ -99,7 +99,7 @@ fn check(reply: &[u8], room: usize, block: &DemoBlock, index: usize) -> Transact
     proof
 }
 
-/// Neither the host, which is asked, nor the fill in advance puts into the fast path what `tables` do not name.
+/// Checks that neither answers of the host nor the prefill put data into the fast path that `tables` do not name.
 #[test]
 fn the_fast_path_holds_what_the_tables_name_and_nothing_else() {
     let none = Tables {
@@ -249,7 +249,7 @@ fn adoption_keeps_whole_trees_and_no_others() {
     let ask = |number: usize| rig.fastpath(&request(&blocks[number].txids[3], 6));
     let before = [0, 1, 2].map(ask);
     assert!(before.iter().all(Option::is_some));
-    // What an earlier writer cannot have left: a tree beyond the table's end.
+    // A tree beyond the table's end, which no earlier writer can have left.
     let place = rig.store.blocks.as_slice().iter();
     let mut place = place.filter(|place| place.height.load(Relaxed) == 1 && place.tree.load(Relaxed) != 0);
     place.next().unwrap().tree.store(9 << 32 | 4090, Relaxed);
@@ -278,7 +278,7 @@ fn a_client_gets_proofs_and_headers() {
     let (fastpath, host) = (Arc::clone(&rig.fastpath), Arc::clone(&rig.host));
     let datapath = SocketDatapath::start(options, fastpath, host, &rig.readers).unwrap();
     let mut client = Client::connect(datapath.local_addr(), Duration::from_secs(20)).unwrap();
-    // Of 5,000 transactions: a path of 13, for which the first request has no room.
+    // A block of 5,000 transactions has a path of 13 hashes, for which the first request has no room.
     for (block, index) in [(&small[2], 4), (&large, 4321), (&large, 17), (&small[2], 4)] {
         let answer = client.proof(&block.txids[index]).unwrap();
         let proof = answer.found.unwrap();

@@ -1,4 +1,5 @@
-//! Witness proofs through store, host and client: each WTXID is as another crate has it, no changed reply is believed.
+//! Witness proofs through store, host and client. Each WTXID equals that of the `bitcoin` crate, and no changed reply
+//! is accepted.
 
 mod real;
 
@@ -64,7 +65,7 @@ fn request(txid: &Hash, room: usize) -> Vec<u8> {
 }
 
 impl Rig {
-    /// Asks the host, after the fast path has left the request to it.
+    /// Sends a request to the fast path, which must forward it, and to the host.
     fn ask(&self, txid: &Hash, room: usize) -> Vec<u8> {
         let request = request(txid, room);
         let mut reply = Reply::default();
@@ -108,7 +109,7 @@ fn decoded(block: &DemoBlock) -> Block {
     bitcoin::consensus::deserialize(&block.raw).unwrap()
 }
 
-/// The block's leaf at `index`, by another crate.
+/// Returns the block's leaf at `index`, computed by the `bitcoin` crate.
 fn leaf(block: &Block, index: usize) -> Hash {
     match index {
         0 => [0; 32],
@@ -116,7 +117,7 @@ fn leaf(block: &Block, index: usize) -> Hash {
     }
 }
 
-/// Checks what was served by the verifier, and by what another crate says of the block.
+/// Checks a served proof with the verifier, and against the block as the `bitcoin` crate decodes it.
 fn check(served: &ServedWitness, block: &Block, index: usize, network: ProofNetwork) {
     let wtxid = leaf(block, index);
     assert_eq!(served.wtxid, wtxid);
@@ -188,7 +189,7 @@ fn a_proof_has_exactly_the_room_it_needs_or_is_told_how_much_that_is() {
             ProofNetwork::Regtest,
         );
     }
-    // A request of another length is refused by its status.
+    // A request of another length is refused with a status.
     for body in [0, 32, 199, 200 + SPV_WITNESS_ROOM_MAX + 1] {
         let mut request = native::request_header(SPV_OP_WITNESS_PROOF, 5, body as u16)
             .as_bytes()
@@ -253,7 +254,7 @@ fn a_reorganisation_leaves_no_witness_proof_of_the_old_branch() {
     for txid in gone.txids.iter().filter(|txid| **txid != shared_txid) {
         assert_eq!(rig.status(txid), Status::Unknown);
     }
-    // What both branches hold is proved in the one that is connected.
+    // A transaction in both branches is proved in the connected one.
     check(
         &rig.served(&shared_txid, 900),
         &decoded(&here),
@@ -268,7 +269,7 @@ fn a_reorganisation_leaves_no_witness_proof_of_the_old_branch() {
     );
 }
 
-/// Each bit of a reply is turned, each prefix is tried: it is no answer, the verifier refuses it, or it says the same.
+/// Flips each bit of a reply, and tries each prefix: the result must be malformed, refused by the verifier, or equal.
 #[test]
 fn every_changed_reply_is_refused_or_says_the_same() {
     let rig = rig(Network::Regtest, true);
@@ -286,8 +287,8 @@ fn every_changed_reply_is_refused_or_says_the_same() {
             no_answer += 1;
             continue;
         };
-        // A client compares the header with its own, and the WTXID if it knows it. (Half of all headers of regtest have
-        // the proof of work.)
+        // A client compares the header with its own, and the WTXID if it knows it. (On regtest half of all headers
+        // satisfy the proof of work.)
         if answer.header != honest.header
             || answer.wtxid != wtxid
             || answer.proof().verify(ProofNetwork::Regtest, &wtxid).is_err()
@@ -303,8 +304,8 @@ fn every_changed_reply_is_refused_or_says_the_same() {
         assert_eq!(said, honest, "bit {bit}");
         same.push(bit / 8 - 16);
     }
-    // The height is that of the client's header; the number of transactions counts only as far as the trees' shape
-    // goes; the tip and its height are no part of the proof.
+    // The height comes from the client's header. The number of transactions matters only for the shape of the trees.
+    // The tip and its height are not part of the proof.
     let is_no_part = |at: &usize| (80..88).contains(at) || (96..132).contains(at);
     assert!(same.iter().all(is_no_part), "{same:?}");
     assert!(refused > 2_000 && no_answer > 500, "{refused}, {no_answer}");
@@ -335,7 +336,7 @@ fn lying_lengths_are_no_answer() {
         });
         assert!(!believed, "{word} at {at}");
     }
-    // "Too long" of what has room is no answer; a client would ask for it again for ever.
+    // "Too long" for a request with enough room is malformed: a client would otherwise repeat the request forever.
     let mut lying = reply.clone();
     lying[5] = Status::TooLong as u8;
     assert_eq!(proven(&lying, 500), None);
@@ -358,7 +359,7 @@ fn a_client_gets_witness_proofs_and_each_reason_why_there_is_none() {
     let served = rig(Network::Regtest, true);
     let mut chain = DemoChain::new(1, 600).with_witness();
     let large = chain.next().unwrap();
-    // A coinbase that is too long for any reply: many outputs.
+    // A coinbase with many outputs, too long for any reply.
     let mut long = decoded(
         &DemoChain::branch(2, 2, large.hash, 1)
             .with_witness()
@@ -395,7 +396,7 @@ fn a_client_gets_witness_proofs_and_each_reason_why_there_is_none() {
     }
 }
 
-/// Gives a changed block its root and proof of work. Returns hash, bytes, and the TXID of its second transaction.
+/// Sets Merkle root and proof of work of a changed block. Returns hash, bytes, and the TXID of its second transaction.
 fn mined(mut block: Block) -> (Hash, Vec<u8>, Hash) {
     block.header.merkle_root = block.compute_merkle_root().unwrap();
     while !block.header.target().is_met_by(block.block_hash()) {
@@ -406,7 +407,7 @@ fn mined(mut block: Block) -> (Hash, Vec<u8>, Hash) {
     (hash, bitcoin::consensus::serialize(&block), second)
 }
 
-/// TXIDs do not cover witnesses, so that a node could hand out a block with others.
+/// TXIDs do not cover witnesses, so a node could send a block with other witnesses.
 #[test]
 fn blocks_with_other_witnesses_than_the_coinbase_commits_to_are_refused() {
     let good = decoded(&DemoChain::new(1, 6).with_witness().next().unwrap());

@@ -1,4 +1,4 @@
-//! Shared by the tests: a local chain, and btcd as a process.
+//! Helpers of the tests: a local chain, and btcd as a process.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -13,17 +13,17 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Longest wait for a condition.
+/// Maximum wait for a condition.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until `condition` gives something.
+/// Waits until `condition` returns a value.
 pub fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = condition() {
             return found;
         }
-        assert!(Instant::now() < end, "waited in vain for {what}");
+        assert!(Instant::now() < end, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -48,7 +48,7 @@ impl LocalChain for Local {
 }
 
 impl Local {
-    /// Carries a step out, and holds it to what the follower promises.
+    /// Carries out a step and checks the guarantees of the follower.
     pub fn apply(&mut self, step: &Step) {
         match step {
             Step::Disconnect { to_height } => {
@@ -75,7 +75,7 @@ impl Local {
     }
 }
 
-/// Returns a port that is free now and that no other test of this process gets.
+/// Returns a free port that no other test of this process gets.
 pub fn free_port() -> u16 {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     loop {
@@ -141,7 +141,7 @@ impl Btcd {
         std::fs::write(path("btcd.conf"), "").unwrap();
         let mut command = Command::new(program);
         // Simnet's version byte of script addresses is 0x7b (chaincfg/params.go). The script is OP_TRUE, so that tests
-        // can spend what is mined without keys.
+        // can spend mined coins without keys.
         let script = bitcoin::hashes::hash160::Hash::hash(&[0x51]).to_byte_array();
         let address = bitcoin::base58::encode_check(&[&[0x7b][..], &script].concat());
         command
@@ -205,7 +205,7 @@ impl Btcd {
         )
     }
 
-    /// Calls a method by plain HTTP, apart from the client that is tested.
+    /// Calls a method by plain HTTP, without the client under test.
     pub fn call(&self, method: &str, params: Value) -> Value {
         assert!(!self.tls, "this helper speaks no TLS");
         let body = serde_json::json!({"jsonrpc": "1.0", "id": 1, "method": method, "params": params});
@@ -259,7 +259,7 @@ fn post(port: u16, body: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (_, body) = answer.split_once("\r\n\r\n").expect("an answer of HTTP");
-    // Long answers come in chunks, whose lengths are on lines of their own.
+    // Long answers are chunked; the lengths of the chunks are on separate lines.
     let start = body.find(['{', '[']).unwrap_or(0);
     body[start..].lines().next().unwrap_or_default().to_owned()
 }

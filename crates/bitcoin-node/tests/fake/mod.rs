@@ -1,4 +1,4 @@
-//! A node that replays transcripts (`tests/transcripts`), and misbehaves where a test says so; and a ZMQ publisher.
+//! A node that replays transcripts (`tests/transcripts`) and misbehaves on request of a test, and a ZMQ publisher.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Blocks of the chain that the transcripts name.
+/// Number of blocks in the chain of the transcripts.
 const BLOCKS: usize = 6;
 
 /// A request: method and parameters, or `GET` and the path.
@@ -26,9 +26,9 @@ pub enum Reply {
     Cut(Vec<u8>),
     /// The bytes, one after the other, with a pause after each.
     Drip(Vec<u8>, Duration),
-    /// A header, and then a body without end.
+    /// A header, and then an endless body.
     Endless,
-    /// Nothing, and the connection stays open.
+    /// No answer; the connection stays open.
     Silence,
 }
 
@@ -45,14 +45,14 @@ struct State {
     ended: bool,
 }
 
-/// The node; it ends when dropped.
+/// Simulated node; it stops when dropped.
 pub struct Fake {
     pub port: u16,
     state: Arc<Mutex<State>>,
 }
 
 impl Fake {
-    /// Replays `files`; where two have an exchange, the first one counts.
+    /// Starts a node that replays `files`; if two of them have an exchange, the first one is used.
     pub fn start(files: &[&str], zmq_port: u16) -> Fake {
         let blocks: Vec<_> = DemoChain::new(11, 3).take(BLOCKS).collect();
         let mut exchanges = Vec::new();
@@ -102,19 +102,19 @@ impl Fake {
         Fake { port, state }
     }
 
-    /// Answers requests by `trick` first.
+    /// Sets a function that may answer requests instead of the transcripts.
     pub fn trick(&self, trick: impl FnMut(&Request) -> Option<Reply> + Send + 'static) {
         self.state.lock().unwrap().trick = Some(Box::new(trick));
     }
 
-    /// Requires the credentials from now on.
+    /// Requires these credentials from now on.
     pub fn require(&self, pair: &str) {
         use base64::Engine as _;
         let encoded = base64::prelude::BASE64_STANDARD.encode(pair);
         self.state.lock().unwrap().authorization = Some(format!("Basic {encoded}"));
     }
 
-    /// Closes all connections, as a node does with idle ones.
+    /// Closes all connections, like a node does with idle ones.
     pub fn close_all(&self) {
         for stream in self.state.lock().unwrap().open.drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
@@ -211,7 +211,7 @@ impl State {
                 other => return other,
             }
         }
-        // A node may answer in another order.
+        // A node may answer a batch in another order.
         answers.reverse();
         Reply::Whole(200, format!("[{}]", answers.join(",")).into())
     }
@@ -272,14 +272,14 @@ fn write_reply(mut stream: &TcpStream, reply: Reply) -> Option<()> {
     }
 }
 
-/// A ZMQ socket of the kind PUB with subscribers that asked for `hashblock`.
+/// A ZMQ socket of the kind PUB with subscribers of `hashblock`.
 pub struct Publisher {
     pub port: u16,
     subscribers: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Publisher {
-    /// Starts one that sends `greeting` where given, in place of its own.
+    /// Starts a publisher; `greeting` replaces its own greeting.
     pub fn start(greeting: Option<Vec<u8>>) -> Publisher {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -288,7 +288,7 @@ impl Publisher {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                // Greeting, READY with 25 bytes and its head, the subscription with 10 and its head.
+                // Greeting, READY with 25 bytes and its header, the subscription with 10 bytes and its header.
                 let mut opening = [0; 64 + 27 + 12];
                 if stream.read_exact(&mut opening).is_err() {
                     continue;
@@ -319,7 +319,7 @@ impl Publisher {
         }
     }
 
-    /// Announces a block, as Bitcoin Core does.
+    /// Announces a block in the format of Bitcoin Core.
     pub fn announce(&self, hash: [u8; 32]) {
         self.announce_times(hash, 1);
     }

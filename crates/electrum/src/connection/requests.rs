@@ -1,4 +1,4 @@
-//! Answers to a client's requests: from the chain, fixed ones, and the forwarding of all others.
+//! Answers to a client's requests: from the chain, from fixed values, or forwarded to the upstream server.
 
 use super::{Client, State};
 use crate::answers::ATTEMPTS;
@@ -14,7 +14,7 @@ impl Client {
     /// Answers one request, or forwards it.
     pub(super) async fn one(&mut self, request: &Request<'_>, now: u64) {
         count(&self.counters().requests);
-        // A notification; the protocol has none from clients.
+        // The request is a notification; the protocol has no notifications from clients.
         let Some(id) = request.id else { return };
         if let Some(method) = Method::of(&request.method) {
             self.has_requested = true;
@@ -49,7 +49,7 @@ impl Client {
         self.rate.charge(now, cost);
     }
 
-    /// Reply to a method that does not need the chain; `None` for one that is not answered here.
+    /// Returns the reply to a method that does not need the chain; `None` for one that is not answered here.
     fn fixed(&mut self, request: &Request, id: &str) -> Option<Vec<u8>> {
         let shared = Arc::clone(&self.shared);
         let result = match &*request.method {
@@ -58,7 +58,7 @@ impl Client {
             "server.banner" => Ok(serde_json::Value::from(&*shared.banner).to_string()),
             "server.donation_address" => Ok(serde_json::Value::from(&*shared.donation_address).to_string()),
             "server.peers.subscribe" => Ok("[]".into()),
-            // Other servers are not collected here.
+            // This server keeps no list of other servers.
             "server.add_peer" => Ok("false".into()),
             _ => {
                 self.has_requested = true;
@@ -87,7 +87,7 @@ impl Client {
             return Err(RpcError::new(BAD_REQUEST, "server.version already sent"));
         }
         self.is_negotiated = true;
-        // From 1.6 on this has to be the first message; a client that has sent others speaks an older version.
+        // From 1.6 on, this must be the first message; a client that has sent others uses an older version.
         let limit = if self.has_requested {
             Version::V1_4_3
         } else {
@@ -110,7 +110,7 @@ impl Client {
         }
     }
 
-    /// Answers a batch. The replies from the chain are of one state of it, unless that changes all the time.
+    /// Answers a batch. The replies from the chain belong to one state of it, unless the chain changes all the time.
     pub(super) async fn batch(&mut self, batch: &[Result<Request<'_>, Fault<'_>>], now: u64) {
         let (mut parts, mut local, mut forward) = (Vec::new(), Vec::new(), Vec::new());
         for request in batch {

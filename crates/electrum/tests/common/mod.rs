@@ -1,4 +1,4 @@
-//! A chain in memory, made by rust-bitcoin, and a client that sends and reads lines.
+//! A chain in memory, created by rust-bitcoin, and a client that sends and reads lines.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use bitcoin::block::{Header, Version};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// Bound of every wait.
+/// Time limit of every wait.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
@@ -37,7 +37,7 @@ impl Block {
         Txid::from_byte_array(self.txids[position])
     }
 
-    /// A block of random transactions; its root is computed by rust-bitcoin.
+    /// Returns a block of random transactions; rust-bitcoin computes its root.
     pub fn random(random: &mut Random, previous: BlockHash, transactions: usize) -> Self {
         let mut txid = || {
             let mut bytes = [0; 32];
@@ -70,12 +70,12 @@ struct State {
 
 pub type Hook = Box<dyn FnOnce(&TestChain) + Send>;
 
-/// A chain whose blocks the test connects and disconnects.
+/// Chain whose blocks the test connects and disconnects.
 pub struct TestChain {
     state: Mutex<State>,
     changes: watch::Sender<u64>,
     random: Mutex<Random>,
-    /// Runs in the middle of the next answer: in `txids`, `headers` or `hash_at`.
+    /// Runs during the next answer: in `txids`, `headers` or `hash_at`.
     pub in_txids: Mutex<Option<Hook>>,
     pub in_headers: Mutex<Option<Hook>>,
     pub in_hash_at: Mutex<Option<Hook>>,
@@ -215,7 +215,7 @@ pub fn loopback() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").expect("a port")
 }
 
-/// Limits that are out of the way.
+/// Returns limits that the tests do not reach.
 pub fn wide() -> Limits {
     Limits {
         clients_by_network: 10_000,
@@ -242,12 +242,12 @@ pub fn serve(chain: &Arc<TestChain>, change: impl FnOnce(&mut Config)) -> Server
 pub fn wait_for(what: &str, condition: impl Fn() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !condition() {
-        assert!(Instant::now() < until, "in vain: {what}");
+        assert!(Instant::now() < until, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Client of one connection.
+/// Client with one connection.
 pub struct Client {
     pub stream: BufReader<TcpStream>,
 }
@@ -269,13 +269,13 @@ impl Client {
             .expect("a line is sent");
     }
 
-    /// Next line; `None` at the end of the stream.
+    /// Returns the next line; `None` at the end of the stream.
     pub fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         match self.stream.read_line(&mut line) {
             Ok(0) => None,
             Ok(_) => Some(line.trim_end_matches('\n').to_owned()),
-            // A connection that is closed while the client still sends is reset.
+            // If the server closes a connection while the client still sends, the connection is reset.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
             Err(error) => panic!("{error}"),
         }
@@ -286,7 +286,7 @@ impl Client {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    /// Reply to one request.
+    /// Returns the reply to one request.
     pub fn ask(&mut self, method: &str, params: &str) -> Value {
         self.send(&format!(
             r#"{{"jsonrpc":"2.0","id":7,"method":"{method}","params":{params}}}"#
@@ -294,7 +294,7 @@ impl Client {
         self.receive()
     }
 
-    /// Result of one request.
+    /// Returns the result of one request.
     pub fn result(&mut self, method: &str, params: &str) -> Value {
         let mut reply = self.ask(method, params);
         assert_eq!(reply["id"], 7, "{reply}");
@@ -302,7 +302,7 @@ impl Client {
         reply["result"].take()
     }
 
-    /// Code and message of one request that fails.
+    /// Returns the code and the message of one request that fails.
     pub fn error(&mut self, method: &str, params: &str) -> (i64, String) {
         let reply = self.ask(method, params);
         assert!(reply.get("result").is_none(), "{method} {params}: {reply}");
@@ -314,7 +314,7 @@ impl Client {
     }
 }
 
-/// Checks a proof of `get_merkle`'s form against a header, by the `electrum-client` crate.
+/// Verifies a proof in the format of `get_merkle` against a header, with the `electrum-client` crate.
 pub fn is_proof(reply: &Value, txid: &Txid, header: &Header) -> bool {
     let reply: electrum_client::GetMerkleRes =
         serde_json::from_value(reply.clone()).expect("get_merkle's form");

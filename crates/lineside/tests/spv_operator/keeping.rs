@@ -1,4 +1,4 @@
-//! What a server keeps and answers: blocks, kinds of requests, and a disk that is full for a while.
+//! Tests for stored blocks, for the kinds of requests that are answered, and for a disk that is full for some time.
 
 use super::*;
 use lineside_spv::client::Client;
@@ -13,7 +13,7 @@ fn blocks_that_are_kept_make_another_store_without_the_node() {
     let follow = ["--node", &*url, "--keep-blocks", "true"];
     let server = Server::start("regtest", &data, &follow);
     until("the node is followed", || node_of(&server)["at_tip"] == true);
-    // A reorganisation: the files keep both branches, as those of a node.
+    // After a reorganisation, the files contain both branches, as those of a node do.
     let mut branch = {
         let mut chain = RegtestChain::new(3);
         (0..4).for_each(|_| drop(chain.next(&[], 0)));
@@ -24,7 +24,7 @@ fn blocks_that_are_kept_make_another_store_without_the_node() {
     let tip = to_display(&new[1].hash);
     until("the branch is served", || server.tip() == tip);
     drop(server);
-    // Started again: what is there is not written twice.
+    // After a restart, blocks that are in the files are not written again.
     let server = Server::start("regtest", &data, &follow);
     node.connect(branch.next(&[], 0));
     until("one more block", || {
@@ -46,7 +46,7 @@ fn blocks_that_are_kept_make_another_store_without_the_node() {
     ]));
     let import = ["spv", "import", "--json", "--data", other, kept];
     let said: Value = serde_json::from_str(&succeeded(&lineside(&import))).unwrap();
-    // Six blocks of the first chain, of which one is a side branch now, and three of the other.
+    // Six blocks of the first chain, of which one is a side branch now, and three of the other branch.
     assert_eq!(
         (&said["blocks"], &said["side"], &said["known"]),
         (&json!(9), &json!(1), &json!(0))
@@ -81,7 +81,7 @@ fn a_kept_block_is_read_again_and_not_asked_for_unless_it_is_damaged() {
         });
     };
     is_served(&blocks[6].hash);
-    assert_eq!(node.take_given().len(), 7, "each block is asked for once");
+    assert_eq!(node.take_given().len(), 7, "each block is requested once");
     let mut base = RegtestChain::new(3);
     (0..3).for_each(|_| drop(base.next(&[], 0)));
     let mut branch = base.branch(9);
@@ -92,7 +92,7 @@ fn a_kept_block_is_read_again_and_not_asked_for_unless_it_is_damaged() {
         node.take_given(),
         other.iter().map(|block| block.hash).collect::<Vec<_>>()
     );
-    // Back to the first chain, which has grown: of its four blocks the last one is new, and one kept copy is damaged.
+    // The node returns to the first chain with two further blocks. Of its blocks, one kept copy is damaged.
     damage(&data, &blocks[5].raw, false);
     let mut first = RegtestChain::new(3);
     (0..6).for_each(|_| drop(first.next(&[], 0)));
@@ -102,7 +102,7 @@ fn a_kept_block_is_read_again_and_not_asked_for_unless_it_is_damaged() {
     let given = [&blocks[5], &blocks[7], &blocks[8]].map(|block| block.hash);
     assert_eq!(node.take_given(), given);
     drop(server);
-    // The copy that came in place of the damaged one counts, also after a restart.
+    // The copy that replaced the damaged one is used, also after a restart.
     let server = Server::start("regtest", &data, &["--node", &*url, "--keep-blocks", "true"]);
     until("the node is followed", || node_of(&server)["at_tip"] == true);
     assert_eq!(node.take_given(), [[0; 32]; 0]);
@@ -135,7 +135,7 @@ fn a_missing_kept_block_is_said_at_the_start_and_fetched() {
     };
     drop(follow("true"));
     damage(&data, &blocks[4].raw, true);
-    // One more block comes while the server does not keep blocks.
+    // One more block arrives while the server does not keep blocks.
     blocks.push(chain.next(&[], 0));
     node.connect(blocks[6].clone());
     drop(follow("false"));
@@ -186,14 +186,14 @@ fn a_server_answers_the_kinds_of_requests_that_its_tables_name() {
                 ),
             }
         }
-        // The paper's packets are those of `root`; a server that does not answer them is silent.
+        // The paper's packets belong to `root`; a server that does not answer them sends nothing.
         let mut client = Client::connect(address, Duration::from_millis(300)).unwrap();
         assert_eq!(
             client.paper_root(&blocks[2].txids[0]).is_ok(),
             answered[0],
             "{tables}"
         );
-        // Explorers are answered all the same.
+        // HTTP clients get answers in all cases.
         assert!(
             server
                 .page(server.address("http"), &format!("/tx/{txid}/merkle-proof"))
@@ -222,11 +222,11 @@ fn a_node_is_followed_again_when_a_full_disk_has_room() {
     let next = chain.next(&[], 0);
     node.connect(next.clone());
     let failed = |server: &Server| node_of(server)["store_failed"].as_str().map(str::to_owned);
-    until("the full disk is said", || {
+    until("the full disk is reported", || {
         failed(&server).is_some_and(|why| why.contains("too large"))
     });
     node.connect(chain.next(&[], 0));
-    // It stays said while the chain grows, and the blocks that are missing are counted.
+    // The problem is reported while the chain grows, and the missing blocks are counted.
     until("the node's height is known", || {
         node_of(&server)["node_height"] == 5
     });
@@ -234,7 +234,7 @@ fn a_node_is_followed_again_when_a_full_disk_has_room() {
         assert!(failed(&server).is_some());
         let health = server.console("/healthz");
         assert!(
-            health.contains("cannot take the blocks") && health.ends_with('\n'),
+            health.contains("cannot store the blocks") && health.ends_with('\n'),
             "{health}"
         );
         std::thread::sleep(Duration::from_millis(50));
@@ -245,7 +245,7 @@ fn a_node_is_followed_again_when_a_full_disk_has_room() {
     });
     assert_eq!(server.console("/healthz"), "ok\n");
     drop(server);
-    // What came in the meantime is durable.
+    // The blocks that arrived in the meantime are durable.
     let located = lineside(&[
         "spv",
         "locate",

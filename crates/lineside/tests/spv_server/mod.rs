@@ -77,7 +77,7 @@ impl Server {
             rlim_max: libc::RLIM_INFINITY,
         };
         let pid = self.child.id() as i32;
-        // SAFETY: a child of ours that was not waited for yet; the limit lives as long as the call.
+        // SAFETY: the process is a child that was not waited for yet, and `limit` is valid during the call.
         let set = unsafe { libc::prlimit(pid, libc::RLIMIT_FSIZE, &limit, std::ptr::null_mut()) };
         assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
     }

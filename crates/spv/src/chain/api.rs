@@ -1,4 +1,4 @@
-//! What the host needs of a chain, whoever keeps it.
+//! Interface of the host to a chain of blocks.
 
 use super::types::{BlockId, BlockInfo, ChainError, Located, Reorg, Submitted, Tip};
 use super::validate::{CheckedBlock, Refused};
@@ -6,66 +6,66 @@ use super::{BlockWitness, ChainStore, Network, StoreNetwork};
 use std::borrow::Cow;
 use std::io;
 
-/// A chain of blocks that answers where a transaction is: the embedded [`ChainStore`], or a view of a full node.
+/// Chain of blocks that finds the block of a transaction: the embedded [`ChainStore`], or a view of a full node.
 ///
-/// It answers from the blocks that are **connected**. What the chain learns elsewhere (new blocks, another best branch)
-/// changes nothing until the caller takes the steps of [`Chain::plan`], so that a cache in front can forget first.
-/// Between two steps every answer is that of a whole chain. Hashes are in wire byte order, heights count from 0.
+/// It answers from the **connected** blocks. New blocks or another best branch do not change answers until the caller
+/// takes the steps of [`Chain::plan`], so that a cache can drop entries first. Between two steps every answer is
+/// consistent with one whole chain. Hashes are in wire byte order, heights count from 0.
 ///
-/// A [`BlockId`] is the chain's own number of a block and stays that block's while the process lives. `&self` methods
-/// are called by many threads at once.
+/// A [`BlockId`] is the chain's own number of a block; it does not change while the process lives. Many threads call
+/// `&self` methods at the same time.
 pub trait Chain: Send + Sync {
-    /// The network, which sets what a block must be.
+    /// Returns the network, which determines the rules for blocks.
     fn network(&self) -> Network;
 
-    /// The network, with which signet it is.
+    /// Returns the network, including which signet it is.
     fn identity(&self) -> StoreNetwork {
         self.network().into()
     }
 
-    /// Where `txid` lies in the connected blocks: in the highest of several. `None` is an answer, that no connected
-    /// block holds it.
+    /// Returns the location of `txid` in the connected blocks; if several blocks hold it, in the highest one. `None`
+    /// means that no connected block holds it.
     ///
     /// # Errors
-    /// The chain cannot tell (index damaged, node away); nobody may take that for "unknown".
+    /// The chain cannot answer (index damaged, node unreachable). Callers must not report this as "unknown".
     fn locate(&self, txid: &[u8; 32]) -> Result<Option<Located>, ChainError>;
 
-    /// As [`Chain::locate`], by the WTXID of a transaction that a block commits to. A chain without an index of WTXIDs
-    /// finds nothing.
+    /// Returns the location of a transaction by its WTXID, in blocks that commit to their witnesses. A chain without a
+    /// WTXID index always returns `None`.
     ///
     /// # Errors
-    /// As [`Chain::locate`].
+    /// Those of [`Chain::locate`].
     fn locate_wtxid(&self, _wtxid: &[u8; 32]) -> Result<Option<Located>, ChainError> {
         Ok(None)
     }
 
-    /// The connected chain's last block; `None` while nothing is connected.
+    /// Returns the last block of the connected chain; `None` if no block is connected.
     fn tip(&self) -> Option<Tip>;
 
-    /// A number that stays the same exactly while every answer does, also over restarts (but for one chance in 2^64): a
-    /// fast path that was filled in the same state may be kept.
+    /// Returns a number that changes whenever any answer changes, and is equal for equal states across restarts (two
+    /// states share a number with probability 2^-64). A fast path that was filled in the same state may be kept.
     fn state(&self) -> u64;
 
-    /// Blocks that are known, side branches and detached ones too, and transactions in them.
+    /// Returns the number of known blocks, side branches and detached blocks included, and of transactions in them.
     fn size(&self) -> (u64, u64);
 
-    /// The connected block at `height`.
+    /// Returns the connected block at `height`.
     fn at_height(&self, height: u32) -> Option<BlockId>;
 
-    /// Number of the block with this hash, connected or not.
+    /// Returns the number of the block with this hash, connected or not.
     fn by_hash(&self, hash: &[u8; 32]) -> Option<BlockId>;
 
-    /// What is known of a block, connected or not.
+    /// Returns the stored information about a block, connected or not.
     fn block(&self, id: BlockId) -> Option<BlockInfo>;
 
-    /// The block's TXIDs in block order; none for a block that is not there.
+    /// Returns the block's TXIDs in block order; empty for an unknown block.
     ///
     /// # Errors
-    /// They cannot be read now.
+    /// The TXIDs cannot be read now.
     fn txids(&self, id: BlockId) -> Result<Cow<'_, [[u8; 32]]>, ChainError>;
 
-    /// Returns true if the chain keeps witness data. It then takes blocks that were checked with their witnesses
-    /// ([`CheckedBlock::check_with_witness`]), and no others.
+    /// Returns true if the chain keeps witness data. The chain then accepts only blocks that were checked with their
+    /// witnesses ([`CheckedBlock::check_with_witness`]).
     fn keeps_witness(&self) -> bool {
         false
     }
@@ -78,17 +78,17 @@ pub trait Chain: Send + Sync {
         Ok(BlockWitness::NotKept)
     }
 
-    /// Takes a block from outside; on the chain it is not connected by this, detached it is at once. Only
-    /// [`Chain::sync`] makes it durable.
+    /// Accepts a block. A block on the chain is not connected by this call; a detached block is connected at once. The
+    /// block is durable only after [`Chain::sync`].
     ///
     /// # Errors
-    /// Why it was refused; nothing of it is kept.
+    /// The reason why the block was refused; nothing of it is kept.
     fn accept(&mut self, block: &CheckedBlock, detached: bool) -> Result<Submitted, Refused>;
 
     /// Keeps the bytes of a block that was accepted, where the chain keeps blocks.
     ///
     /// # Errors
-    /// They cannot be written now; the call can be repeated.
+    /// The bytes cannot be written now; the call can be repeated.
     fn keep(&mut self, _hash: &[u8; 32], _raw_block: &[u8]) -> io::Result<()> {
         Ok(())
     }
@@ -98,30 +98,29 @@ pub trait Chain: Send + Sync {
         false
     }
 
-    /// Returns the bytes of a kept block; `None` where it is not kept. Its header is the block's, all else is not
-    /// checked.
+    /// Returns the bytes of a kept block; `None` if it is not kept. Only the header is checked.
     ///
     /// # Errors
-    /// They cannot be read, or another block is there.
+    /// The bytes cannot be read, or the place holds another block.
     fn kept_block(&self, _hash: &[u8; 32]) -> io::Result<Option<Vec<u8>>> {
         Ok(None)
     }
 
-    /// Forgets a kept copy that is damaged.
+    /// Removes a damaged kept copy from the table, so that [`Chain::keep`] can write it again.
     fn forget_kept(&mut self, _hash: &[u8; 32]) {}
 
-    /// Returns the lowest block of the chain that should be kept and is not.
+    /// Returns the lowest block of the chain that should be kept but is not.
     fn first_unkept(&mut self) -> Option<[u8; 32]> {
         None
     }
 
-    /// Gives a block up that should be kept, until the chain is opened again.
+    /// Stops trying to keep a block that should be kept, until the chain is opened again.
     fn give_up_unkept(&mut self, _hash: &[u8; 32]) {}
 
-    /// The steps from the connected chain to the best one; empty when that is connected.
+    /// Returns the steps from the connected chain to the best one; empty if they are the same.
     ///
     /// # Errors
-    /// The best chain cannot be told now.
+    /// The best chain cannot be determined now.
     fn plan(&self) -> Result<Reorg, ChainError>;
 
     /// Disconnects the tip, which must be `id`.
@@ -139,7 +138,7 @@ pub trait Chain: Send + Sync {
     /// Makes every accepted block durable.
     ///
     /// # Errors
-    /// It failed; nothing is accepted any more until the chain is opened anew.
+    /// Writing failed; no block is accepted until the chain is opened again.
     fn sync(&mut self) -> Result<(), ChainError>;
 }
 

@@ -1,6 +1,6 @@
-//! CRC32C (Castagnoli), by instruction where the processor has one, by table elsewhere.
+//! CRC32C (Castagnoli): by the SSE4.2 instruction if the processor has it, otherwise by a table.
 
-/// The CRC32C of `bytes`.
+/// Returns the CRC32C of `bytes`.
 pub(super) fn crc32c(bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("sse4.2") {

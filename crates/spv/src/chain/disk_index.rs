@@ -1,12 +1,12 @@
-//! The TXID index on disk. Its keys are the first 8 bytes of a TXID, the block's number and the transaction's position
-//! (u32 each, big endian); its values are empty. The whole TXID is in the store's files, with which every place that a
-//! key names is compared, so two TXIDs with equal first bytes only cost a comparison.
+//! The TXID index on disk. A key is the first 8 bytes of a TXID, the block's number and the transaction's position (u32
+//! each, big endian); values are empty. Every lookup compares the whole TXID, which is in the store's files, so two
+//! TXIDs with equal first bytes cost only one more comparison.
 //!
-//! Blocks are indexed in order. The newest stay in a table in memory, the tail, until there are [`FLUSH_TXIDS`] of
-//! their TXIDs; then they are sorted and ingested as one run, together with the record that says how many blocks the
-//! index covers. The run and its record become visible and durable in one step, after the blocks themselves, so the
-//! index never knows more than the files, and an opening re-indexes what it lacks. A key whose place has a TXID with
-//! other first bytes is an error: a damaged index never changes an answer.
+//! Blocks are indexed in order. The newest blocks are kept in a table in memory, the tail, until they hold
+//! [`FLUSH_TXIDS`] TXIDs; then they are sorted and ingested as one run, together with the record of how many blocks the
+//! index covers. The run and its record become visible and durable in one step, after the blocks themselves. So the
+//! index never covers more blocks than the files hold, and opening the index adds the missing ones. A key whose
+//! location has a TXID with other first bytes is an error: a damaged index never changes an answer.
 
 mod mend;
 
@@ -22,9 +22,9 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-/// TXIDs that wait in memory before they are sorted and written: about 70 MB with the sort.
+/// Number of TXIDs that are kept in memory before they are sorted and written: about 70 MB including the sort.
 const FLUSH_TXIDS: usize = 1 << 21;
-/// The key of the record; no TXID key is as short, and it sorts before all of them.
+/// Key of the record. It is shorter than every TXID key and sorts before all of them.
 const RECORD_KEY: &[u8] = &[0];
 /// First bytes of the record; the last digit is the layout's version.
 const MAGIC: &[u8; 8] = b"LSTXIDX2";
@@ -32,10 +32,10 @@ const MAGIC: &[u8; 8] = b"LSTXIDX2";
 const PREFIX: usize = 8;
 /// Bytes of a key.
 const KEY: usize = PREFIX + 8;
-/// How many TXIDs an opening looks up before it believes the index.
+/// Number of TXIDs that are looked up at opening, before the index is used.
 const SAMPLES: usize = 64;
 
-/// How far the index goes, and over which blocks.
+/// The record: the blocks that the index covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Covered {
     network: u8,
@@ -90,7 +90,7 @@ impl Covered {
     }
 }
 
-/// The blocks that the files hold: what the index must agree with.
+/// Blocks in the files of the store, which the index must agree with.
 pub(super) trait Truth {
     /// Number of blocks.
     fn blocks(&self) -> u32;
@@ -100,18 +100,18 @@ pub(super) trait Truth {
     fn txids(&self, block: u32) -> &[[u8; 32]];
 }
 
-/// An opened index, and why it had to be made anew, if it had.
+/// An opened index, and the reason if it had to be rebuilt.
 type Opened = (DiskIndex, Option<String>);
 
 pub(super) struct DiskIndex {
-    /// Database and its keys; `None` where it was closed after a failure and could not be opened again.
+    /// Database and its keys; `None` if it was closed after a failure and could not be opened again.
     opened: Option<(Database, Keyspace)>,
     network: Network,
     path: PathBuf,
     covered: Covered,
     /// Blocks from `covered.blocks` on.
     tail: TxidIndex,
-    /// [`FLUSH_TXIDS`], but in tests.
+    /// [`FLUSH_TXIDS`], except in tests.
     flush_txids: usize,
     failed: Option<Failed>,
     marker: PathBuf,
@@ -120,15 +120,15 @@ pub(super) struct DiskIndex {
 /// Reason why nothing is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failed {
-    /// A write found no room; it is repeated when there is room.
+    /// A write found no free space; it is repeated when there is some.
     NoRoom,
-    /// A write failed in another way, or is under way.
+    /// A write failed for another reason, or is in progress.
     Otherwise,
 }
 
 impl DiskIndex {
-    /// Opens the index in the directory `name` of `dir`, re-indexes what it lacks of `truth`, and makes it again where
-    /// it is damaged or belongs to other blocks.
+    /// Opens the index in the directory `name` of `dir` and adds the blocks of `truth` that it lacks. An index that is
+    /// damaged or belongs to other blocks is rebuilt.
     pub(super) fn open(dir: &Path, name: &str, network: Network, truth: &impl Truth) -> io::Result<Opened> {
         let path = dir.join(name);
         let marker = dir.join(format!("{name}.damaged"));
@@ -136,7 +136,7 @@ impl DiskIndex {
         if marker.exists() {
             why = Some("a read has found it damaged".to_owned());
         } else if path.exists() {
-            // fjall does not compare its lists of tables with their checksums: a changed byte in one may hide a table,
+            // fjall does not verify the checksums of its lists of tables: a changed byte in a list may hide a table,
             // and with it transactions that the index covers.
             let opened = fjall_files::check_lists(&path)
                 .map_err(other)
@@ -160,7 +160,7 @@ impl DiskIndex {
     fn at(path: &Path, marker: &Path, network: Network) -> io::Result<DiskIndex> {
         guarded(|| {
             let database = Database::builder(path).worker_threads(1).open().map_err(other)?;
-            // TXIDs are random, so compression finds nothing; lookups are ranges, so Bloom filters would not be read.
+            // TXIDs are random, so compression has no effect; lookups are ranges, which do not use Bloom filters.
             let options = KeyspaceCreateOptions::default()
                 .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
                 .index_block_compression_policy(CompressionPolicy::all(CompressionType::None))
@@ -168,13 +168,13 @@ impl DiskIndex {
             let keys = database.keyspace("txids", || options).map_err(other)?;
             let covered = match keys.get(RECORD_KEY).map_err(other)? {
                 Some(bytes) => {
-                    Covered::decode(&bytes).ok_or_else(|| other("its record is of another version"))?
+                    Covered::decode(&bytes).ok_or_else(|| other("its record has another format version"))?
                 }
                 None if keys.is_empty().map_err(other)? => Covered::nothing(network),
                 None => return Err(other("its record is missing")),
             };
             if covered.network != network.code() {
-                return Err(other("it is another network's"));
+                return Err(other("it belongs to another network"));
             }
             Ok(DiskIndex {
                 opened: Some((database, keys)),
@@ -189,17 +189,17 @@ impl DiskIndex {
         })
     }
 
-    /// Compares what is recorded with the blocks, and looks some TXIDs up.
+    /// Compares the record with the blocks, and looks up a sample of TXIDs.
     fn believe(&self, truth: &impl Truth) -> io::Result<()> {
         if self.covered.blocks > truth.blocks() {
-            return Err(other("it covers more blocks than there are"));
+            return Err(other("it covers more blocks than the store has"));
         }
         let mut expected = Covered::nothing(Network::Regtest);
         for block in 0..self.covered.blocks {
             expected = expected.with(truth.hash(block), truth.txids(block).len() as u32);
         }
         if expected.digest != self.covered.digest {
-            return Err(other("it covers other blocks"));
+            return Err(other("it was built for other blocks"));
         }
         let step = (self.covered.blocks as usize / SAMPLES).max(1);
         for block in (0..self.covered.blocks).step_by(step) {
@@ -219,7 +219,7 @@ impl DiskIndex {
     fn catch_up(&mut self, truth: &impl Truth) -> io::Result<()> {
         for block in self.covered.blocks..truth.blocks() {
             self.add(block, truth);
-            // Up to this block only: the tail holds no more.
+            // Only up to this block: the tail holds no later one.
             if self.tail.len() >= self.flush_txids {
                 self.flush_until(block + 1, truth)?;
             }
@@ -227,16 +227,16 @@ impl DiskIndex {
         Ok(())
     }
 
-    /// Takes up the newest block.
+    /// Adds the newest block to the tail.
     pub(super) fn add(&mut self, block: u32, truth: &impl Truth) {
         self.tail
             .add(block, truth.txids(block), |place| txid_at(truth, place));
     }
 
-    /// Calls `each` with every place of `txid`.
+    /// Calls `each` with every location of `txid`.
     ///
     /// # Errors
-    /// The index cannot be read or contradicts the blocks. It will be made anew at the next opening.
+    /// The index cannot be read or contradicts the blocks. It will be rebuilt at the next opening.
     pub(super) fn places(
         &self,
         txid: &[u8; 32],
@@ -263,7 +263,7 @@ impl DiskIndex {
         })
     }
 
-    /// Returns the place that a key names, and the TXID there; `None` where the blocks contradict the key.
+    /// Returns the location that a key names, and the TXID there; `None` if the blocks contradict the key.
     fn place<'t>(&self, key: &[u8], truth: &'t impl Truth) -> Option<(&'t [u8; 32], Place)> {
         let key: &[u8; KEY] = key.try_into().ok()?;
         let (prefix, place) = key.split_first_chunk::<PREFIX>()?;
@@ -284,8 +284,8 @@ impl DiskIndex {
         opened.ok_or_else(|| other("it is closed, because a write failed and it could not be opened again"))
     }
 
-    /// Writes the tail if it is long, or whatever is in it with `all`. The blocks must be durable already.
-    /// After a failure see [`DiskIndex::mend`].
+    /// Writes the tail if it holds at least [`FLUSH_TXIDS`] TXIDs, or anything in it if `all` is set. The blocks must
+    /// be durable already. [`DiskIndex::mend`] describes what happens after a failure.
     pub(super) fn flush(&mut self, all: bool, truth: &impl Truth) -> io::Result<()> {
         self.mend(truth)?;
         match self.tail.len() {
@@ -329,7 +329,8 @@ impl DiskIndex {
         Ok(())
     }
 
-    /// Reads the whole index: every key is true, and there are as many as the blocks need.
+    /// Reads the whole index: every key must agree with the blocks, and there must be exactly as many keys as the
+    /// blocks need.
     pub(super) fn verify(&self, truth: &impl Truth) -> io::Result<()> {
         let all = || {
             let mut keys = 0;
@@ -357,7 +358,7 @@ fn txid_at(truth: &impl Truth, place: Place) -> &[u8; 32] {
     &truth.txids(place.block)[place.position as usize]
 }
 
-/// Returns a key as a number, which sorts as the key's bytes do.
+/// Returns a key as a number that sorts in the order of the key's bytes.
 fn key(txid: &[u8; 32], block: u32, position: u32) -> u128 {
     let prefix = txid.first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
     u128::from(prefix) << 64 | u128::from(block) << 32 | u128::from(position)
@@ -379,7 +380,7 @@ fn other(error: impl Display) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// Returns the system's error where a fault of the database was one, so that a full disk is told from damage.
+/// Keeps the kind of the system's error inside a database error, so that a full disk can be distinguished from damage.
 fn of_database(error: fjall::Error) -> io::Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     while let Some(error) = cause {
@@ -395,7 +396,7 @@ fn wrong() -> io::Error {
     other("the index contradicts the blocks")
 }
 
-/// The library asserts on some kinds of damage; here that is an error like the others.
+/// Turns a panic of the database library, which asserts on some kinds of damage, into an error.
 fn guarded<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| Err(other("the index is damaged")))
 }
@@ -420,8 +421,8 @@ mod tests {
         }
     }
 
-    /// 50 blocks of 7 TXIDs: some are in many blocks, and of each block two begin with the same bytes as all others
-    /// that do.
+    /// Returns 50 blocks of 7 TXIDs. Some TXIDs are in several blocks, and two TXIDs of each block share their first 8
+    /// bytes with those of all other blocks.
     fn plain() -> Plain {
         let txid = |number: u32| sha256::Hash::hash(&number.to_le_bytes()).to_byte_array();
         let block = |b: u32| {
@@ -499,12 +500,12 @@ mod tests {
         )
     }
 
-    /// A new directory, in memory where there is one: each index syncs many files.
+    /// Creates a directory, in /dev/shm if possible, because each index syncs many files.
     fn new_dir() -> tempfile::TempDir {
         tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
     }
 
-    /// Every block and TXID.
+    /// Returns every pair of block number and TXID.
     fn txids(truth: &Plain) -> Vec<(u32, [u8; 32])> {
         let blocks = (0..).zip(&truth.0);
         blocks
@@ -512,7 +513,7 @@ mod tests {
             .collect()
     }
 
-    /// Every file of an index, by its path inside the index.
+    /// Returns the paths of all files of an index.
     fn files(folder: &Path) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(folder)
             .unwrap()
@@ -528,7 +529,7 @@ mod tests {
     fn after_a_flipped_bit_a_transaction_is_found_or_the_index_says_that_it_is_damaged() {
         let truth = many();
         let home = new_dir();
-        // Three runs; the second one's blocks are not among those that an opening looks up.
+        // Makes three runs; opening the index samples no block of the second one.
         let make = |dir: &Path| {
             let (mut index, _) = DiskIndex::open(dir, NAME, Network::Regtest, &Plain(Vec::new())).unwrap();
             for block in 0..640 {
@@ -564,7 +565,7 @@ mod tests {
         }
         assert!(
             anew > 0 && harmless > 0,
-            "{anew} anew, {noticed} noticed, {harmless} harmless"
+            "{anew} rebuilt, {noticed} noticed, {harmless} harmless"
         );
     }
 }

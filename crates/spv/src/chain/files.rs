@@ -1,10 +1,11 @@
-//! The files of a store: `txids.dat` (TXIDs, one after the other) and `blocks.dat` (one record a block), and of a store
-//! with witness data those of [`super::witness_files`].
+//! The files of a store: `txids.dat` (concatenated TXIDs) and `blocks.dat` (one record for each block). A store with
+//! witness data also has those of [`super::witness_files`].
 //!
-//! TXIDs and witness data become durable before the records that point at them, so no interrupted write leaves a whole
-//! record without them. What one does leave is cut at the next opening: torn records at the end, and data after that
-//! of the last whole record. All else is damage (a torn record with a whole one behind it, a whole record whose data is
-//! missing or wrong): it is refused, and nothing is cut. Without a directory the same code keeps all in memory.
+//! TXIDs and witness data become durable before the records that refer to them, so an interrupted write never leaves a
+//! whole record without its data. The next opening removes what an interrupted write does leave: torn records at the
+//! end, and data after that of the last whole record. Everything else is damage (a torn record followed by a whole one,
+//! a whole record whose data is missing or wrong): the store is refused, and nothing is removed. Without a directory
+//! the same code keeps everything in memory.
 
 use super::checksum::crc32c;
 use super::network::{Network, StoreNetwork};
@@ -19,23 +20,23 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a record, and of the head of `blocks.dat`.
+/// Bytes of a record, and of the header of `blocks.dat`.
 const RECORD: usize = 128;
 /// First bytes of `blocks.dat`; the last digit is the layout's version.
 const MAGIC: &[u8; 8] = b"LSCHAIN1";
-/// Byte of the head that says what the store keeps besides headers and TXIDs.
+/// Offset in the header of the byte with the kinds of data that the store keeps in addition to headers and TXIDs.
 const KEEPS: usize = 9;
-/// In the byte [`KEEPS`]: witness data.
+/// Bit of the byte [`KEEPS`] for witness data.
 const KEEPS_WITNESS: u8 = 1;
-/// Bytes of the head with the identity of a signet; zeros for the default signet and for other networks.
+/// Bytes of the header with the identity of a signet; zeros for the default signet and for other networks.
 const SIGNET: std::ops::Range<usize> = 16..48;
-/// TXIDs kept in memory before they are written on their own account.
+/// Number of TXIDs that are kept in memory before the store writes them without a request.
 const PENDING_TXIDS: usize = 1 << 20;
 
-/// What is kept of a block besides its TXIDs.
+/// Record of a block: everything that is kept of it except its TXIDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// The header as on the network.
+    /// Header as sent on the network.
     pub(super) header: [u8; 80],
     /// Number of the block's first TXID in `txids.dat`.
     pub(super) first: u64,
@@ -47,7 +48,7 @@ pub(super) struct Record {
     pub(super) flags: u32,
     /// CRC32C of the TXIDs.
     pub(super) txids_crc: u32,
-    /// Witness data; all zero where the block commits to none, and in a store without.
+    /// Location of the witness data; zeros if the block commits to none, and in a store without witness data.
     pub(super) witness: WitnessPlace,
 }
 
@@ -100,7 +101,8 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
 }
 
-/// Kind of a chain store's directory. Its first file names itself and its network, so a store may lack the marker.
+/// Kind of a chain store's directory. `blocks.dat` names the format and the network, so a store may lack the marker
+/// file.
 const KIND: Kind = Kind::new("spv", 1).beside(&[
     "blocks.dat",
     "txids.dat",
@@ -110,13 +112,13 @@ const KIND: Kind = Kind::new("spv", 1).beside(&[
     "txid-index.damaged",
 ]);
 
-/// The files, and what is not yet in them.
+/// The files of a store, and the data that is not yet written to them.
 pub(super) struct Files {
     disk: Option<Disk>,
-    /// TXIDs behind those in the map.
+    /// TXIDs after those in the map.
     pending: Vec<[u8; 32]>,
     records: Vec<u8>,
-    /// Length of `records` up to which they are written when the store is closed, where that is not all of them.
+    /// Length of `records` up to which they are written when the store is closed; `None`: all of them.
     written_at_end: Option<usize>,
     /// `None` in a store without witness data.
     witness: Option<WitnessFiles>,
@@ -125,16 +127,16 @@ pub(super) struct Files {
 struct Disk {
     txids: File,
     blocks: File,
-    /// `None` while there is no TXID: an empty file cannot be mapped.
+    /// `None` if there is no TXID: an empty file cannot be mapped.
     map: Option<Mmap>,
-    /// Where the next record goes in `blocks`.
+    /// Offset of the next record in `blocks`.
     blocks_end: u64,
     failed: bool,
-    /// Held for as long as the store is open.
+    /// Held while the store is open.
     _owner: DataDir,
 }
 
-/// The files of a store that have been read; nothing of them has been changed yet.
+/// The files of a store after reading, before anything in them has been changed.
 pub(super) struct Opening {
     dir: PathBuf,
     identity: StoreNetwork,
@@ -142,7 +144,7 @@ pub(super) struct Opening {
     txids_path: PathBuf,
     blocks: File,
     txids: File,
-    /// Where the last whole block ends in each file.
+    /// End of the last whole block in each file.
     blocks_end: u64,
     txids_end: u64,
     witness: Option<WitnessOpening>,
@@ -150,8 +152,8 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// Opens or creates the files in `dir`, and returns the records of their whole blocks in order. A new store, and no
-    /// other, is made for the signet of `new`, and with witness data if `with_witness` says so.
+    /// Opens or creates the files in `dir`, and returns the records of their whole blocks in order. Only a new store
+    /// uses the signet of `new` and `with_witness`; an existing store keeps its own.
     pub(super) fn read(
         dir: &Path,
         new: StoreNetwork,
@@ -167,7 +169,7 @@ impl Opening {
         let map = map(&txids).map_err(io(&txids_path))?;
 
         if bytes.len() < RECORD {
-            // A new store, or one whose making was interrupted; anything else is not ours to write over.
+            // A new store, or one whose creation was interrupted. Any other content must not be overwritten.
             let is_begun = [false, true].map(|witness| head(new, witness).starts_with(&bytes));
             if map.is_some() || !is_begun.contains(&true) {
                 return Err(ChainError::NotAStore { path: blocks_path });
@@ -202,20 +204,20 @@ impl Opening {
         Ok((opening, records))
     }
 
-    /// Returns the network that the files name.
+    /// Returns the network that is recorded in the files.
     pub(super) fn identity(&self) -> StoreNetwork {
         self.identity
     }
 
-    /// Cuts what follows the last whole block: the records were found to be right.
+    /// Removes everything after the last whole block. The records must have been checked.
     pub(super) fn cut(mut self) -> Result<Files, ChainError> {
         cut(&mut self.blocks, self.blocks_end).map_err(io(&self.blocks_path))?;
         cut(&mut self.txids, self.txids_end).map_err(io(&self.txids_path))?;
-        // A killed process may have left written what no disk has yet; the index is built on it next.
+        // A killed process may have left data that is not on disk yet; the index is built on it next.
         self.txids.sync_data().map_err(io(&self.txids_path))?;
         let witness = self.witness.map(WitnessOpening::cut).transpose()?;
         self.blocks.sync_data().map_err(io(&self.blocks_path))?;
-        // No record may outlive the name of the file with its TXIDs.
+        // A record must not become durable before the directory entry of the file with its TXIDs.
         File::open(&self.dir)
             .and_then(|dir| dir.sync_all())
             .map_err(io(&self.dir))?;
@@ -256,7 +258,7 @@ pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> ChainError + use<> {
 }
 
 impl Files {
-    /// A store that is gone with the process, with witness data or without.
+    /// Returns a store that exists only in this process, with or without witness data.
     pub(super) fn in_memory(with_witness: bool) -> Files {
         Files {
             disk: None,
@@ -267,22 +269,22 @@ impl Files {
         }
     }
 
-    /// Witness data; `None` in a store without.
+    /// Returns the witness data; `None` in a store without it.
     pub(super) fn witness(&self) -> Option<&WitnessFiles> {
         self.witness.as_ref()
     }
 
-    /// Number of TXIDs, written or not.
+    /// Returns the number of TXIDs, written or not.
     pub(super) fn len(&self) -> u64 {
         (self.mapped().len() + self.pending.len()) as u64
     }
 
-    /// `count` TXIDs of one block from number `first` on.
+    /// Returns `count` TXIDs of one block, from number `first` on.
     #[inline]
     pub(super) fn txids(&self, first: u64, count: u32) -> &[[u8; 32]] {
         let (first, count) = (first as usize, count as usize);
         let mapped = self.mapped();
-        // A block's TXIDs are written together, so they lie on one side whole.
+        // A block's TXIDs are written together, so all of them are either mapped or pending.
         match first.checked_sub(mapped.len()) {
             None => &mapped[first..first + count],
             Some(first) => &self.pending[first..first + count],
@@ -297,12 +299,13 @@ impl Files {
         }
     }
 
-    /// Returns true if the next block makes the store write on its own account.
+    /// Returns true if the store writes without a request before it accepts the next block.
     pub(super) fn is_long(&self) -> bool {
         self.disk.is_some() && self.pending.len() >= PENDING_TXIDS
     }
 
-    /// Says whether the store may still write, and writes what has piled up; true when it did.
+    /// Writes the pending data if it is large. Returns true if it wrote, and an error if the store cannot write any
+    /// more.
     pub(super) fn make_room(&mut self) -> io::Result<bool> {
         match &self.disk {
             Some(disk) if disk.failed => Err(failed()),
@@ -311,8 +314,8 @@ impl Files {
         }
     }
 
-    /// Adds a block and fills in where its witness data is; `record.first` must be [`Files::len`]. A store with witness
-    /// data needs that of the block.
+    /// Adds a block and sets the location of its witness data in `record`; `record.first` must be [`Files::len`]. A
+    /// store with witness data needs `witness`.
     pub(super) fn append(
         &mut self,
         record: &mut Record,
@@ -328,19 +331,19 @@ impl Files {
         }
     }
 
-    /// Keeps the last block, and those after it, from being written when the store is closed, until it is released.
+    /// Excludes the last block, and later ones, from the write when the store is closed, until [`Files::release`].
     pub(super) fn withhold_last(&mut self) {
         let without = self.records.len().saturating_sub(RECORD);
         self.written_at_end.get_or_insert(without);
     }
 
-    /// Takes back [`Files::withhold_last`].
+    /// Reverts [`Files::withhold_last`].
     pub(super) fn release(&mut self) {
         self.written_at_end = None;
     }
 
-    /// Makes everything appended so far durable. Where there is no room for it, the call can be repeated; after any
-    /// other failure the store never writes again.
+    /// Makes everything appended so far durable. If the disk is full, the call can be repeated; after any other failure
+    /// the store never writes again.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         let txids_end = (self.mapped().len() * 32) as u64;
         let Some(disk) = &mut self.disk else { return Ok(()) };
@@ -376,9 +379,9 @@ impl Files {
     }
 }
 
-/// Takes back that the store has failed where a write met a full disk: nothing that is durable points at what was
-/// written, and the next attempt writes all of it again, at the same place. A failed fdatasync is another matter,
-/// because the system may have dropped what it could not write.
+/// Clears the failure flag if a write met a full disk: no durable record refers to the written data, and the next
+/// attempt writes all of it again at the same offset. A failed fdatasync stays fatal, because the kernel may have
+/// dropped the pages that it could not write.
 fn retryable(has_failed: &mut bool, written: io::Result<()>) -> io::Result<()> {
     if written.as_ref().is_err_and(is_full) {
         *has_failed = false;
@@ -386,7 +389,7 @@ fn retryable(has_failed: &mut bool, written: io::Result<()>) -> io::Result<()> {
     written
 }
 
-/// Returns true for the error of a write for which there is no room, on the disk or by a limit.
+/// Returns true for the error of a write that found no space, on the disk or because of a limit.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -397,7 +400,7 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 impl Drop for Files {
     fn drop(&mut self) {
         if let Some(length) = self.written_at_end {
-            // The data of these blocks is cut at the next opening.
+            // The next opening removes the data of these blocks.
             self.records.truncate(length);
         }
         if let Err(error) = self.sync() {
@@ -426,7 +429,7 @@ fn head(identity: StoreNetwork, with_witness: bool) -> [u8; RECORD] {
     bytes
 }
 
-/// Returns the network that a head names, and whether it is that of a store with witness data.
+/// Returns the network that a header names, and true for a store with witness data.
 fn read_head(found: &[u8]) -> Option<(StoreNetwork, bool)> {
     let signet = SignetId(found.get(SIGNET)?.try_into().ok()?);
     let with_signet = |network| match network {
@@ -438,7 +441,7 @@ fn read_head(found: &[u8]) -> Option<(StoreNetwork, bool)> {
     kinds.find(|(identity, witness)| found == head(*identity, *witness))
 }
 
-/// Returns the network of the store in `dir`; `None` where no block file has been begun.
+/// Returns the network of the store in `dir`; `None` if it has no complete `blocks.dat`.
 pub(super) fn network_of(dir: &Path) -> Result<Option<StoreNetwork>, ChainError> {
     let path = dir.join("blocks.dat");
     let mut bytes = [0; RECORD];
@@ -453,7 +456,8 @@ pub(super) fn network_of(dir: &Path) -> Result<Option<StoreNetwork>, ChainError>
     found.map(Some).ok_or(ChainError::NotAStore { path })
 }
 
-/// Returns the network of a head, and true for a store with witness data.
+/// Returns the network of a header, and true for a store with witness data; an error for another network than
+/// `network`.
 fn check_head(bytes: &[u8], network: Network, path: &Path) -> Result<(StoreNetwork, bool), ChainError> {
     let path = path.to_path_buf();
     match read_head(&bytes[..RECORD]) {
@@ -467,10 +471,10 @@ fn check_head(bytes: &[u8], network: Network, path: &Path) -> Result<(StoreNetwo
     }
 }
 
-/// The whole records from the start on, and the number of TXIDs that they cover.
+/// Returns the whole records from the start, and the number of TXIDs that they cover.
 ///
-/// Records that fail their own checksum and have no whole one behind them are an interrupted write's. A whole record
-/// without its TXIDs is not: [`Files::sync`] makes TXIDs durable before it writes their record.
+/// Records that fail their own checksum and are not followed by a whole record come from an interrupted write. A whole
+/// record without its TXIDs does not: [`Files::sync`] makes TXIDs durable before it writes their record.
 fn read_records(
     bytes: &[u8],
     stored: &[[u8; 32]],
@@ -514,14 +518,14 @@ pub(super) fn corrupt(path: &Path, record: usize, why: &'static str) -> ChainErr
     }
 }
 
-/// Shortens `file` to `len` where it is longer, and stands at its end.
+/// Shortens `file` to `len` if it is longer, and sets the position to its end.
 pub(super) fn cut(file: &mut File, len: u64) -> io::Result<()> {
     use std::io::Seek;
     let found = file.metadata()?.len();
     if found > len {
         tracing::warn!(
             bytes = found - len,
-            "cut an interrupted write from the chain store"
+            "removed an interrupted write from the end of a file of the chain store"
         );
         file.set_len(len)?;
         file.sync_all()?;

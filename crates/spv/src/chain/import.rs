@@ -1,4 +1,4 @@
-//! Taking blocks from files: headers first, then every parent before its children.
+//! Import of blocks from files: headers are read first, then every parent is taken before its children.
 
 use super::scan::{self, Found, Source};
 use super::store::ChainStore;
@@ -10,45 +10,46 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// An interrupted import resumes behind the last sync: after so many bytes of blocks, or so long, or so many times as
-/// long as the last sync took, so that syncing costs a twentieth at most.
+/// Sync policy of an import. An interrupted import resumes after the last sync, which happens after this number of
+/// bytes, or after this interval, or after `SYNC_SHARE` times the duration of the last sync, so that syncs cost at most
+/// a twentieth of the time.
 const SYNC_BYTES: u64 = 256 << 20;
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 const SYNC_SHARE: u32 = 20;
 const OPEN_FILES: usize = 64;
 
-/// How to import.
+/// Options of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImportOptions {
-    /// Take blocks whose ancestors are unknown (archives, test data); everything else is checked.
+    /// Accept blocks whose ancestors are unknown (archives, test data); all other checks apply.
     pub detached: bool,
 }
 
-/// What an import is busy with.
+/// Phase of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Reading headers.
     Scanning,
-    /// Checking and taking blocks.
+    /// Checking and accepting blocks.
     Storing,
     /// Connecting the best chain.
     Connecting,
 }
 
-/// How far an import is.
+/// Progress of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What it is busy with.
+    /// Current phase.
     pub phase: Phase,
-    /// Bytes behind it in this phase.
+    /// Bytes finished in this phase.
     pub bytes: u64,
-    /// Bytes of this phase altogether.
+    /// Total bytes of this phase.
     pub total_bytes: u64,
-    /// Blocks found or taken so far.
+    /// Blocks found or accepted so far.
     pub blocks: u64,
 }
 
-/// A block, or a place in a file, that was not taken.
+/// A block, or bytes in a file, that the import refused.
 #[derive(Debug)]
 pub struct RefusedBlock {
     /// The file.
@@ -57,36 +58,37 @@ pub struct RefusedBlock {
     pub offset: u64,
     /// The block's hash, where a header could be read.
     pub hash: Option<[u8; 32]>,
-    /// Why.
+    /// Reason of the refusal.
     pub reason: Refused,
 }
 
-/// What an import has done.
+/// Result of an import.
 #[derive(Debug, Default)]
 pub struct ImportReport {
-    /// Blocks taken.
+    /// Blocks accepted.
     pub blocks: u64,
     /// Their transactions.
     pub transactions: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Blocks that the store had before, or found more than once.
+    /// Blocks that the store already had, or that the files hold more than once.
     pub known: u64,
-    /// Blocks and places that were refused.
+    /// Refused blocks and bytes.
     pub refused: Vec<RefusedBlock>,
-    /// Of the blocks taken, those connected now (detached ones are).
+    /// Accepted blocks that are connected now, detached ones included.
     pub connected: u64,
-    /// Of the blocks taken, those on side branches.
+    /// Accepted blocks on side branches.
     pub side: u64,
-    /// Of the blocks taken, the detached ones.
+    /// Accepted blocks that are detached.
     pub detached: u64,
 }
 
 impl ChainStore {
-    /// Imports `paths`: raw blocks (one a file), files of magic, length and block, directories with blk*.dat.
+    /// Imports `paths`: raw blocks (one in each file), files of magic, length and block, directories with blk*.dat.
     ///
-    /// A repeated import goes on where the last one ended: blocks that are known are checked, because their header
-    /// says nothing of the body behind it, but not taken again. All is durable and the best chain connected on return.
+    /// A repeated import resumes where the last one ended: known blocks are checked again, because their header does
+    /// not prove the body in the file, but are not stored again. On return everything is durable and the best chain is
+    /// connected.
     pub fn import(
         &mut self,
         paths: &[PathBuf],
@@ -161,16 +163,16 @@ impl ChainStore {
     }
 }
 
-/// The second half of an import.
+/// Second phase of an import: checks and stores the blocks.
 struct Run<'a> {
     store: &'a mut ChainStore,
     sources: &'a [Source],
     found: Vec<Found>,
     options: ImportOptions,
     report: ImportReport,
-    /// From a parent's hash to the found blocks that wait for it.
+    /// Found blocks that wait for their parent, by the parent's hash.
     waiting: HashMap<[u8; 32], Vec<u32>>,
-    /// Blocks whose parent is there; the one that lies first in the files is next.
+    /// Blocks whose parent is in the store, by their order in the files; the first one is taken next.
     ready: BinaryHeap<Reverse<u32>>,
     open: HashMap<u32, File>,
     done: u64,
@@ -230,7 +232,7 @@ impl<'a> Run<'a> {
             if self.waiting.is_empty() {
                 return Ok(());
             }
-            // What still waits has no known ancestor.
+            // The remaining blocks have no known ancestor.
             if !self.options.detached {
                 return self.refuse_waiting();
             }
@@ -297,7 +299,7 @@ impl<'a> Run<'a> {
                     self.next_sync = Instant::now() + SYNC_INTERVAL.max(start.elapsed() * SYNC_SHARE);
                 }
             }
-            // The disk is at fault, not the block: nothing after it would fare better.
+            // The disk failed, not the block: later blocks would fail too.
             Err(Refused::Storage(error)) => return Err(ChainError::Write(error)),
             Err(reason) => self.refuse(i, reason),
         }

@@ -1,25 +1,25 @@
-//! The TXID index in memory: from a TXID to every accepted place that holds it.
+//! The TXID index in memory: maps a TXID to every location of it in accepted blocks.
 //!
-//! The table stores places, not TXIDs; a place is compared by the TXID that the store holds there, so the whole
-//! 256 bits decide. The hash that picks a slot is keyed with a random seed, because anyone can grind TXIDs.
+//! The table stores locations, not TXIDs. A lookup compares the TXID that the store holds at a location, so all 256
+//! bits decide. The hash that selects a slot is keyed with a random seed, because anyone can grind TXIDs.
 
 use hashbrown::HashTable;
 
-/// Where a transaction lies: the block's number in the store and the transaction's position in the block.
+/// Location of a transaction: the block's number in the store and the transaction's position in the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) block: u32,
     pub(super) position: u32,
 }
 
-/// The index. Duplicate TXIDs are several entries.
+/// TXID index in memory. A TXID that occurs several times has several entries.
 pub(super) struct TxidIndex {
     table: HashTable<Place>,
     key: [u64; 2],
 }
 
 impl TxidIndex {
-    /// An empty index with a fresh random key.
+    /// Returns an empty index with a fresh random key.
     pub(super) fn new() -> std::io::Result<Self> {
         let mut seed = [0u8; 16];
         getrandom::fill(&mut seed).map_err(|e| std::io::Error::other(format!("no random seed: {e}")))?;
@@ -30,13 +30,13 @@ impl TxidIndex {
         })
     }
 
-    /// Makes room for `more` entries in an empty index.
+    /// Reserves space for `more` entries in an empty index.
     pub(super) fn reserve(&mut self, more: usize) {
         debug_assert!(self.table.is_empty());
         self.table.reserve(more, |_| 0);
     }
 
-    /// Adds the TXIDs of one block, also those that are there already; `txid_at` says what lies at a place.
+    /// Adds the TXIDs of one block, duplicates included; `txid_at` returns the TXID at a location.
     pub(super) fn add<'a>(
         &mut self,
         block: u32,
@@ -52,7 +52,7 @@ impl TxidIndex {
         }
     }
 
-    /// All places whose TXID is exactly `txid`.
+    /// Returns all locations whose TXID is exactly `txid`.
     pub(super) fn places<'s, 'a: 's>(
         &'s self,
         txid: &'s [u8; 32],
@@ -65,7 +65,7 @@ impl TxidIndex {
             .filter(move |place| txid_at(*place) == txid)
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }

@@ -1,12 +1,12 @@
-//! Bytes of blocks, where the configuration keeps them: `blocks/blkNNNNN.dat` in the store's directory, as Bitcoin Core
-//! writes such files: magic, length and block, one after the other. `lineside spv import` reads them.
+//! Raw blocks, if the configuration keeps them: `blocks/blkNNNNN.dat` in the store's directory, in the format of
+//! Bitcoin Core: magic, length and block, one after the other. `lineside spv import` reads them.
 //!
-//! A server that follows a node reads a block that it needs again from here, as after a reorganisation to and fro, and
-//! asks the node only where the copy is missing or damaged.
+//! A server that follows a node reads a block from here if it needs the block again, for example after a reorganisation
+//! back and forth. It asks the node only if the copy is missing or damaged.
 //!
-//! Files are only added to. Blocks of side branches stay in them, as in those of a node. An interrupted write is
-//! cut at the next opening, and so is a block that a power cut has left with other bytes: the store does not have such
-//! a block, because its record is written after the block is durable.
+//! Files only grow. Blocks of side branches stay in them, as in a node's files. Opening removes an interrupted write,
+//! and also a block that a power failure left with other bytes: the store does not have that block, because its record
+//! is written after the block is durable.
 
 use super::Network;
 use super::store::ChainStore;
@@ -18,22 +18,22 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Folder of the files in the store's directory.
+/// Directory of the files in the store's directory.
 const FOLDER: &str = "blocks";
-/// Length from which on a file takes no further block, as that of Bitcoin Core.
+/// Length at which a file is full and gets no further block, as in Bitcoin Core.
 const FILE_BYTES: u64 = 128 << 20;
-/// Magic and length in front of a block.
+/// Bytes of magic and length before a block.
 const HEAD: usize = 8;
 /// Bytes of a block's header.
 const HEADER: usize = 80;
 
-/// Blocks in files.
+/// Files of raw blocks.
 pub(super) struct KeptBlocks {
     folder: PathBuf,
     magic: [u8; 4],
-    /// File and offset of each block. Of two copies the later one counts.
+    /// File and offset of each block. If there are two copies, the later one is used.
     known: HashMap<[u8; 32], (u32, u32)>,
-    /// Blocks of the chain above the lowest one that is kept, which are not, the lowest first.
+    /// Blocks of the chain above the lowest kept one that are not kept, the lowest first.
     missing: VecDeque<[u8; 32]>,
     number: u32,
     file: File,
@@ -44,8 +44,8 @@ pub(super) struct KeptBlocks {
 }
 
 impl KeptBlocks {
-    /// Opens the files in `folder`, which is made where it is not there, and cuts what a write left that did not
-    /// become durable. `is_durable` says which blocks did.
+    /// Opens the files in `folder`, which is created if necessary, and removes written data that did not become
+    /// durable. `is_durable` returns true for blocks whose record is in the store.
     fn open(
         folder: &Path,
         (magic, network): ([u8; 4], Network),
@@ -55,7 +55,7 @@ impl KeptBlocks {
         let is_sound = |hash: &[u8; 32], read: &dyn Fn() -> io::Result<Vec<u8>>| {
             Ok(is_durable(hash) || CheckedBlock::check_with_witness(&read()?, network).is_ok())
         };
-        // A server that follows a node has made it before it gave up the right to.
+        // A server that follows a node created the directory before it dropped the right to do so.
         if !folder.is_dir() {
             std::fs::create_dir_all(folder)?;
         }
@@ -84,7 +84,7 @@ impl KeptBlocks {
         }
     }
 
-    /// Adds a block that is not there yet. After an error the call can be repeated.
+    /// Adds a block unless it is kept already. After an error the call can be repeated.
     fn add(&mut self, hash: &[u8; 32], raw: &[u8]) -> io::Result<()> {
         if self.known.contains_key(hash) {
             return Ok(());
@@ -104,7 +104,7 @@ impl KeptBlocks {
         Ok(())
     }
 
-    /// Returns the bytes of a block; `None` where it is not kept. Its header is the block's, all else is not checked.
+    /// Returns the bytes of a block; `None` if it is not kept. Only the header is checked.
     fn read(&self, hash: &[u8; 32]) -> io::Result<Option<Vec<u8>>> {
         let Some(&(number, offset)) = self.known.get(hash) else {
             return Ok(None);
@@ -116,14 +116,14 @@ impl KeptBlocks {
         let header: &[u8] = &head[HEAD..];
         let is_it = head[..4] == self.magic && lineside_spv_proof::sha256d(header) == *hash;
         if !is_it || length < HEADER || length as u64 > self.file_bytes.max(self.end) {
-            return Err(io::Error::other("the kept copy has another header"));
+            return Err(io::Error::other("the kept copy has the header of another block"));
         }
         let mut raw = vec![0; length];
         file.read_exact_at(&mut raw, u64::from(offset) + HEAD as u64)?;
         Ok(Some(raw))
     }
 
-    /// Notes which of `chain`, the blocks of the chain from the lowest one on, are missing.
+    /// Records which blocks of `chain`, in ascending order of height, are missing.
     fn note_missing(&mut self, chain: impl Iterator<Item = [u8; 32]>) {
         let known = &self.known;
         let from_first = chain.skip_while(|hash| !known.contains_key(hash));
@@ -149,7 +149,7 @@ impl KeptBlocks {
 impl Drop for KeptBlocks {
     fn drop(&mut self) {
         if let Err(error) = self.sync() {
-            tracing::error!(%error, "the last blocks that were kept are perhaps not on disk");
+            tracing::error!(%error, "the last kept blocks may not be on disk");
         }
     }
 }
@@ -164,10 +164,10 @@ fn open_file(folder: &Path, number: u32) -> io::Result<File> {
     options.open(path_of(folder, number))
 }
 
-/// Says of a block, by its hash and a function that reads it, that all of it is there.
+/// Returns true if a block is complete; takes its hash and a function that reads its bytes.
 type IsSound<'a> = dyn Fn(&[u8; 32], &dyn Fn() -> io::Result<Vec<u8>>) -> io::Result<bool> + 'a;
 
-/// Reads the hashes of the blocks in a file. Returns where the last sound one ends.
+/// Reads the hashes of the blocks in a file. Returns the end of the last sound block.
 fn scan(
     (file, number): (&File, u32),
     magic: [u8; 4],
@@ -200,19 +200,19 @@ fn scan(
 }
 
 impl ChainStore {
-    /// Makes the folder of kept blocks below `dir`, the store's directory, for a process that has no right to do it
-    /// when it calls [`ChainStore::keep_blocks`].
+    /// Creates the directory of kept blocks below `dir`, the store's directory, for a process that has dropped the
+    /// right to do so when it calls [`ChainStore::keep_blocks`].
     ///
     /// # Errors
-    /// The system's reason.
+    /// The system's error.
     pub fn make_blocks_folder(dir: &Path) -> Result<(), ChainError> {
         let path = dir.join(FOLDER);
         std::fs::create_dir_all(&path).map_err(|source| ChainError::Io { path, source })
     }
 
-    /// Keeps the bytes of all blocks from here on, below `dir`, the store's directory. Returns the number of blocks of
-    /// the chain that are not kept although an earlier one is: [`ChainStore::first_unkept`] names them. Those before
-    /// the first kept block do not count, because they were taken before.
+    /// Keeps the bytes of all blocks accepted from now on, below `dir`, the store's directory. Returns the number of
+    /// blocks of the chain that are not kept although an earlier one is; [`ChainStore::first_unkept`] returns them.
+    /// Blocks before the first kept one do not count.
     ///
     /// # Errors
     /// The files cannot be opened.
@@ -234,7 +234,7 @@ impl ChainStore {
         Ok(missing)
     }
 
-    /// Returns the lowest block of the chain that should be kept and is not.
+    /// Returns the lowest block of the chain that should be kept but is not.
     pub fn first_unkept(&mut self) -> Option<[u8; 32]> {
         let kept = self.kept.as_mut()?;
         while let Some(hash) = kept.missing.front().copied() {
@@ -246,7 +246,7 @@ impl ChainStore {
         None
     }
 
-    /// Gives a block up that should be kept, until the next opening.
+    /// Stops trying to keep a block that should be kept, until the next opening.
     pub fn give_up_unkept(&mut self, hash: &[u8; 32]) {
         if let Some(kept) = &mut self.kept {
             kept.missing.retain(|missing| missing != hash);
@@ -260,16 +260,15 @@ impl ChainStore {
             .is_some_and(|kept| kept.known.contains_key(hash))
     }
 
-    /// Returns the bytes of a kept block; `None` where it is not kept. Its header is the block's, all else is not
-    /// checked.
+    /// Returns the bytes of a kept block; `None` if it is not kept. Only the header is checked.
     ///
     /// # Errors
-    /// They cannot be read, or another block is there.
+    /// The bytes cannot be read, or the place holds another block.
     pub fn kept_block(&self, hash: &[u8; 32]) -> io::Result<Option<Vec<u8>>> {
         self.kept.as_ref().map_or(Ok(None), |kept| kept.read(hash))
     }
 
-    /// Forgets a kept copy that is damaged; [`ChainStore::keep`] writes another one.
+    /// Removes a damaged kept copy from the table, so that [`ChainStore::keep`] writes the block again.
     pub fn forget_kept(&mut self, hash: &[u8; 32]) {
         if let Some(kept) = &mut self.kept {
             kept.known.remove(hash);
@@ -279,13 +278,13 @@ impl ChainStore {
     /// Keeps the bytes of a block that was accepted, if the store keeps blocks.
     ///
     /// # Errors
-    /// They cannot be written now; the call can be repeated.
+    /// The bytes cannot be written now; the call can be repeated.
     pub fn keep(&mut self, hash: &[u8; 32], raw_block: &[u8]) -> io::Result<()> {
         let Some(kept) = &mut self.kept else { return Ok(()) };
         let added = kept.add(hash, raw_block);
         match added {
             Ok(()) => self.files.release(),
-            // A store that is closed before they can be written has not taken the block.
+            // A store that is closed before the bytes are written must not contain the block.
             Err(_) => self.files.withhold_last(),
         }
         added
@@ -320,7 +319,7 @@ mod tests {
         let (last, end) = (kept.number, kept.end);
         assert!(last >= 2, "{last}");
         drop(kept);
-        // Half a block, as a kill leaves it.
+        // Half a block, as a killed process leaves it.
         let torn = [&MAGIC[..], &1000u32.to_le_bytes(), &blocks[0].raw[..90]].concat();
         let file = open_file(folder.path(), last).unwrap();
         file.write_all_at(&torn, end).unwrap();
@@ -328,7 +327,8 @@ mod tests {
         assert_eq!((kept.number, kept.end, kept.known.len()), (last, end, 6));
         assert_eq!(file.metadata().unwrap().len(), end);
         drop(kept);
-        // A block whose last byte a power cut has taken, as only one can be that the store does not have.
+        // A power failure changed the last byte of a block. This can only happen to a block that the store does not
+        // have.
         let last_byte = |byte: u8| file.write_all_at(&[byte], end - 1).unwrap();
         let sound = *blocks[5].raw.last().unwrap();
         last_byte(!sound);
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!((kept.number, kept.known.len()), (last, 5));
         assert!(kept.end < end && !kept.known.contains_key(&blocks[5].hash));
         kept.add(&blocks[5].hash, &blocks[5].raw).unwrap();
-        // The files are the blocks, each once.
+        // The files contain each block exactly once.
         let mut all = Vec::new();
         for number in 0..=last {
             all.extend(std::fs::read(path_of(folder.path(), number)).unwrap());

@@ -1,10 +1,10 @@
-//! The Bitcoin networks that a store can hold, and what differs between them here.
+//! The Bitcoin networks that a store can hold, and their differences.
 
 use bitcoin::pow::{CompactTarget, Target};
 use lineside_bitcoin_node::SignetId;
 use lineside_spv_proof as proof;
 
-/// A Bitcoin network: it sets the proof-of-work limit and the magic of block files.
+/// Bitcoin network: determines the proof-of-work limit and the magic of block files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
@@ -38,18 +38,19 @@ impl Network {
         Target::from_compact(CompactTarget::from_consensus(self.rules().limit_bits()))
     }
 
-    /// The four bytes in front of every block in a block file.
+    /// Returns the four bytes before every block in a block file.
     pub fn magic(self) -> [u8; 4] {
         self.rules().magic()
     }
 
-    /// The name used in the configuration.
+    /// Returns the name used in the configuration.
     pub fn name(self) -> &'static str {
         self.rules().name()
     }
 
-    /// Returns the height from which on a coinbase's witness commitment counts (BIP141): where segwit became active on
-    /// the networks that are older than it. On the others only software for which it is active writes a commitment.
+    /// Returns the height from which a coinbase's witness commitment is checked (BIP141): the activation height of
+    /// segwit on the networks that are older than segwit. On the others, software writes a commitment only if segwit is
+    /// active.
     pub(super) fn segwit_height(self) -> u32 {
         match self {
             Network::Mainnet => 481_824,
@@ -58,7 +59,7 @@ impl Network {
         }
     }
 
-    /// The byte that stands for this network in the store's files.
+    /// Returns the byte that identifies this network in the store's files.
     pub(super) fn code(self) -> u8 {
         match self {
             Network::Mainnet => 1,
@@ -70,7 +71,7 @@ impl Network {
         }
     }
 
-    /// Returns the network as the library of light clients knows it, with the rules of its headers.
+    /// Returns the network as `lineside-spv-proof` names it, with its header rules.
     pub fn rules(self) -> proof::Network {
         match self {
             Network::Mainnet => proof::Network::Mainnet,
@@ -83,7 +84,7 @@ impl Network {
     }
 }
 
-/// Network that a store holds: for a signet also which, because all signets share their first block.
+/// Network that a store holds. For a signet it includes which one, because all signets share their first block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreNetwork {
     /// The network.
@@ -93,7 +94,7 @@ pub struct StoreNetwork {
 }
 
 impl StoreNetwork {
-    /// Returns the network; for a signet, the default one.
+    /// Returns `network`; for signet, the default signet.
     pub fn new(network: Network) -> Self {
         let signet = (network == Network::Signet).then(SignetId::default_signet);
         Self { network, signet }
@@ -107,7 +108,7 @@ impl StoreNetwork {
         }
     }
 
-    /// The four bytes in front of every block in a block file.
+    /// Returns the four bytes before every block in a block file.
     pub fn magic(self) -> [u8; 4] {
         self.signet
             .map_or_else(|| self.network.magic(), |signet| signet.magic())

@@ -1,4 +1,4 @@
-//! Finding blocks in files: raw blocks, files with magic and length before each block, a node's blk*.dat.
+//! Search for blocks in files: raw blocks, files with magic and length before each block, a node's blk*.dat.
 
 use super::network::{Network, StoreNetwork};
 use super::types::ChainError;
@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// The longest block that a framed file may announce (a node's own block files end at this size).
+/// Maximum length of a block in a framed file (a node's own block files end at this size).
 const LONGEST: u32 = 128 << 20;
 const HEADER: u64 = 80;
 const FRAME: u64 = 8;
@@ -28,10 +28,10 @@ pub(super) struct Found {
     pub(super) parent: [u8; 32],
 }
 
-/// Bytes in a source that hold no block, and why.
+/// Offset of bytes in a source that are not a block, and the reason.
 pub(super) type Unreadable = (u64, String);
 
-/// Turns files and directories into sources: a directory stands for its blk*.dat files.
+/// Turns files and directories into sources: a directory contributes its blk*.dat files.
 pub(super) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, ChainError> {
     let mut found = Vec::new();
     for path in paths {
@@ -97,7 +97,7 @@ impl Source {
         Ok(Source { path, len, key })
     }
 
-    /// Fills `buffer` from `offset` on, with the key taken off.
+    /// Reads `buffer` from `offset` on, and removes the XOR key.
     pub(super) fn read(&self, file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         file.read_exact_at(buffer, offset)?;
         if self.key != [0; 8] {
@@ -134,7 +134,7 @@ impl Source {
         if let Some(other) = Network::ALL.into_iter().find(|other| other.magic() == start) {
             unreadable.push((0, format!("a block file of {other}, not of {network}")));
         } else if self.len < HEADER || self.len > u64::from(LONGEST) {
-            unreadable.push((0, format!("{} bytes are no block", self.len)));
+            unreadable.push((0, format!("{} bytes cannot be a block", self.len)));
         } else {
             found.push(self.found(&file, number, 0, self.len as u32)?);
         }
@@ -198,8 +198,8 @@ impl Source {
         Ok(())
     }
 
-    /// The next place with the network's magic (or the end), and whether only padding lies before it: zeros,
-    /// as a node reserves them, with or without the key over them.
+    /// Returns the offset of the next magic of the network (or the end), and true if only padding lies before it:
+    /// zeros, which a node preallocates, with or without the XOR key.
     fn find_magic(&self, file: &File, from: u64, network: StoreNetwork) -> io::Result<(u64, bool)> {
         const STEP: u64 = 1 << 20;
         let magic = network.magic();
@@ -209,14 +209,14 @@ impl Source {
             let len = STEP.min(self.len - at);
             let mut bytes = vec![0u8; len as usize];
             self.read(file, at, &mut bytes)?;
-            // A magic where we came from was refused by the caller: look behind it.
+            // The caller has refused the magic at `from`: search after it.
             let skip = usize::from(at == from);
             let hit = bytes
                 .windows(4)
                 .skip(skip)
                 .position(|window| window == magic)
                 .map(|i| i + skip);
-            // Four bytes may straddle two steps: the last three are read again.
+            // The magic may span two steps: the last three bytes are read again.
             let last = at + len == self.len;
             let passed = hit.unwrap_or(if last { len as usize } else { len as usize - 3 });
             for (i, byte) in bytes[..passed].iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The store: accepted blocks, the best chain among them, and the answers from it.
+//! The store: accepted blocks, the best chain among them, and lookups in it.
 
 mod indexes;
 mod rules;
@@ -26,7 +26,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// In [`Record::flags`]: the block is detached.
+/// Flag in [`Record::flags`] of a detached block.
 const FLAG_DETACHED: u32 = 1;
 
 /// One accepted block.
@@ -64,30 +64,30 @@ fn slice32(header: &[u8; 80], at: usize) -> [u8; 32] {
 pub struct ChainStore {
     network: Network,
     identity: StoreNetwork,
-    /// Bytes of blocks, where they are kept. Dropped before the files, whose records need them.
+    /// Raw blocks, if they are kept. Dropped before `files`, whose records need them.
     pub(super) kept: Option<KeptBlocks>,
     pub(super) files: Files,
     pub(super) entries: Vec<Entry>,
     by_hash: HashMap<[u8; 32], BlockId>,
     index: Index,
-    /// Index of WTXIDs, where it is wanted.
+    /// Index of WTXIDs, if enabled.
     wtxids: Option<Index>,
     /// The connected chain by height.
     active: Vec<BlockId>,
     best: Option<BlockId>,
-    /// Folded from every accepted block, in order.
+    /// Digest of all accepted blocks, in order.
     history: u64,
 }
 
 impl ChainStore {
-    /// Opens or creates the store in `dir`, or one in memory only, and connects its best chain. The TXID index is
-    /// kept in memory.
+    /// Opens or creates the store in `dir`, or one in memory if `dir` is `None`, and connects its best chain. The TXID
+    /// index is kept in memory.
     pub fn open(dir: Option<&Path>, network: Network) -> Result<ChainStore, ChainError> {
         Ok(ChainStore::open_with(dir, network, IndexKind::Memory)?.0)
     }
 
-    /// Makes an empty store, with witness data if `with_witness` says so; a store that is there already is opened as it
-    /// is. The TXID index is kept in memory.
+    /// Creates an empty store, with witness data if `with_witness` is set; an existing store is opened unchanged. The
+    /// TXID index is kept in memory.
     ///
     /// # Errors
     /// Those of [`ChainStore::open`].
@@ -99,9 +99,9 @@ impl ChainStore {
         Ok(ChainStore::open_or_make(dir, network.into(), IndexKind::Memory, with_witness)?.0)
     }
 
-    /// Like [`ChainStore::open`], with the index of one's choice. The index answers for exactly the blocks in the
-    /// files: what it lacks is indexed now, and one that is damaged or belongs to other blocks is made anew, which
-    /// the second value says.
+    /// Opens a store like [`ChainStore::open`], with the given kind of index. The index covers exactly the blocks in
+    /// the files: missing blocks are indexed now, and an index that is damaged or belongs to other blocks is rebuilt,
+    /// which the second value reports.
     pub fn open_with(
         dir: Option<&Path>,
         network: Network,
@@ -144,7 +144,7 @@ impl ChainStore {
                 why: "contradicts those before it",
             })?;
         }
-        // Nothing is cut from files that are refused.
+        // Nothing is removed from files that are refused.
         if let Some(opening) = opening {
             store.files = opening.cut()?;
         }
@@ -173,27 +173,28 @@ impl ChainStore {
         self.by_hash.get(hash).copied()
     }
 
-    /// Returns the network of the store in `dir`; `None` where there is no store. Nothing is changed there.
+    /// Returns the network of the store in `dir`; `None` if there is no store. Nothing is changed there.
     ///
     /// # Errors
-    /// The file cannot be read, or is not that of a store.
+    /// The file cannot be read, or does not belong to a store.
     pub fn network_of(dir: &Path) -> Result<Option<StoreNetwork>, ChainError> {
         super::files::network_of(dir)
     }
 
-    /// Returns the network that this store holds, with which signet it is.
+    /// Returns the network that this store holds, including which signet it is.
     pub fn identity(&self) -> StoreNetwork {
         self.identity
     }
 
-    /// The network that this store holds.
+    /// Returns the network that this store holds.
     pub fn network(&self) -> Network {
         self.network
     }
 
-    /// Checks `raw_block` and takes it. `detached` allows a block whose parent is unknown.
+    /// Checks `raw_block` and accepts it. `detached` allows a block whose parent is unknown.
     ///
-    /// A block on the chain is not connected by this: see [`ChainStore::plan`]. A detached one is, at once.
+    /// A block on the chain is not connected by this call (see [`ChainStore::plan`]); a detached block is connected at
+    /// once.
     pub fn submit(&mut self, raw_block: &[u8], detached: bool) -> Result<Submitted, Refused> {
         let block = self.check(raw_block)?;
         let submitted = self.accept(&block, detached)?;
@@ -201,15 +202,15 @@ impl ChainStore {
         Ok(submitted)
     }
 
-    /// Checks a block as this store needs it, with its witnesses or without.
+    /// Checks a block with or without its witnesses, as this store needs it.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first fault of the block.
     pub fn check(&self, raw_block: &[u8]) -> Result<CheckedBlock, Refused> {
         check_for(self.keeps_witness(), raw_block, self.network)
     }
 
-    /// Takes a block that was checked before, perhaps on another thread.
+    /// Accepts a block that was checked before, possibly on another thread.
     pub fn accept(&mut self, block: &CheckedBlock, detached: bool) -> Result<Submitted, Refused> {
         let full = |what: &str| Refused::Storage(std::io::Error::other(format!("too many {what}")));
         if block.network != self.network {
@@ -266,7 +267,7 @@ impl ChainStore {
         })
     }
 
-    /// Height and detachment of a block after `parent`; `None` where the parent is unknown.
+    /// Returns height and detachment of a block after `parent`; `None` if the parent is unknown.
     fn position_after(&self, parent: &[u8; 32]) -> Option<(u32, bool)> {
         if *parent == [0; 32] {
             return Some((0, false));
@@ -279,7 +280,7 @@ impl ChainStore {
         })
     }
 
-    /// Takes up one record of the files; `None` where it contradicts those before it.
+    /// Adds one record of the files; `None` if it contradicts those before it.
     fn restore(&mut self, record: &Record) -> Option<()> {
         let header: Header = encode::deserialize(&record.header).ok()?;
         let hash = check_work(&header, self.network).ok()?;
@@ -295,7 +296,7 @@ impl ChainStore {
         Some(())
     }
 
-    /// Enters a block into the tables.
+    /// Adds a block to the tables.
     fn enter(&mut self, record: &Record, header: &Header, hash: [u8; 32]) -> BlockId {
         let id = BlockId(self.entries.len() as u32);
         let detached = record.flags & FLAG_DETACHED != 0;
@@ -327,7 +328,7 @@ impl ChainStore {
         id
     }
 
-    /// The connected chain's last block; detached blocks have none.
+    /// Returns the last block of the connected chain; `None` if there are only detached blocks.
     pub fn tip(&self) -> Option<Tip> {
         let entry = &self.entries[self.active.last()?.0 as usize];
         Some(Tip {
@@ -336,26 +337,27 @@ impl ChainStore {
         })
     }
 
-    /// See [`super::Chain::state`]: what was accepted in which order, and which of it is connected.
+    /// Returns the state number of [`super::Chain::state`]: a digest of the accepted blocks in order, and of the tip.
     pub fn state(&self) -> u64 {
         let tip = self.tip().map_or([0; 32], |tip| tip.hash);
         fold(self.history, &tip).max(1)
     }
 
-    /// The connected block at `height`.
+    /// Returns the connected block at `height`.
     pub fn at_height(&self, height: u32) -> Option<BlockId> {
         self.active.get(height as usize).copied()
     }
 
-    /// Whether the store answers from this block now.
+    /// Returns true if the store answers from this block now.
     pub fn is_connected(&self, id: BlockId) -> bool {
         self.entries
             .get(id.0 as usize)
             .is_some_and(|entry| entry.connected)
     }
 
-    /// Where `txid` lies in the connected blocks; of several, in the highest one. A detached block, of which nothing
-    /// says that it is on the chain, counts only where no other has it; of several such the last.
+    /// Returns the location of `txid` in the connected blocks; if several hold it, in the highest one. A detached block
+    /// counts only if no other block has the TXID, because its place in the chain is unknown; of several detached
+    /// blocks the last one counts.
     ///
     /// # Errors
     /// [`ChainError::Index`]: the index on disk could not be read, or contradicts the blocks.
@@ -364,17 +366,17 @@ impl ChainStore {
         Ok(best.map(|place| self.located(place)))
     }
 
-    /// As [`ChainStore::locate`], by the WTXID of a transaction after the coinbase, in the blocks that commit to their
-    /// witnesses. Nothing is found without [`ChainStore::index_wtxids`].
+    /// Returns the location of a transaction after the coinbase by its WTXID, in the blocks that commit to their
+    /// witnesses. Returns `None` without [`ChainStore::index_wtxids`].
     ///
     /// # Errors
-    /// As [`ChainStore::locate`].
+    /// Those of [`ChainStore::locate`].
     pub fn locate_wtxid(&self, wtxid: &[u8; 32]) -> Result<Option<Located>, ChainError> {
         let Some(index) = &self.wtxids else {
             return Ok(None);
         };
         let best = self.best_place(index, wtxid, &Witnessed(self.truth()))?;
-        // That index has no coinbases.
+        // The WTXID index has no coinbases.
         let after_coinbase = |place: Place| Place {
             position: place.position + 1,
             ..place
@@ -389,7 +391,7 @@ impl ChainStore {
         }
     }
 
-    /// Returns the place of `id` that counts among those of an index.
+    /// Returns the preferred location of `id` in an index.
     fn best_place(
         &self,
         index: &Index,
@@ -426,7 +428,7 @@ impl ChainStore {
         }
     }
 
-    /// The block's TXIDs in order; none for a block that is not in the store.
+    /// Returns the block's TXIDs in order; empty for an unknown block.
     pub fn txids(&self, id: BlockId) -> &[[u8; 32]] {
         match self.entries.get(id.0 as usize) {
             Some(entry) => self.files.txids(entry.first, entry.count),
@@ -434,7 +436,7 @@ impl ChainStore {
         }
     }
 
-    /// What the store knows of a block.
+    /// Returns the stored information about a block.
     pub fn block(&self, id: BlockId) -> Option<BlockInfo> {
         let entry = self.entries.get(id.0 as usize)?;
         Some(BlockInfo {
@@ -449,28 +451,28 @@ impl ChainStore {
         })
     }
 
-    /// The number of the block with this hash.
+    /// Returns the number of the block with this hash.
     pub fn find(&self, hash: &[u8; 32]) -> Option<BlockId> {
         self.by_hash.get(hash).copied()
     }
 
-    /// Number of accepted blocks, side branches and detached ones too.
+    /// Returns the number of accepted blocks, side branches and detached blocks included.
     pub fn blocks(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether any block was taken without its parent.
+    /// Returns true if any block was accepted without its parent.
     pub fn has_detached(&self) -> bool {
         self.entries.iter().any(|entry| entry.detached)
     }
 
-    /// Number of TXIDs over all accepted blocks.
+    /// Returns the number of TXIDs in all accepted blocks.
     pub fn transactions(&self) -> usize {
         self.files.len() as usize
     }
 }
 
-/// Checks a block for a chain that keeps witness data, or for one that does not.
+/// Checks a block for a chain with or without witness data.
 pub(crate) fn check_for(witness: bool, raw_block: &[u8], network: Network) -> Result<CheckedBlock, Refused> {
     if witness {
         CheckedBlock::check_with_witness(raw_block, network)
@@ -479,7 +481,7 @@ pub(crate) fn check_for(witness: bool, raw_block: &[u8], network: Network) -> Re
     }
 }
 
-/// Mixes a hash into a number; the multiplier is odd, so nothing is lost.
+/// Mixes a hash into a number. The multiplier is odd, so the mapping is a bijection.
 fn fold(number: u64, hash: &[u8; 32]) -> u64 {
     let mut first = [0; 8];
     first.copy_from_slice(&hash[..8]);

@@ -1,11 +1,11 @@
-//! What the store is asked with and answers with.
+//! Types of the store's requests and answers.
 
 use super::network::Network;
 use super::validate::display_hash;
 use lineside_util::data_dir::DataDirError;
 use std::path::PathBuf;
 
-/// The height that a detached block answers with.
+/// Height that is reported for a detached block.
 pub const DETACHED_HEIGHT: u32 = u32::MAX;
 
 /// A block's number in its store: the order in which blocks were accepted, from 0.
@@ -15,17 +15,17 @@ pub struct BlockId(pub u32);
 /// Where a store keeps its index from TXIDs to blocks. Both give the same answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IndexKind {
-    /// In memory, about 10 bytes a transaction, made anew at each opening.
+    /// In memory, about 10 bytes a transaction, rebuilt at each opening.
     #[default]
     Memory,
     /// On disk next to the blocks, about 21 bytes a transaction.
     Disk,
 }
 
-/// An index on disk was damaged, or not that of these blocks, and has been made anew.
+/// Report that an index on disk was damaged, or belonged to other blocks, and has been rebuilt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexRebuilt {
-    /// What was wrong with it.
+    /// Reason for the rebuild.
     pub why: String,
 }
 
@@ -41,11 +41,11 @@ impl From<DataDirError> for ChainError {
 
 impl std::fmt::Display for IndexRebuilt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the TXID index on disk was made anew: {}", self.why)
+        write!(f, "the TXID index on disk was rebuilt: {}", self.why)
     }
 }
 
-/// What [`super::ChainStore::submit`] says of a block that it has taken.
+/// Result of [`super::ChainStore::submit`] for an accepted block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submitted {
     /// The block's number.
@@ -54,7 +54,7 @@ pub struct Submitted {
     pub hash: [u8; 32],
     /// Its height, or [`DETACHED_HEIGHT`].
     pub height: u32,
-    /// The store had it before.
+    /// True if the store already had the block.
     pub already_known: bool,
 }
 
@@ -68,13 +68,13 @@ pub struct Reorg {
 }
 
 impl Reorg {
-    /// The best chain is the connected one.
+    /// Returns true if the best chain is the connected one.
     pub fn is_empty(&self) -> bool {
         self.disconnect.is_empty() && self.connect.is_empty()
     }
 }
 
-/// The connected chain's last block.
+/// Last block of the connected chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tip {
     /// Its hash.
@@ -83,7 +83,7 @@ pub struct Tip {
     pub height: u32,
 }
 
-/// Where a transaction lies in the connected blocks.
+/// Location of a transaction in the connected blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Located {
     /// The block's number.
@@ -98,7 +98,7 @@ pub struct Located {
     pub position: u32,
 }
 
-/// What the store knows of one block.
+/// Stored information about one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockInfo {
     /// The block's hash.
@@ -113,21 +113,21 @@ pub struct BlockInfo {
     pub height: u32,
     /// Number of its transactions.
     pub transactions: u32,
-    /// It stands outside the chain because its ancestors are unknown.
+    /// True if the block is not part of the chain because its ancestors are unknown.
     pub detached: bool,
-    /// The store answers from it now.
+    /// True if the store answers from this block now.
     pub connected: bool,
 }
 
-/// Returns what becomes of an index that could not be read or written.
+/// Returns the recovery that follows a failed read or write of an index.
 fn remedy(error: &std::io::Error) -> &'static str {
     match super::files::is_full(error) {
-        true => "it is written when there is room",
-        false => "the next opening of the store mends it",
+        true => "it is written when there is free space",
+        false => "the next start rebuilds it if it is damaged",
     }
 }
 
-/// What can go wrong with a store, apart from the blocks given to it.
+/// Error of a store that is not caused by a given block.
 #[derive(Debug, thiserror::Error)]
 pub enum ChainError {
     /// The system refused a file operation.
@@ -135,7 +135,7 @@ pub enum ChainError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The store could not be written.
@@ -144,8 +144,8 @@ pub enum ChainError {
     /// The TXID index on disk could not be read or written.
     #[error("the index on disk: {0}; {remedy}", remedy = remedy(.0))]
     Index(#[source] std::io::Error),
-    /// An index on disk was asked for, for a store in memory.
-    #[error("an index on disk needs a directory")]
+    /// An index on disk was requested for a store in memory.
+    #[error("an index on disk needs a directory; give the store one, or keep the index in memory")]
     IndexNeedsDirectory,
     /// Another process has the store open.
     #[error("{}: another process has this chain store open; stop it, or use another directory", path.display())]
@@ -156,23 +156,23 @@ pub enum ChainError {
     /// The directory cannot be used.
     #[error(transparent)]
     Directory(DataDirError),
-    /// The store was made for another network.
+    /// The store was created for another network.
     #[error("{}: this chain store holds {found}, not {wanted}", path.display())]
     OtherNetwork {
-        /// The file that says so.
+        /// The file that names the network.
         path: PathBuf,
         /// The network it holds.
         found: Network,
-        /// The network asked for.
+        /// The requested network.
         wanted: Network,
     },
-    /// The file is not one of ours, or of another version.
-    #[error("{}: not a chain store, or of another version", path.display())]
+    /// The file does not belong to a chain store, or has another format version.
+    #[error("{}: not a chain store of this version; use another directory", path.display())]
     NotAStore {
         /// The file.
         path: PathBuf,
     },
-    /// A record or its TXIDs are damaged, and no interrupted write leaves that; the files are as they were.
+    /// A record or its TXIDs are damaged, in a way that no interrupted write causes; the files are unchanged.
     #[error(
         "{}: block record {record} {why}; nothing was changed: \
          restore the file, or remove the directory and import again",
@@ -183,28 +183,28 @@ pub enum ChainError {
         path: PathBuf,
         /// The record's number from 0.
         record: u64,
-        /// What is wrong with it.
+        /// The fault.
         why: &'static str,
     },
     /// There is no such block.
     #[error("block number {0} is not in the store")]
     NoSuchBlock(u32),
-    /// A step that the connected chain does not allow now.
+    /// The connected chain does not allow this step now.
     #[error("block {} cannot be {step}: {why}", display_hash(hash))]
     IllegalStep {
         /// The block.
         hash: [u8; 32],
         /// `connected` or `disconnected`.
         step: &'static str,
-        /// What is in the way.
+        /// The reason.
         why: &'static str,
     },
-    /// There is nothing to import at that place.
+    /// The path contains nothing to import.
     #[error("{}: {why}", path.display())]
     NoBlocks {
         /// The file or directory.
         path: PathBuf,
-        /// What was looked for.
+        /// The reason.
         why: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! What a block must be before anything of it is kept.
+//! Checks of a block before anything of it is kept.
 
 use super::network::Network;
 use super::witness::{CheckedWitness, WitnessReader};
@@ -9,13 +9,13 @@ use bitcoin::pow::Target;
 use bitcoin::{Transaction, VarInt};
 use lineside_spv_proof::RuleError;
 
-/// Why a block was not taken. Nothing of a refused block is kept.
+/// Reason why a block was refused. Nothing of a refused block is kept.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// The bytes are not a block.
     #[error("malformed block: {0}")]
     Malformed(String),
-    /// A whole block, and then more bytes.
+    /// Bytes follow a whole block.
     #[error("{0} trailing bytes after the block")]
     TrailingBytes(usize),
     /// The header's Merkle root is not that of the transactions.
@@ -33,8 +33,8 @@ pub enum Refused {
     /// The header claims a target easier than its network allows.
     #[error("the target is above the proof-of-work limit of {0}")]
     TargetAboveLimit(Network),
-    /// The header breaks a rule of the network that depends on its ancestors: its target is not the one that is due
-    /// at its height, or its time is wrong.
+    /// The header breaks a rule of the network that depends on its ancestors: its target is not the required one at its
+    /// height, or its time is wrong.
     #[error("at height {height}: {source}")]
     Rule {
         /// The block's height.
@@ -44,7 +44,7 @@ pub enum Refused {
     },
     /// The block has no parent and is not the first block of the network.
     #[error(
-        "it has no parent and is not the genesis block of {network}, {genesis}: it is of another network",
+        "it has no parent and is not the genesis block of {network}, {genesis}: it belongs to another network",
         network = .0,
         genesis = genesis_of(*.0)
     )]
@@ -52,24 +52,24 @@ pub enum Refused {
     /// The parent is not in the store.
     #[error("unknown parent {}", display_hash(.0))]
     UnknownParent([u8; 32]),
-    /// The coinbase commits to other witnesses, or its own witness is not one value of 32 bytes.
+    /// The coinbase commits to other witnesses, or its own witness is not a single value of 32 bytes.
     #[error("wrong witness commitment: the coinbase does not commit to these witnesses")]
     WrongWitnessCommitment,
-    /// A transaction has a witness, and the coinbase commits to none.
+    /// A transaction has a witness, but the coinbase commits to none.
     #[error("unexpected witness: the coinbase commits to no witnesses")]
     UnexpectedWitness,
-    /// The coinbase commits to witnesses, and the block has none.
+    /// The coinbase commits to witnesses, but the block has none.
     #[error("the block came without the witnesses that its coinbase commits to")]
     WitnessesMissing,
-    /// A store with witness data was given a block whose witnesses were not checked.
+    /// A store with witness data received a block whose witnesses were not checked.
     #[error("the block's witnesses were not checked")]
     WitnessesNotChecked,
     /// The store cannot write, or cannot hold more blocks.
-    #[error("the chain store cannot take the block: {0}")]
+    #[error("the chain store cannot store the block: {0}")]
     Storage(#[source] std::io::Error),
 }
 
-/// A block hash the way people write it (reversed).
+/// Returns a block hash in display order (reversed).
 pub(super) fn display_hash(hash: &[u8; 32]) -> String {
     bitcoin::BlockHash::from_byte_array(*hash).to_string()
 }
@@ -78,33 +78,33 @@ fn genesis_of(network: Network) -> String {
     display_hash(&network.rules().genesis().hash())
 }
 
-/// A block that passed every check which needs no other block.
+/// A block that passed every check that does not depend on other blocks.
 ///
-/// Checking is the slow part of taking a block and needs no store, so it can run on other threads.
+/// Checking is the slow part of accepting a block and needs no store, so it can run on other threads.
 #[derive(Clone, Debug)]
 pub struct CheckedBlock {
     pub(super) header: Header,
     pub(super) hash: [u8; 32],
     pub(super) txids: Vec<[u8; 32]>,
     pub(super) network: Network,
-    /// `None` where the witnesses were not looked at.
+    /// `None` if the witnesses were not checked.
     pub(super) witness: Option<CheckedWitness>,
 }
 
 impl CheckedBlock {
-    /// Decodes `raw` and checks its proof of work against `network`'s limit, its Merkle root and its tree.
+    /// Decodes `raw` and checks its proof of work against `network`'s limit, its Merkle root and its Merkle tree.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first fault of the block.
     pub fn check(raw: &[u8], network: Network) -> Result<CheckedBlock, Refused> {
         Self::check_all(raw, network, None)
     }
 
-    /// Checks what [`CheckedBlock::check`] does, and that the coinbase commits to the block's witnesses, for a chain
-    /// that keeps witness data.
+    /// Checks a block like [`CheckedBlock::check`], and also that the coinbase commits to the block's witnesses, for a
+    /// chain that keeps witness data.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first fault of the block.
     pub fn check_with_witness(raw: &[u8], network: Network) -> Result<CheckedBlock, Refused> {
         Self::check_all(raw, network, Some(WitnessReader::default()))
     }
@@ -133,24 +133,24 @@ impl CheckedBlock {
         })
     }
 
-    /// The block's hash, wire byte order.
+    /// Returns the block's hash, in wire byte order.
     pub fn hash(&self) -> [u8; 32] {
         self.hash
     }
 
-    /// The block's TXIDs in order, wire byte order.
+    /// Returns the block's TXIDs in order, in wire byte order.
     pub fn txids(&self) -> &[[u8; 32]] {
         &self.txids
     }
 }
 
-/// Checks the header's target and proof of work; returns the block's hash.
+/// Checks the header's target and proof of work. Returns the block's hash.
 pub(super) fn check_work(header: &Header, network: Network) -> Result<[u8; 32], Refused> {
     let target = Target::from_compact(header.bits);
-    // Every rule-abiding target is written in one way; this also refuses negative and overflowing ones.
+    // A valid target has exactly one encoding; this also refuses negative and overflowing ones.
     if target.to_compact_lossy() != header.bits {
         return Err(Refused::Malformed(format!(
-            "nBits {:#010x} is no target",
+            "nBits {:#010x} is not a valid target",
             header.bits.to_consensus()
         )));
     }
@@ -168,14 +168,14 @@ fn partial<T: encode::Decodable>(bytes: &[u8]) -> Result<(T, usize), Refused> {
     encode::deserialize_partial(bytes).map_err(|e| Refused::Malformed(e.to_string()))
 }
 
-/// Decodes all transactions behind a header and returns their TXIDs; `witness` takes what else is wanted of them.
+/// Decodes all transactions after a header and returns their TXIDs; `witness` collects their witness data.
 fn decode_txids(mut body: &[u8], mut witness: Option<&mut WitnessReader>) -> Result<Vec<[u8; 32]>, Refused> {
     let (count, used) = partial::<VarInt>(body)?;
     body = &body[used..];
     if count.0 == 0 {
         return Err(Refused::Malformed("a block without transactions".into()));
     }
-    // The smallest transaction has 10 bytes: a lying count reserves no more than the block's own size allows.
+    // The smallest transaction has 10 bytes: a false count reserves no more than the block's own size allows.
     let mut txids = Vec::with_capacity(count.0.min(body.len() as u64 / 10) as usize);
     let mut coinbase_first = false;
     for position in 0..count.0 {
@@ -199,8 +199,7 @@ fn decode_txids(mut body: &[u8], mut witness: Option<&mut WitnessReader>) -> Res
     Ok(txids)
 }
 
-/// The TXID from the transaction's own bytes, which are already what must be hashed: all of them, or without
-/// marker, flag and witnesses.
+/// Returns the TXID, hashed from the transaction's own bytes: all of them, or those without marker, flag and witnesses.
 fn txid_of(tx: &Transaction, raw: &[u8]) -> [u8; 32] {
     let base = tx.base_size();
     if raw.len() == base {
@@ -213,9 +212,10 @@ fn txid_of(tx: &Transaction, raw: &[u8]) -> [u8; 32] {
     sha256d::Hash::from_engine(engine).to_byte_array()
 }
 
-/// The Merkle root over `txids`, and whether two equal nodes stand as a pair on any level (CVE-2012-2459).
+/// Returns the Merkle root over `txids`, and true if two equal nodes form a pair on any level (CVE-2012-2459).
 ///
-/// An odd level repeats its last node; that is legal and not such a pair. The root of nothing is all zeros.
+/// An odd level repeats its last node; that is legal and does not count as a pair. The root of an empty list is all
+/// zeros.
 pub fn merkle_root(txids: &[[u8; 32]]) -> ([u8; 32], bool) {
     let mut level = txids.to_vec();
     let mut mutated = false;

@@ -7,14 +7,14 @@ use bitcoin::hashes::{Hash, sha256d};
 use lineside_spv_proof::{MAX_TRANSACTIONS, Transaction, Tree, hash_pair};
 use std::borrow::Cow;
 
-/// Witness data that a chain has of a block.
+/// Witness data of a block in a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockWitness<'a> {
-    /// The chain keeps none of any block.
+    /// The chain keeps no witness data.
     NotKept,
-    /// The block commits to no witnesses, as all blocks before segwit.
+    /// The block commits to no witnesses, like all blocks before segwit.
     NoCommitment,
-    /// The block commits to these.
+    /// The block commits to this witness data.
     Committed(Committed<'a>),
 }
 
@@ -23,7 +23,7 @@ pub enum BlockWitness<'a> {
 pub struct Committed<'a> {
     /// Leaves of the witness tree in block order and wire byte order: 32 zeros for the coinbase, then WTXIDs.
     pub wtxids: Cow<'a, [[u8; 32]]>,
-    /// The witness reserved value: the only item in the witness of the coinbase.
+    /// Witness reserved value: the only item in the witness of the coinbase.
     pub reserved: [u8; 32],
     /// The coinbase without its witness.
     pub coinbase: Cow<'a, [u8]>,
@@ -41,8 +41,8 @@ pub(super) struct CheckedWitness {
 }
 
 impl CheckedWitness {
-    /// Refuses a block that came without the witnesses that it commits to. Before segwit was active such an output had
-    /// no meaning.
+    /// Refuses a block that came without the witnesses that it commits to. Before segwit was active, an output that
+    /// looks like a commitment had no meaning.
     pub(super) fn check_height(&self, network: Network, height: u32) -> Result<(), Refused> {
         let is_active = height != DETACHED_HEIGHT && height >= network.segwit_height();
         if self.is_stripped && is_active {
@@ -63,7 +63,7 @@ pub(super) struct WitnessReader {
 }
 
 impl WitnessReader {
-    /// Takes the next transaction: as decoded, its bytes, and its TXID.
+    /// Adds the next transaction: decoded, as bytes, and its TXID.
     pub(super) fn take(&mut self, tx: &bitcoin::Transaction, raw: &[u8], txid: &[u8; 32]) {
         let base = tx.base_size();
         let has_witness = raw.len() != base;
@@ -119,7 +119,7 @@ impl WitnessReader {
 }
 
 impl ChainStore {
-    /// Returns true if the store keeps witness data, which is decided when it is made.
+    /// Returns true if the store keeps witness data, which is decided at its creation.
     pub fn keeps_witness(&self) -> bool {
         self.files.witness().is_some()
     }

@@ -1,10 +1,10 @@
-//! The files of a store's witness data: `wtxids.dat`, the leaves of witness trees, numbered as `txids.dat`, and
-//! `coinbases.dat`, for each block that commits to its witnesses the reserved value and the coinbase without its
+//! The files of a store's witness data. `wtxids.dat` holds the leaves of witness trees, numbered as in `txids.dat`.
+//! `coinbases.dat` holds, for each block that commits to its witnesses, the reserved value and the coinbase without its
 //! witness.
 //!
-//! The leaves of a block that commits to none are zeros that are never written, so that they take no room on the disk
-//! where its file system has sparse files. The rules of [`super::files`] hold: both files are durable before the
-//! records that point at them.
+//! The leaves of a block without a commitment are zeros that are never written, so that they take no disk space on a
+//! file system with sparse files. The rules of [`super::files`] apply: both files are durable before the records that
+//! refer to them.
 
 use super::checksum::crc32c;
 use super::files::{Record, corrupt, cut, io, map, open_file};
@@ -17,10 +17,10 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of the reserved value, which lies before a coinbase.
+/// Bytes of the reserved value, which precedes a coinbase.
 const RESERVED: usize = 32;
 
-/// Place of a block's witness data, as its record has it; all zero where the block commits to none.
+/// Location of a block's witness data, stored in its record; all zero if the block commits to no witnesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WitnessPlace {
     /// Offset of the reserved value in `coinbases.dat`; the coinbase follows it.
@@ -41,12 +41,12 @@ impl WitnessPlace {
     }
 }
 
-/// Witness data, and what of it is not yet in the files.
+/// Witness data, and the part of it that is not yet in the files.
 pub(super) struct WitnessFiles {
     disk: Option<Disk>,
     /// Leaves after those in the map.
     wtxids: Vec<[u8; 32]>,
-    /// Those of `wtxids` that are written: the leaves of blocks with a commitment.
+    /// Ranges of `wtxids` that must be written: the leaves of blocks with a commitment.
     filled: Vec<Range<usize>>,
     /// Bytes after those in the map.
     coinbases: Vec<u8>,
@@ -60,7 +60,7 @@ struct Disk {
 }
 
 impl WitnessFiles {
-    /// Files that are gone with the process.
+    /// Returns files that exist only in this process.
     pub(super) fn in_memory() -> WitnessFiles {
         WitnessFiles {
             disk: None,
@@ -84,14 +84,14 @@ impl WitnessFiles {
     pub(super) fn wtxids(&self, first: u64, count: u32) -> &[[u8; 32]] {
         let (first, count) = (first as usize, count as usize);
         let mapped = self.mapped_wtxids();
-        // A block's leaves are written together, so they lie on one side whole.
+        // A block's leaves are written together, so all of them are either mapped or pending.
         match first.checked_sub(mapped.len()) {
             None => &mapped[first..first + count],
             Some(first) => &self.wtxids[first..first + count],
         }
     }
 
-    /// Returns the reserved value and the coinbase of a block; `None` where it commits to no witnesses.
+    /// Returns the reserved value and the coinbase of a block; `None` if it commits to no witnesses.
     pub(super) fn coinbase(&self, place: &WitnessPlace) -> Option<(&[u8; RESERVED], &[u8])> {
         let range = place.coinbase()?;
         let mapped = self.mapped_coinbases();
@@ -102,7 +102,7 @@ impl WitnessFiles {
         bytes?.split_first_chunk()
     }
 
-    /// Adds a block's data after that of all others.
+    /// Appends a block's data.
     pub(super) fn append(&mut self, witness: &CheckedWitness) -> WitnessPlace {
         let start = self.wtxids.len();
         let Some(bytes) = &witness.committed else {
@@ -137,14 +137,14 @@ impl WitnessFiles {
         disk.coinbases.write_all_at(&self.coinbases, bytes as u64)
     }
 
-    /// Makes durable what was written.
+    /// Makes the written data durable.
     pub(super) fn sync(&mut self) -> std_io::Result<()> {
         let Some(disk) = &mut self.disk else { return Ok(()) };
         disk.wtxids.sync_data()?;
         disk.coinbases.sync_data()
     }
 
-    /// Forgets what is durable in the files, with the records that point at it.
+    /// Drops the pending data once it and the records that refer to it are durable.
     pub(super) fn written(&mut self) -> std_io::Result<()> {
         let Some(disk) = &mut self.disk else { return Ok(()) };
         disk.wtxid_map = map(&disk.wtxids)?;
@@ -156,19 +156,19 @@ impl WitnessFiles {
     }
 }
 
-/// The files of a store's witness data that have been read; nothing of them has been changed yet.
+/// The files of a store's witness data after reading, before anything in them has been changed.
 pub(super) struct WitnessOpening {
     wtxids_path: PathBuf,
     coinbases_path: PathBuf,
     wtxids: File,
     coinbases: File,
-    /// End of the data of the last whole block in each file.
+    /// End of the last whole block's data in each file.
     wtxids_end: u64,
     coinbases_end: u64,
 }
 
 impl WitnessOpening {
-    /// Opens the files in `dir`, and checks them against the records of all whole blocks. They are made where there is
+    /// Opens the files in `dir`, and checks them against the records of all whole blocks. They are created if there is
     /// no block.
     pub(super) fn read(
         dir: &Path,
@@ -206,7 +206,7 @@ impl WitnessOpening {
         })
     }
 
-    /// Cuts what follows the last whole block: the records were found to be right.
+    /// Removes everything after the last whole block. The records must have been checked.
     pub(super) fn cut(mut self) -> Result<WitnessFiles, ChainError> {
         cut(&mut self.wtxids, self.wtxids_end).map_err(io(&self.wtxids_path))?;
         cut(&mut self.coinbases, self.coinbases_end).map_err(io(&self.coinbases_path))?;
@@ -225,7 +225,7 @@ impl WitnessOpening {
     }
 }
 
-/// What the files hold.
+/// Contents of the files.
 struct Stored<'a> {
     blocks_path: &'a Path,
     wtxids_path: &'a Path,
@@ -235,7 +235,7 @@ struct Stored<'a> {
 }
 
 impl Stored<'_> {
-    /// Checks the data of one record, which begins at `ends` (leaves, bytes of coinbases). Returns where it ends.
+    /// Checks the data of one record, which begins at `ends` (leaves, bytes of coinbases). Returns its ends.
     fn check(
         &self,
         number: usize,

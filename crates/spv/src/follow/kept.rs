@@ -1,4 +1,5 @@
-//! Blocks that should be kept and are not, such as those of a time without `keep_blocks`: fetched at the node's tip.
+//! Fetches blocks that should be kept but are not, for example those of a time without `keep_blocks`. Runs while the
+//! chain is at the node's tip.
 
 use super::{Following, PAUSES, WAIT};
 use crate::chain::Refused;
@@ -7,11 +8,11 @@ use lineside_util::hex::to_display;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// State of the fetching.
+/// State of fetching missing kept blocks.
 pub(super) struct Unkept {
-    /// Blocks that were fetched since the last one was missing.
+    /// Number of blocks fetched since none was missing.
     fetched: u64,
-    /// Time before which no block is fetched, after a fault.
+    /// Time before which no block is fetched, set after a fault.
     not_before: Option<Instant>,
     backoff: Backoff,
 }
@@ -29,14 +30,14 @@ impl Default for Unkept {
 /// Outcome of one fetch.
 enum Fetched {
     Kept,
-    /// The block cannot be had from this node.
+    /// The node cannot send this block.
     Never(String),
-    /// The fault may pass.
+    /// A fault that may pass.
     Later(String),
 }
 
 impl Following {
-    /// Fetches blocks that should be kept and are not, for a moment: the node is followed in between.
+    /// Fetches missing kept blocks for a short time; between two calls the node is followed.
     pub(super) fn fetch_unkept(&mut self, is_over: &AtomicBool) {
         let start = Instant::now();
         if self.unkept.not_before.is_some_and(|end| start < end) {
@@ -57,13 +58,13 @@ impl Following {
                     let block = to_display(&hash);
                     tracing::warn!(
                         block,
-                        "a block that is not kept cannot be had from the node: {why}"
+                        "a block that should be kept is missing, and the node cannot send it: {why}"
                     );
                     self.host.give_up_unkept(&hash);
                 }
                 Fetched::Later(why) => {
                     let pause: Duration = self.unkept.backoff.pause();
-                    tracing::debug!(?pause, "a block that is not kept could not be fetched: {why}");
+                    tracing::debug!(?pause, "a missing kept block could not be fetched: {why}");
                     self.unkept.not_before = Some(Instant::now() + pause);
                     return;
                 }
@@ -92,7 +93,7 @@ impl Following {
     fn end_of_unkept(&mut self) {
         let blocks = std::mem::take(&mut self.unkept.fetched);
         if blocks > 0 {
-            tracing::info!(blocks, "blocks that were not kept have been fetched");
+            tracing::info!(blocks, "missing kept blocks have been fetched");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The chain as the node's client compares it with the node's: connected blocks, blocks that are held back, and a
-//! branch that is being fetched.
+//! The local chain that is compared with the node's: connected blocks, blocks that are held back, and a branch that is
+//! being fetched.
 
 use crate::chain::BlockInfo;
 use crate::host::SpvHost;
@@ -8,7 +8,7 @@ use bitcoin::pow::{CompactTarget, Target};
 use lineside_bitcoin_node::{BlockHash, LocalChain};
 use std::collections::VecDeque;
 
-/// A block that was accepted and is not connected yet.
+/// Block that was accepted but is not connected yet.
 #[derive(Clone, Copy)]
 pub struct Held {
     pub height: u32,
@@ -30,14 +30,14 @@ pub fn bits_of(header: &[u8; 80]) -> u32 {
     u32::from_le_bytes([header[72], header[73], header[74], header[75]])
 }
 
-/// Blocks of another branch, which are fetched and checked before the chain goes over to it. Until then the connected
-/// blocks stay as they are, so a node that withholds blocks of its branch, or lies about them, takes nothing away.
+/// Blocks of another branch, which are fetched and checked before they replace the chain. Until then the connected
+/// blocks stay in place, so a node that withholds blocks of its branch, or sends wrong ones, cannot remove any.
 pub struct Branch {
-    /// Height of the last block that both branches have.
+    /// Height of the last block that the branch shares with the chain.
     pub fork: u32,
-    /// Blocks above it, the lowest first.
+    /// Blocks above `fork`, the lowest first.
     pub blocks: VecDeque<Held>,
-    /// Work of `blocks`; `None` without blocks.
+    /// Work of `blocks`; `None` if there are no blocks.
     work: Option<Work>,
     /// Work of the blocks that would be replaced.
     replaced: Option<Work>,
@@ -77,16 +77,16 @@ fn work_of(bits: u32) -> Work {
     Target::from_compact(CompactTarget::from_consensus(bits)).to_work()
 }
 
-/// The chain as the node's client compares it.
+/// The local chain for the comparison with the node's.
 pub struct Local<'a> {
     pub host: &'a SpvHost,
-    /// Blocks above the connected ones, with too few confirmations.
+    /// Blocks above the connected ones with too few confirmations.
     pub held: &'a VecDeque<Held>,
     pub branch: Option<&'a Branch>,
 }
 
 impl Local<'_> {
-    /// Returns the block at `height` of the branch, or the one that is held.
+    /// Returns the block at `height` of the branch, or else the held one.
     fn apart(&self, height: u32) -> Option<&Held> {
         let blocks = match self.branch {
             Some(branch) if height > branch.fork => &branch.blocks,
@@ -96,7 +96,7 @@ impl Local<'_> {
         blocks.get(height.checked_sub(first)? as usize)
     }
 
-    /// Returns true for heights at which connected and held blocks do not count, because the branch replaces them.
+    /// Returns true for heights at which the branch replaces connected and held blocks.
     fn is_of_branch(&self, height: u32) -> bool {
         self.branch.is_some_and(|branch| height > branch.fork)
     }

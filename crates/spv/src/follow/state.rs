@@ -1,4 +1,4 @@
-//! State of the connection to a node: for the status, for people, and for `/healthz`.
+//! State of the connection to a node: for status, metrics and `/healthz`.
 
 use std::time::Instant;
 
@@ -7,45 +7,45 @@ use std::time::Instant;
 pub struct NodeState {
     /// Address of the node, without secrets.
     pub node: String,
-    /// Height of the node's best block when it was last asked.
+    /// Height of the node's best block at the last request.
     pub node_height: Option<u32>,
-    /// True while the host's chain is the node's.
+    /// True while the host's chain is equal to the node's.
     pub at_tip: bool,
-    /// Time since which the node has answered without a break.
+    /// Start of the present period in which the node answers; `None` if it does not.
     pub connected_since: Option<Instant>,
-    /// True while the node is asked and answers, and has less work than the host: then `away` has the reason.
+    /// True while the node answers but has less work than the host; `away` has the reason.
     pub has_less_work: bool,
-    /// Reason why the node is not followed now, and since when.
+    /// Reason why the node is not followed now, and the time since when.
     pub away: Option<(String, Instant)>,
-    /// Reason why what the node gives is not served: a lie, or another network.
+    /// Reason why the node's data is refused: it is wrong, or from another network.
     pub refused: Option<String>,
-    /// Reason why the host's chain cannot take blocks, such as a full disk.
+    /// Reason why the chain store cannot accept blocks, for example a full disk.
     pub store_failed: Option<String>,
-    /// True once the thread that follows the node has ended by a fault of this program.
+    /// True if the thread that follows the node has ended because of a bug in this program.
     pub has_ended: bool,
-    /// Reorganisations since the start, and blocks of the longest of them.
+    /// Number of reorganisations since the start.
     pub reorganisations: u64,
-    /// Blocks of the longest reorganisation since the start.
+    /// Number of blocks that the deepest reorganisation since the start replaced.
     pub deepest: u32,
-    /// Times that the node answered again after it had been away.
+    /// Number of times that the node answered again after it had been unreachable.
     pub reconnects: u64,
-    /// Blocks of the node that were refused; one that is offered again and again counts once.
+    /// Number of refused blocks; a block that is offered repeatedly counts once.
     pub refused_blocks: u64,
 }
 
-/// Returns the number of blocks by which `height`, that of the host's tip, is below the node's best block.
+/// Returns the number of blocks by which the host's tip at `height` is behind the node's best block.
 pub fn blocks_behind(node_height: u32, height: Option<u32>) -> u64 {
     let blocks = height.map_or(0, |height| u64::from(height) + 1);
     (u64::from(node_height) + 1).saturating_sub(blocks)
 }
 
 impl NodeState {
-    /// Returns true while the node answers and what it gives is served.
+    /// Returns true if the node answers and its blocks are accepted.
     pub fn is_up(&self) -> bool {
         !self.has_ended && self.away.is_none() && self.refused.is_none() && self.store_failed.is_none()
     }
 
-    /// The node has answered, and what it gave was taken.
+    /// Records that the node has answered and its data was accepted.
     pub(super) fn answered(&mut self, at_tip: bool) {
         if let Some((_, since)) = self.away.take() {
             self.reconnects += 1;
@@ -56,31 +56,34 @@ impl NodeState {
         (self.at_tip, self.has_less_work, self.refused) = (at_tip, false, None);
     }
 
-    /// The chain store has made durable what it took.
+    /// Records that the chain store has written what it accepted.
     pub(super) fn stored(&mut self) {
         if self.store_failed.take().is_some() {
-            tracing::info!(node = self.node, "the chain store takes the node's blocks again");
+            tracing::info!(
+                node = self.node,
+                "the chain store accepts the node's blocks again"
+            );
         }
     }
 
-    /// Returns a line for people: the node's address, since when it is followed or not, and how far the chain is
-    /// behind. `height` is that of the host's tip.
+    /// Returns one line for the status display: the node's address, the state of the connection and its duration, and
+    /// the number of missing blocks. `height` is that of the host's tip.
     pub fn summary(&self, height: Option<u32>) -> String {
         let for_s = |since: Option<Instant>| since.map_or(0, |since| since.elapsed().as_secs());
         let state = if self.has_ended {
             "not followed, because of a fault of this program".into()
         } else if self.store_failed.is_some() {
-            "not followed, because the chain store cannot take its blocks".into()
+            "not followed, because the chain store cannot store its blocks".into()
         } else if self.refused.is_some() {
-            "not followed, because what it gives is refused".into()
+            "not followed, because a block of it was refused".into()
         } else if let Some((_, since)) = &self.away {
             let seconds = for_s(Some(*since));
             match self.has_less_work {
                 true => format!("with less work than the chain store for {seconds} s"),
-                false => format!("away for {seconds} s"),
+                false => format!("not followed for {seconds} s"),
             }
         } else if self.connected_since.is_none() {
-            "not asked yet".into()
+            "not contacted yet".into()
         } else {
             format!("connected for {} s", for_s(self.connected_since))
         };
@@ -95,9 +98,12 @@ impl NodeState {
         format!("node    {}, {state}{of_height}", self.node)
     }
 
-    /// Returns the sentences for `/healthz`: problems, then warnings. `height` is that of the host's tip.
+    /// Returns the messages for `/healthz`: problems, then warnings. `height` is that of the host's tip.
     pub fn health(&self, height: Option<u32>) -> (Vec<String>, Vec<String>) {
-        let tip = height.map_or_else(|| "no block".to_owned(), |height| format!("height {height}"));
+        let tip = height.map_or_else(
+            || "no block is served".to_owned(),
+            |height| format!("the served tip has height {height}"),
+        );
         let behind = match self.node_height.map(|node| blocks_behind(node, height)) {
             Some(blocks @ 1..) => format!(", {blocks} blocks behind the node"),
             _ => String::new(),
@@ -106,19 +112,22 @@ impl NodeState {
         let mut warnings = Vec::new();
         if self.has_ended {
             problems.push(format!(
-                "spv: {} is not followed any more, because of a fault of this program, which the log has; answers are \
-                 those of {tip}; restart the server",
+                "spv: {} is not followed any more, because of a fault of this program (see the log); {tip}; \
+                 restart the server",
                 self.node
             ));
         } else if let Some(why) = &self.store_failed {
             problems.push(format!(
-                "spv: the chain store cannot take the blocks of {}; answers are those of {tip}{behind}: {why}",
+                "spv: the chain store cannot store the blocks of {}; {tip}{behind}: {why}",
                 self.node
             ));
         } else if let Some(why) = &self.refused {
-            problems.push(format!("spv: what {} gives is not served: {why}", self.node));
+            problems.push(format!(
+                "spv: a block of {} was refused, so the node is not followed: {why}",
+                self.node
+            ));
         } else {
-            // A server that never had a block cannot do its work.
+            // A server that never had a block cannot answer at all.
             let list = match height {
                 Some(_) => &mut warnings,
                 None => &mut problems,
@@ -126,14 +135,11 @@ impl NodeState {
             if let Some((why, since)) = &self.away {
                 let seconds = since.elapsed().as_secs();
                 list.push(format!(
-                    "spv: {} has not been followed for {seconds} s; answers are those of {tip}{behind}: {why}",
+                    "spv: {} has not been followed for {seconds} s; {tip}{behind}: {why}",
                     self.node
                 ));
             } else if !self.at_tip {
-                list.push(format!(
-                    "spv: catching up with {}; answers are those of {tip}{behind}",
-                    self.node
-                ));
+                list.push(format!("spv: catching up with {}; {tip}{behind}", self.node));
             }
         }
         (problems, warnings)

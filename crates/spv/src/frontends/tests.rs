@@ -1,4 +1,4 @@
-//! Metrics and health of the fronts, over a directory of block files in which a block lies about its target.
+//! Metrics and health of the frontends, with a directory of block files that has a block with a wrong target.
 
 use super::*;
 use crate::chain::{ChainStore, Network};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_so() {
-        assert!(Instant::now() < deadline, "in vain: {what}");
+        assert!(Instant::now() < deadline, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -45,7 +45,7 @@ fn host() -> Arc<SpvHost> {
     Arc::new(SpvHost::new(chain, writer, Default::default(), true))
 }
 
-/// Status and metrics as the service gives them.
+/// Returns status and metrics as the service reports them.
 fn metrics(fronts: &Frontends, host: &SpvHost) -> (StatusBuilder, ServiceStatus) {
     let (mut out, mut status) = (StatusBuilder::default(), ServiceStatus::default());
     let height = host.tip().map(|tip| tip.height);
@@ -110,7 +110,7 @@ fn node_and_clients_are_counted_and_a_lie_is_a_problem() {
         );
     }
 
-    // A branch that takes two blocks away.
+    // A branch that replaces two blocks.
     let mut branch = at_three().branch(9);
     for _ in 0..3 {
         append(dir.path(), &branch.next(&[], 0));
@@ -122,7 +122,8 @@ fn node_and_clients_are_counted_and_a_lie_is_a_problem() {
 
     clients(&fronts, &host);
 
-    // A block whose target is not the one of regtest: a problem, which makes /healthz answer 503, and not served.
+    // A block with a target that regtest does not have: it is not served, and is a problem, for which /healthz answers
+    // 503.
     let next = branch.next(&[], 0);
     let time = u32::from_le_bytes(*next.raw[68..].first_chunk().unwrap());
     append(dir.path(), &next.mined_again(0x207f_fffe, time));
@@ -136,26 +137,26 @@ fn node_and_clients_are_counted_and_a_lie_is_a_problem() {
         "{:?}",
         out.problems
     );
-    // The place of the block is named, in case the file is damaged.
+    // The message names the location of the block, in case the file is damaged.
     assert!(
         out.problems[0].contains("blk00000.dat at byte "),
         "{:?}",
         out.problems
     );
-    assert!(fronts.summary(Some(6))[0].contains("what it gives is refused"));
+    assert!(fronts.summary(Some(6))[0].contains("a block of it was refused"));
     assert_eq!(value(&status, metric::SPV_NODE_UP), Some(0));
     assert_eq!(host.tip().unwrap().height, 6);
     fronts.stop();
 }
 
-/// The chain of the test up to height 3.
+/// Returns the test's chain up to height 3.
 fn at_three() -> RegtestChain {
     let mut chain = RegtestChain::new(3);
     (0..3).for_each(|_| drop(chain.next(&[], 0)));
     chain
 }
 
-/// Asks by both protocols, beyond the rate by HTTP, and compares the counts.
+/// Sends requests by both protocols, over HTTP more than the rate allows, and compares the counters.
 fn clients(fronts: &Frontends, host: &SpvHost) {
     let endpoints = fronts.endpoints();
     let address = |protocol| {
@@ -182,7 +183,7 @@ fn clients(fronts: &Frontends, host: &SpvHost) {
             answer[9..12].to_owned()
         })
         .collect();
-    // The burst is five requests; another may come back meanwhile.
+    // The burst is five requests; the allowance may grow by another during the test.
     let answered = statuses.iter().filter(|status| *status == "200").count() as u64;
     assert!((5..8).contains(&answered), "{statuses:?}");
     assert!(

@@ -1,9 +1,9 @@
-//! Kinds of requests by UDP that a host answers.
+//! Kinds of UDP requests that a host answers.
 
 use crate::request::Request;
 
-/// Kinds of requests that are answered; the host refuses the others with the status `not_kept`, and the fast path keeps
-/// nothing for them.
+/// Kinds of requests that are answered. The host refuses the others with the status `not_kept`, and the fast path
+/// stores nothing for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tables {
     /// `root`, `roots` and the paper's packets.
@@ -17,7 +17,7 @@ pub struct Tables {
 }
 
 impl Default for Tables {
-    /// All of them.
+    /// Enables all kinds.
     fn default() -> Self {
         Self {
             roots: true,

@@ -1,5 +1,5 @@
-//! What a node's follower and the server of wallets need of the host: single steps of the chain, and reads that fill
-//! nothing.
+//! Interface of the host for the node's follower and the Electrum and HTTP server: single steps of the chain, and reads
+//! that do not fill the fast path.
 
 use super::{SpvHost, follow, forget};
 use crate::chain::{BlockInfo, Chain, ChainError, CheckedBlock, Located, Refused, Submitted, Tip, check_for};
@@ -15,39 +15,39 @@ impl SpvHost {
         self.identity.network
     }
 
-    /// Returns the network of the chain, with which signet it is.
+    /// Returns the network of the chain, including which signet it is.
     pub fn identity(&self) -> crate::chain::StoreNetwork {
         self.identity
     }
 
-    /// Returns the number of the chain's present state. It changes in the same step as the chain, and only grows.
+    /// Returns the number of the chain's current state. It changes in the same step as the chain, and only increases.
     pub fn generation(&self) -> u64 {
         self.generation.load(Relaxed)
     }
 
-    /// Returns a channel that receives the generation after changes of the chain, when [`SpvHost::make_known`] was
+    /// Returns a channel that receives the generation after changes of the chain, each time [`SpvHost::make_known`] is
     /// called.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.known.subscribe()
     }
 
-    /// Tells the receivers of [`SpvHost::changes`] the present generation, if they do not know it. A reorganisation is
-    /// made known once, at its end.
+    /// Sends the current generation to the receivers of [`SpvHost::changes`], unless it was sent before. A
+    /// reorganisation is announced once, at its end.
     pub fn make_known(&self) {
         let now = self.generation();
         self.known
             .send_if_modified(|known| std::mem::replace(known, now) != now);
     }
 
-    /// Checks a block as the chain needs it, with its witnesses or without. This takes no lock.
+    /// Checks a block with or without its witnesses, as the chain needs it. Takes no lock.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first fault of the block.
     pub fn check(&self, raw_block: &[u8]) -> Result<CheckedBlock, Refused> {
         check_for(self.keeps_witness, raw_block, self.identity.network)
     }
 
-    /// Takes a block without connecting it. Its parent must be known.
+    /// Accepts a block without connecting it. Its parent must be known.
     ///
     /// # Errors
     /// The reason why the block was refused; nothing of it is kept then.
@@ -56,8 +56,9 @@ impl SpvHost {
         chain.accept(block, false)
     }
 
-    /// Connects blocks that were accepted, each a child of the one before, the first a child of the tip. Every answer
-    /// that this makes wrong has left, and its line is gone, before a newer one leaves.
+    /// Connects accepted blocks. The first must be a child of the tip, and each other one a child of the one before.
+    /// Before any answer from the new state is sent, all answers that the change invalidates have been sent and their
+    /// lines removed.
     ///
     /// # Errors
     /// [`ChainError::IllegalStep`] for any other block; the blocks before it are connected then.
@@ -66,10 +67,10 @@ impl SpvHost {
         self.change(chain.as_mut(), |chain, writer| connect(chain, writer, hashes))
     }
 
-    /// Disconnects every block above `height`. When this returns, nothing is answered from them.
+    /// Disconnects every block above `height`. After this call no answer uses those blocks.
     ///
     /// # Errors
-    /// The chain's; the fast path and host agree also then, at the block where it stopped.
+    /// Those of the chain. Fast path and host agree even then, on the block where the change stopped.
     pub fn disconnect_above(&self, height: Option<u32>) -> Result<(), ChainError> {
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
         self.change(chain.as_mut(), |chain, writer| {
@@ -77,11 +78,11 @@ impl SpvHost {
         })
     }
 
-    /// Disconnects every block above `height`, then connects blocks that were accepted, as [`SpvHost::connect`] does,
-    /// in one change: between the two nothing is answered.
+    /// Disconnects every block above `height` and connects accepted blocks (see [`SpvHost::connect`]) in one change: no
+    /// answer is sent in between.
     ///
     /// # Errors
-    /// As [`SpvHost::connect`] and [`SpvHost::disconnect_above`].
+    /// Those of [`SpvHost::connect`] and [`SpvHost::disconnect_above`].
     pub fn replace_above(&self, height: u32, hashes: &[Hash]) -> Result<(), ChainError> {
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
         self.change(chain.as_mut(), |chain, writer| {
@@ -93,7 +94,7 @@ impl SpvHost {
     /// Connects the best chain among the accepted blocks.
     ///
     /// # Errors
-    /// The chain's; the fast path and host agree also then, at the block where it stopped.
+    /// Those of the chain. Fast path and host agree even then, on the block where the change stopped.
     pub fn connect_best(&self) -> Result<(), ChainError> {
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
         self.change(chain.as_mut(), follow)
@@ -118,8 +119,8 @@ impl SpvHost {
         block.connected.then_some(block)
     }
 
-    /// Appends the headers of at most `count` connected blocks from height `start` on, all of one state of the chain.
-    /// Returns how many these are.
+    /// Appends the headers of at most `count` connected blocks from height `start` on, all from one state of the chain.
+    /// Returns the number of appended headers.
     pub fn headers(&self, start: u32, count: u32, into: &mut Vec<u8>) -> u32 {
         let chain = self.chain();
         let mut appended = 0;
@@ -133,10 +134,10 @@ impl SpvHost {
         appended
     }
 
-    /// Returns the place of `txid` in the connected blocks, without filling the fast path.
+    /// Returns the location of `txid` in the connected blocks, without filling the fast path.
     ///
     /// # Errors
-    /// The chain cannot tell; this never means that the transaction is unknown.
+    /// The chain cannot answer; this never means that the transaction is unknown.
     pub fn locate(&self, txid: &Hash) -> Result<Option<Located>, ChainError> {
         self.chain().locate(txid)
     }
@@ -144,7 +145,7 @@ impl SpvHost {
     /// Returns the TXIDs of the block `hash` in block order; `None` if it is not connected.
     ///
     /// # Errors
-    /// They cannot be read now.
+    /// The TXIDs cannot be read now.
     pub fn txids(&self, hash: &Hash) -> Result<Option<Vec<Hash>>, ChainError> {
         let chain = self.chain();
         let id = chain
@@ -154,7 +155,7 @@ impl SpvHost {
             .transpose()
     }
 
-    /// Returns the tip as [`SpvHost::tip`] does, with the number of its state.
+    /// Returns the tip, and the generation of the same state.
     pub fn tip_and_generation(&self) -> (Option<Tip>, u64) {
         let chain = self.chain();
         (chain.tip(), self.generation())

@@ -1,4 +1,5 @@
-//! Answers to `witness_proof`: the proof of a WTXID by the coinbase's commitment. Only the host gives them.
+//! Answers to `witness_proof` and `wtxid_proof`: proofs of a WTXID by the coinbase's commitment. Only the host sends
+//! them.
 
 use super::{SpvHost, put};
 use crate::chain::{BlockInfo, BlockWitness, Chain, ChainError, Committed, Located, Tip};
@@ -8,7 +9,7 @@ use lineside_spv_proof::{MerklePath, Tree, depth_of};
 use lineside_wire::{NativeHeader, SPV_HEADER_BYTES, SPV_WITNESS_ROOM_MAX, Status, WitnessReply, native};
 use zerocopy::IntoBytes;
 
-/// Id by which a witness proof is asked for.
+/// Id of the transaction in a request for a witness proof.
 #[derive(Clone, Copy)]
 pub(super) enum Key<'a> {
     Txid(&'a Hash),
@@ -19,11 +20,11 @@ pub(super) enum Key<'a> {
 pub(super) struct WitnessRequest<'a> {
     pub(super) header: &'a NativeHeader,
     pub(super) key: Key<'a>,
-    /// Bytes that the reply has room for after its head.
+    /// Bytes of room in the reply after its fixed part.
     pub(super) room: usize,
 }
 
-/// A witness proof, as a reply has it.
+/// Fields of a witness proof in a reply.
 struct Proven<'a> {
     info: BlockInfo,
     index: u32,
@@ -33,21 +34,23 @@ struct Proven<'a> {
     committed: Committed<'a>,
 }
 
-/// Answer to `witness_proof`.
+/// Result of a request for a witness proof.
 enum Found<'a> {
     Proven(Box<Proven<'a>>),
-    /// The request needs more room: for two paths of this depth and for this number of bytes of the coinbase.
+    /// The request has too little room: the proof needs two paths of this depth and this number of bytes of the
+    /// coinbase.
     TooLong {
         transactions: u32,
         depth: usize,
         coinbase_bytes: usize,
     },
-    /// No proof, for the reason that the status says.
+    /// No proof, for the reason in the status.
     None(Status),
 }
 
 impl SpvHost {
-    /// Writes the reply to `witness_proof` or `wtxid_proof`, as long as its request. `false` when it does not fit.
+    /// Writes the reply to `witness_proof` or `wtxid_proof`, as long as its request. Returns false if the reply does
+    /// not fit.
     pub(super) fn witness_proof(
         &self,
         chain: &dyn Chain,
@@ -84,7 +87,7 @@ impl SpvHost {
             .ok_or(ChainError::NoSuchBlock(place.block.0))?;
         let (transactions, depth) = (info.transactions, depth_of(info.transactions));
         let coinbase_bytes = committed.coinbase.len();
-        // Before the trees are computed: what is refused should cost little.
+        // This check precedes the computation of the trees, so that a refusal is cheap.
         if 2 * depth * size_of::<Hash>() + coinbase_bytes > request.room {
             return Ok(Found::TooLong {
                 transactions,
@@ -106,7 +109,7 @@ impl SpvHost {
         let missing = || ChainError::NoSuchBlock(place.block.0);
         let of_txids = self.tree(chain, place.block)?;
         let of_wtxids = self.witness_trees.get(place.block, || {
-            // A block that was checked with its witnesses has a tree of them.
+            // A block that was checked with its witnesses always has a witness tree.
             Tree::new(&committed.wtxids).map_err(|_| missing())
         })?;
         let index = place.position;

@@ -15,7 +15,7 @@ pub struct RealBlock {
     pub is_altered: bool,
 }
 
-/// Reads the blocks; `None` where they are not.
+/// Reads the blocks; `None` if the directory does not exist.
 pub fn blocks() -> Option<Vec<RealBlock>> {
     let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     let mut folders = above.map(|above| above.join("shared/data/bitcoin-blocks"));
@@ -29,7 +29,7 @@ pub fn blocks() -> Option<Vec<RealBlock>> {
             .find(|network| network.name() == text("network"))
             .unwrap();
         let bytes = std::fs::read(folder.join(text("file"))).unwrap();
-        // Some files have magic and length in front of the block.
+        // Some files have magic and length before the block.
         let start = if bytes.starts_with(&network.magic()) { 8 } else { 0 };
         let (_, used) = bitcoin::consensus::deserialize_partial::<bitcoin::Block>(&bytes[start..]).unwrap();
         RealBlock {

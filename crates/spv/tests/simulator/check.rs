@@ -1,4 +1,5 @@
-//! Checks of answers: each must be true on the chain of its own tip, and that tip must be the host's at that time.
+//! Checks of answers: each must be true on the chain of its own tip, and that tip must be the host's at the time of the
+//! answer.
 
 use super::sabotage::Sabotage;
 use super::world::World;
@@ -12,17 +13,17 @@ use lineside_wire::{RootReply, SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, native
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 
-/// Blocks above the first that a reorganisation may take away.
+/// Maximum number of blocks that a reorganisation replaces.
 const DEPTH_MAX: u64 = 12;
-/// Changes of the node's chain for one host, whose chain then begins again.
+/// Number of changes of the node's chain for one host, after which a new chain begins.
 const CHANGES_PER_RIG: u32 = 150;
-/// Answers that are checked while the host catches up with one change.
+/// Number of answers that are checked while the host catches up with one change.
 const ASKED: u64 = 200;
-/// Hashes of room in requests for proofs.
+/// Room in requests for proofs, in hashes.
 const ROOM: usize = 5;
 const HEADERS: u32 = 6;
 
-/// Answers that were checked.
+/// Counts of checked answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Checked {
     pub roots_of_fastpath: u64,
@@ -30,9 +31,9 @@ pub struct Checked {
     pub proofs_of_fastpath: u64,
     pub proofs_of_host: u64,
     pub headers: u64,
-    /// Of these, answers while the host had not caught up with the node.
+    /// Answers while the host had not caught up with the node.
     pub while_behind: u64,
-    /// Answers while the host changed its chain.
+    /// Answers during which the host changed its chain.
     pub during_changes: u64,
     pub changes: u64,
     pub restarts: u64,
@@ -48,12 +49,12 @@ impl Checked {
     }
 }
 
-/// What is wrong with an answer.
+/// Fault that a check found.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// It was true, and is not any more; or it is not true yet.
+    /// The answer was true earlier, or is not true yet.
     Stale(String),
-    /// It was never true.
+    /// The answer was never true.
     Untrue(String),
     /// The host does not catch up with the node.
     Stuck(String),
@@ -81,7 +82,7 @@ impl Simulation {
             checked: Checked::default(),
             random: Random(seed),
             fault,
-            // What is broken on purpose need not be waited for as long.
+            // A deliberately broken rig is waited for only briefly.
             patience: fault.map_or(PATIENCE, |_| Duration::from_secs(3)),
         }
     }
@@ -140,14 +141,14 @@ impl Simulation {
         Ok(())
     }
 
-    /// Asks for something and checks the answer.
+    /// Sends one random request and checks the answer.
     fn ask(&mut self, rig: &Rig) -> Result<(), Wrong> {
         match self.random.below(20) {
             0 => self.ask_headers(rig),
             number => {
                 let txid = {
                     let world = rig.node.world();
-                    // The newest are asked for more often: those of the branches that compete.
+                    // The newest TXIDs are requested more often, because they are those of the competing branches.
                     let count = world.txids.len();
                     let among = if self.random.one_in(4) {
                         count
@@ -166,8 +167,8 @@ impl Simulation {
         }
     }
 
-    /// Sends a request, and returns the reply with who gave it, once `parse` has taken the tip out of it and the tip
-    /// was checked.
+    /// Sends a request and checks the tip in the reply. Returns the parsed reply, its tip, and the component that sent
+    /// it.
     fn answered<T>(
         &mut self,
         rig: &Rig,
@@ -184,7 +185,7 @@ impl Simulation {
         let after = rig.host.tip_and_generation();
         let parsed = reply::parse(op, 1, reply.as_bytes());
         let Some((found, tip)) = parsed.and_then(|(status, body)| parse(status, body)) else {
-            return untrue("a reply that is none");
+            return untrue("a malformed reply");
         };
         if before.1 != after.1 {
             self.checked.during_changes += 1;
@@ -279,7 +280,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Asks for every transaction of the newest blocks of the node, and for some of blocks that it has left.
+    /// Requests every transaction of the node's newest blocks, and some of blocks that it has left.
     fn check_settled(&mut self, rig: &Rig) -> Result<(), Wrong> {
         self.settle(rig)?;
         let (wanted, asked) = {
@@ -316,7 +317,7 @@ impl Simulation {
         )))
     }
 
-    /// The node loses blocks, so that its chain has less work. The host must keep the chain that it has.
+    /// Makes the node lose blocks, so that its chain has less work. The host must keep its own chain.
     fn lose_blocks(&mut self, rig: &Rig) -> Result<(), Wrong> {
         self.check_settled(rig)?;
         let kept = rig.host.tip();
@@ -326,16 +327,16 @@ impl Simulation {
             self.ask(rig)?;
             let lesser = rig.node.world().settled_tip();
             if rig.host.tip().map(|tip| (tip.height, tip.hash)) == lesser {
-                return stale("a chain with less work was taken");
+                return stale("a chain with less work was accepted");
             }
             if Instant::now() > deadline {
                 return Err(Wrong::Stuck("the node's loss is not noticed".into()));
             }
-            // One notice in eight is lost.
+            // One notification in eight is lost.
             rig.node.change(|_| ());
         }
         if rig.host.tip() != kept {
-            return stale("a chain with less work was taken");
+            return stale("a chain with less work was accepted");
         }
         for _ in 0..ASKED {
             self.ask(rig)?;
@@ -345,7 +346,7 @@ impl Simulation {
     }
 }
 
-/// Whether the host may have this tip: a block that has had enough confirmations in a chain of the node.
+/// Checks that the host may have this tip: a block that has had enough confirmations in a chain of the node.
 fn check_tip(world: &World, tip: &Tip) -> Result<(), Wrong> {
     if tip.hash == [0; 32] && tip.height == 0 {
         return Ok(());
@@ -356,11 +357,11 @@ fn check_tip(world: &World, tip: &Tip) -> Result<(), Wrong> {
         }
         Some(_) if world.confirmed.contains(&tip.hash) => Ok(()),
         Some(_) => stale(format!("{tip:?} has too few confirmations")),
-        None => untrue(format!("{tip:?} is no block")),
+        None => untrue(format!("{tip:?} is not a block")),
     }
 }
 
-/// The root to which a path leads.
+/// Returns the root that a path leads to.
 fn folded(txid: &Hash, position: u32, path: &[Hash]) -> Hash {
     let mut node = *txid;
     for (level, sibling) in path.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Simulated node with competing chains, restarts, lost notifications and lies, and a host that follows it.
+//! Simulated node with competing chains, restarts, lost notifications and wrong blocks, and a host that follows it.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub mod check;
@@ -21,10 +21,10 @@ const FROM: Source = Source {
     address: std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
     port: 40000,
 };
-/// Time that the host has to catch up with the node.
+/// Maximum time for the host to catch up with the node.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Origin of an answer.
+/// Component that sent an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     FastPath,
@@ -46,7 +46,7 @@ impl Rig {
         Self::with(seed, min_confirmations, None)
     }
 
-    /// Makes a rig with one rule broken.
+    /// Creates a rig, with one rule broken if `fault` is set.
     pub fn with(seed: u64, min_confirmations: u32, fault: Option<Sabotage>) -> Self {
         let node = SimNode::new(seed, min_confirmations, fault == Some(Sabotage::NoPolling));
         let geometry = Geometry {
@@ -80,7 +80,7 @@ impl Rig {
         }
     }
 
-    /// Asks the fast path, then the host; or only the host.
+    /// Sends a request to the fast path and, if that forwards it, to the host; with `only_host`, to the host alone.
     pub fn ask(&self, request: &[u8], only_host: bool) -> (Reply, By) {
         let reader = self.readers.join();
         let mut reply = Reply::default();
@@ -93,7 +93,7 @@ impl Rig {
         (reply, By::Host)
     }
 
-    /// Waits until the host's tip has just as many confirmations as are wanted. False: it does not get there in time.
+    /// Waits until the host's tip has exactly the wanted number of confirmations. Returns false after `patience`.
     pub fn settle(&self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         loop {

@@ -1,4 +1,4 @@
-//! Rules broken on purpose: a simulation that finds nothing wrong with them is worth nothing.
+//! Deliberately broken rules. Each must be detected by the simulation; this tests the simulation itself.
 
 use lineside_spv::chain::Tip;
 use lineside_spv::store::Hash;
@@ -7,20 +7,20 @@ use lineside_spv_proof::Tree;
 use lineside_wire::SPV_HEADER_BYTES;
 use std::collections::HashMap;
 
-/// Broken rule.
+/// Rule that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
-    /// A block is disconnected after the next ones are connected, not before.
+    /// A block is disconnected after the next blocks are connected, not before.
     LateDisconnect,
-    /// Fills that were in flight come back after their block was disconnected.
+    /// Fills in progress arrive after their block was disconnected.
     LateFill,
-    /// The tip in replies is that of the chain's state before.
+    /// Replies contain the tip of the previous state of the chain.
     OldTip,
     /// Blocks are answered from before they have enough confirmations.
     Unconfirmed,
-    /// A lost notification is never made up for by polling.
+    /// A lost notification is never compensated by polling.
     NoPolling,
-    /// A chain with less work is taken.
+    /// A chain with less work is accepted.
     LessWork,
 }
 
@@ -46,10 +46,10 @@ struct Filled {
 pub struct Saboteur {
     inner: StoreWriter,
     fault: Option<Sabotage>,
-    /// Blocks that were dropped, or should have been, by the changes before: since the last new tip, and before it.
+    /// Blocks that were dropped, or should have been, by earlier changes: since the last new tip, and before it.
     late: [Vec<Hash>; 2],
     filled: HashMap<Hash, Filled>,
-    /// Block of the ticket that was given last.
+    /// Block of the last ticket.
     admitted: Option<BlockRef>,
     tip: Option<Tip>,
 }
@@ -75,7 +75,7 @@ impl Saboteur {
         }))
     }
 
-    /// Puts what was filled in of a block there again.
+    /// Writes the earlier lines and tree of a block again.
     fn fill_again(&mut self, hash: &Hash) {
         let Some(filled) = self.filled.remove(hash) else {
             return;
@@ -114,7 +114,7 @@ impl SpvFill for Saboteur {
                     self.fill_again(&hash);
                 }
             }
-            // Those of the tip before: until then they are answered with the new tip.
+            // Drop the blocks of the change before: until now they were answered with the new tip.
             _ => {
                 for hash in std::mem::replace(before, std::mem::take(now)) {
                     self.inner.drop_block(&hash);

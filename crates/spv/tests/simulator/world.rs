@@ -1,4 +1,4 @@
-//! The world of blocks, and the node's view of it.
+//! All blocks of the simulation, and the node's view of them.
 
 use bitcoin::Transaction;
 use bitcoin::hashes::Hash as _;
@@ -9,31 +9,31 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Transactions of each block, but for those that come from blocks that were disconnected.
+/// Number of transactions of each block, not counting those that come from disconnected blocks.
 const TRANSACTIONS: u32 = 12;
-/// Abandoned branches that may grow again.
+/// Maximum number of abandoned branches that may grow again.
 const SIDES: usize = 8;
 
-/// What the simulated node does beyond its duty.
+/// Misbehaviour of the simulated node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Habit {
     Honest,
-    /// Gives blocks whose Merkle root is not that of their transactions.
+    /// Sends blocks whose Merkle root does not match their transactions.
     WrongRoot,
-    /// Is a node of another network.
+    /// Behaves as a node of another network.
     OtherNetwork,
-    /// Names blocks above this height and does not give them.
+    /// Announces blocks above this height but does not send them.
     WithholdsAbove(u32),
-    /// Has a fault that ends the thread which asks it.
+    /// Panics, which ends the calling thread.
     Panics,
 }
 
-/// One block and its place.
+/// A block and its place in its chain.
 pub struct Known {
     pub block: DemoBlock,
-    /// Hashes of its chain by height, its own the last.
+    /// Hashes of its chain by height; the last is its own.
     pub line: Arc<Vec<Hash>>,
-    /// Its second transaction, which may be in a block of another branch, too.
+    /// Its second transaction, which a block of another branch may also hold.
     spare: Option<Transaction>,
 }
 
@@ -50,10 +50,10 @@ pub struct World {
     min_confirmations: usize,
     sides: Vec<Hash>,
     seed: u64,
-    /// The node does not answer this many calls.
+    /// Number of calls that the node does not answer.
     pub away_calls: u32,
     pub habit: Habit,
-    /// A notification that is lost is never made up for.
+    /// True if a lost notification is never compensated by polling.
     never_polls: bool,
     lost: Option<Hash>,
     random: Random,
@@ -87,7 +87,7 @@ impl SimNode {
         self.0.0.lock().unwrap()
     }
 
-    /// Changes the world and wakes those who wait.
+    /// Changes the world and wakes all waiting threads.
     pub fn change(&self, change: impl FnOnce(&mut World)) {
         change(&mut self.world());
         self.0.1.notify_all();
@@ -134,13 +134,13 @@ impl World {
         Some((&self.blocks[block], *position))
     }
 
-    /// Returns the tip that the host has when it has caught up.
+    /// Returns the tip of a host that has caught up.
     pub fn settled_tip(&self) -> Option<(u32, Hash)> {
         let height = self.best.len().checked_sub(self.min_confirmations)?;
         Some((height as u32, self.best[height]))
     }
 
-    /// Mines blocks on the best chain. Some hold a transaction of a branch that the node has left.
+    /// Mines blocks on the best chain. Some hold a transaction of an abandoned branch.
     pub fn mine(&mut self, count: u32) {
         self.seed += 1;
         let tip = self.best[self.best.len() - 1];
@@ -154,7 +154,7 @@ impl World {
         self.confirm();
     }
 
-    /// A transaction of an abandoned branch that is not in the best chain.
+    /// Returns a transaction of an abandoned branch that is not in the best chain.
     fn returning(&mut self) -> Option<Transaction> {
         let side = self.sides.last()?;
         let line = Arc::clone(&self.blocks[side].line);
@@ -167,7 +167,7 @@ impl World {
         self.place(&txid, &tip).is_none().then_some(spare)
     }
 
-    /// The node's best chain has changed.
+    /// Records the confirmed blocks after a change of the best chain.
     fn confirm(&mut self) {
         let end = (self.best.len() + 1).saturating_sub(self.min_confirmations);
         for hash in self.best[..end].iter().rev() {
@@ -184,7 +184,7 @@ impl World {
         }
     }
 
-    /// Takes `depth` blocks away and mines one more than that on a branch of its own.
+    /// Removes `depth` blocks and mines `depth` + 1 blocks on a new branch.
     pub fn reorganise(&mut self, depth: usize) {
         self.leave_branch();
         let keep = self.best.len() - depth.min(self.best.len() - 1);
@@ -192,7 +192,7 @@ impl World {
         self.mine(depth as u32 + 1);
     }
 
-    /// Lets an abandoned branch grow until it is the best one. `depth_max` bounds its growth.
+    /// Extends an abandoned branch until it is the best one, by at most `depth_max` blocks.
     pub fn go_back(&mut self, depth_max: usize) {
         let side = *self.random.pick(&self.sides);
         let line = Arc::clone(&self.blocks[&side].line);
@@ -205,7 +205,7 @@ impl World {
         self.mine(missing as u32);
     }
 
-    /// Mines a block with another target and time than are due.
+    /// Mines a block with a wrong target or time.
     pub fn mine_wrong(&mut self, bits: u32, time: u32) {
         self.seed += 1;
         let tip = self.best[self.best.len() - 1];
@@ -218,7 +218,7 @@ impl World {
         !self.sides.is_empty()
     }
 
-    /// Loses the newest blocks, as a node does that was restored from a backup, and mines fewer.
+    /// Removes the newest blocks, like a node that was restored from a backup, and mines fewer.
     pub fn lose(&mut self, depth: usize) {
         self.leave_branch();
         let keep = self.best.len() - depth.min(self.best.len() - 1);
@@ -281,7 +281,7 @@ impl Node for SimNode {
         }
         let mut raw = known.block.raw.clone();
         if world.habit == Habit::WrongRoot {
-            // A byte of the last transaction's output: the header, and so the hash, stays.
+            // Changes a byte of the last transaction's output; the header, and therefore the hash, is unchanged.
             let at = raw.len() - 10;
             raw[at] ^= 1;
         }
@@ -297,7 +297,7 @@ impl Node for SimNode {
         let mut world = self.asked()?;
         loop {
             let best = world.best[world.best.len() - 1];
-            // One of eight notifications is lost, and made up for by the next poll.
+            // One of eight notifications is lost and compensated by the next poll.
             if best != known.0 && world.lost != Some(best) {
                 if !world.random.one_in(8) {
                     let hash = BlockHash(best);

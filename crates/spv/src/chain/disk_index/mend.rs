@@ -1,4 +1,4 @@
-//! Room for an index on disk, and its recovery where a write has found none.
+//! Free-space checks of an index on disk, and its recovery after a write found no free space.
 
 use super::{DiskIndex, Failed, Truth, TxidIndex, other, txid_at};
 use lineside_util::fjall_files;
@@ -7,20 +7,20 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Bytes of disk that a TXID may take while a run is written, and bytes that must be free besides.
+/// Bytes of disk that a TXID may need while a run is written, and bytes that must be free in addition.
 const BYTES_BY_TXID: usize = 64;
 const FREE_BYTES: u64 = 8 << 20;
-/// Bytes that must be free before the database is opened again: its log is made with as many.
+/// Bytes that must be free before the database is opened again: its journal is created with that size.
 const OPEN_BYTES: u64 = 64 << 20;
 
 impl DiskIndex {
-    /// Makes the index writable again after a write that found no room, where there is room now: the database is
-    /// closed, opened again and compared with the blocks. Nothing is done without such a failure.
+    /// Makes the index writable again after a write found no free space, if there is free space now: the database is
+    /// closed, opened again and compared with the blocks. Without such a failure the call does nothing.
     ///
     /// # Errors
-    /// There is no room yet, and nothing has changed. The database cannot be opened or contradicts the blocks: then
-    /// nothing is found by it, and the next call tries again. A write has failed in another way: nothing is written
-    /// until a restart.
+    /// If there is still no free space, nothing has changed. If the database cannot be opened or contradicts the
+    /// blocks, lookups fail, and the next call tries again. If a write has failed for another reason, nothing is
+    /// written until a restart.
     pub(in super::super) fn mend(&mut self, truth: &impl Truth) -> io::Result<()> {
         match self.failed {
             None => return Ok(()),
@@ -33,19 +33,19 @@ impl DiskIndex {
         }
         self.check_room()?;
         self.take_room(self.needed_bytes() + OPEN_BYTES)?;
-        // One process opens a database once.
+        // A process can have a database open only once.
         self.opened = None;
         fjall_files::check_lists(&self.path).map_err(other)?;
         let index = Self::at(&self.path, &self.marker, self.network)?;
         index.believe(truth)?;
-        // The run that failed may be there all the same.
+        // The run whose write failed may be in the database nevertheless.
         let (covered, mut tail) = (index.covered, TxidIndex::new()?);
         for block in covered.blocks..truth.blocks() {
             tail.add(block, truth.txids(block), |place| txid_at(truth, place));
         }
         (self.covered, self.tail) = (covered, tail);
         (self.opened, self.failed) = (index.opened, None);
-        tracing::info!(index = %self.path.display(), "there is room for the index again");
+        tracing::info!(index = %self.path.display(), "the index has free disk space again and is written");
         Ok(())
     }
 
@@ -53,12 +53,12 @@ impl DiskIndex {
         (self.tail.len() * BYTES_BY_TXID) as u64 + FREE_BYTES
     }
 
-    /// Checks that the disk has room for the tail, before a write whose failure closes the database. The call can be
-    /// repeated.
+    /// Checks that the disk has space for the tail. This happens before the write, because a failed write closes the
+    /// database. The call can be repeated.
     pub(super) fn check_room(&self) -> io::Result<()> {
         let needed = self.needed_bytes();
         let folder = self.marker.parent().unwrap_or(Path::new("."));
-        // By a file: the sandbox of a server allows no question by path.
+        // Opens the directory and asks by file: the server's sandbox denies `statvfs` by path.
         let free = rustix::fs::fstatvfs(&File::open(folder)?)?;
         if free.f_bavail.saturating_mul(free.f_frsize) < needed {
             return Err(io::Error::new(
@@ -69,13 +69,13 @@ impl DiskIndex {
         Ok(())
     }
 
-    /// Finds out whether `bytes` can be written, by a file of that length, which is removed: a limit or a quota is not
-    /// seen in the free space of the file system.
+    /// Checks that `bytes` can be written, by allocating a file of that length and removing it: a limit or a quota does
+    /// not show in the free space of the file system.
     fn take_room(&self, bytes: u64) -> io::Result<()> {
         let path = self.marker.with_extension("room");
         let taken = File::create(&path).and_then(|file| {
             match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-                // The file system cannot say it.
+                // The file system does not support preallocation.
                 Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
                 taken => taken.map_err(io::Error::from),
             }

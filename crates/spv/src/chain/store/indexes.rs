@@ -1,4 +1,4 @@
-//! The indexes of a store: that of TXIDs, and that of WTXIDs where it is wanted.
+//! The indexes of a store: that of TXIDs and, if enabled, that of WTXIDs.
 
 use super::super::disk_index::{DiskIndex, Truth};
 use super::super::files::Files;
@@ -13,13 +13,13 @@ pub(super) const TXIDS: &str = "txid-index";
 /// Directory of the WTXID index in that of a store.
 const WTXIDS: &str = "wtxid-index";
 
-/// An index from a transaction's id to every accepted place that holds it.
+/// Index from a transaction's id to every location of it in accepted blocks.
 pub(super) enum Index {
     Memory(TxidIndex),
     Disk(Box<DiskIndex>),
 }
 
-/// The blocks as the index of TXIDs sees them.
+/// The blocks as the TXID index reads them.
 pub(super) struct Blocks<'a> {
     pub(super) entries: &'a [Entry],
     pub(super) files: &'a Files,
@@ -41,8 +41,8 @@ impl Truth for Blocks<'_> {
     }
 }
 
-/// The blocks as the index of WTXIDs sees them: the transactions after the coinbase, whose WTXID is zero in every
-/// block, of the blocks that commit to their witnesses.
+/// The blocks as the WTXID index reads them: the transactions after the coinbase of the blocks that commit to their
+/// witnesses. A coinbase is left out because its WTXID is zero in every block.
 pub(super) struct Witnessed<'a>(pub(super) Blocks<'a>);
 
 impl Truth for Witnessed<'_> {
@@ -73,13 +73,13 @@ fn id_at<T: Truth>(truth: &T, place: Place) -> &[u8; 32] {
 }
 
 impl Index {
-    /// An empty index in memory.
+    /// Returns an empty index in memory.
     pub(super) fn empty() -> Result<Index, ChainError> {
         TxidIndex::new().map(Index::Memory).map_err(ChainError::Write)
     }
 
-    /// Opens the index `name` in `dir` over all blocks of `truth`, which have about `ids` ids. The second value says
-    /// if one on the disk was made again.
+    /// Opens the index `name` in `dir` over all blocks of `truth`, which have about `ids` ids. The second value reports
+    /// if an index on disk was rebuilt.
     pub(super) fn open(
         dir: Option<&Path>,
         name: &str,
@@ -104,7 +104,7 @@ impl Index {
         }
     }
 
-    /// Takes up the newest block.
+    /// Adds the newest block.
     pub(super) fn add(&mut self, block: u32, truth: &impl Truth) {
         match self {
             Index::Memory(index) => index.add(block, truth.txids(block), |place| id_at(truth, place)),
@@ -112,7 +112,7 @@ impl Index {
         }
     }
 
-    /// Calls `each` with every place of `id`.
+    /// Calls `each` with every location of `id`.
     #[inline]
     pub(super) fn places(
         &self,
@@ -129,10 +129,10 @@ impl Index {
         }
     }
 
-    /// Makes an index writable again that had no room, where there is room now.
+    /// Makes an index writable again that had no free disk space, if there is some now.
     ///
     /// # Errors
-    /// The index may not write.
+    /// The index cannot be written now.
     pub(super) fn mend(&mut self, truth: &impl Truth) -> io::Result<()> {
         match self {
             Index::Memory(_) => Ok(()),
@@ -140,7 +140,7 @@ impl Index {
         }
     }
 
-    /// Writes what waits, if it is much or with `all`. The blocks must be durable already.
+    /// Writes the pending entries if there are many, or any if `all` is set. The blocks must be durable already.
     pub(super) fn flush(&mut self, all: bool, truth: &impl Truth) -> io::Result<()> {
         match self {
             Index::Memory(_) => Ok(()),
@@ -148,7 +148,7 @@ impl Index {
         }
     }
 
-    /// Reads an index on disk whole and compares it with the blocks.
+    /// Reads a whole index on disk and compares it with the blocks.
     pub(super) fn verify(&self, truth: &impl Truth) -> Result<(), ChainError> {
         match self {
             Index::Memory(_) => Ok(()),
@@ -156,7 +156,7 @@ impl Index {
         }
     }
 
-    /// Number of blocks whose entries are durable; 0 in memory.
+    /// Returns the number of blocks whose entries are durable; 0 in memory.
     pub(super) fn durable_blocks(&self) -> u32 {
         match self {
             Index::Memory(_) => 0,
@@ -166,9 +166,9 @@ impl Index {
 }
 
 impl ChainStore {
-    /// Opens an index of WTXIDs, in `dir`, the store's directory, or in memory, so that
-    /// [`ChainStore::locate_wtxid`] finds transactions; a store without witness data has none. The second value says
-    /// if an index on disk was made again.
+    /// Opens an index of WTXIDs, in `dir`, the store's directory, or in memory, so that [`ChainStore::locate_wtxid`]
+    /// finds transactions. Does nothing for a store without witness data. The second value reports if an index on disk
+    /// was rebuilt.
     ///
     /// # Errors
     /// [`ChainError::Index`]; [`ChainError::IndexNeedsDirectory`].

@@ -1,7 +1,7 @@
-//! Rules of a block that depend on its ancestors: the target that is due at its height, and its time.
+//! Rules of a block that depend on its ancestors: the required target at its height, and its time.
 //!
-//! The rules are those of the library for light clients. Each entry keeps what the rules of test networks would search
-//! a period for, so that a check reads 11 ancestors, and 2016 only at the first block of a period.
+//! The rules are implemented in `lineside-spv-proof`. Each entry keeps the value for which the rules of test networks
+//! would otherwise search a whole period, so a check reads 11 ancestors, and 2016 only at the first block of a period.
 
 use super::super::network::Network;
 use super::super::types::BlockId;
@@ -14,16 +14,16 @@ use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Fact of an entry that the rules of its descendants use, in four bytes: there is one for each block of the chain.
+/// Value of an entry that the checks of its descendants use. Four bytes, because each block of the chain has one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lineage {
-    /// Target of the last block of the period, up to this one, that does not have the minimum difficulty. `None`: the
-    /// first ancestor is not the network's genesis block, so that neither height nor target are known.
+    /// Target of the last block up to this one in the period that does not have the minimum difficulty. `None` if the
+    /// first ancestor is not the network's genesis block, so that neither height nor target is known.
     real_bits: Option<NonZeroU32>,
 }
 
 impl Lineage {
-    /// Returns the fact of a block, from that of its parent.
+    /// Returns the value of a block, from that of its parent.
     pub(super) fn new(
         network: Network,
         height: u32,
@@ -45,15 +45,16 @@ impl Lineage {
     }
 }
 
-/// Returns the clock in seconds since 1970.
+/// Returns the current time in seconds since 1970.
 pub(super) fn now_s() -> u32 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| u32::try_from(now.as_secs()).unwrap_or(u32::MAX))
 }
 
 impl ChainStore {
-    /// Checks a block whose position is known against its ancestors. A detached block, and one above a first block
-    /// that is not the network's, has no height that is known, so nothing is checked. `now_s` is the clock.
+    /// Checks a block against its ancestors. Nothing is checked for a detached block, or for one above a first block
+    /// that is not the network's genesis block, because the height is unknown. `now_s` is the current time in seconds
+    /// since 1970.
     pub(super) fn check_lineage(&self, header: &Header, hash: &[u8; 32], now_s: u32) -> Result<(), Refused> {
         let rules = self.network.rules();
         let parent_hash = header.prev_blockhash.to_byte_array();
@@ -82,7 +83,7 @@ impl ChainStore {
     }
 
     /// Checks a block without a parent. On regtest, chains for tests and demonstrations may begin with a block of their
-    /// own; a node is not followed from there.
+    /// own; such a chain cannot follow a node.
     fn check_first(&self, hash: &[u8; 32]) -> Result<(), Refused> {
         let mut others = Network::ALL.iter().filter(|other| **other != self.network);
         let is_right = match self.network {
@@ -96,8 +97,8 @@ impl ChainStore {
         &self.entries[id.0 as usize]
     }
 
-    /// Returns a function from heights to the ancestors of `from`, itself included. It is quick where each height is at
-    /// most the one before, as it goes on from where it was.
+    /// Returns a function from heights to the ancestors of `from`, `from` included. The function is fast if each height
+    /// is at most the one before, because it continues from its last position.
     fn walk_from(&self, from: BlockId) -> impl Fn(u32) -> Ancestor {
         let last = Cell::new(from);
         move |height| {

@@ -1,10 +1,10 @@
-//! Steps of the connected chain: from block to block, to the chain with the most work.
+//! Steps that connect and disconnect blocks, to reach the chain with the most work.
 
 use super::super::types::{BlockId, ChainError, Reorg};
 use super::ChainStore;
 
 impl ChainStore {
-    /// The steps that lead from the connected chain to the one with the most work.
+    /// Returns the steps from the connected chain to the one with the most work.
     pub fn plan(&self) -> Reorg {
         let mut plan = Reorg::default();
         let Some(best) = self.best else { return plan };
@@ -28,7 +28,7 @@ impl ChainStore {
         plan
     }
 
-    /// Takes all steps of [`ChainStore::plan`]; returns how many blocks were disconnected and connected.
+    /// Takes all steps of [`ChainStore::plan`]. Returns the numbers of disconnected and connected blocks.
     pub fn catch_up(&mut self) -> Result<(usize, usize), ChainError> {
         let plan = self.plan();
         for id in &plan.disconnect {
@@ -40,7 +40,7 @@ impl ChainStore {
         Ok((plan.disconnect.len(), plan.connect.len()))
     }
 
-    /// Disconnects the tip. From now on nothing is answered from it.
+    /// Disconnects the tip. The store no longer answers from it.
     pub fn disconnect(&mut self, id: BlockId) -> Result<(), ChainError> {
         let entry = self
             .entries
@@ -63,7 +63,7 @@ impl ChainStore {
         Ok(())
     }
 
-    /// Connects a child of the tip, or a first block where nothing is connected.
+    /// Connects a child of the tip, or a first block if nothing is connected.
     pub fn connect(&mut self, id: BlockId) -> Result<(), ChainError> {
         let tip = self.active.last().copied();
         let entry = self

@@ -1,4 +1,4 @@
-//! Durability: the kept blocks before the files, the files before the indexes.
+//! Durability: kept blocks are written before the files, and the files before the indexes.
 
 use super::super::types::ChainError;
 use super::ChainStore;
@@ -6,28 +6,29 @@ use super::indexes::{Blocks, Witnessed};
 use std::io;
 
 impl ChainStore {
-    /// Makes every accepted block durable. Where there is no room for it, the call can be repeated. After another
-    /// failure nothing is written until the store is opened again.
+    /// Makes every accepted block durable. If the disk is full, the call can be repeated. After any other failure
+    /// nothing is written until the store is opened again.
     ///
-    /// An index on disk may stay behind the blocks by a bounded number of TXIDs, which the next opening indexes.
+    /// An index on disk may lack the newest blocks, up to a bounded number of TXIDs; the next opening indexes them.
     pub fn sync(&mut self) -> Result<(), ChainError> {
         self.mend_index().map_err(ChainError::Index)?;
-        // No durable block is without its bytes.
+        // A block becomes durable only after its kept bytes.
         self.sync_kept().map_err(ChainError::Write)?;
         self.files.sync().map_err(ChainError::Write)?;
         self.flush_index(false).map_err(ChainError::Index)
     }
 
-    /// [`ChainStore::sync`], and an index on disk covers every block after it.
+    /// Calls [`ChainStore::sync`] and writes the whole index, so that an index on disk covers every block.
     pub fn sync_index(&mut self) -> Result<(), ChainError> {
         self.sync()?;
         self.flush_index(true).map_err(ChainError::Index)
     }
 
-    /// Reads an index on disk whole and compares it with the blocks; an index in memory was made from them.
+    /// Reads a whole index on disk and compares it with the blocks. An index in memory is built from them and is not
+    /// checked.
     ///
     /// # Errors
-    /// [`ChainError::Index`]: it is damaged; the next opening makes it anew.
+    /// [`ChainError::Index`]: the index is damaged; the next opening rebuilds it.
     pub fn verify_index(&self) -> Result<(), ChainError> {
         self.index.verify(&self.truth())?;
         match &self.wtxids {
@@ -36,7 +37,7 @@ impl ChainStore {
         }
     }
 
-    /// Number of blocks that the next opening need not index: 0 with the index in memory.
+    /// Returns the number of blocks that the next opening need not index: 0 with the index in memory.
     pub fn indexed_blocks(&self) -> u32 {
         self.index.durable_blocks()
     }
