@@ -92,7 +92,7 @@ fn a_block_that_is_not_durable_is_not_settled() {
     let mut settler = Settler::new(disk.clone(), moody.clone());
     let last = moody.blocks.lock().unwrap().len() as u64;
     let error = settler.settle(last).unwrap_err().to_string();
-    assert!(error.contains("not the journal's"), "{error}");
+    assert!(error.contains("differs from the journal's"), "{error}");
 }
 
 #[test]
