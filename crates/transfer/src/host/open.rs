@@ -42,7 +42,8 @@ pub enum OpenError {
     /// The data directory has the other mode.
     #[error(
         "this data directory has mode `{}`, which cannot be changed; give this mode, or another directory",
-        name(*.0))]
+        name(*.0)
+    )]
     OtherMode(Mode),
     /// The records of a fast path that was ahead of its host do not match the journal.
     #[error("the operations that the fast path executed cannot be added to the journal: {0}")]

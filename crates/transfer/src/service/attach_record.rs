@@ -34,7 +34,8 @@ pub fn check(
     };
     let (dir, interface) = text.split_once('\n').with_context(|| {
         format!(
-            "{} does not name the interface of the fast path; remove this file",
+            "{} does not name the interface of the fast path; detach it with `lineside xdp detach INTERFACE`, \
+             then remove this file",
             file.display()
         )
     })?;
