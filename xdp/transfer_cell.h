@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * Cells of accounts and their locks: the C twin of crates/transfer/src/cell.rs. A lock is a word that is taken by
- * compare-and-exchange and released by a store. Whoever needs two locks takes the one with the lower index first.
- * Waiting is bounded. docs/decisions/transfer-locks.md says why the kernel's own locks are not used.
+ * compare-and-exchange and released by a store. A program that needs two locks takes that of the lower index first.
+ * Waiting is bounded. docs/decisions/transfer-locks.md explains why the kernel's own locks are not used.
  */
 #pragma once
 #include "transfer_store.h"

@@ -54,7 +54,7 @@ static __always_inline int transfer_say(struct transfer_work *work, __u32 says, 
 	return 0;
 }
 
-/* Returns where root found the datagram, or NULL. */
+/* Returns the position of the datagram in the frame, as root.bpf.c found it, or NULL. */
 static __always_inline struct ls_datagram *transfer_found(void)
 {
 	__u32 zero = 0;

@@ -1,45 +1,46 @@
-//! The mark: a file that says which record was acknowledged last.
+//! The mark: a file that names the record acknowledged last.
 //!
-//! A damaged last group reads like one that a power cut left unfinished. The mark tells them apart: it is written after
-//! each fdatasync of a group, before the group is acknowledged, and is not synced itself. A killed process leaves it
-//! exact. A power cut may leave an older mark, never one that is ahead of the records. So a journal that ends
-//! before its mark has lost acknowledged records.
+//! A damaged last group looks like one that a power cut left unfinished. The mark distinguishes the two: it is written
+//! after each fdatasync of a group, before the group is acknowledged, and is not synced itself. After a killed process
+//! the mark is exact. After a power cut it may be older, but it is never ahead of the records. A journal that ends
+//! before its mark has therefore lost acknowledged records.
 
 use crate::Lsn;
 use crate::disk::{Disk, DiskFile, is_full, read_full, write_all};
 use crate::error::{Error, Result};
 use std::io;
 
-/// Name of the mark.
+/// File name of the mark.
 pub(crate) const MARK: &str = "acknowledged";
-/// Name of a new mark before it is durable.
+/// File name of a new mark that is not durable yet.
 pub(crate) const NEW_MARK: &str = "acknowledged.tmp";
-/// First bytes of a slot; the last one is the version.
+/// First bytes of a slot; the last of them is the version.
 const MAGIC: [u8; 8] = *b"LSJACKN1";
-/// Bytes of a slot: magic, journal id, lsn, CRC32C of these, zeros.
+/// Size of a slot in bytes: magic, journal id, lsn, CRC32C of these, zeros.
 const SLOT_BYTES: usize = 32;
-/// Offset of the second slot, in a sector of its own. An opening writes the first slot, and makes it durable; each
-/// group writes the second. So a second slot that is torn or lost leaves a mark that is older, and whole.
+/// Offset of the second slot, which is in a sector of its own. Opening the journal writes the first slot and makes it
+/// durable; each group writes the second. If the second slot is torn or lost, the first one still holds an older,
+/// valid mark.
 const SECOND_SLOT: u64 = 512;
-/// Bytes of the mark.
+/// Size of the mark in bytes.
 const MARK_BYTES: usize = SECOND_SLOT as usize + SLOT_BYTES;
 
-/// Content of a mark: of the newer of its slots.
+/// Content of a mark, taken from the newer of its slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) journal_id: u64,
     pub(crate) lsn: Lsn,
 }
 
-/// A mark that was read, and whether both of its slots are sound.
+/// A mark that was read, with the state of its slots.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub(crate) mark: Mark,
-    /// True if neither slot is damaged. If a slot is damaged, later records than `mark.lsn` may have been acknowledged.
+    /// True if neither slot is damaged. If one is, records after `mark.lsn` may have been acknowledged.
     pub(crate) is_whole: bool,
 }
 
-/// An open mark.
+/// Mark that is open for writing.
 #[derive(Debug)]
 pub(crate) struct Acknowledged<F> {
     file: F,
@@ -47,7 +48,7 @@ pub(crate) struct Acknowledged<F> {
 }
 
 impl Mark {
-    /// Reads the mark of the journal on `disk`; `None` where it has none.
+    /// Reads the mark of the journal on `disk`; `None` if there is no mark.
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::Io`].
@@ -69,12 +70,12 @@ impl Mark {
             file: MARK.into(),
             offset: 0,
             lsn: 0,
-            what: "it is not as it was written",
+            what: "neither slot of the mark is valid",
         })
     }
 
-    /// Checks that a journal whose last whole record is `last_lsn`, in `file` before byte `offset`, has what this mark
-    /// says.
+    /// Checks that the mark belongs to journal `journal_id` and is not ahead of its last complete record `last_lsn`,
+    /// which ends at byte `offset` of `file`.
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::EndLost`].
@@ -118,8 +119,8 @@ impl Mark {
 }
 
 impl<F: DiskFile> Acknowledged<F> {
-    /// Makes the mark of a journal on `disk`, in place of one that may be there, with `lsn`. Its name is durable after
-    /// the next [`Disk::sync_dir`]; until then a power cut may leave the mark before it.
+    /// Creates the mark of a journal on `disk` with `lsn`, and replaces an existing one. Its name is durable after the
+    /// next [`Disk::sync_dir`]; until then a power cut may leave the previous mark.
     ///
     /// # Errors
     /// [`Error::Full`], [`Error::Io`].
@@ -135,8 +136,8 @@ impl<F: DiskFile> Acknowledged<F> {
         Ok(Acknowledged { file, journal_id })
     }
 
-    /// Makes the mark of an existing journal again, with `lsn`, or goes on with the one that is there if the disk is
-    /// full.
+    /// Creates the mark of an existing journal again, with `lsn`. If the disk is full, continues with the existing
+    /// mark.
     ///
     /// # Errors
     /// Those of [`Self::make`].
@@ -152,7 +153,7 @@ impl<F: DiskFile> Acknowledged<F> {
         }
     }
 
-    /// Has the mark say that record `lsn`, which is durable, is acknowledged. Waits for no disk.
+    /// Records in the mark that record `lsn`, which is durable, is acknowledged. Does not wait for the disk.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -163,10 +164,10 @@ impl<F: DiskFile> Acknowledged<F> {
     }
 }
 
-/// Makes a file with the first slot that is durable before it has its name.
+/// Creates a file with the first slot; its content is durable before the file gets its name.
 fn make_file<D: Disk>(disk: &D, mark: Mark) -> io::Result<D::File> {
     let file = match disk.create(NEW_MARK) {
-        // Left by an attempt that did not end.
+        // A previous, interrupted attempt left it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => disk.open(NEW_MARK)?,
         created => created?,
     };

@@ -1,32 +1,33 @@
-//! All that the journal asks of a disk: files by name in one flat directory.
+//! Interface of the disk that the journal needs: files with names in one flat directory.
 
 use std::io;
 use std::path::PathBuf;
 
-/// One flat directory. Handles are cheap to clone and share what they stand for.
+/// One flat directory. Handles are cheap to clone; clones refer to the same directory.
 ///
-/// What an implementation must promise is what Linux promises: written bytes are durable after
-/// [`DiskFile::sync_data`] returned `Ok`, created, renamed and removed names after [`Disk::sync_dir`] did, and nothing
-/// before. A failed sync says nothing about the bytes, and a second one that succeeds says nothing about the first's.
+/// An implementation must give Linux's guarantees: written bytes are durable once [`DiskFile::sync_data`] has returned
+/// `Ok`, and created, renamed and removed names once [`Disk::sync_dir`] has; nothing is durable before. After a failed
+/// sync the state of the bytes is unknown, and a later sync that succeeds does not change that.
 ///
-/// A full disk is an error of the kind `StorageFull` (or `QuotaExceeded`).
+/// A full disk returns an error of kind `StorageFull` or `QuotaExceeded`.
 pub trait Disk: Clone + Send + Sync + 'static {
     /// An open file.
     type File: DiskFile;
 
-    /// Makes a new, empty file. `AlreadyExists` when there is one of this name.
+    /// Creates an empty file. Fails with `AlreadyExists` if the name is in use.
     fn create(&self, name: &str) -> io::Result<Self::File>;
-    /// Opens a file to read and write it. `NotFound` when there is none.
+    /// Opens a file for reading and writing. Fails with `NotFound` if it does not exist.
     fn open(&self, name: &str) -> io::Result<Self::File>;
-    /// Opens a file to read it. `NotFound` when there is none.
+    /// Opens a file for reading. Fails with `NotFound` if it does not exist.
     fn open_read(&self, name: &str) -> io::Result<Self::File>;
-    /// Gives `from` the name `to`, in place of a file that may have it; at no time is there none of that name.
+    /// Renames `from` to `to`, and replaces a file of that name atomically.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Removes a name. `NotFound` when there is none.
+    /// Removes a file. Fails with `NotFound` if it does not exist.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// The names of all plain files, sorted.
+    /// Returns the names of all plain files, sorted.
     fn list(&self) -> io::Result<Vec<String>>;
-    /// The directory, if a server has used it before it was opened: a journal that is not in it was removed.
+    /// Returns the path of the directory if a server used it before this opening. A journal that is missing in such a
+    /// directory was removed.
     fn used_before(&self) -> Option<PathBuf> {
         None
     }
@@ -34,27 +35,28 @@ pub trait Disk: Clone + Send + Sync + 'static {
     fn sync_dir(&self) -> io::Result<()>;
 }
 
-/// An open file of a [`Disk`]. Closed when dropped; that makes nothing durable.
+/// Open file of a [`Disk`]. Dropping it closes the file and makes nothing durable.
 pub trait DiskFile: Send + Sync + 'static {
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Whether it has no bytes.
+    /// Returns whether the length is 0.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Reads at most `into.len()` bytes from `offset`; 0 at the end of the file.
+    /// Reads at most `into.len()` bytes from `offset`, and returns their number: 0 at the end of the file.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
-    /// Writes at most `bytes.len()` bytes at `offset` and says how many; a file grows as needed.
+    /// Writes at most `bytes.len()` bytes at `offset`, and returns their number. The file grows as needed.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize>;
-    /// Cuts or extends (with zeros that need no space yet).
+    /// Truncates the file, or extends it with zeros that take no space yet.
     fn set_len(&self, length: u64) -> io::Result<()>;
-    /// Takes space for the first `length` bytes and makes the file at least so long; new bytes read as zeros.
+    /// Allocates space for the first `length` bytes and extends a shorter file to that length; new bytes read as
+    /// zeros.
     fn allocate(&self, length: u64) -> io::Result<()>;
-    /// Makes what was written, and the length, durable.
+    /// Makes written bytes and the length durable.
     fn sync_data(&self) -> io::Result<()>;
 }
 
-/// Writes all of `bytes`, in as many writes as the disk needs.
+/// Writes all of `bytes`, in as many calls as needed.
 pub(crate) fn write_all(file: &impl DiskFile, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write_at(offset, bytes) {
@@ -73,7 +75,7 @@ pub(crate) fn write_all(file: &impl DiskFile, mut offset: u64, mut bytes: &[u8])
 /// Reads from `offset` until `into` is full or the file ends. Returns the number of bytes read.
 ///
 /// # Errors
-/// The system's reason.
+/// Error of the read that failed.
 pub fn read_full(file: &impl DiskFile, offset: u64, into: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < into.len() {
@@ -87,7 +89,7 @@ pub fn read_full(file: &impl DiskFile, offset: u64, into: &mut [u8]) -> io::Resu
     Ok(done)
 }
 
-/// Whether `error` means that there is no space, or no descriptor for a file, which may come back.
+/// Returns whether `error` means a lack of space or file descriptors, which may become available again.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{QuotaExceeded, StorageFull};
     use rustix::io::Errno;

@@ -1,4 +1,4 @@
-//! What can go wrong, and in which file.
+//! Errors of the journal. Each names the file that it concerns.
 
 use crate::Lsn;
 use lineside_util::data_dir::DataDirError;
@@ -9,12 +9,12 @@ use std::sync::Arc;
 /// Result of the journal's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong. `docs/journal.md` says what to do about each.
+/// Reason why a call of the journal failed. `docs/journal.md` says what to do about each.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The disk has no space for it, or the process no descriptor. Nothing was changed; the same call works when there
-    /// is one again.
+    /// The disk has no free space, or the process has no free file descriptor. Nothing was changed; the same call
+    /// succeeds once there is space or a descriptor.
     #[error("the disk is full, or too many files are open: no room for {needed_bytes} bytes in {file}")]
     Full {
         /// The file that could not be made or grown.
@@ -22,18 +22,19 @@ pub enum Error {
         /// Bytes asked of the disk.
         needed_bytes: u64,
     },
-    /// A write or fdatasync failed earlier: what is on the disk is unknown, so nothing more is written.
+    /// A write or fdatasync failed earlier. The content of the disk is unknown since then, so the journal refuses to
+    /// write.
     #[error("the journal has stopped writing after an error ({cause}); open it again")]
     Poisoned {
         /// The first error, as text.
         cause: Arc<str>,
     },
-    /// The disk refused.
+    /// The disk reported an error.
     #[error("{op} {file}: {source}")]
     Io {
-        /// What was tried.
+        /// Operation that failed.
         op: &'static str,
-        /// On which file (`.` is the directory).
+        /// File that it failed on (`.` is the directory).
         file: String,
         /// The disk's error.
         source: io::Error,
@@ -47,10 +48,10 @@ pub enum Error {
     /// The directory cannot be used.
     #[error(transparent)]
     Directory(DataDirError),
-    /// There is no journal in the directory.
+    /// The directory contains no journal.
     #[error("there is no journal here")]
     NoJournal,
-    /// There is no journal in a directory in which there was one, or was about to be.
+    /// The directory contains no journal, but its marker shows that a server has used it.
     #[error(
         "{} has no journal, although its marker says that a server has used it: its files were removed, or its first \
          start did not end. Bring the files back; if nothing was ever kept here, remove the directory",
@@ -60,137 +61,145 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
-    /// There is a journal already where a new one was to be made.
-    #[error("there is a journal already: {file}")]
+    /// A journal was to be created where one exists already.
+    #[error("a journal exists here already: {file}; open it, or give another directory")]
     Exists {
         /// One of its files.
         file: String,
     },
-    /// Bytes that were durable are not what was written.
+    /// Bytes that were durable have changed.
     #[error(
         "{file}: damaged at byte {offset}, where lsn {lsn} belongs: {what}; `lineside journal repair` \
-         keeps what stands before it"
+         keeps the records before the damage"
     )]
     Damaged {
         /// The segment or snapshot.
         file: String,
-        /// Where in it.
+        /// Offset of the damage in bytes.
         offset: u64,
-        /// The record that should be there.
+        /// Number of the record that should be there.
         lsn: Lsn,
-        /// What is wrong with it.
+        /// Description of the damage.
         what: &'static str,
     },
-    /// Records that were durable are in no file: a segment or the journal's end is missing.
-    #[error("records {from} to {to} are missing, before {file}; bring their segments back, or `repair`")]
+    /// Records that were durable are in no file: a segment, or the end of the journal, is missing.
+    #[error(
+        "records {from} to {to} are missing, before {file}; restore their segments, or run \
+         `lineside journal repair`"
+    )]
     Missing {
-        /// The first that is missing.
+        /// First missing record.
         from: Lsn,
-        /// The last that is missing.
+        /// Last missing record.
         to: Lsn,
-        /// The file that shows it.
+        /// File that shows that the records are missing.
         file: String,
     },
-    /// Records that were acknowledged, as the file `acknowledged` says, are not whole at the journal's end.
+    /// The file `acknowledged` names a record that is not complete in the last segment: acknowledged records are lost.
     #[error(
-        "{file}: damaged at byte {offset}: {}; bring the file back, or `lineside journal repair` gives up what is lost",
+        "{file}: damaged at byte {offset}: {}; restore the file, or run `lineside journal repair` to \
+         continue without them",
         not_whole(*from, *to)
     )]
     EndLost {
         /// The last segment.
         file: String,
-        /// Where its last whole record ends.
+        /// Offset at which its last complete record ends, in bytes.
         offset: u64,
-        /// The first record that is lost.
+        /// First lost record.
         from: Lsn,
-        /// The last record that was acknowledged.
+        /// Last acknowledged record.
         to: Lsn,
     },
-    /// Two files hold the same records.
-    #[error("{file} holds records that {other} holds too; take one of them away")]
+    /// Two files contain the same records.
+    #[error("{file} contains records that {other} contains too; remove one of them")]
     Duplicate {
-        /// The file that is one too many.
+        /// The file found second.
         file: String,
-        /// The other one.
+        /// The file found first.
         other: String,
     },
-    /// A file of another journal.
-    #[error("{file} belongs to journal {found:016x}, not to {expected:016x}; take it away")]
+    /// The file belongs to another journal.
+    #[error("{file} belongs to journal {found:016x}, not to {expected:016x}; remove it")]
     Foreign {
         /// The file.
         file: String,
-        /// Its journal.
+        /// Id of its journal.
         found: u64,
-        /// The journal of the other files.
+        /// Id of the journal that the other files belong to.
         expected: u64,
     },
-    /// A file of a layout that this program does not know.
-    #[error("{file} has layout version {found}; this program reads {}", crate::VERSION)]
+    /// The file has a layout version that this program does not know.
+    #[error(
+        "{file} has layout version {found}; this program reads version {}",
+        crate::VERSION
+    )]
     Version {
         /// The file.
         file: String,
         /// Its version.
         found: u32,
     },
-    /// A record longer than the journal takes.
-    #[error("a record of {bytes} bytes; the journal takes at most {max_bytes}")]
+    /// The payload is longer than the journal accepts.
+    #[error("the record has {bytes} bytes of payload; the maximum is {max_bytes}")]
     RecordTooLarge {
-        /// Its payload.
+        /// Length of the payload in bytes.
         bytes: u64,
         /// `Options::record_bytes_max`.
         max_bytes: u64,
     },
-    /// The group before is still on its way to the disk.
-    #[error("the group before is still on its way to the disk")]
+    /// The group from [`Journal::begin_commit`](crate::Journal::begin_commit) has not come back yet.
+    #[error("the previous group is still being written; end its commit first")]
     UnderWay,
-    /// The group cannot take this as well: commit, then call again.
-    #[error("the group would have {bytes} bytes, at most {max_bytes}; commit first")]
+    /// The open group has no room for the record: commit, then call again.
+    #[error("the group would have {bytes} bytes, and the maximum is {max_bytes}; commit first")]
     GroupFull {
-        /// The group with it.
+        /// Length of the group including the record, in bytes.
         bytes: u64,
         /// `Options::group_bytes_max`.
         max_bytes: u64,
     },
-    /// Records asked for were pruned.
+    /// The requested record was pruned.
     #[error("record {lsn} was pruned; the journal begins with {first}")]
     Pruned {
-        /// The record asked for.
+        /// Requested record.
         lsn: Lsn,
-        /// The first there is.
+        /// First record of the journal.
         first: Lsn,
     },
-    /// Records asked for are not durable yet, or do not exist.
-    #[error("record {lsn} is not there; the last durable one is {durable}")]
+    /// The requested record is not durable yet, or does not exist.
+    #[error("record {lsn} does not exist; the last durable record is {durable}")]
     NotThere {
-        /// The record asked for.
+        /// Requested record.
         lsn: Lsn,
-        /// The last durable record.
+        /// Last durable record.
         durable: Lsn,
     },
-    /// No whole snapshot stands for what was to be pruned.
-    #[error("no whole snapshot covers record {lsn}, so it is not pruned")]
+    /// No intact snapshot replaces the records that were to be pruned.
+    #[error("record {lsn} is not pruned: no intact snapshot covers it; write a snapshot first")]
     NoSnapshot {
-        /// The last record to be pruned.
+        /// Last record to be pruned.
         lsn: Lsn,
     },
-    /// Options that cannot work together.
+    /// The options contradict each other.
     #[error("journal options: {what}")]
     BadOptions {
-        /// Which, and why.
+        /// The contradiction.
         what: &'static str,
     },
 }
 
-/// Text for an operator: the records `from` to `to` were acknowledged, and the journal no longer has them whole.
+/// Returns the text for an operator: records `from` to `to` were acknowledged, but the journal no longer has all of
+/// them.
 pub(crate) fn not_whole(from: Lsn, to: Lsn) -> String {
     match from == to {
-        true => format!("record {to} was acknowledged, and is not whole"),
-        false => format!("records {from} to {to} were acknowledged, and are not whole"),
+        true => format!("record {to} was acknowledged, but is not complete"),
+        false => format!("records {from} to {to} were acknowledged, but are not complete"),
     }
 }
 
 impl Error {
-    /// Wraps the disk's error.
+    /// Wraps an error of the disk.
     pub(crate) fn io(op: &'static str, file: &str) -> impl FnOnce(io::Error) -> Error + use<> {
         let file = file.to_string();
         move |source| Error::Io { op, file, source }

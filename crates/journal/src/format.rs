@@ -1,4 +1,4 @@
-//! Bytes of a segment: its header, and records. All little-endian; `docs/journal.md` has the tables.
+//! Encoding of segment headers and records. All numbers are little-endian; `docs/journal.md` has the tables.
 
 use crate::Lsn;
 
@@ -8,7 +8,7 @@ pub const VERSION: u32 = 1;
 pub const SEGMENT_HEADER_BYTES: u64 = 64;
 /// Bytes of a record before its payload.
 pub const RECORD_HEADER_BYTES: u64 = 24;
-/// A longer payload is no record: bounds what a damaged length makes us read.
+/// Maximum payload length in bytes. The limit bounds how much a damaged length field can make the journal read.
 pub(crate) const LARGEST_PAYLOAD_BYTES: u32 = 16 << 20;
 
 const LARGEST_LSN: Lsn = 1 << 62;
@@ -18,12 +18,13 @@ const RECORD: usize = RECORD_HEADER_BYTES as usize;
 pub(crate) const SEGMENT_MAGIC: [u8; 8] = *b"LSJOURNL";
 pub(crate) const SNAPSHOT_MAGIC: [u8; 8] = *b"LSJSNAPS";
 
-/// Bytes that a record with so long a payload takes: what to [`reserve`](crate::Journal::reserve) for it.
+/// Returns the size of a record with a payload of this length, in bytes: the amount to
+/// [`reserve`](crate::Journal::reserve) for it.
 pub const fn record_bytes(payload_bytes: usize) -> u64 {
     (RECORD_HEADER_BYTES + payload_bytes as u64).next_multiple_of(8)
 }
 
-/// What every CRC of a journal's records starts from, so that another journal's records never pass.
+/// Returns the initial CRC of a journal's records, so that records of another journal never pass the check.
 pub(crate) fn seed(journal_id: u64) -> u32 {
     crc32c::crc32c(&journal_id.to_le_bytes())
 }
@@ -42,24 +43,25 @@ pub(crate) fn long(bytes: &[u8], at: usize) -> u64 {
         .map_or(0, |b| u64::from_le_bytes(*b))
 }
 
-/// The first 64 bytes of a segment or a snapshot.
+/// First 64 bytes of a segment or a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) journal_id: u64,
-    /// Of a segment: its first record. Of a snapshot: the record it stands for.
+    /// Segment: number of its first record. Snapshot: number of the last record that it includes.
     pub(crate) lsn: Lsn,
-    /// The first record of the segment before; 0: there was none. Of a snapshot: 0.
+    /// First record of the previous segment; 0 if there was none. Snapshot: 0.
     pub(crate) previous: Lsn,
-    /// Bytes of the whole segment. Of a snapshot: 0.
+    /// Size of the whole segment in bytes. Snapshot: 0.
     pub(crate) segment_bytes: u64,
-    /// Of a snapshot: it stands for no records. A program that does not know of this passes the snapshot over.
+    /// Snapshot: the records are kept, so it replaces none of them. A program that does not know this flag ignores the
+    /// snapshot.
     pub(crate) keep_records: bool,
-    /// Of a segment: a repair began it, records between the segment before and this one are lost, and a snapshot stands
-    /// for them. A program that does not know of this refuses the segment as damaged.
+    /// Segment: a repair began it, the records between the previous segment and this one are lost, and a snapshot
+    /// replaces them. A program that does not know this flag refuses the segment as damaged.
     pub(crate) follows_gap: bool,
 }
 
-/// Why 64 bytes are no header.
+/// Reason why 64 bytes are not a valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadHeader {
     Damaged(&'static str),
@@ -81,13 +83,14 @@ impl Header {
         bytes
     }
 
-    /// Magic, version and CRC keep their places in every version, so that damage is told from another version.
+    /// Decodes a header. Magic, version and CRC have the same place in every version, so that a damaged header can be
+    /// distinguished from one of another version.
     pub(crate) fn decode(bytes: &[u8], magic: [u8; 8]) -> Result<Header, BadHeader> {
         let Some(bytes) = bytes.first_chunk::<HEADER>() else {
             return Err(BadHeader::Damaged("the file is shorter than its header"));
         };
         if bytes[..8] != magic {
-            return Err(BadHeader::Damaged("it does not begin as such a file does"));
+            return Err(BadHeader::Damaged("the file begins with a wrong magic number"));
         }
         if word(bytes, 12) != Self::crc(bytes) {
             return Err(BadHeader::Damaged("the header's CRC is wrong"));
@@ -112,7 +115,7 @@ impl Header {
         if header.follows_gap && header.previous == 0 {
             return Err(BadHeader::Damaged("the header has bytes that no writer sets"));
         }
-        // Counting up from so small a number never overflows.
+        // Counting up from a number within this limit never overflows.
         if header.lsn > LARGEST_LSN || (header.previous != 0 && header.previous >= header.lsn) {
             return Err(BadHeader::Damaged("the header has numbers that no writer sets"));
         }
@@ -124,19 +127,19 @@ impl Header {
     }
 }
 
-/// A record's header.
+/// Header of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) lsn: Lsn,
-    /// How many records of the same group stand before it.
+    /// Number of records before it in its group.
     pub(crate) group_index: u32,
     pub(crate) kind: u8,
     pub(crate) payload_bytes: u32,
 }
 
 impl Head {
-    /// The first record of its group. Records of one group became durable together: all of them, or the group is the
-    /// last one and was never acknowledged.
+    /// Returns the first record of its group. Records of one group became durable together: either all of them are
+    /// durable, or the group is the last one and was never acknowledged.
     pub(crate) fn group_lsn(&self) -> Lsn {
         self.lsn.saturating_sub(u64::from(self.group_index))
     }
@@ -146,20 +149,20 @@ impl Head {
     }
 }
 
-/// What stands at a place in a segment.
+/// Result of parsing at an offset of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
-    /// A record, checked.
+    /// A valid record.
     Record(Head),
-    /// A header that may be one; the record has so many bytes.
+    /// The bytes end within a possible record, which needs this number of bytes.
     Partial(usize),
-    /// Zeros where a header would be, or too little space for one: a clean end.
+    /// Zeros instead of a header, or too little space for one: a clean end.
     End,
-    /// No record.
+    /// Not a record, with the reason.
     Bad(&'static str),
 }
 
-/// Reads the record that `bytes` begin with; `room` bytes are left in the segment. `bytes` may be fewer.
+/// Parses the record at the beginning of `bytes`; the segment has `room` bytes left. `bytes` may be shorter than that.
 pub(crate) fn parse(seed: u32, bytes: &[u8], room: u64) -> Parsed {
     if room < RECORD_HEADER_BYTES {
         return Parsed::End;
@@ -177,10 +180,10 @@ pub(crate) fn parse(seed: u32, bytes: &[u8], room: u64) -> Parsed {
         payload_bytes: word(header, 4),
     };
     if head.payload_bytes > LARGEST_PAYLOAD_BYTES || head.bytes() > room {
-        return Parsed::Bad("its length reaches past the segment's end");
+        return Parsed::Bad("the record's length reaches past the end of the segment");
     }
     if head.lsn <= u64::from(head.group_index) || header[21..] != [0; 3] {
-        return Parsed::Bad("it is no record");
+        return Parsed::Bad("the record header is invalid");
     }
     let Some(record) = bytes.get(..head.bytes() as usize) else {
         return Parsed::Partial(head.bytes() as usize);
@@ -192,7 +195,7 @@ pub(crate) fn parse(seed: u32, bytes: &[u8], room: u64) -> Parsed {
         .get(RECORD + head.payload_bytes as usize..)
         .unwrap_or_default();
     if padding.iter().any(|byte| *byte != 0) {
-        return Parsed::Bad("the padding is not zero");
+        return Parsed::Bad("the padding of the record is not zero");
     }
     Parsed::Record(head)
 }

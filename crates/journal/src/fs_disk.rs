@@ -1,4 +1,4 @@
-//! A directory of a file system.
+//! [`Disk`] on a directory of a file system.
 
 use crate::acknowledged::MARK;
 use crate::disk::{Disk, DiskFile};
@@ -15,12 +15,12 @@ use std::sync::Arc;
 /// Name of the lock file.
 const LOCK: &str = "lock";
 
-/// Returns whether a running journal needs the file of this name: a segment, or the mark.
+/// Returns whether a running journal needs the file with this name: a segment or the mark.
 fn is_kept(name: &str) -> bool {
     name == MARK || lsn_of(name, ".log").is_some()
 }
 
-/// A directory, owned by this handle and its clones as long as one of them or of their journals lives.
+/// Directory, owned by this handle and its clones while any of them, or a journal on them, exists.
 #[derive(Clone, Debug)]
 pub struct FsDisk {
     inner: Arc<Inner>,
@@ -30,30 +30,30 @@ pub struct FsDisk {
 struct Inner {
     path: PathBuf,
     directory: File,
-    /// The directory's owner, for as long as a handle lives; `None`: only for looking.
+    /// Owner of the directory while a handle exists; `None` if it was opened only for reading.
     owner: Option<DataDir>,
 }
 
 impl FsDisk {
-    /// Opens `path`, which is made when it is missing, and takes its lock, whatever service it belongs to.
+    /// Opens `path` for any service and takes its lock. Creates the directory if it is missing.
     ///
     /// # Errors
-    /// [`Error::Locked`] when anyone has it open, this process included; [`Error::Directory`]; [`Error::Io`].
+    /// [`Error::Locked`] when any process, this one included, has it open; [`Error::Directory`]; [`Error::Io`].
     pub fn open(path: impl AsRef<Path>) -> Result<FsDisk> {
         Self::owned(DataDir::claim_any(path.as_ref()).map_err(Error::directory)?)
     }
 
-    /// Opens `path` for the service that `kind` names, and takes its lock. It is made and marked where it is missing
-    /// or empty.
+    /// Opens `path` for the service that `kind` names, and takes its lock. A missing directory is created; a missing
+    /// or empty one is marked.
     ///
     /// # Errors
-    /// [`Error::Locked`] when anyone has it open, this process included; [`Error::Directory`] also where it belongs to
-    /// another service; [`Error::Io`].
+    /// [`Error::Locked`] when any process, this one included, has it open; [`Error::Directory`], also when it belongs
+    /// to another service; [`Error::Io`].
     pub fn claim(path: impl AsRef<Path>, kind: &Kind) -> Result<FsDisk> {
         Self::owned(DataDir::claim(path.as_ref(), kind).map_err(Error::directory)?)
     }
 
-    /// Opens the directory that is at `path` as [`FsDisk::claim`] does, and never makes one.
+    /// Opens an existing directory like [`FsDisk::claim`], and never creates one.
     ///
     /// # Errors
     /// Those of [`FsDisk::claim`].
@@ -75,7 +75,7 @@ impl FsDisk {
         })
     }
 
-    /// Opens `path` for reading only, whoever else has it open: what is read may be added to meanwhile.
+    /// Opens `path` for reading only, even when another process has it open. Its owner may add data meanwhile.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -92,7 +92,7 @@ impl FsDisk {
         })
     }
 
-    /// Opens `path` as [`FsDisk::look`] does, unless it is marked as another service's.
+    /// Opens `path` like [`FsDisk::look`], unless its marker names another service.
     ///
     /// # Errors
     /// [`Error::Directory`], [`Error::Io`].
@@ -101,8 +101,8 @@ impl FsDisk {
         Self::look(path)
     }
 
-    /// Returns a guard that removes what the directory holds, if it is new, unless the guard is told to keep it; `None`
-    /// for a directory that was opened for reading only.
+    /// Returns a guard that removes the content of a new directory unless the guard is told to keep it; `None` for a
+    /// directory that was opened for reading only.
     pub fn new_directory(&self) -> Option<NewDirectory> {
         self.inner.owner.as_ref().map(DataDir::new_directory)
     }
@@ -112,23 +112,24 @@ impl FsDisk {
             Some(owner) => owner.check(),
             None => Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
-                "opened for reading only",
+                "the directory was opened for reading only",
             )),
         }
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.inner.path
     }
 
-    /// Fails once the directory, its lock, a segment or the mark was removed or replaced: what was written may be lost,
-    /// so a sync that came after it counts as failed.
+    /// Fails once the directory, its lock, a segment or the mark was removed or replaced. Data written since may be
+    /// lost, so a sync that follows counts as failed.
     fn check(&self) -> io::Result<()> {
         self.inner.owner.as_ref().map_or(Ok(()), DataDir::check)
     }
 
-    /// Runs `change`, which may change files that are watched; `None`: this handle only looks, and nothing is watched.
+    /// Runs `change`, which may change watched files. Its argument is `None` if this handle only reads: then nothing
+    /// is watched.
     fn change_kept<T>(&self, change: impl FnOnce(Option<&mut Kept>) -> T) -> T {
         match &self.inner.owner {
             Some(owner) => owner.change_kept(|kept| change(Some(kept))),
@@ -136,8 +137,8 @@ impl FsDisk {
         }
     }
 
-    /// Opens a file, which is watched from then on if it is one that a journal keeps. It was there when it was opened,
-    /// and who removes one waits for this.
+    /// Opens a file and, if the journal keeps it, watches it from then on. The lock of the watch list is held
+    /// meanwhile, so that a concurrent removal through this handle waits.
     fn open_kept(&self, name: &str, options: &OpenOptions) -> io::Result<FsFile> {
         let path = self.at(name)?;
         let file = match is_kept(name) {
@@ -160,10 +161,10 @@ impl FsDisk {
         }
     }
 
-    /// Bytes of the file system that are free for us, and all of them.
+    /// Returns the bytes of the file system that are free for this user, and its total size.
     ///
     /// # Errors
-    /// What the system says.
+    /// Error of `fstatvfs`.
     pub fn space_bytes(&self) -> io::Result<(u64, u64)> {
         let found = rustix::fs::fstatvfs(&self.inner.directory)?;
         Ok((
@@ -176,7 +177,7 @@ impl FsDisk {
         if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "not a plain file name",
+                "the file name is empty, begins with a dot, or contains a slash or NUL",
             ));
         }
         Ok(self.inner.path.join(name))
@@ -189,7 +190,7 @@ impl Disk for FsDisk {
     fn create(&self, name: &str) -> io::Result<FsFile> {
         self.may_write()?;
         let mut options = OpenOptions::new();
-        // What a journal holds may be secret, such as sessions' tokens.
+        // A journal may contain secrets, such as session tokens.
         options.read(true).write(true).create_new(true).mode(0o600);
         options.open(self.at(name)?).map(|file| self.file(file))
     }
@@ -253,7 +254,7 @@ impl Disk for FsDisk {
     }
 }
 
-/// A file of an [`FsDisk`].
+/// File of an [`FsDisk`].
 #[derive(Debug)]
 pub struct FsFile {
     file: File,
@@ -292,7 +293,7 @@ impl DiskFile for FsFile {
 }
 
 impl FsFile {
-    /// Takes the space by writing zeros behind the end, where the file system knows no fallocate (NFS 3, ZFS).
+    /// Allocates space by writing zeros after the end, for file systems without fallocate (NFS 3, ZFS).
     fn fill(&self, length: u64) -> io::Result<()> {
         let zeros = [0u8; 1 << 16];
         let mut at = self.len()?;

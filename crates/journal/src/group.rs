@@ -8,7 +8,7 @@ use crate::format::{Head, encode, record_bytes, word};
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     pub(crate) bytes: Vec<u8>,
-    /// The number of the first record.
+    /// Number of the first record.
     pub(crate) first_lsn: Lsn,
     pub(crate) records: u32,
 }
@@ -22,7 +22,7 @@ impl Group {
         }
     }
 
-    /// The number of the next record.
+    /// Returns the number of the next record.
     pub(crate) fn next_lsn(&self) -> Lsn {
         self.first_lsn + u64::from(self.records)
     }
@@ -44,13 +44,13 @@ impl Group {
         lsn
     }
 
-    /// Empties it, to go on with the next number; its memory is kept.
+    /// Removes all records, sets the number of the next one, and keeps the memory.
     pub(crate) fn restart(&mut self, first_lsn: Lsn) {
         self.bytes.clear();
         (self.first_lsn, self.records) = (first_lsn, 0);
     }
 
-    /// The records that fit into `room` bytes: how many bytes, and how many records, they are.
+    /// Returns the bytes and the number of the leading records that fit into `room` bytes.
     pub(crate) fn fitting(&self, room: u64) -> (usize, u32) {
         if self.len() <= room {
             return (self.bytes.len(), self.records);
@@ -67,7 +67,7 @@ impl Group {
     }
 }
 
-/// Refuses a payload that is too long.
+/// Returns an error if a payload is too long.
 pub(crate) fn check_payload(payload: &[u8], max_bytes: u32) -> Result<()> {
     if payload.len() as u64 > u64::from(max_bytes) {
         let (bytes, max_bytes) = (payload.len() as u64, u64::from(max_bytes));

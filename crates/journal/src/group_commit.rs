@@ -1,4 +1,4 @@
-//! Many callers, one committer.
+//! Group commit for many threads: they share one journal and one committing thread.
 
 use crate::Lsn;
 use crate::disk::Disk;
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// A journal with a thread that commits. Callers hand in records and wait for, or poll, the durable number; while one
-/// group syncs, the next fills. Dropping it commits what was handed in.
+/// Journal with a committing thread. Callers append records and wait for, or poll, the number of the last durable one.
+/// While one group is synced, the next one fills. Dropping this commits the records appended so far.
 ///
 /// ```
 /// use lineside_journal::{GroupCommit, Journal, Options, SimDisk};
@@ -32,12 +32,12 @@ pub struct GroupCommit<D: Disk> {
 }
 
 struct Shared<D: Disk> {
-    /// Held while a group is written. Locked before `filling` where both are.
+    /// Locked while a group is written. A thread that needs both locks takes this one before `filling`.
     journal: Mutex<Option<Journal<D>>>,
     filling: Mutex<Filling>,
-    /// There is something to commit, or the end.
+    /// Signals the committer: records are waiting, or it has to stop.
     work: Condvar,
-    /// A group is durable, or never will be.
+    /// Signals the callers: a group is durable, or never will be.
     done: Condvar,
     durable_lsn: AtomicU64,
     seed: u32,
@@ -47,19 +47,21 @@ struct Shared<D: Disk> {
 
 struct Filling {
     group: Group,
-    /// Bytes that the group may have: they fit behind all that was handed in before, in space that the disk has given.
+    /// Number of bytes that the group may have, so that it fits after everything appended before, into allocated
+    /// space.
     room_bytes: u64,
     poison: Option<Arc<str>>,
     stopping: bool,
 }
 
-/// A caller's panic leaves nothing half-done here: every change under these locks is whole.
+/// Locks a mutex even if a thread panicked while holding it: every change under these locks is complete when a panic
+/// can happen.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn stopped() -> Error {
-    let cause = "it was stopped".into();
+    let cause = "the committing thread was stopped".into();
     Error::Poisoned { cause }
 }
 
@@ -76,7 +78,7 @@ impl<D: Disk> GroupCommit<D> {
     /// Starts the committer.
     ///
     /// # Errors
-    /// [`Error::Io`] when there is no thread to be had; [`Error::Poisoned`].
+    /// [`Error::Io`] when the thread cannot be started; [`Error::Poisoned`].
     pub fn start(mut journal: Journal<D>) -> Result<GroupCommit<D>> {
         journal.commit()?;
         let filling = Filling {
@@ -106,12 +108,13 @@ impl<D: Disk> GroupCommit<D> {
         })
     }
 
-    /// Hands in records, which get consecutive numbers and stay together; the number of the last. All or none are
-    /// taken. They are durable when [`Self::durable_lsn`] has reached it. No records: the last number given out.
+    /// Appends records, which get consecutive numbers, and returns the number of the last one. Either all are accepted
+    /// or none. They are durable when [`Self::durable_lsn`] has reached the returned number. Without records, returns
+    /// the last number in use.
     ///
     /// # Errors
-    /// [`Error::Full`] (nothing was taken; works again when there is space), [`Error::RecordTooLarge`],
-    /// [`Error::GroupFull`] when they are longer than a group, [`Error::Poisoned`], [`Error::Io`].
+    /// [`Error::Full`] (nothing was accepted; the call succeeds once there is space), [`Error::RecordTooLarge`],
+    /// [`Error::GroupFull`] when the records are longer than a group, [`Error::Poisoned`], [`Error::Io`].
     pub fn append(&self, records: &[(u8, &[u8])]) -> Result<Lsn> {
         let shared = &*self.shared;
         let mut bytes = 0;
@@ -144,10 +147,10 @@ impl<D: Disk> GroupCommit<D> {
         Ok(last)
     }
 
-    /// Waits until record `lsn` is durable; the last durable one.
+    /// Waits until record `lsn` is durable, and returns the number of the last durable record.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] when it will not be; [`Error::NotThere`] when no such number was given out.
+    /// [`Error::Poisoned`] when the record will never be durable; [`Error::NotThere`] when no record has this number.
     pub fn wait(&self, lsn: Lsn) -> Result<Lsn> {
         let shared = &*self.shared;
         let mut filling = lock(&shared.filling);
@@ -164,37 +167,38 @@ impl<D: Disk> GroupCommit<D> {
         }
     }
 
-    /// The last durable record. Does not block.
+    /// Returns the number of the last durable record. Does not block.
     pub fn durable_lsn(&self) -> Lsn {
         self.shared.durable_lsn.load(Ordering::Acquire)
     }
 
-    /// The first error that ended writing, if one did. Waits for no disk.
+    /// Returns the error that ended writing, if one did. Does not wait for the disk.
     pub fn poisoned(&self) -> Option<Error> {
         lock(&self.shared.filling).alive().err()
     }
 
-    /// Runs `work` on the journal between two groups: to replay, prune or take a snapshot. Records come by
-    /// [`Self::append`] only: numbers that `work` took itself would be given out twice, so that ends writing.
+    /// Runs `work` on the journal between two groups, for example to replay, prune or write a snapshot. Records are
+    /// appended with [`Self::append`] only: if `work` appends some itself, their numbers would be used twice, so
+    /// writing ends.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] when the journal is gone; what `work` returns says how it fared.
+    /// [`Error::Poisoned`] when the journal no longer exists; errors of `work` are in its own result.
     pub fn with_journal<T>(&self, work: impl FnOnce(&mut Journal<D>) -> T) -> Result<T> {
         let mut journal = lock(&self.shared.journal);
         let journal = journal.as_mut().ok_or_else(stopped)?;
         let next_lsn = journal.next_lsn();
         let result = work(journal);
         if journal.next_lsn() != next_lsn {
-            journal.poison = Some("records were appended behind the committer's back".into());
+            journal.poison = Some("records were appended past the committing thread".into());
         }
         self.shared.take_over(journal, &mut lock(&self.shared.filling));
         Ok(result)
     }
 
-    /// Commits what was handed in, ends the thread and gives the journal back.
+    /// Commits all appended records, ends the thread and returns the journal.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] and [`Error::Io`] when it could not be committed.
+    /// [`Error::Poisoned`] and [`Error::Io`] when the commit failed.
     pub fn stop(mut self) -> Result<Journal<D>> {
         self.end();
         lock(&self.shared.filling).alive()?;
@@ -210,7 +214,7 @@ impl<D: Disk> GroupCommit<D> {
             let mut filling = lock(&self.shared.filling);
             filling
                 .poison
-                .get_or_insert_with(|| "the committer panicked".into());
+                .get_or_insert_with(|| "the committing thread panicked".into());
         }
     }
 }
@@ -222,7 +226,7 @@ impl<D: Disk> Drop for GroupCommit<D> {
 }
 
 impl<D: Disk> Shared<D> {
-    /// The committer: a group at a time until the end.
+    /// Main loop of the committer: commits one group at a time until it has to stop.
     fn run(&self) {
         loop {
             let mut filling = lock(&self.filling);
@@ -241,7 +245,7 @@ impl<D: Disk> Shared<D> {
         }
     }
 
-    /// Writes the group that was filling; the next fills meanwhile.
+    /// Writes the filling group. The next group fills meanwhile.
     fn commit(&self, journal: &mut Journal<D>) {
         let mut filling = lock(&self.filling);
         let next_lsn = filling.group.next_lsn();
@@ -250,17 +254,17 @@ impl<D: Disk> Shared<D> {
         filling.room_bytes = journal.room_bytes();
         drop(filling);
 
-        // An error is the journal's poison, which `take_over` hands on.
+        // An error poisons the journal; `take_over` passes that on.
         let _ = journal.commit();
         self.take_over(journal, &mut lock(&self.filling));
-        // Taking the next segment's space early keeps that out of a caller's way. A full disk shows when it is needed.
+        // Allocating the next segment early spares callers the wait. A full disk is reported when the space is needed.
         if journal.poison.is_none() && journal.room_bytes() < self.group_bytes_max {
             let _ = journal.prepare();
             self.take_over(journal, &mut lock(&self.filling));
         }
     }
 
-    /// Tells callers how the journal is.
+    /// Publishes the state of the journal to the callers.
     fn take_over(&self, journal: &Journal<D>, filling: &mut Filling) {
         self.durable_lsn.store(journal.durable_lsn(), Ordering::Release);
         filling.poison = filling.poison.take().or_else(|| journal.poison.clone());
@@ -268,8 +272,8 @@ impl<D: Disk> Shared<D> {
         self.done.notify_all();
     }
 
-    /// Waits for the group that is being written; if then there is still not enough room, commits what fills or takes
-    /// space from the disk.
+    /// Waits for the group that is being written. If there is still not enough room, commits the filling group or
+    /// allocates space.
     fn make_room(&self, bytes: u64) -> Result<MutexGuard<'_, Filling>> {
         let mut journal = lock(&self.journal);
         let journal = journal.as_mut().ok_or_else(stopped)?;
@@ -289,9 +293,9 @@ impl<D: Disk> Shared<D> {
         let mut filling = lock(&self.filling);
         self.take_over(journal, &mut filling);
         match prepared {
-            // Others may have filled it meanwhile: the caller looks again.
+            // Other callers may have used the space meanwhile: the caller checks again.
             Ok(()) => Ok(filling),
-            // What fills may be larger than what is free in one piece; alone it may still fit.
+            // The filling group may be larger than the free contiguous space; the new records alone may still fit.
             Err(Error::Full { .. }) if filling.group.records > 0 && bytes <= filling.room_bytes => {
                 drop(filling);
                 self.commit(journal);

@@ -1,4 +1,4 @@
-//! The write path.
+//! Write path of the journal: appending, committing, changing segments, pruning.
 
 use crate::acknowledged::{Acknowledged, MARK, Mark};
 use crate::disk::{Disk, DiskFile, is_full, write_all};
@@ -13,24 +13,25 @@ use crate::{Lsn, Options};
 use std::io;
 use std::sync::Arc;
 
-/// A journal that is open for appending. One owner, no threads; [`GroupCommit`](crate::GroupCommit) adds them.
+/// Journal that is open for appending. It has one owner and no threads; [`GroupCommit`](crate::GroupCommit) adds a
+/// thread.
 pub struct Journal<D: Disk> {
     pub(crate) disk: D,
     pub(crate) journal_id: u64,
     pub(crate) seed: u32,
     pub(crate) options: Options,
-    /// First record of each segment; the last one is written to.
+    /// First record of each segment. Records are appended to the last segment.
     pub(crate) segments: Vec<Lsn>,
     pub(crate) file: Arc<D::File>,
-    /// Where in the last segment the next record goes, and where that segment ends.
+    /// Offset of the next record in the last segment, and size of that segment, in bytes.
     pub(crate) end: u64,
     pub(crate) segment_bytes: u64,
-    /// The next segment: its space is taken; it has no header and no name yet.
+    /// File of the next segment: its space is allocated, but it has no header and no final name yet.
     pub(crate) spare: Option<D::File>,
     pub(crate) group: Group,
-    /// What [`Journal::begin_commit`] gave out is not back.
+    /// True while a group from [`Journal::begin_commit`] has not come back.
     pub(crate) is_under_way: bool,
-    /// The memory of the group that came back last.
+    /// Buffer of the group that came back last, for reuse.
     pub(crate) memory: Vec<u8>,
     pub(crate) snapshots: Snapshots<D>,
     pub(crate) durable_lsn: Lsn,
@@ -39,7 +40,7 @@ pub struct Journal<D: Disk> {
 }
 
 impl<D: Disk> Journal<D> {
-    /// Makes a new journal. `journal_id` is a random number: it is mixed into every CRC.
+    /// Creates a new journal. `journal_id` is a random number that is part of every CRC.
     ///
     /// # Errors
     /// [`Error::Exists`]; [`Error::Full`]; [`Error::BadOptions`]; [`Error::Io`].
@@ -56,8 +57,8 @@ impl<D: Disk> Journal<D> {
         Self::start(disk, journal_id, options, 1)
     }
 
-    /// Makes an empty segment for the records from `first_lsn` on, for those before which a snapshot stands. `previous`
-    /// is the first record of the segment before it, 0 if there is none.
+    /// Creates an empty segment for the records from `first_lsn` on; a snapshot replaces those before. `previous` is
+    /// the first record of the previous segment, or 0 if there is none.
     pub(crate) fn start_after_gap(
         disk: &D,
         journal_id: u64,
@@ -77,9 +78,9 @@ impl<D: Disk> Journal<D> {
         name_segment(disk, &file, &header, &[])
     }
 
-    /// Makes the first segment of a journal.
+    /// Creates the first segment of a journal.
     fn start(disk: D, journal_id: u64, options: Options, first_lsn: Lsn) -> Result<Journal<D>> {
-        // First, so that a journal without a mark is one from which the mark was taken away.
+        // The mark comes first, so that a journal without a mark is known to have lost it.
         let acknowledged = Acknowledged::make(&disk, journal_id, first_lsn - 1)?;
         let file = take_space(&disk, options.segment_bytes)?;
         let header = Header {
@@ -111,26 +112,26 @@ impl<D: Disk> Journal<D> {
         })
     }
 
-    /// Opens the journal on `disk`: finds its end, cuts a group behind it that was never acknowledged, makes the rest
-    /// durable.
+    /// Opens the journal on `disk`: finds its end, cuts an unacknowledged group after it, and makes the rest durable.
     ///
     /// # Errors
     /// [`Error::NoJournal`]; [`Error::Damaged`], [`Error::EndLost`], [`Error::Missing`], [`Error::Duplicate`],
-    /// [`Error::Foreign`], [`Error::Version`], and then nothing was changed; [`Error::Io`].
+    /// [`Error::Foreign`], [`Error::Version`] (nothing was changed); [`Error::Io`].
     pub fn open(disk: D, options: Options) -> Result<(Journal<D>, Recovery)> {
         options.check()?;
         recover::open(disk, options)
     }
 
-    /// [`Self::open`], or [`Self::create`] where neither segments nor snapshots are.
+    /// Opens the journal with [`Self::open`], or creates one with [`Self::create`] if there are neither segments nor
+    /// snapshots.
     ///
     /// # Errors
-    /// [`Error::Emptied`] where a server has used the directory, and nothing says that it had not begun its journal;
-    /// else those of the two.
+    /// [`Error::Emptied`] if a server has used the directory and no mark shows that its journal had not begun;
+    /// otherwise those of the two calls.
     pub fn open_or_create(disk: D, journal_id: u64, options: Options) -> Result<(Journal<D>, Recovery)> {
         match Self::open(disk.clone(), options) {
             Err(Error::NoJournal) => {
-                // The mark is there before the first segment, and says that nothing was acknowledged.
+                // The mark exists before the first segment, and says then that no record was acknowledged.
                 if let Some(path) = disk.used_before()
                     && Mark::read(&disk)?.is_none()
                 {
@@ -151,11 +152,12 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// Makes sure that records of `bytes` together ([`record_bytes`](crate::record_bytes) of each) fit into the open
-    /// group and into space that the disk has given already; takes the next segment's space if need be.
+    /// Ensures that records of `bytes` in total (the sum of their [`record_bytes`](crate::record_bytes)) fit into the
+    /// open group and into allocated space. Allocates the next segment if necessary.
     ///
     /// # Errors
-    /// [`Error::Full`] and [`Error::GroupFull`] change nothing; [`Error::Poisoned`]; [`Error::Io`] poisons.
+    /// [`Error::Full`] and [`Error::GroupFull`], which change nothing; [`Error::Poisoned`]; [`Error::Io`], which
+    /// poisons the journal.
     pub fn reserve(&mut self, bytes: u64) -> Result<()> {
         self.alive()?;
         let (bytes, max_bytes) = (
@@ -165,17 +167,17 @@ impl<D: Disk> Journal<D> {
         if bytes > max_bytes {
             return Err(Error::GroupFull { bytes, max_bytes });
         }
-        // A whole group fits into a new segment, so the one being written and one more are always enough.
+        // A complete group fits into a new segment, so the current segment and one more are always enough.
         if bytes <= self.segment_bytes - self.end {
             return Ok(());
         }
         self.prepare()
     }
 
-    /// Bytes that another group may have behind the open one, in space that the disk has given.
+    /// Returns the number of bytes that another group may have after the open one, in allocated space.
     ///
-    /// What of a segment's end no record fits into is lost, so the rest of this segment counts only while nothing has
-    /// to go into the next one.
+    /// The end of a segment that is too short for a record is lost. The rest of the current segment therefore counts
+    /// only while no record has to go into the next one.
     pub(crate) fn room_bytes(&self) -> u64 {
         let rest = (self.segment_bytes - self.end).checked_sub(self.group.len());
         let next = self.options.segment_bytes - SEGMENT_HEADER_BYTES;
@@ -188,10 +190,10 @@ impl<D: Disk> Journal<D> {
         room.min(self.options.group_bytes_max)
     }
 
-    /// Puts a record into the open group and says its number. It is durable after [`Self::commit`].
+    /// Adds a record to the open group and returns its number. The record is durable after [`Self::commit`].
     ///
     /// # Errors
-    /// [`Error::RecordTooLarge`], and those of [`Self::reserve`], which it calls where the caller has not.
+    /// [`Error::RecordTooLarge`], and those of [`Self::reserve`], which this calls if the caller has not.
     pub fn append(&mut self, kind: u8, payload: &[u8]) -> Result<Lsn> {
         self.alive()?;
         check_payload(payload, self.options.record_bytes_max)?;
@@ -199,11 +201,11 @@ impl<D: Disk> Journal<D> {
         Ok(self.group.push(self.seed, kind, payload))
     }
 
-    /// Writes the open group and makes it durable: every record up to the returned one now is.
+    /// Writes the open group and makes it durable. Returns the number of the last durable record.
     ///
     /// # Errors
-    /// [`Error::Io`] and from then on [`Error::Poisoned`]. The group's records may or may not be there at the next
-    /// opening; no later one is.
+    /// [`Error::Io`], and from then on [`Error::Poisoned`]. At the next opening the group's records may or may not
+    /// exist; no later record does.
     pub fn commit(&mut self) -> Result<Lsn> {
         self.alive()?;
         if self.is_under_way {
@@ -221,9 +223,10 @@ impl<D: Disk> Journal<D> {
         Ok(self.durable_lsn)
     }
 
-    /// Gives out the open group for any thread to write by [`Commit::run`], and opens the next; the records are durable
-    /// after [`Self::end_commit`]. Meanwhile nothing else is committed. A group that needs a new segment is committed
-    /// at once, as by [`Self::commit`]: `None`, and so it is where there is nothing to commit.
+    /// Returns the open group, which any thread may write with [`Commit::run`], and opens the next one. The records
+    /// are durable after [`Self::end_commit`]; nothing else is committed until then. Returns `None` if there is
+    /// nothing to commit, or if the group needs a new segment and was therefore committed at once, as by
+    /// [`Self::commit`].
     ///
     /// # Errors
     /// Those of [`Self::commit`].
@@ -247,7 +250,7 @@ impl<D: Disk> Journal<D> {
         Ok(Some(commit))
     }
 
-    /// Takes back what [`Self::begin_commit`] gave out: every record up to the returned one is durable.
+    /// Takes back a group from [`Self::begin_commit`]. Returns the number of the last durable record.
     ///
     /// # Errors
     /// Those of [`Self::commit`].
@@ -273,12 +276,12 @@ impl<D: Disk> Journal<D> {
         if rest.is_empty() {
             return Ok(());
         }
-        // Only now, after that sync: a later segment proves that every record before it was durable.
+        // This must follow the sync above: a later segment proves that every record before it was durable.
         self.roll(group.first_lsn + u64::from(records), rest)
     }
 
-    /// Makes the spare the last segment, with `records` in it. One sync makes its header and its records durable; only
-    /// then it gets its name, and only when that is durable, too, does anyone count on it.
+    /// Makes the spare the last segment, with `records` in it. One sync makes its header and records durable. Only
+    /// then does the file get its name, and only a durable name counts.
     fn roll(&mut self, first_lsn: Lsn, records: &[u8]) -> Result<()> {
         let spare = match self.spare.take() {
             Some(spare) => spare,
@@ -300,7 +303,7 @@ impl<D: Disk> Journal<D> {
         Ok(())
     }
 
-    /// Takes the space of the next segment now, if it is not taken yet: for a moment when nobody waits.
+    /// Allocates the next segment now if that has not happened yet. Callers use it when no request is waiting.
     ///
     /// # Errors
     /// Those of [`Self::reserve`].
@@ -313,27 +316,28 @@ impl<D: Disk> Journal<D> {
         Ok(())
     }
 
-    /// The last durable record; 0 when there never was one.
+    /// Returns the number of the last durable record; 0 if there has never been one.
     pub fn durable_lsn(&self) -> Lsn {
         self.durable_lsn
     }
 
-    /// The number that the next record gets.
+    /// Returns the number of the next record.
     pub fn next_lsn(&self) -> Lsn {
         self.group.next_lsn()
     }
 
-    /// The first record there is; [`Self::next_lsn`] when there is none.
+    /// Returns the number of the first record; [`Self::next_lsn`] if there is none.
     pub fn first_lsn(&self) -> Lsn {
         self.segments.first().copied().unwrap_or(1)
     }
 
-    /// The journal's id.
+    /// Returns the journal's id.
     pub fn journal_id(&self) -> u64 {
         self.journal_id
     }
 
-    /// The durable records from `from` on, checked one by one. It does not see what is committed later.
+    /// Returns a reader of the durable records from `from` on, which checks each record. It does not see records
+    /// committed later.
     ///
     /// # Errors
     /// [`Error::Pruned`]; [`Error::NotThere`] for more than `durable_lsn() + 1`; [`Error::Io`].
@@ -357,7 +361,7 @@ impl<D: Disk> Journal<D> {
     /// Writes a snapshot of the state after record `lsn`, which must be durable; see [`Snapshots::write`].
     ///
     /// # Errors
-    /// [`Error::NotThere`], and those of [`Snapshots::write`]; none poisons.
+    /// [`Error::NotThere`], and those of [`Snapshots::write`]; none of them poisons the journal.
     pub fn write_snapshot(
         &mut self,
         lsn: Lsn,
@@ -370,7 +374,7 @@ impl<D: Disk> Journal<D> {
         self.snapshots.write(lsn, fill)
     }
 
-    /// The newest whole snapshot; see [`Snapshots::latest`].
+    /// Returns the newest intact snapshot; see [`Snapshots::latest`].
     ///
     /// # Errors
     /// Those of [`Snapshots::latest`].
@@ -378,22 +382,23 @@ impl<D: Disk> Journal<D> {
         self.snapshots.latest()
     }
 
-    /// First record of each segment, oldest first.
+    /// Returns the first record of each segment, oldest first.
     pub fn segments(&self) -> &[Lsn] {
         &self.segments
     }
 
-    /// Snapshots of this journal, for another thread: they need the disk only.
+    /// Returns a handle for the snapshots of this journal. It needs only the disk, so another thread may use it.
     pub fn snapshots(&self) -> Snapshots<D> {
         self.snapshots.clone()
     }
 
-    /// Removes the segments that hold nothing but records up to `lsn`, and says how many. Needs a whole snapshot at
-    /// `lsn` or later. Prune by the older one of the two that are kept, so that falling back to it stays possible.
+    /// Removes the segments that contain only records up to `lsn`, and returns their number. An intact snapshot at
+    /// `lsn` or later must exist. Pass the record of the older of the two kept snapshots, so that falling back to it
+    /// remains possible.
     ///
     /// # Errors
-    /// [`Error::NoSnapshot`], also where snapshots stand for no records ([`Options::keep_records`]);
-    /// [`Error::Poisoned`]; [`Error::Io`] poisons.
+    /// [`Error::NoSnapshot`], also where snapshots replace no records ([`Options::keep_records`]);
+    /// [`Error::Poisoned`]; [`Error::Io`], which poisons the journal.
     pub fn prune(&mut self, lsn: Lsn) -> Result<usize> {
         self.alive()?;
         if !self.snapshots.cover(lsn)? {
@@ -409,8 +414,8 @@ impl<D: Disk> Journal<D> {
             if next > lsn.saturating_add(1) {
                 break;
             }
-            // Before the first: the snapshot's name may be as little durable as what is removed. After each: were two
-            // removed at once, the second might go without the first, which reads as a gap.
+            // Sync before the first removal, because the snapshot's name may not be durable yet, and after each one:
+            // if two were removed at once, a power cut could restore only the older one, which looks like a gap.
             if removed == 0 {
                 self.disk.sync_dir().map_err(Error::io("sync", "."))?;
             }
@@ -430,7 +435,7 @@ impl<D: Disk> Journal<D> {
         }
     }
 
-    /// Ends writing with the first error but that of a full disk.
+    /// Ends writing after an error, except one of a full disk.
     fn poisoning<T>(&mut self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result
             && !matches!(error, Error::Full { .. })
@@ -445,7 +450,7 @@ impl<D: Disk> Journal<D> {
     }
 }
 
-/// A group on its way to the disk; see [`Journal::begin_commit`].
+/// Group that is being written; see [`Journal::begin_commit`].
 pub struct Commit<D: Disk> {
     file: Arc<D::File>,
     name: String,
@@ -454,7 +459,7 @@ pub struct Commit<D: Disk> {
     group: Group,
 }
 
-/// What became of it, for [`Journal::end_commit`].
+/// Result of [`Commit::run`], for [`Journal::end_commit`].
 #[derive(Debug)]
 pub struct Committed {
     group: Group,
@@ -478,7 +483,8 @@ fn write_durably(file: &impl DiskFile, name: &str, offset: u64, bytes: &[u8]) ->
     file.sync_data().map_err(Error::io("sync", name))
 }
 
-/// A file with a segment's space, which has no place in the journal yet. Where there is no space, none is left taken.
+/// Creates a file with the space of a segment, which is not part of the journal yet. If there is not enough space,
+/// none remains allocated.
 fn take_space<D: Disk>(disk: &D, bytes: u64) -> Result<D::File> {
     let full = |error: io::Error, op| match is_full(&error) {
         true => Error::Full {
@@ -489,7 +495,7 @@ fn take_space<D: Disk>(disk: &D, bytes: u64) -> Result<D::File> {
     };
     let created = match disk.create(SPARE) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // Left by an attempt that found no space, nor could be removed.
+            // Left by an attempt that found no space and could not remove the file.
             disk.remove(SPARE).and_then(|()| disk.create(SPARE))
         }
         created => created,
@@ -498,14 +504,15 @@ fn take_space<D: Disk>(disk: &D, bytes: u64) -> Result<D::File> {
     match file.allocate(bytes) {
         Ok(()) => Ok(file),
         Err(error) => {
-            // If that fails the next attempt removes it.
+            // If the removal fails, the next attempt repeats it.
             let _ = disk.remove(SPARE);
             Err(full(error, "take space for"))
         }
     }
 }
 
-/// Writes header and records into a file with space, makes them durable, then the file's name.
+/// Writes the header and records into a preallocated file and makes them durable, then renames it and makes the name
+/// durable.
 fn name_segment<D: Disk>(disk: &D, file: &D::File, header: &Header, records: &[u8]) -> Result<()> {
     let name = segment_name(header.lsn);
     let mut bytes = Vec::with_capacity(SEGMENT_HEADER_BYTES as usize + records.len());

@@ -1,14 +1,15 @@
 //! A durable append-only log: segments, one CRC a record, group commit, recovery, snapshots; Merkle trees.
 //!
-//! A [`Journal`] has one owner. Records go into a group ([`Journal::append`]), the group goes to the disk with one
-//! write and one fdatasync ([`Journal::commit`]). [`GroupCommit`] puts a thread on top, for many callers.
+//! A [`Journal`] has one owner. Records are appended to a group ([`Journal::append`]); the group is written with one
+//! write and one fdatasync ([`Journal::commit`]). [`GroupCommit`] adds a thread, so that many callers can share a
+//! journal.
 //!
 //! ```
 //! use lineside_journal::{Journal, Options, SimDisk};
 //!
 //! let disk = SimDisk::new(1); // `FsDisk::open("/var/lib/lineside/transfer")?` for a real one
 //! let (mut journal, _) = Journal::open_or_create(disk.clone(), 0x1234_5678_9abc_def0, Options::small())?;
-//! journal.reserve(2 * lineside_journal::record_bytes(5))?; // says now if the disk is full
+//! journal.reserve(2 * lineside_journal::record_bytes(5))?; // fails now if the disk is full
 //! journal.append(1, b"debit")?;
 //! journal.append(1, b"creds")?;
 //! assert_eq!(journal.commit()?, 2);
@@ -24,7 +25,7 @@
 //! # Ok::<(), lineside_journal::Error>(())
 //! ```
 //!
-//! `docs/journal.md` has the format, what is promised, and what to do about each [`Error`].
+//! The format, the guarantees, and what to do about each [`Error`] are in `docs/journal.md`.
 
 mod acknowledged;
 mod disk;
@@ -61,5 +62,5 @@ pub use sim_disk::{Counts, Op, SimDisk, SimFile};
 pub use snapshot::{DamagedSnapshot, LatestSnapshot, Snapshot, SnapshotWriter, Snapshots};
 pub use verify::{Finding, SegmentReport, SnapshotReport, VerifyReport, verify};
 
-/// The number of a record: 1, 2, 3 and so on, without gaps. 0 stands before the first.
+/// Number of a record: 1, 2, 3 and so on, without gaps. 0 means before the first record.
 pub type Lsn = u64;

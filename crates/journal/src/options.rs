@@ -1,19 +1,19 @@
-//! Sizes that the caller may choose.
+//! Options of a journal.
 
 use crate::error::{Error, Result};
 use crate::format::{LARGEST_PAYLOAD_BYTES, SEGMENT_HEADER_BYTES, record_bytes};
 
-/// Sizes. They may differ from one opening to the next: files say their own sizes.
+/// Sizes and behaviour of a journal. The sizes may differ between openings: the files contain their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of a new segment file, taken from the disk at once. Default 64 MiB.
+    /// Size of a new segment file in bytes, allocated at once. Default 64 MiB.
     pub segment_bytes: u64,
-    /// Longest payload taken. Default 1 MiB; at most 16 MiB.
+    /// Maximum payload of a record in bytes. Default 1 MiB; at most 16 MiB.
     pub record_bytes_max: u32,
-    /// Longest group, headers included; a segment must hold one. Default 16 MiB.
+    /// Maximum size of a group in bytes, headers included; must fit into a segment. Default 16 MiB.
     pub group_bytes_max: u64,
-    /// All records stay, and no snapshot stands for them: they are the truth, a snapshot only saves time. Nothing is
-    /// pruned, and [`repair`](crate::repair) drops snapshots rather than records. Written into every snapshot. Default
+    /// Keeps all records. A snapshot then only saves time and replaces no record; nothing is pruned, and
+    /// [`repair`](crate::repair) drops snapshots rather than records. Every snapshot contains this setting. Default
     /// false.
     pub keep_records: bool,
 }
@@ -30,7 +30,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Small sizes, for tests: segments of 4 KiB, payloads of 1 KiB, groups of 3 KiB.
+    /// Returns small sizes for tests: segments of 4 KiB, payloads of 1 KiB, groups of 3 KiB.
     pub fn small() -> Options {
         Options {
             segment_bytes: 4096,
@@ -40,7 +40,7 @@ impl Options {
         }
     }
 
-    /// Checks that the sizes fit each other.
+    /// Checks that the sizes are consistent.
     pub(crate) fn check(&self) -> Result<()> {
         let bad = |what| Err(Error::BadOptions { what });
         if self.record_bytes_max > LARGEST_PAYLOAD_BYTES {

@@ -1,4 +1,4 @@
-//! Reading, beside whoever writes.
+//! Reading a journal while its owner writes.
 
 use crate::Lsn;
 use crate::disk::Disk;
@@ -11,7 +11,7 @@ use crate::snapshot::{LatestSnapshot, Snapshots};
 use crate::verify::{SegmentReport, VerifyReport};
 use std::sync::Arc;
 
-/// What reading a journal needs: it sees the records that were durable when it was made. Cheap to clone.
+/// Reader of a journal. It sees the records that were durable when it was created. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Reader<D: Disk> {
     disk: D,
@@ -21,10 +21,10 @@ pub struct Reader<D: Disk> {
 }
 
 impl<D: Disk> Reader<D> {
-    /// Of a journal that somebody else may have open; changes nothing.
+    /// Opens a reader on a journal that another process may have open. Changes nothing.
     ///
     /// # Errors
-    /// As [`Journal::open`].
+    /// Those of [`Journal::open`].
     pub fn open(disk: D) -> Result<Reader<D>> {
         let names = disk.list().map_err(Error::io("list", "."))?;
         let segments = load(&disk, &names)?;
@@ -38,7 +38,7 @@ impl<D: Disk> Reader<D> {
         })
     }
 
-    /// Of a damaged journal, of which `found` was found: it sees the records before the first damage.
+    /// Opens a reader on a damaged journal with the report `found`. It sees the records before the first damage.
     pub fn open_before_damage(disk: D, found: &VerifyReport) -> Reader<D> {
         let mut next = found.first_lsn;
         let follows = |segment: &&SegmentReport| {
@@ -55,18 +55,18 @@ impl<D: Disk> Reader<D> {
         }
     }
 
-    /// The last record that it sees.
+    /// Returns the number of the last record that it sees.
     pub fn durable_lsn(&self) -> Lsn {
         self.durable_lsn
     }
 
-    /// The first record of the segment that holds `lsn`.
+    /// Returns the first record of the segment that contains `lsn`.
     pub fn segment_of(&self, lsn: Lsn) -> Option<Lsn> {
         let after = self.segments.partition_point(|first| *first <= lsn);
         self.segments.get(after.checked_sub(1)?).copied()
     }
 
-    /// The records from `from` on, checked one by one.
+    /// Returns a reader of the records from `from` on, which checks each record.
     ///
     /// # Errors
     /// [`Error::Pruned`]; [`Error::NotThere`] for more than `durable_lsn() + 1`; [`Error::Io`].
@@ -83,17 +83,17 @@ impl<D: Disk> Reader<D> {
         Records::new(self.disk.clone(), self.journal_id, segments, from, durable)
     }
 
-    /// [`Self::records`], without reading what stands before: record `from` begins at `offset` of its segment.
+    /// Returns [`Self::records`] without reading the records before: record `from` begins at `offset` of its segment.
     ///
     /// # Errors
-    /// Those of [`Self::records`]. A wrong place reads as [`Error::Damaged`].
+    /// Those of [`Self::records`]. Reading from a wrong offset fails with [`Error::Damaged`].
     pub fn records_at(&self, from: Lsn, offset: u64) -> Result<Records<D>> {
         let mut records = self.records(from)?;
         records.seek(from, offset);
         Ok(records)
     }
 
-    /// The newest whole snapshot; see [`Snapshots::latest`].
+    /// Returns the newest intact snapshot; see [`Snapshots::latest`].
     ///
     /// # Errors
     /// Those of [`Snapshots::latest`].
@@ -103,7 +103,7 @@ impl<D: Disk> Reader<D> {
 }
 
 impl<D: Disk> Journal<D> {
-    /// For other threads: it sees what is durable now.
+    /// Returns a reader for other threads, which sees the records that are durable now.
     pub fn reader(&self) -> Reader<D> {
         Reader {
             disk: self.disk.clone(),

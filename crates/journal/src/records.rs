@@ -1,4 +1,4 @@
-//! Replay.
+//! Replay of records in order, and printing them.
 
 use crate::Lsn;
 use crate::disk::Disk;
@@ -7,33 +7,33 @@ use crate::recover::find_end;
 use crate::segment::{Scan, Segment, Step, load, segment_name};
 use std::collections::VecDeque;
 
-/// A record, as it lies in the reader's buffer.
+/// Record, borrowed from the reader's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Its number.
+    /// Number of the record.
     pub lsn: Lsn,
-    /// The caller's kind.
+    /// Kind, chosen by the caller that appended it.
     pub kind: u8,
-    /// The caller's bytes.
+    /// Payload, as the caller appended it.
     pub payload: &'a [u8],
-    /// First record number of the segment that holds it; `<20 digits>.log` is the file's name.
+    /// First record of the segment that contains it; the file is named `<20 digits>.log`.
     pub segment: Lsn,
-    /// Where in the segment it begins.
+    /// Offset of the record in the segment.
     pub offset: u64,
 }
 
-/// Reads records in order, checks each, and holds a few MiB at most.
+/// Reader that returns records in order and checks each one. Holds at most a few MiB.
 pub struct Records<D: Disk> {
     disk: D,
     journal_id: u64,
-    /// First records of the segments that are not read yet.
+    /// First records of the segments that have not been read yet.
     segments: VecDeque<Lsn>,
-    /// The segment being read, and its first record.
+    /// First record and reader of the current segment.
     scan: Option<(Lsn, Scan<D::File>)>,
     from: Lsn,
-    /// The last record there is; beyond it nothing is looked at.
+    /// Last record to read.
     last: Lsn,
-    /// Goes on after records that are lost.
+    /// Whether to continue after lost records.
     crosses_gaps: bool,
 }
 
@@ -61,25 +61,25 @@ impl<D: Disk> Records<D> {
         Ok(records)
     }
 
-    /// Goes on at a record that is known to begin at `offset` of the segment that holds it.
+    /// Continues at record `lsn`, which begins at `offset` of the segment that contains it.
     pub(crate) fn seek(&mut self, lsn: Lsn, offset: u64) {
         if let Some((_, scan)) = &mut self.scan {
             (scan.offset, scan.next_lsn) = (offset, lsn);
         }
     }
 
-    /// Goes on after records that a repair found lost: the numbers of the records jump there. Without it there is
-    /// [`Error::Missing`].
+    /// Continues after records that a repair found lost; the record numbers jump there. Without this, reading fails
+    /// with [`Error::Missing`].
     #[must_use]
     pub fn over_gaps(mut self) -> Self {
         self.crosses_gaps = true;
         self
     }
 
-    /// The next record, or `None` after the last.
+    /// Returns the next record, or `None` after the last.
     ///
     /// # Errors
-    /// [`Error::Damaged`], [`Error::Missing`] or [`Error::Io`]; from then on always `None`.
+    /// [`Error::Damaged`], [`Error::Missing`] or [`Error::Io`]; after an error the reader always returns `None`.
     #[allow(
         clippy::should_implement_trait,
         reason = "it lends its buffer, which no `Iterator` can"
@@ -112,8 +112,8 @@ impl<D: Disk> Records<D> {
         }))
     }
 
-    /// At a segment's end goes on to the next, where that continues it. What stands behind the last record of a
-    /// segment that is complete has no meaning.
+    /// Continues with the next segment at the end of one, if it follows on directly. Bytes after the last record of a
+    /// complete segment have no meaning.
     #[cold]
     fn leave(&mut self, step: std::io::Result<Step>) -> Result<()> {
         let Some((first, scan)) = self.scan.take() else {
@@ -135,7 +135,7 @@ impl<D: Disk> Records<D> {
                 };
             }
             Ok(Step::Bad(what)) => what,
-            Ok(_) => "there is nothing",
+            Ok(_) => "no record is there",
         };
         Err(Error::Damaged {
             file,
@@ -145,7 +145,7 @@ impl<D: Disk> Records<D> {
         })
     }
 
-    /// Whether a repair began the next segment after records that are lost, record `next` among them.
+    /// Returns whether a repair began the next segment after lost records that include record `next`.
     fn is_gap_next(&self, next: Lsn) -> Result<bool> {
         let Some(first) = self.segments.front().filter(|first| **first > next) else {
             return Ok(false);
@@ -158,14 +158,14 @@ impl<D: Disk> Records<D> {
         let Some(first) = self.segments.pop_front() else {
             return Ok(());
         };
-        // One that is too short has been found to be, where it matters.
+        // A file that is too short was reported earlier, where the length matters.
         let (segment, file, _) = Segment::open_short(&self.disk, &segment_name(first))?;
         if segment.header.journal_id != self.journal_id || segment.header.lsn != first {
             return Err(Error::Damaged {
                 file: segment.name,
                 offset: 0,
                 lsn: first,
-                what: "the header changed since it was opened",
+                what: "the header changed after the journal was opened",
             });
         }
         self.scan = Some((first, Scan::new(&segment, file)));
@@ -173,11 +173,11 @@ impl<D: Disk> Records<D> {
     }
 }
 
-/// Returns the first record from which on none is missing: that of the last segment which a repair began after lost
-/// records, else the first there is; 0: there is no segment.
+/// Returns the first record after which none is missing: the first of the last segment that a repair began after lost
+/// records, otherwise the first record of the journal; 0 if there is no segment.
 ///
 /// # Errors
-/// Those of [`dump`] before anything was shown.
+/// Those of [`dump`] that occur before the first record.
 pub fn first_unbroken<D: Disk>(disk: &D) -> Result<Lsn> {
     let names = disk.list().map_err(Error::io("list", "."))?;
     let segments = load(disk, &names)?;
@@ -186,7 +186,7 @@ pub fn first_unbroken<D: Disk>(disk: &D) -> Result<Lsn> {
     Ok(first.map_or(0, |segment| segment.header.lsn))
 }
 
-/// [`dump`] that goes on after records that a repair found lost: the numbers of the records jump there.
+/// Calls `show` like [`dump`], and continues after records that a repair found lost; the record numbers jump there.
 ///
 /// # Errors
 /// Those of [`dump`].
@@ -194,12 +194,12 @@ pub fn dump_over_gaps<D: Disk>(disk: &D, from: Lsn, show: impl FnMut(Record<'_>)
     dump_records(disk, from, true, show)
 }
 
-/// Shows each record from `from` on (or from the first there is) to `show`, of a journal that nobody has open; reads
-/// only, and stops at the journal's end or at the first damage.
+/// Calls `show` for each record from `from` on, or from the first one if that is later. The journal must not be open.
+/// Only reads, and stops at the end of the journal or at the first damage.
 ///
 /// # Errors
-/// As [`Journal::open`](crate::Journal::open) and [`Records::next`]. [`Error::Missing`] where records are lost. Where
-/// only the end is damaged, what stands before it was shown.
+/// Those of [`Journal::open`](crate::Journal::open) and [`Records::next`]; [`Error::Missing`] where records are lost.
+/// If only the end is damaged, the records before the damage have been shown.
 pub fn dump<D: Disk>(disk: &D, from: Lsn, show: impl FnMut(Record<'_>)) -> Result<()> {
     dump_records(disk, from, false, show)
 }
@@ -215,7 +215,7 @@ fn dump_records<D: Disk>(
     let (Some(first), Some(last)) = (segments.first(), segments.last()) else {
         return Err(Error::NoJournal);
     };
-    // What the end's damage lets stand is shown before the damage is reported.
+    // The records before damage at the end are shown first; then the damage is reported.
     let end = find_end(disk, last);
     let last_lsn = match &end {
         Ok(end) => end.last_lsn,

@@ -1,4 +1,4 @@
-//! Finding the end of a journal.
+//! Recovery at opening: finds the end of the journal, cuts an unfinished group and makes the rest durable.
 
 use crate::acknowledged::{Acknowledged, Found, MARK, Mark, NEW_MARK};
 use crate::disk::{Disk, DiskFile, read_full, write_all};
@@ -11,36 +11,36 @@ use crate::snapshot::Snapshots;
 use crate::{Lsn, Options};
 use std::sync::Arc;
 
-/// What opening found, and what it did.
+/// Result of opening a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Whether the journal was made just now.
+    /// True if the journal was created by this call.
     pub created: bool,
     /// The journal's id.
     pub journal_id: u64,
-    /// The first record there is (1, or later after pruning); `last_lsn + 1` when there is none.
+    /// First record (1, or later after pruning); `last_lsn + 1` if there is none.
     pub first_lsn: Lsn,
-    /// The last record; 0 when there never was one.
+    /// Last record; 0 if there has never been one.
     pub last_lsn: Lsn,
-    /// Segments there are.
+    /// Number of segments.
     pub segments: usize,
     /// True if the file `acknowledged` existed and was sound, which proves that no record after `last_lsn` was
     /// acknowledged.
     pub is_proved: bool,
-    /// Bytes of an unfinished group behind `last_lsn` that were cut, up to its last byte that was not zero.
+    /// Number of bytes of an unfinished group that were cut after `last_lsn`, counted up to the last non-zero byte.
     pub cut_bytes: u64,
-    /// The first record that was cut. `None` when nothing was cut.
+    /// First record that was cut; `None` if nothing was cut.
     pub cut_lsn: Option<Lsn>,
-    /// Where it was cut.
+    /// File that was cut.
     pub cut_file: Option<String>,
-    /// Unfinished files that were removed: a segment or snapshot that had not got its name yet.
+    /// Unfinished files that were removed: segments or snapshots without their final names.
     pub removed: Vec<String>,
 }
 
-/// Error for a directory that has a mark but neither segments nor snapshots.
+/// Returns the error for a directory that has a mark but neither segments nor snapshots.
 pub(crate) fn without_segments(found: Found) -> Error {
     match found.mark.lsn {
-        // Its first segment was never named: nothing was ever acknowledged.
+        // The first segment never got its name, so no record was acknowledged.
         0 => Error::NoJournal,
         to => Error::Missing {
             from: 1,
@@ -50,14 +50,14 @@ pub(crate) fn without_segments(found: Found) -> Error {
     }
 }
 
-/// The last segment's end.
+/// End of the last segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     pub(crate) offset: u64,
     pub(crate) last_lsn: Lsn,
-    /// Where the last group begins, as far as it lies in this segment.
+    /// Offset at which the last group begins, or the part of it that is in this segment.
     pub(crate) group_offset: u64,
-    /// Bytes of an unfinished group behind.
+    /// Number of bytes of an unfinished group after it.
     pub(crate) unfinished_bytes: u64,
 }
 
@@ -85,9 +85,9 @@ pub(crate) fn open<D: Disk>(disk: D, options: Options) -> Result<(Journal<D>, Re
     let file = disk.open(&last.name).map_err(Error::io("open", &last.name))?;
     settle(&file, last, &end)?;
     let removed = remove_unfinished(&disk, &names)?;
-    // The process before may have been killed between naming a file and making the name durable.
+    // The previous process may have been killed after it renamed a file and before the name was durable.
     disk.sync_dir().map_err(Error::io("sync", "."))?;
-    // Only now: it counts on the last segment's name.
+    // This must follow the directory sync: the mark relies on the name of the last segment.
     let acknowledged = Acknowledged::open(&disk, journal_id, end.last_lsn)?;
 
     let cut = end.unfinished_bytes > 0;
@@ -124,8 +124,8 @@ pub(crate) fn open<D: Disk>(disk: D, options: Options) -> Result<(Journal<D>, Re
     Ok((journal, recovery))
 }
 
-/// Reads the last segment to its end. An unfinished group behind it is no error; a record that was durable and is not
-/// whole is one.
+/// Reads the last segment to its end. An unfinished group there is not an error; a durable record that is not complete
+/// is one.
 pub(crate) fn find_end<D: Disk>(disk: &D, last: &Segment) -> Result<End> {
     let (_, file) = Segment::open(disk, &last.name)?;
     let read_error = || Error::io("read", &last.name);
@@ -137,7 +137,7 @@ pub(crate) fn find_end<D: Disk>(disk: &D, last: &Segment) -> Result<End> {
                 (group_lsn, group_offset) = (place.head.group_lsn(), place.offset);
             }
             Step::Record(_) => {}
-            Step::End => break "there is nothing",
+            Step::End => break "no record is there",
             Step::Bad(what) => break what,
         }
     };
@@ -159,7 +159,8 @@ pub(crate) fn find_end<D: Disk>(disk: &D, last: &Segment) -> Result<End> {
     })
 }
 
-/// A snapshot is written only after its record was durable.
+/// Checks that the newest snapshot is not ahead of the records: a snapshot is written only after its record was
+/// durable.
 fn check_snapshots(names: &[String], end: &End) -> Result<()> {
     let newest = names
         .iter()
@@ -175,10 +176,11 @@ fn check_snapshots(names: &[String], end: &End) -> Result<()> {
     }
 }
 
-/// Makes durable what was found: writes the last group again, and zeros behind it to the segment's end.
+/// Makes the recovered end durable: writes the last group again, and zeros from there to the end of the segment.
 ///
-/// A process whose fdatasync failed may have left pages that read as written and that no later fdatasync writes, its
-/// last group's, or zeros of an opening that failed. Every group before was synced before the next was written.
+/// After a failed fdatasync the page cache may contain data that reads as written but that no later fdatasync writes:
+/// the last group of that process, or zeros of an opening that failed. All earlier groups were synced before the next
+/// one was written.
 fn settle(file: &impl DiskFile, last: &Segment, end: &End) -> Result<()> {
     let mut chunk = vec![0; 1 << 20];
     let mut at = end.group_offset;
@@ -201,7 +203,7 @@ fn settle(file: &impl DiskFile, last: &Segment, end: &End) -> Result<()> {
     file.sync_data().map_err(Error::io("sync", &last.name))
 }
 
-/// Removes files that have not got their names yet. Should the removal not last, the next opening does it again.
+/// Removes files without their final names. If the removal does not survive a power cut, the next opening repeats it.
 fn remove_unfinished<D: Disk>(disk: &D, names: &[String]) -> Result<Vec<String>> {
     let unfinished =
         |name: &&String| [SPARE, NEW_MARK].contains(&name.as_str()) || lsn_of(name, ".snap.tmp").is_some();

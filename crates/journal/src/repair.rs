@@ -1,4 +1,4 @@
-//! Makes a damaged journal one that opens, and says what that costs.
+//! Repair of a damaged journal, so that it opens again, with a report of the records that this costs.
 
 use crate::acknowledged::{Acknowledged, MARK};
 use crate::disk::{Disk, DiskFile, is_full, read_full, write_all};
@@ -10,42 +10,43 @@ use crate::verify::{SnapshotReport, VerifyReport, verify};
 use crate::{Lsn, Options};
 use std::ops::Range;
 
-/// What [`repair`] did.
+/// Result of [`repair`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairReport {
-    /// The last record that stands now, in a segment or in a snapshot.
+    /// Last record that remains, in a segment or in a snapshot.
     pub last_lsn: Lsn,
-    /// The first record that was dropped, where one was.
+    /// First record that was dropped, if any.
     pub dropped_from: Option<Lsn>,
-    /// The first and the last of the acknowledged records that are lost, where some are. What was acknowledged after
-    /// the damage, or while the file `acknowledged` was missing or damaged, may be more.
+    /// First and last of the acknowledged records that are lost, if any. More may be lost: those acknowledged after
+    /// the damage, or while the file `acknowledged` was missing or damaged.
     pub lost: Option<(Lsn, Lsn)>,
-    /// The first and the last of the records that are in no segment any more, although segments with older records
-    /// stay, where there are some: the newest snapshot stands for them.
+    /// First and last of the records that are no longer in any segment although segments with older records remain, if
+    /// any. The newest snapshot replaces them.
     pub gap: Option<(Lsn, Lsn)>,
-    /// Whole records that were dropped because they stand behind the damage; they are in the files moved aside.
+    /// Number of complete records that were dropped because they follow the damage; the files moved aside contain
+    /// them.
     pub dropped_whole_records: u64,
-    /// Bytes moved aside.
+    /// Number of bytes moved aside.
     pub dropped_bytes: u64,
-    /// Files moved aside, as `(old name, new name)`; of a segment that was cut, a whole copy.
+    /// Files moved aside, as `(old name, new name)`. For a segment that was cut, the new name is a complete copy.
     pub moved: Vec<(String, String)>,
-    /// Sentences for people: what was wrong, what was done.
+    /// Sentences for the operator: the damage found and the actions taken.
     pub notes: Vec<String>,
 }
 
-/// Keeps what is valid up to the first damage and moves what follows aside into `*.damaged`. Does nothing to a journal
-/// that is sound. Records that were acknowledged may be lost by it: it is never called by the journal itself.
+/// Keeps all valid records before the first damage, and moves the rest aside into `*.damaged`. Does nothing to a sound
+/// journal. Acknowledged records may be lost, so the journal never calls this itself.
 ///
-/// Damage before the newest whole snapshot costs no state: what stands is the snapshot and the segments that go on from
-/// it. If none does, the segments before the damage stay, for the records in them, and the journal goes on after the
-/// snapshot with a new segment that says which records between are lost. Where snapshots stand for no records
-/// ([`Options::keep_records`], here or as the snapshots say), the records before the damage are what stands, and later
-/// snapshots are moved aside. Where neither a record nor a snapshot is left, all files are moved aside and no journal
-/// is left. A file `acknowledged` that is damaged or of another journal
-/// is moved aside, too; the next opening makes one.
+/// Damage before the newest intact snapshot loses no state: the snapshot remains, with the segments that continue
+/// after it. If no segment does, the segments before the damage remain for the sake of their records, and the journal
+/// continues after the snapshot with a new segment that names the lost records in between. Where snapshots replace no
+/// records ([`Options::keep_records`], given here or recorded in the snapshots), the records before the damage remain,
+/// and later snapshots are moved aside. Where neither a record nor a snapshot remains, all files are moved aside and
+/// the directory contains no journal. A file `acknowledged` that is damaged or belongs to another journal is moved
+/// aside, too; the next opening creates a new one.
 ///
 /// # Errors
-/// [`Error::NoJournal`], [`Error::Full`], [`Error::Io`]; it can be called again after each.
+/// [`Error::NoJournal`], [`Error::Full`], [`Error::Io`]. After any of them the call can be repeated.
 pub fn repair<D: Disk>(disk: &D, options: Options) -> Result<RepairReport> {
     options.check()?;
     let before = match verify(disk) {
@@ -71,7 +72,7 @@ pub fn repair<D: Disk>(disk: &D, options: Options) -> Result<RepairReport> {
     Ok(repair.report)
 }
 
-/// Ends a journal of which nothing but the mark is left.
+/// Repairs a directory in which only the mark is left: afterwards it contains no journal.
 fn give_up<D: Disk>(disk: &D, lost: (Lsn, Lsn)) -> Result<RepairReport> {
     let report = RepairReport {
         lost: Some(lost),
@@ -81,7 +82,7 @@ fn give_up<D: Disk>(disk: &D, lost: (Lsn, Lsn)) -> Result<RepairReport> {
     let mut repair = Repair { disk, report };
     repair.move_aside(MARK)?;
     disk.sync_dir().map_err(Error::io("sync", "."))?;
-    let note = "no segment and no snapshot is here: no journal is here now".into();
+    let note = "no segment and no snapshot was found; the directory contains no journal now".into();
     repair.report.notes.push(note);
     Ok(repair.report)
 }
@@ -114,7 +115,7 @@ impl<D: Disk> Repair<'_, D> {
         for snapshot in before.snapshots.iter().filter(of_no_use) {
             self.move_aside(&snapshot.file)?;
         }
-        // From the end, so that an interrupted repair leaves no new gap.
+        // Newest first, so that an interrupted repair leaves no new gap.
         for surveyed in all.iter().skip(kept.end).rev().chain(all.iter().take(kept.start)) {
             self.report.dropped_whole_records += surveyed.content.as_ref().map_or(0, |content| {
                 let known = content.next_lsn.saturating_sub(1).min(newest);
@@ -130,44 +131,45 @@ impl<D: Disk> Repair<'_, D> {
             match is_before_gap {
                 false => self.cut(content, is_lost)?,
                 true if all.get(kept.end - 1).is_some_and(Surveyed::ends_badly) => self.cut(content, true)?,
-                // What may follow the last record of a complete segment has no meaning.
+                // Bytes after the last record of a complete segment have no meaning.
                 true => {}
             }
         }
         if is_before_gap {
-            // The snapshot holds all that is left of the state; the journal goes on behind it.
+            // The snapshot contains all the remaining state; the journal continues after it.
             let previous = last.map_or(0, |content| content.segment.header.lsn);
             Journal::start_after_gap(self.disk, before.journal_id, options, newest + 1, previous)?;
             self.note_gap(last.map(|content| content.next_lsn), newest);
         } else if last.is_none() {
             self.report
                 .notes
-                .push("nothing is left: no journal is here now".into());
+                .push("no record and no snapshot is left; the directory contains no journal now".into());
         }
         let behind = all.iter().any(|surveyed| surveyed.reaches_beyond(stands));
         if behind || before.snapshots.iter().any(|snapshot| snapshot.lsn > stands) {
             self.report.dropped_from = Some(stands + 1);
             self.report.notes.push(format!(
-                "record {stands} is the last; those behind it are dropped"
+                "record {stands} is the last; all later records are dropped"
             ));
         }
         let is_left = last.is_some() || newest > 0;
         self.settle_mark(before, is_left.then_some(stands), &names)
     }
 
-    /// Says which records are in no segment any more. `next`: the record after the last one that stays.
+    /// Reports the records that are no longer in any segment. `next`: the record after the last one that remains.
     fn note_gap(&mut self, next: Option<Lsn>, newest: Lsn) {
         self.report.gap = next.filter(|next| *next <= newest).map(|next| (next, newest));
         if let Some((from, to)) = self.report.gap {
             self.report.notes.push(format!(
-                "the segments up to record {} stay; records {from} to {to} are in no segment any more: snapshot {to} \
-                 stands for them",
+                "the segments up to record {} remain; records {from} to {to} are no longer in any segment: snapshot \
+                 {to} replaces them",
                 from - 1
             ));
         }
     }
 
-    /// Has the mark say what stands, after all else: an interrupted repair must not look like a sound journal.
+    /// Makes the mark agree with what remains. This comes last: an interrupted repair must not look like a sound
+    /// journal.
     fn settle_mark(&mut self, before: &VerifyReport, stands: Option<Lsn>, names: &[String]) -> Result<()> {
         let last_lsn = stands.unwrap_or(0);
         if let Some(to) = before.acknowledged_lsn.filter(|lsn| *lsn > last_lsn) {
@@ -218,8 +220,8 @@ impl<D: Disk> Repair<'_, D> {
         Ok(())
     }
 
-    /// Ends a segment behind its last good record, where something stands there that is not an unfinished group; a
-    /// whole copy is kept aside. `is_lost`: records behind it were acknowledged.
+    /// Cuts a segment after its last valid record if the rest is more than an unfinished group; keeps a complete copy
+    /// aside. `is_lost`: records after the cut were acknowledged.
     fn cut(&mut self, content: &Content, is_lost: bool) -> Result<()> {
         let (name, bytes) = (&content.segment.name, content.segment.header.segment_bytes);
         let has_lost = content.tail.durable_behind.is_some() || (is_lost && content.tail.used_bytes > 0);
@@ -228,7 +230,7 @@ impl<D: Disk> Repair<'_, D> {
         }
         let aside = self.free_name(name)?;
         self.copy(name, &aside).map_err(|error| {
-            // A part of it would look like a whole copy. The segment itself is as it was.
+            // A partial copy would look like a complete one. The segment itself is unchanged.
             let _ = self.disk.remove(&aside);
             match is_full(&error) {
                 true => Error::Full {
@@ -277,14 +279,14 @@ impl<D: Disk> Repair<'_, D> {
     }
 }
 
-/// The segments that stay: from a first one on up to the one with the first damage, which stays as far as it is good.
-/// Those before the newest snapshot matter only together with what follows it.
+/// Returns the segments that remain: a range that ends with the segment that has the first damage, whose records
+/// before the damage remain. Segments before the newest snapshot count only together with those after it.
 fn choose(all: &[Surveyed], newest: Lsn) -> Range<usize> {
     let mut start = 0;
     while start < all.len() {
         let mut end = start;
         let mut last = None;
-        // After lost records for which no snapshot stands any more, nothing can go on.
+        // The journal cannot continue after lost records that no snapshot replaces.
         while let Some(content) = all
             .get(end)
             .filter(|surveyed| !(end > start && surveyed.begins_after(newest)))
@@ -309,8 +311,8 @@ fn choose(all: &[Surveyed], newest: Lsn) -> Range<usize> {
     0..0
 }
 
-/// The first segments, up to the first that is not usable or whose end is damaged, if their records end before those
-/// that the newest snapshot stands for: they stay for what is in them.
+/// Returns the first segments, up to the first one that is unusable or whose end is damaged, if their records end
+/// before those that the newest snapshot includes. They remain for the sake of their records.
 fn oldest(all: &[Surveyed], newest: Lsn) -> Range<usize> {
     let mut end = 0;
     while let Some(content) = all.get(end).and_then(|surveyed| surveyed.usable(end == 0))
@@ -325,7 +327,8 @@ fn oldest(all: &[Surveyed], newest: Lsn) -> Range<usize> {
 }
 
 impl Surveyed {
-    /// Whether its beginning may stand: `first` of those that stay, or continuing the one before.
+    /// Returns the content if the segment's beginning is usable: it is the `first` that remains, or it continues the
+    /// previous one.
     fn usable(&self, first: bool) -> Option<&Content> {
         let content = self.content.as_ref()?;
         let wrong_file = self.finding.as_ref().is_some_and(|finding| finding.offset == 0);
@@ -333,7 +336,7 @@ impl Surveyed {
         (begins && !wrong_file && !content.is_hollow()).then_some(content)
     }
 
-    /// Whether it follows lost records, of which the snapshot of record `newest` does not stand for all.
+    /// Returns whether it follows lost records that the snapshot at record `newest` does not include completely.
     fn begins_after(&self, newest: Lsn) -> bool {
         let first = self.content.as_ref().map(|content| content.segment.header.lsn);
         self.follows_gap() && first.is_some_and(|first| first > newest.saturating_add(1))
@@ -343,7 +346,8 @@ impl Surveyed {
         self.finding.as_ref().is_some_and(|finding| finding.offset > 0)
     }
 
-    /// Whether there is, or was, a record behind `lsn` in it. What cannot be read counts as if there were.
+    /// Returns whether it contains, or contained, a record after `lsn`. A segment that cannot be read is judged by its
+    /// name.
     fn reaches_beyond(&self, lsn: Lsn) -> bool {
         match &self.content {
             Some(content) => {

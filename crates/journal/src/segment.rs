@@ -1,4 +1,4 @@
-//! Segment files: names, headers, and reading them in little memory.
+//! Segment files: names, headers, and a reader that needs little memory.
 
 use crate::Lsn;
 use crate::disk::{Disk, DiskFile, read_full};
@@ -8,23 +8,23 @@ use crate::format::{
 };
 use std::io;
 
-/// The next segment before it has a first record, and with it a name.
+/// File of the next segment before it has a first record, and therefore no final name.
 pub(crate) const SPARE: &str = "next.tmp";
-/// Bytes read at a time.
+/// Number of bytes read at a time.
 const CHUNK: usize = 1 << 20;
 
 pub(crate) fn segment_name(first_lsn: Lsn) -> String {
     format!("{first_lsn:020}.log")
 }
 
-/// The number in a name of 20 digits and `suffix`.
+/// Returns the number in a file name of 20 digits and `suffix`.
 pub(crate) fn lsn_of(name: &str, suffix: &str) -> Option<Lsn> {
     let digits = name.strip_suffix(suffix)?;
     let plain = digits.len() == 20 && digits.bytes().all(|digit| digit.is_ascii_digit());
     plain.then(|| digits.parse().ok()).flatten()
 }
 
-/// A segment whose header is right.
+/// Segment with a valid header.
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
     pub(crate) name: String,
@@ -41,7 +41,7 @@ impl Segment {
         Ok((segment, file))
     }
 
-    /// As [`Self::open`], but the file, whose length is returned, may be too short.
+    /// Opens a segment like [`Self::open`], but accepts a file that is too short. Also returns the length of the file.
     pub(crate) fn open_short<D: Disk>(disk: &D, name: &str) -> Result<(Segment, D::File, u64)> {
         let file = disk.open_read(name).map_err(Error::io("open", name))?;
         let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
@@ -70,7 +70,7 @@ impl Segment {
         Ok((Segment { name, header }, file, length))
     }
 
-    /// Whether it was begun by a full segment before it: then its first group was durable before it had its name.
+    /// Returns whether a full segment precedes it. Then its first group was durable before the segment got its name.
     pub(crate) fn is_rolled(&self) -> bool {
         self.header.previous != 0 && !self.header.follows_gap
     }
@@ -85,7 +85,8 @@ impl Segment {
     }
 }
 
-/// Checks that the segments are of one journal, each once, and none between them missing. `names` are sorted.
+/// Checks that all segments belong to one journal, that none occurs twice, and that none between them is missing.
+/// `names` are sorted.
 pub(crate) fn load<D: Disk>(disk: &D, names: &[String]) -> Result<Vec<Segment>> {
     let mut segments: Vec<Segment> = Vec::new();
     for name in names.iter().filter(|name| lsn_of(name, ".log").is_some()) {
@@ -113,7 +114,7 @@ pub(crate) fn same_journal(segment: &Segment, expected: u64) -> Result<()> {
     })
 }
 
-/// A file's name is its first record's number; one under another name is a copy, or was renamed.
+/// Checks that the file's name is the number of its first record. A file with another name is a copy, or was renamed.
 pub(crate) fn own_name(segment: &Segment, names: &[String]) -> Result<()> {
     let own = segment_name(segment.header.lsn);
     if own == segment.name {
@@ -123,7 +124,7 @@ pub(crate) fn own_name(segment: &Segment, names: &[String]) -> Result<()> {
     if names.contains(&own) {
         return Err(Error::Duplicate { file, other: own });
     }
-    Err(segment.damaged(0, "the header is that of a segment with another name"))
+    Err(segment.damaged(0, "the header belongs to a segment with another name"))
 }
 
 pub(crate) fn follows(segment: &Segment, before: &Segment) -> Result<()> {
@@ -143,11 +144,11 @@ pub(crate) fn follows(segment: &Segment, before: &Segment) -> Result<()> {
     })
 }
 
-/// A file's bytes through a buffer that moves forward.
+/// Buffered view of a file that moves forward.
 pub(crate) struct Window<F> {
     file: F,
     buffer: Vec<u8>,
-    /// Where in the file the buffer begins, and how many bytes of it are filled.
+    /// Offset in the file of the buffer's first byte, and number of bytes filled.
     at: u64,
     filled: usize,
     end: u64,
@@ -164,7 +165,7 @@ impl<F: DiskFile> Window<F> {
         }
     }
 
-    /// The bytes from `offset` on that are here; at least `wanted`, or all up to the end.
+    /// Returns the buffered bytes from `offset` on: at least `wanted`, or all up to the end.
     #[inline]
     pub(crate) fn get(&mut self, offset: u64, wanted: usize) -> io::Result<&[u8]> {
         let have = (self.at + self.filled as u64).saturating_sub(offset);
@@ -174,7 +175,7 @@ impl<F: DiskFile> Window<F> {
         Ok(self.seen(offset))
     }
 
-    /// What [`Self::get`] gave last.
+    /// Returns the bytes from `offset` on that are already in the buffer.
     #[inline]
     pub(crate) fn seen(&self, offset: u64) -> &[u8] {
         let from = offset.saturating_sub(self.at) as usize;
@@ -202,14 +203,14 @@ impl<F: DiskFile> Window<F> {
     }
 }
 
-/// A record in a [`Scan`].
+/// Record found by a [`Scan`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) offset: u64,
     pub(crate) head: Head,
 }
 
-/// What [`Scan::step`] came to.
+/// Result of [`Scan::step`].
 pub(crate) enum Step {
     Record(Place),
     /// Zeros, or no space for another record.
@@ -217,15 +218,15 @@ pub(crate) enum Step {
     Bad(&'static str),
 }
 
-/// Reads the records of one segment in order.
+/// Reader of one segment's records, in order.
 pub(crate) struct Scan<F> {
     window: Window<F>,
     seed: u32,
-    /// Where the next record begins, and its number.
+    /// Offset and number of the next record.
     pub(crate) offset: u64,
     pub(crate) next_lsn: Lsn,
     end: u64,
-    /// Groups that begin no later than this were durable when the segment got its name; 0: none.
+    /// Groups that begin no later than this record were durable when the segment got its name; 0: none.
     named_with: Lsn,
 }
 
@@ -255,9 +256,9 @@ impl<F: DiskFile> Scan<F> {
                 self.next_lsn += 1;
                 Ok(Step::Record(Place { offset, head }))
             }
-            Parsed::Record(_) => Ok(Step::Bad("another record stands there")),
+            Parsed::Record(_) => Ok(Step::Bad("a record with another number is there")),
             Parsed::End => Ok(Step::End),
-            Parsed::Partial(_) => Ok(Step::Bad("the file ends within it")),
+            Parsed::Partial(_) => Ok(Step::Bad("the file ends within the record")),
             Parsed::Bad(what) => Ok(Step::Bad(what)),
         }
     }
@@ -272,7 +273,7 @@ impl<F: DiskFile> Scan<F> {
         }
     }
 
-    /// The payload of the record that the last step came to.
+    /// Returns the payload of the record that the last step returned.
     #[inline]
     pub(crate) fn payload(&self, place: &Place) -> &[u8] {
         let from = RECORD_HEADER_BYTES as usize;
@@ -282,20 +283,20 @@ impl<F: DiskFile> Scan<F> {
             .unwrap_or_default()
     }
 
-    /// Looks at all behind the last record, at every place where one may begin.
+    /// Examines all bytes after the last record, at every offset where a record may begin.
     pub(crate) fn tail(&mut self) -> io::Result<Tail> {
         let mut tail = Tail::default();
         let mut offset = self.offset;
         while offset < self.end {
             let bytes = self.window.get(offset, 16)?;
             let Some(first) = bytes.first_chunk::<8>() else {
-                // The file is too short, which is found elsewhere.
+                // The file is too short; the caller reports that elsewhere.
                 break;
             };
             if *first != [0; 8] {
                 tail.used_bytes = offset + 8 - self.offset;
             }
-            // A record's number is at most as far on as there is space for records.
+            // The space that is left limits how far a record's number can be ahead.
             let lsn = bytes.get(8..).map_or(0, |rest| crate::format::long(rest, 0));
             let furthest = self.next_lsn.saturating_add(self.end / RECORD_HEADER_BYTES);
             let possible = (self.next_lsn..=furthest).contains(&lsn);
@@ -322,14 +323,14 @@ impl<F: DiskFile> Scan<F> {
     }
 }
 
-/// What stands behind the last record of a segment.
+/// Bytes after the last record of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tail {
-    /// Up to the last word that is not zero.
+    /// Number of bytes up to the last non-zero word.
     pub(crate) used_bytes: u64,
-    /// Whole records among them.
+    /// Number of complete records among them.
     pub(crate) records: u64,
-    /// A record of a later group than the missing one, or of the one that the segment got its name with: the missing
-    /// one was durable then.
+    /// Number of a record that proves that the missing record was durable: it belongs to a later group, or to the
+    /// group that the segment was created with.
     pub(crate) durable_behind: Option<Lsn>,
 }

@@ -1,4 +1,4 @@
-//! Snapshots: a state after a record, in a file of its own.
+//! Snapshots: the state after a record, each in a file of its own.
 
 use crate::Lsn;
 use crate::disk::{Disk, DiskFile, is_full, read_full, write_all};
@@ -9,31 +9,31 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes before a chunk's data.
+/// Size of a chunk's header in bytes.
 const CHUNK_HEADER: usize = 16;
-/// Data of a chunk at most.
+/// Maximum data of a chunk in bytes.
 const CHUNK_DATA: usize = 1 << 18;
-/// The last chunk has no data and says how long all is.
+/// Size of the last chunk in bytes: it contains no data but the total length.
 const FOOTER: usize = CHUNK_HEADER + 8;
-/// Snapshots that stay.
+/// Number of snapshots that are kept.
 const KEPT: usize = 2;
 
 pub(crate) fn snapshot_name(lsn: Lsn) -> String {
     format!("{lsn:020}.snap")
 }
 
-/// The snapshots beside a journal. Cheap to clone; may be used by another thread than the journal's, one at a time.
+/// Snapshots of a journal. Cheap to clone. Another thread than the journal's may use it, one at a time.
 #[derive(Clone, Debug)]
 pub struct Snapshots<D: Disk> {
     disk: D,
     journal_id: u64,
     keep_records: bool,
-    /// The newest one that this process wrote or read to its end; 0: none. Clones share it.
+    /// Newest snapshot that this process wrote or read completely; 0 if none. Clones share it.
     whole_lsn: Arc<AtomicU64>,
 }
 
 impl<D: Disk> Snapshots<D> {
-    /// `keep_records`: those that are written stand for no records.
+    /// Creates a handle. `keep_records`: snapshots that it writes replace no records.
     pub(crate) fn new(disk: D, journal_id: u64, keep_records: bool) -> Snapshots<D> {
         Snapshots {
             disk,
@@ -43,7 +43,7 @@ impl<D: Disk> Snapshots<D> {
         }
     }
 
-    /// The snapshots on a disk whose journal is not opened, to be read only.
+    /// Returns a read-only handle for the snapshots on a disk whose journal is not open.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -53,8 +53,8 @@ impl<D: Disk> Snapshots<D> {
         Ok(Self::new(disk, journal_id, false))
     }
 
-    /// Whether a whole snapshot stands for the records up to `lsn`. Reads one to its end only where none is known to be
-    /// whole.
+    /// Returns whether an intact snapshot replaces the records up to `lsn`. Reads a snapshot only if none is known to
+    /// be intact.
     pub(crate) fn cover(&self, lsn: Lsn) -> Result<bool> {
         if self.keep_records {
             return Ok(false);
@@ -70,12 +70,13 @@ impl<D: Disk> Snapshots<D> {
             .is_some_and(|snapshot| snapshot.lsn >= lsn && !snapshot.keep_records))
     }
 
-    /// Writes the snapshot of the state after record `lsn`: all that `fill` writes, or nothing. Keeps the two newest.
+    /// Writes the snapshot of the state after record `lsn`: everything that `fill` writes, or nothing. Keeps the two
+    /// newest.
     ///
-    /// `lsn` must be durable already: a snapshot ahead of the journal's end reads as lost records.
+    /// Record `lsn` must already be durable: a snapshot ahead of the journal's end looks like lost records.
     ///
     /// # Errors
-    /// [`Error::Full`] and [`Error::Io`], that of `fill` included: the snapshots before it stand.
+    /// [`Error::Full`] and [`Error::Io`], also from `fill`; the earlier snapshots remain.
     pub fn write(
         &self,
         lsn: Lsn,
@@ -86,7 +87,7 @@ impl<D: Disk> Snapshots<D> {
         let mut bytes = 0;
         let written = self.write_file(lsn, &temporary, &mut bytes, fill);
         if let Err(source) = written {
-            // If that fails the next opening removes it.
+            // If the removal fails, the next opening repeats it.
             let _ = self.disk.remove(&temporary);
             return Err(match is_full(&source) {
                 true => Error::Full {
@@ -101,7 +102,7 @@ impl<D: Disk> Snapshots<D> {
             .map_err(Error::io("name", &name))?;
         self.disk.sync_dir().map_err(Error::io("sync", "."))?;
         self.whole_lsn.fetch_max(lsn, Ordering::AcqRel);
-        // Should these come back after a power cut, the next snapshot removes them again.
+        // If these files come back after a power cut, the next snapshot removes them again.
         let names = self.names()?;
         for (_, old) in names.iter().rev().skip(KEPT) {
             self.disk.remove(old).map_err(Error::io("remove", old))?;
@@ -139,7 +140,7 @@ impl<D: Disk> Snapshots<D> {
         file.sync_data()
     }
 
-    /// Numbers and names of all snapshots, oldest first.
+    /// Returns the numbers and file names of all snapshots, oldest first.
     pub(crate) fn names(&self) -> Result<Vec<(Lsn, String)>> {
         let names = self.disk.list().map_err(Error::io("list", "."))?;
         Ok(names
@@ -148,7 +149,7 @@ impl<D: Disk> Snapshots<D> {
             .collect())
     }
 
-    /// The newest whole snapshot, each byte of which was checked, and the damaged ones that are newer.
+    /// Returns the newest intact snapshot, of which every byte was checked, and the damaged ones that are newer.
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Version`], [`Error::Io`].
@@ -170,13 +171,13 @@ impl<D: Disk> Snapshots<D> {
         Ok(LatestSnapshot { snapshot, damaged })
     }
 
-    /// The disk that they are on.
+    /// Returns the disk that contains the snapshots.
     pub fn disk(&self) -> &D {
         &self.disk
     }
 
-    /// The oldest snapshot of the state after record `lsn` or a later one, if it is whole. One that a power cut brought
-    /// back may be older than the journal's first record.
+    /// Returns the oldest snapshot of the state after record `lsn` or a later one, if it is intact. A snapshot that a
+    /// power cut restored may be older than the journal's first record.
     ///
     /// # Errors
     /// Those of [`Self::latest`].
@@ -197,7 +198,7 @@ impl<D: Disk> Snapshots<D> {
         Ok(names.iter().rev().nth(KEPT - 1).map_or(0, |(lsn, _)| *lsn))
     }
 
-    /// Reads a snapshot to its end; then it is ready to be read again.
+    /// Reads a snapshot to its end and rewinds it, so that it can be read again.
     pub(crate) fn check(&self, lsn: Lsn, name: &str) -> Result<Result<Snapshot<D>, DamagedSnapshot>> {
         let io_error = |source| Error::io("read", name)(source);
         let damaged = |offset, what| {
@@ -217,7 +218,7 @@ impl<D: Disk> Snapshots<D> {
             });
         }
         if header.lsn != lsn {
-            return damaged(0, "the header is that of a snapshot with another name");
+            return damaged(0, "the header belongs to a snapshot with another name");
         }
         let file = self.disk.open_read(name).map_err(Error::io("open", name))?;
         let mut snapshot = Snapshot::new(file, &header);
@@ -234,7 +235,7 @@ impl<D: Disk> Snapshots<D> {
     }
 }
 
-/// A snapshot's header.
+/// Reads the header of a snapshot.
 pub(crate) fn header_of<D: Disk>(disk: &D, name: &str) -> Result<Header> {
     let file = disk.open_read(name).map_err(Error::io("open", name))?;
     let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
@@ -253,46 +254,47 @@ pub(crate) fn header_of<D: Disk>(disk: &D, name: &str) -> Result<Header> {
     })
 }
 
-/// What [`Snapshots::latest`] found.
+/// Result of [`Snapshots::latest`].
 pub struct LatestSnapshot<D: Disk> {
-    /// The newest whole one.
+    /// Newest intact snapshot.
     pub snapshot: Option<Snapshot<D>>,
-    /// Newer ones that cannot be used.
+    /// Newer snapshots that are damaged.
     pub damaged: Vec<DamagedSnapshot>,
 }
 
-/// A snapshot that cannot be used.
+/// Damaged snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedSnapshot {
-    /// Its file.
+    /// File name.
     pub file: String,
-    /// Where the damage is.
+    /// Offset of the damage in bytes.
     pub offset: u64,
-    /// What is wrong.
+    /// Description of the damage.
     pub what: &'static str,
 }
 
-/// What a snapshot's CRCs start from: no chunk passes in another journal's or another record's snapshot.
+/// Returns the initial CRC of a snapshot's chunks, so that chunks of another journal or another record's snapshot
+/// never pass the check.
 fn snapshot_seed(journal_id: u64, lsn: Lsn) -> u32 {
     crc32c::crc32c_append(crate::format::seed(journal_id), &lsn.to_le_bytes())
 }
 
-/// A whole snapshot: [`io::Read`] gives what was written, checked again as it is read.
+/// Intact snapshot. [`io::Read`] returns the data that was written, and checks it again.
 pub struct Snapshot<D: Disk> {
-    /// The record after which the state was as it says.
+    /// The snapshot contains the state after this record.
     pub lsn: Lsn,
-    /// Bytes that reading gives.
+    /// Length of the data in bytes.
     pub bytes: u64,
-    /// It stands for no records; see [`Options::keep_records`](crate::Options::keep_records).
+    /// True if it replaces no records; see [`Options::keep_records`](crate::Options::keep_records).
     pub(crate) keep_records: bool,
     file: D::File,
     seed: u32,
-    /// Where the next chunk begins, its number, and the data before it.
+    /// Offset of the next chunk, its number, and the length of the data before it.
     offset: u64,
     index: u64,
     total: u64,
     chunk: Vec<u8>,
-    /// Bytes of the chunk that were read.
+    /// Number of bytes of the chunk that were returned to the reader.
     given: usize,
     ended: bool,
 }
@@ -320,7 +322,7 @@ impl<D: Disk> Snapshot<D> {
         self.chunk.clear();
     }
 
-    /// Reads the next chunk; false after the last. The inner error says what is wrong with the file.
+    /// Reads the next chunk; returns false after the last. The inner error describes the damage.
     fn next_chunk(&mut self) -> io::Result<Result<bool, &'static str>> {
         self.chunk.clear();
         self.given = 0;
@@ -331,15 +333,15 @@ impl<D: Disk> Snapshot<D> {
         let read = read_full(&self.file, self.offset, &mut header)?;
         let length = word(&header, 4) as usize;
         if read < CHUNK_HEADER || length > CHUNK_DATA {
-            return Ok(Err("it breaks off"));
+            return Ok(Err("the file ends too early"));
         }
         if long(&header, 8) != self.index {
-            return Ok(Err("another chunk stands there"));
+            return Ok(Err("a chunk with another number is there"));
         }
         let body = if length == 0 { 8 } else { length };
         self.chunk.resize(body, 0);
         if read_full(&self.file, self.offset + CHUNK_HEADER as u64, &mut self.chunk)? < body {
-            return Ok(Err("it breaks off"));
+            return Ok(Err("the file ends too early"));
         }
         let crc = crc32c::crc32c_append(self.seed, &header[4..CHUNK_HEADER]);
         if word(&header, 0) != crc32c::crc32c_append(crc, &self.chunk) {
@@ -355,7 +357,7 @@ impl<D: Disk> Snapshot<D> {
         let said = long(&self.chunk, 0);
         self.chunk.clear();
         if said != self.total || self.file.len()? != self.offset {
-            return Ok(Err("its length is not what its end says"));
+            return Ok(Err("the length differs from the one in the last chunk"));
         }
         Ok(Ok(false))
     }
@@ -378,14 +380,14 @@ impl<D: Disk> io::Read for Snapshot<D> {
     }
 }
 
-/// Takes a snapshot's bytes, in any portions.
+/// Writer of a snapshot's data, in portions of any size.
 pub struct SnapshotWriter<'a, F: DiskFile> {
     file: &'a F,
     seed: u32,
     offset: u64,
     index: u64,
     total: u64,
-    /// The chunk being filled, behind space for its header.
+    /// Current chunk, with space for its header in front.
     chunk: Vec<u8>,
 }
 
@@ -432,7 +434,7 @@ impl<F: DiskFile> io::Write for SnapshotWriter<'_, F> {
         Ok(count)
     }
 
-    /// Ends the chunk. Nothing is durable before the whole snapshot is.
+    /// Ends the chunk. Nothing is durable before the complete snapshot is.
     fn flush(&mut self) -> io::Result<()> {
         match self.chunk.len() - CHUNK_HEADER {
             0 => Ok(()),

@@ -1,4 +1,4 @@
-//! Reading all segments of a journal that may be damaged in any way.
+//! Scan of all segments of a journal, which may be damaged in any way. `verify` and `repair` use the result.
 
 use crate::Lsn;
 use crate::acknowledged::Mark;
@@ -8,35 +8,35 @@ use crate::segment::{Scan, Segment, Step, Tail, follows, lsn_of, own_name, same_
 use crate::snapshot::header_of;
 use crate::verify::Finding;
 
-/// A segment file.
+/// Result of scanning a segment file.
 pub(crate) struct Surveyed {
     pub(crate) name: String,
-    /// What stands in it, where its header is right.
+    /// Content, if the header is valid.
     pub(crate) content: Option<Content>,
-    /// The first thing wrong in it.
+    /// First damage in it.
     pub(crate) finding: Option<Finding>,
-    /// What is wrong with how it follows the one before.
+    /// Error in how it continues the previous segment.
     pub(crate) link: Option<Finding>,
-    /// That is a gap: no fault of what stands in it.
+    /// True if `link` is a gap, which is not a fault of this segment's content.
     pub(crate) gap: bool,
 }
 
-/// A segment's records up to its end or its first damage.
+/// Records of a segment up to its end or its first damage.
 pub(crate) struct Content {
     pub(crate) segment: Segment,
     pub(crate) file_bytes: u64,
     pub(crate) records: u64,
     pub(crate) payload_bytes: u64,
-    /// Where the last of them ends, and the number that follows.
+    /// Offset at which the last record ends, and number of the record that follows.
     pub(crate) end: u64,
     pub(crate) next_lsn: Lsn,
     pub(crate) tail: Tail,
-    /// What stands at `end`, where it is not zeros.
+    /// Reason why the bytes at `end` are not a record, if they are not zeros.
     stop: Option<&'static str>,
 }
 
-/// The journal of most of the files; one that strayed here must not make the others foreign. Where none of them can be
-/// read, the mark's.
+/// Returns the id of the journal to which most files belong, so that a misplaced file does not make the others
+/// foreign. If no file can be read, returns the id from the mark.
 pub(crate) fn journal_id<D: Disk>(disk: &D, names: &[String]) -> Result<u64> {
     let mut ids: Vec<u64> = Vec::new();
     for name in names {
@@ -60,7 +60,7 @@ pub(crate) fn journal_id<D: Disk>(disk: &D, names: &[String]) -> Result<u64> {
     }
 }
 
-/// All segments in order. An I/O error is returned, all else found.
+/// Scans all segments in order. Returns I/O errors; any other error becomes a finding.
 pub(crate) fn survey<D: Disk>(disk: &D, names: &[String], journal_id: u64) -> Result<Vec<Surveyed>> {
     let mut all: Vec<Surveyed> = Vec::new();
     for name in names.iter().filter(|name| lsn_of(name, ".log").is_some()) {
@@ -118,7 +118,7 @@ fn read<D: Disk>(disk: &D, name: &str) -> Result<Content> {
 }
 
 impl Surveyed {
-    /// Whether a repair began it after records that are lost.
+    /// Returns whether a repair began it after lost records.
     pub(crate) fn follows_gap(&self) -> bool {
         let header = self.content.as_ref().map(|content| &content.segment.header);
         header.is_some_and(|header| header.follows_gap)
@@ -140,13 +140,13 @@ impl Content {
         is_short.then(|| self.damaged(self.file_bytes, "the file is shorter than its header says"))
     }
 
-    /// Whether not even the record is there that the segment was begun for.
+    /// Returns whether even the record is missing with which the segment was created.
     pub(crate) fn is_hollow(&self) -> bool {
         self.segment.is_rolled() && self.records == 0
     }
 
     fn stopped(&self) -> Finding {
-        self.damaged(self.end, self.stop.unwrap_or("there is nothing"))
+        self.damaged(self.end, self.stop.unwrap_or("no record is there"))
     }
 }
 
@@ -182,7 +182,7 @@ fn connect(all: &mut [Surveyed]) {
         } else if content.next_lsn < next_first && !next.follows_gap() {
             this.finding.get_or_insert_with(|| content.stopped());
         } else if content.next_lsn > next_first {
-            let what = format!("it holds records that {} holds too", next.name);
+            let what = format!("it contains records that {} contains too", next.name);
             this.finding
                 .get_or_insert_with(|| content.damaged(content.end, &what));
         }

@@ -1,4 +1,4 @@
-//! Reads every byte that a journal stands on.
+//! Verification: reads every byte of a journal's files.
 
 use crate::Lsn;
 use crate::acknowledged::{Found, MARK, Mark};
@@ -9,37 +9,38 @@ use crate::segment::lsn_of;
 use crate::snapshot::Snapshots;
 use crate::survey::{journal_id, survey};
 
-/// What a journal's files hold.
+/// Content of a journal's files, and all damage found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
     /// The journal's id.
     pub journal_id: u64,
-    /// First record; `last_lsn + 1` when there is none.
+    /// First record; `last_lsn + 1` if there is none.
     pub first_lsn: Lsn,
     /// Last record before the end or the first damage.
     pub last_lsn: Lsn,
-    /// Records read.
+    /// Number of records read.
     pub records: u64,
-    /// Their payloads together.
+    /// Total length of their payloads in bytes.
     pub payload_bytes: u64,
-    /// Each segment, in order.
+    /// Segments, in order.
     pub segments: Vec<SegmentReport>,
-    /// Each snapshot, oldest first.
+    /// Snapshots, oldest first.
     pub snapshots: Vec<SnapshotReport>,
-    /// Bytes behind the last record that the next opening cuts: an unfinished group.
+    /// Number of bytes of an unfinished group after the last record; the next opening cuts them.
     pub unfinished_bytes: u64,
-    /// The record that was acknowledged last, as the file `acknowledged` says; `None`: the file is missing or damaged.
+    /// Record acknowledged last, according to the file `acknowledged`; `None` if that file is missing or damaged.
     pub acknowledged_lsn: Option<Lsn>,
-    /// Whether that file is there and whole: no record behind `acknowledged_lsn` was acknowledged.
+    /// True if that file exists and is intact, which proves that no record after `acknowledged_lsn` was acknowledged.
     pub is_proved: bool,
-    /// First and last of the records that an earlier repair found lost, and for which a snapshot stands, each time.
+    /// First and last record of each range that an earlier repair found lost and that a snapshot replaces.
     pub gaps: Vec<(Lsn, Lsn)>,
-    /// All that is wrong. Empty: the journal opens, and every durable record is there.
+    /// Everything that is wrong. If empty, the journal opens and has every durable record.
     pub findings: Vec<Finding>,
 }
 
 impl VerifyReport {
-    /// The last record that a whole snapshot stands for; 0: none. One that says that records are kept speaks for all.
+    /// Returns the last record that an intact snapshot replaces; 0 if none. If one intact snapshot says that records
+    /// are kept, no snapshot replaces any.
     pub(crate) fn covered_lsn(&self) -> Lsn {
         let whole = || self.snapshots.iter().filter(|snapshot| snapshot.whole);
         match whole().any(|snapshot| snapshot.keep_records) {
@@ -48,52 +49,52 @@ impl VerifyReport {
         }
     }
 
-    /// Whether nothing is wrong.
+    /// Returns whether nothing is wrong.
     pub fn is_sound(&self) -> bool {
         self.findings.is_empty()
     }
 }
 
-/// A segment.
+/// Report on a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentReport {
-    /// Its file.
+    /// File name.
     pub file: String,
-    /// The number its header begins with.
+    /// First record according to its header.
     pub first_lsn: Lsn,
-    /// Whole records in it.
+    /// Number of complete records.
     pub records: u64,
-    /// Where the last of them ends.
+    /// Offset at which the last of them ends.
     pub used_bytes: u64,
-    /// Length of the file.
+    /// Length of the file in bytes.
     pub file_bytes: u64,
 }
 
-/// A snapshot.
+/// Report on a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotReport {
-    /// Its file.
+    /// File name.
     pub file: String,
-    /// The record it stands for.
+    /// Last record that it includes.
     pub lsn: Lsn,
-    /// Bytes of the caller's.
+    /// Length of the caller's data in bytes.
     pub bytes: u64,
-    /// Whether every byte is as it was written.
+    /// True if every byte is intact.
     pub whole: bool,
-    /// Whether it says that it stands for no records ([`Options::keep_records`](crate::Options::keep_records)).
+    /// True if it says that it replaces no records ([`Options::keep_records`](crate::Options::keep_records)).
     pub keep_records: bool,
 }
 
-/// Something wrong.
+/// Damage or inconsistency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The file.
+    /// File name.
     pub file: String,
-    /// Where in it.
+    /// Offset in the file in bytes.
     pub offset: u64,
-    /// The record that belongs there; for a snapshot the one it stands for.
+    /// Record that belongs there; for a snapshot, the last one that it includes.
     pub lsn: Lsn,
-    /// In words.
+    /// Description.
     pub what: String,
 }
 
@@ -147,12 +148,12 @@ impl Finding {
     }
 }
 
-/// Reads every record, segment and snapshot of a journal that nobody has open. Changes nothing.
+/// Reads every record, segment and snapshot of a journal that is not open. Changes nothing.
 ///
 /// # Errors
-/// [`Error::NoJournal`], [`Error::Io`]; what is wrong with the journal is in the report.
+/// [`Error::NoJournal`], [`Error::Io`]; damage is reported in the result.
 pub fn verify<D: Disk>(disk: &D) -> Result<VerifyReport> {
-    // First: a server that writes meanwhile moves the mark on behind its records.
+    // The mark is read first: a server that writes meanwhile advances the mark after its records.
     let mark = Mark::read(disk);
     let names = disk.list().map_err(Error::io("list", "."))?;
     let journal_id = journal_id(disk, &names)?;
@@ -221,7 +222,7 @@ fn check_mark(mark: Result<Option<Found>>, report: &mut VerifyReport) -> Result<
         report.acknowledged_lsn = Some(mark.lsn);
         report.is_proved = is_whole;
     }
-    // Damage that was found already explains an end before the mark.
+    // Damage found earlier already explains an end before the mark.
     if let Some(error) = wrong
         && (report.is_sound() || matches!(error, Error::Foreign { .. }))
     {
@@ -230,7 +231,7 @@ fn check_mark(mark: Result<Option<Found>>, report: &mut VerifyReport) -> Result<
     Ok(())
 }
 
-/// `unbroken`: the first record from which on none is missing.
+/// Checks the snapshots. `unbroken`: first record after which none is missing.
 fn check_snapshots<D: Disk>(
     disk: &D,
     names: &[String],

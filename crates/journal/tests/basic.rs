@@ -1,4 +1,4 @@
-//! What a caller sees on a disk without faults, and with a full one.
+//! The journal on a disk without faults, and on a full one.
 
 use lineside_journal::{Disk, Error, Journal, Lsn, Op, Options, SimDisk, record_bytes};
 use std::io::{Read, Write};
@@ -161,7 +161,7 @@ fn a_full_disk_refuses_changes_nothing_and_works_again() {
         assert_eq!((disk.list().unwrap(), disk.used_bytes()), before);
         assert_eq!((journal.next_lsn(), journal.commit().unwrap()), (last + 1, last));
     }
-    // What still fits into the space that there is goes on.
+    // Records that fit into the space already allocated are still accepted.
     while journal.append(5, &[]).is_ok() {
         last += 1;
         journal.commit().unwrap();
@@ -261,7 +261,7 @@ fn snapshots_two_are_kept_and_a_damaged_one_is_passed_over() {
     assert_eq!(latest.snapshot.unwrap().lsn, 90);
     assert_eq!(latest.damaged.len(), 1);
     assert_eq!(latest.damaged[0].file, "00000000000000000120.snap");
-    // A filler that fails leaves nothing.
+    // A snapshot whose `fill` fails leaves no file.
     let failed = journal.write_snapshot(120, |w| {
         w.write_all(&[1; 300_000])?;
         Err(std::io::Error::other("no"))
@@ -289,7 +289,7 @@ fn pruning_needs_a_snapshot_and_keeps_what_is_behind_it() {
     assert_eq!(
         disk.counts().reads,
         reads,
-        "what was just written is not read to be believed"
+        "a snapshot that this process wrote is not read again"
     );
     let first = journal.first_lsn();
     assert!(first > 100 && first <= 201);

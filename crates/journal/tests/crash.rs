@@ -1,11 +1,11 @@
-//! Power cuts at every operation of a run, and with every sync left out once.
+//! Power cuts at every operation of a script, and runs in which each sync is left out once.
 
 mod common;
 
 use common::{Outcome, Told, goes_on, group, group_beside, reopen, snapshot, text};
 use lineside_journal::{Op, SimDisk};
 
-/// Segments fill and change, snapshots, pruning, closed and opened again, processes killed after a failed sync.
+/// Script: segments fill and change, snapshots, pruning, reopening, and processes killed after a failed sync.
 fn script(disk: &SimDisk, told: &mut Told) -> Outcome {
     let (mut journal, _) = reopen(disk, told)?;
     for records in [1, 3, 7, 1, 9, 8, 2] {
@@ -21,7 +21,7 @@ fn script(disk: &SimDisk, told: &mut Told) -> Outcome {
     snapshot(&mut journal, told)?;
     journal.prune(told.snapshot).map_err(text)?;
 
-    // A failed sync of records, the process killed: what the next one finds may not be durable yet.
+    // A sync of records fails and the process is killed: what the next process finds may not be durable yet.
     disk.fail_nth(Op::SyncData, 1);
     expect_error(group(&mut journal, told, 3), disk)?;
     drop(journal);
@@ -29,7 +29,7 @@ fn script(disk: &SimDisk, told: &mut Told) -> Outcome {
     let (mut journal, _) = reopen(disk, told)?;
     group(&mut journal, told, 3)?;
 
-    // A segment's name that is not durable yet.
+    // The sync of a segment's name fails.
     disk.fail_nth(Op::SyncDir, 1);
     let failed = (0..20).try_for_each(|_| group(&mut journal, told, 4));
     expect_error(failed, disk)?;
@@ -40,7 +40,7 @@ fn script(disk: &SimDisk, told: &mut Told) -> Outcome {
         group(&mut journal, told, 4)?;
     }
 
-    // A snapshot's name that is not durable yet, and pruning by it.
+    // The sync of a snapshot's name fails, and pruning relies on that snapshot.
     disk.fail_nth(Op::SyncDir, 1);
     let before = told.snapshot;
     expect_error(snapshot(&mut journal, told), disk)?;
@@ -48,14 +48,14 @@ fn script(disk: &SimDisk, told: &mut Told) -> Outcome {
     journal.prune(told.durable).map_err(text)?;
     group(&mut journal, told, 2)?;
 
-    // Groups on their way while others fill.
+    // Groups are written while others fill.
     for (records, beside) in [(2, 3), (1, 0), (4, 6), (1, 2)] {
         group_beside(&mut journal, told, records, beside)?;
     }
     Ok(())
 }
 
-/// An error that was asked for is one to go on after.
+/// Accepts an injected error, after which the script continues.
 fn expect_error(outcome: Outcome, disk: &SimDisk) -> Outcome {
     match outcome {
         Err(error) if disk.is_dead() => Err(error),
@@ -64,7 +64,7 @@ fn expect_error(outcome: Outcome, disk: &SimDisk) -> Outcome {
     }
 }
 
-/// Runs the script to its end or to the cut; then all that was told must be true.
+/// Runs the script to its end or to the power cut, and then checks every result that the caller received.
 fn run(seed: u64, cut_at: Option<u64>, skip: Option<(Op, u64)>) -> Outcome {
     let disk = SimDisk::new(seed);
     if let Some(n) = cut_at {
@@ -100,22 +100,22 @@ fn whatever_was_told_is_true_after_a_cut_at_any_operation() {
     }
 }
 
-/// Syncs of the script without which nothing is lost, and why.
+/// Syncs of the script that can be left out without any loss, with the reason.
 const NEEDLESS: &[(Op, u64, &str)] = &[
     (
         Op::SyncData,
         20,
-        "the script makes it fail: what it was for was not acknowledged",
+        "the script makes it fail: its data was not acknowledged",
     ),
     (
         Op::SyncDir,
         5,
-        "before pruning; the snapshot's own has made its name durable (18 is needed: that one failed)",
+        "before pruning; the snapshot's own sync made its name durable (18 is needed: that sync failed)",
     ),
     (
         Op::SyncDir,
         6,
-        "after the only segment pruned: should it come back, nothing is lost",
+        "after the only segment pruned: if the segment comes back, nothing is lost",
     ),
     (Op::SyncDir, 10, "before pruning, as 5"),
     (
@@ -126,14 +126,14 @@ const NEEDLESS: &[(Op, u64, &str)] = &[
     (
         Op::SyncDir,
         13,
-        "at an opening with all names durable (15 is needed: there a segment's is not)",
+        "at an opening with all names durable (15 is needed: there a segment's name is not)",
     ),
     (Op::SyncDir, 14, "the script makes it fail"),
     (Op::SyncDir, 17, "the script makes it fail"),
     (Op::SyncDir, 20, "after the last segment pruned, as 6"),
 ];
 
-/// Without any other sync something is lost at some cut: none is there for nothing, and the tests would notice.
+/// Every other sync is necessary: without it, some power cut loses data, and the tests notice.
 #[test]
 fn no_sync_can_be_left_out() {
     let counts = changes();

@@ -1,4 +1,4 @@
-//! Bit rot in every byte, files gone, doubled, cut short, foreign; `verify` and `repair`.
+//! Bit rot in every byte; files that are missing, duplicated, truncated or foreign; `verify` and `repair`.
 
 mod common;
 
@@ -9,7 +9,7 @@ use lineside_journal::{
 };
 use std::io::Read;
 
-/// Four segments, two snapshots, an ordinary end.
+/// Journal of four segments and two snapshots that was closed normally.
 fn small() -> (SimDisk, Told) {
     written(Options::small())
 }
@@ -27,13 +27,13 @@ fn written(options: Options) -> (SimDisk, Told) {
     (disk, told)
 }
 
-/// A journal whose next groups are still to come.
+/// Returns the names of the segments.
 fn logs(disk: &SimDisk) -> Vec<String> {
     let names = disk.list().unwrap();
     names.into_iter().filter(|name| name.ends_with(".log")).collect()
 }
 
-/// Reads all records that can be read; each must be what was written.
+/// Reads all records that can be read, and checks that each is the one that was written.
 fn replay(journal: &Journal<SimDisk>) -> (Lsn, Option<Error>) {
     let mut next = journal.first_lsn();
     let mut records = journal.records(next).unwrap();
@@ -72,7 +72,7 @@ fn bit_rot_in_any_byte_is_found_or_harmless() {
             } else {
                 match opens(&rotten) {
                     Err(Error::EndLost { file, from, to, .. }) => {
-                        // In the last group, which without the mark looks like one that was never finished.
+                        // Damage in the last group, which without the mark looks like an unfinished group.
                         assert!(file == name && name == last && !found.is_sound(), "{at}");
                         assert_eq!((from, to), (found.last_lsn + 1, told.durable), "{at}");
                         assert!(found.unfinished_bytes > 0 && from > told.durable - 3, "{at}");
@@ -89,7 +89,7 @@ fn bit_rot_in_any_byte_is_found_or_harmless() {
                             refused += 1;
                         }
                         (end, None) if end == told.durable => {
-                            // In space that no record uses, or in one slot of the mark.
+                            // Damage in unused space, or in one slot of the mark.
                             assert!(found.is_sound(), "{at}");
                             harmless += 1;
                         }
@@ -117,7 +117,8 @@ fn snapshot_is_passed_over(disk: &SimDisk, name: &str) {
     assert_eq!(read, state(snapshot.lsn));
 }
 
-/// After a repair all is right, nothing is invented, at most what stood behind the damage is gone, and it goes on.
+/// Checks a repair: afterwards the journal is sound, no record is invented, at most the records after the damage are
+/// lost, and the journal continues.
 fn repairs(disk: &SimDisk, told: &Told, at: &str) {
     let files_before = disk.list().unwrap().len();
     let before = verify(disk).unwrap();
@@ -167,10 +168,10 @@ fn a_file_that_is_gone_is_missed() {
         let gone = disk.fork(1);
         gone.put(name, None);
         match opens(&gone) {
-            // Pruned journals begin later, too; that no snapshot reaches so far back shows by `verify`.
+            // A pruned journal also begins later; `verify` shows that no snapshot reaches back that far.
             Ok((journal, _)) if number == 0 => assert!(journal.first_lsn() > 1),
             Err(Error::Missing { file, .. }) if number > 0 => assert_eq!(Some(&file), names.get(number + 1)),
-            // The mark shows that the last one was there.
+            // The mark shows that the last segment existed.
             Err(Error::EndLost { file, to, .. }) if number == names.len() - 1 => {
                 assert_eq!((&file, to), (&names[number - 1], told.durable));
             }
@@ -195,7 +196,7 @@ fn a_file_that_is_gone_is_missed() {
     );
 }
 
-/// Where a repair gives up acknowledged records, the report says which; the next opening goes on.
+/// A repair that gives up acknowledged records reports them; the next opening continues.
 #[test]
 fn a_repair_says_which_acknowledged_records_are_lost() {
     let (disk, told) = small();
@@ -216,14 +217,15 @@ fn a_repair_says_which_acknowledged_records_are_lost() {
     );
 }
 
-/// A journal whose last segment has records on both sides of the newest snapshot; the name of that segment.
+/// Returns a journal whose last segment has records before and after the newest snapshot, and the name of that
+/// segment.
 fn snapshot_in_the_last_segment() -> (SimDisk, Told, String) {
     let (disk, mut told) = small();
     let (mut journal, _) = Journal::open(disk.clone(), Options::small()).unwrap();
     snapshot(&mut journal, &mut told).unwrap();
     group(&mut journal, &mut told, 1).unwrap();
     drop(journal);
-    // An opening makes the mark durable.
+    // Opening makes the mark durable.
     drop(Journal::open(disk.clone(), Options::small()).unwrap());
     let last = logs(&disk).pop().unwrap();
     let first: Lsn = last[..20].parse().unwrap();
@@ -231,7 +233,7 @@ fn snapshot_in_the_last_segment() -> (SimDisk, Told, String) {
     (disk, told, last)
 }
 
-/// Where the last segment cannot be used at all, the older ones stay, and the journal goes on after the snapshot.
+/// If the last segment is unusable, the older ones remain, and the journal continues after the snapshot.
 #[test]
 fn an_unusable_last_segment_costs_no_older_one() {
     let (disk, told, last) = snapshot_in_the_last_segment();
@@ -257,7 +259,7 @@ fn an_unusable_last_segment_costs_no_older_one() {
         assert_eq!(first_unbroken(&rotten).unwrap(), told.snapshot + 1);
         let again = repair(&rotten, Options::small()).unwrap();
         assert_eq!(again.notes, ["nothing is wrong"]);
-        // Reading across the lost records is an error, unless it is asked for.
+        // Reading across the lost records fails unless the caller asks for it.
         let (journal, recovery) = opens(&rotten).unwrap();
         assert_eq!((recovery.first_lsn, recovery.last_lsn), (1, told.snapshot));
         let (end, error) = replay(&journal);
@@ -280,7 +282,7 @@ fn an_unusable_last_segment_costs_no_older_one() {
                 .copied()
                 .eq((1..first).chain(told.snapshot + 1..=now.durable))
         );
-        // Bit rot in what a repair made is found as everywhere, and repaired again.
+        // Bit rot in files that a repair created is found like any other, and repaired again.
         for name in logs(&rotten).into_iter().filter(|name| !older.contains(name)) {
             for offset in 0..80 {
                 let worse = rotten.fork(offset);
@@ -288,7 +290,7 @@ fn an_unusable_last_segment_costs_no_older_one() {
                 repairs(&worse, &now, &format!("{name} at {offset}"));
             }
         }
-        // Without a snapshot that stands for the lost records, only what comes before them is left.
+        // Without a snapshot that replaces the lost records, only the records before them remain.
         let snapshots = rotten
             .list()
             .unwrap()
@@ -304,7 +306,7 @@ fn an_unusable_last_segment_costs_no_older_one() {
     }
 }
 
-/// A repair that is cut off at any step can be repeated, and still says what is lost.
+/// A repair that is interrupted at any step can be repeated, and still reports what is lost.
 #[test]
 fn a_repair_that_is_cut_off_is_repeated() {
     let (disk, told, last) = snapshot_in_the_last_segment();
@@ -320,7 +322,7 @@ fn a_repair_that_is_cut_off_is_repeated() {
         assert!(repair(&cut, Options::small()).is_err());
         cut.power_cut();
         if opens(&cut).is_ok() {
-            // The last thing that it does is to name the new mark.
+            // The last step is to rename the new mark.
             assert!(
                 step + 1 >= steps,
                 "step {step} of {steps}: it must not look sound"
@@ -357,7 +359,7 @@ fn a_repair_that_finds_no_space_leaves_no_part_of_a_copy() {
     assert_eq!(report.lost, Some((told.durable, told.durable)));
 }
 
-/// Where the header of the only segment is damaged, the mark still says which records are lost.
+/// If the header of the only segment is damaged, the mark still shows which records are lost.
 #[test]
 fn a_damaged_header_of_the_only_segment_loses_no_record_without_a_word() {
     let disk = SimDisk::new(5);
@@ -372,7 +374,7 @@ fn a_damaged_header_of_the_only_segment_loses_no_record_without_a_word() {
     assert!(matches!(opens(&disk), Err(Error::NoJournal)));
 }
 
-/// A slot of the mark that was damaged is no proof, and the opening does not say that it is.
+/// A damaged slot of the mark proves nothing, and opening reports that.
 #[test]
 fn a_damaged_slot_of_the_mark_proves_nothing() {
     let (disk, told) = small();
@@ -402,7 +404,7 @@ fn a_mark_without_segments_is_missed() {
     Journal::create(disk, 78, Options::small()).unwrap();
 }
 
-/// A mark that was damaged or came from elsewhere is refused; a repair takes it away and loses nothing.
+/// A mark that is damaged or belongs to another journal is refused; a repair removes it without losing records.
 #[test]
 fn a_damaged_and_a_foreign_mark_are_named() {
     let (disk, told) = small();
@@ -448,7 +450,7 @@ fn a_doubled_a_foreign_and_another_version_s_file_are_named() {
     );
     repairs(&foreign, &told, "foreign");
 
-    // A foreign journal's records in place of our own never pass: the id is in each CRC.
+    // Records of another journal never pass as our own: the id is part of each CRC.
     let (_, theirs) = (&first, other.content(&names[0]).unwrap());
     let mut mixed = first.clone();
     mixed[64..].copy_from_slice(&theirs[64..]);
@@ -493,7 +495,7 @@ fn damage_in_the_middle_is_named_and_repair_keeps_what_stands_before_it() {
     .unwrap();
     assert_eq!(places.len() as u64, told.durable);
     let last: Lsn = names.last().unwrap()[..20].parse().unwrap();
-    // The first record of the last segment: groups that were durable stand behind it.
+    // The first record of the last segment: durable groups follow it.
     let (lsn, segment, offset) = *places.iter().find(|(_, segment, _)| *segment == last).unwrap();
     disk.rot(&format!("{segment:020}.log"), offset + 2, 4);
     let Err(error @ Error::Damaged { .. }) = opens(&disk).map(drop) else {
@@ -549,7 +551,7 @@ fn where_records_are_kept_no_snapshot_stands_for_them() {
             assert!(rotten.rot(&name, offset, 2));
             let at = format!("{name} at {offset}");
             let before = verify(&rotten).unwrap();
-            // The snapshots say so, whoever repairs.
+            // The snapshots contain the setting, so the options of the repair do not matter.
             let report = repair(&rotten, Options::small()).unwrap();
             assert_eq!(report.last_lsn, before.last_lsn, "{at}: {report:?}");
             if logs(&rotten).is_empty() {
@@ -600,7 +602,7 @@ fn a_snapshot_of_before_records_were_kept_stands_for_none_either() {
     assert!(verify(&disk).unwrap().snapshots.is_empty());
 }
 
-/// Where in its segment a record begins.
+/// Returns the offset of a record in its segment.
 fn dump_place(disk: &SimDisk, lsn: Lsn) -> u64 {
     let mut place = None;
     dump(disk, lsn, |record| {
@@ -625,7 +627,7 @@ fn verify_and_dump_change_nothing() {
     assert!(matches!(dump(&SimDisk::new(1), 1, |_| ()), Err(Error::NoJournal)));
 }
 
-/// A segment gets its name after the records that it was begun with are durable: damage there is no unfinished group.
+/// A segment gets its name after its first records are durable, so damage in these is not an unfinished group.
 #[test]
 fn the_records_that_a_segment_was_begun_with_are_missed() {
     let begun = |records| {
@@ -648,7 +650,7 @@ fn the_records_that_a_segment_was_begun_with_are_missed() {
         rotten.rot(&last, offset + 9, 1);
         match opens(&rotten) {
             Err(Error::Damaged { lsn: named, .. }) => assert_eq!(named, *lsn),
-            // Behind the last one that is whole only the mark shows that there was more.
+            // Only the mark shows that more records followed the last complete one.
             Err(Error::EndLost { from, to, .. }) => {
                 assert!(*lsn > first && (from, to) == (*lsn, told.durable));
             }

@@ -1,4 +1,4 @@
-//! Real files: the lock, opening again, segments, snapshots, a disk that is really full.
+//! The journal on real files: the lock, reopening, segments, snapshots, and a disk that is really full.
 
 use lineside_journal::{Error, FsDisk, GroupCommit, Journal, Options, repair, verify};
 use lineside_util::data_dir::Watch;
@@ -18,8 +18,8 @@ fn options() -> Options {
     }
 }
 
-/// Opens a directory that nobody owns any more. A process that another test is starting at this moment has our files
-/// open until it is another program, and with them their locks.
+/// Opens a directory that has no owner any more. A process that another test is just starting has our files, and their
+/// locks, open until it executes its own program; the call is repeated until then.
 fn open(path: &Path) -> FsDisk {
     let began = Instant::now();
     loop {
@@ -104,7 +104,7 @@ fn records_and_snapshots_in_real_files() {
     assert_eq!(next, last + 1);
 }
 
-/// A process that is gone without a word: its descriptors are closed, nothing is flushed or tidied.
+/// A process that ends abruptly: its descriptors are closed, and nothing is flushed or cleaned up.
 #[test]
 fn an_owner_that_vanishes_leaves_a_journal_that_opens() {
     let folder = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ fn an_owner_that_vanishes_leaves_a_journal_that_opens() {
     assert_eq!((recovery.last_lsn, recovery.cut_bytes), (140, 0));
 }
 
-/// Modes, by any process of the machine; what the journal promises of them is in docs/journal.md.
+/// File modes exclude other users; docs/journal.md describes the guarantee.
 #[test]
 fn files_and_directory_are_for_their_owner_only() {
     let folder = tempfile::tempdir().unwrap();
@@ -140,18 +140,18 @@ fn files_and_directory_are_for_their_owner_only() {
 
 const FIRST_SEGMENT: &str = "00000000000000000001.log";
 
-/// What follows the removal is not on any disk that a restart would read, so it counts as a failed fdatasync.
+/// Data written after the removal is on no disk that a restart would read, so each later fdatasync counts as failed.
 #[test]
 fn a_journal_without_its_directory_or_one_of_its_files_stops_writing() {
     type Remove = fn(&Path) -> std::io::Result<()>;
-    // Long enough that no other one is made meanwhile, which would fail first.
+    // The segment is large enough that no other one is created meanwhile; creating one would fail first.
     let one_segment = Options::default();
     let removals: [Remove; 6] = [
         |path| std::fs::remove_dir_all(path),
         |path| std::fs::remove_file(path.join("lock")),
         |path| std::fs::remove_file(path.join("acknowledged")),
         |path| std::fs::remove_file(path.join(FIRST_SEGMENT)),
-        // A copy in its place is another file, which lacks what is written from now on.
+        // A copy in its place is another file, which lacks all later data.
         |path| {
             std::fs::copy(path.join(FIRST_SEGMENT), path.join("copy"))?;
             std::fs::rename(path.join("copy"), path.join(FIRST_SEGMENT))
@@ -185,7 +185,7 @@ fn a_journal_without_its_directory_or_one_of_its_files_stops_writing() {
     }
 }
 
-/// Files that the journal removes itself, and those that are not its own, are not missed.
+/// The watch ignores files that the journal removes itself, and files that are not its own.
 #[test]
 fn a_journal_that_prunes_itself_goes_on_under_the_watch() {
     let folder = tempfile::tempdir().unwrap();
@@ -194,7 +194,7 @@ fn a_journal_that_prunes_itself_goes_on_under_the_watch() {
     let watch = Watch::start().unwrap();
     std::fs::write(path.join("00000000000000000001.blocks"), "an archive").unwrap();
     let (mut removed, began) = (0, Instant::now());
-    // Over several looks at the directory, with a reader that opens segments meanwhile.
+    // The run covers several checks of the directory, with a reader that opens segments meanwhile.
     while began.elapsed() < Duration::from_millis(3_500) {
         journal.reserve(32 << 10).unwrap();
         (0..7).for_each(|_| assert!(journal.append(1, &[1; 4096]).is_ok()));
@@ -228,7 +228,8 @@ fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A copy under a writer either is found to be torn, or has all that was acknowledged before it was begun.
+/// A copy made while the journal is written either is found to be incomplete, or has all records acknowledged before
+/// it began.
 #[test]
 fn a_copy_of_a_running_journal_has_what_was_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
@@ -250,7 +251,7 @@ fn a_copy_of_a_running_journal_has_what_was_acknowledged() {
         for attempt in 0..2_000 {
             let copy = folder.path().join(format!("copy-{attempt}"));
             let before = acknowledged.load(Relaxed);
-            // A snapshot that is removed meanwhile, as old ones are, ends a copy.
+            // A copy ends early if a snapshot is removed meanwhile, which happens to old ones.
             let is_whole = copy_files(&path, &copy).is_ok()
                 && verify(&FsDisk::look(&copy).unwrap()).is_ok_and(|found| found.is_sound());
             if is_whole {
@@ -305,7 +306,7 @@ fn damage_in_a_real_file_is_refused_and_repaired() {
     assert_eq!((recovery.last_lsn, recovery.cut_bytes), (1, 0));
 }
 
-/// A tmpfs of one MiB: root only.
+/// tmpfs of 1 MiB; needs root.
 struct SmallDisk {
     folder: tempfile::TempDir,
 }

@@ -14,7 +14,8 @@ fn start(disk: &SimDisk) -> GroupCommit<SimDisk> {
     GroupCommit::start(journal).unwrap()
 }
 
-/// Each thread's records: its number, a counter, filler. Gives (last number, thread, counters) of each call.
+/// Appends from many threads: each record has its thread's number, a counter and filler. Returns (last number, thread,
+/// counters) of each call.
 fn hammer(shared: &GroupCommit<SimDisk>, threads: u8, calls: u64) -> Vec<(Lsn, u8, u64, u64)> {
     let log = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -60,7 +61,7 @@ fn every_thread_s_records_are_there_in_its_order() {
         counters[record.kind as usize] += 1;
         seen.push((record.kind, counter));
     }
-    // Each call's records stand together, and end with the number that it was given.
+    // The records of one call are consecutive, and the last one has the number that the call returned.
     for (last, thread, counter, records) in calls.into_iter().filter(|call| call.3 > 0) {
         for i in 0..records {
             assert_eq!(seen[(last - records + i) as usize], (thread, counter + i));
@@ -77,7 +78,7 @@ fn one_sync_serves_many_and_nobody_is_told_early() {
         let last = shared.append(&[(1, b"a"), (2, b"b")]).unwrap();
         let durable = shared.wait(last).unwrap();
         assert!(durable >= last && shared.durable_lsn() >= last);
-        // What is durable is so on the disk: a copy whose power is cut has it.
+        // Durable records are on the disk: a copy of it still has them after a power cut.
         let copy = disk.fork(last);
         copy.power_cut();
         let (_, recovery) = Journal::open(copy, Options::small()).unwrap();
@@ -166,7 +167,7 @@ fn a_full_disk_takes_all_or_nothing_and_works_again() {
         Err(Error::Full { .. })
     ));
     assert_eq!(shared.append(&[]).unwrap(), last);
-    // One that is small enough still fits into the space there is.
+    // A small record still fits into the existing space.
     assert_eq!(shared.append(&[(1, b"small")]).unwrap(), last + 1);
     disk.set_capacity_bytes(None);
     assert_eq!(

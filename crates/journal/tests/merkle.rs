@@ -1,4 +1,4 @@
-//! Merkle trees against RFC 6962's words taken literally, and against published roots.
+//! Merkle trees compared with a literal implementation of RFC 6962, and with published roots.
 
 use lineside_journal::merkle::{
     EMPTY_ROOT, Hash, Hasher, Sha256, Tree, consistency_proof, inclusion_proof, leaf_hash, root,
@@ -22,7 +22,7 @@ fn sha256(parts: &[&[u8]]) -> Hash {
     sha2::Sha256::digest(parts.concat()).into()
 }
 
-/// RFC 6962 section 2.1, word for word, over leaves `from` to `to`; each subtree is computed once only.
+/// RFC 6962 section 2.1, literally, over leaves `from` to `to`; each subtree is computed only once.
 fn mth(from: u64, to: u64) -> Hash {
     thread_local!(static KNOWN: RefCell<HashMap<(u64, u64), Hash>> = RefCell::default());
     if let Some(known) = KNOWN.with_borrow(|known| known.get(&(from, to)).copied()) {
@@ -37,7 +37,7 @@ fn mth(from: u64, to: u64) -> Hash {
     hash
 }
 
-/// The largest power of two smaller than n.
+/// Returns the largest power of two smaller than n.
 fn half(n: u64) -> u64 {
     let mut k = 1;
     while k * 2 < n {
@@ -46,7 +46,7 @@ fn half(n: u64) -> u64 {
     k
 }
 
-/// Section 2.1.1.
+/// RFC 6962 section 2.1.1.
 fn path(m: u64, from: u64, to: u64) -> Vec<Hash> {
     if to - from == 1 {
         return Vec::new();
@@ -59,7 +59,7 @@ fn path(m: u64, from: u64, to: u64) -> Vec<Hash> {
     }
 }
 
-/// Section 2.1.2.
+/// RFC 6962 section 2.1.2.
 fn subproof(m: u64, from: u64, to: u64, whole: bool) -> Vec<Hash> {
     if m == to - from {
         return if whole { Vec::new() } else { vec![mth(from, to)] };
@@ -222,7 +222,7 @@ fn wrong_proofs_are_refused() {
     }
 }
 
-/// Counts its batches.
+/// Hasher that counts its batches.
 #[derive(Default)]
 struct Counting {
     calls: Cell<usize>,

@@ -1,4 +1,5 @@
-//! Random sequences against a model: whatever happens to the disk, what was told stays true.
+//! Random sequences of operations and disk faults, compared with a model: every result that a caller received stays
+//! true.
 
 mod common;
 
@@ -9,9 +10,9 @@ use proptest::prelude::*;
 #[derive(Clone, Debug)]
 enum Step {
     Group(u64),
-    /// Committed while others are appended behind it.
+    /// Commits a group while other records are appended after it.
     Beside(u64, u64),
-    /// Appended and not committed before what comes next.
+    /// Appends records without committing them before the next step.
     Append(u64),
     Snapshot,
     Prune,
@@ -22,7 +23,7 @@ enum Step {
     CutAt(u64),
     Fail(Op, u64),
     ShortWrites(bool),
-    /// Free space from now on, in sectors; none: without end.
+    /// Sets the free space, in sectors; none: unlimited.
     Free(Option<u64>),
 }
 
@@ -53,7 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Does one step; false when the journal has to be opened again.
+/// Runs one step. Returns false if the journal has to be opened again.
 fn take(step: &Step, disk: &SimDisk, journal: &mut Journal<SimDisk>, told: &mut Told) -> bool {
     let before = told.clone();
     let outcome = match step {
@@ -91,7 +92,7 @@ fn take(step: &Step, disk: &SimDisk, journal: &mut Journal<SimDisk>, told: &mut 
     };
     if outcome.is_err() {
         assert!(told.durable >= before.durable);
-        // Only a poisoned journal needs an opening; a full disk and a failed snapshot do not.
+        // Only a poisoned journal has to be opened again, not one after a full disk or a failed snapshot.
         return !matches!(journal.reserve(0), Err(Error::Poisoned { .. })) && !disk.is_dead();
     }
     true
@@ -109,7 +110,7 @@ fn run(seed: u64, steps: &[Step]) -> Result<(), String> {
             if disk.is_dead() {
                 disk.power_cut();
             }
-            // An opening may meet a fault that was set, or a full disk; the next one must not.
+            // One opening may meet an injected fault or a full disk; the next one must not.
             journal = match Journal::open(disk.clone(), lineside_journal::Options::small()) {
                 Ok(_) => Some(reopen_safely(&disk, &mut told)?),
                 Err(_) => {

@@ -1,4 +1,4 @@
-//! The simulated disk forgets what it may, and nothing else.
+//! The simulated disk loses what a disk may lose, and nothing else.
 
 use lineside_journal::{Disk, DiskFile, Op, SimDisk};
 use std::collections::BTreeSet;

@@ -47,7 +47,7 @@ fn a_damaged_last_group_is_refused_until_it_is_repaired() {
             let said = text(&start);
             assert!(!start.status.success(), "{service}: {said}");
             assert!(
-                said.contains("was acknowledged, and is not whole"),
+                said.contains("was acknowledged, but is not complete"),
                 "{service}: {said}"
             );
             assert_eq!(

@@ -147,7 +147,7 @@ fn damage_is_named_and_repair_says_what_it_costs() {
     assert!(done, "{said}");
     let behind = RECORDS - from;
     for wanted in [
-        format!("record {} is the last; those behind it are dropped", from - 1),
+        format!("record {} is the last; all later records are dropped", from - 1),
         format!("everything from record {from} on, {behind} whole records among it"),
         format!(
             "was moved to {}.damaged",

@@ -1,4 +1,4 @@
-//! Data directories that are removed, or one of whose files is removed, while a server uses them.
+//! Tests that remove a data directory, or one of its files, while a server uses it.
 
 mod served;
 
@@ -7,10 +7,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Longest time until a server must have noticed; it looks each second.
+/// Maximum time until a server notices the loss; it checks every second.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Writes until a write is refused.
+/// Writes until a write is refused; returns the error.
 fn refused(server: &Server) -> String {
     let began = Instant::now();
     for number in 100.. {
@@ -43,7 +43,10 @@ fn a_server_whose_directory_or_file_is_removed_takes_no_writes_and_says_so() {
             remove(&data).expect("removed");
             let why = refused(&server);
             assert!(!why.is_empty(), "{service}, {what}");
-            assert!(server.write(99).is_err(), "{service}, {what}: it stays so");
+            assert!(
+                server.write(99).is_err(),
+                "{service}, {what}: writes remain refused"
+            );
             let health = server.page("/healthz");
             assert!(health.starts_with("HTTP/1.1 503"), "{service}, {what}: {health}");
             assert!(
@@ -85,7 +88,7 @@ fn a_fabric_replica_whose_segment_is_removed_says_so() {
     assert!(health.starts_with("HTTP/1.1 503"), "{health}");
 }
 
-/// What is left in the directory does not make it a new one.
+/// A directory with remaining files does not count as new.
 #[test]
 fn a_directory_whose_journal_was_removed_begins_no_new_one() {
     let place = Place::new();
@@ -120,7 +123,7 @@ fn a_directory_whose_journal_was_removed_begins_no_new_one() {
             _ => "Bring the files back",
         };
         assert!(said.contains(remedy), "{service}: {said}");
-        assert_eq!(names(&data), left, "{service}: the start made something");
+        assert_eq!(names(&data), left, "{service}: the start created a file");
     }
 }
 

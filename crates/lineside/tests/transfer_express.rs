@@ -43,7 +43,7 @@ fn nobody_else_takes_fastpath(data: &Path, pins: &str, express: &[&str]) {
         assert!(told.contains(why), "{more:?}: {told}");
     };
     let socket = ["--datapath", "socket", "--mode", "express", "--pin-dir", pins];
-    refused(data, &socket, "still stands at");
+    refused(data, &socket, "still attached at");
     let other = TempDir::new().unwrap();
     refused(other.path(), express, "another ledger");
     let chain = other.path().join("chain");
@@ -183,7 +183,7 @@ fn durable_fastpath_does_not_outlive_its_server_unseen(pins: &str) {
     let start = |data: &Path, more: &[&str]| Server::start_with(data, "127.0.0.1:7702", more);
     drop(start(data.path(), &line).unwrap());
     let told = start(data.path(), &socket).map(|_| ()).unwrap_err();
-    assert!(told.contains("still stands at lo"), "{told}");
+    assert!(told.contains("still attached at lo"), "{told}");
     // A server of another ledger may take the interface, because the fast path holds no operation without a journal
     // record.
     start(other.path(), &line).unwrap().end();

@@ -1,18 +1,19 @@
-//! The name of an account.
+//! Identifier of an account.
 
 use std::fmt;
 
-/// 128 bits, as they are sent. A Source or Destination ID of the paper's is its value, big-endian, behind zeros.
+/// Identifier of 128 bits, in the order in which they are sent. A 32-bit Source or Destination ID of the paper's
+/// format is big-endian, after 12 zero bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AccountId(pub [u8; 16]);
 
 impl AccountId {
-    /// The account that the paper's format means by a 32-bit id.
+    /// Returns the account with a 32-bit id of the paper's format.
     pub const fn from_paper(id: u32) -> Self {
         Self((id as u128).to_be_bytes())
     }
 
-    /// The two words that it is stored as.
+    /// Returns the two words that are stored in the table.
     pub fn words(&self) -> [u64; 2] {
         let (low, high) = self.0.split_at(8);
         [low, high].map(|half| {
@@ -22,7 +23,7 @@ impl AccountId {
         })
     }
 
-    /// The account of two stored words.
+    /// Returns the account with these two stored words.
     pub fn from_words(words: [u64; 2]) -> Self {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&words[0].to_ne_bytes());
@@ -32,7 +33,7 @@ impl AccountId {
 }
 
 impl fmt::Display for AccountId {
-    /// The number where it is one of the paper's, else 32 hex digits.
+    /// Writes an id of the paper's format as a number, any other as 32 hex digits.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match u32::try_from(u128::from_be_bytes(self.0)) {
             Ok(number) => write!(out, "{number}"),
@@ -44,9 +45,9 @@ impl fmt::Display for AccountId {
 impl std::str::FromStr for AccountId {
     type Err = &'static str;
 
-    /// A decimal number below 2^32, or 32 hex digits.
+    /// Parses a decimal number below 2^32, or 32 hex digits.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = "an account is a number below 4294967296 or 32 hex digits";
+        let wrong = "an account must be a number below 4294967296 or 32 hex digits";
         if text.len() == 32 {
             let number = u128::from_str_radix(text, 16).map_err(|_| wrong)?;
             return Ok(Self(number.to_be_bytes()));

@@ -1,6 +1,6 @@
-//! Little-endian integers into bytes and out of them, checked.
+//! Checked encoding and decoding of little-endian integers.
 
-/// Bytes being written.
+/// Writer into a vector of bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Writer(Vec<u8>);
 
@@ -31,7 +31,7 @@ impl Writer {
     }
 }
 
-/// Bytes being read; `None` where they end too early.
+/// Reader of a slice; its methods return `None` if the slice is too short.
 pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

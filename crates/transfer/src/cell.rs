@@ -1,9 +1,10 @@
-//! Reading and changing cells that others read and change at the same time.
+//! Concurrent reading and writing of table cells.
 //!
-//! A cell is changed under its lock, a word that is taken by compare-and-exchange and given back by a store. Who needs
-//! two takes that of the lower index first. Nobody waits for long: after [`SPINS`] tries the answer is `busy`. XDP
-//! programs take the same locks in the same order (`xdp/transfer_cell.h`); they cannot be stopped while they hold one.
-//! Why not the kernel's own locks: `docs/decisions/transfer-locks.md`.
+//! A cell is changed under its lock, a word that is acquired by compare-and-exchange and released by a store. A thread
+//! that needs two locks takes that of the lower index first. No thread waits for long: after [`SPINS`] attempts the
+//! result is `busy`. XDP programs take the same locks in the same order (`xdp/transfer_cell.h`); the kernel does not
+//! preempt them while they hold one. `docs/decisions/transfer-locks.md` explains why these are not the kernel's own
+//! locks.
 
 use crate::layout::{TransferCell, TransferPaper};
 use crate::paper::{PaperAnswer, PaperLast, PaperRequest};
@@ -13,10 +14,10 @@ use std::hint::spin_loop;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, fence};
 
-/// Tries until a lock counts as busy: some microseconds, where a change takes a tenth of one.
+/// Number of attempts until a lock counts as busy: some microseconds, while a change takes a tenth of one.
 const SPINS: u32 = 1024;
 
-/// A lock that is held; given back when dropped.
+/// Acquired lock; dropping it releases the lock.
 pub(crate) struct Held<'a>(&'a AtomicU32);
 
 impl Drop for Held<'_> {
@@ -25,11 +26,11 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Takes a lock; `None`: somebody else held it all the time.
+/// Acquires a lock; returns `None` if another thread held it during all attempts.
 pub(crate) fn lock(word: &AtomicU32) -> Option<Held<'_>> {
     for _ in 0..SPINS {
         if word.compare_exchange_weak(0, 1, Acquire, Relaxed).is_ok() {
-            // Readers that see anything written from here on also see the lock.
+            // A reader that sees anything written from here on also sees the lock.
             fence(Release);
             return Some(Held(word));
         }
@@ -38,12 +39,12 @@ pub(crate) fn lock(word: &AtomicU32) -> Option<Held<'_>> {
     None
 }
 
-/// Whether the host has claimed the cell, under its lock.
+/// Returns whether the host has claimed the cell. The caller holds its lock.
 pub(crate) fn is_claimed(cell: &TransferCell) -> bool {
     cell.flags.load(Relaxed) & TRANSFER_CELL_CLAIMED != 0
 }
 
-/// What a cell holds and how often it has changed, under its lock.
+/// Returns the content and the version of a cell. The caller holds its lock.
 pub(crate) fn load(cell: &TransferCell) -> (Holding, u64) {
     let holding = Holding {
         balance: cell.balance.load(Relaxed),
@@ -54,7 +55,7 @@ pub(crate) fn load(cell: &TransferCell) -> (Holding, u64) {
     (holding, cell.version.load(Relaxed))
 }
 
-/// Changes a cell, under its lock. Every change has another version.
+/// Writes a cell. The caller holds its lock. Every change has a new version.
 pub(crate) fn save(cell: &TransferCell, holding: &Holding, version: u64) {
     cell.balance.store(holding.balance, Relaxed);
     cell.held_out.store(holding.held_out, Relaxed);
@@ -64,7 +65,8 @@ pub(crate) fn save(cell: &TransferCell, holding: &Holding, version: u64) {
     cell.version.store(version, Relaxed);
 }
 
-/// What a cell holds, without its lock but never in the middle of a change; `None`: it was being changed all the time.
+/// Returns a consistent copy of a cell's content and version, without its lock; `None` if the cell was being changed
+/// during all attempts.
 pub(crate) fn read(cell: &TransferCell) -> Option<(Holding, u64)> {
     for _ in 0..SPINS {
         let version = cell.version.load(Acquire);
@@ -80,7 +82,7 @@ pub(crate) fn read(cell: &TransferCell) -> Option<(Holding, u64)> {
     None
 }
 
-/// The last numbered request of an account, under its cell's lock.
+/// Returns the last numbered request of an account. The caller holds its cell's lock.
 pub(crate) fn load_last(place: &TransferPaper, source: u32) -> Option<PaperLast> {
     let last_id = place.last_id.load(Relaxed);
     if last_id == 0 {
@@ -98,7 +100,7 @@ pub(crate) fn load_last(place: &TransferPaper, source: u32) -> Option<PaperLast>
     })
 }
 
-/// Keeps a numbered request and its answer, under its cell's lock.
+/// Stores a numbered request and its reply. The caller holds its cell's lock.
 pub(crate) fn save_last(place: &TransferPaper, last: &PaperLast) {
     place.destination.store(last.request.destination, Relaxed);
     place.amount.store(last.request.amount, Relaxed);
@@ -109,7 +111,8 @@ pub(crate) fn save_last(place: &TransferPaper, last: &PaperLast) {
     place.last_id.store(last.request.transaction_id, Relaxed);
 }
 
-/// Takes a lock that nobody holds for long: of a store that only the caller writes to.
+/// Acquires a lock of a store that only this process writes to, where no thread holds a lock for long. Waits until it
+/// is free.
 pub(crate) fn lock_surely(word: &AtomicU32) -> Held<'_> {
     loop {
         if let Some(held) = lock(word) {

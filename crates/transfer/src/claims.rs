@@ -1,9 +1,9 @@
-//! Accounts and sessions that the host has taken from the fast path for a while, in `express`.
+//! Claims: accounts and sessions that the host has taken from the fast path for a while, in `express`.
 //!
-//! The fast path only reads what is claimed, and leaves every change of it to the host. So the host executes what the
-//! fast path cannot while the fast path goes on with all other accounts. What was done before the claim is in the rings
-//! by then, since a record is written before its locks are given back. A claim dies with the host: the next one starts
-//! by [`Store::free`].
+//! The fast path only reads what is claimed, and forwards every change of it to the host. The host can therefore
+//! execute requests that the fast path cannot, while the fast path continues with all other accounts. Everything done
+//! before the claim is in the rings by then, because a record is written before its locks are released. A claim ends
+//! with the host process: the next one starts with [`Store::free`].
 
 use crate::cell::{self, Held};
 use crate::layout::{TransferCell, TransferSession};
@@ -15,30 +15,30 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-/// Cells that may be put in one step.
+/// Maximum number of cells in one [`Claims::put`].
 pub const STEP_CELLS_MAX: usize = 32;
 
-/// What a session's slot is to hold.
+/// New content of a session's slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
-    /// Which.
+    /// Index of the slot.
     pub slot: u32,
-    /// Operations of the last packet.
+    /// Number of operations of the last packet.
     pub count: u32,
-    /// 0: it was closed.
+    /// Token of the session; 0 if it was closed.
     pub token: u64,
-    /// Of the last packet.
+    /// Sequence number of the last packet.
     pub sequence: u64,
-    /// Of its operations.
+    /// Checksum of its operations ([`crate::native::sum`]).
     pub sum: u64,
-    /// Of its operations, 16 bits each.
+    /// Codes of its operations, 16 bits each.
     pub codes: u64,
-    /// Of its replies.
+    /// Amounts in its replies.
     pub amounts: [u64; 4],
 }
 
 impl Slot {
-    /// What the fast path is to hold of a session; `None`: there is none any more.
+    /// Returns the content for a session; `None` means that the session no longer exists.
     pub(crate) fn of(slot: u32, session: Option<&Session>) -> Self {
         let mut own = Self {
             slot,
@@ -57,7 +57,7 @@ impl Slot {
         own
     }
 
-    /// Writes it down, but for the token.
+    /// Writes everything except the token.
     pub(crate) fn save(&self, place: &TransferSession) {
         for (to, amount) in place.amounts.iter().zip(self.amounts) {
             to.store(amount, Relaxed);
@@ -69,40 +69,40 @@ impl Slot {
     }
 }
 
-/// Takes accounts and sessions from the fast path and gives them back. The host alone has one.
+/// Takes accounts and sessions from the fast path and gives them back. Only the host has an implementation.
 pub trait Claims: Debug {
-    /// From now on the fast path changes none of these cells and sessions. All that it has done to them is in the
-    /// rings.
+    /// Claims cells and sessions. From then on the fast path does not change them, and everything that it has done to
+    /// them is in the rings.
     ///
     /// # Errors
-    /// A lock that was held all the time; some may be claimed then. What the system says.
+    /// Fails if a lock was held during all attempts; some cells may be claimed then. Returns errors of the system.
     fn claim(&self, cells: &[u32], slots: &[u32]) -> io::Result<()>;
 
-    /// Shows one step, all of it at once: at most [`STEP_CELLS_MAX`] cells that are claimed and stay so, each once, in
-    /// their order.
+    /// Writes one step atomically: at most [`STEP_CELLS_MAX`] cells that are and remain claimed, each once, in
+    /// ascending order.
     ///
     /// # Errors
-    /// As [`Self::claim`]; nothing was shown then.
+    /// Those of [`Self::claim`]; nothing was written then.
     fn put(&self, step: &[(u32, Change)]) -> io::Result<()>;
 
-    /// Shows a session that is claimed and stays so.
+    /// Writes a session that is and remains claimed.
     ///
     /// # Errors
-    /// As [`Self::claim`]; nothing was shown then.
+    /// Those of [`Self::claim`]; nothing was written then.
     fn put_session(&self, slot: &Slot) -> io::Result<()>;
 
-    /// The fast path goes on with these.
+    /// Ends the claim: the fast path may change these cells and sessions again.
     ///
     /// # Errors
-    /// As [`Self::claim`].
+    /// Those of [`Self::claim`].
     fn give_back(&self, cells: &[u32], slots: &[u32]) -> io::Result<()>;
 }
 
-/// Claims by the locks of a fast path that is threads of this process.
+/// Claims through the locks of a fast path that consists of threads of this process.
 pub struct StoreClaims(Arc<Store>);
 
 impl StoreClaims {
-    /// Claims in this store.
+    /// Creates claims on this store.
     pub fn new(store: Arc<Store>) -> Self {
         Self(store)
     }

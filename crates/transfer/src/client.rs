@@ -1,5 +1,5 @@
-//! A client of `transfer`: asks over UDP, again when no answer comes, and believes only the answer to its own request.
-//! Repeating is safe: what it repeats is executed once.
+//! Client of `transfer`: sends requests over UDP, repeats them until a reply comes, and accepts only the reply to its
+//! own request. Repeating is safe: the server executes a repeated request once.
 
 use crate::AccountId;
 use crate::native::Outcome;
@@ -16,54 +16,55 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// Operations that fit one datagram.
+/// Maximum number of operations in one datagram.
 pub const DATAGRAM_OPERATIONS: usize =
     (lineside_fastpath::PAYLOAD_BYTES_MAX - 16 - size_of::<ExecuteHead>()) / size_of::<Operation>();
 
-/// The same where they are signed.
+/// Maximum number of operations in one signed datagram.
 pub const SIGNED_OPERATIONS: usize =
     (lineside_fastpath::PAYLOAD_BYTES_MAX - 16 - size_of::<SignedHead>() - size_of::<ExecuteHead>())
         / size_of::<Operation>();
 
-/// Why there is no answer.
+/// Reason why there is no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Nothing came in time. What was asked may have been done: ask the same again.
+    /// No reply came in time. The request may have been executed: send the same request again.
     #[error("no answer from {server} within {timeout:?}: does `lineside transfer serve` listen there?")]
     Timeout {
-        /// Who was asked.
+        /// Address of the server.
         server: SocketAddr,
-        /// How long.
+        /// Time waited.
         timeout: Duration,
     },
-    /// The server's host was overloaded all the time.
+    /// The server's host was overloaded during all attempts.
     #[error("{0} is busy: ask again later")]
     Busy(SocketAddr),
-    /// The server grants no session.
+    /// The server granted no session.
     #[error(
-        "{0} grants no session: it is busy, or this address has as many as it may (one that is not closed stays)"
+        "{0} grants no session: it is busy, or this address has reached \
+         its limit of sessions; close those that are no longer needed"
     )]
     NoSession(SocketAddr),
     /// The server refused the packet as a whole.
     #[error("{server}: {}", status.meaning())]
     Refused {
-        /// Who was asked.
+        /// Address of the server.
         server: SocketAddr,
-        /// Its status.
+        /// Status of the reply.
         status: Status,
-        /// The sequence that it expects, where it said so.
+        /// Sequence number that the server expects, if it named one.
         expected: u64,
     },
-    /// More than one packet holds, or none.
-    #[error("{0} in one datagram: 1 to {1} are possible")]
+    /// The number of items is 0 or exceeds one packet.
+    #[error("a datagram holds 1 to {1} items, not {0}")]
     Count(usize, usize),
-    /// The system's word.
+    /// The system reported an error.
     #[error("asking {server}: {source}")]
     Io {
-        /// Who was asked.
+        /// Address of the server.
         server: SocketAddr,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
@@ -78,40 +79,41 @@ impl From<ExchangeError> for ClientError {
     }
 }
 
-/// A session: who has it can go on where it stands.
+/// Session. Any client that has it can continue it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Its number.
+    /// Slot number.
     pub slot: u32,
-    /// Its secret.
+    /// Secret token.
     pub token: u64,
-    /// The sequence of its next packet.
+    /// Sequence number of its next packet.
     pub next: u64,
 }
 
-/// What became of a packet.
+/// Result of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executed {
-    /// Of each operation.
+    /// Outcome of each operation.
     pub outcomes: Vec<Outcome>,
-    /// On the disk before the answer left, or within a bounded delay.
+    /// True if the operations were durable before the reply was sent; false if they become durable within a bounded
+    /// delay.
     pub is_durable: bool,
 }
 
-/// What an account holds.
+/// State of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Balance {
-    /// All of it.
+    /// Total balance.
     pub balance: u64,
-    /// Of that, set aside by pending transfers.
+    /// Part of the balance that pending transfers reserve.
     pub held: u64,
-    /// How often it has changed.
+    /// Number of changes of the account.
     pub version: u64,
-    /// Nothing goes in or out.
+    /// True if the account is frozen: neither debits nor credits are possible.
     pub frozen: bool,
 }
 
-/// Asks one server. Not shared: one question at a time.
+/// Client of one server. Sends one request at a time.
 pub struct Client {
     server: SocketAddr,
     socket: UdpSocket,
@@ -122,29 +124,29 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of `server` that waits at most `timeout` for an answer.
+    /// Creates a client of `server` that waits at most `timeout` for a reply.
     ///
     /// # Errors
-    /// What the system says of a socket to that address.
+    /// Error of the system when it opens a socket to that address.
     pub fn connect(server: SocketAddr, timeout: Duration) -> Result<Self, ClientError> {
         let io = |source| ClientError::Io { server, source };
         Ok(Self {
             server,
             socket: open(server).map_err(io)?,
             timeout,
-            // Unguessable, so that who does not see the requests cannot forge replies.
+            // The first id is random, so that an attacker who does not see the requests cannot forge replies.
             next_id: getrandom::u64().map_err(|error| io(io::Error::other(error)))?,
             resent: 0,
             signer: None,
         })
     }
 
-    /// Signs operations from now on, or no more.
+    /// Sets the key that signs operations from now on; `None`: operations are not signed.
     pub fn sign_with(&mut self, signer: Option<Signer>) {
         self.signer = signer;
     }
 
-    /// Operations that fit one packet: of one that is signed, one less.
+    /// Returns the maximum number of operations in one packet: one less if it is signed.
     pub fn operations_max(&self) -> usize {
         match self.signer {
             None => DATAGRAM_OPERATIONS,
@@ -152,13 +154,13 @@ impl Client {
         }
     }
 
-    /// How often a request was sent again.
+    /// Returns the number of repeated requests.
     pub fn resent(&self) -> u64 {
         self.resent
     }
 
-    /// Sends one request in the paper's format. One without a transaction id (0) is sent once only: repeated, it would
-    /// be done twice.
+    /// Sends one request in the paper's format. A request without a transaction id (0) is sent only once, because a
+    /// repetition would be executed again.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -186,7 +188,7 @@ impl Client {
         self.once(&sent, answer)
     }
 
-    /// Sends one datagram and waits for its answer.
+    /// Sends one datagram and waits for the reply.
     fn once<T>(
         &self,
         sent: &[u8],
@@ -250,7 +252,8 @@ impl Client {
             .map(|_| ())
     }
 
-    /// The sequence that a session stands at: after a crash of the client, whether its last packet was executed.
+    /// Returns the next sequence number of a session. After a crash, a client learns from it whether its last packet
+    /// was executed.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -309,7 +312,7 @@ impl Client {
         Ok(executed)
     }
 
-    /// What 1 to 29 accounts hold; `None`: there is no such account.
+    /// Returns the states of 1 to 29 accounts; `None` for an account that does not exist.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -357,7 +360,8 @@ impl Client {
         })
     }
 
-    /// Asks in the native format; `read` takes status and body, and says the answer or the status that refuses it.
+    /// Sends a native request. `read` receives status and body, and returns the result or the status that refuses the
+    /// request.
     fn ask<T>(
         &mut self,
         op: u8,

@@ -1,4 +1,4 @@
-//! The section `[transfer]` of the configuration; `lineside.toml` explains every key.
+//! Section `[transfer]` of the configuration; `lineside.toml` explains every key.
 
 use crate::host::{Retention, SealPolicy, SessionPolicy};
 use crate::ledger::Limits;
@@ -14,13 +14,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Seconds of a day.
+/// Seconds in a day.
 const DAY_S: u64 = 86_400;
-/// Address ranges that may be trusted.
+/// Maximum number of trusted address ranges.
 const TRUSTED_MAX: usize = 8;
-/// Bytes that a pending transfer takes at most, in both of its indexes, while these grow.
+/// Maximum memory of a pending transfer in bytes, in both of its indexes, while these grow.
 const PENDING_BYTES: u64 = 256;
-/// Smallest bound on what requests can make the service keep.
+/// Minimum of `memory_max`.
 const MEMORY_MIN: ByteSize = ByteSize::mib(1);
 
 /// The section `[transfer]`.
@@ -45,10 +45,10 @@ pub struct TransferConfig {
     pub sessions_per_network: usize,
     /// Days without a packet after which a session may be closed when its place is needed.
     pub session_idle_days: u64,
-    /// Sources that a quarter of the sessions is kept for, and whose refusals are not limited.
+    /// Sources for which a quarter of the sessions is reserved, and whose refusals are not limited.
     pub trusted_sources: Vec<AddressRange>,
-    /// Refused packets that are journaled, a second: of the sessions of one source, and of all packets in the paper's
-    /// format. Also the sessions that one source opens, a second.
+    /// Maximum number of refused packets that are journaled per second: for the sessions of one source, and for all
+    /// packets in the paper's format. Also the maximum number of sessions that one source opens per second.
     pub refusals_per_s: u32,
     /// Largest number of bytes that requests can make the service keep besides its tables.
     pub memory_max: ByteSize,
@@ -68,9 +68,9 @@ pub struct TransferConfig {
     pub block_s: u64,
     /// File that sealed blocks are written to; empty for none.
     pub settle_to: PathBuf,
-    /// Newest blocks that stay in the journal; 0, and `keep_days` 0: all of them.
+    /// Number of newest blocks that remain in the journal. If this and `keep_days` are 0, all blocks remain.
     pub keep_blocks: u64,
-    /// Days for which blocks stay in the journal; 0, and `keep_blocks` 0: for ever.
+    /// Number of days for which blocks remain in the journal. If this and `keep_blocks` are 0, all blocks remain.
     pub keep_days: u64,
     /// True if blocks that leave the journal are kept in archive files, so that they can be proved.
     pub archive: bool,
@@ -80,9 +80,9 @@ pub struct TransferConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum TransferMode {
-    /// By the host, which answers once they are on the disk.
+    /// The host executes operations and replies once they are on the disk.
     Durable,
-    /// By the fast path, which answers at once; the journal follows.
+    /// The fast path executes operations and replies at once; the journal follows.
     Express,
 }
 
@@ -162,14 +162,14 @@ impl TransferConfig {
         if ranges > TRANSFER_ISSUERS_MAX {
             issues.add(
                 "issuers",
-                format!("{ranges} address ranges: at most {TRANSFER_ISSUERS_MAX}"),
+                format!("{ranges} address ranges: at most {TRANSFER_ISSUERS_MAX} are possible"),
             );
         }
         if config.trusted_sources.len() > TRUSTED_MAX {
             let ranges = config.trusted_sources.len();
             issues.add(
                 "trusted_sources",
-                format!("{ranges} address ranges: at most {TRUSTED_MAX}"),
+                format!("{ranges} address ranges: at most {TRUSTED_MAX} are possible"),
             );
         }
         if config.memory_max < MEMORY_MIN {
@@ -224,7 +224,7 @@ impl TransferConfig {
         }
     }
 
-    /// Returns who may have how many sessions, and how much a source may make the host keep.
+    /// Returns the limits on sessions, and on the data that one source can make the host store.
     pub fn session_policy(&self) -> SessionPolicy {
         SessionPolicy {
             per_source: self.sessions_per_source,
@@ -281,7 +281,7 @@ impl TryFrom<String> for Issuer {
         }
         parse_range(&text).map(Self::Range).ok_or_else(|| {
             format!(
-                "{text:?} must be an address, one with its leading bits as in \"10.0.0.0/8\", or a key as in \
+                "{text:?} must be an address, an address range as in \"10.0.0.0/8\", or a key as in \
                  \"key:0123…\""
             )
         })

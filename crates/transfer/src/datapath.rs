@@ -1,4 +1,4 @@
-//! The store of `transfer` in BPF maps, and what `transfer` brings to every datapath that takes whole frames.
+//! The store of `transfer` in BPF maps, and parts of `transfer` for datapaths that receive whole frames.
 
 mod claims;
 
@@ -18,7 +18,7 @@ use std::path::Path;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/transfer.bpf.o"));
 
-/// The program of `transfer` for this geometry, behind `port`. `geometry.rings` is to be [`rings`] where it executes.
+/// Returns the program of `transfer` for this geometry and `port`. In `express`, `geometry.rings` must be [`rings`].
 pub fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
     // struct transfer_geometry of xdp/transfer_store.h
     let constants = [
@@ -50,8 +50,8 @@ pub fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
     }
 }
 
-/// The program of `transfer` without rings, whose operations no journal ever has: a bench measures by it what the rings
-/// cost.
+/// Returns the program of `transfer` without rings. No journal ever receives its operations; a bench uses it to
+/// measure the cost of the rings.
 #[cfg(feature = "laboratory")]
 pub fn ringless_program(geometry: &Geometry, port: u16) -> ProgramSpec {
     let mut image = program(geometry, port);
@@ -62,10 +62,10 @@ pub fn ringless_program(geometry: &Geometry, port: u16) -> ProgramSpec {
     image
 }
 
-/// Rings that the program needs, one for each CPU that may ever be there; a CPU without one answers `busy`.
+/// Returns the number of rings that the program needs: one for each possible CPU. A CPU without a ring replies `busy`.
 ///
 /// # Errors
-/// What the system says.
+/// Error of the system.
 pub fn rings() -> Result<u32, XdpError> {
     let cpus = libbpf_rs::num_possible_cpus().map_err(|source| XdpError::Kernel {
         what: "counting CPUs".into(),
@@ -74,10 +74,10 @@ pub fn rings() -> Result<u32, XdpError> {
     Ok(cpus as u32)
 }
 
-/// The store in the maps of a loaded datapath. What an earlier daemon left there is still in it.
+/// Returns the store in the maps of a loaded datapath. It still has the content that an earlier daemon left there.
 ///
 /// # Errors
-/// [`XdpError::Map`] when the maps have not this geometry; what the system says of mapping them.
+/// [`XdpError::Map`] when the maps have another geometry; errors of the system when it maps them.
 pub fn store(datapath: &mut XdpDatapath, geometry: &Geometry) -> Result<Store, XdpError> {
     Ok(Store {
         cells: datapath.table("transfer_cells", geometry.cells())?,
@@ -92,21 +92,21 @@ pub fn store(datapath: &mut XdpDatapath, geometry: &Geometry) -> Result<Store, X
     })
 }
 
-/// A fast path of `transfer` that an earlier server left pinned.
+/// Fast path of `transfer` that an earlier server left pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pinned {
-    /// It executes.
+    /// True if it executes operations.
     pub is_express: bool,
-    /// What its ledger is known by.
+    /// Identifier of its ledger.
     pub ledger: u64,
-    /// Operations in its rings that no journal may have.
+    /// Number of operations in its rings that may not be in a journal yet.
     pub waiting: u64,
 }
 
-/// The fast path of `transfer` that is pinned in `folder`, if there is one.
+/// Returns the fast path of `transfer` that is pinned in `folder`, if there is one.
 ///
 /// # Errors
-/// What the system says of its maps.
+/// Error of the system when it reads the maps.
 pub fn pinned(folder: &Path) -> Result<Option<Pinned>, XdpError> {
     let control = folder.join("transfer_control");
     if !control.exists() {
@@ -144,7 +144,7 @@ fn read(map: &Path, index: u32) -> Result<Vec<u8>, XdpError> {
     Ok(found.unwrap_or_default())
 }
 
-/// A number of `bytes` bytes within a map's value; 0 where it ends before.
+/// Returns the number of `bytes` bytes at `offset` of a map's value; 0 if the value is too short.
 fn word(value: &[u8], offset: usize, bytes: usize) -> u64 {
     let mut word = [0; 8];
     if let Some(found) = value.get(offset..offset + bytes) {
@@ -153,11 +153,11 @@ fn word(value: &[u8], offset: usize, bytes: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// A filter of classic BPF for the sockets of `transfer`: a request that may change something must have a checksum. The
-/// kernel takes 0, "none", on IPv4 and does not tell whom it gives the datagram to; the fast path at the line leaves
-/// such a request to the kernel. Reads pass, as they do there.
+/// Returns a classic BPF filter for the sockets of `transfer`: a request that may change something must have a UDP
+/// checksum. On IPv4 the kernel accepts a checksum of 0 ("none") and does not report it to the receiver; XDP passes
+/// these requests to the kernel, where this filter drops them. Reads pass, as they do in XDP.
 pub fn only_checked_writes() -> Vec<SockFilter> {
-    // linux/filter.h; offsets are from the UDP header on.
+    // See linux/filter.h. Offsets count from the UDP header.
     const LOAD_WORD: u16 = 0x20;
     const LOAD_HALF: u16 = 0x28;
     const LOAD_BYTE: u16 = 0x30;
@@ -171,13 +171,13 @@ pub fn only_checked_writes() -> Vec<SockFilter> {
     vec![
         step(LOAD_HALF, 0, 0, 6),
         step(IF_EQUAL, 0, 10, 0),
-        // The paper's packet, by its length: only REFER.
+        // A packet in the paper's format, recognised by its length: only REFER passes.
         step(LOAD_HALF, 0, 0, 4),
         step(IF_NOT_BELOW, 0, 8, payload + TRANSFER_PAPER_BYTES_MIN as u32),
         step(IF_ABOVE, 2, 0, payload + TRANSFER_PAPER_BYTES_MAX as u32),
         step(LOAD_WORD, 0, 0, payload),
         step(IF_EQUAL, 5, 6, TRANSFER_COMMAND_REFER.into()),
-        // A native packet: what only tells. Anything else is counted behind the filter.
+        // A native packet passes if it only reads. Anything else also passes and is counted after the filter.
         step(LOAD_HALF, 0, 0, payload),
         step(IF_EQUAL, 0, 3, NATIVE_MAGIC.into()),
         step(LOAD_BYTE, 0, 0, payload + 3),

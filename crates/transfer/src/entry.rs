@@ -1,5 +1,5 @@
-//! What the journal holds of the ledger: each request that changed something or used an id, with its answer. Replay
-//! executes it again and compares.
+//! Journal records of the ledger: each request that changed something or used an id, with its reply. Replay executes
+//! the requests again and compares the replies.
 
 use crate::AccountId;
 use crate::bytes::{Reader, Writer};
@@ -16,102 +16,103 @@ use zerocopy::{FromBytes, IntoBytes};
 /// One record of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// How large the ledger may be from here on, and who executes. The first record, and whenever it changes.
+    /// Limits of the ledger from here on, and the mode. It is the first record, and is repeated whenever the limits
+    /// change.
     Limits {
-        /// Accounts and sessions.
+        /// Maximum numbers of accounts, sessions and pending transfers.
         limits: Limits,
-        /// The same for a journal's whole life.
+        /// Mode, which is fixed for the life of the journal.
         mode: Mode,
     },
     /// A request in the paper's format.
     Paper {
-        /// As it came.
+        /// Request, as received.
         request: PaperRequest,
-        /// As it was answered.
+        /// Reply.
         answer: PaperAnswer,
     },
     /// A packet of a session.
     Execute {
-        /// The session.
+        /// Slot of the session.
         slot: u32,
-        /// Its sequence.
+        /// Sequence number of the packet.
         sequence: u64,
-        /// The host's clock: seconds since 1970.
+        /// Host's clock, in seconds since 1970.
         now_s: u64,
-        /// As they came.
+        /// Operations, as received.
         operations: Vec<Operation>,
-        /// What became of them.
+        /// Outcomes of the operations.
         outcomes: Vec<Outcome>,
-        /// Whose signature the packet had, if it had one.
+        /// Signature of the packet, if it had one.
         signed: Option<Box<SignedHead>>,
     },
     /// A session was opened.
     Open {
-        /// Where.
+        /// Slot of the session.
         slot: u32,
-        /// Its secret.
+        /// Secret token.
         token: u64,
-        /// By whom: an IPv6 address, or an IPv4 one mapped into it.
+        /// Address of the client: an IPv6 address, or an IPv4 address mapped into it.
         opener: [u8; 16],
-        /// The host's clock: seconds since 1970.
+        /// Host's clock, in seconds since 1970.
         now_s: u64,
     },
     /// A session was closed.
     Close {
-        /// Which.
+        /// Slot of the session.
         slot: u32,
     },
     /// A pending transfer expired.
     Expire(PendingId),
-    /// Operations up to here are sealed.
+    /// A block was sealed; it contains the operations up to here.
     Block(Block),
-    /// What the fast path executed.
+    /// The fast path executed an operation.
     Line(Record),
-    /// A packet of a session of which nothing was done, without its operations: when it is repeated, its reply is made
-    /// of the request and these codes.
+    /// A packet of a session of which no operation was executed. The operations are not kept: when the packet is
+    /// repeated, the reply is made from the request and these codes.
     Refused {
-        /// The session.
+        /// Slot of the session.
         slot: u32,
-        /// Its sequence.
+        /// Sequence number of the packet.
         sequence: u64,
-        /// The host's clock: seconds since 1970.
+        /// Host's clock, in seconds since 1970.
         now_s: u64,
-        /// Sum of its operations, as of [`crate::native::sum`].
+        /// Checksum of its operations; see [`crate::native::sum`].
         sum: u64,
-        /// Codes of the first operations, as many as [`codes_kept`] says; none is `done`.
+        /// Codes of the first operations, as many as [`codes_kept`] says; none of them is `done`.
         codes: Vec<Code>,
         /// Number of the operations after those, each of which was answered `busy`.
         rest: u16,
     },
-    /// A packet of a session of which some operations were done and others refused, without the latter: refused
-    /// operations change nothing, and a linked chain is done whole or not at all.
+    /// A packet of a session of which some operations were executed and others refused. The refused ones are not kept:
+    /// they change nothing, and a linked chain is executed completely or not at all.
     Partly {
-        /// The session.
+        /// Slot of the session.
         slot: u32,
-        /// Its sequence.
+        /// Sequence number of the packet.
         sequence: u64,
-        /// The host's clock: seconds since 1970.
+        /// Host's clock, in seconds since 1970.
         now_s: u64,
-        /// Sum of all its operations, as of [`crate::native::sum`].
+        /// Checksum of all its operations; see [`crate::native::sum`].
         sum: u64,
         /// Codes of all its operations.
         codes: Vec<Code>,
-        /// The operations that were done, as they came.
+        /// Executed operations, as received.
         operations: Vec<Operation>,
-        /// Outcomes of these.
+        /// Outcomes of the executed operations.
         outcomes: Vec<Outcome>,
     },
-    /// A request in the paper's format that the fast path refused, and whose transaction id its account keeps: the
+    /// A request in the paper's format that the fast path refused, and whose transaction id its account stores: the
     /// short form of its [`Entry::Line`].
     PaperRefused {
         /// The request.
         request: PaperRequest,
         /// Reason; never `done`.
         code: Code,
-        /// Version of the source after this.
+        /// Version of the source account after this.
         version: u64,
     },
-    /// The host's clock, where what follows has no time of its own: seconds since 1970.
+    /// Time of the records that follow and have none of their own.
     Time {
         /// Seconds since 1970.
         now_s: u64,
@@ -119,10 +120,10 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// The kind of its record in the journal.
+    /// Returns the kind of its journal record.
     pub fn kind(&self) -> u8 {
         match self {
-            // 1 and 4 were limits and openings without what these have now.
+            // Kinds 1 and 4 were earlier forms of limits and openings, with fewer fields.
             Self::Limits { .. } => 10,
             Self::Paper { .. } => 2,
             Self::Execute { signed: None, .. } => 3,
@@ -139,7 +140,7 @@ impl Entry {
         }
     }
 
-    /// The entry of a record of the fast path: the short form where that says the same, but for the fast path's time.
+    /// Returns the entry for a record of the fast path. It is the short form if that loses only the fast path's time.
     pub(crate) fn of_record(record: Record) -> Self {
         let low = |account: &AccountId| u128::from_be_bytes(account.0) as u32;
         let request = PaperRequest::new(
@@ -164,12 +165,12 @@ impl Entry {
         }
     }
 
-    /// Bytes of the payload of an [`Entry::Execute`] at most.
+    /// Returns the maximum payload of an [`Entry::Execute`] in bytes.
     pub(crate) const fn execute_bytes_max(operations: usize) -> usize {
         64 + size_of::<SignedHead>() + operations * (size_of::<Operation>() + size_of::<Outcome>())
     }
 
-    /// The record's payload.
+    /// Returns the record's payload.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::with_capacity(match self {
             Self::Execute { operations, .. } => Self::execute_bytes_max(operations.len()),
@@ -264,7 +265,7 @@ impl Entry {
         out.into_bytes()
     }
 
-    /// The entry of a record; `None`: it is none of ours.
+    /// Returns the entry of a record; `None` if it is not a valid one.
     pub fn from_record(kind: u8, payload: &[u8]) -> Option<Self> {
         let mut input = Reader::new(payload);
         let entry = match kind {
@@ -368,13 +369,13 @@ fn partly(input: &mut Reader<'_>) -> Option<Entry> {
     })
 }
 
-/// Bytes of the codes of one packet, so that its record has 96 bytes at most.
+/// Maximum size of the codes of one packet in bytes, so that its record has at most 96 bytes.
 const CODES_BYTES_MAX: usize = 42;
-/// Number of the first codes that are kept of a packet whose codes take more.
+/// Number of codes that are kept of a packet whose codes take more.
 const CODES_KEPT: usize = 2 * CODES_BYTES_MAX;
 
-/// Returns how many of the codes of a refused packet, from the first one on, its entry keeps: all of them where they
-/// take [`CODES_BYTES_MAX`] bytes at most, else [`CODES_KEPT`]. The operations after those are answered `busy`.
+/// Returns how many codes the entry of a refused packet keeps, counted from the first: all of them if they take at
+/// most [`CODES_BYTES_MAX`] bytes, otherwise [`CODES_KEPT`]. All operations after those are answered `busy`.
 pub fn codes_kept(codes: impl ExactSizeIterator<Item = Code>) -> usize {
     let (count, mut runs, mut last) = (codes.len(), 0, None);
     for code in codes {
@@ -388,12 +389,13 @@ pub fn codes_kept(codes: impl ExactSizeIterator<Item = Code>) -> usize {
     }
 }
 
-/// Says that codes are written in runs.
+/// Flag: the codes are run-length encoded.
 const IN_RUNS: u16 = 1 << 15;
-/// Says that there are [`CODES_KEPT`] codes, in half a byte each, and that the operations after those were `busy`.
+/// Flag: there are [`CODES_KEPT`] codes, in half a byte each, and all later operations were `busy`.
 const REST_IS_BUSY: u16 = 1 << 14;
 
-/// Writes what entries of refused and of partly done packets begin with: slot; sequence, seconds and sum; codes.
+/// Writes the fields that entries of refused and of partly executed packets begin with: slot; sequence, seconds and
+/// sum; codes.
 fn put_answered(out: &mut Writer, slot: u32, words: [u64; 3], (codes, rest): (&[Code], u16)) {
     out.u32(slot);
     for word in words {
@@ -402,9 +404,9 @@ fn put_answered(out: &mut Writer, slot: u32, words: [u64; 3], (codes, rest): (&[
     put_codes(out, codes, rest);
 }
 
-/// Codes in runs of the same, or in half a byte each, whichever is shorter. The first two bits say which, the others
-/// how many operations the packet has. Entries of older versions have more than [`CODES_KEPT`] half bytes, and more
-/// runs.
+/// Writes codes either run-length encoded or in half a byte each, whichever is shorter. The first two bits give the
+/// form, the others the number of the packet's operations. Entries of older versions have more than [`CODES_KEPT`]
+/// half bytes, and more runs.
 fn put_codes(out: &mut Writer, codes: &[Code], rest: u16) {
     debug_assert!(rest == 0 || codes.len() == CODES_KEPT);
     let runs: Vec<&[Code]> = codes.chunk_by(|one, next| one == next).collect();
@@ -428,8 +430,8 @@ fn put_codes(out: &mut Writer, codes: &[Code], rest: u16) {
     }
 }
 
-/// Codes of a packet, each of which `may` be there, and the number of its further operations; `None`: these are none,
-/// or not written as [`put_codes`] does.
+/// Reads the codes of a packet, each of which must satisfy `may`, and the number of its further operations; `None` if
+/// they are invalid or not encoded as by [`put_codes`].
 fn codes(input: &mut Reader<'_>, may: impl Fn(Code) -> bool) -> Option<(Vec<Code>, u16)> {
     let word = input.u16()?;
     let (form, all) = (word & (IN_RUNS | REST_IS_BUSY), word & !(IN_RUNS | REST_IS_BUSY));

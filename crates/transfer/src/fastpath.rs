@@ -1,7 +1,7 @@
-//! The fast path of `transfer`: the executable specification of `xdp/transfer_fastpath.h` and `xdp/transfer_native.h`.
+//! Fast path of `transfer`: the executable specification of `xdp/transfer_fastpath.h` and `xdp/transfer_native.h`.
 //!
-//! `durable`: refers, from what is on the disk; every write is the host's. `express`: executes what is plain, and
-//! leaves the rest to the host.
+//! In `durable` it answers REFER from durable balances; the host executes every write. In `express` it also executes
+//! plain operations, and forwards the rest to the host.
 
 mod execute;
 
@@ -19,42 +19,42 @@ use lineside_wire::{
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Answers from a [`Store`], or leaves it to the host.
+/// Answers requests from a [`Store`], or forwards them to the host.
 pub struct TransferFastPath {
     store: Arc<Store>,
     counters: Counters<{ TransferCounter::ALL.len() }>,
-    /// Who writes to each ring; the kernel has a CPU for that.
+    /// One lock for each ring, held by the thread that writes to it. In the kernel, each CPU has its own ring.
     writers: Vec<Mutex<()>>,
-    /// It may execute; else it only refers, in `express` too.
+    /// False if it only answers REFER, also in `express`.
     executes: bool,
-    /// The ring that it writes to; `None`: that of the calling thread.
+    /// Ring that it writes to; `None`: the ring of the calling thread.
     cpu: Option<usize>,
 }
 
-/// What the fast path says, before it is counted.
+/// Result before it is counted.
 enum Answer {
-    /// The reply is written; the code of it, or of its first operation.
+    /// The reply is written. The code is that of the reply, or of its first operation.
     Said(Code),
-    /// The same as the first time.
+    /// The reply repeats the first one.
     Repeated,
-    /// A lock, or room in the ring, was not to be had.
+    /// A lock, or room in the ring, was not available.
     Busy { ring_full: bool },
     /// The lease has ended.
     NotLeased,
-    /// The host's.
+    /// The host has to answer.
     Hosts,
 }
 
-/// Why nothing was executed.
+/// Reason why no operation was executed.
 enum NotDone {
-    /// A lock, room in the ring, or credit for a refusal was not to be had.
+    /// A lock, room in the ring, or credit for a refusal was not available.
     Busy { ring_full: bool },
-    /// The host has claimed an account, and is to say.
+    /// The host has claimed an account and has to answer.
     Claimed,
 }
 
 impl TransferFastPath {
-    /// A fast path over `store`.
+    /// Creates a fast path over `store`.
     pub fn new(store: Arc<Store>) -> Self {
         let writers = store.rings.as_slice().iter().map(|_| Mutex::new(())).collect();
         Self {
@@ -66,8 +66,8 @@ impl TransferFastPath {
         }
     }
 
-    /// A fast path that writes to ring `cpu`, whoever calls it: what a simulator has for a CPU. Nothing else writes
-    /// there.
+    /// Creates a fast path that always writes to ring `cpu`, independent of the calling thread. A simulator uses one
+    /// for each CPU. Nothing else may write to that ring.
     pub fn on_cpu(store: Arc<Store>, cpu: usize) -> Self {
         Self {
             cpu: Some(cpu),
@@ -75,8 +75,8 @@ impl TransferFastPath {
         }
     }
 
-    /// A fast path over a store in which XDP programs execute: it only refers. A thread of user space that held a lock
-    /// could be stopped there, and two cannot write to one ring.
+    /// Creates a fast path over a store on which XDP programs execute operations; it only answers REFER. A thread in
+    /// user space could be preempted while it holds a lock, and two writers cannot share a ring.
     pub fn beside_xdp(store: Arc<Store>) -> Self {
         Self {
             executes: false,
@@ -84,12 +84,12 @@ impl TransferFastPath {
         }
     }
 
-    /// How often each of [`TransferCounter`] was counted.
+    /// Returns the value of each [`TransferCounter`].
     pub fn counters(&self) -> [u64; TransferCounter::ALL.len()] {
         self.counters.read()
     }
 
-    /// The ring of the calling thread, for it alone until the guard is dropped.
+    /// Returns the ring of the calling thread, which is locked until the guard is dropped.
     fn ring(&self) -> (usize, MutexGuard<'_, ()>) {
         let index = self.cpu.unwrap_or_else(lineside_fastpath::thread_index) % self.writers.len();
         (
@@ -146,7 +146,7 @@ impl TransferFastPath {
     }
 
     fn native(&self, from: Source, now_ns: u64, payload: &[u8], reply: &mut Reply) -> Answer {
-        // What is not well-formed gets its status code from the host.
+        // The host replies with a status code to malformed requests.
         match Request::parse(payload) {
             Ok(Request::Refer(header, items)) => self.refer(header, items, reply),
             Ok(Request::Execute(header, head, operations)) if self.executes(operations) => {
@@ -187,8 +187,8 @@ impl TransferFastPath {
         }
     }
 
-    /// What an account holds; `None`: the host must say. That is where it was being changed all the time, and in
-    /// `durable` where it is not here, for it may have found no room.
+    /// Returns the state of an account; `None` if the host has to answer. That is the case if the account was being
+    /// changed during all attempts, and, in `durable`, if it is not in the table, which may have had no room for it.
     fn balance(&self, account: &AccountId) -> Option<native::Balance> {
         let Some(index) = self.store.find(account) else {
             return self.store.is_express().then_some(Err(Code::UnknownAccount));
@@ -196,12 +196,12 @@ impl TransferFastPath {
         cell::read(&self.store.cells.as_slice()[index]).map(Ok)
     }
 
-    /// Whether these operations are the fast path's to execute: few, plain, not linked, not signed.
+    /// Returns whether the fast path may execute these operations: few, plain, not linked, not signed.
     fn executes(&self, operations: &[Operation]) -> bool {
         self.executes && self.store.is_express() && !self.store.requires_signature() && is_plain(operations)
     }
 
-    /// Whether `from` may do this without a signature.
+    /// Returns whether `from` may execute this command without a signature.
     fn may(&self, from: Source, command: u8) -> bool {
         !self.store.requires_signature()
             && (command == TRANSFER_COMMAND_TRANSFER || self.store.may_issue(from.address))
@@ -226,7 +226,7 @@ impl TransferFastPath {
     }
 }
 
-/// Whether operations are few and plain: neither linked nor under a contract.
+/// Returns whether operations are few and plain: neither linked nor under a contract.
 pub(crate) fn is_plain(operations: &[Operation]) -> bool {
     let plain =
         |operation: &Operation| operation.flags == 0 && operation.contract.get() == TRANSFER_CONTRACT_PLAIN;
@@ -265,7 +265,7 @@ impl FastPath for TransferFastPath {
     }
 
     fn changes(&self, request: &[u8]) -> bool {
-        // In `durable` the kernel checks what goes to the host.
+        // In `durable`, the kernel checks the packets that go to the host.
         self.store.is_express()
             && match PaperRequest::parse(request) {
                 Some(paper) => paper.command != u32::from(TRANSFER_COMMAND_REFER),

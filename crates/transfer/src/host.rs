@@ -1,9 +1,9 @@
-//! The host: executes requests in groups, makes groups durable with one fdatasync, shows the fast path what changed,
-//! and only then answers. The next group may be executed meanwhile ([`Host::execute`], [`Host::take`]). In `express`
-//! the fast path executes, and the host follows ([`Host::drain`]).
+//! The host: executes requests in batches, makes each batch durable with one fdatasync, publishes the changes to the
+//! fast path, and only then replies. The next batch may be executed during the sync ([`Host::execute`],
+//! [`Host::take`]). In `express` the fast path executes operations, and the host follows ([`Host::drain`]).
 //!
-//! One thread owns it; another may wait for the disk ([`Host::commit_beside`]). It has no clock and no chance of its
-//! own: both are given, so that a simulator can repeat a run.
+//! One thread owns the host; another may wait for the disk ([`Host::commit_beside`]). The host has no clock and no
+//! random numbers of its own: both are parameters, so that a simulator can repeat a run.
 
 mod archive;
 mod commits;
@@ -42,12 +42,12 @@ use sessions::Sessions;
 use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// When a block is sealed.
+/// Conditions for sealing a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealPolicy {
-    /// After so many operations.
+    /// Number of operations after which a block is sealed.
     pub operations: usize,
-    /// Or so many seconds after the first of them.
+    /// Number of seconds after the first of them.
     pub seconds: u64,
 }
 
@@ -60,30 +60,30 @@ impl Default for SealPolicy {
     }
 }
 
-/// What a host counted.
+/// Counters of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Requests answered.
+    /// Number of replies.
     pub replies: u64,
-    /// Operations refused.
+    /// Number of refused operations.
     pub refused: u64,
-    /// Groups made durable.
+    /// Number of batches made durable.
     pub groups: u64,
-    /// Requests refused because nothing could be written.
+    /// Number of requests refused because the journal could not be written.
     pub writes_refused: u64,
-    /// Accounts that found no room in the fast path.
+    /// Number of accounts for which the fast-path table had no room.
     pub homeless: u64,
-    /// How often the fast path rested for the host, in `express`.
+    /// Number of times that the fast path was paused for the host, in `express`.
     pub rests: u64,
-    /// How often the host claimed accounts and sessions from the fast path instead.
+    /// Number of times that the host claimed accounts and sessions from the fast path instead.
     pub claims: u64,
-    /// Signatures checked.
+    /// Number of verified signatures.
     pub signatures: u64,
-    /// Refused packets that were answered `busy` because there was no credit to write them down.
+    /// Number of refused packets that were answered `busy` because there was no credit to record them.
     pub limited: u64,
 }
 
-/// Journal, ledger and what the fast path is told.
+/// Host of a ledger: journal, ledger and the data published to the fast path.
 pub struct Host<D: Disk> {
     journal: Journal<D>,
     commits: Commits<D>,
@@ -93,53 +93,54 @@ pub struct Host<D: Disk> {
     chain: Chain,
     key: SigningKey,
     seal: SealPolicy,
-    /// The host's clock when the open block got its first operation.
+    /// Host's clock when the open block got its first operation, in seconds since 1970.
     filling_since_s: u64,
     sessions: Sessions,
     budgets: Budgets,
-    /// `None`: `durable`.
+    /// State of mode `express`; `None` in `durable`.
     express: Option<Express>,
-    /// Keys that may CREATE, ISSUE, FREEZE and UNFREEZE from anywhere.
+    /// Keys that may sign CREATE, ISSUE, FREEZE and UNFREEZE from any address.
     issuer_keys: Vec<KeyId>,
-    /// Made for the first signed packet.
+    /// Created at the first signed packet.
     checker: Option<Checker>,
-    /// Bytes of tables of the keys that sign packets.
+    /// Maximum memory for tables of the keys that sign packets, in bytes.
     key_table_bytes: usize,
-    /// No longer entry finds room in the journal.
+    /// Maximum length of an entry in the journal, in bytes.
     record_bytes_max: usize,
-    /// Appended since the last commit began.
+    /// True if entries were appended since the last commit began.
     is_dirty: bool,
-    /// Writing has ended: what is in memory is not what is on the disk.
+    /// Reason why writing has ended: since then the state in memory differs from that on the disk.
     failed: Option<String>,
-    /// What the disk had no room for when it was last asked for as much.
+    /// Space that the last request needed and the disk did not have.
     wanted: Option<Wanted>,
     counts: Counts,
     written_bytes: u64,
 }
 
-/// The journal cannot take this request.
+/// The journal cannot accept this request.
 struct NoRoom;
 
-/// Room that the disk did not have.
+/// Space that the disk did not have.
 #[derive(Clone, Copy)]
 struct Wanted {
     bytes: u64,
-    /// The host's clock when it was last looked for without a request.
+    /// Host's clock when the space was last checked without a request, in seconds since 1970.
     looked_at_s: u64,
 }
 
-/// A session's packet.
+/// Packet of a session.
 struct Packet<'a> {
     now_s: u64,
     from: Source,
-    /// Who signed it, and how.
+    /// Signing key and signature, if the packet is signed.
     by: Option<(KeyId, &'a SignedHead)>,
     head: &'a ExecuteHead,
     operations: &'a [Operation],
 }
 
 impl Packet<'_> {
-    /// Whether its sender may do this to `source`. One that is not there is not its sender's fault.
+    /// Returns whether the sender may execute this operation on `source`. A missing account is not a question of
+    /// permission, so the result is true.
     fn may(
         &self,
         operation: &Operation,
@@ -157,33 +158,33 @@ impl Packet<'_> {
 }
 
 impl<D: Disk> Host<D> {
-    /// The state after everything that was executed.
+    /// Returns the state after everything that was executed.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// What it counted.
+    /// Returns the counters.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Blocks sealed so far.
+    /// Returns the number of sealed blocks.
     pub fn blocks(&self) -> u64 {
         self.chain.blocks()
     }
 
-    /// Bytes that the journal has written since it was opened.
+    /// Returns the number of bytes that the journal has written since it was opened.
     pub fn journal_bytes(&self) -> u64 {
         self.written_bytes
     }
 
-    /// Why nothing is written any more, if that is so.
+    /// Returns the reason why writing has ended, if it has.
     pub fn failed(&self) -> Option<&str> {
         self.failed.as_deref()
     }
 
-    /// Executes a group at the time `now_s` (seconds since 1970), makes it durable, and says what becomes of each.
-    /// Groups executed before are taken first.
+    /// Executes a batch at the time `now_s` (seconds since 1970), makes it durable, and returns the outcome of each
+    /// request. Earlier batches are taken first.
     pub fn group(&mut self, now_s: u64, requests: &[BatchRequest<'_>]) -> Vec<RequestOutcome> {
         self.execute(now_s, requests);
         let mut said = Vec::new();
@@ -193,7 +194,7 @@ impl<D: Disk> Host<D> {
         said
     }
 
-    /// Executes a group at the time `now_s`. What is said comes by [`Host::take`], after all groups before it.
+    /// Executes a batch at the time `now_s`. [`Host::take`] returns its outcomes, after those of all earlier batches.
     pub fn execute(&mut self, now_s: u64, requests: &[BatchRequest<'_>]) {
         let had_failed = self.failed.is_some();
         let mut said = Vec::with_capacity(requests.len());
@@ -213,7 +214,7 @@ impl<D: Disk> Host<D> {
             }
             let mut answer = self.one(now_s, request, signer);
             if answer.is_err() && self.is_dirty {
-                // The group may have been too large: what it holds is made durable, then there is room again.
+                // The batch may have been too large: its entries are made durable, and then there is room again.
                 self.settle();
                 answer = self.one(now_s, request, signer);
             }
@@ -221,14 +222,14 @@ impl<D: Disk> Host<D> {
         }
         self.seal_when_due(now_s);
         if self.is_express() {
-            // The fast path goes on only from what is durable.
+            // The fast path may continue only from a durable state.
             self.settle();
         }
         self.keep(said, had_failed);
         self.go_on();
     }
 
-    /// Brings what the packets' first operations name into the CPU's caches.
+    /// Prefetches the accounts of each packet's first operation into the CPU's caches.
     fn warm(&self, requests: &[BatchRequest<'_>]) {
         let accounts = |asked: &BatchRequest<'_>| {
             if let Some(request) = PaperRequest::parse(asked.payload) {
@@ -244,7 +245,7 @@ impl<D: Disk> Host<D> {
         self.ledger.warm(requests.iter().filter_map(accounts).flatten());
     }
 
-    /// Of each request, who signed it; empty where none is signed.
+    /// Returns the signing key of each request; empty if none is signed.
     fn signers(&mut self, requests: &[BatchRequest<'_>]) -> Vec<Option<KeyId>> {
         let is_signed = |asked: &BatchRequest<'_>| {
             wire::is_native(asked.payload) && asked.payload[3] == TRANSFER_OP_SIGNED && self.failed.is_none()
@@ -271,7 +272,8 @@ impl<D: Disk> Host<D> {
         signers
     }
 
-    /// What is due without a request: expiries, the block, and once a second whether a full disk has room again.
+    /// Does the work that needs no request: expiries, sealing, and once a second a check whether a full disk has room
+    /// again.
     pub fn tick(&mut self, now_s: u64) {
         if let Some(wanted) = self.wanted.as_mut()
             && wanted.looked_at_s != now_s
@@ -292,13 +294,12 @@ impl<D: Disk> Host<D> {
         signer: Option<KeyId>,
     ) -> Result<RequestOutcome, NoRoom> {
         let paper = PaperRequest::parse(asked.payload);
-        // First of all: what is no request gets no answer, not even that there is no room.
+        // This check comes first: a packet that is not a request gets no reply, not even an error.
         if let Some(reason) = self.drop_reason(asked.payload, paper.as_ref()) {
             return Ok(RequestOutcome::drop(reason));
         }
         if self.failed.is_some() {
-            // Not even what is asked for can be told: what is in memory is not what is on the disk. The fast path goes
-            // on.
+            // Even queries are refused: the state in memory differs from that on the disk. The fast path continues.
             return Err(NoRoom);
         }
         if let Some(request) = paper {
@@ -341,7 +342,7 @@ impl<D: Disk> Host<D> {
         Ok(RequestOutcome::reply(reply))
     }
 
-    /// Why a packet is no request to us, if it is none.
+    /// Returns the reason why a packet is not a request, if it is not one.
     fn drop_reason(&self, payload: &[u8], paper: Option<&PaperRequest>) -> Option<DropReason> {
         match paper {
             Some(request) if request.is_refusal() => Some(DropReason::ReplyBit),
@@ -414,7 +415,7 @@ impl<D: Disk> Host<D> {
             })
             .collect();
         let mut reply = Vec::new();
-        // The fast path may be ahead of the journal, and it is the fast path's cells that were read then.
+        // The fast path may be ahead of the journal; then its cells were read.
         let durability = if self.is_express() {
             TRANSFER_EXPRESS
         } else {
@@ -432,7 +433,7 @@ impl<D: Disk> Host<D> {
         Ok((account.holding, account.version))
     }
 
-    /// A packet that nobody who may do it has signed: it is as if it had not come.
+    /// Refuses a packet without a valid signature. It counts as not received.
     fn unauthorised(
         &mut self,
         header: &NativeHeader,
@@ -474,8 +475,8 @@ impl<D: Disk> Host<D> {
         Ok(reply)
     }
 
-    /// Executes the next packet of a session. `None`: nothing of it can be done, and its refusal may not be written
-    /// down; the packet is as if it had not come.
+    /// Executes the next packet of a session. Returns `None` if no operation of it can be executed and its refusal may
+    /// not be recorded; the packet then counts as not received.
     fn execute_next(&mut self, packet: &Packet<'_>) -> Result<Option<Vec<Outcome>>, NoRoom> {
         let Packet {
             now_s,
@@ -514,7 +515,7 @@ impl<D: Disk> Host<D> {
         if done == 0 {
             self.charge_refusals(slot, 1, now_s);
             let kept = entry::codes_kept(outcomes.iter().map(|outcome| outcome.code));
-            // The answer, the session and the journal say the same, now and after a restart.
+            // Reply, session and journal must agree, now and after a restart.
             self.ledger.keep_first(slot, kept);
             outcomes[kept..].fill(Outcome::refused(Code::Busy));
             self.append(&Entry::Refused {
@@ -527,7 +528,7 @@ impl<D: Disk> Host<D> {
             });
             return Ok(Some(outcomes));
         }
-        // A signature is over all operations, so that those of a signed packet are kept.
+        // A signature covers all operations, so a signed packet is kept completely.
         if done < outcomes.len() && by.is_none() {
             let both = operations.iter().zip(&outcomes);
             let both = both.filter(|(_, outcome)| outcome.code == Code::Done);
@@ -554,9 +555,9 @@ impl<D: Disk> Host<D> {
         Ok(Some(outcomes))
     }
 
-    /// Whether nothing of a signed packet can ever be done, because its accounts are others' and its signer issues
-    /// nothing: it is as if it had not come, and nothing is written down. (An account that is not there yet may become
-    /// its signer's. That refusal must be remembered, or a late copy of the packet would be executed after all.)
+    /// Returns whether no operation of a signed packet can ever be executed, because its accounts belong to others and
+    /// its signer may not issue. The packet then counts as not received, and nothing is recorded. (A missing account
+    /// may later belong to the signer. That refusal must be recorded, or a late copy of the packet would be executed.)
     fn is_strangers(&self, packet: &Packet<'_>) -> bool {
         let Some((key, _)) = packet.by.filter(|_| self.store.requires_signature()) else {
             return false;
@@ -571,7 +572,7 @@ impl<D: Disk> Host<D> {
             && packet.operations.iter().all(is_anothers)
     }
 
-    /// Whether `from` may do this in the paper's format, which knows no signatures.
+    /// Returns whether `from` may execute this command in the paper's format, which has no signatures.
     fn may(&self, from: Source, command: u8) -> bool {
         !self.store.requires_signature()
             && (command == TRANSFER_COMMAND_TRANSFER || self.store.may_issue(from.address))
@@ -579,7 +580,7 @@ impl<D: Disk> Host<D> {
 
     // ---- the journal ----
 
-    /// Makes sure of room for an entry of at most so many bytes, and for the block that it may complete.
+    /// Ensures that there is room for an entry of at most `bytes` bytes, and for the block that it may complete.
     fn reserve(&mut self, bytes: usize) -> Result<(), NoRoom> {
         if bytes > self.record_bytes_max {
             return Err(NoRoom);
@@ -587,7 +588,7 @@ impl<D: Disk> Host<D> {
         self.reserve_all(record_bytes(bytes) + record_bytes(BLOCK_BYTES))
     }
 
-    /// Makes sure of room for records of so many bytes together.
+    /// Ensures that there is room for records of `bytes` bytes in total.
     fn reserve_all(&mut self, bytes: u64) -> Result<(), NoRoom> {
         if self.failed.is_some() {
             return Err(NoRoom);
@@ -610,22 +611,23 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Appends an entry for which there is room.
+    /// Appends an entry. The caller has ensured that there is room.
     fn append(&mut self, entry: &Entry) {
         self.is_dirty = true;
         let bytes = entry.to_bytes();
         self.written_bytes += record_bytes(bytes.len());
         if let Err(error) = self.journal.append(entry.kind(), &bytes) {
-            // There was room: whatever it is, what is in memory is not what will be on the disk.
+            // There was room, so this is another error: the state in memory differs from that on the disk.
             self.failed.get_or_insert_with(|| error.to_string());
         }
     }
 
-    /// Gives back what expired pending transfers had set aside.
+    /// Releases the amounts that expired pending transfers reserved.
     fn expire(&mut self, now_s: u64) {
         for id in self.ledger.expired(now_s) {
             if self.reserve(64).is_err() && self.is_dirty {
-                // More than a group holds: those so far are made durable, then there is room again.
+                // There are more than a batch can hold: the entries so far are made durable, and then there is room
+                // again.
                 self.settle();
             }
             if self.reserve(64).is_err() {
@@ -671,7 +673,7 @@ fn paper_reply(asked: &BatchRequest<'_>, request: &PaperRequest, answer: PaperAn
     RequestOutcome::reply(reply)
 }
 
-/// The refusal of a native packet as a whole.
+/// Returns the refusal of a whole native packet.
 fn refuse(payload: &[u8], status: Status) -> RequestOutcome {
     let reply = NativeHeader::ref_from_prefix(payload)
         .ok()

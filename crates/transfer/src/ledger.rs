@@ -1,7 +1,7 @@
-//! The host's truth: a state machine without clock, disk or chance. The same requests in the same order leave the same
-//! state and give the same answers; that is what makes the journal enough to come back from.
+//! The host's state: a deterministic state machine without clock, disk or random numbers. The same requests in the
+//! same order produce the same state and the same replies, so the journal is sufficient to rebuild it.
 //!
-//! Who may do what was decided before: an operation that its sender may not do comes with its refusal.
+//! Permissions are decided before: an operation that its sender may not execute arrives with its refusal.
 
 mod accounts;
 mod history;
@@ -29,34 +29,34 @@ use std::collections::BTreeSet;
 /// One account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// What it holds.
+    /// Balance and holds of the account.
     pub holding: Holding,
-    /// How often it has changed.
+    /// Number of changes of the account.
     pub version: u64,
-    /// Fingerprint of its owner's key; zeros: none.
+    /// Fingerprint of its owner's key; zeros: no owner.
     pub owner: [u8; 16],
-    /// Its last transaction id in the paper's format.
+    /// Last numbered request in the paper's format, with its reply.
     pub last: Option<PaperLast>,
 }
 
-/// The name of a pending transfer: its source, and the client's `uuid`.
+/// Identifier of a pending transfer: its source, and the client's `uuid`.
 pub type PendingId = (AccountId, [u8; 16]);
 
-/// A transfer that is to be posted or voided.
+/// Pending transfer, which is to be posted or voided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// Who would get it.
+    /// Account that receives the amount when it is posted.
     pub destination: AccountId,
-    /// What is set aside.
+    /// Reserved amount.
     pub amount: u64,
-    /// When it expires, in the journal's seconds; 0: never.
+    /// Expiry in the journal's seconds; 0: never.
     pub expires_s: u64,
 }
 
-/// Operations whose accounts are looked up before the first of them is executed.
+/// Number of operations whose accounts are prefetched before the first of them is executed.
 pub(crate) const AHEAD: usize = 32;
 
-/// Number of accounts, sessions and pending transfers that there may be.
+/// Maximum numbers of accounts, sessions and pending transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Accounts.
@@ -67,15 +67,15 @@ pub struct Limits {
     pub pendings: u64,
 }
 
-/// What one account is after a step. Steps are what others may see whole or not at all: an operation, or a chain of
-/// linked ones.
+/// State of one account after a step. A step is an operation, or a chain of linked ones: readers see all of it or
+/// none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The account.
     pub account: AccountId,
-    /// What it holds now.
+    /// Balance and holds of the account.
     pub holding: Holding,
-    /// How often it has changed.
+    /// Number of changes of the account.
     pub version: u64,
     /// The step that this belongs to.
     pub step: u64,
@@ -89,16 +89,16 @@ pub struct Ledger {
     pendings: HashMap<PendingId, Pending>,
     expiries: BTreeSet<(u64, PendingId)>,
     limits: Limits,
-    /// Operations numbered so far: those that were done.
+    /// Number of executed operations; refused ones are not counted.
     number: u64,
-    /// The latest time in the journal: seconds since 1970.
+    /// Latest time in the journal, in seconds since 1970.
     clock_s: u64,
-    /// Everything that CREATE and ISSUE have brought in.
+    /// Sum of all amounts that CREATE and ISSUE have brought in.
     issued: u128,
-    /// Since they were last taken.
+    /// Changes since they were last taken.
     changes: Vec<Change>,
     step: u64,
-    /// What a chain has changed so far, as it was before.
+    /// Previous values of everything that the current chain has changed.
     undo: Option<Vec<Undo>>,
 }
 
@@ -110,7 +110,7 @@ enum Undo {
 }
 
 impl Ledger {
-    /// An empty one.
+    /// Creates an empty ledger.
     pub fn new(limits: Limits) -> Self {
         Self {
             accounts: Accounts::default(),
@@ -127,48 +127,48 @@ impl Ledger {
         }
     }
 
-    /// Others from now on. Accounts, sessions and pending transfers that are there stay.
+    /// Sets new limits. Existing accounts, sessions and pending transfers remain.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Number of accounts, sessions and pending transfers that there may be.
+    /// Returns the maximum numbers of accounts, sessions and pending transfers.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// An account.
+    /// Returns an account.
     pub fn account(&self, id: &AccountId) -> Option<&Account> {
         self.accounts.get(id)
     }
 
-    /// Brings the accounts of [`AHEAD`] operations into the CPU's caches.
+    /// Prefetches the accounts of [`AHEAD`] operations into the CPU's caches.
     pub(crate) fn warm(&self, mut ids: impl Iterator<Item = AccountId>) {
         self.accounts
             .warm::<{ 2 * AHEAD }>(std::array::from_fn(|_| ids.next().unwrap_or_default()));
     }
 
-    /// Every account, in no order.
+    /// Returns every account, in no particular order.
     pub fn accounts(&self) -> impl Iterator<Item = (&AccountId, &Account)> {
         self.accounts.iter()
     }
 
-    /// How many accounts there are.
+    /// Returns the number of accounts.
     pub fn account_count(&self) -> usize {
         self.accounts.len()
     }
 
-    /// Operations numbered so far: those that were done.
+    /// Returns the number of executed operations.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Everything that CREATE and ISSUE have brought in.
+    /// Returns the sum of all amounts that CREATE and ISSUE have brought in.
     pub fn issued(&self) -> u128 {
         self.issued
     }
 
-    /// What all accounts hold: always what was issued.
+    /// Returns the sum of all balances, which always equals [`Self::issued`].
     pub fn held(&self) -> u128 {
         self.accounts
             .iter()
@@ -176,27 +176,27 @@ impl Ledger {
             .sum()
     }
 
-    /// Number of pending transfers.
+    /// Returns the number of pending transfers.
     pub fn pending_count(&self) -> usize {
         self.pendings.len()
     }
 
-    /// A pending transfer.
+    /// Returns a pending transfer.
     pub fn pending(&self, id: &PendingId) -> Option<&Pending> {
         self.pendings.get(id)
     }
 
-    /// What changed since this was last asked, in the order of steps.
+    /// Returns the changes since the last call, in the order of steps.
     pub fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }
 
-    /// Nobody will ask what changed until now.
+    /// Discards the changes until now.
     pub(crate) fn forget_changes(&mut self) {
         self.changes.clear();
     }
 
-    /// Every account as if it had just changed, each in a step of its own.
+    /// Returns every account as a change, each in a step of its own.
     pub fn all_as_changes(&self) -> Vec<Change> {
         let change = |(step, (id, account)): (usize, (&AccountId, &Account))| Change {
             account: *id,
@@ -207,7 +207,7 @@ impl Ledger {
         self.accounts.iter().enumerate().map(change).collect()
     }
 
-    /// What all pending transfers have set aside.
+    /// Returns the sum of the amounts that all pending transfers reserve.
     pub fn pending_sum(&self) -> u128 {
         self.pendings
             .values()
@@ -217,7 +217,7 @@ impl Ledger {
 
     // ---- the paper's format ----
 
-    /// What a request is answered without executing it: its transaction id was used before.
+    /// Returns the reply to a request whose transaction id was used before; `None` if the request is to be executed.
     pub fn paper_answer(&self, request: &PaperRequest) -> Option<PaperAnswer> {
         if !request.is_numbered() {
             return None;
@@ -226,9 +226,9 @@ impl Ledger {
         PaperLast::answer(last.as_ref(), request)
     }
 
-    /// Executes a CREATE, ISSUE or TRANSFER that its sender may do and that `paper_answer` does not know. Returns the
-    /// answer, and whether it must be kept: it changed something, or used an id. Without `may_refuse` a refusal that
-    /// would use an id is `busy` and uses none.
+    /// Executes a CREATE, ISSUE or TRANSFER that its sender may execute and that has no earlier reply
+    /// (`paper_answer`). Returns the reply, and whether it must be recorded because it changed something or used an
+    /// id. If `may_refuse` is false, a refusal that would use an id becomes `busy` and uses none.
     pub fn paper(&mut self, request: &PaperRequest, may_refuse: bool) -> (PaperAnswer, bool) {
         self.step += 1;
         let source = request.source_id();
@@ -253,7 +253,7 @@ impl Ledger {
                 request: *request,
                 answer,
             });
-            // A refusal that used an id is a change of its own; what was done has its version already.
+            // A refusal that used an id increments the version; an executed operation has incremented it already.
             account.version += u64::from(outcome.is_err());
             self.put(&source, account);
         }
@@ -264,9 +264,9 @@ impl Ledger {
 
     // ---- sessions ----
 
-    /// Executes the next packet of a session. `permitted` says of each operation, and of its source as it is then,
-    /// whether its sender may do it, by the rules of the time when it was asked for. `now_s` is the time that the
-    /// journal has of it.
+    /// Executes the next packet of a session. `permitted` returns, for each operation and the current state of its
+    /// source, whether its sender may execute it by the rules at the time of the request. `now_s` is the packet's time
+    /// in the journal.
     pub fn execute(
         &mut self,
         slot: u32,
@@ -280,7 +280,8 @@ impl Ledger {
         outcomes
     }
 
-    /// Executes operations and keeps their outcomes with no session yet. Where none is done, nothing has changed.
+    /// Executes operations and does not yet record their outcomes in a session. If all are refused, nothing has
+    /// changed.
     pub(crate) fn run(
         &mut self,
         operations: &[Operation],
@@ -311,7 +312,7 @@ impl Ledger {
         outcomes
     }
 
-    /// Keeps the outcomes of a session's next packet, whose operations have this sum.
+    /// Records the outcomes of a session's next packet, whose operations have this checksum.
     pub(crate) fn keep_executed(
         &mut self,
         slot: u32,
@@ -324,7 +325,7 @@ impl Ledger {
         self.sessions.keep(slot, sequence, sum, outcomes, now_s);
     }
 
-    /// Operations that are done all or not at all.
+    /// Executes operations of which either all are executed or none.
     fn chain(
         &mut self,
         operations: &[Operation],
@@ -360,7 +361,7 @@ impl Ledger {
                 outcome.amount = 0;
             }
         }
-        // Only what was done is numbered, and sealed in a block: refusals leave no trace that grows.
+        // Only executed operations are numbered and sealed in blocks, so refusals do not accumulate.
         let done = outcomes[first..]
             .iter_mut()
             .filter(|outcome| outcome.code == Code::Done);
@@ -374,7 +375,7 @@ impl Ledger {
         for undo in undo.into_iter().rev() {
             match undo {
                 Undo::Account(id, Some(account)) => _ = self.accounts.insert(id, account),
-                // What the chain made, in the order from the last one back.
+                // Accounts that the chain created, from the last one back.
                 Undo::Account(_, None) => self.accounts.remove_last(),
                 Undo::Pending(id, pending) => self.set_pending(id, pending),
                 Undo::Issued(issued) => self.issued = issued,
@@ -430,8 +431,7 @@ impl Ledger {
         self.make(id, amount, owner, limit)
     }
 
-    /// Makes an account though there may be as many as there may be: the fast path, which has room for more, has made
-    /// it.
+    /// Creates an account even if the limit is reached: the fast path, whose table has room for more, has created it.
     fn make(&mut self, id: &AccountId, amount: u64, owner: [u8; 16], limit: u64) -> Result<u64, Code> {
         if self.accounts.contains(id) {
             return Err(Code::AccountExists);
@@ -482,7 +482,7 @@ impl Ledger {
         Ok(balance)
     }
 
-    /// Ends a pending transfer by `how`.
+    /// Ends a pending transfer with the rule `how`.
     fn end(
         &mut self,
         from: &AccountId,
@@ -500,7 +500,7 @@ impl Ledger {
         Ok(balance)
     }
 
-    /// The pending transfers that have expired at `now_s`, the earliest first.
+    /// Returns the pending transfers that have expired at `now_s`, the earliest first.
     pub fn expired(&self, now_s: u64) -> Vec<PendingId> {
         let due = self
             .expiries
@@ -509,7 +509,7 @@ impl Ledger {
         due.map(|(_, id)| *id).collect()
     }
 
-    /// Gives back what a pending transfer had set aside. `false`: there is none of that name.
+    /// Releases the amount that a pending transfer reserved. Returns `false` if there is no such transfer.
     pub fn expire(&mut self, id: &PendingId) -> bool {
         self.step += 1;
         let Some(pending) = self.pendings.get(id).copied() else {
@@ -547,7 +547,7 @@ impl Ledger {
         self.issued += u128::from(amount);
     }
 
-    /// The account has changed; returns its balance.
+    /// Writes a changed account with the next version; returns its balance.
     fn change(&mut self, id: &AccountId, mut account: Account) -> u64 {
         account.version += 1;
         self.put(id, account);

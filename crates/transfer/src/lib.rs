@@ -1,12 +1,13 @@
-//! The `transfer` service: digital assets moved from account to account, exactly once, by the fast path or by the host.
+//! The `transfer` service: moves digital assets from account to account, exactly once, in the fast path or in the
+//! host.
 //!
 //! ```text
 //!  datagram -> XDP: transfer.bpf.c over the fast-path table -> reply: balances; in `express` also plain operations
 //!                | XDP_PASS; a socket filter drops writes whose UDP checksum is 0    `-> record in this CPU's ring
-//!  threads `fastpath-N`: TransferFastPath, which beside XDP answers balances only -> reply
-//!  thread `streams`: native packets over TCP, answered in the same way
+//!  threads `fastpath-N`: TransferFastPath, which only answers balances if XDP is attached -> reply
+//!  thread `streams`: native packets over TCP, handled like datagrams
 //!                | Forward
-//!  bounded queue, up to 512 requests a group
+//!  bounded queue, up to 512 requests per group
 //!                |
 //!  thread `host`: Server -> Host::execute: check signatures -> Ledger -> append records to the journal
 //!                |                                                 `-> begin commit -> thread `commits`: fdatasync
@@ -17,12 +18,12 @@
 //!
 //!  `express`: thread `host` empties the rings at least every millisecond when idle and before every group:
 //!    Ring -> Ledger -> journal -> fdatasync -> release the records -> renew the lease
-//!    For what the fast path leaves to it, it claims accounts and sessions, or ends the lease until it is done.
+//!    To execute a forwarded request, it claims accounts and sessions, or ends the lease until it is done.
 //! ```
 //!
-//! [`rules`] defines what an operation does to balances. [`paper`] and [`native`] are the formats. [`store`] is the
-//! fast-path table, shared by host, sockets and XDP; [`fastpath`] answers from it. [`ledger`] is the host's state and
-//! [`entry`] its journal records. [`settle`] writes sealed blocks to their destination, on a thread of its own.
+//! [`rules`] defines the effect of an operation on balances. [`paper`] and [`native`] are the formats. [`store`] is
+//! the fast-path table, shared by host, sockets and XDP; [`fastpath`] answers from it. [`ledger`] is the host's state
+//! and [`entry`] its journal records. [`settle`] writes sealed blocks to their destination, in its own thread.
 
 #![deny(unsafe_code)]
 

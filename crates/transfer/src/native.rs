@@ -1,4 +1,4 @@
-//! The native packets of `transfer`, parsed once for the fast path and host alike.
+//! Native packets of `transfer`: one parser and encoder for fast path and host.
 
 use crate::AccountId;
 use crate::rules::Holding;
@@ -13,24 +13,24 @@ use lineside_wire::{
 };
 use zerocopy::{FromBytes, IntoBytes};
 
-/// A well-formed native request. What is wrong with a single operation is that operation's code.
+/// Well-formed native request. An invalid single operation only gets an error code.
 #[derive(Clone, Copy, Debug)]
 pub enum Request<'a> {
     /// Operations of a session.
     Execute(&'a NativeHeader, &'a ExecuteHead, &'a [Operation]),
-    /// The same, signed.
+    /// Signed operations of a session.
     Signed(&'a NativeHeader, &'a SignedHead, &'a ExecuteHead, &'a [Operation]),
-    /// What accounts hold.
+    /// Query of account balances (REFER).
     Refer(&'a NativeHeader, &'a [BalanceItem]),
-    /// A session is to be opened, closed or told about: by the header's op.
+    /// A session is to be opened, closed or queried, according to the op in the header.
     Session(&'a NativeHeader, &'a SessionBody),
 }
 
 impl<'a> Request<'a> {
-    /// Parses a packet that carries the native magic and no reply bit.
+    /// Parses a packet that has the native magic number and no reply bit.
     ///
     /// # Errors
-    /// The status to refuse it with.
+    /// Status of the refusal.
     pub fn parse(payload: &'a [u8]) -> Result<Self, Status> {
         let (header, body) = native::parse_request(payload)?;
         match header.op {
@@ -64,7 +64,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a session's packet says.
+/// Parses the body of a session's packet.
 fn execute(body: &[u8]) -> Option<(&ExecuteHead, &[Operation])> {
     let (head, rest) = ExecuteHead::ref_from_prefix(body).ok()?;
     let operations = <[Operation]>::ref_from_bytes(rest).ok()?;
@@ -73,8 +73,8 @@ fn execute(body: &[u8]) -> Option<(&ExecuteHead, &[Operation])> {
     (counted && head.durability.get() == 0).then_some((head, operations))
 }
 
-/// Checks an operation that is asked for: whether it is one at all, and moves something if it is a transfer. One of
-/// nothing would cost its sender nothing and be kept for ever.
+/// Checks a requested operation: it must be well-formed, and a plain transfer must have an amount. A transfer of 0
+/// would cost its sender nothing, but would be stored for ever.
 ///
 /// # Errors
 /// `bad_command`.
@@ -88,8 +88,8 @@ pub fn check(operation: &Operation) -> Result<(), Code> {
     }
 }
 
-/// Checks whether an operation is one at all. Journals of earlier versions hold plain transfers of nothing that were
-/// done, and a replay does them again.
+/// Checks whether an operation is well-formed. Journals of earlier versions contain executed transfers of 0, which a
+/// replay executes again.
 ///
 /// # Errors
 /// `bad_command`.
@@ -117,13 +117,14 @@ pub(crate) fn check_form(operation: &Operation) -> Result<(), Code> {
     }
 }
 
-/// What it names, whether or not there are such accounts.
+/// Returns the accounts that it names, whether or not they exist.
 pub(crate) fn accounts(operation: &Operation) -> [AccountId; 2] {
     [AccountId(operation.source), AccountId(operation.destination)]
 }
 
-/// What tells one packet's operations from another's: a session's last sequence is answered again only for the same.
-/// Not a defence: who finds two that have the same sum gets an answer to what it did not ask, of its own session.
+/// Returns a checksum that distinguishes the operations of one packet from those of another: a repeated sequence
+/// number gets the stored reply only with the same operations. It is not a protection: a client that finds two packets
+/// with one checksum only gets a wrong reply in its own session.
 pub fn sum(operations: &[Operation]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut sum = operations.len() as u64;
@@ -136,19 +137,19 @@ pub fn sum(operations: &[Operation]) -> u64 {
     sum
 }
 
-/// What became of one operation.
+/// Outcome of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// `done`, or why not.
+    /// `done`, or the reason of the refusal.
     pub code: Code,
-    /// What the source holds then; of a refusal 0.
+    /// Balance of the source after the operation; 0 for a refusal.
     pub amount: u64,
-    /// Its number in the ledger; 0: it has none yet.
+    /// Number of the operation in the ledger; 0: none yet.
     pub number: u64,
 }
 
 impl Outcome {
-    /// Not done.
+    /// Returns the outcome of a refused operation.
     pub const fn refused(code: Code) -> Self {
         Self {
             code,
@@ -158,9 +159,9 @@ impl Outcome {
     }
 }
 
-/// Takes a reply's bytes; `false`: they do not fit.
+/// Receiver of a reply's bytes.
 pub trait Sink {
-    /// Appends them.
+    /// Appends bytes; returns `false` if they do not fit.
     #[must_use]
     fn put(&mut self, bytes: &[u8]) -> bool;
 }
@@ -178,12 +179,13 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Bytes of a body of so many operations. Those of a request fit its header's length.
+/// Returns the length of a body with these operations, in bytes. Those of a request fit into its header's length
+/// field.
 fn body_bytes(operations: &[Operation]) -> u16 {
     (size_of::<ExecuteHead>() + size_of_val(operations)) as u16
 }
 
-/// Writes the reply to an `execute`; `false` when it does not fit.
+/// Writes the reply to an `execute`; returns `false` if it does not fit.
 #[must_use]
 pub fn put_executed(
     reply: &mut impl Sink,
@@ -211,8 +213,8 @@ pub fn put_executed(
         })
 }
 
-/// Writes the refusal of a whole `execute`: the packet as it came, with a status, and the sequence that is `expected`
-/// of the session (0: there is none to tell).
+/// Writes the refusal of a whole `execute`: the received packet with a status, and the `expected` sequence number of
+/// the session (0: unknown).
 #[must_use]
 pub fn put_refused(
     reply: &mut impl Sink,
@@ -230,7 +232,7 @@ pub fn put_refused(
     reply.put(header.as_bytes()) && reply.put(head.as_bytes()) && reply.put(operations.as_bytes())
 }
 
-/// The same for operations that their sender may not do, each of which says so.
+/// Writes the refusal of operations that their sender may not execute; each of them has this code.
 #[must_use]
 pub fn put_unauthorised(
     reply: &mut impl Sink,
@@ -246,10 +248,10 @@ pub fn put_unauthorised(
     put_refused(reply, header, head, &refused, Status::Unauthorised, 0)
 }
 
-/// What an account holds and how often it has changed, or that there is none.
+/// State of an account and its number of changes, or the code for a missing account.
 pub type Balance = Result<(Holding, u64), Code>;
 
-/// An account's item of a reply to `refer`.
+/// Returns the item of an account in a reply to `refer`.
 pub fn balance_item(account: &AccountId, found: Balance) -> BalanceItem {
     let (code, (holding, version)) = match found {
         Ok(found) => (Code::Done, found),
@@ -266,7 +268,7 @@ pub fn balance_item(account: &AccountId, found: Balance) -> BalanceItem {
     }
 }
 
-/// Writes the reply to a `refer`; `false` when it does not fit.
+/// Writes the reply to a `refer`; returns `false` if it does not fit.
 #[must_use]
 pub fn put_balances(
     reply: &mut impl Sink,

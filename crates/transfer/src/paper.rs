@@ -1,4 +1,4 @@
-//! The paper's packet: parsed, and answered in place.
+//! The paper's packet: parser and replies.
 
 use crate::AccountId;
 use crate::native::Sink;
@@ -8,25 +8,25 @@ use lineside_wire::{
 };
 use zerocopy::{FromBytes, IntoBytes};
 
-/// A request in the paper's format, well-formed as far as its length goes.
+/// Request in the paper's format; its length is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaperRequest {
     /// 1 CREATE, 2 ISSUE, 3 TRANSFER, 4 REFER; others are refused.
     pub command: u32,
-    /// 0: sent once, never repeated.
+    /// Transaction id; 0 if the request is sent once and never repeated.
     pub transaction_id: u32,
-    /// Who gives, is made or is meant.
+    /// Source account: the sender, the account to create, or the account that is queried.
     pub source: u32,
-    /// Who gets.
+    /// Destination account.
     pub destination: u32,
-    /// What is moved.
+    /// Amount.
     pub amount: u32,
-    /// What fills the frame is zero, as it must be.
+    /// True if the padding of the frame is zero, as required.
     filled_with_zeros: bool,
 }
 
 impl PaperRequest {
-    /// The request, if `payload` has a length of the paper's.
+    /// Parses a payload; `None` if its length is not one of the paper's format.
     pub fn parse(payload: &[u8]) -> Option<Self> {
         if !(TRANSFER_PAPER_BYTES_MIN..=TRANSFER_PAPER_BYTES_MAX).contains(&payload.len()) {
             return None;
@@ -42,7 +42,7 @@ impl PaperRequest {
         })
     }
 
-    /// A request as a client sends it.
+    /// Creates a request as a client sends it.
     pub const fn new(command: u8, transaction_id: u32, source: u32, destination: u32, amount: u32) -> Self {
         Self {
             command: command as u32,
@@ -54,19 +54,19 @@ impl PaperRequest {
         }
     }
 
-    /// The bytes that a client sends.
+    /// Returns the bytes that a client sends.
     pub fn to_bytes(&self) -> [u8; TRANSFER_PAPER_BYTES_MAX] {
         let mut bytes = [0; TRANSFER_PAPER_BYTES_MAX];
         bytes[..TRANSFER_PAPER_BYTES_MIN].copy_from_slice(self.packet(self.command, self.amount).as_bytes());
         bytes
     }
 
-    /// Whether it is a refusal, and so no request.
+    /// Returns whether it is a refusal, and therefore not a request.
     pub const fn is_refusal(&self) -> bool {
         self.command & TRANSFER_PAPER_REFUSED != 0
     }
 
-    /// The command, if it is one and nothing else is wrong. A TRANSFER of nothing is wrong.
+    /// Returns the command if the request is valid. A TRANSFER of 0 is invalid.
     ///
     /// # Errors
     /// `bad_command`.
@@ -77,7 +77,7 @@ impl PaperRequest {
         }
     }
 
-    /// The command of a request in the journal. Journals of earlier versions hold transfers of nothing.
+    /// Returns the command of a request in the journal. Journals of earlier versions contain transfers of 0.
     ///
     /// # Errors
     /// `bad_command`.
@@ -90,22 +90,22 @@ impl PaperRequest {
         }
     }
 
-    /// The source as a native account.
+    /// Returns the source as a native account.
     pub const fn source_id(&self) -> AccountId {
         AccountId::from_paper(self.source)
     }
 
-    /// The destination as a native account.
+    /// Returns the destination as a native account.
     pub const fn destination_id(&self) -> AccountId {
         AccountId::from_paper(self.destination)
     }
 
-    /// Whether it is not executed at once but answered from what its transaction id did before.
+    /// Returns whether it has a transaction id, so that a repetition gets the stored reply.
     pub const fn is_numbered(&self) -> bool {
         self.transaction_id != 0 && self.command != TRANSFER_COMMAND_REFER as u32
     }
 
-    /// Writes the reply to the request that came as `payload`; `false` when it does not fit.
+    /// Writes the reply to the request received as `payload`; returns `false` if it does not fit.
     #[must_use]
     pub fn put_reply(&self, payload: &[u8], answer: PaperAnswer, reply: &mut impl Sink) -> bool {
         let filler = [0; TRANSFER_PAPER_BYTES_MAX - TRANSFER_PAPER_BYTES_MIN];
@@ -131,17 +131,17 @@ impl PaperRequest {
     }
 }
 
-/// What became of a request.
+/// Reply to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaperAnswer {
-    /// `done`, or why not.
+    /// `done`, or the reason of the refusal.
     pub code: Code,
-    /// What the source holds now; of a refusal 0.
+    /// Balance of the source after the request; 0 for a refusal.
     pub amount: u32,
 }
 
 impl PaperAnswer {
-    /// Done; the source holds `balance` now. One that the format cannot say is refused.
+    /// Returns the reply `done` with the source's balance, or a refusal if the format cannot represent the balance.
     pub fn done(balance: u64) -> Self {
         match u32::try_from(balance) {
             Ok(amount) => Self {
@@ -152,7 +152,7 @@ impl PaperAnswer {
         }
     }
 
-    /// Not done.
+    /// Returns a refusal.
     pub const fn refused(code: Code) -> Self {
         Self { code, amount: 0 }
     }
@@ -167,17 +167,17 @@ impl From<Result<u64, Code>> for PaperAnswer {
     }
 }
 
-/// What an account's last transaction id was for, and what it was answered.
+/// Last numbered request of an account, with its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaperLast {
     /// The request.
     pub request: PaperRequest,
-    /// Its answer.
+    /// Its reply.
     pub answer: PaperAnswer,
 }
 
 impl PaperLast {
-    /// What a request with this transaction id is to be answered, without doing anything; `None`: it is new.
+    /// Returns the reply to a request with a used transaction id, without executing it; `None` if the id is new.
     pub fn answer(last: Option<&Self>, request: &PaperRequest) -> Option<PaperAnswer> {
         let last = last?;
         match request.transaction_id.cmp(&last.request.transaction_id) {

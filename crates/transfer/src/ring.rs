@@ -1,9 +1,10 @@
-//! What the fast path has done, on its way to the journal: one ring for each CPU, written by the fast path and read by
-//! the host.
+//! Rings of records that take the effects of the fast path to the journal: one ring for each CPU, written by the fast
+//! path and read by the host.
 //!
-//! A record is written whole, its seal last, before the locks of what it tells are given back: so whoever sees an
-//! effect can find its record. The reader's position moves only when a record is in the journal, and the fast path
-//! refuses what finds no room. Order between rings is restored from the accounts' versions.
+//! A record is written completely, its seal last, before the locks of its accounts are released. A reader that sees an
+//! effect can therefore find its record. The reader's position moves only when a record is in the journal, and the
+//! fast path refuses operations for which there is no room. The order between rings follows from the accounts'
+//! versions.
 
 use crate::AccountId;
 use crate::layout::{TransferRecord, TransferRing};
@@ -12,55 +13,55 @@ use crate::store::Store;
 use lineside_wire::TransferCode;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// The slot of a record in the paper's format.
+/// Slot number in a record of the paper's format.
 pub const NO_SESSION: u32 = u32::MAX;
 
-/// One effect, as the fast path writes it down. A version of 0 stands for an account that was not touched.
+/// One effect, as the fast path records it. A version of 0 means that the account did not change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Who gives, is made or is meant.
+    /// Source: the sender, or the account that is created or changed.
     pub source: AccountId,
-    /// Who gets.
+    /// Destination.
     pub destination: AccountId,
-    /// What was asked for.
+    /// Requested amount.
     pub amount: u64,
-    /// Of the source, after this.
+    /// Version of the source after the operation.
     pub source_version: u64,
-    /// Of the destination, after this.
+    /// Version of the destination after the operation.
     pub destination_version: u64,
-    /// Of the source, after this: the reply's amount.
+    /// Balance of the source after the operation, which is the amount in the reply.
     pub source_balance: u64,
-    /// The session, or [`NO_SESSION`].
+    /// Slot of the session, or [`NO_SESSION`].
     pub slot: u32,
     /// The command.
     pub command: u8,
     /// The operation's flags.
     pub flags: u8,
-    /// What became of it.
+    /// Code of the outcome.
     pub code: u16,
     /// The contract code.
     pub contract: u32,
-    /// Which operation of its packet.
+    /// Index of the operation in its packet.
     pub index: u16,
-    /// How many its packet has.
+    /// Number of operations in its packet.
     pub count: u16,
-    /// The session's sequence, or the transaction id.
+    /// Sequence number in the session, or transaction id.
     pub sequence: u64,
-    /// Of the packet's operations.
+    /// Checksum of the packet's operations.
     pub sum: u64,
-    /// The client's.
+    /// Timestamp from the client.
     pub timestamp: u64,
-    /// The client's.
+    /// UUID from the client.
     pub uuid: AccountId,
-    /// The client's.
+    /// Nonce from the client.
     pub nonce: u32,
-    /// CLOCK_MONOTONIC, as the fast path knows it.
+    /// CLOCK_MONOTONIC of the fast path, in nanoseconds.
     pub time_ns: u64,
 }
 
 impl Record {
-    /// The record of a numbered request in the paper's format that was refused; `version` is that of its source after
-    /// this. The time is not known.
+    /// Returns the record of a numbered request in the paper's format that was refused; `version` is the source's
+    /// version after it. The time is not set.
     pub fn refused(request: &PaperRequest, code: TransferCode, version: u64) -> Self {
         Self {
             source: request.source_id(),
@@ -85,7 +86,7 @@ pub struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// Ring `index` of a store.
+    /// Returns ring `index` of a store.
     pub fn of(store: &'a Store, index: usize) -> Self {
         let records = store.control().ring_records.load(Relaxed) as usize;
         Self {
@@ -94,29 +95,29 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Records that all rings of a store hold.
+    /// Returns the number of records in all rings of a store.
     pub fn waiting_in(store: &Store) -> u64 {
         (0..store.rings.as_slice().len())
             .map(|index| Ring::of(store, index).waiting())
             .sum()
     }
 
-    /// Records that find room now. Only the writer may rely on it.
+    /// Returns the number of records for which there is room. Only the writer may rely on it.
     pub fn room(&self) -> u64 {
         self.records.len() as u64 - self.waiting()
     }
 
-    /// Records that are not in the journal yet.
+    /// Returns the number of records that are not in the journal yet.
     pub fn waiting(&self) -> u64 {
         let tail = self.ring.tail.load(Acquire);
         self.ring.head.load(Acquire).wrapping_sub(tail)
     }
 
-    /// Writes a record. There is room, and nobody else writes to this ring.
+    /// Writes a record. The caller has checked that there is room, and is the only writer of this ring.
     pub fn push(&self, record: &Record) {
         let head = self.ring.head.load(Relaxed);
         let place = self.place(head);
-        // A reader that finds the old seal must not find new words behind it.
+        // A reader that finds the old seal must not find new words after it.
         place.seal.store(0, Release);
         std::sync::atomic::fence(Release);
         save(place, record);
@@ -124,17 +125,17 @@ impl<'a> Ring<'a> {
         self.ring.head.store(head + 1, Release);
     }
 
-    /// Records written so far.
+    /// Returns the number of records written so far.
     pub fn head(&self) -> u64 {
         self.ring.head.load(Acquire)
     }
 
-    /// Where the reader stands: all records before this are in the journal.
+    /// Returns the reader's position: all records before it are in the journal.
     pub fn tail(&self) -> u64 {
         self.ring.tail.load(Acquire)
     }
 
-    /// Record number `at`; `None`: it is not written yet, or its place was written again.
+    /// Returns record number `at`; `None` if it is not written yet, or was overwritten.
     pub fn read(&self, at: u64) -> Option<Record> {
         if at >= self.ring.head.load(Acquire) {
             return None;
@@ -148,7 +149,7 @@ impl<'a> Ring<'a> {
         (place.seal.load(Relaxed) == at + 1).then_some(record)
     }
 
-    /// All records before `at` are in the journal.
+    /// Moves the reader's position to `at`: all records before it are in the journal.
     pub fn release(&self, at: u64) {
         self.ring.tail.store(at, Release);
     }

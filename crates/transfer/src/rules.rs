@@ -1,31 +1,31 @@
-//! What an operation does to what accounts hold: pure, the same for the fast path, host and replay. A refusal changes
+//! Effects of operations on balances: pure functions for the fast path, the host and replay. A refusal changes
 //! nothing.
 
 use lineside_wire::TransferCode as Code;
 
-/// What one account holds. `held_out <= balance`, and `balance + held_in` fits 64 bits.
+/// Balance and holds of one account. Invariants: `held_out <= balance`, and `balance + held_in` fits 64 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holding {
-    /// Everything it owns, what is set aside included.
+    /// Total balance, reserved amounts included.
     pub balance: u64,
-    /// Set aside by pending transfers out of it.
+    /// Part of the balance that pending transfers from this account reserve.
     pub held_out: u64,
-    /// Pending for it.
+    /// Sum of the pending transfers to this account.
     pub held_in: u64,
-    /// Nothing goes in or out.
+    /// True if neither debits nor credits are possible.
     pub frozen: bool,
 }
 
-/// The largest balance that the paper's format can say, and so the largest that its operations may leave.
+/// Maximum balance that the paper's format can represent, and therefore that its operations may leave.
 pub const PAPER_LIMIT: u64 = u32::MAX as u64;
 
 impl Holding {
-    /// What may be spent.
+    /// Returns the amount that may be spent.
     pub const fn available(&self) -> u64 {
         self.balance - self.held_out
     }
 
-    /// The balance with `amount` more, if that is at most `limit` and leaves room for what is pending.
+    /// Returns the balance plus `amount` if it is at most `limit` and leaves room for pending transfers.
     fn with(&self, amount: u64, limit: u64) -> Result<u64, Code> {
         let sum = self.balance.checked_add(amount).ok_or(Code::Overflow)?;
         let fits = sum <= limit && sum.checked_add(self.held_in).is_some();
@@ -33,7 +33,7 @@ impl Holding {
     }
 }
 
-/// A new account with `amount`.
+/// Returns a new account with `amount`.
 ///
 /// # Errors
 /// `overflow`.
@@ -45,7 +45,7 @@ pub fn create(amount: u64, limit: u64) -> Result<Holding, Code> {
     })
 }
 
-/// `amount` out of nothing.
+/// Creates `amount` and adds it to an account.
 ///
 /// # Errors
 /// `frozen`, `overflow`.
@@ -57,13 +57,13 @@ pub fn issue(to: &mut Holding, amount: u64, limit: u64) -> Result<(), Code> {
     Ok(())
 }
 
-/// `amount` from one account to another.
+/// Transfers `amount` from one account to another.
 ///
 /// # Errors
 /// `frozen`, `insufficient_balance`, `overflow`.
 pub fn transfer(from: &mut Holding, to: &mut Holding, amount: u64, limit: u64) -> Result<(), Code> {
     let left = spendable(from, to, amount)?;
-    // The paper's reply must be able to say what the sender holds.
+    // The paper's reply must be able to represent the sender's balance.
     if left > limit {
         return Err(Code::Overflow);
     }
@@ -72,7 +72,7 @@ pub fn transfer(from: &mut Holding, to: &mut Holding, amount: u64, limit: u64) -
     Ok(())
 }
 
-/// `amount` is set aside for a transfer that is to be posted or voided.
+/// Reserves `amount` for a transfer that is to be posted or voided.
 ///
 /// # Errors
 /// `frozen`, `insufficient_balance`, `overflow`.
@@ -85,10 +85,10 @@ pub fn set_aside(from: &mut Holding, to: &mut Holding, amount: u64) -> Result<()
     Ok(())
 }
 
-/// `amount` of the `pending` that was set aside is transferred, and the rest released.
+/// Transfers `amount` of the reserved amount `pending`, and releases the rest.
 ///
 /// # Errors
-/// `frozen`; `overflow` where `amount` is more than `pending`.
+/// `frozen`; `overflow` if `amount` is more than `pending`.
 pub fn post(from: &mut Holding, to: &mut Holding, pending: u64, amount: u64) -> Result<(), Code> {
     if from.frozen || to.frozen {
         return Err(Code::Frozen);
@@ -102,13 +102,13 @@ pub fn post(from: &mut Holding, to: &mut Holding, pending: u64, amount: u64) -> 
     Ok(())
 }
 
-/// What was set aside is given back; also where an account is frozen, for nothing leaves it.
+/// Releases a reserved amount. Works on frozen accounts as well, because no amount leaves them.
 pub fn release(from: &mut Holding, to: &mut Holding, pending: u64) {
     from.held_out -= pending;
     to.held_in -= pending;
 }
 
-/// What `from` would have left.
+/// Returns the balance that `from` would have left.
 fn spendable(from: &Holding, to: &Holding, amount: u64) -> Result<u64, Code> {
     if from.frozen || to.frozen {
         return Err(Code::Frozen);
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(
             run(rich, poor, 1, PAPER_LIMIT),
             Err(Code::Overflow),
-            "the sender's balance cannot be said"
+            "the reply cannot represent the sender's balance"
         );
         assert_eq!(create(PAPER_LIMIT + 1, PAPER_LIMIT), Err(Code::Overflow));
     }

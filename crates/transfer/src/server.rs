@@ -1,4 +1,4 @@
-//! A host with a clock and a directory: what `lineside transfer serve` puts behind its sockets.
+//! Host with a clock and a data directory, which `lineside transfer serve` runs for its sockets.
 
 use crate::entry::Entry;
 use crate::host::{Counts, Host, OpenError, Opened, Retention, SessionUse, Setup, SteadyUse};
@@ -20,69 +20,69 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Name of the file with the key that signs blocks: 64 hex digits.
 pub const KEY_FILE: &str = "settlement.key";
-/// Name of the file with its public half, which proofs are checked with: 66 hex digits, SEC1 compressed.
+/// Name of the file with the public key, which proofs are checked with: 66 hex digits, SEC1 compressed.
 pub const PUBLIC_KEY_FILE: &str = "settlement.pub";
 
-/// Kind of a ledger's directory. The operator may bring the key of a new ledger.
+/// Kind of a ledger's directory. The operator may place the key of a new ledger there beforehand.
 pub const KIND: Kind = Kind::new("transfer", 1).beside(&[KEY_FILE, PUBLIC_KEY_FILE]);
 
-/// Operations after which a moment of rest is used for a snapshot.
+/// Number of operations after which an idle moment is used for a snapshot.
 const SNAPSHOT_OPERATIONS: u64 = 1 << 20;
-/// Bytes of the journal after which it is used so, too.
+/// Number of journal bytes after which an idle moment is used for a snapshot.
 const SNAPSHOT_BYTES: u64 = 256 << 20;
 
-/// How a server is, whenever it is asked.
+/// State of a server for the status endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What the host counted.
+    /// Counters of the host.
     pub counts: Counts,
-    /// Accounts.
+    /// Number of accounts.
     pub accounts: u64,
-    /// Open sessions.
+    /// Number of open sessions.
     pub sessions: u64,
-    /// Operations numbered so far.
+    /// Number of executed operations.
     pub operations: u64,
-    /// Blocks sealed so far.
+    /// Number of sealed blocks.
     pub blocks: u64,
-    /// Bytes of the journal.
+    /// Size of the journal in bytes.
     pub journal_bytes: u64,
-    /// Operations that the fast path has executed and the journal has not yet.
+    /// Number of operations that the fast path has executed and that are not in the journal yet.
     pub unjournaled: u64,
-    /// The disk has no room: for what the fast path did, or for what was last asked for.
+    /// True if the disk has no room for the fast path's operations or for the last request.
     pub full: bool,
-    /// Why nothing is written any more, if that is so.
+    /// Reason why writing has ended, if it has.
     pub failed: Option<String>,
-    /// How the sessions are used.
+    /// Use of the sessions.
     pub session_use: SessionUse,
-    /// Pending transfers, and how many there may be.
+    /// Number of pending transfers, and its maximum.
     pub pendings: (u64, u64),
     /// Seconds by which the journal's clock is ahead of the machine's.
     pub clock_ahead_s: u64,
-    /// Bytes of the file system that are free, and all of them.
+    /// Free bytes of the file system, and its size.
     pub space_bytes: (u64, u64),
-    /// Why nothing was removed from the journal the last time, if that is so.
+    /// Reason why the last attempt to remove old blocks from the journal failed, if it did.
     pub not_retained: Option<String>,
 }
 
-/// A host that answers groups. Its report is shared: it is written after each group, and never waits for a disk.
+/// Host that executes requests in batches. Its shared report is updated after each batch, and never waits for a disk.
 pub struct Server {
     host: Host<FsDisk>,
     report: Arc<Mutex<Report>>,
     disk: FsDisk,
     snapshot_at: u64,
-    /// Bytes of the journal at which a snapshot is due.
+    /// Size of the journal at which a snapshot is due, in bytes.
     snapshot_bytes_at: u64,
     retention: Retention,
-    /// The last block that is settled, where blocks are settled.
+    /// Number of the last settled block, if blocks are settled.
     settled: Option<Arc<AtomicU64>>,
     not_retained: Option<String>,
-    /// When what is looked for once a second was last looked for, and what was found.
+    /// Time of the last check of values that are checked once a second, and the values.
     looked_at_s: u64,
     looked: Looked,
     steady_use: SteadyUse,
 }
 
-/// What is looked for once a second.
+/// Values that are checked once a second.
 #[derive(Clone, Copy, Default)]
 struct Looked {
     session_use: SessionUse,
@@ -91,15 +91,15 @@ struct Looked {
 }
 
 impl Server {
-    /// Opens the directory `data`, which is made where it is not there, with its key; fills `store` from it.
+    /// Opens the directory `data` with its key, or creates both, and fills `store` from it.
     ///
     /// # Errors
-    /// Why it cannot be served.
+    /// Reason why the ledger cannot be served.
     pub fn open(data: &Path, setup: Setup, store: Arc<Store>) -> Result<(Self, Opened), OpenError> {
         Self::open_on(FsDisk::claim(data, &KIND)?, setup, store)
     }
 
-    /// Opens a directory that was claimed, as [`Server::open`] does.
+    /// Opens a claimed directory like [`Server::open`].
     ///
     /// # Errors
     /// Those of [`Server::open`].
@@ -136,13 +136,13 @@ impl Server {
         Ok((server, opened))
     }
 
-    /// Says what stays in the journal; blocks behind the number in `settled` do in any case.
+    /// Sets which blocks remain in the journal. Blocks after the number in `settled` always remain.
     pub fn retain(&mut self, retention: Retention, settled: Option<Arc<AtomicU64>>) {
         (self.retention, self.settled) = (retention, settled);
     }
 
-    /// Writes a snapshot when it is due, and then removes from the journal what need not stay. Where the host is never
-    /// idle, both wait for twice as long and are then done all the same.
+    /// Writes a snapshot when it is due, and then removes old blocks from the journal. Both wait for an idle moment,
+    /// but at most until twice as many operations or bytes have accumulated.
     fn snapshot_when_due(&mut self, now_s: u64, patience: u64) {
         let (number, bytes) = (self.host.ledger().number(), self.host.journal_bytes());
         let is_due = number >= self.snapshot_at + patience * SNAPSHOT_OPERATIONS
@@ -150,7 +150,7 @@ impl Server {
         if !is_due || self.host.failed().is_some() {
             return;
         }
-        // One that fails is tried again later; the journal has everything.
+        // A failed snapshot is repeated later; the journal has everything.
         let _ = self.host.snapshot();
         self.snapshot_at = number + SNAPSHOT_OPERATIONS;
         self.snapshot_bytes_at = bytes + SNAPSHOT_BYTES;
@@ -173,7 +173,7 @@ impl Server {
         }
     }
 
-    /// How it is, whenever it is asked.
+    /// Returns the report, which is shared with the status endpoint.
     pub fn report(&self) -> Arc<Mutex<Report>> {
         Arc::clone(&self.report)
     }
@@ -183,7 +183,7 @@ impl Server {
             self.looked_at_s = now_s;
             self.looked = Looked {
                 session_use: self.steady_use.look(now_s, self.host.session_use(now_s)),
-                // Where the system does not say, there is no warning.
+                // If the system does not report its free space, there is no warning.
                 space_bytes: self.disk.space_bytes().unwrap_or((u64::MAX, u64::MAX)),
                 clock_ahead_s: self.host.ledger().clock_s().saturating_sub(now_s),
             };
@@ -208,7 +208,7 @@ impl Server {
     }
 }
 
-/// The report, whoever wrote it.
+/// Locks the report, even if a thread panicked while it held the lock.
 pub fn lock(report: &Mutex<Report>) -> MutexGuard<'_, Report> {
     report.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -239,7 +239,7 @@ impl BatchHost for Server {
     }
 
     fn call_interval_max(&self) -> Duration {
-        // A ring that is not emptied fills.
+        // In `express` the rings have to be emptied before they are full.
         Duration::from_millis(if self.host.is_express() { 1 } else { 50 })
     }
 }
@@ -251,19 +251,19 @@ fn now_s() -> u64 {
         .map_or(0, |since| since.as_secs())
 }
 
-/// From the kernel. Without it there are no secrets, and so no server.
+/// Returns a random number from the kernel. Without one there are no secrets, so the server must not run.
 fn random() -> u64 {
     let mut bytes = [0; 8];
     match getrandom::fill(&mut bytes) {
         Ok(()) => u64::from_ne_bytes(bytes),
-        Err(error) => panic!("the kernel gives no random numbers: {error}"),
+        Err(error) => panic!("the kernel returned no random number: {error}"),
     }
 }
 
-/// The key of the ledger in `data`; a new one where there never was one.
+/// Returns the key of the ledger in `data`; creates one if the ledger never had one.
 ///
 /// # Errors
-/// Those of [`load_or_make_key`]; `NotFound` where the key is gone: its public half is there, or blocks are sealed.
+/// Those of [`load_or_make_key`]; `NotFound` if the key was lost: its public key exists, or blocks are sealed.
 pub fn ledger_key(data: &Path) -> io::Result<SigningKey> {
     let file = data.join(KEY_FILE);
     if file.exists() || !data.is_dir() {
@@ -272,7 +272,7 @@ pub fn ledger_key(data: &Path) -> io::Result<SigningKey> {
     let public = data.join(PUBLIC_KEY_FILE);
     if public.exists() {
         let what = format!(
-            "{} is missing, although its public half {} is here: bring the key back from a copy; if it is lost and no \
+            "{} is missing, although its public half {} is here: restore the key from a copy. If it is lost and no \
              block was sealed with it yet, remove the public half, and the next start makes a new key",
             file.display(),
             public.display()
@@ -287,13 +287,13 @@ pub fn ledger_key(data: &Path) -> io::Result<SigningKey> {
         })
     });
     match looked {
-        // What is wrong with the journal itself is said when it is opened.
+        // Damage of the journal itself is reported when it is opened.
         Ok(()) | Err(JournalError::NoJournal | JournalError::Damaged { .. }) => {}
         Err(error) => return Err(io::Error::other(error)),
     }
     if has_blocks {
         let what = format!(
-            "{} is missing, and this ledger has blocks that were sealed with it: bring the file back from a copy",
+            "{} is missing, but this ledger has blocks that were sealed with it: restore the file from a copy",
             file.display()
         );
         return Err(io::Error::new(io::ErrorKind::NotFound, what));
@@ -301,10 +301,10 @@ pub fn ledger_key(data: &Path) -> io::Result<SigningKey> {
     load_or_make_key(&file)
 }
 
-/// The key in `file`; a new one, for nobody else to read, where there is none.
+/// Returns the key in `file`; creates one, readable only by its owner, if the file does not exist.
 ///
 /// # Errors
-/// What the system says, or `InvalidData` where the file holds no key.
+/// Errors of the system, or `InvalidData` if the file does not contain a key.
 pub fn load_or_make_key(file: &Path) -> io::Result<SigningKey> {
     match load_key(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -330,10 +330,11 @@ pub fn load_or_make_key(file: &Path) -> io::Result<SigningKey> {
     Ok(key)
 }
 
-/// The key in `file`.
+/// Returns the key in `file`.
 ///
 /// # Errors
-/// What the system says, `InvalidData` where the file holds no key, or `PermissionDenied` where others may use it.
+/// Errors of the system, `InvalidData` if the file does not contain a key, or `PermissionDenied` if other users can
+/// read it.
 pub fn load_key(file: &Path) -> io::Result<SigningKey> {
     let text = read_owner_only(file).map_err(|error| match error {
         KeyFileError::Unreadable { source, .. } => source,

@@ -28,9 +28,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// Seconds by which the ledger's clock may be ahead of the machine's without a warning.
+/// Seconds that the ledger's clock may be ahead of the machine's without a warning.
 const CLOCK_AHEAD_S: u64 = 60;
-/// Bytes below which free space on the ledger's disk is a warning, as is less than a twentieth of it.
+/// Free space on the ledger's disk below which there is a warning, in bytes. Less than a twentieth of the disk is a
+/// warning, too.
 const SPACE_BYTES: u64 = 512 << 20;
 
 /// Registration of the service.
@@ -79,13 +80,13 @@ struct Shared {
 
 struct RunningTransfer {
     shared: Arc<Shared>,
-    /// Renews the lease in `durable`. In `express` the host renews it, each time that it has emptied the rings.
+    /// Renews the lease in `durable`. In `express` the host renews it each time it has emptied the rings.
     renewal: Option<LeaseRenewal>,
     /// Writes sealed blocks to the settlement file.
     settling: Option<Settling>,
     attach_record: Option<AttachRecord>,
-    /// True if the fast path was attached. If not, maps that an earlier server had pinned are pinned still, and the
-    /// record of them has to stay.
+    /// True if the fast path was attached. If it was not, maps that an earlier server pinned are still pinned, and
+    /// their record must remain.
     is_confirmed: bool,
     has_stopped: bool,
 }
@@ -111,7 +112,7 @@ impl Service for TransferService {
         let open = self.config.issuer_ranges().find(|range| range.prefix_bits == 0);
         let warning = open.map(|range| {
             format!(
-                "[transfer] issuers: {}/0 is everybody: anyone can make money",
+                "[transfer] issuers: {}/0 contains every address: any client can create money",
                 range.address
             )
         });
@@ -121,11 +122,11 @@ impl Service for TransferService {
     fn privileged_init(&mut self, context: &mut StartContext) -> anyhow::Result<()> {
         let config = &self.config;
         if !config.require_signature {
-            let warning = "without signatures, every client that reaches the port can move money";
+            let warning = "signatures are not required: every client that reaches the port can move money";
             context.warnings.push(warning.into());
         }
         if config.mode == TransferMode::Express {
-            let warning = "express: what is answered is on the disk only milliseconds later";
+            let warning = "express: operations are on the disk only milliseconds after their reply";
             context.warnings.push(warning.into());
             self.geometry.rings = match context.datapath.kind {
                 DatapathKind::Socket => context.datapath.socket_threads() as u32,
@@ -137,7 +138,7 @@ impl Service for TransferService {
             .with_context(|| format!("opening the ledger in {}", config.data.display()))?;
         self.disk = Some(disk);
         if context.datapath.kind == DatapathKind::Socket {
-            // Pinned maps are read with capabilities that a server on this datapath gives up next.
+            // Reading pinned maps needs capabilities that a server on this datapath gives up next.
             let tag = ledger_tag(&config.data)?;
             attach_record::check(&config.data, tag, &context.datapath, false, &mut context.warnings)?;
         }
@@ -159,7 +160,7 @@ impl Service for TransferService {
             geometry,
             disk,
         } = *self;
-        let disk = disk.context("the ledger's directory is not claimed")?;
+        let disk = disk.context("the ledger's directory was not claimed before the start")?;
         let mut new_directory = disk.new_directory();
         let uses_xdp = context.attachment.has_programs();
         let readers = Readers::new(uses_xdp);
@@ -193,7 +194,7 @@ impl Service for TransferService {
             false => TransferFastPath::new(Arc::clone(&store)),
         });
         let socket = listen(&config, &fastpath, server, &readers, context)?;
-        // From here on a client may have been told of a durable write.
+        // From here on a client may have received the reply to a durable write.
         if let Some(new) = &mut new_directory {
             new.keep();
         }
@@ -227,7 +228,7 @@ fn folder_of(file: &Path) -> PathBuf {
     }
 }
 
-/// Refuses to start beside a fast path that a killed server left at this interface in the other mode.
+/// Refuses to start next to a fast path in the other mode that a killed server left at this interface.
 fn mode_as_pinned(config: &TransferConfig, datapath: &DatapathConfig) -> anyhow::Result<()> {
     if datapath.kind == DatapathKind::Socket {
         return Ok(());
@@ -242,7 +243,7 @@ fn mode_as_pinned(config: &TransferConfig, datapath: &DatapathConfig) -> anyhow:
         let (own, interface) = (name(config.mode == TransferMode::Express), &datapath.interface);
         let theirs = name(pinned.is_express);
         bail!(
-            "the fast path that is pinned at {interface} is of mode `{theirs}`, and this server's mode is `{own}`: \
+            "the fast path that is pinned at {interface} has mode `{theirs}`, but this server has mode `{own}`: \
              give --mode {theirs}, or run `lineside xdp detach {interface}` first"
         );
     }
@@ -318,14 +319,15 @@ fn open_ledger(
         .with_context(|| format!("opening {}", config.data.display()))
 }
 
-/// The fast path as an earlier daemon left it, where it executes and may be ahead of the journal; else as new: what is
-/// in it is in the ledger too, and comes back from there. `tag` is the ledger's.
+/// Returns the fast-path table that an earlier daemon left, if it executes operations and may be ahead of the journal.
+/// Otherwise clears it: its content is also in the ledger and comes back from there. `tag` identifies the ledger.
 fn adopted(store: Store, geometry: &Geometry, tag: u64) -> anyhow::Result<Store> {
     let was_express = store.is_express();
     let is_ours = store.control().ledger.load(Relaxed) == tag;
     if was_express && !is_ours {
         bail!(
-            "the fast path that is pinned there is of another ledger: start that one's server first, or detach it"
+            "the fast path that is pinned at the interface belongs to another ledger: start the server of that \
+             ledger, or run `lineside xdp detach INTERFACE`"
         );
     }
     lease::end(&store.control().lease_until_ns);
@@ -335,7 +337,8 @@ fn adopted(store: Store, geometry: &Geometry, tag: u64) -> anyhow::Result<Store>
         store.set_policies(geometry);
     } else if was_express && Ring::waiting_in(&store) > 0 {
         bail!(
-            "the fast path that is pinned there holds operations, and has another geometry or mode: give the same again"
+            "the fast path that is pinned at the interface has operations that are not \
+             journaled, and another size or mode: start with the same options as before"
         );
     } else {
         store.clear();
@@ -345,8 +348,8 @@ fn adopted(store: Store, geometry: &Geometry, tag: u64) -> anyhow::Result<Store>
     Ok(store)
 }
 
-/// Returns the tag that the fast-path table of this ledger carries, so that no other ledger adopts it. It is taken from
-/// the settlement key.
+/// Returns the tag that identifies this ledger in its fast-path table, so that no other ledger adopts the table. The
+/// tag is taken from the settlement key.
 fn ledger_tag(data: &Path) -> anyhow::Result<u64> {
     let key = ledger_key(data)?;
     let point = key.verifying_key().to_encoded_point(true);
@@ -355,7 +358,7 @@ fn ledger_tag(data: &Path) -> anyhow::Result<u64> {
     Ok(u64::from_le_bytes(tag).max(1))
 }
 
-/// Returns what the recovery of the ledger found that its operator should know.
+/// Returns warnings about what the recovery of the ledger found.
 fn recovery_warnings(opened: &host::Opened) -> Vec<String> {
     let recovery = &opened.recovery;
     let cut = (recovery.cut_bytes > 0).then(|| {
@@ -364,11 +367,11 @@ fn recovery_warnings(opened: &host::Opened) -> Vec<String> {
             false => "this may be damage",
         };
         let (bytes, last) = (recovery.cut_bytes, recovery.last_lsn);
-        format!("{bytes} bytes behind record {last} were cut: {what}")
+        format!("{bytes} bytes after record {last} were cut: {what}")
     });
     let removed = (!recovery.removed.is_empty()).then(|| format!("removed: {}", recovery.removed.join(", ")));
     let unproved = (!recovery.is_proved).then(|| {
-        "the file `acknowledged` was missing or damaged: nothing proves that the end of the journal is whole".to_owned()
+        "the file `acknowledged` was missing or damaged: newest records could be missing unnoticed".to_owned()
     });
     cut.into_iter().chain(removed).chain(unproved).collect()
 }
@@ -403,7 +406,7 @@ impl Running for RunningTransfer {
             return Ok(());
         }
         drop(self.renewal.take());
-        // The programs are detached: first the threads end, then the host takes what the rings still hold.
+        // The programs are detached. First the threads end, then the host reads the remaining records from the rings.
         self.shared.frontend.socket.stop();
         lease::end(&self.shared.store.control().lease_until_ns);
         drop(self.settling.take());
@@ -435,10 +438,10 @@ impl Shared {
         out.problems.extend(report.failed.clone());
         if report.full {
             out.problems.push(match report.unjournaled {
-                0 => "the disk is full: what would change something is refused".to_owned(),
+                0 => "the disk is full: every request that changes something is refused".to_owned(),
                 waiting => format!(
-                    "the disk is full: {waiting} operations that the fast path executed and answered are in no \
-                     journal yet"
+                    "the disk is full: {waiting} operations that the fast path executed and answered are not in \
+                     the journal yet"
                 ),
             });
         }
@@ -466,51 +469,51 @@ impl Shared {
     }
 }
 
-/// Says what is nearly used up, and what is.
+/// Reports limits that are reached, or nearly reached.
 fn report_limits(report: &Report, out: &mut StatusBuilder) {
     let used = report.session_use;
     let (open, most) = (used.open, used.most);
     if used.refuses_all {
         out.problems.push(format!(
             "transfer: all {most} sessions are open and none was idle for long: new clients are refused; `lineside \
-             transfer sessions list` shows whose they are"
+             transfer sessions list` shows their clients"
         ));
     } else if used.refuses_strangers {
         out.problems.push(format!(
             "transfer: {open} of {most} sessions are open: new clients are refused, or were within the last minute, \
-             but for trusted_sources and networks with a history"
+             except for trusted_sources and networks with a history"
         ));
     } else if used.is_nearly_used_up() {
         let strangers_most = used.strangers_most;
         out.warnings.push(format!(
-            "transfer: {open} of {most} sessions are open: from {strangers_most} on new clients are refused, but for \
-             trusted_sources and networks with a history"
+            "transfer: {open} of {most} sessions are open: from {strangers_most} on new clients are refused, except \
+             for trusted_sources and networks with a history"
         ));
     }
     let (pendings, pendings_max) = report.pendings;
     if pendings.saturating_mul(5) >= pendings_max.saturating_mul(4) {
         out.warnings.push(format!(
             "transfer: {pendings} of {pendings_max} pending transfers: further ones are refused as store_full; \
-             memory_max says how many there may be"
+             memory_max sets their number"
         ));
     }
     if report.clock_ahead_s > CLOCK_AHEAD_S {
         out.warnings.push(format!(
             "transfer: the ledger's clock is {} s ahead of this machine's: one of them was wrong; sessions and \
-             pending transfers of that time last longer than they should",
+             pending transfers from that time last too long",
             report.clock_ahead_s
         ));
     }
     let (free, all) = report.space_bytes;
     if free < SPACE_BYTES || free < all / 20 {
         out.warnings.push(format!(
-            "transfer: {} MiB are free on the disk of the ledger; keep_blocks and keep_days say what of the journal \
-             may be removed",
+            "transfer: {} MiB are free on the disk of the ledger; set keep_blocks or keep_days to let old blocks \
+             be removed",
             free >> 20
         ));
     }
     if let Some(error) = &report.not_retained {
         out.warnings
-            .push(format!("transfer: old blocks stay in the journal: {error}"));
+            .push(format!("transfer: old blocks remain in the journal: {error}"));
     }
 }

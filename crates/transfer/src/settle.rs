@@ -1,5 +1,5 @@
-//! Where sealed blocks go besides the journal: a [`Settlement`], which follows the journal at its own pace. Nothing
-//! waits for it, and whatever it missed it gets later.
+//! Export of sealed blocks to a [`Settlement`], which follows the journal at its own pace. Nothing waits for it, and
+//! it later receives all blocks that it missed.
 
 use crate::entry::Entry;
 use crate::host::OpenError;
@@ -11,51 +11,51 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::Path;
 
-/// A place that keeps blocks: each once, in their order.
+/// Destination that stores blocks: each once, in their order.
 pub trait Settlement: Send {
-    /// Number and hash of the last block that it has; `None`: none yet.
+    /// Returns the number and hash of its last block; `None` if it has none yet.
     ///
     /// # Errors
-    /// What stands in the way of knowing.
+    /// Reason why the last block is unknown.
     fn last(&mut self) -> io::Result<Option<(u64, Hash)>>;
 
-    /// Takes the block behind the last one. When this returns, it is there to stay.
+    /// Stores the block after the last one. It is durable when this returns.
     ///
     /// # Errors
-    /// What stands in the way; the same block is brought again later.
+    /// Reason why it was not stored; the same block is passed again later.
     fn take(&mut self, block: &Block) -> io::Result<()>;
 }
 
-/// Brings the blocks of a journal to a settlement.
+/// Copies the blocks of a journal to a settlement.
 pub struct Settler<D, S> {
     disk: D,
     sink: S,
-    /// The record behind the last block that was brought.
+    /// Record after the last block that was copied.
     next: Lsn,
 }
 
 impl<D: Disk, S: Settlement> Settler<D, S> {
-    /// The journal on `disk` is only read.
+    /// Creates a settler; it only reads the journal on `disk`.
     pub fn new(disk: D, sink: S) -> Self {
         Self { disk, sink, next: 1 }
     }
 
-    /// Brings what is missing up to block `durable`, the last one that is known to be on the disk. Returns the number
-    /// of the last block that the settlement has.
+    /// Copies the missing blocks up to block `durable`, the last one known to be on the disk. Returns the number of
+    /// the last block that the settlement has.
     ///
     /// # Errors
-    /// What journal or settlement say. A settlement that is ahead of the journal is of another ledger, or the journal
-    /// lost what was on the disk.
+    /// Errors of the journal or the settlement. A settlement that is ahead of the journal belongs to another ledger,
+    /// or the journal has lost durable records.
     pub fn settle(&mut self, durable: u64) -> Result<u64, OpenError> {
         let (mut last, hash) = self.sink.last()?.unwrap_or_default();
         if last > durable {
-            let what = format!("the settlement has block {last}, and the journal {durable}");
+            let what = format!("the settlement has block {last}, but the journal ends with block {durable}");
             return Err(OpenError::System(io::Error::new(
                 io::ErrorKind::InvalidData,
                 what,
             )));
         }
-        // At first it is also looked whether what it has is of this ledger.
+        // The first call also checks that the settlement's blocks belong to this ledger.
         if last == durable && self.next > 1 {
             return Ok(last);
         }
@@ -69,8 +69,9 @@ impl<D: Disk, S: Settlement> Settler<D, S> {
                 return;
             }
             if block.number == had && block.hash() != hash {
-                let what =
-                    format!("block {had} of the settlement is not the journal's: one of them was changed");
+                let what = format!(
+                    "block {had} of the settlement differs from the journal's: one of them was changed"
+                );
                 return failed = Some(io::Error::new(io::ErrorKind::InvalidData, what));
             }
             if block.number == last + 1 {
@@ -92,18 +93,17 @@ impl<D: Disk, S: Settlement> Settler<D, S> {
     }
 }
 
-/// A file with a line for each block: its number, its hash, and its head with the signature in hex digits.
+/// File with a line for each block: its number, its hash, and its signed head, in hex digits.
 pub struct BlockFile {
     file: File,
     last: Option<(u64, Hash)>,
 }
 
 impl BlockFile {
-    /// Goes on with the file, which is made where it is not there. What is left of a line that was being written is
-    /// cut.
+    /// Opens or creates the file, and cuts an unfinished line at its end.
     ///
     /// # Errors
-    /// What the system says; `InvalidData` where a line is not the next block's.
+    /// Errors of the system; `InvalidData` if a line is not that of the next block.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new()
             .read(true)
@@ -130,7 +130,7 @@ impl BlockFile {
     }
 }
 
-/// The hash in the line of block `number`; `None`: it is another block's, or none.
+/// Returns the hash in the line of block `number`; `None` if the line is invalid or belongs to another block.
 fn hash_of(line: &str, number: u64) -> Option<Hash> {
     let mut words = line.split(' ');
     let own: u64 = words.next()?.parse().ok()?;
@@ -156,7 +156,7 @@ impl Settlement for BlockFile {
             .write_all(line.as_bytes())
             .and_then(|()| self.file.sync_data());
         if let Err(error) = written {
-            // The line may be there in part: it is written again whole.
+            // A part of the line may be in the file: it is cut, and the whole line is written again.
             self.file.set_len(end)?;
             self.file.seek(SeekFrom::End(0))?;
             return Err(error);

@@ -1,5 +1,6 @@
-//! Settlement: operations are sealed into blocks, each a Merkle root over its operations and the hash of the block
-//! before. A block's head is signed by the server, so that one operation can be proved to who has nothing but the key.
+//! Settlement: operations are sealed into blocks. A block's head contains the Merkle root over its operations and the
+//! hash of the previous block, and is signed by the server, so that a verifier needs only the public key to check that
+//! an operation is in a block.
 
 use crate::bytes::{Reader, Writer};
 use crate::native::Outcome;
@@ -13,41 +14,41 @@ use lineside_wire::{Operation, TransferCode as Code};
 use sha2::Digest;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// Bytes of a block in the journal.
+/// Size of a block in the journal in bytes.
 pub const BLOCK_BYTES: usize = HEAD_BYTES + 64;
 const HEAD_BYTES: usize = 8 + 32 + 32 + 8 + 8 + 16 + 8 + 8;
-/// Bytes of an operation as it is sealed.
+/// Size of a sealed operation in bytes.
 pub const LEAF_BYTES: usize = size_of::<Operation>() + 8;
-/// Leaves that are hashed together.
+/// Number of leaves that are hashed together.
 const FRESH: usize = 256;
-/// What block hashes begin with, so that no other hash is one of them.
+/// Prefix of the hashed bytes of a block, so that no other hash can pass as a block's.
 const DOMAIN: &[u8] = b"lineside transfer block 1\0";
 
 /// The head of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// 1, 2, 3, …
+    /// Number of the block, from 1.
     pub number: u64,
-    /// Hash of the block before; zeros: this is the first.
+    /// Hash of the previous block; zeros for the first one.
     pub previous: Hash,
     /// RFC 6962 Merkle root over the leaves.
     pub root: Hash,
     /// Number of the first operation.
     pub first: u64,
-    /// Operations.
+    /// Number of operations.
     pub count: u64,
-    /// Everything issued so far, and so what all accounts hold.
+    /// Sum of all issued amounts, which equals the sum of all balances.
     pub issued: u128,
-    /// Accounts so far.
+    /// Number of accounts.
     pub accounts: u64,
-    /// The host's clock when it was sealed: seconds since 1970.
+    /// Host's clock when the block was sealed, in seconds since 1970.
     pub sealed_s: u64,
-    /// ECDSA over secp256k1 by the server's key, r‖s, over the block's hash.
+    /// Signature over the block's hash with the server's key: ECDSA over secp256k1, r‖s.
     pub signature: [u8; 64],
 }
 
 impl Block {
-    /// What the next block names, and what is signed: SHA-256 over everything but the signature.
+    /// Returns the hash that is signed and that the next block contains: SHA-256 over everything except the signature.
     pub fn hash(&self) -> Hash {
         let mut hasher = sha2::Sha256::new();
         hasher.update(DOMAIN);
@@ -55,13 +56,13 @@ impl Block {
         hasher.finalize().into()
     }
 
-    /// Whether `key` signed it.
+    /// Returns whether `key` signed it.
     pub fn is_signed_by(&self, key: &VerifyingKey) -> bool {
         Signature::from_slice(&self.signature)
             .is_ok_and(|signature| key.verify_prehash(&self.hash(), &signature).is_ok())
     }
 
-    /// As the journal has it.
+    /// Returns its encoding in the journal.
     pub fn to_bytes(&self) -> [u8; BLOCK_BYTES] {
         let mut out = Writer::default();
         out.u64(self.number);
@@ -78,7 +79,7 @@ impl Block {
         bytes
     }
 
-    /// The block of these bytes; `None`: there are too few.
+    /// Decodes a block.
     pub fn from_bytes(bytes: &[u8; BLOCK_BYTES]) -> Option<Self> {
         let mut input = Reader::new(bytes);
         Some(Self {
@@ -95,7 +96,7 @@ impl Block {
     }
 }
 
-/// An operation as it is sealed: the request with its code and number, then what its source held after it.
+/// Returns the leaf of an operation: the request with its code and number, then the balance of its source after it.
 pub fn leaf(operation: &Operation, outcome: &Outcome) -> [u8; LEAF_BYTES] {
     let operation = Operation {
         code: (outcome.code as u16).into(),
@@ -108,7 +109,7 @@ pub fn leaf(operation: &Operation, outcome: &Outcome) -> [u8; LEAF_BYTES] {
     bytes
 }
 
-/// The same of a request in the paper's format.
+/// Returns the leaf of a request in the paper's format.
 pub fn paper_leaf(request: &PaperRequest, answer: &PaperAnswer, number: u64) -> [u8; LEAF_BYTES] {
     let mut operation = Operation::new_zeroed();
     operation.command = request.command as u8;
@@ -124,7 +125,7 @@ pub fn paper_leaf(request: &PaperRequest, answer: &PaperAnswer, number: u64) -> 
     leaf(&operation, &outcome)
 }
 
-/// The same of what the fast path executed.
+/// Returns the leaf of an operation that the fast path executed.
 pub fn line_leaf(record: &Record, number: u64) -> [u8; LEAF_BYTES] {
     let mut operation = Operation::new_zeroed();
     operation.command = record.command;
@@ -135,7 +136,7 @@ pub fn line_leaf(record: &Record, number: u64) -> [u8; LEAF_BYTES] {
     operation.amount = record.amount.into();
     operation.timestamp = record.timestamp.into();
     operation.uuid = record.uuid.0;
-    // As of a request in the paper's format, whose transaction id stands there.
+    // A request in the paper's format has its transaction id in this field.
     operation.nonce = match record.slot {
         NO_SESSION => (record.sequence as u32).into(),
         _ => record.nonce.into(),
@@ -148,19 +149,19 @@ pub fn line_leaf(record: &Record, number: u64) -> [u8; LEAF_BYTES] {
     leaf(&operation, &outcome)
 }
 
-/// The chain of blocks, and what waits to be sealed.
+/// Chain of blocks, and the operations that wait to be sealed.
 pub struct Chain {
-    /// Who signs.
+    /// Key that signs the blocks.
     key: VerifyingKey,
     leaves: Vec<Hash>,
-    /// What comes behind those, not hashed yet: many at once take a quarter of the time.
+    /// Leaves after those, which are not hashed yet: hashing many together takes a quarter of the time.
     fresh: Vec<[u8; LEAF_BYTES]>,
     first: u64,
     last: Option<Block>,
 }
 
 impl Chain {
-    /// Before the first block; all are to be signed by `key`.
+    /// Creates an empty chain; `key` is to sign all its blocks.
     pub fn new(key: VerifyingKey) -> Self {
         Self {
             key,
@@ -171,13 +172,13 @@ impl Chain {
         }
     }
 
-    /// The last block, and the hashes of what waits: what a snapshot has of it.
+    /// Returns the last block and the hashes of the waiting operations, for a snapshot.
     pub fn to_parts(&mut self) -> (Option<Block>, &[Hash]) {
         self.hash_fresh();
         (self.last, &self.leaves)
     }
 
-    /// As a snapshot has it.
+    /// Restores the state from a snapshot.
     pub fn restore(&mut self, last: Option<Block>, waiting: Vec<Hash>) {
         self.first = last.map_or(1, |block| block.first + block.count);
         self.last = last;
@@ -185,7 +186,7 @@ impl Chain {
         self.fresh.clear();
     }
 
-    /// One more operation. Operations come in the order of their numbers.
+    /// Adds an operation. Operations must come in the order of their numbers.
     pub fn push(&mut self, leaf: &[u8; LEAF_BYTES]) {
         self.fresh.push(*leaf);
         if self.fresh.len() == FRESH {
@@ -199,20 +200,21 @@ impl Chain {
         self.fresh.clear();
     }
 
-    /// Operations that wait to be sealed.
+    /// Returns the number of operations that wait to be sealed.
     pub fn waiting(&self) -> usize {
         self.leaves.len() + self.fresh.len()
     }
 
-    /// Blocks so far.
+    /// Returns the number of sealed blocks.
     pub fn blocks(&self) -> u64 {
         self.last.map_or(0, |block| block.number)
     }
 
-    /// Seals what waits with the key whose other half this chain knows. Nothing is changed until [`Chain::passed`].
+    /// Seals the waiting operations with `key`, the private key of the chain's public one. Changes nothing until
+    /// [`Chain::passed`].
     pub fn seal(&mut self, key: &SigningKey, issued: u128, accounts: u64, sealed_s: u64) -> Block {
         let mut block = self.unsigned(issued, accounts, sealed_s);
-        // Refused only for digests shorter than half a scalar; this one is a whole one.
+        // Signing fails only for digests shorter than half a scalar; this one has full length.
         let signed: Result<Signature, _> = key.sign_prehash(&block.hash());
         if let Ok(signature) = signed {
             block.signature.copy_from_slice(&signature.to_bytes());
@@ -238,7 +240,7 @@ impl Chain {
         }
     }
 
-    /// What is wrong with a block that replay meets here, if anything.
+    /// Returns the fault of a block that replay finds here, if it has one.
     pub fn fault(&mut self, block: &Block, issued: u128, accounts: u64) -> Option<&'static str> {
         let ours = self.unsigned(issued, accounts, block.sealed_s);
         let signed = Block {
@@ -246,15 +248,15 @@ impl Chain {
             ..ours
         };
         if signed != *block {
-            Some("its head is not that of the operations before it")
+            Some("its head does not match the operations before it")
         } else if !block.is_signed_by(&self.key) {
-            Some("its signature is not by the server's key")
+            Some("its signature was not made with the server's key")
         } else {
             None
         }
     }
 
-    /// The block stands; what comes now is for the next.
+    /// Accepts the block; the operations that follow belong to the next one.
     pub fn passed(&mut self, block: &Block) {
         self.first = block.first + block.count;
         self.last = Some(*block);
@@ -263,21 +265,22 @@ impl Chain {
     }
 }
 
-/// That one operation is in one block.
+/// Proof that one operation is in one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// The operation, as [`leaf`] has it.
+    /// Leaf of the operation; see [`leaf`].
     pub leaf: [u8; LEAF_BYTES],
-    /// Its place in the block, from 0.
+    /// Index of the operation in the block, from 0.
     pub index: u64,
-    /// From the leaf up: RFC 6962, section 2.1.1.
+    /// Audit path from the leaf upwards: RFC 6962, section 2.1.1.
     pub path: Vec<Hash>,
     /// The block.
     pub block: Block,
 }
 
 impl Proof {
-    /// The proof for leaf `index` of a block with these leaves; `None`: there is no such leaf, or they are not its.
+    /// Returns the proof for leaf `index` of a block with these leaves; `None` if there is no such leaf, or if they
+    /// are not those of the block.
     pub fn new(block: &Block, leaves: &[[u8; LEAF_BYTES]], index: u64) -> Option<Self> {
         let hashes: Vec<Hash> = leaves.iter().map(|leaf| merkle::leaf_hash(leaf)).collect();
         let path = merkle::inclusion_proof(&Sha256, &hashes, index)?;
@@ -290,15 +293,15 @@ impl Proof {
         proof.fault().is_none().then_some(proof)
     }
 
-    /// What is wrong with it in itself, if anything: that the block is the right one is still to be shown, by its hash
-    /// or its signature.
+    /// Returns the internal fault of the proof, if it has one. The caller still has to check that the block is the
+    /// right one, by its hash or its signature.
     pub fn fault(&self) -> Option<&'static str> {
         let leaf = merkle::leaf_hash(&self.leaf);
         let Ok((operation, _)) = Operation::ref_from_prefix(&self.leaf) else {
-            return Some("it holds no operation");
+            return Some("it does not contain an operation");
         };
         if operation.number.get() != self.block.first.wrapping_add(self.index) {
-            Some("the operation has not the number of its place")
+            Some("the operation's number does not match its place in the block")
         } else if !merkle::verify_inclusion(&leaf, self.index, self.block.count, &self.path, &self.block.root)
         {
             Some("the path does not lead to the block's root")

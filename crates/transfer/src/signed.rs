@@ -1,5 +1,6 @@
-//! Packets that are signed by whose accounts they move: ECDSA over P-256 or secp256k1, of the session's packet. Its
-//! token and sequence are signed with it, so a signature is good for one place in one session.
+//! Packets that are signed by the owner of the accounts that they debit: ECDSA over P-256 or secp256k1, over the
+//! session's packet. The signature covers token and sequence number, so it is valid only for one position in one
+//! session.
 
 use hashbrown::HashMap;
 use lineside_util::hex::{array_from_hex, to_hex};
@@ -9,19 +10,19 @@ use lineside_wire::{ExecuteHead, Operation, SignedHead, TRANSFER_CURVE_P256, TRA
 use std::fmt;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// What is hashed before everything else that is signed.
+/// Prefix of the signed bytes.
 const DOMAIN: &[u8] = b"lineside/transfer/1";
-/// Keys that are remembered as points of their curves.
+/// Maximum number of keys that are remembered as decoded points.
 const KEYS: usize = 4096;
-/// Memory for tables of keys that come back, where nothing else is said.
+/// Default memory for tables of recurring keys, in bytes.
 pub const TABLE_BYTES: usize = 32 << 20;
 
-/// A key's fingerprint: what an account knows of its owner.
+/// Fingerprint of a key, by which an account identifies its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(pub [u8; 16]);
 
 impl KeyId {
-    /// The first half of SHA-256 over curve, prefix and x.
+    /// Returns the first half of SHA-256 over curve, prefix and x.
     pub fn of(head: &SignedHead) -> Self {
         let mut id = [0; 16];
         id.copy_from_slice(&sha256(&encoded(head))[..16]);
@@ -45,7 +46,7 @@ impl std::str::FromStr for KeyId {
     }
 }
 
-/// Curve, then the key as SEC 1 has it, compressed.
+/// Returns the curve, followed by the compressed SEC 1 key.
 fn encoded(head: &SignedHead) -> [u8; 34] {
     let mut bytes = [0; 34];
     (bytes[0], bytes[1]) = (head.curve, head.key_prefix);
@@ -53,22 +54,22 @@ fn encoded(head: &SignedHead) -> [u8; 34] {
     bytes
 }
 
-/// What is signed of a packet.
+/// Returns the signed bytes of a packet.
 pub fn signed_bytes(head: &ExecuteHead, operations: &[Operation]) -> Vec<u8> {
     [DOMAIN, head.as_bytes(), operations.as_bytes()].concat()
 }
 
-/// A secret key.
+/// Secret key.
 #[derive(Clone)]
 pub enum Signer {
-    /// Of P-256.
+    /// Key on P-256.
     P256(p256::ecdsa::SigningKey),
-    /// Of secp256k1.
+    /// Key on secp256k1.
     Secp256k1(k256::ecdsa::SigningKey),
 }
 
 impl Signer {
-    /// The key of these bytes; `None`: 0, or not below the curve's order.
+    /// Returns the key with these bytes; `None` if they are 0 or not below the curve's order.
     pub fn from_bytes(curve: Curve, secret: &[u8; 32]) -> Option<Self> {
         match curve {
             Curve::P256 => p256::ecdsa::SigningKey::from_slice(secret).ok().map(Self::P256),
@@ -78,7 +79,7 @@ impl Signer {
         }
     }
 
-    /// The secret itself.
+    /// Returns the secret bytes.
     pub fn to_bytes(&self) -> [u8; 32] {
         match self {
             Self::P256(key) => key.to_bytes().into(),
@@ -86,7 +87,7 @@ impl Signer {
         }
     }
 
-    /// The curve.
+    /// Returns the curve.
     pub fn curve(&self) -> Curve {
         match self {
             Self::P256(_) => Curve::P256,
@@ -94,7 +95,7 @@ impl Signer {
         }
     }
 
-    /// The fingerprint of its public half.
+    /// Returns the fingerprint of its public key.
     pub fn id(&self) -> KeyId {
         KeyId::of(&self.head())
     }
@@ -103,7 +104,7 @@ impl Signer {
     pub fn sign(&self, head: &ExecuteHead, operations: &[Operation]) -> SignedHead {
         let digest = sha256(&signed_bytes(head, operations));
         let mut signed = self.head();
-        // Refused only for digests shorter than half a scalar; this one is a whole one.
+        // Signing fails only for digests shorter than half a scalar; this one has full length.
         let (r, s) = match self {
             Self::P256(key) => {
                 use p256::ecdsa::{Signature, signature::hazmat::PrehashSigner};
@@ -121,7 +122,7 @@ impl Signer {
         signed
     }
 
-    /// With its public half, and no signature yet.
+    /// Returns a head with the public key and no signature yet.
     fn head(&self) -> SignedHead {
         let (curve, point) = match self {
             Self::P256(key) => (
@@ -142,7 +143,7 @@ impl Signer {
     }
 }
 
-/// A signature, and what it is said to be of.
+/// Signature and the bytes that it covers.
 pub struct Signed<'a> {
     /// Key and signature.
     pub head: &'a SignedHead,
@@ -150,7 +151,7 @@ pub struct Signed<'a> {
     pub bytes: Vec<u8>,
 }
 
-/// Checks signatures, many at once. Keys that come back cost less.
+/// Checks signatures in batches. Recurring keys cost less.
 pub struct Checker {
     verifier: Verifier,
     keys: HashMap<[u8; 34], PublicKey>,
@@ -167,18 +168,18 @@ impl Checker {
     pub fn new(table_bytes: usize) -> Self {
         let options = Options {
             table_bytes,
-            // One signature of one packet has one form.
+            // Only the low-s form is valid, so that a packet and key have one valid form of each signature.
             low_s: true,
             ..Options::default()
         };
         Self {
-            // It is refused only where a back end is asked for that the CPU has not.
+            // Creation fails only for an explicitly requested backend that the CPU does not support.
             verifier: Verifier::new(options).unwrap_or_default(),
             keys: HashMap::new(),
         }
     }
 
-    /// Of each, who signed it; `None`: nobody did.
+    /// Returns the signing key of each item; `None` if the signature is invalid.
     pub fn check(&mut self, signed: &[Signed<'_>]) -> Vec<Option<KeyId>> {
         let messages: Vec<&[u8]> = signed.iter().map(|signed| signed.bytes.as_slice()).collect();
         let mut digests = vec![[0; 32]; messages.len()];

@@ -1,8 +1,8 @@
-//! The fast-path table: cells, what the paper's format needs beside them, session slots, rings and the control word, in
-//! memory that the host, the socket datapath and the XDP program share. Field by field in `spec/transfer.toml`.
+//! The fast-path table: cells, data for the paper's format, session slots, rings and the control word, in memory that
+//! the host, the socket datapath and the XDP program share. `spec/transfer.toml` describes each field.
 //!
-//! An account lies in one of two buckets of four cells. Its id never changes once it is there, so it is found without
-//! a lock; what it holds is read and written under its cell's lock.
+//! An account is in one of two buckets of four cells. Its id never changes, so it is found without a lock; its content
+//! is read and written under its cell's lock.
 
 use crate::AccountId;
 use crate::layout::{
@@ -23,21 +23,21 @@ pub use lineside_fastpath::Range;
 /// Version of the layout; memory of another version is not adopted.
 pub const LAYOUT_VERSION: u32 = 2;
 
-/// Cells that one bucket has taken before the other one is looked at too: of 2^20 accounts in 2^22 cells, one in ten
-/// then lies in its second bucket and none finds both full.
+/// Number of used cells in the first bucket from which on the second one is considered too. With 2^20 accounts in 2^22
+/// cells, one account in ten is then in its second bucket, and none finds both full.
 const CROWDED: usize = 2;
 
-/// Who executes.
+/// Place where operations are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The host, which answers when it is on the disk; the fast path only refers.
+    /// The host executes operations and replies once they are on the disk; the fast path only answers REFER.
     Durable,
-    /// The fast path, at once; the journal follows.
+    /// The fast path executes operations and replies at once; the journal follows.
     Express,
 }
 
 impl Mode {
-    /// As replies tell it.
+    /// Returns the code of the mode in replies.
     pub const fn durability(self) -> u16 {
         match self {
             Self::Durable => TRANSFER_DURABLE,
@@ -45,7 +45,7 @@ impl Mode {
         }
     }
 
-    /// The mode that replies tell so.
+    /// Returns the mode with this code in replies.
     pub const fn from_durability(durability: u16) -> Option<Self> {
         match durability {
             TRANSFER_DURABLE => Some(Self::Durable),
@@ -55,24 +55,24 @@ impl Mode {
     }
 }
 
-/// How large a store is, and its policies.
+/// Sizes and policies of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// log2 of the number of accounts that surely find room; there are four cells for each.
+    /// log2 of the number of accounts that are certain to find room; there are four cells for each.
     pub account_bits: u32,
-    /// Session slots.
+    /// Number of session slots.
     pub sessions: u32,
-    /// Rings: one for each CPU, or for each thread that executes.
+    /// Number of rings: one for each CPU, or for each thread that executes operations.
     pub rings: u32,
-    /// log2 of the records of one ring.
+    /// log2 of the number of records in one ring.
     pub ring_bits: u32,
-    /// Who executes.
+    /// Place where operations are executed.
     pub mode: Mode,
-    /// Answer the paper's packets.
+    /// Whether packets in the paper's format are answered.
     pub paper_format: bool,
-    /// Refuse writes that are not signed.
+    /// Whether writes must be signed.
     pub require_signature: bool,
-    /// Who may issue; at most 8.
+    /// Addresses that may issue; at most 8 ranges.
     pub issuers: Vec<Range>,
 }
 
@@ -92,22 +92,22 @@ impl Default for Geometry {
 }
 
 impl Geometry {
-    /// Number of cells.
+    /// Returns the number of cells.
     pub const fn cells(&self) -> usize {
         4 << self.account_bits
     }
 
-    /// log2 of the number of buckets.
+    /// Returns log2 of the number of buckets.
     pub const fn bucket_bits(&self) -> u32 {
         self.account_bits + 2 - TRANSFER_BUCKET_CELLS.trailing_zeros()
     }
 
-    /// Records of one ring.
+    /// Returns the number of records in one ring.
     pub const fn ring_records(&self) -> usize {
         1 << self.ring_bits
     }
 
-    /// What is wrong with it, if anything.
+    /// Returns the fault of the geometry, if it has one.
     pub fn fault(&self) -> Option<&'static str> {
         if !(1..=26).contains(&self.account_bits) {
             Some("account_bits must be 1 to 26")
@@ -118,35 +118,35 @@ impl Geometry {
         } else if !(3..=20).contains(&self.ring_bits) {
             Some("ring_bits must be 3 to 20")
         } else if self.issuers.len() > TRANSFER_ISSUERS_MAX {
-            Some("at most 8 issuers")
+            Some("issuers must be at most 8 address ranges")
         } else {
             None
         }
     }
 }
 
-/// The tables of a fast-path table.
+/// Tables that make up the fast-path table.
 #[derive(Debug)]
 pub struct Store {
-    /// Accounts; the cells of a bucket stand together.
+    /// Accounts; the cells of a bucket are adjacent.
     pub cells: Table<TransferCell>,
-    /// One for each cell.
+    /// Data for the paper's format, one entry for each cell.
     pub paper: Table<TransferPaper>,
     /// Session slots.
     pub sessions: Table<TransferSession>,
-    /// One for each ring.
+    /// Positions of writer and reader, one entry for each ring.
     pub rings: Table<TransferRing>,
-    /// The records of the rings, one ring after the other.
+    /// Records of all rings, one ring after the other.
     pub records: Table<TransferRecord>,
-    /// One entry.
+    /// Control word, one entry.
     pub control: Table<TransferControl>,
 }
 
 impl Store {
-    /// An empty store in this process alone.
+    /// Creates an empty store in the memory of this process.
     ///
     /// # Errors
-    /// What the kernel says of the mapping, or `InvalidInput` for a geometry that cannot be.
+    /// Errors of the kernel when it maps the memory; `InvalidInput` for an invalid geometry.
     pub fn anonymous(geometry: &Geometry) -> io::Result<Self> {
         let store = Self {
             cells: Table::anonymous(geometry.cells())?,
@@ -160,15 +160,15 @@ impl Store {
         Ok(store)
     }
 
-    /// Writes geometry, policies and a fresh hash key into zeroed memory.
+    /// Writes geometry, policies and a new hash key into zeroed memory.
     ///
     /// # Errors
-    /// `InvalidInput` for a geometry that cannot be or tables of other sizes; what the kernel says of its random
-    /// numbers.
+    /// `InvalidInput` for an invalid geometry, or if the tables have other sizes; errors of the kernel's random number
+    /// generator.
     pub fn format(&self, geometry: &Geometry) -> io::Result<()> {
         let fault = geometry
             .fault()
-            .or((!self.sizes_fit(geometry)).then_some("tables of another size"));
+            .or((!self.sizes_fit(geometry)).then_some("the tables do not have the size of the geometry"));
         if let Some(fault) = fault {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, fault));
         }
@@ -180,14 +180,14 @@ impl Store {
             .ring_records
             .store(geometry.ring_records() as u32, Relaxed);
         self.set_policies(geometry);
-        // No limit before a host sets one.
+        // There is no limit until a host sets one.
         self.set_paper_refusals(i64::MAX);
         control.layout_version.store(LAYOUT_VERSION, Relaxed);
         Ok(())
     }
 
-    /// Takes away what a process that was killed may have left held: locks and claims. Nobody may be running. What such
-    /// a process was writing is only half there, and must be written anew.
+    /// Releases locks and claims that a killed process may have left. No process may use the store. Entries that the
+    /// killed process was writing may be inconsistent, and must be written again.
     pub fn free(&self) {
         for cell in self.cells.as_slice() {
             cell.lock.store(0, Relaxed);
@@ -200,7 +200,7 @@ impl Store {
         }
     }
 
-    /// Zeroes everything. Nobody may be reading: the lease has ended, and all answers under way have left.
+    /// Zeroes everything. There must be no reader: the lease has ended, and all replies in progress have been sent.
     pub fn clear(&self) {
         for table in [
             self.cells.as_words(),
@@ -214,7 +214,8 @@ impl Store {
         }
     }
 
-    /// Writes what may change between two daemons over the same memory. The mode may not: a data directory has one.
+    /// Writes the policies, which may change between two daemons on the same memory. The mode may not change, because
+    /// it is fixed for a data directory.
     pub fn set_policies(&self, geometry: &Geometry) {
         let control = self.control();
         control.mode.store(geometry.mode.durability().into(), Relaxed);
@@ -222,7 +223,7 @@ impl Store {
         control
             .require_signature
             .store(geometry.require_signature.into(), Relaxed);
-        // While ranges change there are none.
+        // While ranges change, none is valid.
         control.issuers.store(0, Relaxed);
         for (index, range) in geometry.issuers.iter().take(TRANSFER_ISSUERS_MAX).enumerate() {
             let (address, mask) = range.words();
@@ -246,7 +247,7 @@ impl Store {
             && self.control.as_slice().len() == 1
     }
 
-    /// Whether it was formatted so by this version; fresh memory was not.
+    /// Returns whether this version formatted the memory with this geometry; fresh memory is not formatted.
     pub fn has_geometry(&self, geometry: &Geometry) -> bool {
         let control = self.control();
         control.layout_version.load(Relaxed) == LAYOUT_VERSION
@@ -257,27 +258,27 @@ impl Store {
             && self.sizes_fit(geometry)
     }
 
-    /// The control word.
+    /// Returns the control word.
     pub fn control(&self) -> &TransferControl {
         &self.control.as_slice()[0]
     }
 
-    /// Whether the fast path executes.
+    /// Returns whether the fast path executes operations.
     pub fn is_express(&self) -> bool {
         self.control().mode.load(Relaxed) == u32::from(TRANSFER_EXPRESS)
     }
 
-    /// Whether the paper's packets are answered.
+    /// Returns whether packets in the paper's format are answered.
     pub fn paper_format(&self) -> bool {
         self.control().paper_format.load(Relaxed) != 0
     }
 
-    /// Whether writes must be signed.
+    /// Returns whether writes must be signed.
     pub fn requires_signature(&self) -> bool {
         self.control().require_signature.load(Relaxed) != 0
     }
 
-    /// Whether a sender at `address` may CREATE, ISSUE, FREEZE and UNFREEZE.
+    /// Returns whether a sender at `address` may CREATE, ISSUE, FREEZE and UNFREEZE.
     pub fn may_issue(&self, address: IpAddr) -> bool {
         let own = address_words(address);
         let control = self.control();
@@ -289,9 +290,9 @@ impl Store {
         })
     }
 
-    /// Takes one refusal of a numbered request in the paper's format from the credit that the host gives; `false`:
-    /// there is none, and the request is as if it had not come. CPUs that take the last one together overdraw the
-    /// credit by one each.
+    /// Takes one refusal of a numbered request in the paper's format from the host's credit. Returns `false` if there
+    /// is none; the request then counts as not received. CPUs that take the last credit at the same time may overdraw
+    /// it by one each.
     pub(crate) fn take_paper_refusal(&self) -> bool {
         let may = self.has_paper_refusals();
         if may {
@@ -300,24 +301,26 @@ impl Store {
         may
     }
 
-    /// Whether the refusal of a numbered request in the paper's format may be written down.
+    /// Returns whether the refusal of a numbered request in the paper's format may be recorded.
     pub(crate) fn has_paper_refusals(&self) -> bool {
         self.paper_refusals() > 0
     }
 
-    /// Refusals of numbered requests in the paper's format that may still be written down; negative: a debt.
+    /// Returns the number of refusals of numbered requests in the paper's format that may still be recorded; negative
+    /// if overdrawn.
     pub fn paper_refusals(&self) -> i64 {
         self.control().paper_refusals.load(Relaxed).cast_signed()
     }
 
-    /// Sets how many refusals of numbered requests in the paper's format may be written down.
+    /// Sets the number of refusals of numbered requests in the paper's format that may be recorded.
     pub fn set_paper_refusals(&self, credit: i64) {
         self.control()
             .paper_refusals
             .store(credit.cast_unsigned(), Relaxed);
     }
 
-    /// Adds to the credit of [`Store::take_paper_refusal`] while the fast path takes from it; at most `full` is left.
+    /// Adds to the credit of [`Store::take_paper_refusal`] while the fast path takes from it; the credit does not
+    /// exceed `full`.
     pub(crate) fn add_paper_refusals(&self, more: i64, full: i64) {
         let more = more.min(full.saturating_sub(self.paper_refusals()));
         if more > 0 {
@@ -327,24 +330,24 @@ impl Store {
         }
     }
 
-    /// The first cells of the two buckets that `id` may lie in.
+    /// Returns the index of the first cell of both buckets of `id`.
     pub(crate) fn buckets(&self, id: [u64; 2]) -> [usize; 2] {
         let control = self.control();
         let bits = control.bucket_bits.load(Relaxed);
         let hash = hash::index_hash(id, &control.key);
         let first = hash >> (64 - bits);
         let second = (hash >> (64 - 2 * bits)) & ((1 << bits) - 1);
-        // A bucket of one's own, always: the hash is no better than its bits.
+        // The two buckets always differ, even if the hash gives the same twice.
         let second = if second == first { first ^ 1 } else { second };
         [first, second].map(|bucket| bucket as usize * TRANSFER_BUCKET_CELLS)
     }
 
-    /// The cells of the bucket that begins at `first`.
+    /// Returns the cells of the bucket that begins at `first`.
     pub(crate) fn bucket(&self, first: usize) -> &[TransferCell] {
         &self.cells.as_slice()[first..first + TRANSFER_BUCKET_CELLS]
     }
 
-    /// The index of the cell of `id`.
+    /// Returns the index of the cell of `id`.
     pub fn find(&self, id: &AccountId) -> Option<usize> {
         let id = id.words();
         self.buckets(id).into_iter().find_map(|first| {
@@ -353,8 +356,8 @@ impl Store {
         })
     }
 
-    /// Where a new account of these buckets belongs, both locked: in the first while it is not crowded, else where
-    /// there is more room; `None` when both are full.
+    /// Returns a free cell for a new account in these buckets, which are both locked: in the first one while it is not
+    /// crowded, otherwise in the one with more room; `None` if both are full.
     pub(crate) fn vacancy(&self, buckets: [usize; 2]) -> Option<usize> {
         let taken = buckets.map(|first| self.bucket(first).iter().filter(|cell| is_taken(cell)).count());
         let choice = if taken[0] < CROWDED || taken[0] <= taken[1] {

@@ -1,4 +1,4 @@
-//! The host's hand in the fast path, in `durable`: what is on the disk becomes what the fast path refers to.
+//! Publishes committed balances to the fast-path table (mode `durable`).
 
 use crate::AccountId;
 use crate::cell::{self, Held};
@@ -9,22 +9,22 @@ use crate::store::Store;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-/// Takes what changed, when it is on the disk.
+/// Receiver of changes that have become durable.
 pub trait TransferFill: Send {
-    /// Shows these changes: those of one step all at once, steps in their order. Accounts that find no room stay
-    /// unknown to the fast path, which then must not say so: the number of them is returned.
+    /// Writes these changes: those of one step atomically, steps in their order. Returns the number of accounts for
+    /// which there was no room. The fast path does not know them, and must not report that they do not exist.
     fn apply(&mut self, changes: &[Change]) -> usize;
 }
 
-/// Writes into a [`Store`]. There is one; programs of XDP and the threads of the socket datapath read meanwhile.
+/// Writes into a [`Store`]. There is only one writer; XDP programs and threads of the socket datapath read meanwhile.
 pub struct StoreWriter {
     store: Arc<Store>,
-    /// The cells of the step at hand, and what they shall hold.
+    /// Cells of the current step, with their new content.
     step: Vec<(usize, Change)>,
 }
 
 impl StoreWriter {
-    /// The writer of a store that nobody else writes to.
+    /// Creates the writer of a store, which must be the only one.
     pub fn new(store: Arc<Store>) -> Self {
         Self {
             store,
@@ -32,7 +32,7 @@ impl StoreWriter {
         }
     }
 
-    /// The cell of an account: a new one where it has none.
+    /// Returns the cell of an account; a new one if it has none.
     fn cell_of(&self, account: &AccountId) -> Option<usize> {
         if let Some(index) = self.store.find(account) {
             return Some(index);
@@ -45,10 +45,10 @@ impl StoreWriter {
         Some(index)
     }
 
-    /// All cells of the step are locked, then all are written: nobody sees one without the others.
+    /// Locks all cells of the step and then writes all, so that no reader sees a part of the step.
     fn show(&mut self) {
         let cells = self.store.cells.as_slice();
-        // Where a step changes an account twice, the later one counts; locks are taken in the order of the cells.
+        // If a step changes an account twice, the later change counts. Locks are taken in the order of the cells.
         self.step.sort_by_key(|(index, change)| (*index, change.version));
         self.step.dedup_by(|later, earlier| {
             let same = later.0 == earlier.0;
@@ -76,7 +76,7 @@ impl TransferFill for StoreWriter {
         let mut found = [None; AHEAD];
         for (at, change) in changes.iter().enumerate() {
             if at % AHEAD == 0 {
-                // One after the other each cell would be waited for; looked up together they come side by side.
+                // Looking up several cells together lets their cache misses overlap.
                 for (found, change) in found.iter_mut().zip(&changes[at..]) {
                     *found = self.store.find(&change.account);
                 }
@@ -86,7 +86,8 @@ impl TransferFill for StoreWriter {
                 None => homeless += 1,
             }
             let step_ends = changes.get(at + 1).is_none_or(|next| next.step != change.step);
-            // A new cell is found by its id only once it is shown, so a step that makes two must show the first.
+            // The lookup finds a new cell only after it was written, so a step that creates two must write the first
+            // one early.
             let makes_a_cell = self.step.last().is_some_and(|(_, change)| change.version == 1);
             if step_ends || makes_a_cell {
                 self.show();
@@ -96,20 +97,20 @@ impl TransferFill for StoreWriter {
     }
 }
 
-/// Writes down an account's last numbered request. The fast path rests, or the account is claimed; it may have found no
-/// room.
+/// Writes an account's last numbered request, if the account has a cell. The fast path must be paused, or the account
+/// claimed.
 pub(crate) fn show_last(store: &Store, account: &AccountId, last: Option<&PaperLast>) {
     if let (Some(index), Some(last)) = (store.find(account), last) {
         cell::save_last(&store.paper.as_slice()[index], last);
     }
 }
 
-/// Writes down a session, or that there is none. The fast path rests, or does not know the session yet.
+/// Writes a session, or removes it. The fast path must be paused, or not know the session yet.
 pub(crate) fn show_session(store: &Store, slot: u32, session: Option<&Session>) {
     let Some(place) = store.sessions.as_slice().get(slot as usize) else {
         return;
     };
-    // Without a token nobody uses it.
+    // The fast path ignores a slot without a token.
     place.token.store(0, Release);
     let Some(session) = session else { return };
     Slot::of(slot, Some(session)).save(place);

@@ -1,5 +1,5 @@
-//! Limits of refusals: a client that uses up a budget loses the answers to its refused packets. Valid packets, also its
-//! own, are executed all the same.
+//! Limits of refusals: a client that has used up its credit gets no proper replies to refused packets. Valid packets
+//! are executed all the same, also its own.
 
 mod common;
 
@@ -14,7 +14,7 @@ use lineside_wire::{
 
 const BUSY: u8 = Status::Busy as u8;
 const PER_S: u64 = 2;
-/// What one source may be refused at once.
+/// Number of refusals that one source may have at once.
 const BURST: u64 = 60 * PER_S;
 
 fn stranger(host: u8) -> Source {
@@ -40,17 +40,17 @@ fn start(disk: &SimDisk) -> Server {
     server
 }
 
-/// A packet that is refused.
+/// Returns a packet that is refused.
 fn refused(session: (u32, u64), sequence: u64) -> Vec<u8> {
     execute_packet(session, sequence, &[operation(TRANSFER, 77, 78, 1)])
 }
 
-/// A packet that can be done.
+/// Returns a packet that can be executed.
 fn valid(session: (u32, u64), sequence: u64) -> Vec<u8> {
     execute_packet(session, sequence, &[operation(TRANSFER, 1, 2, 1)])
 }
 
-/// A session's refused packets until one is `busy`; the sequence of that one.
+/// Sends refused packets of a session until one is `busy`; returns the sequence number of that packet.
 fn use_up(server: &mut Server, now_s: u64, from: Source, session: (u32, u64), mut sequence: u64) -> u64 {
     while server.ask_at(now_s, from, &refused(session, sequence)).unwrap()[5] != BUSY {
         sequence += 1;
@@ -59,7 +59,7 @@ fn use_up(server: &mut Server, now_s: u64, from: Source, session: (u32, u64), mu
     sequence
 }
 
-/// The code of a TRANSFER in the paper's format.
+/// Returns the code of a TRANSFER in the paper's format.
 fn paper(server: &mut Server, from: Source, id: u32, amount: u32) -> u32 {
     let request = PaperRequest::new(TRANSFER, id, 1, 2, amount).to_bytes();
     let reply = server.ask_at(NOW_S, from, &request).unwrap();
@@ -83,9 +83,9 @@ fn forged_packets_cost_the_address_that_they_name_nothing() {
     };
     assert_eq!(u64::from(id), BURST + 1);
     assert!(server.host.journal_bytes() - before <= 96 * BURST);
-    // Other addresses do not help who forges, and the answer uses no id.
+    // A forger gains nothing from further addresses, and the reply uses no id.
     assert_eq!(paper(&mut server, stranger(9), id, 5_000), busy);
-    // What can be done is done, in either format; the victim's refusals are answered, and it opens sessions.
+    // Valid requests are executed, in either format; the victim's refusals are answered, and it can open sessions.
     assert_ne!(paper(&mut server, victim, id, 1), busy);
     assert_eq!(server.host.ledger().held(), 2_000);
     let reply = server.ask_at(NOW_S, victim, &valid(session, 1)).unwrap();
@@ -103,7 +103,7 @@ fn a_neighbour_that_is_refused_all_the_time_stops_no_session_of_the_address() {
     let (noisy, quiet) = (server.open_from(address), server.open_from(address));
     let next = use_up(&mut server, NOW_S, address, noisy, 1);
     assert_eq!(next, BURST + 1);
-    // The neighbour's packets are executed, and a refusal now and then is answered as such.
+    // The neighbour's packets are executed, and an occasional refusal is answered as one.
     let reply = server.ask_at(NOW_S, address, &valid(quiet, 1)).unwrap();
     assert_eq!(outcomes(&reply), [(Code::Done, 999)]);
     let reply = server.ask_at(NOW_S, address, &refused(quiet, 2)).unwrap();
@@ -112,11 +112,11 @@ fn a_neighbour_that_is_refused_all_the_time_stops_no_session_of_the_address() {
         server.ask_at(NOW_S, address, &refused(quiet, 3)).unwrap()[5],
         BUSY
     );
-    // Also of the noisy one itself what can be done is done, with the sequence that was `busy`.
+    // Valid packets of the noisy session are executed as well, with the sequence number that was `busy`.
     let reply = server.ask_at(NOW_S, address, &valid(noisy, next)).unwrap();
     assert_eq!(outcomes(&reply), [(Code::Done, 998)]);
     server.open_from(address);
-    // After a restart all that was answered is answered again.
+    // After a restart, every reply can be repeated.
     let ledger = server.host.ledger().to_bytes();
     drop(server);
     disk.power_cut();
@@ -150,7 +150,7 @@ fn sessions_of_one_address_write_little_more_than_its_rate_together() {
         }
     }
     let written: u64 = next.iter().map(|next| next - 1).sum();
-    // The burst, the rate, and one of each session in four seconds.
+    // The burst, the rate, and one refusal of each session in four seconds.
     let most = BURST + SECONDS * PER_S + sessions.len() as u64 * SECONDS.div_ceil(4);
     assert!((BURST..=most).contains(&written), "{written} of {most}");
 }

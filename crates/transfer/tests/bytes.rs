@@ -1,4 +1,5 @@
-//! Whatever is written is read again, and nothing else is: entries, blocks, ledgers, proofs.
+//! Encoding and decoding of entries, blocks, ledgers and proofs: everything that is written can be read again, and
+//! nothing else can.
 
 use k256::ecdsa::SigningKey;
 use lineside_transfer::AccountId;
@@ -59,11 +60,11 @@ fn block() -> impl Strategy<Value = Block> {
 }
 
 fn refusal() -> impl Strategy<Value = Code> {
-    code().prop_filter("it is a refusal", |code| *code != Code::Done)
+    code().prop_filter("the code must be a refusal", |code| *code != Code::Done)
 }
 
-/// Codes of a packet that was refused, and the number of its further operations: few codes, many of a kind, more than
-/// are kept (older versions wrote them), or as many as are kept of a larger packet.
+/// Codes of a refused packet, and the number of its further operations: few codes, many of a kind, more than are kept
+/// (older versions wrote them), or as many as are kept of a larger packet.
 fn codes() -> impl Strategy<Value = (Vec<Code>, u16)> {
     let runs = vec((refusal(), 1..40usize), 1..6);
     let runs = runs.prop_map(|runs| {
@@ -189,7 +190,7 @@ proptest! {
         for at in 0..bytes.len() {
             let mut flipped = bytes.clone();
             flipped[at] ^= flip;
-            // Another entry, or none; never the same one, and never one that is written otherwise.
+            // A changed byte gives another entry or none; never the same one, and never one with another encoding.
             if let Some(other) = Entry::from_record(kind, &flipped) {
                 prop_assert_ne!(&other, &entry);
                 prop_assert_eq!((other.kind(), other.to_bytes()), (kind, flipped));
@@ -208,7 +209,7 @@ proptest! {
     }
 }
 
-/// The entry of a refused packet with these codes, as the host writes it.
+/// Returns the entry of a refused packet with these codes, as the host writes it.
 fn refused(codes: &[Code]) -> Entry {
     let kept = codes_kept(codes.iter().copied());
     Entry::Refused {
@@ -231,7 +232,7 @@ fn a_refused_packet_takes_at_most_96_bytes_of_the_journal() {
         lineside_journal::record_bytes(payload.len())
     };
     for count in 1..=TRANSFER_OPERATIONS_MAX {
-        // The codes change from each operation to the next one, or in as many runs as make half bytes longer.
+        // The codes change at every operation, or in as many runs as make half bytes longer.
         for run in [1, 2, 5, 6, 7, count / 15, count / 14, count / 13, count] {
             let codes: Vec<Code> = (0..count)
                 .map(|at| refusals[at / run.max(1) % refusals.len()])
@@ -245,7 +246,7 @@ fn a_refused_packet_takes_at_most_96_bytes_of_the_journal() {
     assert!(bytes(&[Code::UnknownAccount; TRANSFER_OPERATIONS_MAX]) <= 64);
 }
 
-/// Up to 0.1 the codes of a packet over TCP took half a byte each, however many there were.
+/// In versions up to 0.1, the codes of a packet over TCP took half a byte each, however many there were.
 #[test]
 fn long_codes_of_older_versions_are_read() {
     let refusals: Vec<Code> = (1..=15).filter_map(Code::from_code).collect();
@@ -261,7 +262,7 @@ fn long_codes_of_older_versions_are_read() {
         codes: read, rest, ..
     }) = Entry::from_record(12, &payload)
     else {
-        panic!("it is not read");
+        panic!("the entry cannot be decoded");
     };
     assert_eq!((read, rest), (codes, 0));
 }
@@ -286,7 +287,7 @@ fn an_entry_has_as_many_operations_as_a_packet() {
 
 // ---- ledgers ----
 
-/// A ledger after some requests: accounts with and without transaction ids, a session, pending transfers.
+/// Returns a ledger after some requests: accounts with and without transaction ids, a session, pending transfers.
 fn ledger(amounts: &[u32]) -> Ledger {
     let limits = Limits {
         accounts: 100,
@@ -338,7 +339,7 @@ proptest! {
 
 #[test]
 fn a_pending_transfer_is_for_another_account() {
-    // One of 0, whose destination becomes its source.
+    // A pending transfer of 0 whose destination becomes its source.
     let amounts = [
         2_570_395_614,
         0,
@@ -365,7 +366,7 @@ fn check_ledger(amounts: &[u32], flip: u8) {
     for at in 0..bytes.len() {
         let mut flipped = bytes.clone();
         flipped[at] ^= flip;
-        // Names, versions and ids may be others; money may not.
+        // A changed byte may change ids and versions, but never amounts of money.
         if let Some(mut other) = Ledger::from_bytes(&flipped) {
             assert_eq!(other.held(), other.issued());
             for id in other.expired(u64::MAX) {
@@ -391,7 +392,7 @@ fn leaves(count: u64) -> Vec<[u8; LEAF_BYTES]> {
     (1..=count).map(leaf).collect()
 }
 
-/// The second block of two, over `count` operations, and these.
+/// Returns the second block of two, over `count` operations, and its leaves.
 fn sealed(count: u64) -> (Block, Vec<[u8; LEAF_BYTES]>) {
     let all = leaves(3 + count);
     let mut chain = Chain::new(*key().verifying_key());
@@ -404,7 +405,7 @@ fn sealed(count: u64) -> (Block, Vec<[u8; LEAF_BYTES]>) {
     (block, all[3..].to_vec())
 }
 
-/// Whether somebody who has nothing but the server's key takes it.
+/// Returns whether a verifier with only the server's public key accepts the proof.
 fn is_taken(proof: &Proof) -> bool {
     proof.fault().is_none() && proof.block.is_signed_by(key().verifying_key())
 }
@@ -436,7 +437,7 @@ fn refuses_changes(proof: &Proof) {
         refused("a byte of the path", &|proof| proof.path[step][byte] ^= 0x80);
     }
     let block = proof.block.to_bytes();
-    // Of a signature, some bytes: each costs a check of the whole.
+    // Only some bytes of the signature are changed, because each change costs a complete check.
     for at in (0..block.len() - 64).chain([block.len() - 64, block.len() - 32, block.len() - 1]) {
         let mut bytes = block;
         bytes[at] ^= 1;
@@ -462,7 +463,7 @@ fn another_key_or_another_chain_is_refused() {
     let proof = Proof::new(&block, &leaves, 2).unwrap();
     let other = SigningKey::from_slice(&[9; 32]).unwrap();
     assert!(!proof.block.is_signed_by(other.verifying_key()));
-    // Everything of the block is right but that another one stands before it.
+    // Everything in the block is correct, except that another block precedes it.
     let mut chain = Chain::new(*key().verifying_key());
     leaves.iter().for_each(|leaf| chain.push(leaf));
     assert!(chain.fault(&block, 20, 4).is_some());

@@ -1,5 +1,5 @@
-//! `express`: what the fast path leaves to the host is executed on accounts and sessions that the host has claimed, and
-//! the fast path goes on with all others meanwhile.
+//! Mode `express`: the host executes forwarded requests on accounts and sessions that it has claimed, while the fast
+//! path continues with all others.
 
 mod common;
 
@@ -27,17 +27,17 @@ use zerocopy::{FromBytes, FromZeros};
 
 const ACCOUNTS: u32 = 6;
 
-/// Claims that ask the fast path, when the host shows what it has done, and that can be made to fail.
+/// Claims that send requests to the fast path whenever the host publishes changes, and that can be made to fail.
 struct Watched {
     claims: StoreClaims,
     fastpath: TransferFastPath,
-    /// What is asked for while the host has its claims.
+    /// Requests to send while the host has its claims.
     asked: Mutex<Vec<Vec<u8>>>,
-    /// What the fast path said: `None`, it left it to the host.
+    /// Replies of the fast path; `None`: it forwarded the request to the host.
     said: Mutex<Vec<Option<Vec<u8>>>>,
-    /// Claims that are refused from now on.
+    /// Number of claims to refuse from now on.
     refused: AtomicU64,
-    /// Shows that fail from now on.
+    /// Number of writes to let fail from now on.
     lost: AtomicU64,
 }
 
@@ -53,7 +53,7 @@ impl Watched {
             0 => Ok(()),
             left_now => {
                 left.store(left_now - 1, SeqCst);
-                Err(io::Error::other("as the test wants it"))
+                Err(io::Error::other("injected by the test"))
             }
         }
     }
@@ -134,7 +134,7 @@ fn start_on(disk: &SimDisk, store: Arc<Store>) -> Line {
     line
 }
 
-/// Accounts 1 to 6 with 100 each, made at the line.
+/// Creates accounts 1 to 6 with 100 each, in the fast path.
 fn start(disk: &SimDisk) -> Line {
     let geometry = Geometry {
         mode: Mode::Express,
@@ -160,7 +160,7 @@ impl Line {
         said.into_iter().next().unwrap().reply.unwrap()
     }
 
-    /// One for each port: a challenge is granted one.
+    /// Opens one session for each port, because a challenge grants only one.
     fn open(&mut self, port: u16) -> (u32, u64) {
         let (from, body) = (Source { port, ..LOOPBACK }, SessionBody::new_zeroed());
         let first = self.host_says_to(from, &session_packet(TRANSFER_OP_OPEN, &body));
@@ -171,7 +171,8 @@ impl Line {
         (body.slot.get(), body.token.get())
     }
 
-    /// The host does this, and the fast path is asked these while it has its claims. What the fast path said.
+    /// Lets the host execute a request, and sends others to the fast path while the host has its claims. Returns the
+    /// replies.
     fn meanwhile(&mut self, payload: &[u8], asked: &[Vec<u8>]) -> (Vec<u8>, Vec<Option<Vec<u8>>>) {
         *self.watched.asked.lock().unwrap() = asked.to_vec();
         let reply = self.host_says(payload);
@@ -186,7 +187,7 @@ impl Line {
         (1..=ACCOUNTS).map(balance).collect()
     }
 
-    /// The fast path and ledger are the same, and nothing is claimed or locked.
+    /// Checks that fast path and ledger are in sync, and that nothing is claimed or locked.
     fn check(&mut self) {
         self.host.drain();
         assert_eq!(self.host.failed(), None);
@@ -238,7 +239,7 @@ fn fastpath_goes_on_with_all_but_what_is_claimed() {
     let disk = SimDisk::new(1);
     let mut line = start(&disk);
     let (session, other) = (line.open(1), line.open(2));
-    // The records of this are in the ring when the host claims the same accounts.
+    // The records of this packet are in the ring when the host claims the same accounts.
     let first = execute_packet(session, 1, &[operation(TRANSFER, 1, 2, 1)]);
     assert!(ask(&line.watched.fastpath, &first).is_some());
     let chain = [
@@ -266,7 +267,7 @@ fn fastpath_goes_on_with_all_but_what_is_claimed() {
     assert_eq!(
         amount(said[1].as_ref().unwrap()),
         99,
-        "as long as it is not on the disk"
+        "while it is not on the disk"
     );
     let partly = outcomes(said[6].as_ref().unwrap());
     assert_eq!(partly, [(Code::Done, 99), (Code::Busy, 0)]);
@@ -309,7 +310,7 @@ fn pending_transfers_their_expiry_and_the_end_of_a_session_stop_nobody() {
     );
     assert_eq!(outcomes(&reply), [(Code::Done, 100)]);
     assert!(said[0].is_some());
-    // What is set aside cannot be spent, at the line neither.
+    // Reserved amounts cannot be spent, in the fast path either.
     let spend = ask(&line.watched.fastpath, &paper(TRANSFER, 1, 3, 61)).unwrap();
     assert_eq!((spend[0], spend[19]), (0x80, Code::InsufficientBalance as u8));
     line.check();
@@ -353,7 +354,7 @@ fn what_cannot_be_claimed_is_executed_while_fastpath_rests() {
         line.check();
     }
     assert_eq!(line.host.counts().rests, 3);
-    // What nobody may do and what is of no session stops nobody and claims nothing.
+    // Requests without permission or session pause nothing and claim nothing.
     let forged = execute_packet((session.0, 1), 4, &[linked(operation(CREATE, 8, 0, 5))]);
     line.host_says(&forged);
     assert_eq!((line.host.counts().rests, line.host.counts().claims), (3, 0));
@@ -387,7 +388,7 @@ fn a_host_killed_with_its_claims_leaves_fastpath_whole() {
             operation(TRANSFER, 2, 3, 110),
         ];
         if is_durable {
-            // It is in the journal, and the fast path was never told.
+            // The change is in the journal, but the fast path never received it.
             line.watched.lost.store(1, SeqCst);
         } else {
             disk.fail_nth(lineside_journal::Op::SyncData, 1);
@@ -410,7 +411,7 @@ fn a_host_killed_with_its_claims_leaves_fastpath_whole() {
         let cell = line.store.find(&AccountId::from_paper(1)).unwrap();
         let cell = &line.store.cells.as_slice()[cell];
         assert_ne!(cell.flags.load(SeqCst) & TRANSFER_CELL_CLAIMED, 0);
-        // And a process that is killed may have been anywhere.
+        // A killed process may have stopped anywhere.
         cell.lock.store(1, SeqCst);
         cell.balance.store(12_345, SeqCst);
         line.store.sessions.as_slice()[0].lock.store(1, SeqCst);
@@ -425,7 +426,7 @@ fn a_host_killed_with_its_claims_leaves_fastpath_whole() {
         line.check();
         let expected = if is_durable { [90, 0, 210] } else { [100, 100, 100] };
         assert_eq!(line.balances()[..3], expected);
-        // The client asks again; that it is done once is seen by the balances.
+        // The client repeats the request; the balances show that it is executed once.
         let reply = line.host_says(&payload);
         assert_eq!(outcomes(&reply), [(Code::Done, 90), (Code::Done, 0)]);
         assert_eq!(line.balances()[..3], [90, 0, 210]);

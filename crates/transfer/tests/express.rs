@@ -1,5 +1,5 @@
-//! `express`: the fast path executes, the host follows; together they lose and double nothing, and come back from the
-//! journal.
+//! Mode `express`: the fast path executes operations, and the host follows. Together they lose and duplicate nothing,
+//! and the journal restores their state.
 
 mod common;
 
@@ -29,7 +29,7 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 const ACCOUNTS: u32 = 6;
 const LEASE_NS: u64 = 1 << 40;
 
-/// Ends the threads of a test that has failed, too.
+/// Stops the threads of a test, also when it fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -103,7 +103,7 @@ fn start(disk: &SimDisk) -> Line {
 }
 
 impl Line {
-    /// As a client sees it; and whether it was the fast path that answered.
+    /// Returns the reply that a client sees, and whether the fast path gave it.
     fn ask_from(&mut self, from: Source, payload: &[u8]) -> (Vec<u8>, bool) {
         let mut reply = Reply::default();
         match self.fastpath.answer(from, lease::now_ns(), payload, &mut reply) {
@@ -128,7 +128,7 @@ impl Line {
         (word(0), word(16))
     }
 
-    /// One for each port: a challenge is granted one.
+    /// Opens one session for each port, because a challenge grants only one.
     fn open(&mut self, port: u16) -> (u32, u64) {
         let from = Source { port, ..LOOPBACK };
         let body = SessionBody::new_zeroed();
@@ -142,7 +142,7 @@ impl Line {
         (body.slot.get(), body.token.get())
     }
 
-    /// The fast path and ledger are the same, and nothing waits.
+    /// Checks that fast path and ledger are in sync, and that no record waits.
     fn check(&mut self) {
         self.host.drain();
         assert_eq!(self.host.failed(), None);
@@ -223,13 +223,13 @@ fn fastpath_and_host_take_turns_and_come_back() {
     assert_eq!(line.ask(&chain).0, second);
     let third = execute_packet(session, 3, &[operation(ISSUE, 3, 0, 7)]);
     let (third_reply, by_fastpath) = line.ask(&third);
-    assert!(by_fastpath, "the fast path goes on where the host stopped");
+    assert!(by_fastpath, "the fast path continues where the host stopped");
     assert_eq!(line.paper(TRANSFER, 2, 4, 5, 5), (3, 2_000));
     line.check();
     let before = line.balances();
     assert_eq!(before, [990, 1_005, 7, 2_000, 1_005, 1_000]);
 
-    // The power is gone, and the fast path with it.
+    // The power is cut, and the fast path is lost.
     drop(line);
     disk.power_cut();
     let mut line = start(&disk);
@@ -270,7 +270,7 @@ fn a_host_that_stops_is_caught_up_with_from_the_same_rings() {
         line.paper(CREATE, 0, account, 0, 100);
     }
     line.host.drain();
-    // The host's process is killed; the fast path goes on in memory that outlives it.
+    // The host's process is killed; the fast path continues in memory that outlives it.
     let Line {
         store,
         fastpath,
@@ -287,7 +287,7 @@ fn a_host_that_stops_is_caught_up_with_from_the_same_rings() {
             Verdict::Reply
         );
     }
-    // One record was made durable before its ring was told.
+    // One record became durable before its ring was released.
     let ring = (0..4)
         .map(|index| Ring::of(&store, index))
         .find(|ring| ring.waiting() > 0)
@@ -337,7 +337,7 @@ fn without_space_fastpath_says_busy_and_with_it_goes_on() {
     let (reply, by_fastpath) = line.ask(&transfer);
     assert!(
         !by_fastpath && reply[19] == Code::Busy as u8,
-        "the fast path does not go on without a journal"
+        "the fast path does not continue without a journal"
     );
 }
 
@@ -386,7 +386,7 @@ fn threads_of_fastpath_and_a_host_that_interrupts_them() {
                         .map(|_| operation(TRANSFER, account(random()), account(random()), random() % 50))
                         .collect();
                     let packet = execute_packet(*session, sequence, &operations);
-                    // Each packet twice: the second time it must be answered, not executed.
+                    // Each packet is sent twice: the second time it must be answered without execution.
                     let mut replies = Vec::new();
                     while replies.len() < 2 {
                         let mut reply = Reply::default();
@@ -406,7 +406,7 @@ fn threads_of_fastpath_and_a_host_that_interrupts_them() {
                             said.into_iter().next().unwrap().reply.unwrap()
                         };
                         if reply[5] == 3 {
-                            // Busy: nothing was done. The host empties the rings.
+                            // The reply is busy, and nothing was executed. The host empties the rings.
                             host.lock().unwrap().drain();
                             continue;
                         }
@@ -491,7 +491,7 @@ fn nothing_is_executed_on_a_ledger_that_the_disk_keeps_behind_fastpath() {
     let session = line.open(1);
     line.host.tick(NOW_S);
     disk.set_capacity_bytes(Some(disk.used_bytes()));
-    // Until the fast path is ahead of a journal that takes no more.
+    // The fast path continues until it is ahead of a journal that is full.
     while line.host.unjournaled() == 0 {
         for _ in 0..8 {
             line.paper(ISSUE, 0, 2, 0, 0);
@@ -502,7 +502,11 @@ fn nothing_is_executed_on_a_ledger_that_the_disk_keeps_behind_fastpath() {
     let packet = execute_packet(session, 1, &chain);
     let (refused, by_fastpath) = line.ask(&packet);
     assert!(!by_fastpath && refused[5] == 9, "no room: {}", refused[5]);
-    assert_eq!(line.paper(REFER, 0, 1, 0, 0), (4, 1_000), "the fast path goes on");
+    assert_eq!(
+        line.paper(REFER, 0, 1, 0, 0),
+        (4, 1_000),
+        "the fast path continues"
+    );
     let body = [
         &[0, 0, 0, 1, 0, 0, 0, 0][..],
         &AccountId::from_paper(1).0,
@@ -519,7 +523,7 @@ fn nothing_is_executed_on_a_ledger_that_the_disk_keeps_behind_fastpath() {
     assert_eq!(
         reply[16 + 5],
         2,
-        "what the fast path is ahead with is not durable, whoever tells it"
+        "operations that are not journaled are not reported as durable"
     );
     disk.set_capacity_bytes(None);
     let (done, _) = line.ask(&packet);
@@ -544,7 +548,7 @@ fn an_account_that_fastpath_has_made_is_not_one_too_many() {
     assert_eq!(
         outcomes(&reply)[1],
         (Code::StoreFull, 0),
-        "the host makes no more"
+        "the host creates no further account"
     );
     drop(line);
     disk.power_cut();
@@ -567,7 +571,7 @@ fn a_session_s_packets_come_in_order_from_different_rings() {
         assert_eq!(verdict, Verdict::Reply);
     };
     on_cpu(2, &PaperRequest::new(TRANSFER, 0, 1, 2, 1).to_bytes());
-    // Its second operation waits for what is in ring 2; the next packet waits for nothing but it.
+    // Its second operation depends on a record in ring 2; the next packet depends only on this one.
     let both = [operation(TRANSFER, 3, 4, 1), operation(TRANSFER, 1, 2, 1)];
     on_cpu(0, &execute_packet(session, 1, &both));
     on_cpu(1, &execute_packet(session, 2, &[operation(TRANSFER, 5, 6, 1)]));
@@ -601,7 +605,7 @@ fn what_is_signed_is_the_hosts_and_what_is_not_does_not_stop_the_line() {
     assert_eq!(
         line.host.counts().rests,
         rests,
-        "the fast path did not rest for what is refused anyway"
+        "the fast path was not paused for a request that is refused anyway"
     );
     let (execute, rest) = ExecuteHead::ref_from_prefix(&plain[16..]).unwrap();
     let head = signer.sign(execute, <[Operation]>::ref_from_bytes(rest).unwrap());
@@ -618,7 +622,7 @@ fn what_is_signed_is_the_hosts_and_what_is_not_does_not_stop_the_line() {
     assert_eq!(
         line.host.counts().rests,
         rests,
-        "the fast path executes nothing that it would have to stop"
+        "the fast path executes no operations, so it need not be paused"
     );
     line.check();
 }
@@ -642,7 +646,7 @@ fn what_fastpath_refuses_takes_little_of_the_journal_and_comes_back() {
     line.host.drain();
     let bytes = line.host.journal_bytes() - before;
     assert!(bytes <= 10 * 96, "{bytes} bytes");
-    // One of which something is done has all its records.
+    // A packet with an executed operation has all its records.
     let mixed = [
         operation(TRANSFER, 1, 9, 1),
         operation(CREATE, 2, 0, 5),
@@ -679,14 +683,14 @@ fn what_fastpath_refuses_of_the_papers_requests_takes_little_and_comes_back() {
         line.host.drain();
         line.host.journal_bytes() - before
     };
-    // Without a transaction id nothing can be repeated, and nothing is kept.
+    // Without a transaction id nothing can be repeated, and nothing is stored.
     assert_eq!(bytes_of(&mut line, 0, 2, Code::InsufficientBalance), 0);
     let ids = [(5, 2, Code::InsufficientBalance), (6, 1, Code::SameAccount)];
     for (id, destination, code) in ids {
         let bytes = bytes_of(&mut line, id, destination, code);
         assert!((1..=96).contains(&bytes), "{bytes} bytes");
     }
-    // In the journal the account comes first, because it is in another ring; the answer stays the one that was given.
+    // In the journal the account comes first, because it is in another ring; the reply remains the one that was given.
     let on_cpu = |cpu: usize, request: PaperRequest| {
         let fastpath = TransferFastPath::on_cpu(Arc::clone(&line.store), cpu);
         let mut reply = Reply::default();
@@ -708,7 +712,11 @@ fn what_fastpath_refuses_of_the_papers_requests_takes_little_and_comes_back() {
     let again = line.paper(TRANSFER, 9, 1, 7, 1);
     assert_eq!(again, (TRANSFER as u32 | 1 << 31, Code::UnknownAccount as u32));
     line.check();
-    assert_eq!(line.host.journal_bytes(), before, "as the first time");
+    assert_eq!(
+        line.host.journal_bytes(),
+        before,
+        "the same reply as the first time"
+    );
     assert_eq!(audit(&disk, *key().verifying_key()).unwrap().operations, 3);
 }
 
@@ -741,7 +749,7 @@ fn an_idle_session_gives_its_place_while_fastpath_goes_on() {
         granted.map(|body| (body.slot.get(), body.token.get()))
     };
     assert_eq!(open_at(&mut line, NOW_S + IDLE_S - 1), None);
-    // The fast path alone knows that this one is used.
+    // Only the fast path knows that this session is used.
     let (reply, by_fastpath) = line.ask(&execute_packet(used, 1, &[operation(ISSUE, 1, 0, 1)]));
     assert!(by_fastpath && reply[5] == 0);
     let new = open_at(&mut line, NOW_S + IDLE_S).unwrap();

@@ -1,4 +1,5 @@
-//! The fast path in `express`, one thread, against the oracle: every answer, every refusal, and what its ring tells.
+//! The fast path in `express`, on one thread, compared with the oracle: every reply, every refusal, and the records in
+//! its ring.
 
 mod oracle;
 #[allow(dead_code, reason = "the simulator uses the rest")]
@@ -31,7 +32,7 @@ const ELSEWHERE: Source = Source {
     port: 1,
 };
 
-/// What the records alone say that an account is.
+/// State of an account according to the records alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Told {
     balance: u64,
@@ -42,16 +43,16 @@ struct Told {
     last: Option<(u32, u16)>,
 }
 
-/// Sequence, sum, and codes with amounts.
+/// Sequence number, checksum, and codes with amounts.
 type ToldPacket = (u64, u64, Vec<(u16, u64)>);
 
-/// The fast path, its oracle, and the state that its records replay to.
+/// The fast path, its oracle, and the state that results from replaying its records.
 struct Line {
     store: Arc<Store>,
     fastpath: TransferFastPath,
     oracle: Oracle,
     told: BTreeMap<Id, Told>,
-    /// By slot: the last packet.
+    /// Last packet, by slot.
     told_sessions: BTreeMap<u32, ToldPacket>,
     read: u64,
     codes: BTreeSet<u16>,
@@ -86,7 +87,7 @@ impl Line {
         }
     }
 
-    /// As the host opens one.
+    /// Opens a session as the host does.
     fn open(&mut self, slot: u32, token: u64) -> Session {
         self.store.sessions.as_slice()[slot as usize]
             .token
@@ -103,7 +104,7 @@ impl Line {
         Ring::of(&self.store, 0)
     }
 
-    /// Asks the fast path, and checks everything that it says and leaves.
+    /// Sends a request to the fast path, and checks its reply and its effects.
     fn ask(&mut self, from: Source, payload: &[u8]) {
         let mut after = self.oracle.clone();
         let said = after.ask(0, from, payload);
@@ -139,7 +140,7 @@ impl Line {
         self.count(&expected);
     }
 
-    /// Where the ring has no room for what a request would do: what it is answered instead.
+    /// Returns the expected reply if the ring has no room for a request.
     fn busy_reply(&self, from: Source, payload: &[u8], after: &Oracle, room: u64) -> Option<Vec<u8>> {
         let mut reply = payload.to_vec();
         if (20..=22).contains(&payload.len()) {
@@ -193,7 +194,7 @@ impl Line {
         assert_eq!(self.ring().waiting(), 0);
     }
 
-    /// Does what a record says was done, and nothing else.
+    /// Applies a record.
     fn replay(&mut self, record: &Record) {
         let is_paper = record.slot == NO_SESSION;
         let (source, destination) = (record.source.0, record.destination.0);
@@ -245,7 +246,7 @@ impl Line {
         }
     }
 
-    /// The fast path's cells, the oracle, and what the records told are the same; nothing was made or lost.
+    /// Checks that the cells, the oracle and the replayed records agree, and that the sum of money is unchanged.
     fn check(&mut self) {
         self.drain();
         assert_eq!(self.oracle.fault(), None);
@@ -288,7 +289,7 @@ impl Line {
     }
 }
 
-/// Whether the fast path must answer this itself.
+/// Returns whether the fast path must answer this request itself.
 fn is_fastpaths(payload: &[u8], said: &Said) -> bool {
     if (20..=22).contains(&payload.len()) {
         return true;
@@ -309,7 +310,7 @@ fn is_fastpaths(payload: &[u8], said: &Said) -> bool {
     }
 }
 
-/// A packet of a session; three of four with nothing but what the fast path executes.
+/// Returns a packet of a session; three of four contain only operations that the fast path executes.
 fn packet(rng: &mut Random, session: Session, sequence: u64) -> Vec<u8> {
     let mut packet = requests::execute(
         rng,
@@ -365,7 +366,7 @@ fn fastpath_is_what_the_oracle_says_and_its_records_tell_it_all() {
             };
             line.ask(from, &payload);
             seen.push(payload);
-            // The newest again: at once, or when everything else was in between.
+            // Repeats the newest request, at once or later.
             if rng.percent(20) {
                 let newest = seen[seen.len() - 1].clone();
                 line.ask(from, &newest);
@@ -392,7 +393,7 @@ fn fastpath_is_what_the_oracle_says_and_its_records_tell_it_all() {
         Status::Reused,
     ];
     assert_eq!(statuses, expected.map(|status| status as u16).into());
-    assert!(busy > 100, "the ring was full only {busy} times");
+    assert!(busy > 100, "the fast path was busy only {busy} times");
 }
 
 fn paper(command: u8, id: u32, source: u32, destination: u32, amount: u32) -> Vec<u8> {
@@ -403,7 +404,7 @@ fn paper(command: u8, id: u32, source: u32, destination: u32, amount: u32) -> Ve
 #[test]
 fn a_full_bucket_refuses_and_merges_nothing() {
     let mut line = Line::new(1);
-    // Two buckets of four cells.
+    // The table has two buckets of four cells.
     for account in 1..=8 {
         line.ask(LOOPBACK, &paper(CREATE, 1, account, 0, account));
         line.drain();
@@ -416,7 +417,7 @@ fn a_full_bucket_refuses_and_merges_nothing() {
     assert_eq!(
         line.ring().waiting(),
         0,
-        "what changes nothing and uses no id is not told"
+        "a request that changes nothing and uses no id is not recorded"
     );
     let session = line.open(0, 7);
     let mut packet = requests::execute(

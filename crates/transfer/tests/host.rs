@@ -1,4 +1,4 @@
-//! The host in `durable`: every code, exactly once, linked and pending operations, restarts.
+//! The host in `durable`: every code, exactly-once execution, linked and pending operations, restarts.
 
 mod common;
 
@@ -99,7 +99,7 @@ fn a_transaction_id_counts_once() {
     assert_eq!(
         server.paper(CREATE, 1, 1, 0, 100),
         (1, 100),
-        "not `exists`: it is the same packet"
+        "not `exists`, because it is the same packet"
     );
     assert_eq!(server.paper(TRANSFER, 5, 1, 2, 10), (3, 90), "gaps are allowed");
     for _ in 0..3 {
@@ -183,9 +183,12 @@ fn sessions_are_granted_to_who_is_there_and_not_without_end() {
     let challenge = SessionBody::ref_from_bytes(&challenge[16..]).unwrap().challenge;
     let answer = session_packet(TRANSFER_OP_OPEN, &SessionBody { challenge, ..empty });
     let elsewhere = server.ask_at(NOW_S, ELSEWHERE, &answer).unwrap();
-    assert_eq!(elsewhere[5], 8, "a challenge is for who asked for it");
+    assert_eq!(
+        elsewhere[5], 8,
+        "a challenge is valid only for the client that requested it"
+    );
     let late = server.ask_at(NOW_S + 90, LOOPBACK, &answer).unwrap();
-    assert_eq!(late[5], 8, "and for a while only");
+    assert_eq!(late[5], 8, "a challenge expires");
     let first = server.ask(&answer).unwrap();
     assert_eq!(
         server.ask(&answer).unwrap(),
@@ -200,7 +203,7 @@ fn sessions_are_granted_to_who_is_there_and_not_without_end() {
         8,
         "a challenge grants one session"
     );
-    // Another client, which was given the port of the first, is sent a challenge of its own.
+    // Another client, which was given the port of the first one, is sent a challenge of its own.
     let challenge = server.ask(&session_packet(TRANSFER_OP_OPEN, &empty)).unwrap();
     let challenge = SessionBody::ref_from_bytes(&challenge[16..]).unwrap().challenge;
     let second = session_packet(TRANSFER_OP_OPEN, &SessionBody { challenge, ..empty });
@@ -276,7 +279,7 @@ fn linked_operations_are_done_all_or_not_at_all() {
     assert_eq!(
         server.host.ledger().issued(),
         50,
-        "what was created is taken back"
+        "accounts that the chain created are removed"
     );
     let done = server.execute(
         session,
@@ -286,7 +289,7 @@ fn linked_operations_are_done_all_or_not_at_all() {
     assert_eq!(
         done,
         [(Code::Done, 44), (Code::BadCommand, 0)],
-        "a chain without an end"
+        "the chain has no end"
     );
     let frozen = server.execute(
         session,
@@ -390,7 +393,11 @@ fn fastpath_refers_to_what_is_durable_and_to_nothing_else() {
     );
 
     disk.fail_nth(Op::SyncData, 1);
-    assert_eq!(server.ask(&write), None, "nobody knows whether it is on the disk");
+    assert_eq!(
+        server.ask(&write),
+        None,
+        "it is unknown whether it is on the disk"
+    );
     assert_eq!(refer(&server, 1), Some(70));
     assert!(server.host.failed().is_some());
     assert_eq!(server.paper(TRANSFER, 0, 1, 2, 1), refused(TRANSFER, Code::Busy));
@@ -402,7 +409,7 @@ fn fastpath_refers_to_what_is_durable_and_to_nothing_else() {
     disk.clear_faults();
     disk.power_cut();
     let server = start(&disk, 5, SEAL).unwrap();
-    assert_eq!(refer(&server, 1), Some(70), "not synced, and so gone");
+    assert_eq!(refer(&server, 1), Some(70), "it was not synced, so it is lost");
 }
 
 #[test]
@@ -433,32 +440,35 @@ fn groups_are_executed_while_others_are_on_their_way_and_answered_when_durable()
 
     assert!(server.host.take(true).is_none(), "nothing was asked");
     execute(&mut server, &[transfer(1, 1, 2, 10)]);
-    assert!(server.host.take(false).is_none(), "on its way");
-    // What it reads stands on the first group, too.
+    assert!(server.host.take(false).is_none(), "the commit is in progress");
+    // The balance that it reads depends on the first batch, too.
     execute(&mut server, &[PaperRequest::new(REFER, 0, 1, 0, 0).to_bytes()]);
     execute(&mut server, &[transfer(1, 2, 3, 105)]);
-    assert!(server.host.take(false).is_none(), "still on its way");
+    assert!(
+        server.host.take(false).is_none(),
+        "the commit is still in progress"
+    );
     assert_eq!(
         fastpath_holds(&server),
         [100, 100, 100],
-        "the fast path shows nothing yet"
+        "the fast path has no change yet"
     );
 
     let first = server.host.take(true).unwrap();
     assert_eq!(amount(&first[0]), Some(90));
-    assert_eq!(
-        fastpath_holds(&server),
-        [90, 110, 100],
-        "the first group and no more"
-    );
+    assert_eq!(fastpath_holds(&server), [90, 110, 100], "only the first batch");
     let second = server.host.take(false).unwrap();
     assert_eq!(amount(&second[0]), Some(90));
-    assert!(server.host.take(false).is_none(), "the third is on its way now");
+    assert!(
+        server.host.take(false).is_none(),
+        "the commit of the third is in progress"
+    );
     assert_eq!(amount(&server.host.take(true).unwrap()[0]), Some(5));
     assert_eq!(fastpath_holds(&server), [90, 5, 205]);
     assert!(server.host.take(true).is_none());
 
-    // A group that fails on its way takes those behind it with it; the fast path shows neither, nor is either answered.
+    // A batch whose commit fails takes the later ones with it: the fast path gets no changes of either, and neither is
+    // answered.
     execute(&mut server, &[transfer(2, 1, 2, 1)]);
     assert!(server.host.take(false).is_none());
     execute(&mut server, &[transfer(2, 3, 1, 1), transfer(3, 9, 1, 1)]);
@@ -474,7 +484,7 @@ fn groups_are_executed_while_others_are_on_their_way_and_answered_when_durable()
             .all(|said| said.reply.is_none())
     );
     assert_eq!(fastpath_holds(&server), [90, 5, 205]);
-    // From now on writes are refused, and those refusals leave.
+    // From now on writes are refused, and those refusals are sent.
     assert_eq!(server.paper(TRANSFER, 4, 1, 2, 1), refused(TRANSFER, Code::Busy));
 }
 
@@ -507,7 +517,7 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
     assert!(server.host.is_full());
     disk.set_capacity_bytes(None);
     server.host.tick(NOW_S + 1);
-    assert!(server.host.is_full(), "looked for once a second");
+    assert!(server.host.is_full(), "the disk is checked once a second");
     server.host.tick(NOW_S + 2);
     assert!(!server.host.is_full());
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What is too much for one record or one group: refused or put off, and nothing ends with it.
+//! Requests that are too large for one record or one batch: they are refused or postponed, and the host continues.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn a_packet_that_no_record_holds_is_refused_and_ends_nothing() {
         &[operation(CREATE, 1, 0, 500), operation(CREATE, 2, 0, 0)],
     );
     let few = [operation(TRANSFER, 1, 2, 1)];
-    // The tests' journal takes records of 8 KiB.
+    // The journal of the tests accepts records of 8 KiB.
     let reply = server.ask(&execute_packet(session, 2, &[few[0]; 100])).unwrap();
     assert_eq!(reply[5], Status::NoRoom as u8);
     assert_eq!(server.host.failed(), None);
@@ -33,7 +33,7 @@ fn a_packet_that_no_record_holds_is_refused_and_ends_nothing() {
     assert_eq!(server.host.ledger().number(), 3);
 }
 
-/// A pending transfer by a number of four bytes.
+/// Returns a pending transfer with a uuid made from `number`.
 fn pending(number: u32, contract: u32) -> Operation {
     let mut operation = operation(TRANSFER, 1, 2, u64::from(contract == PENDING));
     operation.contract = contract.into();
@@ -63,7 +63,7 @@ fn more_may_expire_at_once_than_a_group_holds() {
         assert!(done.iter().all(|(code, _)| *code == Code::Done));
     }
     assert_eq!(server.host.ledger().pending_sum(), 1_600);
-    // The last to expire is posted in the group that finds it expired: too late.
+    // The last pending transfer to expire is posted in the batch that finds it expired: too late.
     let packet = execute_packet(session, sequence + 1, &[pending(1_599, POST)]);
     let reply = server.ask_at(NOW_S + 60, LOOPBACK, &packet).unwrap();
     assert_eq!(outcomes(&reply), [(Code::UnknownPending, 0)]);

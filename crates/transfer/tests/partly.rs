@@ -1,5 +1,5 @@
-//! Packets of which some operations were done and others refused, and transfers of nothing: what they cost the journal,
-//! and that journals of earlier versions lead to the same state.
+//! Packets of which some operations were executed and others refused, and transfers of 0: their size in the journal,
+//! and replay of journals of earlier versions.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn linked(operation: Operation) -> Operation {
     }
 }
 
-/// Operations of which every chain of the first kind is done, and no other.
+/// Returns operations of which every chain of the first kind is executed, and no other.
 fn mixed(count: usize) -> Vec<Operation> {
     let group = [
         operation(TRANSFER, 77, 1, 1),
@@ -157,7 +157,7 @@ fn a_transfer_of_nothing_is_a_bad_command() {
     assert_eq!(server.host.ledger().number(), 3);
 }
 
-/// Up to 0.1 a transfer of nothing was done, and a packet that was done in part was kept whole.
+/// In versions up to 0.1, a transfer of 0 was executed, and a partly executed packet was stored completely.
 #[test]
 fn journals_of_earlier_versions_lead_to_the_same_state() {
     const TOKEN: u64 = 7;
@@ -230,7 +230,7 @@ fn journals_of_earlier_versions_lead_to_the_same_state() {
     let ledger = server.host.ledger();
     assert_eq!((ledger.number(), ledger.held()), (5, 500));
     let account = ledger.account(&AccountId::from_paper(1)).unwrap();
-    assert_eq!(account.version, 5, "made, three transfers and a refusal");
+    assert_eq!(account.version, 5, "created, three transfers and a refusal");
     assert_eq!(ledger.session(0).unwrap().sum, native::sum(&last));
     let again = server.ask(&execute_packet((0, TOKEN), 3, &last)).unwrap();
     let codes: Vec<Code> = outcomes(&again).into_iter().map(|(code, _)| code).collect();

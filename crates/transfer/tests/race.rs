@@ -1,5 +1,5 @@
-//! Two threads at once over the model of the fast path; `lab/conformance/tests/transfer_race.rs` does the same to the
-//! XDP program.
+//! Two concurrent threads on the model of the fast path; `lab/conformance/tests/transfer_race.rs` runs the same test
+//! on the XDP program.
 
 #[path = "race/common.rs"]
 mod common;
@@ -10,7 +10,7 @@ use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::store::Store;
 use std::sync::Arc;
 
-/// The model behind [`common::Ask`].
+/// Runs a test on the model through [`common::Ask`].
 fn with_model(test: impl FnOnce(&Store, &common::Ask<'_>, &StoreClaims)) {
     let store = Arc::new(Store::anonymous(&common::geometry(4)).expect("memory"));
     lease::renew(&store.control().lease_until_ns, 1 << 50);

@@ -1,4 +1,4 @@
-//! Retention: the journal stays within its bound, and what has left it can still be proved.
+//! Retention: the journal stays within its bound, and removed operations can still be proved.
 
 mod common;
 
@@ -29,7 +29,7 @@ const KEEP: Retention = Retention {
     archive: true,
 };
 
-/// Bytes of the files whose names end so.
+/// Returns the total size of the files with these endings, in bytes.
 fn bytes(disk: &impl Disk, endings: &[&str]) -> u64 {
     let names = disk.list().unwrap().into_iter();
     let meant = names.filter(|name| endings.iter().any(|ending| name.ends_with(ending)));
@@ -76,7 +76,7 @@ fn session<D: Disk>(host: &mut Host<D>) -> (u32, u64) {
     (granted.slot.get(), granted.token.get())
 }
 
-/// A directory that is removed in the end.
+/// Directory that is removed when this is dropped.
 struct Folder(std::path::PathBuf);
 
 impl Drop for Folder {
@@ -121,9 +121,9 @@ fn a_ledger_of_many_operations_stays_within_its_bound_and_all_of_it_can_be_prove
     }
     let operations = host.ledger().number();
     let blocks = host.blocks();
-    // 20 blocks, two snapshots' distance of operations, and three segments of space.
+    // 20 blocks, the operations between two snapshots, and three preallocated segments.
     let bound = 20 * 100 * 200 + 2 * 2_560 * 200 + 3 * (256 << 10);
-    assert!(largest <= bound, "{largest} bytes, and {bound} are the bound");
+    assert!(largest <= bound, "{largest} bytes exceed the bound of {bound}");
     assert!(
         segments as u64 > operations * 80 / (256 << 10),
         "{segments} segments were removed"
@@ -142,7 +142,7 @@ fn a_ledger_of_many_operations_stays_within_its_bound_and_all_of_it_can_be_prove
     ] {
         let proof = prove(&disk, number)
             .unwrap()
-            .unwrap_or_else(|| panic!("operation {number} is not there"));
+            .unwrap_or_else(|| panic!("operation {number} has no proof"));
         assert!(proof.fault().is_none() && proof.block.is_signed_by(key().verifying_key()));
         assert_eq!(proof.leaf[48..56], number.to_be_bytes(), "operation {number}");
     }
@@ -151,7 +151,7 @@ fn a_ledger_of_many_operations_stays_within_its_bound_and_all_of_it_can_be_prove
         audit.from > 0 && audit.blocks == blocks && audit.held == 1 << 40,
         "{audit:?}"
     );
-    // The ledger goes on where it was.
+    // The ledger continues from its last state.
     let mut host = open(&disk, options, 2);
     let packet = execute_packet(own, sequence + 1, &[operation(TRANSFER, 1, 2, 1)]);
     assert_eq!(outcomes(&ask(&mut host, NOW_S, &[packet])[0])[0].0, Code::Done);
@@ -187,7 +187,11 @@ fn nothing_leaves_that_a_setting_keeps_or_that_is_not_settled() {
     };
     const DAY_S: u64 = 86_400;
     work(&mut host, NOW_S);
-    assert_eq!(retain(&mut host, 1, 0, NOW_S, u64::MAX), 0, "one snapshot alone");
+    assert_eq!(
+        retain(&mut host, 1, 0, NOW_S, u64::MAX),
+        0,
+        "there is only one snapshot"
+    );
     work(&mut host, NOW_S + DAY_S);
     let (now_s, blocks) = (NOW_S + DAY_S, host.blocks());
     assert_eq!(
@@ -203,9 +207,9 @@ fn nothing_leaves_that_a_setting_keeps_or_that_is_not_settled() {
     assert_eq!(
         retain(&mut host, 1, 2, now_s, u64::MAX),
         0,
-        "none is two days old"
+        "no block is two days old"
     );
-    assert_eq!(retain(&mut host, 1, 0, now_s, 0), 0, "none is settled");
+    assert_eq!(retain(&mut host, 1, 0, now_s, 0), 0, "no block is settled");
     let some = retain(&mut host, 0, 1, now_s, 10);
     assert!(some > 0, "ten are settled and a day old");
     assert!(retain(&mut host, 0, 1, now_s, u64::MAX) > 0);
@@ -260,8 +264,8 @@ fn a_power_cut_at_any_step_of_retention_loses_nothing() {
     assert!(steps > 8, "{steps} steps");
 }
 
-/// After a repair of a journal whose last segment could not be used at all: the records between the older segments and
-/// the newest snapshot are lost, and nothing else of what the snapshot stands for.
+/// A repair of a journal whose last segment was completely unusable: the records between the older segments and the
+/// newest snapshot are lost, but no state that the snapshot includes.
 #[test]
 fn blocks_before_lost_records_can_be_proved_and_the_ledger_goes_on() {
     let disk = SimDisk::new(1);
@@ -298,7 +302,7 @@ fn blocks_before_lost_records_can_be_proved_and_the_ledger_goes_on() {
     disk.put(&last, Some(vec![0xa5; 64 << 10]));
     let report = repair(&disk, options()).unwrap();
     assert!(report.gap.is_some() && report.lost.is_some(), "{report:?}");
-    assert_eq!(segments(&disk).len(), 5, "four stay, and one is begun");
+    assert_eq!(segments(&disk).len(), 5, "four remain, and one is new");
     let mut host = open(&disk, options(), 2);
     assert_eq!(host.ledger().to_bytes(), covered);
     sequence = held;
@@ -307,7 +311,7 @@ fn blocks_before_lost_records_can_be_proved_and_the_ledger_goes_on() {
     }
     let operations = host.ledger().number();
     let proved = |number: u64| prove(&disk, number).unwrap();
-    // A block of 100 operations may have been under way at the beginning of the lost records, and at their end.
+    // A block of 100 operations may have been incomplete at the beginning of the lost records, and at their end.
     for number in [
         1,
         2,
@@ -322,7 +326,7 @@ fn blocks_before_lost_records_can_be_proved_and_the_ledger_goes_on() {
     assert!(proved(before_last + 40).is_none(), "its records are lost");
     let audited = audit(&disk, *key().verifying_key()).unwrap();
     assert_eq!((audited.operations, audited.from > 0), (operations, true));
-    // Old blocks leave it as ever, those before the lost records, too.
+    // Old blocks leave the journal as usual, also those before the lost records.
     host.snapshot().unwrap();
     move_money(&mut host, &mut sequence);
     host.snapshot().unwrap();

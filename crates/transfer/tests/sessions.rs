@@ -1,4 +1,5 @@
-//! Limits of sessions and refusals: one source cannot use up what all need, and nothing is executed twice by it.
+//! Limits of sessions and refusals: one source cannot use up shared resources, and nothing is executed twice because
+//! of the limits.
 
 mod common;
 
@@ -33,7 +34,7 @@ fn stranger(network: u8, host: u8) -> Source {
     }
 }
 
-/// An address of a /64 by its number.
+/// Returns an address of a /64, by its number.
 fn stranger6(network: u16, host: u16) -> Source {
     Source {
         address: std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, network, 0, 0, 0, host).into(),
@@ -46,7 +47,7 @@ fn server(disk: &SimDisk, sessions: u32, policy: SessionPolicy) -> Server {
     start_in(disk, 1, SEAL, limits, policy, Vec::new()).unwrap()
 }
 
-/// Opens a session; the status that it was refused with.
+/// Opens a session; the error is the status of the refusal.
 fn open(server: &mut Server, now_s: u64, from: Source) -> Result<(u32, u64), u8> {
     let body = SessionBody::new_zeroed();
     let challenge = server.ask_at(now_s, from, &session_packet(TRANSFER_OP_OPEN, &body));
@@ -136,14 +137,14 @@ fn strangers_that_do_nothing_with_their_sessions_keep_newcomers_out_for_seconds(
     let packet = execute_packet(used, 1, &[operation(TRANSFER, 1, 2, 5)]);
     let first = server.ask_at(NOW_S, user, &packet).unwrap();
     assert_eq!(outcomes(&first), [(Code::Done, 999_995)]);
-    // One whose packets are refused all the time has done nothing, either.
+    // A session whose packets are all refused has executed nothing, either.
     let other = open(&mut server, NOW_S, refused).unwrap();
     let mut taken = 0;
     for host in 0..400_u16 {
         let from = stranger(1 + (host / 200) as u8, (host % 200) as u8);
         taken += usize::from(open(&mut server, NOW_S, from).is_ok());
     }
-    assert_eq!(taken, 192 - 3, "all that strangers may have");
+    assert_eq!(taken, 192 - 3, "the limit of strangers");
     let later_s = NOW_S + UNUSED_S;
     let nowhere = [operation(TRANSFER, 77, 78, 1)];
     let reply = server.ask_at(later_s - 1, refused, &execute_packet(other, 1, &nowhere));
@@ -158,7 +159,7 @@ fn strangers_that_do_nothing_with_their_sessions_keep_newcomers_out_for_seconds(
         );
     }
     assert_eq!(open(&mut server, later_s, stranger(6, 1)), Err(BUSY));
-    // What changed something stays; of what was closed nothing is executed, nor after a restart.
+    // Sessions that changed something remain; packets of closed ones are not executed, also after a restart.
     let good = [operation(TRANSFER, 1, 2, 5)];
     let before = server.host.ledger().to_bytes();
     for takes_snapshot in [false, true] {
@@ -175,14 +176,14 @@ fn strangers_that_do_nothing_with_their_sessions_keep_newcomers_out_for_seconds(
         server = self::server(&disk, 256, SessionPolicy::default());
         assert_eq!(server.host.ledger().to_bytes(), before);
     }
-    // The order in which sessions are closed comes back, too.
+    // The order in which sessions are closed is restored, too.
     assert_eq!(open(&mut server, later_s, stranger(6, 1)), Err(BUSY));
     assert!(open(&mut server, later_s + UNUSED_S, stranger(6, 1)).is_ok());
     assert_eq!(server.ask_at(later_s + UNUSED_S, user, &packet).unwrap(), first);
     audit(&disk, *key().verifying_key()).unwrap();
 }
 
-/// As /healthz shows it, once a second.
+/// The state as /healthz shows it, once a second.
 #[test]
 fn the_use_of_sessions_is_warned_of_before_strangers_are_refused_and_does_not_flap() {
     let disk = SimDisk::new(1);
@@ -200,7 +201,7 @@ fn the_use_of_sessions_is_warned_of_before_strangers_are_refused_and_does_not_fl
         assert_eq!(used.refuses_strangers, used.open == 192);
     }
     assert_eq!(warned_at, Some(154), "four fifths of 192");
-    // All places are taken as soon as they are given back, every ten seconds.
+    // All places are taken again as soon as they are free, every ten seconds.
     let mut looks = Vec::new();
     for now_s in NOW_S..NOW_S + 100 {
         looks.push(server.host.session_use(now_s).refuses_strangers);
@@ -211,8 +212,11 @@ fn the_use_of_sessions_is_warned_of_before_strangers_are_refused_and_does_not_fl
         );
         while open(&mut server, now_s, from()).is_ok() {}
     }
-    assert!(looks.contains(&true) && looks.contains(&false), "it would flap");
-    // When it is over it takes a minute.
+    assert!(
+        looks.contains(&true) && looks.contains(&false),
+        "single checks would flap"
+    );
+    // After the overload ends, the report clears after a minute.
     let quiet_s = NOW_S + 100 + UNUSED_S;
     let report = |steady: &mut SteadyUse, now_s| steady.look(now_s, server.host.session_use(now_s));
     assert!(report(&mut steady, quiet_s).refuses_strangers);
@@ -225,7 +229,7 @@ fn what_is_reserved_is_for_trusted_sources_and_for_who_has_a_history() {
     let disk = SimDisk::new(1);
     let mut server = server(&disk, 16, policy());
     make_accounts(&mut server);
-    // One that has moved money for two days.
+    // A source that has moved money for two days.
     let known = stranger(9, 1);
     let session = open(&mut server, NOW_S, known).unwrap();
     let move_one = [operation(TRANSFER, 1, 2, 1)];
@@ -245,7 +249,7 @@ fn what_is_reserved_is_for_trusted_sources_and_for_who_has_a_history() {
         refuses_all: false,
     };
     assert_eq!(used, expected);
-    // The history comes back from the journal, and from a snapshot.
+    // The history is restored from the journal, and from a snapshot.
     for takes_snapshot in [false, true] {
         if takes_snapshot {
             server.host.snapshot().unwrap();
@@ -268,7 +272,7 @@ fn a_session_that_was_idle_is_closed_when_its_place_is_needed_and_never_executes
     let packet = execute_packet(old, 1, &[operation(TRANSFER, 1, 2, 5)]);
     let first = server.ask_at(NOW_S + 1, stranger(1, 1), &packet).unwrap();
     assert_eq!(outcomes(&first), [(Code::Done, 999_995)]);
-    // Sessions in which something was done, until none is granted.
+    // Opens sessions in which something is executed, until none is granted.
     let open_used = |server: &mut Server, now_s, from| {
         let session = open(server, now_s, from)?;
         let packet = execute_packet(session, 1, &[operation(TRANSFER, 1, 2, 1)]);
@@ -288,7 +292,7 @@ fn a_session_that_was_idle_is_closed_when_its_place_is_needed_and_never_executes
         first,
         "still answered"
     );
-    // The first session of all is idle now, then the old one; each gives its place to one newcomer.
+    // The first session of all is idle now, then the old one; each is closed for one newcomer.
     for (now_s, host) in [(NOW_S + IDLE_S, 2), (NOW_S + IDLE_S + 1, 3)] {
         server.host.tick(now_s);
         assert!(!server.host.session_use(now_s).refuses_strangers);
@@ -357,16 +361,16 @@ fn refused_packets_cost_little_and_are_limited_by_source() {
         }
         assert_eq!(outcomes(&reply), [(Code::UnknownAccount, 0); 16]);
         sequence += 1;
-        assert!(sequence < 2_000, "without a limit");
+        assert!(sequence < 2_000, "there is no limit");
     };
     assert_eq!(
         last,
         16 * 60,
-        "a minute's worth; the session that it opened is counted apart"
+        "a minute's worth; opening the session is counted separately"
     );
     let bytes = server.host.journal_bytes() - before;
     assert!(bytes <= 96 * last, "{bytes} bytes for {last} packets");
-    // A repeated one is answered, and nobody else is limited.
+    // A repeated packet gets its reply, and no other source is limited.
     let again = server
         .ask_at(NOW_S, attacker, &execute_packet(session, last, &nowhere))
         .unwrap();
@@ -376,7 +380,7 @@ fn refused_packets_cost_little_and_are_limited_by_source() {
         outcomes(&server.ask_at(NOW_S, other, &good).unwrap()),
         [(Code::Done, 999_999)]
     );
-    // What can be done is executed, and refusals are remembered over a restart.
+    // Valid packets are executed, and refusals are remembered across a restart.
     drop(server);
     disk.power_cut();
     let mut server = self::server(&disk, 64, SessionPolicy::default());
@@ -392,7 +396,7 @@ fn refused_packets_cost_little_and_are_limited_by_source() {
     assert_eq!(
         audit(&disk, *key().verifying_key()).unwrap().operations,
         4,
-        "only what was done is numbered"
+        "only executed operations are numbered"
     );
 }
 
@@ -402,7 +406,7 @@ fn packets_that_name_other_sources_are_limited_by_the_one_that_opened_their_sess
     make_accounts(&mut server);
     let session = open(&mut server, NOW_S, stranger(1, 1)).unwrap();
     let mut sequence = 1;
-    // Also one that is trusted, and that nobody has shown to be the sender.
+    // The forged sources include a trusted one, which was never proved to be the sender.
     let mut forged = (0..=255)
         .map(|network| stranger(network, 1))
         .chain([LOOPBACK])
@@ -413,7 +417,7 @@ fn packets_that_name_other_sources_are_limited_by_the_one_that_opened_their_sess
             break;
         }
         sequence += 1;
-        assert!(sequence < 2_000, "without a limit");
+        assert!(sequence < 2_000, "there is no limit");
     }
     let victim = open(&mut server, NOW_S, stranger(7, 1)).unwrap();
     let refused = execute_packet(victim, 1, &[operation(TRANSFER, 77, 78, 1)]);
@@ -487,7 +491,7 @@ fn large_packets_leave_room_for_those_of_others() {
     assert_eq!(
         ask(&mut server, stranger(1, 1), own[0], 2, &large),
         0,
-        "in its own place"
+        "in place of its previous one"
     );
     let third = open(&mut server, NOW_S, stranger(1, 1)).unwrap();
     assert_eq!(ask(&mut server, stranger(1, 1), third, 1, &large), 0);
@@ -509,12 +513,12 @@ fn large_packets_leave_room_for_those_of_others() {
     assert_eq!(
         ask(&mut server, more, last, 1, &large[..16]),
         0,
-        "a small one always finds room"
+        "a small packet always finds room"
     );
     assert_eq!(ask(&mut server, stranger(2, 1), other, 2, &large[..1]), 0);
     assert_eq!(
         ask(&mut server, more, last, 2, &large),
         0,
-        "what was given back is used again"
+        "freed room is used again"
     );
 }

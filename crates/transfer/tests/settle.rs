@@ -1,4 +1,4 @@
-//! Blocks that are settled elsewhere: each once, in order, and none that is not on the disk.
+//! Settlement of blocks: each once, in order, and only durable ones.
 
 mod common;
 
@@ -16,7 +16,7 @@ const SEAL: SealPolicy = SealPolicy {
     seconds: 10,
 };
 
-/// Fails every third time.
+/// Settlement that fails every third time.
 #[derive(Clone, Default)]
 struct Moody {
     blocks: Arc<Mutex<Vec<Block>>>,
@@ -87,12 +87,12 @@ fn a_block_that_is_not_durable_is_not_settled() {
     let error = settler.settle(1).unwrap_err().to_string();
     assert!(error.contains("the settlement has block 2"), "{error}");
     assert!(settler.settle(blocks + 1).is_err(), "there is no such block");
-    // Another ledger's block in its place.
+    // A block of another ledger in its place.
     moody.blocks.lock().unwrap().last_mut().unwrap().sealed_s ^= 1;
     let mut settler = Settler::new(disk.clone(), moody.clone());
     let last = moody.blocks.lock().unwrap().len() as u64;
     let error = settler.settle(last).unwrap_err().to_string();
-    assert!(error.contains("not the journal's"), "{error}");
+    assert!(error.contains("differs from the journal's"), "{error}");
 }
 
 #[test]

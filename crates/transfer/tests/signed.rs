@@ -1,5 +1,5 @@
-//! Signed packets: who may move what, and what a signature is good for. Signatures are made here by the curves' own
-//! crates over bytes that are put together here.
+//! Signed packets: permissions by key, and the scope of a signature. The tests build the signed bytes themselves and
+//! sign them with the crates of the curves.
 
 mod common;
 
@@ -26,12 +26,12 @@ const SEAL: SealPolicy = SealPolicy {
     operations: 4,
     seconds: 10,
 };
-/// Bytes of a native header, and of what begins a signed body.
+/// Size of a native header, and of the signature in front of a signed body, in bytes.
 const HEADER: usize = 16;
 const SIGNED: usize = 104;
 const UNAUTHORISED: u16 = 8;
 
-/// A key of either curve.
+/// Key on either curve.
 enum Key {
     P256(P256),
     K256(K256),
@@ -46,7 +46,7 @@ fn k256(secret: u8) -> Key {
 }
 
 impl Key {
-    /// Curve, then SEC 1.
+    /// Returns the curve, followed by the SEC 1 key.
     fn public(&self) -> Vec<u8> {
         match self {
             Self::P256(key) => [&[1], key.verifying_key().to_encoded_point(true).as_bytes()].concat(),
@@ -58,7 +58,7 @@ impl Key {
         KeyId(Sha256::digest(self.public())[..16].try_into().unwrap())
     }
 
-    /// r and s over these bytes, s low.
+    /// Returns r and s over these bytes, with low s.
     fn sign(&self, bytes: &[u8]) -> Vec<u8> {
         let digest = Sha256::digest(bytes);
         match self {
@@ -75,7 +75,7 @@ impl Key {
         }
     }
 
-    /// A session's packet, signed.
+    /// Returns a signed packet of a session.
     fn packet(&self, session: (u32, u64), sequence: u64, operations: &[Operation]) -> Vec<u8> {
         let plain = execute_packet(session, sequence, operations);
         let body = &plain[HEADER..];
@@ -88,7 +88,7 @@ impl Key {
     }
 }
 
-/// A server that requires signatures, with accounts 1 and 2 of these owners, and a session.
+/// Returns a server that requires signatures, with accounts 1 and 2 of these owners, and a session.
 fn server(owners: [&Key; 2], issuer_keys: Vec<KeyId>) -> (SimDisk, Server, (u32, u64)) {
     let disk = SimDisk::new(1);
     let mut server = start_with(&disk, 1, SEAL, issuer_keys).unwrap();
@@ -108,7 +108,7 @@ fn server(owners: [&Key; 2], issuer_keys: Vec<KeyId>) -> (SimDisk, Server, (u32,
     (disk, server, session)
 }
 
-/// Its status, and what became of its operations.
+/// Returns the status, and the outcomes of the operations.
 fn ask_from(server: &mut Server, from: Source, packet: &[u8]) -> (u16, Vec<(Code, u64)>) {
     let reply = server.ask_at(NOW_S, from, packet).unwrap();
     assert!(reply.len() <= packet.len(), "a reply longer than its request");
@@ -136,7 +136,7 @@ fn only_its_owner_moves_what_an_account_holds() {
     assert_eq!(
         ask(&mut server, &bob.packet(session, 3, &[back, pay])),
         (0, vec![(Code::Done, 109), (Code::Unauthorised, 0)]),
-        "the other's is not his"
+        "the other account is not his"
     );
     assert_eq!(
         ask(
@@ -145,7 +145,7 @@ fn only_its_owner_moves_what_an_account_holds() {
         )
         .1,
         [(Code::Unauthorised, 1)],
-        "an account without owner is nobody's"
+        "an account without owner belongs to no key"
     );
     assert_eq!(
         ask(
@@ -153,7 +153,7 @@ fn only_its_owner_moves_what_an_account_holds() {
             &alice.packet(session, 4, &[operation(TRANSFER, 9, 1, 1)])
         ),
         (0, vec![(Code::UnknownAccount, 0)]),
-        "it may become hers: the refusal stands"
+        "the account may become hers: the refusal is recorded"
     );
     let pending = Operation {
         contract: PENDING.into(),
@@ -198,7 +198,7 @@ fn a_strangers_packet_costs_the_journal_nothing() {
     }
     let after = (server.host.journal_bytes(), server.host.ledger().to_bytes());
     assert!(after == before, "{} bytes more", after.0 - before.0);
-    // The owner's refused packet is kept, in short.
+    // The owner's refused packet is kept in its short form.
     let poor = [operation(TRANSFER, 1, 2, 1_000); 15];
     let packet = alice.packet(session, 1, &poor);
     let first = server.ask_at(NOW_S, ELSEWHERE, &packet).unwrap();
@@ -224,11 +224,15 @@ fn what_is_not_signed_is_refused() {
             (0x8000_0000 | u32::from(command), Code::Unauthorised as u32)
         );
     }
-    assert_eq!(server.paper(REFER, 0, 1, 0, 0), (4, 100), "asking is free");
+    assert_eq!(
+        server.paper(REFER, 0, 1, 0, 0),
+        (4, 100),
+        "a query needs no signature"
+    );
     assert_eq!(
         server.host.ledger().to_bytes(),
         before,
-        "not even its sequence was used"
+        "its sequence number was not used either"
     );
     assert_eq!(ask(&mut server, &alice.packet(session, 2, &[pay])).0, 0);
 }
@@ -241,7 +245,7 @@ fn a_signature_is_good_for_one_packet_of_one_session() {
     let pay = operation(TRANSFER, 1, 2, 10);
     let good = alice.packet(session, 2, &[pay]);
     let before = server.host.ledger().to_bytes();
-    // Every bit of it counts, but for the header's request id, by which a client knows its answer.
+    // Every bit is covered, except the request id in the header, by which a client recognises its reply.
     for bit in (0..8 * good.len()).filter(|bit| !(64..128).contains(bit)) {
         let mut bad = good.clone();
         bad[bit / 8] ^= 1 << (bit % 8);
@@ -262,13 +266,13 @@ fn a_signature_is_good_for_one_packet_of_one_session() {
     assert_eq!(
         ask(&mut server, &good),
         (0, vec![(Code::Done, 90)]),
-        "answered again, done once"
+        "answered again, executed once"
     );
     assert_eq!(
         ask(&mut server, &alice.packet(session, 3, &[pay])).1,
         [(Code::Done, 80)]
     );
-    assert_ne!(ask(&mut server, &good).0, 0, "an old one again");
+    assert_ne!(ask(&mut server, &good).0, 0, "an old packet again");
     assert_eq!(
         server
             .host
@@ -335,7 +339,7 @@ fn issuers_are_sources_or_keys() {
         )
         .1,
         [(Code::Done, 101)],
-        "loopback may, whoever signs"
+        "loopback may, with any signature"
     );
     assert_eq!(
         ask_from(
@@ -345,7 +349,7 @@ fn issuers_are_sources_or_keys() {
         )
         .1,
         [(Code::Unauthorised, 0)],
-        "who makes money cannot move that of others"
+        "an issuer cannot move the money of others"
     );
 }
 
@@ -364,7 +368,7 @@ fn one_group_has_signatures_of_all_kinds() {
     let pay = operation(TRANSFER, 1, 2, 1);
     let mut packets = Vec::new();
     for (at, key) in keys.iter().enumerate() {
-        // The owner's packet uses the sequence 2; no other uses any.
+        // The owner's packet uses sequence number 2; the others use none.
         let sequence = if at == 0 { 2 } else { 3 };
         packets.push(key.packet(session, sequence, &[pay]));
         let mut bad = packets[packets.len() - 1].clone();
@@ -415,7 +419,7 @@ fn an_audit_finds_a_signature_that_is_not_of_its_packet() {
     );
     drop(server);
     assert_eq!(audit(&disk, *key().verifying_key()).unwrap().signed, 1);
-    // The same journal, but another signature of hers in it.
+    // A copy of the journal with another signature of the same key.
     let forged = SimDisk::new(2);
     let (mut journal, _) = Journal::open_or_create(forged.clone(), 1, common::options()).unwrap();
     dump(&disk, 1, |record| {
@@ -450,7 +454,7 @@ fn a_signer_signs_as_is_done_here() {
         let (execute, rest) =
             lineside_wire::ExecuteHead::ref_from_prefix(&packet[HEADER + SIGNED..]).unwrap();
         let operations = <[Operation]>::ref_from_bytes(rest).unwrap();
-        // Both sign by RFC 6979, so it is the same signature.
+        // Both sign deterministically (RFC 6979), so the signatures are equal.
         let head = SignedHead::ref_from_bytes(&packet[HEADER..HEADER + SIGNED]).unwrap();
         assert_eq!(ours.sign(execute, operations), *head);
         assert!(Signer::from_bytes(curve, &[0; 32]).is_none());

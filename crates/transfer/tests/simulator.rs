@@ -1,7 +1,8 @@
-//! Tries to steal money: clients over a bad network, the host over a bad disk, crashes anywhere, all by one seed.
+//! Attempts to steal money: clients on a bad network, a host on a bad disk, and crashes at any time, all determined by
+//! one seed.
 //!
-//! `LINESIDE_SEEDS=1000..2000 cargo test -p lineside-transfer --test simulator` runs others than the fixed ones. A seed
-//! that fails is printed with the last events; it fails the same way each time.
+//! `LINESIDE_SEEDS=1000..2000 cargo test -p lineside-transfer --test simulator` runs other seeds than the fixed ones.
+//! A failing seed is printed with its last events; it fails the same way each time.
 
 #[path = "simulator/clients.rs"]
 mod clients;
@@ -30,7 +31,7 @@ use world::World;
 
 const STEPS: u64 = 500;
 
-/// What a seed came to; it panics with the seed and the last events where something was wrong.
+/// Runs one seed and returns its result; panics with the seed and the last events if it finds an error.
 fn run(seed: u64, is_express: bool) -> (Tally, u64) {
     let mut events = Events::default();
     let mut tally = Tally::default();
@@ -56,7 +57,7 @@ fn seeds() -> Range<u64> {
     let bounds = text.split_once("..").map(|(from, to)| (from.parse(), to.parse()));
     match bounds {
         Some((Ok(from), Ok(to))) => from..to,
-        _ => panic!("LINESIDE_SEEDS is `from..to`, not `{text}`"),
+        _ => panic!("LINESIDE_SEEDS must be `from..to`, not `{text}`"),
     }
 }
 
@@ -69,7 +70,7 @@ fn run_all(is_express: bool) {
     }
     eprintln!("{runs} runs: {all:?}");
     if runs >= 60 {
-        // What never happened was not tested.
+        // An event that never happened was not tested.
         let rare = all.rare(is_express, if is_express { 5 } else { 20 });
         assert!(rare.is_empty(), "{rare:?} of {all:?}");
     }

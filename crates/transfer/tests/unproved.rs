@@ -1,5 +1,5 @@
-//! `express`: refusals in the paper's format, which prove no source, share one credit between fast path and host.
-//! Without credit a request that cannot be done is `busy`, changes nothing, and is not in the journal.
+//! Mode `express`: refusals in the paper's format, which prove no source, share one credit between fast path and host.
+//! Without credit, a request that cannot be executed is `busy`, changes nothing, and is not in the journal.
 
 mod common;
 
@@ -15,13 +15,13 @@ use lineside_wire::{
 };
 
 const PER_S: u64 = 16;
-/// What may be refused at once.
+/// Number of refusals that are possible at once.
 const BURST: u64 = 60 * PER_S;
 /// Source of the requests that are refused.
 const POOR: u32 = 2;
 
 impl Line {
-    /// The code of a request in the paper's format, and whether it was the fast path that answered.
+    /// Returns the code of a request in the paper's format, and whether the fast path answered.
     fn paper(&mut self, from: Source, request: PaperRequest) -> (u32, bool) {
         let (reply, by_fastpath) = self.ask(from, &request.to_bytes());
         let word = |at: usize| u32::from_be_bytes(reply[at..at + 4].try_into().unwrap());
@@ -29,8 +29,8 @@ impl Line {
         (if is_refused { word(16) } else { 0 }, by_fastpath)
     }
 
-    /// Refused requests as fast as one source can send them, until one is `busy` though there is room in the ring.
-    /// `id`: of its next request.
+    /// Sends refused requests as fast as possible from one source, until one is `busy` although there is room in the
+    /// ring. `id`: of its next request.
     fn overwhelm_paper(&mut self, from: Source, id: &mut u32) {
         loop {
             match self.paper(from, beyond(*id)) {
@@ -44,17 +44,17 @@ impl Line {
                 }
                 other => panic!("{other:?}"),
             }
-            assert!(u64::from(*id) < 100 * BURST, "without a limit");
+            assert!(u64::from(*id) < 100 * BURST, "there is no limit");
         }
     }
 }
 
-/// A transfer of more than its source has.
+/// Returns a transfer of more than its source has.
 fn beyond(id: u32) -> PaperRequest {
     PaperRequest::new(TRANSFER, id, POOR, 1, 1_000_000)
 }
 
-/// Refused requests in the paper's format that the journal has, and their bytes.
+/// Returns the number of refused requests in the paper's format in the journal, and their size in bytes.
 fn refusals(disk: &SimDisk) -> (u64, usize) {
     let (mut count, mut bytes) = (0, 0);
     dump(disk, 1, |record| {
@@ -80,7 +80,7 @@ fn refusals_of_the_fast_path_are_written_at_a_rate() {
         line.now_s = NOW_S + second;
         line.host.tick(line.now_s);
         line.overwhelm_paper(stranger(1), &mut id);
-        // Another address does not help, and what can be done is done, by the fast path and also of this source.
+        // Another address does not help, and valid requests are executed by the fast path, also from this source.
         assert_eq!(line.paper(stranger(9), beyond(id)), (Code::Busy as u32, true));
         let good = PaperRequest::new(TRANSFER, second as u32 + 1, 1, POOR, 1);
         assert_eq!(line.paper(stranger(1), good), (0, true));
@@ -91,7 +91,7 @@ fn refusals_of_the_fast_path_are_written_at_a_rate() {
     assert_eq!(written, u64::from(id) - 1);
     assert!((BURST..=BURST + PER_S * SECONDS).contains(&written), "{written}");
     assert!(bytes as u64 <= 96 * written);
-    // `busy` used no id: the same request is executed when it can be.
+    // `busy` used no id: the same request is executed later, when it can be.
     let last = id - 1;
     assert_eq!(
         line.paper(stranger(1), beyond(last)),
@@ -105,7 +105,11 @@ fn refusals_of_the_fast_path_are_written_at_a_rate() {
     disk.power_cut();
     let mut line = start_on(&disk, store(), PER_S as u32);
     assert_eq!(line.host.ledger().to_bytes(), ledger);
-    assert_eq!(line.paper(stranger(1), now), (0, true), "it is answered again");
+    assert_eq!(
+        line.paper(stranger(1), now),
+        (0, true),
+        "it gets the same reply again"
+    );
     assert_eq!(line.host.ledger().to_bytes(), ledger);
     assert_eq!(audit(&disk, *key().verifying_key()).unwrap().operations, 3 + done);
 }
@@ -119,19 +123,19 @@ fn fast_path_and_host_share_the_credit() {
     let (busy, refused) = (Code::Busy as u8, Code::InsufficientBalance as u8);
     assert_eq!(line.host_says(stranger(2), &beyond(id).to_bytes())[19], busy);
     assert_eq!(line.host.counts().limited, 1);
-    // A trusted source that the host answers needs no credit; one that the fast path answers does.
+    // A trusted source needs no credit when the host answers, but needs one when the fast path does.
     assert_eq!(line.paper(LOOPBACK, beyond(id)), (Code::Busy as u32, true));
     assert_eq!(line.host_says(LOOPBACK, &beyond(id).to_bytes())[19], refused);
     line.now_s += 1;
     line.host.tick(line.now_s);
     assert_eq!(line.store.paper_refusals(), PER_S as i64);
-    // What the host refuses is taken from the same credit.
+    // Refusals by the host use the same credit.
     assert_eq!(
         line.host_says(stranger(2), &beyond(id + 1).to_bytes())[19],
         refused
     );
     assert_eq!(line.store.paper_refusals(), PER_S as i64 - 1);
-    // A request without an id is not written down, and needs none.
+    // A request without an id is not recorded, and needs no credit.
     for _ in 0..2 * PER_S {
         assert_eq!(
             line.paper(stranger(1), beyond(0)).0,
@@ -141,7 +145,7 @@ fn fast_path_and_host_share_the_credit() {
         assert_eq!(line.paper(LOOPBACK, create).0, Code::AccountExists as u32);
     }
     assert_eq!(line.store.paper_refusals(), PER_S as i64 - 1);
-    // Years later it is no more than a minute's worth.
+    // Years later, the credit is no more than a minute's worth.
     line.now_s += 100_000_000;
     line.host.tick(line.now_s);
     assert_eq!(line.store.paper_refusals(), BURST as i64);

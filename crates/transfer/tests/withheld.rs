@@ -1,5 +1,5 @@
-//! `express`: what the fast path refuses is limited by source. The sessions of a source without credit are the host's
-//! until it has credit again; all others stay the fast path's.
+//! Mode `express`: refusals by the fast path are limited by source. The host takes over the sessions of a source
+//! without credit until it has credit again; all others stay with the fast path.
 
 mod common;
 
@@ -32,7 +32,7 @@ impl Line {
         (body.slot.get(), body.token.get())
     }
 
-    /// Asks about a session, or closes it.
+    /// Queries a session, or closes it.
     fn session(&mut self, op: u8, from: Source, session: (u32, u64)) -> SessionBody {
         let body = SessionBody {
             slot: session.0.into(),
@@ -44,8 +44,8 @@ impl Line {
         *SessionBody::ref_from_bytes(&reply[16..]).unwrap()
     }
 
-    /// Refused packets of a session as fast as it can send them, until the fast path or the host says `busy`: the ring
-    /// is full, or it is too much. `sequence`: of its next packet.
+    /// Sends refused packets of a session as fast as possible, until the fast path or the host replies `busy`: the
+    /// ring is full, or there is no credit. `sequence`: of its next packet.
     fn overwhelm(&mut self, from: Source, session: (u32, u64), sequence: &mut u64) {
         loop {
             let (reply, _) = self.ask(from, &nowhere(session, *sequence));
@@ -62,7 +62,8 @@ impl Line {
         place.claimed.load(SeqCst) != 0
     }
 
-    /// Until the session of this source is withheld; the sequence of its next packet.
+    /// Sends refused packets until the session of this source is withheld; returns the sequence number of its next
+    /// packet.
     fn withhold(&mut self, from: Source, session: (u32, u64)) -> u64 {
         let mut sequence = 1;
         while !self.is_claimed(session) {
@@ -73,7 +74,7 @@ impl Line {
         sequence
     }
 
-    /// The fast path and ledger are the same.
+    /// Checks that fast path and ledger are in sync.
     fn check(&mut self) {
         self.host.drain();
         assert_eq!((self.host.failed(), self.host.unjournaled()), (None, 0));
@@ -85,7 +86,7 @@ impl Line {
     }
 }
 
-/// A packet that is refused.
+/// Returns a packet that is refused.
 fn nowhere(session: (u32, u64), sequence: u64) -> Vec<u8> {
     execute_packet(session, sequence, &[operation(TRANSFER, 77, 78, 1)])
 }
@@ -94,7 +95,7 @@ fn good(session: (u32, u64), sequence: u64) -> Vec<u8> {
     execute_packet(session, sequence, &[operation(TRANSFER, 1, 2, 1)])
 }
 
-/// Refused packets in the journal.
+/// Returns the number of refused packets in the journal.
 fn refusals(disk: &SimDisk) -> u64 {
     let mut count = 0;
     dump(disk, 1, |record| {
@@ -126,11 +127,11 @@ fn who_is_refused_all_the_time_writes_at_its_rate_and_others_stay_fastpaths() {
     }
     let written = refusals(&disk);
     assert_eq!(written, sequence - 1);
-    // The burst, the rate, what one ring holds, and one refusal in four seconds.
+    // The burst, the rate, the content of one ring, and one refusal in four seconds.
     let most = 16 * 60 + 16 * SECONDS + RING + SECONDS / 4;
     assert!((16 * 60..=most).contains(&written), "{written} of {most}");
     line.check();
-    // Its debt is paid at the rate; then it is the fast path that answers it.
+    // Its debt is paid at the rate; then the fast path answers it again.
     line.now_s += 60;
     line.host.tick(line.now_s);
     let (reply, by_fastpath) = line.ask(attacker, &good(session, sequence));
@@ -172,12 +173,12 @@ fn a_withheld_session_is_executed_by_the_host_and_stops_no_other() {
     assert!(!by_fastpath);
     let told = line.session(TRANSFER_OP_SESSION, attacker, session);
     assert_eq!(told.sequence.get(), sequence);
-    // Its refusals are not written down, but for one in a while.
+    // Its refusals are not recorded, except one from time to time.
     for _ in 0..3 {
         let (busy, _) = line.ask(attacker, &nowhere(session, sequence));
         assert_eq!(busy[5], BUSY);
     }
-    // What can be done is done by the host.
+    // The host executes valid packets.
     let before = line
         .host
         .ledger()
@@ -198,7 +199,7 @@ fn a_withheld_session_is_executed_by_the_host_and_stops_no_other() {
     }; 17];
     chain[16].flags = 0;
     assert_eq!(line.host.counts().rests, 0);
-    // The fast path rests for another client, and goes on with all but the session.
+    // The fast path is paused for another client, and continues with everything except the session.
     let issuer = line.open(LOOPBACK);
     chain[0] = Operation {
         flags: LINKED,
@@ -214,7 +215,7 @@ fn a_withheld_session_is_executed_by_the_host_and_stops_no_other() {
 
 #[test]
 fn a_session_that_is_closed_while_it_is_withheld_leaves_its_slot_to_fastpath() {
-    // The session is claimed for being closed, or the fast path rests for an account of the same group.
+    // The session is claimed because it is closed, or the fast path is paused for an account of the same batch.
     for rests in [false, true] {
         let disk = SimDisk::new(4);
         let mut line = start(&disk, 1);
@@ -273,10 +274,10 @@ fn sessions_opened_and_closed_do_not_get_around_the_limit() {
     };
     while let Some(session) = opened(&mut line) {
         line.overwhelm(attacker, session, &mut 1);
-        // What is in the ring is charged before the session is gone.
+        // The records in the ring are charged before the session is gone.
         line.session(TRANSFER_OP_CLOSE, attacker, session);
         rounds += 1;
-        assert!(rounds < 100, "without a limit");
+        assert!(rounds < 100, "there is no limit");
     }
     // Each session has one refusal of its own.
     assert!(refusals(&disk) <= 60 + RING + rounds);
@@ -295,7 +296,7 @@ fn a_session_that_the_ledger_does_not_know_to_be_used_is_not_closed() {
     for number in 1..192 {
         line.open(address(number));
     }
-    // What the fast path did is still in its ring when room is needed.
+    // The fast path's record is still in its ring when a slot is needed.
     line.now_s += UNUSED_S;
     assert!(line.ask(user, &good(session, 1)).1);
     for number in 500..600 {
@@ -305,7 +306,7 @@ fn a_session_that_the_ledger_does_not_know_to_be_used_is_not_closed() {
     let (reply, by_fastpath) = line.ask(user, &good(session, 2));
     assert!(by_fastpath && outcomes(&reply)[0].0 == Code::Done);
     line.check();
-    // Several newcomers in one group each get a place.
+    // Several newcomers in one batch each get a slot.
     let body = SessionBody::new_zeroed();
     let mut packets = Vec::new();
     for number in 700..708 {

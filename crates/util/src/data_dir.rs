@@ -244,8 +244,8 @@ impl DataDir {
         self.inner.was_marked
     }
 
-    /// Runs `change`, which makes, renames or removes files that are watched, and says so. No look at the directory
-    /// falls within it.
+    /// Runs `change`, which creates, renames or removes watched files and records that in its argument. The watch
+    /// thread does not check the directory meanwhile.
     pub fn change_kept<T>(&self, change: impl FnOnce(&mut Kept) -> T) -> T {
         change(&mut self.inner.kept())
     }

@@ -1,10 +1,11 @@
-//! Inclusion and consistency proofs, made as RFC 6962 sections 2.1.1 and 2.1.2 say and checked as RFC 9162 sections
-//! 2.1.3.2 and 2.1.4.2 do.
+//! Inclusion and consistency proofs: created as in RFC 6962 sections 2.1.1 and 2.1.2, verified as in RFC 9162 sections
+//! 2.1.3.2 and 2.1.4.2.
 
 use super::hash::{Hash, Hasher, node_hash};
 use super::tree::root_of_hashes;
 
-/// The audit path of leaf `index` in the tree over `leaf_hashes`, from the leaf up; `None` when there is no such leaf.
+/// Returns the audit path of leaf `index` in the tree over `leaf_hashes`, from the leaf upwards; `None` if there is no
+/// such leaf.
 pub fn inclusion_proof(hasher: &impl Hasher, leaf_hashes: &[Hash], index: u64) -> Option<Vec<Hash>> {
     let mut rest = leaf_hashes;
     let mut index = usize::try_from(index).ok().filter(|index| *index < rest.len())?;
@@ -24,7 +25,7 @@ pub fn inclusion_proof(hasher: &impl Hasher, leaf_hashes: &[Hash], index: u64) -
     Some(proof)
 }
 
-/// Whether `proof` shows that `leaf_hash` is leaf `index` of the tree of `size` leaves with this root.
+/// Returns whether `proof` shows that `leaf_hash` is leaf `index` of the tree with `size` leaves and this root.
 pub fn verify_inclusion(leaf_hash: &Hash, index: u64, size: u64, proof: &[Hash], root: &Hash) -> bool {
     if index >= size {
         return false;
@@ -46,7 +47,7 @@ pub fn verify_inclusion(leaf_hash: &Hash, index: u64, size: u64, proof: &[Hash],
     last == 0 && hash == *root
 }
 
-/// Leaves out the levels on which the right edge has no sibling.
+/// Skips the levels on which the right edge has no sibling.
 fn up_from_right(place: u64, last: u64) -> (u64, u64) {
     let levels = if place & 1 == 1 { 0 } else { place.trailing_zeros() };
     (
@@ -55,8 +56,8 @@ fn up_from_right(place: u64, last: u64) -> (u64, u64) {
     )
 }
 
-/// The proof that the first `old_size` of `leaf_hashes` are a tree that grew into the one over all; `None` when there
-/// are not so many. Empty when `old_size` is 0 or all.
+/// Returns the proof that the tree over all `leaf_hashes` is an extension of the tree over the first `old_size`;
+/// `None` if there are fewer leaves. The proof is empty if `old_size` is 0 or equal to the number of leaves.
 pub fn consistency_proof(hasher: &impl Hasher, leaf_hashes: &[Hash], old_size: u64) -> Option<Vec<Hash>> {
     let mut rest = leaf_hashes;
     let mut old = usize::try_from(old_size).ok().filter(|old| *old <= rest.len())?;
@@ -84,7 +85,7 @@ pub fn consistency_proof(hasher: &impl Hasher, leaf_hashes: &[Hash], old_size: u
     Some(proof)
 }
 
-/// Whether `proof` shows that the tree of `old_size` leaves with `old_root` is the beginning of the other.
+/// Returns whether `proof` shows that the new tree begins with the tree of `old_size` leaves and `old_root`.
 pub fn verify_consistency(
     old_size: u64,
     new_size: u64,
@@ -130,7 +131,7 @@ pub fn verify_consistency(
     last == 0 && old_hash == *old_root && new_hash == *new_root
 }
 
-/// The largest power of two below `size`, which is 2 or more.
+/// Returns the largest power of two below `size`, which is 2 or more.
 fn split(size: usize) -> usize {
     1 << (size - 1).ilog2()
 }

@@ -1,25 +1,26 @@
-//! Roots in little memory.
+//! Merkle roots computed in O(log n) memory.
 
 use super::hash::{EMPTY_ROOT, Hash, Hasher, node_hash};
 
-/// Leaves hashed in one batch.
+/// Number of leaves hashed in one batch.
 const BATCH: usize = 1024;
 
-/// A tree that grows at its end and keeps one hash a level.
+/// Append-only Merkle tree that stores at most one hash for each level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
-    /// Roots of the full subtrees, largest first; those of the ones in `size`'s binary digits.
+    /// Roots of the full subtrees, largest first: one for each 1 in the binary digits of `size`.
     roots: Vec<Hash>,
     size: u64,
 }
 
 impl Tree {
-    /// A tree without leaves.
+    /// Returns a tree without leaves.
     pub fn new() -> Tree {
         Tree::default()
     }
 
-    /// A tree from [`Self::size`] and [`Self::subtrees`] of an earlier one; `None` when they do not fit each other.
+    /// Returns the tree with this [`Self::size`] and these [`Self::subtrees`]; `None` if their numbers contradict each
+    /// other.
     pub fn from_parts(size: u64, subtrees: Vec<Hash>) -> Option<Tree> {
         (size.count_ones() as usize == subtrees.len()).then_some(Tree {
             roots: subtrees,
@@ -27,12 +28,12 @@ impl Tree {
         })
     }
 
-    /// Number of leaves.
+    /// Returns the number of leaves.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Roots of the full subtrees, largest first: all there is to keep.
+    /// Returns the roots of the full subtrees, largest first: the whole state of the tree.
     pub fn subtrees(&self) -> &[Hash] {
         &self.roots
     }
@@ -42,10 +43,11 @@ impl Tree {
         self.push_subtree(leaf_hash, 0);
     }
 
-    /// Adds leaves by their hashes, a batch at a time.
+    /// Adds leaves by their hashes, in batches.
     pub fn extend(&mut self, hasher: &impl Hasher, mut leaf_hashes: &[Hash]) {
         while !leaf_hashes.is_empty() {
-            // The largest full subtree that may stand here: as aligned as the size, and no larger than what is left.
+            // The largest full subtree possible at this position: as aligned as the size, and no larger than the
+            // remaining leaves.
             let room = leaf_hashes.len().ilog2();
             let level = self.size.trailing_zeros().min(room).min(BATCH.ilog2());
             let (part, rest) = leaf_hashes.split_at(1 << level);
@@ -54,7 +56,7 @@ impl Tree {
         }
     }
 
-    /// The root over all leaves so far.
+    /// Returns the root over all leaves added so far.
     pub fn root(&self) -> Hash {
         let joined = self
             .roots
@@ -65,7 +67,7 @@ impl Tree {
         joined.unwrap_or(EMPTY_ROOT)
     }
 
-    /// Adds the root of a full subtree of 2^level leaves; `size` is a multiple of that.
+    /// Adds the root of a full subtree of 2^level leaves; `size` must be a multiple of that.
     fn push_subtree(&mut self, mut root: Hash, level: u32) {
         let mut carry = self.size >> level;
         while carry & 1 == 1 {
@@ -80,7 +82,7 @@ impl Tree {
     }
 }
 
-/// The root of a power of two of leaves, level by level.
+/// Returns the root over a power of two of leaves, computed level by level.
 fn full_root(hasher: &impl Hasher, leaf_hashes: &[Hash]) -> Hash {
     let mut level = leaf_hashes.to_vec();
     while level.len() > 1 {
@@ -91,7 +93,7 @@ fn full_root(hasher: &impl Hasher, leaf_hashes: &[Hash]) -> Hash {
     level.first().copied().unwrap_or(EMPTY_ROOT)
 }
 
-/// The root over `leaves`, in O(log n) memory beside one batch of them.
+/// Returns the root over `leaves`. Needs O(log n) memory and one batch of leaves.
 pub fn root<T: AsRef<[u8]>>(hasher: &impl Hasher, leaves: impl IntoIterator<Item = T>) -> Hash {
     let mut leaves = leaves.into_iter();
     let mut tree = Tree::new();
@@ -108,7 +110,7 @@ pub fn root<T: AsRef<[u8]>>(hasher: &impl Hasher, leaves: impl IntoIterator<Item
     }
 }
 
-/// The root over leaves whose hashes are known.
+/// Returns the root over leaves with these hashes.
 pub fn root_of_hashes(hasher: &impl Hasher, leaf_hashes: &[Hash]) -> Hash {
     let mut tree = Tree::new();
     tree.extend(hasher, leaf_hashes);

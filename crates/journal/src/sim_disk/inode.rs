@@ -1,4 +1,4 @@
-//! A file of the simulated disk: what it reads as, what is durable of it, and what may become so.
+//! File of the simulated disk: its current content, its durable content, and the content that may become durable.
 
 use super::rng::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) const SECTOR: usize = 512;
 type Sector = [u8; SECTOR];
 
-/// Bytes of a file; those behind `bytes` are zeros, so that a preallocated segment costs nothing.
+/// Content of a file. Bytes after `bytes` are zeros, so that a preallocated segment needs no memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
     bytes: Vec<u8>,
@@ -48,7 +48,7 @@ impl Content {
         sector
     }
 
-    /// Puts a sector there as far as the file reaches.
+    /// Sets a sector, as far as the file reaches.
     fn set_sector(&mut self, number: u64, sector: &Sector) {
         let offset = number * SECTOR as u64;
         let count = self.length.saturating_sub(offset).min(SECTOR as u64) as usize;
@@ -62,17 +62,17 @@ impl Content {
 pub(super) struct Inode {
     pub(super) now: Content,
     durable: Content,
-    /// What each sector written since the last sync was in turn; the last is what it is now.
+    /// Successive contents of each sector written since the last sync; the last one is the current content.
     pending: BTreeMap<u64, Vec<Sector>>,
-    /// The lengths since the last sync.
+    /// Successive lengths since the last sync.
     lengths: Vec<u64>,
-    /// Sectors that a failed sync forgot: they read as written, are not durable, and no later sync writes them.
+    /// Sectors that a failed sync dropped: they read as written, are not durable, and no later sync writes them.
     forgotten: BTreeSet<u64>,
     pub(super) allocated: u64,
 }
 
 impl Inode {
-    /// A file that is durable as it is.
+    /// Creates a file whose content is durable.
     pub(super) fn durable(bytes: Vec<u8>) -> Inode {
         let content = Content::new(bytes);
         Inode {
@@ -97,7 +97,7 @@ impl Inode {
     pub(super) fn set_len(&mut self, length: u64) {
         let before = self.now.length;
         self.lengths.push(length);
-        // What is cut off reads as zeros if the file grows again, and may still be there after a power cut.
+        // The part cut off reads as zeros if the file grows again, and may reappear after a power cut.
         if length < before {
             let end = before.min(self.now.bytes.len() as u64);
             self.now.set_len(length);
@@ -126,7 +126,7 @@ impl Inode {
         self.lengths.clear();
     }
 
-    /// A sync that failed: each sector was written, or not and is forgotten, or is still waiting.
+    /// Simulates a failed sync: each sector was written, or dropped, or is still pending.
     pub(super) fn fail_sync(&mut self, rng: &mut Rng) {
         let all = rng.below(4);
         for (number, versions) in std::mem::take(&mut self.pending) {
@@ -150,7 +150,7 @@ impl Inode {
         }
     }
 
-    /// Memory runs short: a forgotten sector is dropped by chance and then reads as what is on the disk.
+    /// Simulates memory pressure: random dropped sectors leave the page cache and then read as on the disk.
     pub(super) fn evict(&mut self, rng: &mut Rng) {
         for number in std::mem::take(&mut self.forgotten) {
             if rng.below(2) == 0 {
@@ -161,11 +161,11 @@ impl Inode {
         }
     }
 
-    /// The power goes: what was not synced survives `keep` times of 4, each sector for itself.
+    /// Simulates a power cut: each unsynced sector survives with probability `keep` / 4, independently.
     pub(super) fn power_cut(&mut self, rng: &mut Rng, keep: u64) {
         let kept = |rng: &mut Rng| rng.below(4) < keep;
         if !self.lengths.is_empty() && kept(rng) {
-            // Mostly the newest, as lengths are journalled in order; never one that was not.
+            // Usually the newest length, because lengths are journalled in order; never one that was not set.
             let place = if rng.below(4) > 0 {
                 self.lengths.len() - 1
             } else {

@@ -1,4 +1,4 @@
-//! A disk in memory whose power can be cut at any operation.
+//! Simulated disk in memory, for tests: power cuts and faults at any operation.
 
 mod inode;
 mod rng;
@@ -9,7 +9,7 @@ use state::{Fate, State, io_error};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a fault can be set on.
+/// Operation for which a fault can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// [`DiskFile::read_at`].
@@ -32,7 +32,7 @@ pub enum Op {
     SyncDir,
 }
 
-/// Operations since the disk was made.
+/// Number of operations since the disk was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Reads.
@@ -43,9 +43,9 @@ pub struct Counts {
     pub set_lens: u64,
     /// Allocations.
     pub allocates: u64,
-    /// File syncs.
+    /// Syncs of file data.
     pub sync_datas: u64,
-    /// Files made.
+    /// Files created.
     pub creates: u64,
     /// Files renamed.
     pub renames: u64,
@@ -56,7 +56,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All that change or sync something: those that [`SimDisk::cut_at`] counts.
+    /// Returns the number of operations that change or sync something: those that [`SimDisk::cut_at`] counts.
     pub fn changes(&self) -> u64 {
         self.writes
             + self.set_lens
@@ -83,84 +83,86 @@ impl Counts {
     }
 }
 
-/// A disk in memory. Clones are the same disk. The same seed and the same calls give the same disk.
+/// Disk in memory. Clones refer to the same disk. The same seed and the same calls give the same behaviour.
 ///
-/// At a power cut each 512-byte sector that was written and not synced is, by chance, what it was, what it is, or what
-/// it was in between; lengths and directory entries likewise. After a sync that failed, the bytes it was for may be
-/// gone at the next cut although they can be read until then, and although a later sync succeeds (as on Linux).
+/// At a power cut, each 512-byte sector that was written and not synced gets, at random, its old content, its new
+/// content, or one in between; lengths and directory entries likewise. After a failed sync, its bytes may be lost at
+/// the next power cut, although they can be read until then and although a later sync succeeds (as on Linux).
 #[derive(Clone, Debug)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
 }
 
 impl SimDisk {
-    /// An empty disk without limits and faults.
+    /// Creates an empty disk without limits and faults.
     pub fn new(seed: u64) -> SimDisk {
         SimDisk {
             state: Arc::new(Mutex::new(State::new(seed))),
         }
     }
 
-    /// The power goes, and comes back. Files that are open are dead: each use of them is an error.
+    /// Cuts the power and restores it. Each use of a file opened before returns an error.
     pub fn power_cut(&self) {
         self.state().power_cut();
     }
 
-    /// The process ends without cleaning up, the machine goes on: what was written can still be read, though it is no
-    /// more durable than before. Files that are open are dead.
+    /// Kills the process, while the machine keeps running: written data can still be read, but is no more durable than
+    /// before. Each use of a file opened before returns an error.
     pub fn kill(&self) {
         self.state().kill();
     }
 
-    /// The power goes within the `n`-th operation from now that changes or syncs anything (from 1), which may have
-    /// happened or not; from then on every operation fails until [`Self::power_cut`], which decides what is left.
+    /// Cuts the power within the `n`-th operation from now that changes or syncs anything (counted from 1). That
+    /// operation may or may not have happened. All operations fail from then on until [`Self::power_cut`], which
+    /// decides what survives.
     pub fn cut_at(&self, n: u64) {
         self.state().cut_in = Some(n.max(1));
     }
 
-    /// Whether a cut that was set by [`Self::cut_at`] has happened.
+    /// Returns whether a cut that was set by [`Self::cut_at`] has happened.
     pub fn is_dead(&self) -> bool {
         self.state().dead
     }
 
-    /// The `n`-th operation `op` from now (from 1) fails with EIO. A write that fails may have written a part.
+    /// Lets the `n`-th operation `op` from now (counted from 1) fail with EIO. A failing write may write a part.
     pub fn fail_nth(&self, op: Op, n: u64) {
         self.state().set_fault(op, n, false);
     }
 
-    /// The `n`-th [`Op::SyncData`] or [`Op::SyncDir`] from now (from 1) does nothing and says that all went well.
+    /// Lets the `n`-th [`Op::SyncData`] or [`Op::SyncDir`] from now (counted from 1) report success without doing
+    /// anything.
     pub fn skip_nth(&self, op: Op, n: u64) {
         self.state().set_fault(op, n, true);
     }
 
-    /// Ends all faults that were set and have not happened yet.
+    /// Removes all faults that have not happened yet.
     pub fn clear_faults(&self) {
         self.state().clear_faults();
     }
 
-    /// Whether writes write a random part only, as write(2) may.
+    /// Sets whether writes may write only a random part, like write(2).
     pub fn set_short_writes(&self, short: bool) {
         self.state().short_writes = short;
     }
 
-    /// How much space there is for all files together, in bytes; `None`: without end. What lies there already stays.
+    /// Sets the capacity for all files together, in bytes; `None`: unlimited. Existing content remains.
     pub fn set_capacity_bytes(&self, capacity: Option<u64>) {
         self.state().capacity = capacity;
     }
 
-    /// Space taken by all files.
+    /// Returns the space allocated to all files, in bytes.
     pub fn used_bytes(&self) -> u64 {
         self.state().used_bytes()
     }
 
-    /// Inverts bits of a byte, on the disk and in memory: bit rot. Whether there is such a byte.
+    /// Inverts bits of a byte, on the disk and in memory, to simulate bit rot. Returns whether the byte exists.
     pub fn rot(&self, name: &str, offset: u64, xor: u8) -> bool {
         let mut state = self.state();
         let inode = state.names.get(name).copied();
         inode.is_some_and(|inode| state.inodes[inode].rot(offset, xor))
     }
 
-    /// What a file reads as now.
+    /// Returns the current content of a file.
     pub fn content(&self, name: &str) -> Option<Vec<u8>> {
         let state = self.state();
         let content = &state.inodes[*state.names.get(name)?].now;
@@ -169,12 +171,12 @@ impl SimDisk {
         Some(bytes)
     }
 
-    /// Puts a file there, durable at once; `None` takes it away.
+    /// Creates a file with durable content; `None` removes it.
     pub fn put(&self, name: &str, content: Option<Vec<u8>>) {
         self.state().put(name, content);
     }
 
-    /// A copy of the whole disk as it is, with a life of its own.
+    /// Returns an independent copy of the whole disk.
     pub fn fork(&self, seed: u64) -> SimDisk {
         let mut state = self.state().clone();
         state.rng = rng::Rng(seed);
@@ -183,7 +185,7 @@ impl SimDisk {
         }
     }
 
-    /// Operations so far.
+    /// Returns the number of operations so far.
     pub fn counts(&self) -> Counts {
         self.state().counts
     }

@@ -1,4 +1,4 @@
-//! Chance by seed (SplitMix64, Steele, Lea and Flood 2014).
+//! Seeded random numbers (SplitMix64, Steele, Lea and Flood 2014).
 
 #[derive(Clone, Debug)]
 pub(super) struct Rng(pub(super) u64);
@@ -12,7 +12,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which is small: the bias does not matter.
+    /// Returns a number below `bound`. The bias does not matter, because `bound` is small.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }

@@ -1,4 +1,4 @@
-//! The simulated disk's names, faults and power.
+//! State of the simulated disk: names, files, faults and power.
 
 use super::inode::{Inode, SECTOR};
 use super::rng::Rng;
@@ -6,7 +6,7 @@ use super::{Counts, Op};
 use std::collections::BTreeMap;
 use std::io;
 
-/// A change of names since the last sync of the directory.
+/// Change of names since the last sync of the directory.
 #[derive(Clone, Debug)]
 enum Change {
     Set(String, usize),
@@ -17,19 +17,19 @@ enum Change {
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     op: Op,
-    /// Operations `op` until it happens; it does at 1.
+    /// Number of operations `op` until the fault happens; it happens at 1.
     left: u64,
-    /// Does nothing and says that all went well, instead of an error.
+    /// Reports success without doing anything, instead of an error.
     skip: bool,
 }
 
-/// What becomes of an operation.
+/// Outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Done,
     Skipped,
     Failed,
-    /// The power goes; whether the operation was done before.
+    /// The power fails; true if the operation was done before.
     Dies(bool),
 }
 
@@ -40,7 +40,7 @@ pub(super) struct State {
     durable_names: BTreeMap<String, usize>,
     changes: Vec<Change>,
     pub(super) inodes: Vec<Inode>,
-    /// Files opened in an earlier one are dead.
+    /// Incremented by each power cut and kill. Files opened in an earlier epoch only return errors.
     pub(super) epoch: u64,
     pub(super) dead: bool,
     pub(super) cut_in: Option<u64>,
@@ -85,7 +85,7 @@ impl State {
         self.cut_in = None;
     }
 
-    /// Counts an operation and says what becomes of it.
+    /// Counts an operation and returns its outcome.
     pub(super) fn fate(&mut self, op: Op) -> io::Result<Fate> {
         if self.dead {
             return Err(io_error());
@@ -112,7 +112,7 @@ impl State {
         Ok(fate)
     }
 
-    /// Runs `work` as the operation's fate has it; most operations happen whole or not at all.
+    /// Runs `work` according to the operation's outcome. These operations happen completely or not at all.
     pub(super) fn run<T>(&mut self, op: Op, work: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
         match self.fate(op)? {
             Fate::Done | Fate::Skipped => work(self),
@@ -128,7 +128,7 @@ impl State {
             .sum()
     }
 
-    /// Takes space for a file up to `end`, as far as there is some; where it ends.
+    /// Allocates space for a file up to `end`, as far as the capacity allows. Returns the end of the allocated part.
     fn take_space(&mut self, inode: usize, end: u64) -> u64 {
         let has = self.inodes[inode].allocated;
         let wanted = end.next_multiple_of(SECTOR as u64).max(has);
@@ -239,9 +239,9 @@ impl State {
         self.inodes.extend(content.map(Inode::durable));
     }
 
-    /// Nothing, everything, or by chance each: what was not synced.
+    /// Cuts the power. Of the changes that were not synced, all, none, or a random selection survive.
     pub(super) fn power_cut(&mut self) {
-        let keep = self.rng.below(5); // times of 4
+        let keep = self.rng.below(5); // out of 4
         for change in std::mem::take(&mut self.changes) {
             if self.rng.below(4) >= keep {
                 continue;

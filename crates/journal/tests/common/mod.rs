@@ -1,10 +1,10 @@
-//! What a caller was told, and whether it is still true after a power cut.
+//! Model of the results that a caller received, and a check that they are still true after a power cut.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use lineside_journal::{Error, Journal, Lsn, Options, Recovery, SimDisk};
 use std::io::{Read, Write};
 
-/// What a record of this number holds: its lengths go from nothing to the longest.
+/// Returns the payload of this record. The lengths go from 0 to the maximum.
 pub fn payload(lsn: Lsn) -> Vec<u8> {
     let length = if lsn.is_multiple_of(13) {
         1024
@@ -14,19 +14,19 @@ pub fn payload(lsn: Lsn) -> Vec<u8> {
     (0..length).map(|i| (i * 7 + lsn * 3) as u8 | 1).collect()
 }
 
-/// What a snapshot after this record holds.
+/// Returns the content of a snapshot after this record.
 pub fn state(lsn: Lsn) -> Vec<u8> {
     (0..lsn * 20).map(|i| (i * 5 + lsn) as u8).collect()
 }
 
-/// What a caller was told.
+/// Results that a caller received.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
-    /// Durable up to here.
+    /// Last record reported as durable.
     pub durable: Lsn,
-    /// Handed in up to here: nothing beyond may appear.
+    /// Last record appended: no later one may appear.
     pub appended: Lsn,
-    /// The newest snapshot that was written.
+    /// Newest snapshot that was written.
     pub snapshot: Lsn,
 }
 
@@ -53,7 +53,8 @@ pub fn group(journal: &mut Journal<SimDisk>, told: &mut Told, records: u64) -> O
     Ok(())
 }
 
-/// The same, and while the group is on its way `beside` records are appended behind it, which are not committed.
+/// Appends a group of `records` and commits it. Appends `beside` further records while the group is written; these are
+/// not committed.
 pub fn group_beside(journal: &mut Journal<SimDisk>, told: &mut Told, records: u64, beside: u64) -> Outcome {
     append(journal, told, records)?;
     let before = told.durable;
@@ -63,7 +64,7 @@ pub fn group_beside(journal: &mut Journal<SimDisk>, told: &mut Told, records: u6
     };
     let appended = append(journal, told, beside);
     if journal.durable_lsn() != before || !matches!(journal.commit(), Err(Error::UnderWay)) {
-        return Err("a group on its way is taken for durable, or overtaken".into());
+        return Err("a group that is being written counts as durable, or another one overtook it".into());
     }
     told.durable = journal.end_commit(commit.run()).map_err(text)?;
     appended
@@ -78,7 +79,7 @@ pub fn snapshot(journal: &mut Journal<SimDisk>, told: &mut Told) -> Outcome {
     Ok(())
 }
 
-/// Opens, and holds what is found against what was told.
+/// Opens the journal and compares its content with the results received before.
 pub fn reopen(disk: &SimDisk, told: &mut Told) -> Outcome<(Journal<SimDisk>, Recovery)> {
     let opened = Journal::open_or_create(disk.clone(), 77, Options::small()).map_err(text)?;
     let (journal, recovery) = &opened;
@@ -92,7 +93,7 @@ pub fn reopen(disk: &SimDisk, told: &mut Told) -> Outcome<(Journal<SimDisk>, Rec
     Ok(opened)
 }
 
-/// The newest snapshot and the records behind it give the state; all records that are there are right.
+/// Checks that the newest snapshot and the records after it give the state, and that all records are correct.
 pub fn check(journal: &Journal<SimDisk>, told: &Told) -> Outcome {
     let latest = journal.latest_snapshot().map_err(text)?;
     if let Some(damaged) = latest.damaged.first() {
@@ -116,7 +117,7 @@ pub fn check(journal: &Journal<SimDisk>, told: &Told) -> Outcome {
     loop {
         let record = match records.next() {
             Ok(None) => break,
-            // Lost, as a repair has said: the snapshot stands for them.
+            // Lost, as a repair has reported: the snapshot replaces the records.
             Err(Error::Missing { from, to, .. }) if from == next && to <= base => {
                 next = to + 1;
                 records = journal.records(next).map_err(text)?;
@@ -136,7 +137,7 @@ pub fn check(journal: &Journal<SimDisk>, told: &Told) -> Outcome {
     Ok(())
 }
 
-/// The journal goes on: more groups, over a segment's end, and another power cut.
+/// Checks that the journal continues: more groups, past the end of a segment, and another power cut.
 pub fn goes_on(disk: &SimDisk, told: &mut Told) -> Outcome {
     let (mut journal, _) = reopen(disk, told)?;
     for records in [1, 4, 9, 4] {
@@ -147,7 +148,9 @@ pub fn goes_on(disk: &SimDisk, told: &mut Told) -> Outcome {
     disk.power_cut();
     let (_, recovery) = reopen(disk, told)?;
     if recovery.cut_bytes > 0 {
-        return Err(format!("cut where nothing was unfinished: {recovery:?}"));
+        return Err(format!(
+            "opening cut something although no group was unfinished: {recovery:?}"
+        ));
     }
     Ok(())
 }

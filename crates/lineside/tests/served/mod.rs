@@ -1,4 +1,4 @@
-//! Any service as a process, started by hand with the socket datapath, for tests of what holds for all of them.
+//! Any service in a process of its own, with the socket datapath, for tests of properties that all services share.
 #![allow(dead_code, reason = "each test uses what it needs")]
 
 use lineside_spv::chain::{ChainStore, Network};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// Services that keep their data in a directory which their server makes.
+/// Services with a data directory that their server creates.
 pub const KEEPING: [&str; 4] = ["transfer", "column", "hybrid", "fabric"];
 
 pub fn lineside(arguments: &[&str]) -> Output {
@@ -36,10 +36,10 @@ pub fn write_private(path: &Path, bytes: &[u8]) {
     file.write_all(bytes).expect("written");
 }
 
-/// A folder with what the services' configurations name.
+/// Folder with the files that the services' configurations name.
 pub struct Place {
     folder: TempDir,
-    /// Place of the channel's state in `fabric`.
+    /// Value of the key `state` in `[fabric]`: the place of the channel's state.
     pub fabric_state: &'static str,
 }
 
@@ -85,7 +85,7 @@ impl Place {
         }
     }
 
-    /// Makes the chain store that `spv` serves, with two blocks, and returns a TXID of theirs.
+    /// Creates the chain store that `spv` serves, with two blocks, and returns the TXID of one of their transactions.
     pub fn make_chain(&self, data: &Path) -> String {
         let blocks: Vec<_> = DemoChain::new(1, 8).take(2).collect();
         let mut chain = ChainStore::open(Some(data), Network::Regtest).expect("a chain store");
@@ -134,7 +134,7 @@ impl Place {
         std::fs::write(&file, text).expect("written");
         let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
         command.args([service, "serve", "--config"]).arg(file);
-        // SAFETY: between fork and exec only this is called, which may be.
+        // SAFETY: only this function is called between fork and exec, and it is async-signal-safe.
         unsafe {
             command.pre_exec(|| {
                 libc::umask(0o022);
@@ -169,7 +169,7 @@ impl Place {
     }
 }
 
-/// A running server; killed when dropped.
+/// Running server, which is killed when this is dropped.
 pub struct Server {
     pub service: &'static str,
     pub address: String,
@@ -179,7 +179,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Writes once; `Err` with what the command said where it was refused. `number` is another one each time.
+    /// Writes once. Returns the command's error text if the write was refused. `number` must differ at each call.
     pub fn write(&self, number: u32) -> Result<(), String> {
         let (server, number) = (self.address.as_str(), number.to_string());
         let key = self.folder.join("alice.key").display().to_string();
@@ -225,7 +225,7 @@ impl Server {
     pub fn threads(&self, key: &str) -> Vec<String> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.daemon.child.id())).expect("threads");
         let value = |task: std::io::Result<std::fs::DirEntry>| {
-            // A thread that has ended meanwhile has none.
+            // A thread that has ended meanwhile has no such file.
             let status = std::fs::read_to_string(task.ok()?.path().join("status")).ok()?;
             let line = status
                 .lines()

@@ -1,5 +1,5 @@
-//! What the host claims of an executing fast path, by test runs of `ls_transfer_claims` (`xdp/transfer_claims.h`): a
-//! program cannot be stopped while it holds a lock, and a process can.
+//! Claims on an XDP fast path that executes operations, made by test runs of the program `ls_transfer_claims`
+//! (`xdp/transfer_claims.h`): a BPF program cannot be preempted while it holds a lock, but a process can.
 
 use crate::claims::{Claims, STEP_CELLS_MAX, Slot};
 use crate::ledger::Change;
@@ -9,17 +9,17 @@ use lineside_xdp::{Runner, XdpDatapath, XdpError};
 use std::fmt;
 use std::io;
 
-/// Items of one order, `TRANSFER_ORDER_ITEMS_MAX` in the C.
+/// Maximum number of items of one order; `TRANSFER_ORDER_ITEMS_MAX` in C.
 const ITEMS_MAX: usize = 32;
 const _: () = assert!(STEP_CELLS_MAX <= ITEMS_MAX);
 
 /// Words of `struct transfer_order_item`.
 const ITEM_WORDS: usize = 10;
 
-/// How often an order is tried: who holds a lock at the line holds it for a tenth of a microsecond.
+/// Number of attempts for one order. An XDP program holds a lock for a tenth of a microsecond.
 const TRIES: usize = 100;
 
-/// `enum transfer_order_kind`
+/// Kind of an order: `enum transfer_order_kind` in C.
 #[derive(Clone, Copy)]
 enum Kind {
     ClaimCells,
@@ -32,28 +32,28 @@ enum Kind {
 
 type Item = [u64; ITEM_WORDS];
 
-/// Claims in the maps that XDP programs execute on.
+/// Claims in the maps on which XDP programs execute operations.
 pub struct LineClaims<R> {
     run: R,
 }
 
 impl LineClaims<Runner> {
-    /// Claims in the maps of this datapath.
+    /// Creates claims in the maps of this datapath.
     ///
     /// # Errors
-    /// [`XdpError::Map`] when it has no `transfer`; what the system says.
+    /// [`XdpError::Map`] when it has no `transfer`; errors of the system.
     pub fn of(datapath: &mut XdpDatapath) -> Result<Self, XdpError> {
         let run = datapath.runner_of("ls_transfer_claims")?;
         Ok(Self { run })
     }
 }
 
-/// Who runs the program on an order: `true`: it was carried out.
+/// Runs the claims program on an order; `true` if the order was carried out.
 pub trait RunOrder {
-    /// Runs it once.
+    /// Runs the program once.
     ///
     /// # Errors
-    /// What the system says.
+    /// Error of the system.
     fn run_order(&self, order: &[u8]) -> io::Result<bool>;
 }
 
@@ -65,12 +65,12 @@ impl RunOrder for Runner {
 }
 
 impl<R: RunOrder> LineClaims<R> {
-    /// Claims by whoever runs the program.
+    /// Creates claims that `run` carries out.
     pub fn by(run: R) -> Self {
         Self { run }
     }
 
-    /// Orders of at most so many items, one after the other.
+    /// Splits the items into orders of at most [`ITEMS_MAX`], and carries out one after the other.
     fn order(&self, kind: Kind, items: impl IntoIterator<Item = Item>) -> io::Result<()> {
         let items: Vec<Item> = items.into_iter().collect();
         items.chunks(ITEMS_MAX).try_for_each(|items| {
@@ -85,7 +85,7 @@ impl<R: RunOrder> LineClaims<R> {
             }
             Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                "a lock is held all the time",
+                "a lock of the fast-path table stayed locked; restart the server",
             ))
         })
     }

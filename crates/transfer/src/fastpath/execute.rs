@@ -1,5 +1,5 @@
-//! What the fast path executes in `express`: one operation at a time, under its accounts' locks, with a record in the
-//! ring.
+//! Execution in the fast path, in `express`: one operation at a time, under the locks of its accounts, with a record
+//! in the ring.
 
 use super::{Answer, NotDone};
 use crate::AccountId;
@@ -19,17 +19,17 @@ use lineside_wire::{
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// One operation, and what its record says of the packet that it came in.
+/// One operation, with the parts of its record that describe its packet.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Task {
     pub(super) command: u8,
     pub(super) source: AccountId,
     pub(super) destination: AccountId,
     pub(super) amount: u64,
-    /// The largest balance that its format can say.
+    /// Maximum balance that its format can represent.
     pub(super) limit: u64,
     pub(super) now_ns: u64,
-    /// With everything that is not told above or by what becomes of it.
+    /// Record with all fields except those above and those that the outcome determines.
     pub(super) record: Record,
 }
 
@@ -46,7 +46,7 @@ impl Task {
             amount: request.amount.into(),
             record: Record {
                 slot: NO_SESSION,
-                // As it came, for the reply's sake; CREATE and ISSUE may say anything there.
+                // As received, because the reply repeats it; CREATE and ISSUE allow any value there.
                 destination: request.destination_id(),
                 sequence: request.transaction_id.into(),
                 count: 1,
@@ -82,14 +82,14 @@ impl Task {
     }
 }
 
-/// What became of a request in the paper's format.
+/// Result of a request in the paper's format.
 pub(super) struct Done {
     pub(super) answer: PaperAnswer,
-    /// It was answered so before, and nothing was done.
+    /// True if the same reply was given before, and nothing was executed.
     pub(super) repeated: bool,
 }
 
-/// What one operation did to the accounts that it names.
+/// Versions of the accounts after one operation; 0 for an account that it did not change.
 #[derive(Default)]
 struct Effect {
     source_version: u64,
@@ -98,7 +98,7 @@ struct Effect {
 
 type Writer<'a> = (usize, MutexGuard<'a, ()>);
 
-/// Executes a request in the paper's format, or answers it from its transaction id.
+/// Executes a request in the paper's format, or repeats the reply stored for its transaction id.
 pub(super) fn paper(
     store: &Store,
     writer: &Writer<'_>,
@@ -121,7 +121,7 @@ pub(super) fn paper(
     })
 }
 
-/// Executes a packet of a session, or answers it again.
+/// Executes a packet of a session, or repeats its reply.
 #[expect(
     clippy::too_many_arguments,
     reason = "the parts of one packet, and where it is executed"
@@ -196,8 +196,9 @@ pub(super) fn native(
     }
 }
 
-/// One operation of a session. Whatever becomes of it, there is a record: its sequence is used. `None`: it is the
-/// packet's first, and of an account that the host has claimed; then the whole packet is the host's.
+/// Executes one operation of a session. Every outcome gets a record, because the sequence number is used. Returns
+/// `None` if the operation is the first of its packet and the host has claimed an account of it; the host then
+/// executes the whole packet.
 fn one(
     store: &Store,
     task: &Task,
@@ -219,7 +220,7 @@ fn one(
         Ok(()) => match run(store, task, None, &mut effect, ring) {
             Ok(Ran::Done(outcome)) => outcome,
             Err(NotDone::Claimed) if task.record.index == 0 => return None,
-            // Without a transaction id nothing is repeated.
+            // Without a transaction id, nothing is repeated.
             Ok(Ran::Repeated(_)) | Err(NotDone::Busy { .. } | NotDone::Claimed) => {
                 push(ring, task, Err(Code::Busy), &effect);
                 Err(Code::Busy)
@@ -236,7 +237,7 @@ fn one(
     })
 }
 
-/// The reply that a session's slot holds.
+/// Reads the reply that a session's slot stores.
 fn stored(session: &TransferSession, outcomes: &mut [Outcome]) {
     let codes = session.codes.load(Relaxed);
     for (index, outcome) in outcomes.iter_mut().enumerate() {
@@ -265,7 +266,7 @@ enum Ran {
     Repeated(PaperAnswer),
 }
 
-/// Whether a refusal is written down: its id or sequence is used, so a retry must find it.
+/// Returns whether a refusal is recorded: its id or sequence number is used, so a retry must find it.
 fn is_kept(task: &Task, numbered: Option<&PaperRequest>) -> bool {
     task.record.slot != NO_SESSION || numbered.is_some()
 }
@@ -294,7 +295,7 @@ fn run(
     settle(store, task, numbered, source, destination, effect, ring)
 }
 
-/// A refusal that no account can remember. Only a session does.
+/// Records a refusal that no account can store: only a session does.
 fn nowhere(task: &Task, code: Code, effect: &Effect, ring: &Ring<'_>) -> Ran {
     if task.record.slot != NO_SESSION {
         push(ring, task, Err(code), effect);
@@ -302,7 +303,7 @@ fn nowhere(task: &Task, code: Code, effect: &Effect, ring: &Ring<'_>) -> Ran {
     Ran::Done(Err(code))
 }
 
-/// Does it to accounts that are there.
+/// Executes an operation on existing accounts.
 fn settle(
     store: &Store,
     task: &Task,
@@ -355,7 +356,7 @@ fn settle(
     Ok(Ran::Done(outcome))
 }
 
-/// What concerns the source alone.
+/// Executes an operation that concerns only the source.
 fn alone(task: &Task, holding: &mut Holding) -> Result<(), Code> {
     match task.command {
         TRANSFER_COMMAND_CREATE => Err(Code::AccountExists),
@@ -390,7 +391,7 @@ fn create(
     let Some(index) = store.vacancy(buckets) else {
         return Ok(nowhere(task, Code::StoreFull, effect, ring));
     };
-    // Nobody looks at a cell that is not valid; `save` makes it so, last.
+    // No reader looks at an invalid cell; `save` makes it valid, as the last step.
     let cell = &store.cells.as_slice()[index];
     for (place, word) in cell.id.iter().zip(task.source.words()) {
         place.store(word, Relaxed);
@@ -404,7 +405,7 @@ fn create(
     Ok(Ran::Done(outcome))
 }
 
-/// Keeps a numbered request with its answer.
+/// Stores a numbered request with its reply.
 fn remember(store: &Store, index: usize, numbered: Option<&PaperRequest>, outcome: Result<u64, Code>) {
     if let Some(request) = numbered {
         let last = PaperLast {
@@ -415,7 +416,7 @@ fn remember(store: &Store, index: usize, numbered: Option<&PaperRequest>, outcom
     }
 }
 
-/// The locks of one or two cells, the lower index first.
+/// Acquires the locks of one or two cells, the lower index first.
 fn lock_two(cells: &[TransferCell], a: usize, b: Option<usize>) -> Result<[Option<Held<'_>>; 2], NotDone> {
     let lock = |index: usize| cell::lock(&cells[index].lock).ok_or(NotDone::Busy { ring_full: false });
     let Some(b) = b else {
@@ -425,7 +426,7 @@ fn lock_two(cells: &[TransferCell], a: usize, b: Option<usize>) -> Result<[Optio
     Ok([Some(first), Some(lock(a.max(b))?)])
 }
 
-/// Writes down what was done. There is room.
+/// Writes the record of an operation. The caller has checked that there is room.
 fn push(ring: &Ring<'_>, task: &Task, outcome: Result<u64, Code>, effect: &Effect) {
     ring.push(&Record {
         source: task.source,

@@ -1,10 +1,10 @@
-//! Archive: sealed blocks that have left the journal, with their operations, so that these can be proved. A file holds
-//! some consecutive blocks, is written once, and lies in the ledger's directory next to the journal.
+//! Archive: sealed blocks that have left the journal, with their operations, so that these can still be proved. A file
+//! contains consecutive blocks, is written once, and is in the ledger's directory next to the journal.
 //!
-//! A file is named `<first block>-<last block>.blocks`, 20 digits each. It begins with 8 bytes `LSARCH01`. Each block
-//! is 4 bytes with the length of what follows, the block as the journal has it, and its leaves. A leaf of 12 words of 8
-//! bytes is 2 bytes with a bit for each word that is not zero, and these words. Numbers are little-endian. Nothing else
-//! checks a block: its root and its signature do.
+//! A file is named `<first block>-<last block>.blocks`, with 20 digits each. It begins with the 8 bytes `LSARCH01`.
+//! Each block consists of 4 bytes with the length of the rest, the block as in the journal, and its leaves. A leaf of
+//! 12 words of 8 bytes is encoded as 2 bytes with a bit for each non-zero word, followed by these words. Numbers are
+//! little-endian. There is no checksum: a block is checked by its root and its signature.
 
 use super::OpenError;
 use crate::settlement::{BLOCK_BYTES, Block, LEAF_BYTES, Proof};
@@ -13,12 +13,12 @@ use std::io;
 
 const MAGIC: &[u8; 8] = b"LSARCH01";
 const TEMPORARY: &str = "archive.tmp";
-/// Bytes that are written together.
+/// Number of bytes that are written together.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Words of a leaf.
+/// Number of 8-byte words in a leaf.
 const WORDS: usize = LEAF_BYTES / 8;
 
-/// A file of the archive, by its name.
+/// File of the archive, known by its name.
 struct Archived {
     name: String,
     last: u64,
@@ -33,12 +33,12 @@ fn archived<D: Disk>(disk: &D) -> io::Result<Vec<Archived>> {
     Ok(disk.list()?.into_iter().filter_map(parse).collect())
 }
 
-/// The last block that the archive has; 0: none.
+/// Returns the number of the last block in the archive; 0 if there is none.
 pub(super) fn last_block<D: Disk>(disk: &D) -> io::Result<u64> {
     Ok(archived(disk)?.last().map_or(0, |file| file.last))
 }
 
-/// Writes a file of the archive. It has no name before all of it is on the disk.
+/// Writer of an archive file, which gets its name once all of it is durable.
 pub(super) struct ArchiveWriter<D: Disk> {
     disk: D,
     file: D::File,
@@ -51,7 +51,7 @@ impl<D: Disk> ArchiveWriter<D> {
     pub(super) fn new(disk: &D) -> io::Result<Self> {
         let file = match disk.create(TEMPORARY) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // Left by an attempt that did not come to its end.
+                // Left by an interrupted attempt.
                 disk.remove(TEMPORARY)?;
                 disk.create(TEMPORARY)?
             }
@@ -99,7 +99,7 @@ impl<D: Disk> ArchiveWriter<D> {
         Ok(())
     }
 
-    /// Makes the file durable; returns how many bytes it has.
+    /// Makes the file durable; returns its length in bytes.
     pub(super) fn finish(mut self) -> io::Result<u64> {
         let Some((first, last)) = self.blocks else {
             self.disk.remove(TEMPORARY)?;
@@ -127,7 +127,7 @@ fn put_leaf(out: &mut Vec<u8>, leaf: &[u8; LEAF_BYTES]) {
     out[start..start + 2].copy_from_slice(&set.to_le_bytes());
 }
 
-/// The leaves of these bytes; `None`: they are not what [`put_leaf`] writes.
+/// Decodes leaves; `None` if [`put_leaf`] did not write these bytes.
 fn leaves(mut bytes: &[u8]) -> Option<Vec<[u8; LEAF_BYTES]>> {
     let mut leaves = Vec::new();
     while !bytes.is_empty() {
@@ -145,7 +145,7 @@ fn leaves(mut bytes: &[u8]) -> Option<Vec<[u8; LEAF_BYTES]>> {
     Some(leaves)
 }
 
-/// The proof that operation `number` is in a block of the archive; `None`: the archive does not have it.
+/// Returns the proof that operation `number` is in a block of the archive; `None` if the archive does not have it.
 pub(super) fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, OpenError> {
     let files = archived(disk)?;
     let mut found = None;
@@ -182,11 +182,11 @@ pub(super) fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, Ope
 }
 
 fn damaged(name: &str) -> OpenError {
-    let what = format!("{name}: a block of the archive is damaged; bring the file back from a copy");
+    let what = format!("{name}: a block of the archive is damaged; restore the file from a copy");
     OpenError::System(io::Error::new(io::ErrorKind::InvalidData, what))
 }
 
-/// The block that begins at `offset` of a file, and the length of all that belongs to it; `None`: the file ends there.
+/// Returns the block that begins at `offset` of a file, and the length of its data; `None` at the end of the file.
 fn block_at(file: &impl DiskFile, offset: u64) -> io::Result<Option<(Block, u64)>> {
     let mut bytes = [0; 4 + BLOCK_BYTES];
     if read_full(file, offset, &mut bytes)? < bytes.len() {

@@ -1,7 +1,7 @@
-//! What is executed becomes durable: at once, or beside, while the next group is executed.
+//! Commits: batches become durable either at once, or in a thread while the next batch is executed.
 //!
-//! There is one commit on its way at most, so that groups become durable in their order; answers leave in the same
-//! order, each when everything that it stands on is durable.
+//! At most one commit is in progress, so that batches become durable in order. Replies leave in the same order, each
+//! once everything that it depends on is durable.
 
 use super::Host;
 use crate::ledger::Change;
@@ -12,25 +12,25 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// Answers that wait, and commits on their way.
+/// Waiting replies, and the commit in progress.
 pub(super) struct Commits<D: Disk> {
     answers: VecDeque<Answers>,
     on_its_way: Option<OnItsWay<D>>,
-    /// `None`: commits are run by whoever waits for them.
+    /// Committing thread; `None`: the thread that waits for a commit runs it.
     committer: Option<Committer<D>>,
 }
 
-/// What is said to a group.
+/// Replies of a batch.
 struct Answers {
     said: Vec<RequestOutcome>,
-    /// They may leave when this record is durable.
+    /// The replies may leave once this record is durable.
     stand_on: Lsn,
 }
 
 struct OnItsWay<D: Disk> {
-    /// `None`: the committer has it.
+    /// `None` while the committing thread has it.
     commit: Option<Commit<D>>,
-    /// What the fast path is shown afterwards.
+    /// Changes that are published to the fast path afterwards.
     changes: Vec<Change>,
 }
 
@@ -45,17 +45,17 @@ impl<D: Disk> Default for Commits<D> {
 }
 
 impl<D: Disk> Host<D> {
-    /// From now on a thread of its own waits for the disk where the host has more to do.
+    /// Starts a thread that waits for the disk while the host executes the next batch.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// Error of the system when it cannot start a thread.
     pub fn commit_beside(&mut self) -> io::Result<()> {
         self.commits.committer = Some(Committer::start()?);
         Ok(())
     }
 
-    /// What is said to the oldest of the groups that were executed and not taken yet, once it may leave; `None`: not
-    /// yet, or there is none. If it `waits`, only the latter.
+    /// Returns the outcomes of the oldest executed batch that was not taken yet, once they may leave. Returns `None`
+    /// if there is no batch, or, unless `waits` is true, if its outcomes may not leave yet.
     pub fn take(&mut self, waits: bool) -> Option<Vec<RequestOutcome>> {
         while !self.is_ready()? {
             let goes_on = match (self.commits.on_its_way.is_some(), waits) {
@@ -72,23 +72,24 @@ impl<D: Disk> Host<D> {
         }
         let Answers { mut said, stand_on } = self.commits.answers.pop_front()?;
         if stand_on > self.journal.durable_lsn() {
-            // Not even a refusal: whether they were executed is known after the restart.
+            // There is no reply, not even a refusal: whether these requests were executed is known only after a
+            // restart.
             said.fill_with(RequestOutcome::default);
         }
         self.counts.replies += said.iter().filter(|said| said.reply.is_some()).count() as u64;
         Some(said)
     }
 
-    /// Whether the oldest answers may leave, or never will; `None`: there are none.
+    /// Returns whether the oldest replies may leave, or never will; `None` if there are none.
     fn is_ready(&self) -> Option<bool> {
         let oldest = self.commits.answers.front()?;
         Some(oldest.stand_on <= self.journal.durable_lsn() || self.failed.is_some())
     }
 
-    /// Keeps what is said to a group until it may leave.
+    /// Queues a batch's replies until the commit that they depend on is durable.
     pub(super) fn keep(&mut self, said: Vec<RequestOutcome>, had_failed: bool) {
         let stand_on = match &self.failed {
-            // Refusals, which stand on nothing.
+            // Refusals depend on no record.
             _ if had_failed => 0,
             Some(_) if self.is_dirty => Lsn::MAX,
             _ => self.journal.next_lsn() - 1,
@@ -96,7 +97,7 @@ impl<D: Disk> Host<D> {
         self.commits.answers.push_back(Answers { said, stand_on });
     }
 
-    /// Makes durable all that was executed, and shows it to the fast path, unless writing has ended.
+    /// Makes everything executed durable and publishes it to the fast path, unless writing has ended.
     pub(super) fn settle(&mut self) {
         self.land(true);
         if std::mem::take(&mut self.is_dirty) && self.failed.is_none() {
@@ -109,7 +110,7 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Sends what was executed on its way. `false`: it is on it.
+    /// Begins to commit everything executed. Returns `false` if the commit is in progress.
     fn take_off(&mut self) -> bool {
         self.is_dirty = false;
         let begun = self.journal.begin_commit();
@@ -123,7 +124,7 @@ impl<D: Disk> Host<D> {
                 self.commits.on_its_way = Some(OnItsWay { commit, changes });
                 return false;
             }
-            // It needed a new segment, and is durable already.
+            // The batch needed a new segment, and is durable already.
             Ok(None) => {
                 self.counts.groups += 1;
                 self.show(&changes);
@@ -133,7 +134,7 @@ impl<D: Disk> Host<D> {
         true
     }
 
-    /// Ends what is on its way, if anything is. `false`: it is not there yet, and nobody waits.
+    /// Finishes the commit in progress, if there is one. Returns `false` if it has not finished and `waits` is false.
     fn land(&mut self, waits: bool) -> bool {
         let Some(OnItsWay { commit, changes }) = self.commits.on_its_way.take() else {
             return true;
@@ -159,17 +160,19 @@ impl<D: Disk> Host<D> {
         match committed {
             Some(committed) => {
                 let committed = self.journal.end_commit(committed);
-                // Also where executing has failed since: its answers leave.
+                // Its replies leave even if executing a later batch has failed since.
                 if self.committed(committed) {
                     self.show(&changes);
                 }
             }
-            None => self.failed = Some("the thread that waits for the disk has ended".into()),
+            None => {
+                self.failed = Some("the thread that writes to the disk has ended; restart the server".into())
+            }
         }
         true
     }
 
-    /// Whether it is durable now.
+    /// Returns whether the commit succeeded, and records the result.
     fn committed(&mut self, committed: lineside_journal::Result<Lsn>) -> bool {
         match committed {
             Ok(_) => self.counts.groups += 1,
@@ -179,15 +182,15 @@ impl<D: Disk> Host<D> {
     }
 }
 
-/// A thread that waits for the disk. Ends when it is dropped, after what it was given.
+/// Thread that waits for the disk. Dropping this ends it after the commits that it has received.
 struct Committer<D: Disk> {
-    /// Gone only while it is dropped.
+    /// `None` only while this is dropped.
     to: Option<Sender<Commit<D>>>,
     from: Receiver<Committed>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The thread is not there any more.
+/// The thread has ended.
 struct Ended;
 
 impl<D: Disk> Committer<D> {
@@ -195,7 +198,7 @@ impl<D: Disk> Committer<D> {
         let ((to, commits), (committed, from)) = (channel::<Commit<D>>(), channel());
         let thread = std::thread::Builder::new().name("commits".into());
         let thread = thread.spawn(move || {
-            // Until either end is gone.
+            // The loop ends when either channel is closed.
             for commit in commits {
                 if committed.send(commit.run()).is_err() {
                     return;
@@ -209,7 +212,7 @@ impl<D: Disk> Committer<D> {
         })
     }
 
-    /// Gives it a commit, which comes back if the thread is not there any more.
+    /// Sends a commit to the thread; returns it if the thread has ended.
     fn send(&self, commit: Commit<D>) -> Option<Commit<D>> {
         match &self.to {
             Some(to) => to.send(commit).err().map(|error| error.0),
@@ -234,7 +237,7 @@ impl<D: Disk> Drop for Committer<D> {
     fn drop(&mut self) {
         drop(self.to.take());
         if let Some(thread) = self.thread.take() {
-            // It only ran commits, whose outcome nobody waits for any more.
+            // The thread only ran commits, and no request waits for their outcome any more.
             let _ = thread.join();
         }
     }

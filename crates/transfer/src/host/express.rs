@@ -1,9 +1,10 @@
-//! `express`: the fast path executes, and the host follows. It takes what the fast path's rings hold into ledger and
-//! journal; what the fast path leaves to it, it executes itself, on accounts and sessions that it claims for so long.
+//! Mode `express`: the fast path executes operations, and the host follows. The host applies the records in the fast
+//! path's rings to ledger and journal. It executes forwarded requests itself, on accounts and sessions that it claims
+//! meanwhile.
 //!
-//! What cannot be claimed, such as an account that is not there yet, it executes while the fast path rests, by the end
-//! of its lease, which nobody but the host renews here: when every answer under way has left and the rings are empty,
-//! ledger and fast path are the same, and stay so until the lease is renewed
+//! Some things cannot be claimed, such as an account that does not exist yet. For these, the host pauses the fast path
+//! by ending its lease, which only the host renews in this mode. Once all replies in progress have been sent and the
+//! rings are empty, ledger and fast path are in sync, and remain so until the lease is renewed
 //! (`docs/decisions/transfer-express.md`).
 
 mod withheld;
@@ -33,42 +34,42 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 use withheld::Withheld;
 
-/// Records taken between two commits.
+/// Maximum number of records applied between two commits, except to complete a packet.
 const RECORDS: usize = 16 << 10;
 
-/// How often it is looked in vain for the rest of a packet, which the fast path writes within a microsecond.
+/// Maximum number of polls for the remaining records of a packet, which the fast path writes within a microsecond.
 const LOOKS: u32 = 1 << 24;
 
-/// Seconds by which the journal's clock may be behind when records of the fast path are written down.
+/// Maximum lag of the journal's clock, in seconds, when records of the fast path are journaled.
 const CLOCK_S: u64 = 60;
 
-/// What a host in `express` has besides.
+/// State of a host in `express`.
 pub(super) struct Express {
     fastpath: Executing,
-    /// Of each ring, the next record.
+    /// Number of the next record of each ring.
     next: Vec<u64>,
     phase: Phase,
-    /// The disk has no room for what the fast path did. The fast path goes on until its rings are full.
+    /// True if the disk has no room for the fast path's operations. The fast path continues until its rings are full.
     full: bool,
     /// Sessions that the host changed.
     slots: BTreeSet<u32>,
     withheld: Withheld,
 }
 
-/// What the fast path leaves to the host just now.
+/// State of the fast path relative to the host.
 enum Phase {
-    /// Nothing that the ledger has not followed: the fast path is ahead of it.
+    /// The fast path executes everything and is ahead of the ledger, which follows.
     Following,
-    /// These accounts and sessions; of them ledger and fast path were the same when they were claimed.
+    /// The host has claimed accounts and sessions, in which ledger and fast path were in sync when they were claimed.
     Claimed(Claimed),
-    /// Everything: ledger and fast path were the same.
+    /// The fast path is paused; ledger and fast path were in sync.
     Resting,
 }
 
-/// Accounts and sessions that the host needs, and those that it has.
+/// Accounts and sessions that the host needs, and those that it has claimed.
 #[derive(Default)]
 struct Claimed {
-    /// Where the fast path has none the index is not known.
+    /// Index of each account's cell; `None` if the account is not in the fast-path table.
     accounts: BTreeMap<AccountId, Option<u32>>,
     slots: BTreeSet<u32>,
 }
@@ -78,11 +79,11 @@ impl Claimed {
         self.accounts.values().copied().flatten().collect()
     }
 
-    /// What one step leaves in the fast path, in the order of the cells. What has found no room in the fast path is not
-    /// in it.
+    /// Returns the cells that one step changes, in ascending order, without accounts that are not in the fast-path
+    /// table.
     fn cells_of(&self, step: &[Change]) -> Vec<(u32, Change)> {
         let place = |change: &Change| Some((self.accounts.get(&change.account).copied()??, *change));
-        // Of an account that the step changed twice, the later change counts.
+        // If the step changed an account twice, the later change counts.
         let cells: BTreeMap<u32, Change> = step.iter().filter_map(place).collect();
         cells.into_iter().collect()
     }
@@ -96,7 +97,7 @@ impl Claimed {
             .extend(accounts.into_iter().map(|account| (account, None)));
     }
 
-    /// The cells of those accounts that were not in the fast path when this was asked before.
+    /// Returns the cells of accounts that were not in the fast-path table at the previous call.
     fn find(&mut self, store: &Store) -> Vec<u32> {
         let missing = self.accounts.iter_mut().filter(|(_, index)| index.is_none());
         missing
@@ -107,7 +108,7 @@ impl Claimed {
             .collect()
     }
 
-    /// Whether another one of the accounts is in the fast path now.
+    /// Returns whether a further one of the accounts is in the fast-path table now.
     fn has_more(&self, store: &Store) -> bool {
         let mut missing = self.accounts.iter().filter(|(_, index)| index.is_none());
         missing.any(|(account, _)| store.find(account).is_some())
@@ -117,7 +118,7 @@ impl Claimed {
 impl Express {
     pub(super) fn new(store: &Store, fastpath: Executing, refusals_per_s: u32) -> Self {
         let rings = 0..store.rings.as_slice().len();
-        // The first group fills it.
+        // The first batch fills the credit.
         store.set_paper_refusals(0);
         Self {
             fastpath,
@@ -131,29 +132,30 @@ impl Express {
 }
 
 impl<D: Disk> Host<D> {
-    /// The fast path will have to be told of this session.
+    /// Marks a session that has to be published to the fast path.
     pub(super) fn touch(&mut self, slot: u32) {
         if let Some(express) = &mut self.express {
             express.slots.insert(slot);
         }
     }
 
-    /// Whether the fast path executes.
+    /// Returns whether the fast path executes operations.
     pub fn is_express(&self) -> bool {
         self.express.is_some()
     }
 
-    /// Whether the disk has no room: for what the fast path did, or for what was last asked for.
+    /// Returns whether the disk has no room for the fast path's operations or for the last request.
     pub fn is_full(&self) -> bool {
         self.wanted.is_some() && self.failed.is_none()
     }
 
-    /// Operations that the fast path has executed and the journal has not yet.
+    /// Returns the number of operations that the fast path has executed and that are not in the journal yet.
     pub fn unjournaled(&self) -> u64 {
         Ring::waiting_in(&self.store)
     }
 
-    /// Takes what the rings hold now, not what the fast path adds meanwhile; commits it. Nothing in `durable`.
+    /// Applies the records that are in the rings now, not those that the fast path adds meanwhile, and commits them.
+    /// Does nothing in `durable`.
     pub fn drain(&mut self) {
         let rings = 0..self.store.rings.as_slice().len();
         let until: Vec<u64> = rings.map(|index| Ring::of(&self.store, index).head()).collect();
@@ -165,8 +167,9 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Takes records that stand before `until`, some [`RECORDS`] of them; returns how many. A packet whose first record
-    /// is taken is taken whole, so that no group ends within one: its rest is in the ring, or about to be.
+    /// Applies about [`RECORDS`] of the records before `until`; returns their number. A packet whose first record is
+    /// applied is applied completely, so that no batch ends within a packet: its rest is in the ring, or is just being
+    /// written.
     fn drain_some(&mut self, until: &[u64]) -> usize {
         let Some(mut next) = self.express.as_ref().map(|express| express.next.clone()) else {
             return 0;
@@ -190,12 +193,12 @@ impl<D: Disk> Host<D> {
                             taken += 1;
                             within[index] = record.index + 1 < record.count;
                         }
-                        // It was in the journal before the last start; its ring was not told.
+                        // The record was in the journal before the last start, but its ring did not know that.
                         Ok(Taken::Seen) => {}
                         Ok(Taken::Waits) => break,
                         Err(what) => {
                             let what = format!(
-                                "the fast path and ledger differ, at record {next} of ring {index}: {what}"
+                                "the fast path and the ledger differ at record {next} of ring {index}: {what}"
                             );
                             self.failed = Some(what);
                             break;
@@ -207,12 +210,13 @@ impl<D: Disk> Host<D> {
             }
             if within.contains(&true) {
                 again = true;
-                // What it waits for may have come into a ring after that ring's end was looked up, and before it.
+                // A record that this packet depends on may have been written to another ring after that ring's end was
+                // read.
                 for (index, until) in until.iter_mut().enumerate() {
                     *until = Ring::of(&store, index).head();
                 }
                 if looks == LOOKS {
-                    self.failed = Some("the rest of a packet that the fast path began is missing".into());
+                    self.failed = Some("the fast path wrote only a part of a packet to its ring".into());
                 }
             }
         }
@@ -228,8 +232,8 @@ impl<D: Disk> Host<D> {
         taken
     }
 
-    /// Writes down a record that the ledger has taken. A packet of which the fast path did nothing becomes one short
-    /// entry: its records are in `refused` until its last one comes, or one that was done.
+    /// Journals a record that the ledger has applied. A packet of which the fast path executed nothing becomes one
+    /// short entry: its records are collected in `refused` until its last one, or an executed one, comes.
     fn note(&mut self, record: Record, refused: &mut Vec<Record>) {
         let is_done = record.code == Code::Done as u16;
         if is_done {
@@ -264,7 +268,7 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Whether the host may close this session now: nothing but the host executes its packets.
+    /// Returns whether the host may close this session now, because only the host executes its packets.
     pub(super) fn may_close(&self, slot: u32) -> bool {
         match self.express.as_ref().map(|express| &express.phase) {
             None | Some(Phase::Resting) => true,
@@ -273,14 +277,14 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Room for a packet of each ring, which may have to be taken together.
+    /// Ensures that there is room for a packet of each ring, because these may have to be applied together.
     fn has_room_for_packets(&mut self) -> bool {
         let records = self.store.rings.as_slice().len() * TRANSFER_LINE_OPERATIONS_MAX;
         let bytes = records as u64 * record_bytes(size_of::<Record>());
         self.reserve_all(bytes).is_ok()
     }
 
-    /// The last of it: the fast path stops, and what its rings hold is taken. Nothing is renewed after this.
+    /// Stops the fast path and applies the records in its rings. The lease is not renewed after this.
     pub fn end(&mut self) {
         if let Some(express) = self.express.as_ref() {
             lease::end(&self.store.control().lease_until_ns);
@@ -290,8 +294,8 @@ impl<D: Disk> Host<D> {
         self.settle();
     }
 
-    /// What the fast path could have executed is answered as the fast path would have: it may be the fast path that
-    /// answers it again.
+    /// Makes the outcomes of a plain packet look as the fast path reports them, because it may be the fast path that
+    /// repeats the reply.
     pub(super) fn as_fastpath_says(
         &self,
         operations: &[Operation],
@@ -306,9 +310,9 @@ impl<D: Disk> Host<D> {
         (outcomes, TRANSFER_EXPRESS)
     }
 
-    /// Makes ledger and fast path the same in all that these requests may change and in what has expired, and keeps
-    /// the fast path from changing it. `false`: they are not, and nothing may be executed: the disk has no room for
-    /// what the fast path did.
+    /// Brings ledger and fast path in sync for everything that these requests may change and everything that has
+    /// expired, and keeps the fast path from changing it. Returns `false` if they are not in sync, because the disk
+    /// has no room for the fast path's operations; then nothing may be executed.
     pub(super) fn hold(
         &mut self,
         now_s: u64,
@@ -321,7 +325,7 @@ impl<D: Disk> Host<D> {
             && self.unjournaled() > 0
             && self.reserve(64).is_ok()
         {
-            // What the fast path did has no time of the host's clock.
+            // The fast path's records have no time of the host's clock.
             self.ledger.time(now_s);
             self.append(&Entry::Time { now_s });
         }
@@ -330,7 +334,7 @@ impl<D: Disk> Host<D> {
             return true;
         };
         if self.store.requires_signature() && Ring::waiting_in(&self.store) == 0 {
-            // The fast path executes nothing, so it can go on beside.
+            // The fast path executes no operations, so it can continue meanwhile.
             express.phase = Phase::Resting;
             return true;
         }
@@ -344,8 +348,8 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// The fast path rests. `false`: ledger and fast path are not the same, because the disk has no room for what
-    /// the fast path did.
+    /// Pauses the fast path. Returns `false` if ledger and fast path are not in sync, because the disk has no room for
+    /// the fast path's operations.
     fn rest(&mut self) -> bool {
         self.counts.rests += 1;
         lease::end(&self.store.control().lease_until_ns);
@@ -360,8 +364,8 @@ impl<D: Disk> Host<D> {
         is_level
     }
 
-    /// The accounts and sessions that these requests may change, and those of what has expired. `None`: not all of it
-    /// can be claimed.
+    /// Returns the accounts and sessions that these requests and the expired transfers may change; `None` if not all
+    /// of them can be claimed.
     fn needed(
         &self,
         now_s: u64,
@@ -387,7 +391,7 @@ impl<D: Disk> Host<D> {
             if !self.may_change(asked.payload, signer) {
                 continue;
             }
-            // A refusal needs nothing that is not there.
+            // A refusal needs no account that does not exist.
             let makes = |account: &AccountId| {
                 let may = self.store.may_issue(asked.from.address) || signer.is_some();
                 may && self.store.find(account).is_none()
@@ -430,8 +434,8 @@ impl<D: Disk> Host<D> {
         Some(needed)
     }
 
-    /// Claims these, and takes what the fast path did to them into the ledger; `false` as of [`Self::hold`]. `None`:
-    /// they cannot be had.
+    /// Claims accounts and sessions, and applies the fast path's operations on them to the ledger. Returns `false` as
+    /// [`Self::hold`] does; `None` if they cannot be claimed.
     fn claim(&mut self, mut needed: Claimed) -> Option<bool> {
         let claims = Arc::clone(&self.express.as_ref()?.fastpath.claims);
         let slots = needed.slots();
@@ -439,8 +443,7 @@ impl<D: Disk> Host<D> {
         loop {
             let found = needed.find(&self.store);
             is_ours = is_ours && claims.claim(&found, &[]).is_ok();
-            // An account that the fast path has made since then may be in the ledger now, and is claimed in the next
-            // round.
+            // An account that the fast path has created since may be in the ledger now; the next round claims it.
             let is_level = is_ours && self.catch_up();
             if is_level && needed.has_more(&self.store) {
                 continue;
@@ -450,14 +453,14 @@ impl<D: Disk> Host<D> {
                 self.express.as_mut()?.phase = Phase::Claimed(needed);
                 return Some(true);
             }
-            // Where that fails the fast path leaves them to the host for good.
+            // If this fails, the fast path leaves them to the host permanently.
             let slots = self.express.as_mut()?.withheld.take_given_back(&slots);
             let _ = claims.give_back(&needed.cells(), &slots);
             return is_ours.then_some(false);
         }
     }
 
-    /// Takes all that the fast path has done so far. `false`: the disk has no room for it.
+    /// Applies everything that the fast path has executed so far. Returns `false` if the disk has no room for it.
     fn catch_up(&mut self) -> bool {
         let rings = 0..self.store.rings.as_slice().len();
         let until: Vec<u64> = rings.map(|index| Ring::of(&self.store, index).head()).collect();
@@ -469,14 +472,15 @@ impl<D: Disk> Host<D> {
             if express.next.iter().zip(&until).all(|(next, until)| next >= until) {
                 return self.failed.is_none();
             }
-            // What it waited for in another ring has come by the next round.
+            // Records in other rings that it depends on have arrived by the next round.
             if express.full || self.failed.is_some() {
                 return false;
             }
         }
     }
 
-    /// What the fast path holds of an account, where the fast path is ahead of the ledger; `None`: the ledger must say.
+    /// Returns the state of an account in the fast-path table, if the fast path is ahead of the ledger; `None` if the
+    /// ledger has the current state.
     pub(super) fn fastpath_balance(&self, account: &AccountId) -> Option<native::Balance> {
         self.express.as_ref().filter(|express| match &express.phase {
             Phase::Following => true,
@@ -489,8 +493,8 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// The last sequence that the fast path has of a session, where the fast path is ahead of the ledger and has been
-    /// shown the session.
+    /// Returns the last sequence number of a session in the fast-path table, if the fast path is ahead of the ledger
+    /// and knows the session.
     pub(super) fn fastpath_sequence(&self, slot: u32, token: u64) -> Option<u64> {
         self.express.as_ref().filter(|express| match &express.phase {
             Phase::Following => true,
@@ -501,7 +505,8 @@ impl<D: Disk> Host<D> {
         (place.token.load(Acquire) == token).then(|| place.sequence.load(Acquire))
     }
 
-    /// Shows the fast path what the host has done; in `express`, where it rests, or in what was claimed.
+    /// Publishes the host's changes to the fast path. In `express`, the fast path must be paused, or the accounts
+    /// claimed.
     pub(super) fn show(&mut self, changes: &[Change]) {
         let Some(express) = &mut self.express else {
             self.counts.homeless += self.fill.apply(changes) as u64;
@@ -510,7 +515,7 @@ impl<D: Disk> Host<D> {
         let slots = std::mem::take(&mut express.slots);
         let (claims, mut shown) = (&express.fastpath.claims, Ok(()));
         let changed: BTreeSet<AccountId> = match &express.phase {
-            // The fast path did it itself, but for sessions that were opened.
+            // The fast path made these changes itself, except newly opened sessions.
             Phase::Following => BTreeSet::new(),
             Phase::Claimed(claimed) => {
                 let steps = changes.chunk_by(|one, next| one.step == next.step);
@@ -538,13 +543,13 @@ impl<D: Disk> Host<D> {
             }
         }
         if let Err(error) = shown {
-            // It is in the journal, and comes into the fast path with the next start.
-            self.failed = Some(format!("showing the fast path what was executed: {error}"));
+            // The change is in the journal, and the next start publishes it.
+            self.failed = Some(format!("the fast-path table could not be updated: {error}"));
         }
     }
 
-    /// The fast path goes on, unless writing has ended: then it executes no more, and what is claimed is the next
-    /// host's.
+    /// Resumes the fast path, unless writing has ended: then the fast path stops executing, and the next host releases
+    /// the claims.
     pub(super) fn go_on(&mut self) {
         self.withhold();
         let Some(express) = &mut self.express else { return };
@@ -555,7 +560,9 @@ impl<D: Disk> Host<D> {
             };
             let slots = express.withheld.take_given_back(&slots);
             if let Err(error) = express.fastpath.claims.give_back(&cells, &slots) {
-                self.failed = Some(format!("giving accounts back to the fast path: {error}"));
+                self.failed = Some(format!(
+                    "claimed accounts could not be given back to the fast path: {error}"
+                ));
             }
         }
         let lease = &self.store.control().lease_until_ns;
@@ -565,8 +572,8 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Whether executing this may change what the fast path has: writes that are not refused anyway, and sessions that
-    /// are closed.
+    /// Returns whether executing this request may change the fast-path table: a write that is not refused anyway, or
+    /// closing a session.
     pub(super) fn may_change(&self, payload: &[u8], signer: Option<KeyId>) -> bool {
         let unsigned = !self.store.requires_signature();
         if let Some(request) = PaperRequest::parse(payload) {

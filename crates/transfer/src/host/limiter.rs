@@ -1,9 +1,9 @@
-//! Limits of what clients may make the journal grow by without changing anything: refused packets, and sessions that
-//! are opened. Only the refusals themselves are limited. A packet of which something is done needs no credit.
+//! Limits on how fast clients can make the journal grow without changing anything: by refused packets, and by opening
+//! sessions. Only the refusals themselves are limited. A packet with at least one executed operation needs no credit.
 //!
 //! Refused packets of sessions and opened sessions are counted by source, each in a token bucket for each IPv4 address
 //! and each /64 of IPv6. Packets that prove no source share one bucket, so that a forged address costs its owner
-//! nothing. What the fast path refused is charged afterwards, so a bucket may be in debt.
+//! nothing. Refusals by the fast path are charged afterwards, so a bucket may be in debt.
 
 use super::Host;
 use crate::ledger::{Address, network_of};
@@ -13,18 +13,18 @@ use lineside_fastpath::Source;
 use lineside_journal::Disk;
 use std::net::Ipv6Addr;
 
-/// Sources with a bucket of their own; all others share one.
+/// Maximum number of sources with a bucket of their own; all others share one.
 const BUCKETS_MAX: usize = 4096;
-/// Seconds in which an empty bucket becomes full.
+/// Time in which an empty bucket becomes full, in seconds.
 const FULL_AFTER_S: u64 = 60;
-/// Seconds in which the largest debt is paid where debts are bounded.
+/// Time in which the maximum debt is paid, where debts are bounded, in seconds.
 const DEBT_S: u64 = 10;
-/// Seconds between two refusals that each session has whatever others of its source have used.
+/// Interval in which each session may have one refusal regardless of other sessions of its source, in seconds.
 const SESSION_S: u64 = 4;
-/// Key of the bucket that sources without one of their own share: no source has this address.
+/// Key of the bucket shared by sources without one of their own: no source has this address.
 const SHARED: Address = [0xff; 16];
 
-/// Buckets by networks, as of [`crate::ledger::network_of`]. A source without a bucket has a full one.
+/// Token buckets by network ([`crate::ledger::network_of`]). A source without a bucket has full credit.
 pub(super) struct Limiter {
     per_s: u64,
     debt_max: i64,
@@ -33,14 +33,14 @@ pub(super) struct Limiter {
 
 #[derive(Clone, Copy)]
 struct Bucket {
-    /// Negative: a debt.
+    /// Credit; negative for a debt.
     credit: i64,
     at_s: u64,
 }
 
 impl Limiter {
-    /// Takes `per_s` each second in the long run, and a minute's worth at once. A debt is at most [`DEBT_S`] seconds'
-    /// worth.
+    /// Creates a limiter that allows `per_s` per second in the long run, and a minute's worth at once. A debt is
+    /// limited to [`DEBT_S`] seconds' worth.
     pub(super) fn new(per_s: u32) -> Self {
         Self {
             debt_max: (u64::from(per_s) * DEBT_S) as i64,
@@ -48,7 +48,7 @@ impl Limiter {
         }
     }
 
-    /// Takes as [`Limiter::new`] does, but a debt is paid whole, however large it is.
+    /// Creates a limiter like [`Limiter::new`], but with unlimited debt.
     pub(super) fn with_any_debt(per_s: u32) -> Self {
         Self {
             per_s: per_s.into(),
@@ -57,7 +57,7 @@ impl Limiter {
         }
     }
 
-    /// Credit of a bucket at the time `now_s`; a bucket that nothing was taken from for long is full.
+    /// Returns the credit of a bucket at the time `now_s`. A bucket that was not used for long is full.
     fn credit(&self, bucket: &Bucket, now_s: u64) -> i64 {
         let refilled = now_s.saturating_sub(bucket.at_s).saturating_mul(self.per_s);
         let refilled = i64::try_from(refilled).unwrap_or(i64::MAX);
@@ -68,26 +68,26 @@ impl Limiter {
         (self.per_s * FULL_AFTER_S) as i64
     }
 
-    /// Whether no source has used anything: the cheap answer for the common case.
+    /// Returns whether no source has used any credit, which is the common case.
     pub(super) fn is_idle(&self) -> bool {
         self.buckets.is_empty()
     }
 
-    /// Whether this source may make the journal grow once more.
+    /// Returns whether this source may make the journal grow once more.
     pub(super) fn may(&self, network: &Address, now_s: u64) -> bool {
         let own = self.buckets.get(network);
         own.or_else(|| self.shared())
             .is_none_or(|bucket| self.credit(bucket, now_s) > 0)
     }
 
-    /// The bucket of those without one, where no further one is made.
+    /// Returns the shared bucket, if no further buckets are created.
     fn shared(&self) -> Option<&Bucket> {
         (self.buckets.len() >= BUCKETS_MAX)
             .then(|| self.buckets.get(&SHARED))
             .flatten()
     }
 
-    /// This source has made the journal grow so many times.
+    /// Charges this source for making the journal grow `times` times.
     pub(super) fn charge(&mut self, network: &Address, times: u64, now_s: u64) {
         if self.buckets.len() >= BUCKETS_MAX && !self.buckets.contains_key(network) {
             self.forget(now_s);
@@ -104,7 +104,7 @@ impl Limiter {
         self.buckets.insert(key, bucket);
     }
 
-    /// Forgets who has used nothing for a while.
+    /// Removes full buckets.
     pub(super) fn forget(&mut self, now_s: u64) {
         let mut buckets = std::mem::take(&mut self.buckets);
         buckets.retain(|_, bucket| self.credit(bucket, now_s) < self.full());
@@ -112,18 +112,18 @@ impl Limiter {
     }
 }
 
-/// Budgets of a host.
+/// Credits of a host.
 pub(super) struct Budgets {
     /// Refused packets of sessions, by the network that opened the session.
     refusals: Limiter,
     /// Opened sessions, by network.
     openings: Limiter,
-    /// Refused packets whose source is not proved: one bucket for all of them. In `express` the fast path shares it, so
-    /// the fast-path table has it ([`Budgets::refill`]).
+    /// Refused packets whose source is not proved, in one bucket for all. In `express` it is in the fast-path table,
+    /// because the fast path shares it ([`Budgets::refill`]).
     unproved: Limiter,
-    /// Host's clock at the latest refusal of each session that had one within [`SESSION_S`]: seconds since 1970.
+    /// Host's clock at the latest refusal of each session with a refusal within [`SESSION_S`], in seconds since 1970.
     refused_at_s: HashMap<u32, u64>,
-    /// Host's clock when the fast path's credit was last refilled: seconds since 1970.
+    /// Host's clock when the fast path's credit was last refilled, in seconds since 1970.
     refilled_at_s: Option<u64>,
 }
 
@@ -138,7 +138,7 @@ impl Budgets {
         }
     }
 
-    /// Forgets full buckets, and refusals of sessions that are old enough.
+    /// Removes full buckets, and refusals of sessions that are older than [`SESSION_S`].
     pub(super) fn forget(&mut self, now_s: u64) {
         for limiter in [&mut self.refusals, &mut self.openings, &mut self.unproved] {
             if !limiter.is_idle() {
@@ -149,25 +149,25 @@ impl Budgets {
             .retain(|_, at_s| now_s.abs_diff(*at_s) < SESSION_S);
     }
 
-    /// Gives the fast path what it may refuse more of numbered requests in the paper's format, now that it is `now_s`.
+    /// Refills the fast path's credit for refusing numbered requests in the paper's format, at the time `now_s`.
     pub(super) fn refill(&mut self, store: &Store, now_s: u64) {
         let unproved = &mut self.unproved;
-        // At the start it is full.
+        // At the start the credit is full.
         let before_s = self.refilled_at_s.replace(now_s);
         let elapsed_s = before_s.map_or(FULL_AFTER_S, |at_s| now_s.saturating_sub(at_s));
         let more = elapsed_s.saturating_mul(unproved.per_s);
         store.add_paper_refusals(i64::try_from(more).unwrap_or(i64::MAX), unproved.full());
     }
 
-    /// Forgets a session that was closed.
+    /// Removes the data of a closed session.
     pub(super) fn closed(&mut self, slot: u32) {
         self.refused_at_s.remove(&slot);
     }
 }
 
 impl<D: Disk> Host<D> {
-    /// Returns whether a refused packet of this session may be written to the journal: its opener's network has credit,
-    /// or the session itself had no refusal for some seconds.
+    /// Returns whether a refused packet of this session may be journaled: its opener's network has credit, or the
+    /// session itself had no refusal for [`SESSION_S`] seconds.
     pub(super) fn may_refuse(&self, slot: u32, now_s: u64) -> bool {
         let Some(opener) = self.opener(slot).filter(|opener| !self.sessions.trusts(*opener)) else {
             return true;
@@ -178,7 +178,7 @@ impl<D: Disk> Host<D> {
             || at_s.is_none_or(|at_s| now_s.abs_diff(*at_s) >= SESSION_S)
     }
 
-    /// Charges refused packets of a session that are in the journal.
+    /// Charges refused packets of a session that were journaled.
     pub(super) fn charge_refusals(&mut self, slot: u32, packets: u64, now_s: u64) {
         let Some(opener) = self.opener(slot).filter(|opener| !self.sessions.trusts(*opener)) else {
             return;
@@ -189,7 +189,7 @@ impl<D: Disk> Host<D> {
         self.charge_withheld(&network, packets, now_s);
     }
 
-    /// Returns whether this source, which has proved its address, may open a session.
+    /// Returns whether this source, whose address is proved, may open a session.
     pub(super) fn may_open(&self, from: Source, now_s: u64) -> bool {
         self.sessions.trusts(from)
             || self
@@ -206,7 +206,7 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Returns whether a refused packet that proves no source may be written to the journal.
+    /// Returns whether a refused packet that proves no source may be journaled.
     pub(super) fn may_refuse_unproved(&self, from: Source, now_s: u64) -> bool {
         let may = || match self.is_express() {
             true => self.store.has_paper_refusals(),
@@ -215,7 +215,7 @@ impl<D: Disk> Host<D> {
         self.sessions.trusts(from) || may()
     }
 
-    /// Charges a refused packet that proves no source and is in the journal.
+    /// Charges a journaled refused packet that proves no source.
     pub(super) fn charge_unproved(&mut self, from: Source, now_s: u64) {
         if self.sessions.trusts(from) {
             return;
@@ -227,8 +227,8 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Returns the source that opened a session. The packets of the session are limited by it: a packet may name any
-    /// address as its source, and this one was proved.
+    /// Returns the source that opened a session. The limits on the session's packets use it, because a packet may
+    /// carry any source address, but this one was proved.
     pub(super) fn opener(&self, slot: u32) -> Option<Source> {
         let session = self.ledger.session(slot)?;
         let address = Ipv6Addr::from(session.opener).to_canonical();
@@ -296,11 +296,8 @@ mod tests {
             }
         }
         assert_eq!(limiter.buckets.len(), BUCKETS_MAX + 1);
-        assert!(limiter.may(&network(1), 5), "it has its own");
-        assert!(
-            !limiter.may(&network(u32::MAX), 5),
-            "those that share have used it up"
-        );
+        assert!(limiter.may(&network(1), 5), "it has a bucket of its own");
+        assert!(!limiter.may(&network(u32::MAX), 5), "the shared bucket is empty");
         assert!(limiter.may(&network(u32::MAX), 6));
         limiter.charge(&network(7), 1, 100);
         assert!(limiter.buckets.len() <= BUCKETS_MAX + 1);

@@ -1,5 +1,5 @@
-//! Coming back: the newest snapshot, then the journal behind it, each entry executed again and compared with what it
-//! was answered.
+//! Opening a ledger: restores the newest snapshot, then replays the journal after it. Each entry is executed again,
+//! and the result is compared with the recorded reply.
 
 use super::archive;
 use super::commits::Commits;
@@ -24,29 +24,32 @@ use lineside_journal::{
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-/// Why a data directory cannot be served.
+/// Reason why a data directory cannot be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The journal itself.
+    /// The journal reported an error.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// An entry is not what executing it again gives.
-    #[error("record {lsn} is not what replaying it gives: {what}")]
+    /// Executing an entry again gives another result.
+    #[error("record {lsn} of the journal does not match its replay: {what}")]
     Replay {
-        /// The record.
+        /// Number of the record.
         lsn: Lsn,
-        /// What is wrong.
+        /// Description of the difference.
         what: String,
     },
-    /// The data directory is of the other mode.
-    #[error("this data directory is `{}`; the mode of one is never changed", name(*.0))]
+    /// The data directory has the other mode.
+    #[error(
+        "this data directory has mode `{}`, which cannot be changed; give this mode, or another directory",
+        name(*.0)
+    )]
     OtherMode(Mode),
-    /// A fast path that was ahead of its host does not fit the journal.
-    #[error("what the fast path has executed cannot be taken: {0}")]
+    /// The records of a fast path that was ahead of its host do not match the journal.
+    #[error("the operations that the fast path executed cannot be added to the journal: {0}")]
     Ahead(String),
-    /// What the system says.
-    #[error("replaying: {0}")]
+    /// Error of the system.
+    #[error("replaying the journal: {0}")]
     System(#[from] std::io::Error),
 }
 
@@ -57,31 +60,31 @@ const fn name(mode: Mode) -> &'static str {
     }
 }
 
-/// What a host is to be.
+/// Settings of a host.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// How large the ledger may be.
+    /// Maximum size of the ledger.
     pub limits: Limits,
-    /// When blocks are sealed.
+    /// Conditions for sealing a block.
     pub seal: SealPolicy,
-    /// Who may have how many sessions.
+    /// Limits on sessions.
     pub sessions: SessionPolicy,
-    /// Keys that may CREATE, ISSUE, FREEZE and UNFREEZE from anywhere.
+    /// Keys that may sign CREATE, ISSUE, FREEZE and UNFREEZE from any address.
     pub issuer_keys: Vec<KeyId>,
-    /// Bytes of tables of the keys that sign packets.
+    /// Maximum memory for tables of the keys that sign packets, in bytes.
     pub key_table_bytes: usize,
-    /// The fast path executes; `None`: `durable`.
+    /// The fast path that executes operations; `None`: mode `durable`.
     pub express: Option<Executing>,
 }
 
-/// A fast path that executes. Nobody but the host renews its lease.
+/// Fast path that executes operations. Only the host renews its lease.
 #[derive(Clone, Debug)]
 pub struct Executing {
     /// Its threads, and whether XDP programs are among them.
     pub readers: Readers,
-    /// For how long the lease is renewed.
+    /// Length of the lease in nanoseconds.
     pub lease_ns: u64,
-    /// What the fast path leaves to the host while it goes on.
+    /// Claims, by which the host takes accounts and sessions from the fast path while it runs.
     pub claims: Arc<dyn Claims + Send + Sync>,
 }
 
@@ -89,25 +92,26 @@ const fn mode_of(is_express: bool) -> Mode {
     if is_express { Mode::Express } else { Mode::Durable }
 }
 
-/// What was found.
+/// Result of opening a ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// What the journal did.
+    /// Result of the journal's recovery.
     pub recovery: Recovery,
-    /// The record that the snapshot covers; 0: there was none.
+    /// Last record that the snapshot includes; 0 if there was no snapshot.
     pub snapshot: Lsn,
-    /// Records replayed behind it.
+    /// Number of records replayed after it.
     pub replayed: u64,
-    /// Operations replayed behind it.
+    /// Number of operations replayed after it.
     pub operations: u64,
 }
 
 impl<D: Disk> Host<D> {
-    /// Opens the journal on `disk`, or makes one with a random id, and fills the fast path from it. `store` is
-    /// formatted, and `fill` writes to it; in `durable` it is empty, in `express` what its rings hold is taken first.
+    /// Opens the journal on `disk`, or creates one with a random id, and fills the fast-path table from it. `store` is
+    /// formatted, and `fill` writes to it. In `durable` the table is empty; in `express` the records in its rings are
+    /// applied first.
     ///
     /// # Errors
-    /// Why it cannot be served.
+    /// Reason why it cannot be served.
     pub fn open(
         disk: D,
         options: Options,
@@ -187,7 +191,7 @@ impl<D: Disk> Host<D> {
         }
         if host.express.is_some() && host.unjournaled() > 0 {
             let waiting = host.unjournaled();
-            let what = format!("{waiting} operations: the disk is full, or what came before them is missing");
+            let what = format!("{waiting} operations: the disk is full, or earlier operations are missing");
             return Err(OpenError::Ahead(what));
         }
         host.ledger.nothing_is_missing(None);
@@ -195,7 +199,7 @@ impl<D: Disk> Host<D> {
         Ok((host, opened))
     }
 
-    /// Shows the fast path everything. The fast path does not execute meanwhile.
+    /// Publishes the whole ledger to the fast path, which does not execute meanwhile.
     fn show_all(&mut self, limits: Limits) {
         self.counts.homeless += self.fill.apply(&self.ledger.all_as_changes()) as u64;
         if self.express.is_none() {
@@ -209,11 +213,11 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Writes a snapshot of what is on the disk, so that the next start replays only what follows.
+    /// Writes a snapshot of the durable state, so that the next start replays only the records after it.
     ///
     /// # Errors
-    /// What the disk says; the journal goes on all the same. `Poisoned` once writing has ended: what is in memory is
-    /// then ahead of the record that the snapshot would stand for.
+    /// Errors of the disk; the journal continues. `Poisoned` once writing has ended: the state in memory is then ahead
+    /// of the snapshot's record.
     pub fn snapshot(&mut self) -> Result<(), JournalError> {
         self.settle();
         if let Some(cause) = &self.failed {
@@ -236,7 +240,7 @@ impl<D: Disk> Host<D> {
     }
 }
 
-/// A replay from a snapshot on, and the record that it covers.
+/// Returns a replay that starts from a snapshot, and the snapshot's record.
 fn restore<D: Disk>(snapshot: Option<Snapshot<D>>, key: VerifyingKey) -> Result<(Lsn, Replay), OpenError> {
     let Some(mut snapshot) = snapshot else {
         return Ok((0, from_nothing(key)?));
@@ -244,7 +248,7 @@ fn restore<D: Disk>(snapshot: Option<Snapshot<D>>, key: VerifyingKey) -> Result<
     let lsn = snapshot.lsn;
     let wrong = |what: &str| OpenError::Replay {
         lsn,
-        what: format!("the snapshot behind it {what}"),
+        what: format!("the snapshot after it {what}"),
     };
     let mut mode = [0; 2];
     snapshot.read_exact(&mut mode)?;
@@ -262,13 +266,13 @@ fn restore<D: Disk>(snapshot: Option<Snapshot<D>>, key: VerifyingKey) -> Result<
     }
     let mut bytes = Vec::new();
     snapshot.read_to_end(&mut bytes)?;
-    let ledger = Ledger::from_bytes(&bytes).ok_or_else(|| wrong("holds no ledger"))?;
+    let ledger = Ledger::from_bytes(&bytes).ok_or_else(|| wrong("does not contain a valid ledger"))?;
     let mut chain = Chain::new(key);
     chain.restore(block, waiting);
     Ok((lsn, Replay::new(ledger, Some(mode), chain)?))
 }
 
-/// A replay from the first record on.
+/// Returns a replay that starts with the first record.
 fn from_nothing(key: VerifyingKey) -> Result<Replay, OpenError> {
     let none = Limits {
         accounts: 0,
@@ -278,35 +282,35 @@ fn from_nothing(key: VerifyingKey) -> Result<Replay, OpenError> {
     Ok(Replay::new(Ledger::new(none), None, Chain::new(key))?)
 }
 
-/// What an audit found.
+/// Result of an audit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audit {
-    /// Record of the snapshot that it began with; 0: with the first record.
+    /// Record of the snapshot that it began with; 0 if it began with the first record.
     pub from: Lsn,
-    /// The last record.
+    /// Number of the last record.
     pub records: u64,
-    /// Operations among them.
+    /// Number of executed operations.
     pub operations: u64,
-    /// Packets that were signed, each signature checked.
+    /// Number of signed packets; each signature was verified.
     pub signed: u64,
-    /// Blocks, each with its root, its chain and its signature checked.
+    /// Number of blocks; the root, the chain and the signature of each were verified.
     pub blocks: u64,
-    /// Accounts.
+    /// Number of accounts.
     pub accounts: u64,
-    /// Everything issued.
+    /// Sum of all issued amounts.
     pub issued: u128,
-    /// What all accounts hold.
+    /// Sum of all balances.
     pub held: u128,
-    /// Set aside by pending transfers: out of accounts, and for accounts.
+    /// Sums that pending transfers reserve: from accounts, and for accounts.
     pub pending: (u128, u128),
 }
 
-/// Executes the whole journal again, from its first record, and checks every answer, every block and every sum; one
-/// that was pruned, or whose records are lost up to a place, from the oldest snapshot after that on. Only reads: what a
-/// running server has written so far can be audited.
+/// Executes the whole journal again from its first record, and verifies every reply, block and sum. If the journal was
+/// pruned, or records are lost up to a point, begins with the oldest snapshot after that point. Only reads: the
+/// records that a running server has written so far can be audited.
 ///
 /// # Errors
-/// The first record that is not what it should be.
+/// The first record that is wrong.
 pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
     let oldest = match first_unbroken(disk)? {
         0 | 1 => None,
@@ -321,7 +325,7 @@ pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
                 true => replay.record(&record).err(),
                 false => Some(OpenError::Replay {
                     lsn: records + 1,
-                    what: "it was pruned, and no whole snapshot stands for it".into(),
+                    what: "it was pruned, and no intact snapshot replaces it".into(),
                 }),
             };
             records = record.lsn;
@@ -353,19 +357,23 @@ pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
         what: what.into(),
     };
     if audit.issued != audit.held {
-        return Err(wrong("after it, what was issued is not what is held"));
+        return Err(wrong(
+            "after it, the issued amount differs from the sum of all balances",
+        ));
     }
     if audit.pending.0 != audit.pending.1 || audit.pending.0 != ledger.pending_sum() {
-        return Err(wrong("after it, what is set aside is not what is pending"));
+        return Err(wrong(
+            "after it, the reserved amounts differ from the pending transfers",
+        ));
     }
     Ok(audit)
 }
 
-/// The state of a ledger that may be served meanwhile, by its newest snapshot and what its journal has since. Only
-/// reads.
+/// Returns the state of a ledger from its newest snapshot and the journal after it. Only reads; a server may use the
+/// ledger meanwhile.
 ///
 /// # Errors
-/// The first record that is not what it should be.
+/// The first record that is wrong.
 pub fn look<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Ledger, OpenError> {
     let newest = Snapshots::look(disk.clone())?.latest()?.snapshot;
     let (from, mut replay) = restore(newest, key)?;
@@ -380,10 +388,10 @@ pub fn look<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Ledger, OpenError> {
     Ok(ledger)
 }
 
-/// Closes sessions of a ledger that nobody serves, as its host would.
+/// Closes sessions of a ledger that no server uses, as its host would.
 ///
 /// # Errors
-/// What the journal says.
+/// Error of the journal.
 pub fn close_sessions<D: Disk>(disk: D, options: Options, slots: &[u32]) -> Result<(), OpenError> {
     let (mut journal, _) = Journal::open(disk, options)?;
     for slot in slots {
@@ -394,31 +402,31 @@ pub fn close_sessions<D: Disk>(disk: D, options: Options, slots: &[u32]) -> Resu
     Ok(())
 }
 
-/// The first record of a journal that is not opened; 0: it has none.
+/// Returns the first record of a journal that is not open; 0 if there is none.
 fn first_lsn<D: Disk>(disk: &D) -> Result<Lsn, OpenError> {
     let names = disk.list()?;
     let first = names.iter().find_map(|name| name.strip_suffix(".log"));
     Ok(first.and_then(|digits| digits.parse().ok()).unwrap_or(0))
 }
 
-/// Returns the proof that operation `number` is in a block, from the journal or from the archive next to it; `None`
-/// where no sealed block holds the operation.
+/// Returns the proof that operation `number` is in a block, from the journal or from the archive next to it; `None` if
+/// no sealed block contains the operation.
 ///
 /// # Errors
-/// What journal or archive say.
+/// Errors of journal or archive.
 pub fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, OpenError> {
     if let Some(proof) = archive::prove(disk, number)? {
         return Ok(Some(proof));
     }
     let (mut leaves, mut next, mut proof, mut wrong) = (Vec::new(), 1, None, None);
-    // Of a journal that was pruned, what comes before the first block belongs to that one, which the archive has.
+    // In a pruned journal, operations before the first block belong to that block, which is in the archive.
     let mut is_within = first_lsn(disk)? > 1;
     let mut expected = None;
     dump_over_gaps(disk, 1, |record| {
         if proof.is_some() || wrong.is_some() {
             return;
         }
-        // The block that is under way where records are lost cannot be proved.
+        // A block that includes lost records cannot be proved.
         is_within |= expected.is_some_and(|expected| expected != record.lsn);
         expected = Some(record.lsn + 1);
         match Entry::from_record(record.kind, record.payload) {
@@ -433,7 +441,7 @@ pub fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, OpenError>
                     .filter(|index| *index < block.count)
                 {
                     proof = Proof::new(&block, &leaves, index);
-                    let what = "its block is not over the operations before it".to_owned();
+                    let what = "the block does not match the operations before it".to_owned();
                     wrong = proof.is_none().then_some(OpenError::Replay {
                         lsn: record.lsn,
                         what,
@@ -443,7 +451,7 @@ pub fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, OpenError>
             }
             Some(entry) => put_leaves(&entry, &mut next, &mut leaves),
             None => {
-                let what = format!("no entry of kind {}", record.kind);
+                let what = format!("an entry of kind {} is unknown or malformed", record.kind);
                 wrong = Some(OpenError::Replay {
                     lsn: record.lsn,
                     what,

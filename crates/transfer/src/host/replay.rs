@@ -1,5 +1,5 @@
-//! A ledger being brought back: each entry is executed again and compared with what it was answered. Blocks, whose
-//! hashing takes as long, are checked by a thread besides.
+//! Replay: each entry of the journal is executed again, and the result is compared with the recorded reply. Blocks are
+//! verified by a second thread, because hashing them takes as long.
 
 use super::OpenError;
 use crate::entry::Entry;
@@ -14,18 +14,18 @@ use lineside_wire::{ExecuteHead, Operation, SignedHead, TransferCode as Code};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-/// Leaves that go to the thread together.
+/// Number of leaves that are sent to the thread together.
 const LEAVES: usize = 1024;
-/// Signatures that are checked together.
+/// Number of signatures that are verified together.
 const SIGNATURES: usize = 512;
-/// Messages that may wait for it.
+/// Maximum number of messages that wait for the thread.
 const MESSAGES: usize = 64;
 
-/// A ledger that follows a journal.
+/// Ledger that follows a journal.
 pub(super) struct Replay {
     pub(super) ledger: Ledger,
     pub(super) mode: Option<Mode>,
-    /// Packets that were signed.
+    /// Number of signed packets.
     pub(super) signed: u64,
     checks_signatures: bool,
     leaves: Vec<[u8; LEAF_BYTES]>,
@@ -33,7 +33,7 @@ pub(super) struct Replay {
     checker: JoinHandle<Result<Chain, OpenError>>,
 }
 
-/// What the thread that checks blocks is told.
+/// Message to the thread that verifies blocks.
 enum ToCheck {
     Leaves(Vec<[u8; LEAF_BYTES]>),
     Signed {
@@ -49,13 +49,13 @@ enum ToCheck {
     },
 }
 
-/// An entry that is not what the journal before it leads to.
+/// Returns the error for an entry that does not follow from the journal before it.
 fn wrong(lsn: Lsn, what: String) -> OpenError {
     OpenError::Replay { lsn, what }
 }
 
 impl Replay {
-    /// From a snapshot's state, or an empty one, on.
+    /// Starts a replay from a snapshot's state, or from an empty one.
     pub(super) fn new(ledger: Ledger, mode: Option<Mode>, chain: Chain) -> std::io::Result<Self> {
         let (blocks, told) = sync_channel(MESSAGES);
         let checker = thread::Builder::new()
@@ -72,7 +72,7 @@ impl Replay {
         })
     }
 
-    /// The same, and signatures are checked: as a rule it is enough that they were before they came into the journal.
+    /// Also verifies signatures. Usually that is unnecessary, because they were verified before they were journaled.
     pub(super) fn checking_signatures(self) -> Self {
         Self {
             checks_signatures: true,
@@ -80,7 +80,7 @@ impl Replay {
         }
     }
 
-    /// Executes the journal's records from `from` on; returns how many.
+    /// Executes the journal's records from `from` on; returns their number.
     pub(super) fn run<D: Disk>(&mut self, journal: &Journal<D>, from: Lsn) -> Result<u64, OpenError> {
         let mut records = journal.records(from)?;
         let mut replayed = 0;
@@ -97,13 +97,13 @@ impl Replay {
             .ok_or_else(|| wrong(record.lsn, format!("no entry of kind {}", record.kind)))?;
         self.entry(record.lsn, &entry)
             .map_err(|what| wrong(record.lsn, what))?;
-        // The fast path is filled from the whole ledger, not from what led to it.
+        // The fast-path table is filled from the whole ledger, so single changes are not needed.
         self.ledger.forget_changes();
         Ok(())
     }
 
-    /// The end, `so_far` being how it went: the ledger, its mode, and the chain once every block is checked. Of two
-    /// faults the one that comes first in the journal counts.
+    /// Ends the replay, whose result so far is `so_far`. Returns the ledger, its mode, and the chain after every block
+    /// was verified. If there are two faults, returns the one that comes first in the journal.
     pub(super) fn finish(
         mut self,
         so_far: Result<(), OpenError>,
@@ -116,7 +116,7 @@ impl Replay {
         };
         match (so_far, chain) {
             (Ok(()), Ok(chain)) => Ok((self.ledger, self.mode, chain)),
-            // A block is checked after the entries before it were executed.
+            // A block is verified after the entries before it were executed.
             (_, Err(fault)) | (Err(fault), Ok(_)) => Err(fault),
         }
     }
@@ -141,7 +141,7 @@ impl Replay {
     }
 
     fn send(&self, message: ToCheck) {
-        // It has ended where it has found a fault, which `finish` tells.
+        // The thread ends when it finds a fault, which `finish` returns.
         let _ = self.blocks.send(message);
     }
 
@@ -150,7 +150,7 @@ impl Replay {
         match entry {
             Entry::Limits { limits, mode } => {
                 if self.mode.is_some_and(|own| own != *mode) {
-                    return Err("the mode changes".into());
+                    return Err("the mode differs from that of earlier records".into());
                 }
                 self.mode = Some(*mode);
                 self.ledger.set_limits(*limits);
@@ -161,7 +161,9 @@ impl Replay {
                 }
                 let again = self.ledger.paper(request, true);
                 if again != (*answer, true) {
-                    return Err(format!("it was answered {answer:?}, and now {again:?}"));
+                    return Err(format!(
+                        "the recorded reply is {answer:?}, but the replay gives {again:?}"
+                    ));
                 }
                 if answer.code == Code::Done {
                     self.push(settlement::paper_leaf(request, answer, self.ledger.number()));
@@ -179,10 +181,10 @@ impl Replay {
                 match self.ledger.session_answer(*slot, token, *sequence, operations) {
                     None => {}
                     Some(SessionAnswer::NoSession) => return Err("its session is not open".into()),
-                    Some(_) => return Err("it is not the next of its session".into()),
+                    Some(_) => return Err("it is not the next packet of its session".into()),
                 }
-                // Who was allowed to do it is known only by the answer; also whether a transfer of nothing was a bad
-                // command, which it is not in journals of earlier versions.
+                // The permissions at that time are known only from the reply. That also applies to transfers of 0,
+                // which were not bad commands in journals of earlier versions.
                 let permitted = |index: usize, _: Option<&Account>| match outcomes[index].code {
                     Code::Unauthorised => Err(Code::Unauthorised),
                     Code::BadCommand => native::check(&operations[index]),
@@ -192,7 +194,9 @@ impl Replay {
                     .ledger
                     .execute(*slot, *sequence, operations, permitted, *now_s);
                 if again != *outcomes {
-                    return Err(format!("it was answered {outcomes:?}, and now {again:?}"));
+                    return Err(format!(
+                        "the recorded reply is {outcomes:?}, but the replay gives {again:?}"
+                    ));
                 }
                 for (operation, outcome) in operations.iter().zip(outcomes) {
                     if outcome.code == Code::Done {
@@ -223,7 +227,9 @@ impl Replay {
                 }
                 let again = self.ledger.run(operations, |_, _| Ok(()), *now_s);
                 if again != *outcomes {
-                    return Err(format!("it was answered {outcomes:?}, and now {again:?}"));
+                    return Err(format!(
+                        "the recorded reply is {outcomes:?}, but the replay gives {again:?}"
+                    ));
                 }
                 for (operation, outcome) in operations.iter().zip(outcomes) {
                     self.push(settlement::leaf(operation, outcome));
@@ -258,11 +264,11 @@ impl Replay {
             }
             Entry::Line(record) => {
                 if record.index == 0 && record.slot != NO_SESSION {
-                    // The journal goes on behind a packet only where its end was lost with the power.
+                    // The journal continues after an incomplete packet only if a power cut lost the rest of it.
                     self.ledger.nothing_is_missing(Some(record.slot));
                 }
                 if self.ledger.line(record)? != Taken::Done {
-                    return Err("it is not its turn".into());
+                    return Err("it comes before a record that it depends on".into());
                 }
                 if record.code == Code::Done as u16 {
                     self.push(settlement::line_leaf(record, self.ledger.number()));
@@ -273,10 +279,12 @@ impl Replay {
                 code,
                 version,
             } => {
-                request.command_in_journal().map_err(|_| "it is no command")?;
+                request
+                    .command_in_journal()
+                    .map_err(|_| "it has no valid command")?;
                 let record = ring::Record::refused(request, *code, *version);
                 if self.ledger.line(&record)? != Taken::Done {
-                    return Err("it is not its turn".into());
+                    return Err("it comes before a record that it depends on".into());
                 }
             }
             Entry::Refused {
@@ -287,7 +295,7 @@ impl Replay {
                 codes,
                 rest,
             } => {
-                // The journal goes on behind a packet only where its end was lost with the power.
+                // The journal continues after an incomplete packet only if a power cut lost the rest of it.
                 self.ledger.nothing_is_missing(Some(*slot));
                 let rest = std::iter::repeat_n(Code::Busy, (*rest).into());
                 let codes: Vec<Code> = codes.iter().copied().chain(rest).collect();
@@ -310,7 +318,7 @@ impl Replay {
     }
 }
 
-/// The head of a session's packet, as it was sent.
+/// Returns the head of a session's packet as it was sent.
 fn execute_head(slot: u32, token: u64, sequence: u64, operations: &[Operation]) -> ExecuteHead {
     ExecuteHead {
         token: token.into(),
@@ -321,7 +329,7 @@ fn execute_head(slot: u32, token: u64, sequence: u64, operations: &[Operation]) 
     }
 }
 
-/// Follows blocks and signatures until the replay ends, or one is wrong.
+/// Verifies blocks and signatures until the replay ends, or one is wrong.
 fn check(mut chain: Chain, told: &Receiver<ToCheck>) -> Result<Chain, OpenError> {
     let (mut checker, mut waiting) = (None, Vec::new());
     for message in told {
@@ -367,7 +375,7 @@ fn check_signatures(
         .unzip();
     let signers = checker.get_or_insert_default().check(&signed);
     if let Some(at) = signers.iter().position(Option::is_none) {
-        return Err(wrong(lsns[at], "its signature is not of it".into()));
+        return Err(wrong(lsns[at], "its signature is invalid".into()));
     }
     waiting.clear();
     Ok(())

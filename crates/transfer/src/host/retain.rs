@@ -1,5 +1,5 @@
-//! Retention: segments of the journal that hold nothing but old blocks are removed, once two snapshots stand for them
-//! and, where they are archived, once the archive has their blocks.
+//! Retention: removes segments of the journal that contain only old blocks, once two snapshots replace them and, if
+//! blocks are archived, once the archive has them.
 
 use super::archive::{ArchiveWriter, last_block};
 use super::{Host, OpenError};
@@ -8,35 +8,35 @@ use crate::settlement::{self, Block, LEAF_BYTES};
 use lineside_journal::{Disk, Journal, Lsn};
 use lineside_wire::TransferCode as Code;
 
-/// What stays in the journal.
+/// Rules for the blocks that remain in the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// The newest blocks that stay; 0: however few are newer, an old one may go.
+    /// Number of newest blocks that remain; 0: no minimum.
     pub keep_blocks: u64,
-    /// Days for which blocks stay; 0: however new it is, one may go.
+    /// Number of days for which blocks remain; 0: no minimum.
     pub keep_days: u64,
-    /// Blocks that go are kept in archive files.
+    /// Whether removed blocks are kept in archive files.
     pub archive: bool,
 }
 
-/// What was removed.
+/// Result of [`Host::retain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retained {
-    /// Segments that were removed from the journal.
+    /// Number of segments that were removed from the journal.
     pub segments: usize,
-    /// Bytes that were written to the archive.
+    /// Number of bytes that were written to the archive.
     pub archived_bytes: u64,
 }
 
-/// An old block in the journal.
+/// Old block in the journal.
 struct Old {
     number: u64,
-    /// The record of its first operation.
+    /// Record of its first operation.
     begins: Lsn,
 }
 
 impl Retention {
-    /// Whether anything is ever removed.
+    /// Returns whether anything is ever removed.
     pub fn is_limited(&self) -> bool {
         self.keep_blocks != 0 || self.keep_days != 0
     }
@@ -51,11 +51,11 @@ impl Retention {
 }
 
 impl<D: Disk> Host<D> {
-    /// Removes from the journal what need not stay there at the time `now_s`. Blocks behind `settled` stay in any case:
-    /// they have not been brought to their settlement yet. The host waits meanwhile.
+    /// Removes old blocks from the journal at the time `now_s`. Blocks after `settled` always remain, because they
+    /// have not reached their settlement yet. The host waits meanwhile.
     ///
     /// # Errors
-    /// What journal or archive say; what is not archived is not removed.
+    /// Errors of journal or archive; a block that is not archived is not removed.
     pub fn retain(&mut self, policy: &Retention, now_s: u64, settled: u64) -> Result<Retained, OpenError> {
         if !policy.is_limited() || self.failed.is_some() {
             return Ok(Retained::default());
@@ -85,8 +85,8 @@ impl<D: Disk> Host<D> {
     }
 }
 
-/// The old blocks of a journal, and the record from which on all stays: that of the first operation of the first block
-/// that is not old.
+/// Returns the old blocks of a journal, and the first record that remains: that of the first operation of the first
+/// block that is not old.
 fn old_blocks<D: Disk>(
     journal: &Journal<D>,
     covered: Lsn,
@@ -96,7 +96,7 @@ fn old_blocks<D: Disk>(
     let mut records = journal.records(journal.first_lsn())?.over_gaps();
     while let Some(record) = records.next()? {
         if begins.is_none() && record.lsn > covered {
-            // Nothing behind it can go.
+            // No later record can be removed.
             return Ok((old, record.lsn));
         }
         match Entry::from_record(record.kind, record.payload) {
@@ -115,7 +115,7 @@ fn old_blocks<D: Disk>(
     Ok((old, begins.unwrap_or(journal.next_lsn())))
 }
 
-/// Archives the blocks up to `last` that the archive does not have; returns how many bytes were written.
+/// Archives the blocks up to `last` that the archive does not have; returns the number of bytes written.
 fn archive<D: Disk>(journal: &Journal<D>, disk: &D, last: u64) -> Result<u64, OpenError> {
     let had = last_block(disk)?;
     if had >= last {
@@ -123,26 +123,26 @@ fn archive<D: Disk>(journal: &Journal<D>, disk: &D, last: u64) -> Result<u64, Op
     }
     let mut writer = ArchiveWriter::new(disk)?;
     let mut leaves: Vec<[u8; LEAF_BYTES]> = Vec::new();
-    // The first block of a journal that was pruned may have lost its beginning; the archive has it, if there was one.
+    // The first block of a pruned journal may be incomplete; it is in the archive, if there is one.
     let mut is_within = journal.first_lsn() > 1;
     let (mut next, mut expected) = (1, journal.first_lsn());
     let mut records = journal.records(journal.first_lsn())?.over_gaps();
     while let Some(record) = records.next()? {
         if record.lsn != expected {
-            // Records are lost here, and with them a part of the block that was under way.
+            // Records are lost here, and with them a part of the current block.
             is_within = true;
             leaves.clear();
         }
         expected = record.lsn + 1;
         match Entry::from_record(record.kind, record.payload) {
             Some(Entry::Block(block)) => {
-                // The numbers of operations are known from the first block's end on.
+                // Numbers of operations are known from the end of the first block on.
                 let is_whole = !is_within && leaves.len() as u64 == block.count;
                 if block.number > had && is_whole {
                     writer.push(&block, &leaves)?;
                 } else if block.number > had && !is_within {
                     let number = block.number;
-                    let what = format!("block {number} is not over the operations before it");
+                    let what = format!("block {number} does not match the operations before it");
                     let lsn = record.lsn;
                     return Err(OpenError::Replay { lsn, what });
                 }
@@ -160,7 +160,7 @@ fn archive<D: Disk>(journal: &Journal<D>, disk: &D, last: u64) -> Result<u64, Op
     Ok(writer.finish()?)
 }
 
-/// Adds the leaves of what an entry did; `next` is the number of the next operation.
+/// Adds the leaves of an entry's executed operations; `next` is the number of the next operation.
 pub(super) fn put_leaves(entry: &Entry, next: &mut u64, leaves: &mut Vec<[u8; LEAF_BYTES]>) {
     let before = leaves.len();
     match entry {

@@ -1,11 +1,12 @@
-//! Sessions opened and closed. A session is granted to who shows that it gets what is sent to its address: by sending
-//! back a challenge, which the host can check without having kept anything. A challenge grants one session.
+//! Opening and closing sessions. A client gets a session if it proves that it receives packets at its source address,
+//! by returning a challenge, which the host can verify without having stored it. A challenge grants one session.
 //!
-//! Sessions are limited by address, by network (an IPv4 address, a /64 of IPv6), and by what is left: strangers leave a
-//! quarter to trusted sources and to networks that have changed something for a day or longer, and one network of
-//! strangers has at most one in 64 of those that are free for them; a /48 of IPv6 has four times as many. A session
-//! that was idle for long is closed when its place is needed, and one of strangers in which nothing was done after some
-//! seconds; the journal has that as any other closing, and its token is never taken again.
+//! Sessions are limited by address, by network (an IPv4 address, or a /64 of IPv6), and by the number of free
+//! sessions. A quarter is reserved for trusted sources and for networks that have changed something for a day or
+//! longer. One network of strangers has at most 1/64 of the sessions that are free for strangers; a /48 of IPv6 has
+//! four times as many. When a slot is needed, a session that was idle for long is closed, and a session of strangers
+//! in which no operation was executed is closed after some seconds. The journal records this like any other closing,
+//! and the token is never valid again.
 
 use super::{Host, NoRoom};
 use crate::entry::Entry;
@@ -21,33 +22,36 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Divisor of all sessions: one part of this many is reserved for trusted sources and networks with a history.
+/// Divisor of all sessions: one part of this size is reserved for trusted sources and networks with a history.
 const RESERVED: u32 = 4;
-/// Divisor of the sessions that are free for strangers: one network of them has at most one part of this many.
+/// Divisor of the sessions that are free for strangers: one network of strangers has at most one part of this size.
 const STRANGERS_SHARE: u32 = 64;
-/// Networks' worth of sessions that one site of strangers has: a /48 of IPv6, which has 65,536 networks.
+/// Sessions that one site of strangers may have, as a multiple of a network's. A site is a /48 of IPv6, which has
+/// 65,536 networks.
 const SITE_NETWORKS: usize = 4;
-/// Seconds for which new clients count as refused after they were. Sessions that strangers do not use give way after
-/// [`UNUSED_S`] at the latest look, so this is several times as long.
+/// Seconds for which new clients are reported as refused after a refusal. Unused sessions of strangers give way after
+/// [`UNUSED_S`], so this is several times as long.
 const STEADY_S: u64 = 6 * UNUSED_S;
-/// Challenges that are known to be used up: further sessions wait until these are too old to be sent back.
+/// Maximum number of used challenges that are remembered. If it is reached, no session is granted until the oldest
+/// ones have expired.
 const SPENT_MAX: usize = 1 << 16;
 
-/// Limits on sessions, and on what a source may make the host keep.
+/// Limits on sessions, and on the data that a source can make the host store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionPolicy {
-    /// Sessions that one address may have open.
+    /// Maximum number of open sessions of one address.
     pub per_source: usize,
-    /// Sessions that one /64 of IPv6 may have open.
+    /// Maximum number of open sessions of one /64 of IPv6.
     pub per_network: usize,
-    /// Seconds without a packet after which a session may be closed when its place is needed.
+    /// Seconds without a packet after which a session may be closed when its slot is needed.
     pub idle_s: u64,
-    /// Sources that have the reserved sessions, and whose refusals are not limited.
+    /// Sources that may use the reserved sessions, and whose refusals are not limited.
     pub trusted: Vec<Range>,
-    /// Refused packets of one source's sessions that are written to the journal, a second; also the sessions of one
-    /// source that are opened, and the refused packets of all that prove no source.
+    /// Maximum number of refused packets that are journaled per second: for the sessions of one source, and for all
+    /// packets that prove no source. Also the maximum number of sessions that one source opens per second.
     pub refusals_per_s: u32,
-    /// Outcomes of packets of more than [`crate::ledger::SMALL_RESULTS`] operations that all sessions together keep.
+    /// Maximum number of outcomes that all sessions together keep of packets with more than
+    /// [`crate::ledger::SMALL_RESULTS`] operations.
     pub large_results: u64,
 }
 
@@ -64,23 +68,23 @@ impl Default for SessionPolicy {
     }
 }
 
-/// What granting sessions needs besides the ledger.
+/// State for granting sessions that is not in the ledger.
 pub(super) struct Sessions {
     pub(super) policy: SessionPolicy,
     key: [u8; 32],
-    /// Challenges made so far: no two are the same.
+    /// Number of challenges created, so that no two are equal.
     challenges: u64,
     random: Box<dyn FnMut() -> u64 + Send>,
-    /// Challenges that were sent back, until they are too old: a repeated request gets the same session, and no other
-    /// request a second one.
+    /// Challenges that were returned, until they expire: a repeated request gets the same session, and no other
+    /// request gets a second one.
     spent: HashMap<[u8; 16], Granted>,
-    /// Period of the last look for challenges that are too old.
+    /// Period in which expired challenges were last removed.
     period: u64,
     /// No session is idle before this time.
     idle_from_s: u64,
 }
 
-/// What a challenge was answered with.
+/// Session that was granted for a challenge.
 #[derive(Clone, Copy)]
 struct Granted {
     period: u64,
@@ -115,7 +119,7 @@ impl Sessions {
         }
     }
 
-    /// Whether a source is one that the operator trusts.
+    /// Returns whether the operator trusts this source.
     pub(super) fn trusts(&self, from: Source) -> bool {
         self.policy
             .trusted
@@ -123,13 +127,13 @@ impl Sessions {
             .any(|range| range.contains(from.address))
     }
 
-    /// A challenge that nobody has been sent before.
+    /// Returns a new challenge, which was never sent before.
     fn challenge(&mut self, from: Source, now_s: u64) -> [u8; 16] {
         self.challenges += 1;
         self.of_period(from, self.challenges.to_be_bytes(), now_s / CHALLENGE_S)
     }
 
-    /// Whether `from` was sent this challenge, and not too long ago.
+    /// Returns whether `from` was sent this challenge and it has not expired.
     fn is_answered(&self, from: Source, challenge: &[u8; 16], now_s: u64) -> bool {
         let period = now_s / CHALLENGE_S;
         let Some((number, _)) = challenge.split_first_chunk::<8>() else {
@@ -140,7 +144,7 @@ impl Sessions {
             .any(|period| self.of_period(from, *number, period) == *challenge)
     }
 
-    /// The challenge's number, and half of a hash over it, the source and the time.
+    /// Returns the challenge's number, and half of a hash over the number, the source and the time.
     fn of_period(&self, from: Source, number: [u8; 8], period: u64) -> [u8; 16] {
         let hash: [u8; 32] = Sha256::new()
             .chain_update(self.key)
@@ -169,38 +173,38 @@ impl Sessions {
 /// Use of the sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionUse {
-    /// Sessions that there may be.
+    /// Maximum number of sessions.
     pub most: u32,
-    /// Open sessions from which on strangers get none.
+    /// Number of open sessions from which on strangers get none.
     pub strangers_most: u32,
-    /// Sessions that are open.
+    /// Number of open sessions.
     pub open: u32,
-    /// Whether strangers are refused a session.
+    /// True if strangers are refused a session.
     pub refuses_strangers: bool,
-    /// Whether everybody is.
+    /// True if every client is refused a session.
     pub refuses_all: bool,
 }
 
 impl SessionUse {
-    /// Whether four fifths of the sessions are open after which strangers get none.
+    /// Returns whether four fifths of the sessions that strangers may use are open.
     pub fn is_nearly_used_up(&self) -> bool {
         u64::from(self.open) * 5 >= u64::from(self.strangers_most) * 4
     }
 }
 
-/// Use of the sessions as the health report shows it. New clients count as refused until they were not for
-/// [`STEADY_S`]: sessions of strangers give way to newcomers after some seconds, and those who take all of them take
-/// them again at once, so that what a single look finds changes all the time.
+/// Use of the sessions for the health report. New clients are reported as refused until [`STEADY_S`] have passed
+/// without a refusal: sessions of strangers give way to newcomers after some seconds, and a client that takes all of
+/// them takes them again at once, so the result of single checks changes constantly.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SteadyUse {
-    /// When strangers were last refused, seconds since 1970.
+    /// Time at which strangers were last refused, in seconds since 1970.
     strangers_s: Option<u64>,
-    /// When everybody was last refused, seconds since 1970.
+    /// Time at which every client was last refused, in seconds since 1970.
     all_s: Option<u64>,
 }
 
 impl SteadyUse {
-    /// Returns what to report at the time `now_s`, when `used` was found.
+    /// Returns the use to report at the time `now_s`; `used` is the current use.
     pub fn look(&mut self, now_s: u64, used: SessionUse) -> SessionUse {
         let steady = |at_s: &mut Option<u64>, is_refused: bool| {
             if is_refused {
@@ -273,7 +277,7 @@ impl<D: Disk> Host<D> {
         })
     }
 
-    /// Closes a session; there is room in the journal.
+    /// Closes a session. The caller has ensured that the journal has room.
     fn close_session(&mut self, slot: u32) {
         self.ledger.close(slot);
         self.touch(slot);
@@ -348,7 +352,7 @@ impl<D: Disk> Host<D> {
         Ok(Ok(granted(body, slot, token, 1)))
     }
 
-    /// Sessions that are free: for those who are known, or for strangers.
+    /// Returns the number of free sessions: for known clients, or for strangers.
     fn free_for(&self, is_known: bool) -> u32 {
         let most = self.ledger.limits().sessions;
         let free = most.saturating_sub(self.ledger.session_count());
@@ -360,7 +364,7 @@ impl<D: Disk> Host<D> {
         self.sessions.trusts(from) || self.ledger.has_history(&network_of(&from.address_bytes()))
     }
 
-    /// Whether a source may have another session.
+    /// Returns whether a source may have another session.
     fn has_session_for(&self, from: Source) -> bool {
         self.is_below_limits(from) && self.free_for(self.is_known(from)) > 0
     }
@@ -369,7 +373,8 @@ impl<D: Disk> Host<D> {
         self.limit_reached(from).is_none()
     }
 
-    /// The first and last network of those that have as many sessions as they may, if `from` is of them.
+    /// Returns the first and the last network of the group that has reached its limit and to which `from` belongs, if
+    /// there is one.
     fn limit_reached(&self, from: Source) -> Option<(Address, Address)> {
         let (address, policy) = (from.address_bytes(), &self.sessions.policy);
         let network = network_of(&address);
@@ -391,9 +396,9 @@ impl<D: Disk> Host<D> {
         })
     }
 
-    /// The session that is to be closed so that this source gets one, after `before` others: the oldest one in which
-    /// nothing was done, else the one that was idle for the longest; of all sessions or, where it has as many as it
-    /// may, of its own network or site.
+    /// Returns the session to close so that this source gets one, after `before` other sessions: the oldest one in
+    /// which no operation was executed, otherwise the one that was idle for the longest time. If the source has
+    /// reached a limit, only sessions of its own network or site count.
     pub(super) fn idle_for(&self, now_s: u64, from: Source, before: usize) -> Option<u32> {
         let Some((first, last)) = self.limit_reached(from) else {
             return self
@@ -408,7 +413,7 @@ impl<D: Disk> Host<D> {
             .or_else(|| self.oldest(now_s, |opener| (first..=last).contains(&network_of(opener))))
     }
 
-    /// Sessions of strangers in which nothing was done for some seconds, the oldest first.
+    /// Returns the sessions of strangers in which no operation was executed for some seconds, the oldest first.
     fn unused(&self, now_s: u64) -> impl Iterator<Item = u32> {
         let old = self.ledger.unused_sessions();
         let old = old.take_while(move |(opened_s, _)| is_unused_long(*opened_s, now_s));
@@ -416,7 +421,7 @@ impl<D: Disk> Host<D> {
             .filter(|slot| !self.opener(*slot).is_some_and(|opener| self.is_known(opener)))
     }
 
-    /// Whether this source is granted a session only if one is closed.
+    /// Returns whether this source gets a session only if another one is closed.
     pub(super) fn needs_idle(&self, from: Source) -> bool {
         !self.has_session_for(from)
     }
@@ -434,14 +439,14 @@ impl<D: Disk> Host<D> {
             .map(|(slot, _)| slot)
     }
 
-    /// Looks from when on a session can be idle, so that it is not looked for one before.
+    /// Computes the time before which no session can be idle, so that none is searched for earlier.
     pub(super) fn look_for_idle(&mut self, now_s: u64) {
         if now_s < self.sessions.idle_from_s {
             return;
         }
         let oldest_s = self.ledger.sessions().map(|(_, session)| session.last_s).min();
         let idle_s = self.sessions.policy.idle_s;
-        // One that is opened from now on is idle later than this.
+        // A session that is opened from now on becomes idle later.
         self.sessions.idle_from_s = oldest_s.unwrap_or(now_s).saturating_add(idle_s);
     }
 
@@ -455,7 +460,7 @@ impl<D: Disk> Host<D> {
         };
         let (all, own) = self.ledger.large_results(&network_of(&session.opener));
         let free = self.sessions.policy.large_results.saturating_sub(all);
-        // However many one network keeps, another finds room.
+        // Even if one network keeps many outcomes, another one finds room.
         let is_fair = own == 0 || own + operations as u64 <= free;
         let given_back = match session.outcomes.len() {
             count if count > crate::ledger::SMALL_RESULTS => count as u64,

@@ -1,15 +1,15 @@
-//! All accounts, found by their ids. An index of small places leads to slots of whole cache lines, so that many
-//! accounts can be brought into the CPU's caches side by side before any of them is needed.
+//! Table of all accounts by id. An index of small entries points to slots of whole cache lines, so that many accounts
+//! can be prefetched in parallel before the first of them is needed.
 
 use super::Account;
 use crate::AccountId;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 
-/// log2 of the slots that are allocated together; what is there never moves.
+/// log2 of the number of slots that are allocated together; slots never move.
 const CHUNK_BITS: u32 = 12;
 
-/// Accounts by id, in the order in which they were made.
+/// Accounts by id, in the order of their creation.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
     index: HashTable<Place>,
@@ -17,7 +17,8 @@ pub(super) struct Accounts {
     chunks: Vec<Vec<Slot>>,
 }
 
-/// Where an account lies. `tag` is half of its hash: other accounts' slots are hardly ever looked at.
+/// Index entry: location of an account's slot. `tag` is half of the id's hash, so that slots of other accounts are
+/// rarely read.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     tag: u32,
@@ -31,7 +32,7 @@ struct Slot {
     account: Account,
 }
 
-/// The index takes its own bits from both ends of a hash.
+/// Returns the tag of a hash. The index uses other bits, from both ends of the hash.
 const fn tag(hash: u64) -> u32 {
     (hash >> 20) as u32
 }
@@ -58,7 +59,7 @@ impl Accounts {
         self.chunks.iter().flatten().map(|slot| (&slot.id, &slot.account))
     }
 
-    /// Puts an account there; returns what was there before.
+    /// Inserts or replaces an account; returns the previous value.
     pub(super) fn insert(&mut self, id: AccountId, account: Account) -> Option<Account> {
         if let Some(place) = self.place(&id, |at| slot(&self.chunks, at).id == id).copied() {
             let (chunk, within) = (place.at >> CHUNK_BITS, place.at & ((1 << CHUNK_BITS) - 1));
@@ -83,7 +84,7 @@ impl Accounts {
         None
     }
 
-    /// Takes the account away that was made last.
+    /// Removes the account that was created last.
     pub(super) fn remove_last(&mut self) {
         let Some(Slot { id, .. }) = self.chunks.last_mut().and_then(Vec::pop) else {
             return;
@@ -100,12 +101,13 @@ impl Accounts {
         }
     }
 
-    /// Brings accounts into the CPU's caches. One at a time each would be waited for; here they come side by side.
+    /// Prefetches accounts into the CPU's caches, all in parallel. Without this, each one would be a cache miss of its
+    /// own.
     pub(super) fn warm<const N: usize>(&self, ids: [AccountId; N]) {
         let places = ids.map(|id| self.place(&id, |_| true).map_or(0, |place| place.at));
         for at in places.into_iter().take_while(|_| self.len() > 0) {
             let Slot { id, account } = slot(&self.chunks, at);
-            // Both of its lines, wherever the compiler has put these.
+            // Touches both cache lines of the slot, in whatever order the compiler has laid out the fields.
             std::hint::black_box((
                 id.0[0],
                 account.version,

@@ -1,15 +1,15 @@
-//! Networks whose sessions have changed something for some time: who comes back is granted a session when strangers are
-//! not any more.
+//! Networks whose sessions have changed something over a longer time. A client from such a network still gets a
+//! session when strangers no longer do.
 
 use super::sessions::Address;
 use std::collections::BTreeMap;
 
-/// Networks that are remembered; a network takes 32 bytes in snapshots.
+/// Maximum number of remembered networks; each takes 32 bytes in snapshots.
 const NETWORKS_MAX: usize = 4096;
-/// Seconds between the first and the last change of a network that is known.
+/// Seconds from the first to the last change after which a network is known.
 const KNOWN_AFTER_S: u64 = 86_400;
 
-/// When a network's sessions changed something: seconds since 1970.
+/// Times of the first and the last change by a network's sessions, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) first_s: u64,
@@ -27,14 +27,14 @@ impl Seen {
 pub(super) struct History(BTreeMap<Address, Seen>);
 
 impl History {
-    /// Notes that a session of this network changed something.
+    /// Records that a session of this network changed something.
     pub(super) fn note(&mut self, network: Address, now_s: u64) {
         if let Some(seen) = self.0.get_mut(&network) {
             seen.last_s = seen.last_s.max(now_s);
             return;
         }
         if self.0.len() >= NETWORKS_MAX {
-            // First those that are not known yet, so that many newcomers do not displace who has come for long.
+            // Networks that are not known yet are removed first, so that many newcomers do not displace a known one.
             let rank = |(network, seen): (&Address, &Seen)| (seen.is_known(), seen.last_s, *network);
             if let Some((_, _, network)) = self.0.iter().map(rank).min() {
                 self.0.remove(&network);

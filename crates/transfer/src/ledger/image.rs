@@ -1,4 +1,5 @@
-//! A ledger as bytes, for snapshots: everything but what changed last, in an order that depends on nothing but content.
+//! Encoding of a ledger for snapshots: everything except the last changes, in an order that depends only on the
+//! content.
 
 use super::history::Seen;
 use super::{Account, Ledger, Limits, Pending, Session};
@@ -13,7 +14,7 @@ use std::collections::HashMap;
 const VERSION: u32 = 2;
 
 impl Ledger {
-    /// The whole state.
+    /// Returns the encoded state.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::default();
         out.u32(VERSION);
@@ -52,7 +53,7 @@ impl Ledger {
         out.into_bytes()
     }
 
-    /// The state that [`Ledger::to_bytes`] gave; `None`: these are not its bytes, or what they say does not add up.
+    /// Decodes the bytes of [`Ledger::to_bytes`]; `None` if they are invalid or inconsistent.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut input = Reader::new(bytes);
         if input.u32()? != VERSION {
@@ -91,7 +92,8 @@ impl Ledger {
         (input.is_empty() && ledger.adds_up()).then_some(ledger)
     }
 
-    /// Whether everything issued is held, and everything set aside is pending, account by account, for another.
+    /// Returns whether all balances sum up to the issued amount, and whether the reserved amounts of each account
+    /// match its pending transfers, which must go to another account.
     fn adds_up(&self) -> bool {
         let mut aside: HashMap<AccountId, (u128, u128)> = HashMap::new();
         for ((source, _), pending) in &self.pendings {
@@ -174,7 +176,7 @@ fn put_session(out: &mut Writer, session: &Session) {
         sequence,
         sum,
         outcomes,
-        // Whole, whenever there is a snapshot.
+        // Always 0 when a snapshot is written.
         missing: _,
     } = session;
     out.u64(*token);

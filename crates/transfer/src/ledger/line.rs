@@ -1,4 +1,4 @@
-//! What the fast path has executed at the line, taken into the ledger: in the order that the accounts' versions give.
+//! Applies the operations that the fast path executed to the ledger, in the order of the accounts' versions.
 
 use super::Ledger;
 use crate::native::Outcome;
@@ -10,18 +10,18 @@ use lineside_wire::{
     TransferCode as Code,
 };
 
-/// What became of a record.
+/// Result of applying a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It is in the ledger.
+    /// The record is in the ledger.
     Done,
-    /// Something that came before it is still in another ring.
+    /// An earlier record is still in another ring.
     Waits,
-    /// It was taken before.
+    /// The record was applied before.
     Seen,
 }
 
-/// How one thing that a record names stands to it.
+/// Compares the version or position `told` in a record with the current one.
 fn order(at: u64, told: u64) -> Taken {
     match told.cmp(&(at + 1)) {
         std::cmp::Ordering::Less => Taken::Seen,
@@ -31,16 +31,17 @@ fn order(at: u64, told: u64) -> Taken {
 }
 
 impl Ledger {
-    /// Takes one record. What was done is done again, and must come out the same; what was refused is only kept.
+    /// Applies one record. An executed operation is executed again and must have the same result; a refusal is only
+    /// recorded.
     ///
     /// # Errors
-    /// What does not fit: the fast path and ledger are not the same then.
+    /// Description of the difference, if the fast path and the ledger disagree.
     pub fn line(&mut self, record: &Record) -> Result<Taken, String> {
         match self.turn(record) {
             Taken::Done => {}
             other => return Ok(other),
         }
-        let code = Code::from_code(record.code).ok_or("an unknown code")?;
+        let code = Code::from_code(record.code).ok_or("the record has an unknown code")?;
         self.step += 1;
         let outcome = match code {
             Code::Done => Ok(self.again(record)?),
@@ -64,11 +65,12 @@ impl Ledger {
         {
             Ok(Taken::Done)
         } else {
-            Err("it leaves other versions".into())
+            Err("the ledger has other versions of the accounts than the fast path".into())
         }
     }
 
-    /// What a packet of this session, or of all, lacks will not come any more: it was lost with the fast path.
+    /// Marks the last packet of this session, or of all sessions, as complete: its missing operations were lost with
+    /// the fast path.
     pub fn nothing_is_missing(&mut self, slot: Option<u32>) {
         let all = 0..self.sessions.slots().len() as u32;
         for slot in slot.map_or(all, |slot| slot..slot + 1) {
@@ -78,7 +80,7 @@ impl Ledger {
         }
     }
 
-    /// Whether it is the record's turn.
+    /// Returns whether the record is the next one to apply.
     fn turn(&self, record: &Record) -> Taken {
         let version = |id| self.accounts.get(id).map_or(0, |account| account.version);
         let mut turns = vec![];
@@ -92,10 +94,10 @@ impl Ledger {
             let Some(session) = self.session(record.slot) else {
                 return Taken::Seen;
             };
-            // Operations of the session so far, if each packet had as many as this one can have.
+            // Position in the session, counted as if every packet had the maximum number of operations.
             let most = u64::from(u16::MAX);
             let at = session.sequence * most + session.outcomes.len() as u64;
-            // The packet before it may lie in another ring, and wait there for an account: it is not done without it.
+            // The previous packet may be in another ring and wait there for an account; this packet must wait for it.
             let is_next = record.index == 0 && record.sequence == session.sequence + 1;
             let first = is_next && session.missing == 0;
             let told = record.sequence * most + u64::from(record.index) + 1;
@@ -107,7 +109,7 @@ impl Ledger {
             .unwrap_or(Taken::Done)
     }
 
-    /// Does again what was done.
+    /// Executes an operation of the fast path again.
     fn again(&mut self, record: &Record) -> Result<u64, String> {
         let limit = if record.slot == NO_SESSION {
             PAPER_LIMIT
@@ -139,11 +141,11 @@ impl Ledger {
         match done {
             Ok(balance) if balance == record.source_balance => Ok(balance),
             Ok(balance) => Err(format!(
-                "the fast path left {} with it, the ledger {balance}",
+                "the balance is {} in the fast path, but {balance} in the ledger",
                 record.source_balance
             )),
             Err(code) => Err(format!(
-                "the fast path did it, and the ledger refuses it: {}",
+                "the fast path executed an operation that the ledger refuses: {}",
                 code.meaning()
             )),
         }
@@ -151,7 +153,7 @@ impl Ledger {
 
     fn keep_paper(&mut self, record: &Record, outcome: Result<u64, Code>) -> Result<(), String> {
         let Ok(id) = u32::try_from(record.sequence) else {
-            return Err("a transaction id of more than 32 bits".into());
+            return Err("the transaction id has more than 32 bits".into());
         };
         if id == 0 {
             return Ok(());
@@ -162,7 +164,7 @@ impl Ledger {
         let mut account = *self
             .accounts
             .get(&record.source)
-            .ok_or("its account is not there")?;
+            .ok_or("the source account does not exist")?;
         account.last = Some(PaperLast {
             request,
             answer: PaperAnswer::from(outcome),
@@ -173,7 +175,7 @@ impl Ledger {
     }
 
     fn keep_packet(&mut self, record: &Record, outcome: Result<u64, Code>) {
-        // The fast path could not know its number, and so the answer has none.
+        // The fast path does not know the operation's number, so the outcome has none.
         let outcome = outcome.map_or_else(Outcome::refused, |amount| Outcome {
             amount,
             ..Outcome::refused(Code::Done)
@@ -185,7 +187,7 @@ impl Ledger {
         }
         if let Some(session) = self.sessions.get_mut(slot) {
             if record.index != 0 {
-                // A packet of the fast path's has a few operations.
+                // A packet of the fast path has only a few operations.
                 (session.sequence, session.sum) = (record.sequence, record.sum);
                 session.outcomes.push(outcome);
             }

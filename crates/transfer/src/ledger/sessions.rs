@@ -1,5 +1,5 @@
-//! Sessions of a ledger: opened, closed, and what each remembers of its last packet. Counts by source are kept with
-//! them, so that the host can say at once what a source has.
+//! Sessions of a ledger, with the outcomes of their last packets. Counts by source are maintained, so that the host
+//! can check a source's limits at once.
 
 use super::Ledger;
 use super::history::History;
@@ -10,15 +10,15 @@ use lineside_wire::{Operation, TransferCode as Code};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Outcomes of a packet that every session may keep; those of a larger packet count as large.
+/// Maximum number of outcomes that every session may keep. The outcomes of a larger packet count as large results.
 pub const SMALL_RESULTS: usize = 16;
-/// Seconds between two notes that a session of a network changed something.
+/// Minimum time between two records that a network's session changed something, in seconds.
 const NOTE_S: u64 = 3600;
 
-/// An IPv6 address, or an IPv4 one mapped into it.
+/// IPv6 address, or IPv4 address mapped into IPv6.
 pub type Address = [u8; 16];
 
-/// Returns the network that an address is counted with: an IPv4 address itself, or the /64 of an IPv6 address.
+/// Returns the network that an address counts towards: the IPv4 address itself, or the /64 of an IPv6 address.
 pub fn network_of(address: &Address) -> Address {
     mapped(network::network_of(Ipv6Addr::from(*address).into()))
 }
@@ -38,42 +38,44 @@ fn mapped(address: IpAddr) -> Address {
 /// One session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Session {
-    /// Its secret; 0: the slot is free.
+    /// Secret token; 0: the slot is free.
     pub token: u64,
-    /// Who opened it: an IPv6 address, or an IPv4 one mapped into it.
+    /// Address of the client that opened it: an IPv6 address, or an IPv4 address mapped into it.
     pub opener: Address,
-    /// Time of its last packet; of its opening while nothing was done in it: seconds since 1970, as the journal has it.
+    /// Time of its last packet, or of its opening while no operation was executed in it; in seconds since 1970,
+    /// according to the journal.
     pub last_s: u64,
-    /// Time at which its network was last noted to have changed something; 0: nothing was done in this session.
+    /// Time at which its network was last recorded as having changed something; 0: no operation was executed in this
+    /// session.
     pub noted_s: u64,
-    /// Of its last packet; 0: none yet.
+    /// Sequence number of its last packet; 0: none yet.
     pub sequence: u64,
-    /// Of the last packet's operations.
+    /// Checksum of the last packet's operations.
     pub sum: u64,
-    /// What became of them.
+    /// Outcomes of these operations.
     pub outcomes: Vec<Outcome>,
-    /// How many of them are still in the fast path's ring.
+    /// Number of these operations that are still in the ring of the fast path.
     pub missing: u16,
 }
 
-/// What a session's packet is answered without executing it.
+/// Reply to a packet of a session that is not executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionAnswer {
-    /// No such session, or not its token.
+    /// The session does not exist, or the token is wrong.
     NoSession,
-    /// Not the next sequence, which is this.
+    /// The sequence number is not the next one, which is this.
     Expected(u64),
-    /// The last sequence with another body; the next one is this.
+    /// The packet has the last sequence number but other operations; the next sequence number is this.
     Reused(u64),
-    /// As the first time.
+    /// The packet repeats the last one, which had these outcomes.
     Repeated(Vec<Outcome>),
 }
 
-/// What one network has.
+/// Resources of one network.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     sessions: u32,
-    /// Outcomes of large packets that its sessions keep.
+    /// Number of outcomes of large packets that its sessions keep.
     large_results: u64,
 }
 
@@ -81,14 +83,14 @@ struct Share {
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     slots: Vec<Session>,
-    /// Slots below the length of `slots` that have no session.
+    /// Free slots below the length of `slots`.
     free: BTreeSet<u32>,
     by_address: HashMap<Address, u32>,
     by_network: HashMap<Address, Share>,
     by_site: HashMap<Address, u32>,
-    /// Sessions in which nothing was done: the time of their opening, and the slot.
+    /// Sessions in which no operation was executed: the time of their opening, and the slot.
     unused: BTreeSet<(u64, u32)>,
-    /// These sessions by the opener's network.
+    /// The same sessions, by the network of the opener.
     unused_by_network: BTreeSet<(Address, u64, u32)>,
     large_results: u64,
     pub(super) history: History,
@@ -107,7 +109,7 @@ impl Sessions {
         (self.slots.len() - self.free.len()) as u32
     }
 
-    /// Puts a session into a slot that is free, of which there may be more than there are slots.
+    /// Puts a session into a free slot, which may be beyond the existing ones.
     pub(super) fn put(&mut self, slot: u32, session: Session) {
         while self.slots.len() <= slot as usize {
             self.free.insert(self.slots.len() as u32);
@@ -156,7 +158,7 @@ impl Sessions {
         self.large_results -= large(&session.outcomes);
     }
 
-    /// Keeps the outcomes of a session's packet, which was its next.
+    /// Records the outcomes of a session's next packet.
     pub(super) fn keep(&mut self, slot: u32, sequence: u64, sum: u64, outcomes: &[Outcome], now_s: u64) {
         let Some(session) = self.slots.get_mut(slot as usize) else {
             return;
@@ -167,7 +169,7 @@ impl Sessions {
             if let Some(share) = self.by_network.get_mut(&network_of(&session.opener)) {
                 share.large_results = share.large_results + after - before;
             }
-            // A large packet's memory does not stay with a session that keeps a small one.
+            // A session does not keep the memory of a large packet after a small one.
             session.outcomes = Vec::with_capacity(outcomes.len());
         }
         session.outcomes.clear();
@@ -176,7 +178,7 @@ impl Sessions {
         self.used(slot, outcomes, now_s);
     }
 
-    /// Notes the outcomes of a session's packet, or further ones of it.
+    /// Records the outcomes of a session's packet, or of a further part of it.
     pub(super) fn used(&mut self, slot: u32, outcomes: &[Outcome], now_s: u64) {
         let Some(session) = self.slots.get_mut(slot as usize) else {
             return;
@@ -191,7 +193,7 @@ impl Sessions {
             session.noted_s = now_s.max(1);
             self.history.note(network_of(&session.opener), now_s);
         }
-        // Refused packets do not keep a session in which nothing was done.
+        // Refused packets do not keep a session alive in which no operation was executed.
         if session.noted_s != 0 {
             session.last_s = now_s;
         }
@@ -207,7 +209,7 @@ fn one_less(counts: &mut HashMap<Address, u32>, key: &Address) {
     }
 }
 
-/// Outcomes that count as large.
+/// Returns the number of outcomes that count as large.
 fn large(outcomes: &[Outcome]) -> u64 {
     match outcomes.len() {
         0..=SMALL_RESULTS => 0,
@@ -216,7 +218,7 @@ fn large(outcomes: &[Outcome]) -> u64 {
 }
 
 impl Ledger {
-    /// The session in a slot, if one is open there.
+    /// Returns the session in a slot, if one is open there.
     pub fn session(&self, slot: u32) -> Option<&Session> {
         self.sessions
             .slots
@@ -224,55 +226,55 @@ impl Ledger {
             .filter(|session| session.token != 0)
     }
 
-    /// Every open session with its slot, in the order of the slots.
+    /// Returns every open session with its slot, in the order of slots.
     pub fn sessions(&self) -> impl Iterator<Item = (u32, &Session)> {
         let slots = (0..).zip(&self.sessions.slots);
         slots.filter(|(_, session)| session.token != 0)
     }
 
-    /// How many sessions are open.
+    /// Returns the number of open sessions.
     pub fn session_count(&self) -> u32 {
         self.sessions.count()
     }
 
-    /// The free slot that the next session gets; `None`: all are taken.
+    /// Returns the free slot for the next session; `None` if all are taken.
     pub fn free_slot(&self) -> Option<u32> {
         let next = self.sessions.slots.len() as u32;
         let slot = self.sessions.free.first().copied().unwrap_or(next);
         (slot < self.limits.sessions).then_some(slot)
     }
 
-    /// Sessions that this address has open.
+    /// Returns the number of open sessions of this address.
     pub fn sessions_of(&self, opener: &Address) -> usize {
         self.sessions.by_address.get(opener).copied().unwrap_or(0) as usize
     }
 
-    /// Sessions that a network ([`network_of`]) has open.
+    /// Returns the number of open sessions of a network ([`network_of`]).
     pub fn sessions_of_network(&self, network: &Address) -> usize {
         let share = self.sessions.by_network.get(network);
         share.map_or(0, |share| share.sessions as usize)
     }
 
-    /// Sessions that a site ([`site_of`]) has open.
+    /// Returns the number of open sessions of a site ([`site_of`]).
     pub fn sessions_of_site(&self, site: &Address) -> usize {
         self.sessions.by_site.get(site).copied().unwrap_or(0) as usize
     }
 
-    /// Sessions in which nothing was done, with the time of their opening: the oldest first.
+    /// Returns the sessions in which no operation was executed, with the time of their opening, the oldest first.
     pub fn unused_sessions(&self) -> impl Iterator<Item = (u64, u32)> {
         self.sessions.unused.iter().copied()
     }
 
-    /// Sessions of the networks from `first` to `last` in which nothing was done, with the time of their opening: one
-    /// network after the other.
+    /// Returns the sessions of the networks from `first` to `last` in which no operation was executed, with the time
+    /// of their opening, one network after the other.
     pub fn unused_sessions_of(&self, first: Address, last: Address) -> impl Iterator<Item = (u64, u32)> {
         let range = (first, 0, 0)..=(last, u64::MAX, u32::MAX);
         let unused = self.sessions.unused_by_network.range(range);
         unused.map(|(_, last_s, slot)| (*last_s, *slot))
     }
 
-    /// Outcomes of packets of more than [`SMALL_RESULTS`] operations that are kept: of all sessions, and of those of a
-    /// network.
+    /// Returns the numbers of kept outcomes from packets of more than [`SMALL_RESULTS`] operations: of all sessions,
+    /// and of those of a network.
     pub fn large_results(&self, network: &Address) -> (u64, u64) {
         let share = self.sessions.by_network.get(network);
         (
@@ -281,12 +283,12 @@ impl Ledger {
         )
     }
 
-    /// Whether sessions of a network have changed something for a day or longer.
+    /// Returns whether sessions of a network have changed something for a day or longer.
     pub fn has_history(&self, network: &Address) -> bool {
         self.sessions.history.is_known(network)
     }
 
-    /// Opens a session in a slot that is free.
+    /// Opens a session in a free slot.
     pub fn open(&mut self, slot: u32, token: u64, opener: Address, now_s: u64) {
         self.time(now_s);
         let session = Session {
@@ -298,22 +300,22 @@ impl Ledger {
         self.sessions.put(slot, session);
     }
 
-    /// Closes a session. Its token never opens anything again.
+    /// Closes a session. Its token is never valid again.
     pub fn close(&mut self, slot: u32) {
         self.sessions.take(slot);
     }
 
-    /// The journal's clock is at least here: seconds since 1970.
+    /// Advances the journal's clock to at least `now_s`, in seconds since 1970.
     pub fn time(&mut self, now_s: u64) {
         self.clock_s = self.clock_s.max(now_s);
     }
 
-    /// The latest time in the journal: seconds since 1970.
+    /// Returns the latest time in the journal, in seconds since 1970.
     pub fn clock_s(&self) -> u64 {
         self.clock_s
     }
 
-    /// What a packet is answered without executing it; `None`: it is the session's next.
+    /// Returns the reply to a packet that is not to be executed; `None` if it is the session's next packet.
     pub fn session_answer(
         &self,
         slot: u32,
@@ -337,7 +339,7 @@ impl Ledger {
         })
     }
 
-    /// Makes the outcomes of a session's last packet, which was refused, `busy` but for the first `kept` ones.
+    /// Replaces the outcomes of a session's last packet, which was refused, by `busy`, except the first `kept` ones.
     pub fn keep_first(&mut self, slot: u32, kept: usize) {
         if let Some(session) = self.sessions.get_mut(slot) {
             for outcome in session.outcomes.iter_mut().skip(kept) {
@@ -352,7 +354,8 @@ impl Ledger {
             .is_some_and(|session| sequence == session.sequence + 1)
     }
 
-    /// Keeps that a session's next packet was refused, each operation of it by its code. `false`: it is not its next.
+    /// Records that a session's next packet was refused, with a code for each operation. Returns `false` if the packet
+    /// is not the next one.
     pub fn refused(&mut self, slot: u32, sequence: u64, sum: u64, codes: &[Code], now_s: u64) -> bool {
         let is_next = self.is_next(slot, sequence);
         if is_next {

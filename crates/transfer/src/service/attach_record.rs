@@ -1,5 +1,5 @@
 //! Record, in a ledger's directory, of the interface that its fast path is attached to. A server that starts after a
-//! crash finds it, and does not leave a fast path behind that goes on answering for the same accounts.
+//! crash reads it, so that it does not leave behind a fast path that still answers for the same accounts.
 
 use crate::datapath::pinned;
 use anyhow::{Context, bail};
@@ -9,17 +9,17 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Name of the file in the ledger's directory: where pins lie, and the interface, a line each.
+/// Name of the file in the ledger's directory. It has two lines: the directory of the pins, and the interface.
 const FILE: &str = "fastpath";
 
 /// Record that the fast path of a ledger is attached; removed by [`AttachRecord::remove`].
 pub struct AttachRecord(PathBuf);
 
-/// Looks whether a fast path of the ledger in `data`, known by `tag`, may still stand somewhere else than where this
-/// server's will: `at_line` says whether that is at the interface of `datapath`.
+/// Checks whether a fast path of the ledger `tag` in `data` may still be attached elsewhere. `at_line` is true if this
+/// server uses the interface of `datapath`.
 ///
 /// # Errors
-/// Where it does, and what to do about it.
+/// Interface where it is attached, and the remedy.
 pub fn check(
     data: &Path,
     tag: u64,
@@ -32,40 +32,44 @@ pub fn check(
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         other => other.with_context(|| file.display().to_string())?,
     };
-    let (dir, interface) = text
-        .split_once('\n')
-        .with_context(|| format!("{} does not say where the fast path stands", file.display()))?;
+    let (dir, interface) = text.split_once('\n').with_context(|| {
+        format!(
+            "{} does not name the interface of the fast path; detach it with `lineside xdp detach INTERFACE`, \
+             then remove this file",
+            file.display()
+        )
+    })?;
     let found = pinned(&Pins::folder_of(Path::new(dir), interface))?;
-    // Another ledger's may stand there by now.
+    // Another ledger's fast path may be attached there by now.
     let Some(fastpath) = found.filter(|fastpath| fastpath.ledger == tag) else {
         fs::remove_file(&file)?;
         warnings.push(format!(
-            "the fast path that a killed server left at {interface} is gone: unless `lineside xdp detach` took it \
-             away, what it executed in express and did not hand over is lost"
+            "the fast path that a killed server left at {interface} is gone: unless `lineside xdp detach` removed \
+             it, operations that it executed in express and that were not journaled are lost"
         ));
         return Ok(());
     };
     if !at_line || Path::new(dir) != datapath.pin_dir || interface != datapath.interface {
         bail!(
-            "the fast path of this ledger still stands at {interface}, where a server was killed, and may be \
-             answering: start it with --datapath xdp --interface {interface} --pin-dir {dir}, or `lineside xdp \
+            "the fast path of this ledger is still attached at {interface}, where a server was killed, and may be \
+             answering: start the server with --datapath xdp --interface {interface} --pin-dir {dir}, or `lineside xdp \
              detach {interface} --pin-dir {dir}` first"
         );
     }
     if fastpath.waiting > 0 {
         let waiting = fastpath.waiting;
         warnings.push(format!(
-            "the fast path went on without its server: {waiting} operations are taken from it"
+            "the fast path continued without its server: {waiting} operations of it are journaled now"
         ));
     }
     Ok(())
 }
 
 impl AttachRecord {
-    /// Writes down that the fast path of the ledger in `data` stands at the interface of `datapath`.
+    /// Writes the record that the fast path of the ledger in `data` is attached at the interface of `datapath`.
     ///
     /// # Errors
-    /// What the system says.
+    /// Error of the system.
     pub fn write(data: &Path, datapath: &DatapathConfig) -> std::io::Result<Self> {
         let file = data.join(FILE);
         fs::write(
@@ -77,9 +81,9 @@ impl AttachRecord {
         Ok(Self(file))
     }
 
-    /// Removes the record: the fast path is detached.
+    /// Removes the record after the fast path was detached.
     pub fn remove(&self) {
-        // If it cannot be removed, the next start finds no pins where it points, and removes it.
+        // If it cannot be removed, the next start finds no pins there and removes it.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! Thread that writes sealed blocks to a settlement file. Serving never waits for it.
+//! Thread that writes sealed blocks to a settlement file. Serving requests never waits for it.
 
 use crate::server::{Report, lock};
 use crate::settle::{BlockFile, Settler};
@@ -10,20 +10,21 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often it is looked for new blocks.
+/// Interval between two checks for new blocks.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Runs until it is dropped; what is on the disk by then is settled first.
+/// Thread that runs until this is dropped; blocks that are on the disk by then are settled first.
 pub struct Settling {
     thread: Option<(Sender<()>, JoinHandle<()>)>,
     settled: Arc<AtomicU64>,
 }
 
 impl Settling {
-    /// Writes the blocks of the ledger in `data` to `file`, as `report` says that they are on the disk.
+    /// Starts the thread, which writes the blocks of the ledger in `data` to `file` once `report` says that they are
+    /// on the disk.
     ///
     /// # Errors
-    /// What the system says of directory, file or thread.
+    /// Errors of the system for directory, file or thread.
     pub fn start(data: &Path, file: &Path, report: Arc<Mutex<Report>>) -> anyhow::Result<Self> {
         let mut settler = Settler::new(FsDisk::look(data)?, BlockFile::open(file)?);
         let settled = Arc::new(AtomicU64::new(0));
@@ -40,10 +41,12 @@ impl Settling {
                         said.clear();
                     }
                     Err(error) => {
-                        // Once for each error, not at each look.
+                        // Each error is reported once, not at each check.
                         let error = error.to_string();
                         if error != said {
-                            tracing::warn!("blocks are not settled, and tried again: {error}");
+                            tracing::warn!(
+                                "transfer: blocks were not settled; the next attempt follows: {error}"
+                            );
                         }
                         said = error;
                     }
@@ -57,7 +60,7 @@ impl Settling {
         })
     }
 
-    /// Number of the last block that is settled.
+    /// Returns the number of the last settled block.
     pub fn settled(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.settled)
     }
@@ -67,7 +70,7 @@ impl Drop for Settling {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.thread.take() {
             drop(stop);
-            // A thread that panicked has said so already.
+            // A thread that panicked has reported it already.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! A fast path that executes, and its host: one ring, and sources that are limited.
+//! A fast path that executes operations, and its host, with one ring and limits by source.
 
 use super::{LOOPBACK, NOW_S, geometry, key, limits, options, random};
 use lineside_fastpath::{BatchRequest, FastPath, Readers, Reply, Source, Verdict, lease};
@@ -15,10 +15,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Records of one ring: what the fast path can refuse before the host takes it.
+/// Number of records in a ring, which is the number of packets that the fast path can refuse before the host applies
+/// them.
 pub const RING: u64 = 64;
 
-/// Claims of which the next few fail.
+/// Claims that can be made to fail a given number of times.
 #[derive(Debug)]
 pub struct Failing {
     pub claims: StoreClaims,
@@ -31,7 +32,7 @@ impl Claims for Failing {
             .fails
             .fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
         match left {
-            Ok(_) => Err(io::Error::other("as the test wants it")),
+            Ok(_) => Err(io::Error::other("injected by the test")),
             Err(_) => self.claims.claim(cells, slots),
         }
     }
@@ -120,7 +121,7 @@ pub fn start_on(disk: &SimDisk, store: Arc<Store>, refusals_per_s: u32) -> Line 
     line
 }
 
-/// Accounts 1 and 2, made at the line.
+/// Creates accounts 1 and 2 in the fast path.
 pub fn start(disk: &SimDisk, refusals_per_s: u32) -> Line {
     let mut line = start_on(disk, store(), refusals_per_s);
     for (account, amount) in [(1, 1_000_000), (2, 0)] {
@@ -131,7 +132,7 @@ pub fn start(disk: &SimDisk, refusals_per_s: u32) -> Line {
 }
 
 impl Line {
-    /// The reply, and whether it was the fast path that answered.
+    /// Returns the reply, and whether the fast path gave it.
     pub fn ask(&mut self, from: Source, payload: &[u8]) -> (Vec<u8>, bool) {
         let mut reply = Reply::default();
         match self.fastpath.answer(from, lease::now_ns(), payload, &mut reply) {

@@ -1,4 +1,4 @@
-//! A host over a simulated disk, and packets to ask it with.
+//! A host on a simulated disk, and packets to send to it.
 #![allow(dead_code, reason = "each test uses what it needs")]
 
 pub mod line;
@@ -52,7 +52,7 @@ pub fn limits() -> Limits {
     }
 }
 
-/// Large enough for every test's packets, small enough to roll over.
+/// Journal sizes that are large enough for every test's packets, and small enough for several segments.
 pub fn options() -> Options {
     Options {
         segment_bytes: 64 << 10,
@@ -78,7 +78,7 @@ pub fn start(disk: &SimDisk, seed: u64, seal: SealPolicy) -> Result<Server, Open
     start_with(disk, seed, seal, Vec::new())
 }
 
-/// The same with keys that may make money.
+/// Starts a server with keys that may issue money.
 pub fn start_with(
     disk: &SimDisk,
     seed: u64,
@@ -88,7 +88,7 @@ pub fn start_with(
     start_in(disk, seed, seal, limits(), policy(), issuer_keys)
 }
 
-/// Four sessions for one address; else as by default.
+/// Four sessions for each address; other values are the defaults.
 pub fn policy() -> SessionPolicy {
     SessionPolicy {
         per_source: 4,
@@ -96,7 +96,7 @@ pub fn policy() -> SessionPolicy {
     }
 }
 
-/// The same within other limits.
+/// Starts a server with these limits.
 pub fn start_in(
     disk: &SimDisk,
     seed: u64,
@@ -149,7 +149,7 @@ impl Server {
         self.ask_at(NOW_S, LOOPBACK, payload)
     }
 
-    /// The command field and the amount of the answer to a request in the paper's format.
+    /// Returns the command field and the amount of the reply to a request in the paper's format.
     pub fn paper(&mut self, command: u8, id: u32, source: u32, destination: u32, amount: u32) -> (u32, u32) {
         let request = PaperRequest::new(command, id, source, destination, amount).to_bytes();
         let reply = self.ask(&request).unwrap();
@@ -175,7 +175,7 @@ impl Server {
         (body.slot.get(), body.token.get())
     }
 
-    /// Code and amount of each operation.
+    /// Returns code and amount of each operation.
     pub fn execute(
         &mut self,
         session: (u32, u64),

@@ -1,4 +1,4 @@
-//! Whether a ledger is what the oracle says.
+//! Comparison of a ledger with the oracle.
 
 use super::{Account, Oracle};
 use lineside_transfer::AccountId;
@@ -7,13 +7,13 @@ use lineside_transfer::paper::PaperAnswer;
 use lineside_wire::TransferCode as Code;
 
 impl Oracle {
-    /// What is different, if anything. Tokens that nobody has seen are learnt from the ledger.
+    /// Returns the first difference, if there is one. Tokens that no client has seen are taken from the ledger.
     pub fn differs(&mut self, ledger: &Ledger) -> Option<String> {
         for (id, account) in &self.accounts {
             let theirs = ledger.account(&AccountId(*id));
             if !theirs.is_some_and(|theirs| is_same(account, theirs)) {
                 return Some(format!(
-                    "account {}: {account:?}, and theirs {theirs:?}",
+                    "account {}: the oracle has {account:?}, the ledger {theirs:?}",
                     AccountId(*id)
                 ));
             }
@@ -22,7 +22,7 @@ impl Oracle {
             let Some(theirs) = ledger.session(*slot) else {
                 return Some(format!("session {slot} is not open"));
             };
-            // What the fast path executes has no number when it is answered.
+            // Operations that the fast path executes have no number in their reply.
             let numbers = |number: u64| if session.is_unnumbered { 0 } else { number };
             let outcomes: Vec<_> = theirs
                 .outcomes
@@ -35,7 +35,9 @@ impl Oracle {
                 && session.sequence == theirs.sequence
                 && session.outcomes == outcomes;
             if !is_same {
-                return Some(format!("session {slot}: {session:?}, and theirs {theirs:?}"));
+                return Some(format!(
+                    "session {slot}: the oracle has {session:?}, the ledger {theirs:?}"
+                ));
             }
         }
         for ((source, uuid), pending) in &self.pendings {
@@ -45,7 +47,9 @@ impl Oracle {
                     && (theirs.amount, theirs.expires_s) == (pending.amount, pending.expires_s)
             });
             if !is_same {
-                return Some(format!("pending {uuid:02x?}: {pending:?}, and theirs {theirs:?}"));
+                return Some(format!(
+                    "pending {uuid:02x?}: the oracle has {pending:?}, the ledger {theirs:?}"
+                ));
             }
         }
         let pending: u128 = self
@@ -70,7 +74,7 @@ impl Oracle {
             ("pending", pending, ledger.pending_sum()),
         ];
         let wrong = sums.into_iter().find(|(_, ours, theirs)| ours != theirs);
-        wrong.map(|(what, ours, theirs)| format!("{what}: {ours}, and theirs {theirs}"))
+        wrong.map(|(what, ours, theirs)| format!("{what}: the oracle has {ours}, the ledger {theirs}"))
     }
 }
 

@@ -1,5 +1,5 @@
-//! The oracle: what the issue says a ledger does, once more and as simply as it can be said. It reads requests as
-//! bytes and shares no code with the crate that it judges; only the numbers of `spec/` are the same.
+//! The oracle: a second implementation of the ledger from its specification, as simple as possible. It reads requests
+//! as bytes and shares no code with the crate that it checks; only the numbers of `spec/` are the same.
 #![allow(dead_code, reason = "each test uses what it needs")]
 
 mod compare;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 pub use signatures::{DOMAIN, SIGNED_HEAD, fingerprint};
 
 pub type Id = [u8; 16];
-/// Source and uuid.
+/// Source and uuid of a pending transfer.
 pub type PendingName = (Id, Id);
 
 pub const HEAD: usize = 16;
@@ -33,31 +33,31 @@ const ITEMS_MAX: usize = 29;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     pub balance: u64,
-    /// Set aside out of it, and for it.
+    /// Amounts that pending transfers reserve: from this account, and for it.
     pub out: u64,
     pub incoming: u64,
     pub frozen: bool,
     pub version: u64,
     pub owner: Id,
-    /// The last numbered request of the paper's format, and its reply, without filler.
+    /// Last numbered request in the paper's format, and its reply, without filler.
     pub last: Option<([u8; 20], [u8; 20])>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Session {
-    /// `None`: it was granted in a reply that nobody has seen.
+    /// `None` if the token was in a reply that no client has seen.
     pub token: Option<u64>,
     pub opener: Id,
-    /// Which of all openings it is of.
+    /// Number of its opening among all openings.
     pub opening: u64,
     pub opened_s: u64,
-    /// Something was done in it.
+    /// True if an operation was executed in it.
     pub is_used: bool,
     pub sequence: u64,
-    /// Operations of its last packet, as they came, and what became of them: code, amount, number.
+    /// Operations of its last packet as received, and their outcomes: code, amount, number.
     pub body: Vec<u8>,
     pub outcomes: Vec<(u16, u64, u64)>,
-    /// The fast path could have answered its last packet, so that the answer has no numbers, and is not durable.
+    /// True if the fast path could have answered its last packet, so that the reply has no numbers and is not durable.
     pub is_unnumbered: bool,
 }
 
@@ -65,28 +65,28 @@ pub struct Session {
 pub struct Pending {
     pub to: Id,
     pub amount: u64,
-    /// 0: never.
+    /// Expiry; 0: never.
     pub expires_s: u64,
 }
 
-/// What must be said.
+/// Required reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// Nothing: it is no request.
+    /// No reply, because it is not a request.
     Nothing,
-    /// These bytes.
+    /// Exactly these bytes.
     Reply(Vec<u8>),
-    /// A challenge, which cannot be foretold.
+    /// A challenge, whose value is not predictable.
     Challenge,
-    /// A session, whose token cannot be foretold where it is new.
+    /// A session; the token of a new one is not predictable.
     Granted { slot: u32 },
 }
 
-/// A request that counts once: the paper's by source and transaction id, a session's by token and sequence. (A session
-/// whose token nobody knows has no packets.)
+/// Key of a request that counts once: in the paper's format source and transaction id, for a session token and
+/// sequence number. (A session whose token no client knows has no packets.)
 type Key = (Id, u64);
 
-/// Everything that a ledger remembers, and how often each request was executed.
+/// Everything that a ledger stores, and how often each request was executed.
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
     pub accounts: BTreeMap<Id, Account>,
@@ -97,23 +97,24 @@ pub struct Oracle {
     pub sessions_per_source: usize,
     pub number: u64,
     pub issued: u128,
-    /// The fast path in `express` numbers nothing and says 2 where the host says 1.
+    /// True in `express`, where the fast path's replies have no numbers and say 2 where the host says 1.
     pub is_express: bool,
-    /// It is the fast path that is asked: it makes accounts as long as it has cells.
+    /// True if the fast path is asked, which creates accounts as long as it has cells.
     pub is_fastpath: bool,
-    /// Writes must be signed; by the key that an account got for its owner, where something is taken from it.
+    /// True if writes must be signed: debits by the key that the account names as its owner.
     pub requires_signature: bool,
-    /// What became of the operations of what is asked, where that is known: a refusal stands, whatever it was for.
+    /// Outcomes of the operations of the next request, if they are known: a refusal is taken over, whatever its
+    /// reason.
     pub told: Vec<u16>,
     executed: BTreeMap<Key, u32>,
-    /// Lost at a restart: challenges given (to whom, in which period), and those sent back (in which period, in which
-    /// request), with the opening that each was good for.
+    /// Lost at a restart: challenges that were sent (to whom, in which period), and those returned (in which period,
+    /// in which request), with the opening that each was used for.
     challenges: BTreeMap<Id, (Source2, u64)>,
     granted: BTreeMap<Id, (u64, u64, u64)>,
     openings: u64,
 }
 
-/// An address as an IPv6 one, and a port.
+/// Address in IPv6 form, and port.
 type Source2 = (Id, u16);
 
 pub fn address_of(from: Source) -> Id {
@@ -136,12 +137,12 @@ pub fn id_at(bytes: &[u8], at: usize) -> Id {
     bytes[at..at + 16].try_into().unwrap()
 }
 
-/// A paper id as an account.
+/// Returns an id of the paper's format as an account.
 pub fn paper_id(id: u32) -> Id {
     u128::from(id).to_be_bytes()
 }
 
-/// Whether this says only that nothing can be written now, and did nothing.
+/// Returns whether the reply only reports that nothing can be written, so that nothing was executed.
 pub fn is_no_room(request: &[u8], reply: &[u8]) -> bool {
     if (20..=22).contains(&request.len()) {
         reply.len() == request.len()
@@ -163,13 +164,13 @@ impl Oracle {
         }
     }
 
-    /// The host has started again: what was never written down is forgotten.
+    /// Forgets everything that is lost when the host restarts.
     pub fn restarted(&mut self) {
         self.challenges.clear();
         self.granted.clear();
     }
 
-    /// How often the request of this key was executed.
+    /// Returns how often the request with this key was executed.
     pub fn executed(&self, key: &Key) -> u32 {
         self.executed.get(key).copied().unwrap_or(0)
     }
@@ -180,18 +181,18 @@ impl Oracle {
         assert_eq!(*times, 1, "the oracle itself has executed {key:?} more than once");
     }
 
-    /// In the paper's format, which knows no signatures.
+    /// Returns whether a request in the paper's format, which has no signatures, is permitted.
     fn may(&self, from: Source, command: u8) -> bool {
         !self.requires_signature && (command == TRANSFER || from.address.is_loopback())
     }
 
-    /// What operation `index` is known to have been refused for.
+    /// Returns the known reason for the refusal of operation `index`.
     fn was_refused(&self, index: usize) -> Option<Code> {
         let code = self.told.get(index).copied().and_then(Code::from_code);
         code.filter(|code| *code != Code::Done)
     }
 
-    /// What the line can execute: not more than four operations, without flags and contracts.
+    /// Returns whether the fast path can execute these operations: at most four, without flags and contracts.
     fn is_plain(operations: &[u8]) -> bool {
         operations.len() <= TRANSFER_LINE_OPERATIONS_MAX * OPERATION
             && operations
@@ -199,7 +200,7 @@ impl Oracle {
                 .all(|operation| operation[1] == 0 && u32_at(operation, 4) == 0)
     }
 
-    /// Takes a request and says what it is to be answered.
+    /// Executes a request and returns the required reply.
     pub fn ask(&mut self, now_s: u64, from: Source, payload: &[u8]) -> Said {
         if (20..=22).contains(&payload.len()) {
             return self.paper(from, payload);
@@ -338,10 +339,14 @@ impl Oracle {
             .sum()
     }
 
-    /// What is wrong with the books themselves, if anything.
+    /// Returns an inconsistency of the oracle's own totals, if there is one.
     pub fn fault(&self) -> Option<String> {
         if self.held() != self.issued {
-            return Some(format!("{} is held, {} was brought in", self.held(), self.issued));
+            return Some(format!(
+                "the balances sum up to {}, but {} was issued",
+                self.held(),
+                self.issued
+            ));
         }
         let (mut out, mut incoming): (BTreeMap<Id, u128>, BTreeMap<Id, u128>) = Default::default();
         for ((source, _), pending) in &self.pendings {
@@ -351,7 +356,9 @@ impl Oracle {
         for (id, account) in &self.accounts {
             let aside = |map: &BTreeMap<Id, u128>| map.get(id).copied().unwrap_or(0);
             if aside(&out) != account.out.into() || aside(&incoming) != account.incoming.into() {
-                return Some(format!("{id:02x?}: what is set aside is not what is pending"));
+                return Some(format!(
+                    "{id:02x?}: the reserved amounts differ from the pending transfers"
+                ));
             }
             let is_within = account.out <= account.balance && account.balance <= u64::MAX - account.incoming;
             if !is_within {
@@ -362,7 +369,7 @@ impl Oracle {
     }
 }
 
-/// The refusal of a whole native packet: its header, with a status.
+/// Returns the refusal of a whole native packet: its header, with a status.
 fn refused(payload: &[u8], status: Status) -> Said {
     let mut reply = payload[..HEAD].to_vec();
     reply[3] |= NATIVE_REPLY_BIT;

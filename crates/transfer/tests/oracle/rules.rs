@@ -1,4 +1,4 @@
-//! What operations do. Refusals are tested for in the order in which `spec/` and the issue rank them.
+//! Effects of operations. Refusals are checked in the order in which `spec/` ranks them.
 
 use super::{Account, Code, Id, OPERATION, Oracle, Pending, PendingName, id_at, u32_at, u64_at};
 use lineside_wire::{
@@ -11,7 +11,7 @@ impl Account {
         self.version += 1;
     }
 
-    /// Whether `amount` more would be too much.
+    /// Returns whether `amount` more would exceed a limit.
     fn overflows(&self, amount: u64, limit: u64) -> bool {
         let sum = u128::from(self.balance) + u128::from(amount);
         sum > u128::from(limit) || sum + u128::from(self.incoming) > u128::from(u64::MAX)
@@ -54,7 +54,7 @@ impl Oracle {
         Ok(account.balance)
     }
 
-    /// Both accounts, if they are there and two.
+    /// Returns both accounts, if they exist and differ.
     fn both(&self, from: Id, to: Id) -> Result<(Account, Account), Code> {
         let source = self.accounts.get(&from).ok_or(Code::UnknownAccount)?;
         if from == to {
@@ -116,7 +116,7 @@ impl Oracle {
         Ok(self.put(name.0, source, to, destination))
     }
 
-    /// Ends a pending transfer: `posted` of it moves (`None`: it is void), the rest is released.
+    /// Ends a pending transfer: moves `posted` of it (`None`: voided), and releases the rest.
     fn end(&mut self, name: PendingName, to: Id, posted: Option<u64>) -> Result<u64, Code> {
         let pending = self.pendings.get(&name).cloned().ok_or(Code::UnknownPending)?;
         if pending.to != to {
@@ -140,7 +140,7 @@ impl Oracle {
         Ok(self.put(name.0, source, to, destination))
     }
 
-    /// Pending transfers whose time is over, in the order in which they end.
+    /// Returns the expired pending transfers, in the order in which they expire.
     pub fn due(&self, now_s: u64) -> Vec<PendingName> {
         let is_due = |pending: &Pending| pending.expires_s != 0 && pending.expires_s <= now_s;
         let mut due: Vec<(u64, PendingName)> = self
@@ -153,13 +153,13 @@ impl Oracle {
         due.into_iter().map(|(_, name)| name).collect()
     }
 
-    /// A pending transfer's time is over.
+    /// Expires a pending transfer.
     pub fn expire(&mut self, name: &PendingName) {
         let to = self.pendings[name].to;
         self.end(*name, to, None).expect("both accounts are there");
     }
 
-    /// One native operation of 88 bytes.
+    /// Executes one native operation of 88 bytes.
     pub(super) fn one(&mut self, now_s: u64, operation: &[u8], may: bool) -> Result<u64, Code> {
         let (command, contract) = (operation[0], u32_at(operation, 4));
         let (source, destination) = (id_at(operation, 8), id_at(operation, 24));
@@ -194,7 +194,7 @@ impl Oracle {
     }
 }
 
-/// A command and a contract that go together, flags that are some, and zeros where nothing is said.
+/// Returns whether command and contract match, all flags are known, and unused fields are zero.
 fn is_well_formed(operation: &[u8]) -> bool {
     assert_eq!(operation.len(), OPERATION);
     let (command, flags, contract) = (operation[0], operation[1], u32_at(operation, 4));

@@ -1,4 +1,4 @@
-//! Sessions: their packets, and how they are opened and closed.
+//! Sessions: opening, closing, and their packets.
 
 use super::signatures::{SIGNED_HEAD, signer};
 use super::{
@@ -15,20 +15,20 @@ const BODY: usize = 40;
 const CHALLENGE_S: u64 = 30;
 
 impl Oracle {
-    /// A packet with a signature before it.
+    /// Handles a packet that is preceded by a signature.
     pub(super) fn signed(&mut self, now_s: u64, from: Source, payload: &[u8]) -> Said {
         let body = &payload[HEAD..];
         if body.len() < SIGNED_HEAD || body[2..8] != [0; 6] {
             return refused(payload, Status::BadRequest);
         }
         let (signature, packet) = body.split_at(SIGNED_HEAD);
-        // It is answered without it.
+        // The reply does not contain the signature.
         let mut plain = [&payload[..HEAD], packet].concat();
         plain[6..8].copy_from_slice(&(packet.len() as u16).to_be_bytes());
         self.packet(now_s, from, &plain, Some(signer(signature, packet)))
     }
 
-    /// `signer`: who signed it, if it is said to be signed.
+    /// Handles a packet. `signer`: key of the signature, if the packet has one.
     pub(super) fn packet(
         &mut self,
         now_s: u64,
@@ -105,8 +105,8 @@ impl Oracle {
         Said::Reply(reply)
     }
 
-    /// Whether nothing of it can ever be done where writes must be signed: all that it takes is others', and its signer
-    /// makes no money.
+    /// Returns whether no operation of the packet can ever be executed where writes must be signed: all accounts that
+    /// it debits belong to others, and its signer may not issue.
     fn is_strangers(&self, from: Source, operations: &[u8], signer: Option<Id>) -> bool {
         let Some(signer) = signer.filter(|_| self.requires_signature && !from.address.is_loopback()) else {
             return false;
@@ -122,7 +122,7 @@ impl Oracle {
             .all(|operation| operation[0] != TRANSFER || is_others(operation))
     }
 
-    /// Whether its sender may do this. From an account that is not there nothing is taken.
+    /// Returns whether the sender may execute this operation. Debits from a missing account need no permission.
     fn may_do(&self, from: Source, operation: &[u8], signer: Option<Id>) -> bool {
         if operation[0] != TRANSFER || !self.requires_signature {
             return operation[0] == TRANSFER || from.address.is_loopback();
@@ -131,7 +131,7 @@ impl Oracle {
         source.is_none_or(|account| signer == Some(account.owner))
     }
 
-    /// All operations of a packet, chain by chain.
+    /// Executes all operations of a packet, chain by chain.
     fn execute(
         &mut self,
         now_s: u64,
@@ -227,7 +227,7 @@ impl Oracle {
         }
         self.granted
             .retain(|_, (granted, ..)| period.saturating_sub(*granted) <= 2);
-        // A challenge is good for one session: for the same request again, as long as that session is open.
+        // A challenge is valid for one session, and for repetitions of the same request while that session is open.
         if let Some((_, by, opening)) = self.granted.get(&challenge) {
             let mut sessions = self.sessions.iter();
             let open = sessions.find(|(_, session)| session.opening == *opening);
@@ -258,8 +258,8 @@ impl Oracle {
         Said::Granted { slot }
     }
 
-    /// Loopback has what there is for an address. Others leave a quarter of all sessions free, and one of them has one
-    /// in 64 of the rest, but one in any case. Nobody here is idle for days.
+    /// Returns whether a source may open a session. Loopback has the limit of an address. Others leave a quarter of
+    /// all sessions free, and each of them has 1/64 of the rest, but at least one. No session here is idle for days.
     fn may_open(&self, from: Source) -> bool {
         let open = self.sessions.len() as u32;
         let opener = address_of(from);
@@ -271,8 +271,8 @@ impl Oracle {
             && (from.address.is_loopback() || (strangers > 0 && own < (strangers as usize / 64).max(1)))
     }
 
-    /// Session that is closed for a newcomer: the oldest in which nothing was done for 10 s, of its own address where
-    /// that has as many as it may, else of any but loopback.
+    /// Returns the session that is closed for a newcomer: the oldest in which nothing was executed for 10 s, of the
+    /// newcomer's own address if that has reached its limit, otherwise of any address except loopback.
     fn gives_way(&self, now_s: u64, from: Source) -> Option<u32> {
         let opener = address_of(from);
         let own = self.sessions.values().filter(|session| session.opener == opener);
@@ -296,7 +296,7 @@ impl Oracle {
             .map(|(slot, _)| *slot)
     }
 
-    /// Whether `reply` is what was to be said; what could not be foretold is learnt from it.
+    /// Returns whether `reply` is the required one. Values that are not predictable are taken from it.
     pub fn check(&mut self, now_s: u64, from: Source, payload: &[u8], said: &Said, reply: &[u8]) -> bool {
         match said {
             Said::Nothing => false,
@@ -331,7 +331,8 @@ impl Oracle {
     }
 }
 
-/// Of a large packet of which nothing was done, for more than 14 reasons in a row, only the first 84 are told.
+/// Limits the reply to a large packet of which nothing was executed: if the codes have more than 14 runs, only the
+/// first 84 are reported.
 fn put_off(outcomes: &mut [(u16, u64, u64)]) {
     let is_done = outcomes.iter().any(|outcome| outcome.0 == Code::Done as u16);
     let changes = outcomes.windows(2).filter(|two| two[0].0 != two[1].0).count();
@@ -343,7 +344,8 @@ fn put_off(outcomes: &mut [(u16, u64, u64)]) {
     }
 }
 
-/// Nobody who may has signed it: the packet as it came, with that, sequence 0 and a code for each operation.
+/// Returns the refusal of a packet without a valid signature: the packet as received with that status, sequence number
+/// 0 and a code for each operation.
 fn unauthorised(payload: &[u8]) -> Said {
     let mut reply = payload.to_vec();
     reply[3] |= NATIVE_REPLY_BIT;
@@ -355,7 +357,7 @@ fn unauthorised(payload: &[u8]) -> Said {
     Said::Reply(reply)
 }
 
-/// The header of the reply to a session's request that was granted.
+/// Returns whether this is the header of the reply to a granted session request.
 fn is_session_reply(payload: &[u8], reply: &[u8]) -> bool {
     let mut head = payload[..HEAD].to_vec();
     head[3] |= NATIVE_REPLY_BIT;

@@ -1,27 +1,27 @@
-//! Who signed a packet, by the curves' own crates.
+//! Verification of a packet's signature with the crates of the curves.
 
 use super::Id;
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// Bytes of curve, prefix, zeros, x, r and s.
+/// Size of curve, prefix, zeros, x, r and s in bytes.
 pub const SIGNED_HEAD: usize = 104;
-/// What is hashed before the packet.
+/// Prefix of the signed bytes.
 pub const DOMAIN: &[u8] = b"lineside/transfer/1";
 
 thread_local! {
-    /// Of the last packets, who signed them: the oracle is asked several times of each.
+    /// Signers of the latest packets, because the oracle checks each packet several times.
     static KNOWN: RefCell<HashMap<Vec<u8>, Option<Id>>> = RefCell::default();
 }
 
-/// An owner, as an account knows it: of curve, prefix and x.
+/// Returns the fingerprint of a key, from curve, prefix and x, by which an account identifies its owner.
 pub fn fingerprint(curve: u8, key: &[u8]) -> Id {
     let hash = Sha256::new().chain_update([curve]).chain_update(key).finalize();
     hash[..16].try_into().unwrap()
 }
 
-/// Who signed `packet`, of which `head` is said to be the signature; `None`: nobody.
+/// Returns the signer of `packet` according to `head`; `None` if the signature is invalid.
 pub fn signer(head: &[u8], packet: &[u8]) -> Option<Id> {
     let name = [head, packet].concat();
     if let Some(known) = KNOWN.with_borrow(|known| known.get(&name).copied()) {

@@ -1,5 +1,4 @@
-//! What two threads do to one fast path at the same time, and what must hold afterwards, whichever datapath it stands
-//! on.
+//! Concurrent requests of two threads to one fast path, and the invariants afterwards, for every datapath.
 
 use lineside_testkit::Random;
 use lineside_transfer::AccountId;
@@ -22,21 +21,21 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// Answers a payload on thread 0 or 1; `None`: it is the host's.
+/// Answers a payload on thread 0 or 1; `None`: the fast path forwards it to the host.
 pub type Ask<'a> = dyn Fn(usize, &[u8]) -> Option<Vec<u8>> + Sync + 'a;
 
-/// Who asks.
+/// Address of the client.
 pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
 
-/// Few, so that they meet all the time.
+/// Number of accounts: few, so that the threads collide all the time.
 const ACCOUNTS: u32 = 4;
-/// The source of numbered requests that both send.
+/// Source of numbered requests that both threads send.
 const NUMBERED: u32 = 9;
 const OPENING: u32 = 1_000_000;
-/// The session whose packets both send; sessions 0 and 1 are each thread's own.
+/// Session whose packets both threads send; sessions 0 and 1 belong to one thread each.
 const SHARED_SLOT: u32 = 2;
 
-/// Express, with rings that fill, and small enough that accounts share buckets.
+/// Mode `express`, with rings that fill up, and so small that accounts share buckets.
 pub fn geometry(rings: u32) -> Geometry {
     Geometry {
         account_bits: 3,
@@ -52,7 +51,7 @@ pub fn geometry(rings: u32) -> Geometry {
     }
 }
 
-/// Takes records out of the rings, as the journal does.
+/// Reads records from the rings like the journal.
 struct Journal<'a> {
     store: &'a Store,
     records: Mutex<Vec<Record>>,
@@ -115,7 +114,7 @@ fn execute(slot: u32, sequence: u64, operations: &[Operation]) -> Vec<u8> {
     packet
 }
 
-/// Sends a packet until it was executed: a lock or the ring may be busy.
+/// Sends a packet until it is executed: a lock or the ring may be busy.
 fn insist(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, packet: &[u8]) -> Vec<u8> {
     loop {
         let reply = ask(thread, packet).expect("the fast path executes it");
@@ -142,14 +141,14 @@ fn insist(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, packet: &[u8]) ->
             assert_eq!(
                 status,
                 lineside_wire::Status::Busy as u16,
-                "the only refusal that may be"
+                "the only permitted refusal"
             );
         }
         journal.drain();
     }
 }
 
-/// Opens the sessions, and makes the accounts.
+/// Opens the sessions, and creates the accounts.
 #[allow(dead_code, reason = "not every test that has this file needs it")]
 pub fn open(store: &Store, ask: &Ask<'_>) {
     let records = Mutex::default();
@@ -167,8 +166,8 @@ fn open_all(journal: &Journal<'_>, ask: &Ask<'_>) {
     }
 }
 
-/// Random transfers by two threads, each with a session of its own, and rounds in which both send the same packet of
-/// one session, and the same numbered request.
+/// Runs random transfers on two threads, each with a session of its own, and rounds in which both send the same packet
+/// of one session and the same numbered request.
 pub fn conserve(store: &Store, ask: &Ask<'_>, rounds: u64) {
     let journal = Journal {
         store,
@@ -189,7 +188,7 @@ pub fn conserve(store: &Store, ask: &Ask<'_>, rounds: u64) {
                     alone(journal, ask, thread, &mut random, &mut sequence);
                     let said = together(journal, ask, thread, &mut shared, round);
                     replies[thread].lock().expect("replies").push(said);
-                    // The next round begins when both have an answer to this one.
+                    // The next round begins when both have a reply in this one.
                     at[thread].store(round as usize, SeqCst);
                     while at[1 - thread].load(SeqCst) < round as usize {
                         std::thread::yield_now();
@@ -206,7 +205,7 @@ pub fn conserve(store: &Store, ask: &Ask<'_>, rounds: u64) {
     check(&journal, rounds);
 }
 
-/// Ends the rounds of a thread, also when it panics, so that the other thread does not wait for it for ever.
+/// Ends the rounds of a thread, also when it panics, so that the other thread does not wait for ever.
 struct End<'a>(&'a AtomicUsize);
 
 impl Drop for End<'_> {
@@ -215,7 +214,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// What a thread does for itself.
+/// Sends the requests of one thread alone.
 fn alone(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, random: &mut Random, sequence: &mut u64) {
     let some = |random: &mut Random| {
         let (from, to) = (
@@ -234,13 +233,13 @@ fn alone(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, random: &mut Rando
         1 => {
             let account = 1 + random.below(ACCOUNTS.into()) as u32;
             let request = PaperRequest::new(TRANSFER_COMMAND_REFER, 0, account, 0, 0).to_bytes();
-            // It may be changing all the time: then the host is asked.
+            // The account may be changing all the time; then the host is asked.
             if let Some(reply) = ask(thread, &request) {
                 assert_eq!(paper_code(&reply), Code::Done);
             }
         }
         2 => {
-            // The same account by both: one makes it, the other finds it.
+            // Both threads create the same account: one succeeds, the other finds it.
             let id = 100 + random.below(40) as u32;
             let request = PaperRequest::new(TRANSFER_COMMAND_CREATE, 0, id, 0, 0).to_bytes();
             let code = paper_code(&insist(journal, ask, thread, &request));
@@ -268,7 +267,8 @@ fn alone(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, random: &mut Rando
     }
 }
 
-/// What both do: the same packet of a session, and the same numbered request; in either order. Both replies.
+/// Sends the requests that both threads send, in either order: the same packet of a session, and the same numbered
+/// request. Returns both replies.
 fn together(
     journal: &Journal<'_>,
     ask: &Ask<'_>,
@@ -306,7 +306,8 @@ fn together(
     }
 }
 
-/// Versions without gaps, every shared packet once, and the records in order give what the cells hold.
+/// Checks that versions have no gaps, that every shared packet was executed once, and that the records in order give
+/// the content of the cells.
 fn check(journal: &Journal<'_>, rounds: u64) {
     journal.drain();
     let records = journal.records.lock().expect("records");
@@ -356,7 +357,7 @@ fn check(journal: &Journal<'_>, rounds: u64) {
         assert_eq!(
             cell.lock.load(Relaxed) | cell.bucket_lock.load(Relaxed),
             0,
-            "a lock was left behind"
+            "a lock was not released"
         );
         assert_eq!(
             held.get(&id),
@@ -368,7 +369,7 @@ fn check(journal: &Journal<'_>, rounds: u64) {
     assert_eq!(total, issued, "money was made or lost");
 }
 
-/// What the accounts hold, and their versions, after every record in the order of the versions.
+/// Returns the balances and versions after every record, applied in the order of versions.
 fn replay(waiting: &HashMap<(AccountId, u64), &Record>) -> HashMap<AccountId, (u64, u64)> {
     let mut held: HashMap<AccountId, (u64, u64)> = HashMap::new();
     let mut ready: Vec<AccountId> = waiting.keys().map(|(account, _)| *account).collect();
@@ -386,7 +387,7 @@ fn replay(waiting: &HashMap<(AccountId, u64), &Record>) -> HashMap<AccountId, (u
             *version == 0 || held.get(account).map_or(0, |(_, version)| *version) + 1 == *version
         };
         if !touched.iter().all(is_due) {
-            // The other account's turn comes first; it wakes this one.
+            // The other account's turn comes first; applying its record continues with this one.
             continue;
         }
         for (account, version) in touched.into_iter().filter(|(_, version)| *version != 0) {
@@ -408,12 +409,12 @@ fn replay(waiting: &HashMap<(AccountId, u64), &Record>) -> HashMap<AccountId, (u
             }
         }
     }
-    assert_eq!(done, waiting.len(), "versions with a gap, or in a circle");
+    assert_eq!(done, waiting.len(), "the versions have a gap or a cycle");
     held
 }
 
-/// Two threads transfer, and a host moves money between accounts that it has claimed for so long: what is claimed stays
-/// as it is, and nothing is lost or doubled.
+/// Two threads transfer money, while a host moves money between accounts that it has claimed meanwhile: claimed
+/// accounts do not change otherwise, and nothing is lost or duplicated.
 pub fn conserve_beside_claims(store: &Store, ask: &Ask<'_>, claims: &(dyn Claims + Sync), rounds: u64) {
     let journal = Journal {
         store,
@@ -465,10 +466,10 @@ pub fn conserve_beside_claims(store: &Store, ask: &Ask<'_>, claims: &(dyn Claims
     assert!(store.cells.as_slice().iter().all(is_free));
 }
 
-/// Moves money as a host does; what the journal would have of it.
+/// Moves money as a host does; returns the record that the journal would have.
 fn move_claimed(store: &Store, claims: &dyn Claims, from: u32, to: u32, amount: u64) -> Option<Record> {
     let accounts = [from, to].map(AccountId::from_paper);
-    let cells = accounts.map(|account| store.find(&account).expect("it is there"));
+    let cells = accounts.map(|account| store.find(&account).expect("the account exists"));
     let indices = cells.map(|index| index as u32);
     claims.claim(&indices, &[]).expect("claimed");
     let read = || {
@@ -522,8 +523,9 @@ fn move_claimed(store: &Store, claims: &dyn Claims, from: u32, to: u32, amount: 
     record
 }
 
-/// One thread moves money from A to B, the other asks for A, then B, then A: what it reads of A before B is never less
-/// than what is there together with B, and what it reads of A after B never more. With `claims` a host moves it.
+/// One thread moves money from A to B while the other asks for A, then B, then A. The earlier balance of A plus that
+/// of B is never less than the total, and that of B plus the later balance of A never more. With `claims`, a host
+/// moves the money.
 pub fn refer_while_moving(
     store: &Store,
     ask: &Ask<'_>,
@@ -547,7 +549,7 @@ pub fn refer_while_moving(
     std::thread::scope(|scope| {
         scope.spawn(|| {
             (0..transfers).for_each(|_| move_one());
-            // The reader may have come late.
+            // The reader may have started late.
             while read.load(SeqCst) < 100 {
                 move_one();
             }
@@ -557,7 +559,7 @@ pub fn refer_while_moving(
             let refer = |account| PaperRequest::new(TRANSFER_COMMAND_REFER, 0, account, 0, 0).to_bytes();
             let balance = |account| ask(1, &refer(account)).map(|reply| paper_amount(&reply));
             while !ended.load(SeqCst) {
-                // One that changes all the time is the host's: the next try finds it at rest.
+                // The host answers for an account that changes all the time; the next attempt finds it unchanged.
                 let papers = [balance(a), balance(b), balance(a)];
                 let [Some(before), Some(of_b), Some(after)] = papers else {
                     continue;
@@ -578,7 +580,7 @@ pub fn refer_while_moving(
     assert!(read.into_inner() >= 100);
 }
 
-/// The balances of one native `refer` of A, B, A, B and so on: as many looks as fit a packet.
+/// Returns the balances of one native `refer` of A, B, A, B and so on: as many as fit a packet.
 fn alternating(ask: &Ask<'_>, a: u32, b: u32) -> Option<Vec<u64>> {
     let head = ReferHead {
         count: (TRANSFER_REFER_MAX as u32).into(),

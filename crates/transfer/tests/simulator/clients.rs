@@ -1,4 +1,4 @@
-//! Clients that send until they are answered, and one that lies.
+//! Clients that repeat requests until they get a reply, and one that attacks.
 
 use super::keys;
 use super::network::Datagram;
@@ -11,14 +11,14 @@ use lineside_wire::{
     TRANSFER_OP_EXECUTE as EXECUTE, TRANSFER_OP_SIGNED as SIGNED, TransferCode as Code,
 };
 
-/// The longest payload of a datagram.
+/// Maximum payload of a datagram in bytes.
 const DATAGRAM: usize = 1472;
 
 fn is_signed(payload: &[u8]) -> bool {
     payload.len() > HEAD + SIGNED_HEAD && payload[3] == SIGNED
 }
 
-/// A signed packet with one bit of its signature, or of its operations, turned over.
+/// Returns a signed packet with one bit of its signature, or of its operations, inverted.
 fn flipped(rng: &mut Random, mut signed: Vec<u8>) -> Vec<u8> {
     let operations = HEAD + SIGNED_HEAD + EXECUTE_HEAD;
     let at = match rng.percent(50) {
@@ -29,7 +29,7 @@ fn flipped(rng: &mut Random, mut signed: Vec<u8>) -> Vec<u8> {
     signed
 }
 
-/// A request that waits for its answer.
+/// Request that waits for its reply.
 #[derive(Debug)]
 struct Flight {
     payload: Vec<u8>,
@@ -38,7 +38,7 @@ struct Flight {
 
 #[derive(Debug)]
 enum Kind {
-    /// Paper ids that nobody else sends from; its last transaction id.
+    /// Ids of the paper's format that only this client uses as sources; its last transaction id.
     Paper { sources: Vec<u32>, last_id: u32 },
     Native {
         close_percent: u64,
@@ -46,30 +46,30 @@ enum Kind {
         sequence: u64,
         challenge: [u8; 16],
     },
-    /// Sends what others were answered, changed.
+    /// Attacker that sends changed copies of other clients' answered requests.
     Thief,
 }
 
-/// One client: at most one request of its waits.
+/// Client with at most one waiting request.
 #[derive(Debug)]
 pub struct Client {
     pub from: Source,
     kind: Kind,
     flight: Option<Flight>,
     requests: u64,
-    /// Pending transfers that it made: what names them.
+    /// Pending transfers that it created, by their keys.
     pendings: Vec<requests::Named>,
-    /// The last request that counts once, and its first reply.
+    /// Its last request that counts once, with the first reply.
     pub last: Option<(Vec<u8>, Vec<u8>)>,
     pub answered: u64,
-    /// It signs; its key's number is its port.
+    /// True if it signs; the number of its key is its port.
     pub has_key: bool,
-    /// What it sends is not signed as it should be, this time.
+    /// True if the current request is not signed correctly.
     lies: bool,
     pub stream_percent: u64,
     pub is_large: bool,
     pub plain_percent: u64,
-    /// What it was answered may be forgotten: the power was cut, and the answer did not say that it was durable.
+    /// True if the reply may be forgotten: the power was cut, and the reply did not say that it was durable.
     pub may_be_forgotten: bool,
 }
 
@@ -96,7 +96,7 @@ impl Client {
         Self::new(from, Kind::Paper { sources, last_id: 0 })
     }
 
-    /// One that closes its session so many times of 100 instead of using it.
+    /// Creates a client that closes its session in `close_percent` of 100 cases instead of using it.
     pub fn native(from: Source, close_percent: u64) -> Self {
         let kind = Kind::Native {
             close_percent,
@@ -111,7 +111,7 @@ impl Client {
         Self::new(from, Kind::Thief)
     }
 
-    /// Whether it sends by stream, this time; what is too large for a datagram it must.
+    /// Returns whether it sends the current request by stream, which it must if a datagram is too small.
     pub fn takes_stream(&self, rng: &mut Random) -> bool {
         let waits = self.flight.as_ref();
         self.stream_percent > 0
@@ -119,7 +119,7 @@ impl Client {
                 || waits.is_some_and(|flight| flight.payload.len() > DATAGRAM))
     }
 
-    /// What it sends now.
+    /// Returns the next packet to send.
     pub fn send(
         &mut self,
         rng: &mut Random,
@@ -137,7 +137,7 @@ impl Client {
         if rng.percent(50) {
             return None;
         }
-        // A late copy of what was answered already.
+        // A late copy of an answered request.
         if rng.percent(5)
             && let Some((request, _)) = &self.last
             && (by_stream || request.len() <= DATAGRAM)
@@ -216,7 +216,7 @@ impl Client {
                     (2, Some(theirs)) => {
                         keys::with_signature(&theirs.payload[HEAD..HEAD + SIGNED_HEAD], &packet)
                     }
-                    // Signed, but perhaps by whom nothing belongs to.
+                    // Signed, but possibly with the key of a client that owns nothing.
                     (3 | 4, _) => {
                         let other = 1 + rng.below(keys::KEYS.into()) as u16;
                         return Some((keys::sign(other, &packet), true));
@@ -229,7 +229,7 @@ impl Client {
         }
     }
 
-    /// Takes a reply. What an honest client must never see is an error.
+    /// Takes a reply. Returns an error for a reply that an honest client must never get.
     pub fn take(&mut self, reply: &[u8]) -> Result<(), String> {
         let Some(flight) = &self.flight else {
             return Ok(());
@@ -275,7 +275,7 @@ impl Client {
         let Kind::Paper { sources, .. } = &self.kind else {
             return Ok(());
         };
-        // One source for all ids, so the last one of it is the last of all only if there is but one source.
+        // With several sources for all ids, the last id of one source need not be the last of all.
         let forgets = [
             Code::UnknownAccount as u32,
             Code::StoreFull as u32,
@@ -299,7 +299,7 @@ impl Client {
         };
         if let Some(open) = session {
             if request[3] == CLOSE {
-                // Refused: it was closed before, and that reply was lost.
+                // Refused: the session was closed before, and that reply was lost.
                 if status != Status::Ok as u16 && status != Status::NoSession as u16 {
                     return Err(format!("closing {open:?} was answered {reply:02x?}"));
                 }
@@ -309,7 +309,8 @@ impl Client {
             let is_packet = [EXECUTE, SIGNED].contains(&request[3]);
             let may_be_a_strangers = self.lies || request[3] == SIGNED;
             if is_packet && may_be_a_strangers && status == Status::Unauthorised as u16 {
-                // It used no sequence: it was not signed as it should be, or by who owns nothing that it takes from.
+                // The packet used no sequence number: it was not signed correctly, or its signer does not own the
+                // debited accounts.
                 *sequence -= 1;
                 return Ok(());
             }
@@ -341,7 +342,7 @@ impl Client {
                     return Err(format!("a new session begins with {reply:02x?}"));
                 }
             }
-            // The challenge is too old, or of the host before it started again; or there are too many sessions.
+            // The challenge has expired, or belongs to the host before its restart; or there are too many sessions.
             Some(Status::Unauthorised | Status::Busy) => *challenge = [0; 16],
             _ => return Err(format!("opening was answered {reply:02x?}")),
         }

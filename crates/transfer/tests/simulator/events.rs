@@ -1,18 +1,18 @@
-//! What happened, for whoever reads it, and how often.
+//! Log of events for the reader of a failure, and counts of events.
 
 use std::collections::VecDeque;
 
-/// The beginning of a packet.
+/// Returns the beginning of a packet in hex.
 pub fn hex(bytes: &[u8]) -> String {
     let begin: String = bytes.iter().take(64).map(|byte| format!("{byte:02x}")).collect();
     format!("{begin} ({} bytes)", bytes.len())
 }
 
-/// The last things that happened.
+/// The last events.
 #[derive(Debug, Default)]
 pub struct Events {
     last: VecDeque<String>,
-    /// Of everything: the same for the same seed.
+    /// Digest of all events: equal for equal seeds.
     pub digest: u64,
 }
 
@@ -34,7 +34,7 @@ impl Events {
 
 macro_rules! tally {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// What a run came to.
+        /// Result of a run.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Tally {
             $($(#[$doc])* pub $name: u64,)*
@@ -45,7 +45,7 @@ macro_rules! tally {
                 $(self.$name += other.$name;)*
             }
 
-            /// What happened too seldom to be tested.
+            /// Returns the events that happened too rarely to be tested.
             pub fn rare(&self, is_express: bool, least: u64) -> Vec<&'static str> {
                 let all = [$((stringify!($name), self.$name)),*];
                 let rare = all.iter().filter(|(name, count)| {
@@ -58,7 +58,7 @@ macro_rules! tally {
     };
 }
 
-/// What happens in `express` alone.
+/// Events that happen only in `express`.
 const AT_THE_LINE: [&str; 7] = [
     "line",
     "busy",
@@ -69,8 +69,8 @@ const AT_THE_LINE: [&str; 7] = [
     "behind",
 ];
 
-/// What happens in `durable`, and in `express` only now and then: there a full disk first keeps the host behind the
-/// fast path, which is counted as `behind`.
+/// Events of `durable` that are rare in `express`: there a full disk first keeps the host behind the fast path, which
+/// counts as `behind`.
 const WITHOUT_LINE: [&str; 1] = ["full"];
 
 tally! {
@@ -78,27 +78,27 @@ tally! {
     operations,
     answered,
     restarts,
-    /// Restarts after which a group that nobody was told of was there, and was not.
+    /// Restarts after which an unanswered batch existed, and restarts after which it did not.
     kept,
     lost,
     snapshots,
     full,
     fastpath_checks,
     blocks,
-    /// Packets whose signature was right, and requests that were refused for want of one.
+    /// Packets with a valid signature, and requests that were refused for lack of one.
     signed,
     unsigned,
     /// Requests over a stream.
     streamed,
-    /// Answered by the fast path; that its ring is full; and how often it rested.
+    /// Replies by the fast path; times that its ring was full; times that it was paused.
     line,
     busy,
     rests,
     claims,
-    /// Hosts that found a fast path that had gone on alone.
+    /// Hosts that found a fast path that had continued alone.
     adopted,
-    /// What the fast path had answered, and nobody knows any more.
+    /// Replies of the fast path whose effects were lost.
     forgotten,
-    /// Groups before which the rings could not be emptied.
+    /// Batches before which the rings could not be emptied.
     behind,
 }

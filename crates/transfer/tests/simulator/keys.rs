@@ -5,10 +5,10 @@ use lineside_wire::TRANSFER_OP_SIGNED;
 use sha2::{Digest, Sha256};
 use std::sync::OnceLock;
 
-/// Keys that there are.
+/// Number of keys.
 pub const KEYS: u16 = 4;
 
-/// Key number 1 to [`KEYS`]: curve, prefix and x, and r and s over a digest.
+/// Returns curve, prefix and x of key number 1 to [`KEYS`], and its signature r and s over a digest.
 fn key(number: u16, digest: &[u8]) -> (u8, Vec<u8>, Vec<u8>) {
     let secret = [number as u8; 32];
     if number % 2 == 1 {
@@ -26,7 +26,7 @@ fn key(number: u16, digest: &[u8]) -> (u8, Vec<u8>, Vec<u8>) {
     }
 }
 
-/// What accounts know of all keys.
+/// Returns the fingerprints of all keys.
 pub fn owners() -> &'static [Id] {
     static OWNERS: OnceLock<Vec<Id>> = OnceLock::new();
     let owner = |number| {
@@ -36,7 +36,7 @@ pub fn owners() -> &'static [Id] {
     OWNERS.get_or_init(|| (1..=KEYS).map(owner).collect())
 }
 
-/// A session's packet, signed with key `number`.
+/// Returns a packet of a session, signed with key `number`.
 pub fn sign(number: u16, packet: &[u8]) -> Vec<u8> {
     let digest = Sha256::new()
         .chain_update(DOMAIN)
@@ -47,7 +47,7 @@ pub fn sign(number: u16, packet: &[u8]) -> Vec<u8> {
     with_signature(&head, packet)
 }
 
-/// A session's packet behind a signature.
+/// Returns a packet of a session with a signature in front.
 pub fn with_signature(signature: &[u8], packet: &[u8]) -> Vec<u8> {
     assert_eq!(signature.len(), SIGNED_HEAD);
     let mut signed = [&packet[..HEAD], signature, &packet[HEAD..]].concat();

@@ -1,4 +1,4 @@
-//! `express`: the fast path executes at the line, and what it did is on the disk later, or never.
+//! Mode `express`: the fast path executes operations, which reach the disk later, or never.
 
 use super::network::Datagram;
 use super::server::Server;
@@ -12,7 +12,7 @@ use lineside_wire::{TRANSFER_OP_EXECUTE as EXECUTE, TRANSFER_OP_OPEN as OPEN};
 use std::cmp::Ordering;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What the fast path has executed, as long as it may be forgotten.
+/// Request that the fast path has executed, while it may still be lost.
 #[derive(Clone, Debug)]
 pub struct Logged {
     datagram: Datagram,
@@ -20,12 +20,12 @@ pub struct Logged {
     said: Said,
     /// Accounts that it changed, and their versions after it.
     touched: Vec<(Id, u64)>,
-    /// Of a session's packet: slot, sequence, and how many operations it has.
+    /// For a packet of a session: slot, sequence number, and number of operations.
     packet: Option<(u32, u64, usize)>,
 }
 
 impl Logged {
-    /// `None`: it changed nothing.
+    /// Returns `None` if the request changed nothing.
     fn new(before: &Oracle, after: &Oracle, datagram: &Datagram, now_s: u64, said: Said) -> Option<Self> {
         let version = |id: &Id| before.accounts.get(id).map_or(0, |account| account.version);
         let changed = after
@@ -55,8 +55,8 @@ impl Logged {
         })
     }
 
-    /// What became of its operations. A refusal changes no account, so that what it was for may come into the journal
-    /// after it, or not at all.
+    /// Returns the codes of its operations. A refusal changes no account, so the change that caused it may reach the
+    /// journal later, or never.
     fn codes(&self) -> Vec<u16> {
         let Said::Reply(reply) = &self.said else {
             return Vec::new();
@@ -71,7 +71,7 @@ impl Logged {
         }
     }
 
-    /// How many of its operations a ledger has, of how many.
+    /// Returns how many of its operations are in a ledger, and how many it has.
     fn in_ledger(&self, ledger: &Ledger) -> Result<(usize, usize), String> {
         if let Some((slot, sequence, count)) = self.packet {
             let session = ledger.session(slot).ok_or("its session is gone")?;
@@ -94,12 +94,12 @@ impl Logged {
     }
 }
 
-/// How many a session's packet has.
+/// Returns the number of operations of a session's packet.
 fn operations(payload: &[u8]) -> usize {
     (payload.len() - HEAD - EXECUTE_HEAD) / OPERATION
 }
 
-/// A packet with only its first `count` operations.
+/// Returns a packet with only its first `count` operations.
 fn beginning(payload: &[u8], count: usize) -> Vec<u8> {
     let mut packet = payload[..HEAD + EXECUTE_HEAD + count * OPERATION].to_vec();
     let length = (packet.len() - HEAD) as u16;
@@ -108,8 +108,8 @@ fn beginning(payload: &[u8], count: usize) -> Vec<u8> {
     packet
 }
 
-/// Does again what of `log` is in `ledger`, each as it was answered; returns what is not. A packet may have lost its
-/// end only with the power.
+/// Executes in the oracle the requests of `log` that are in `ledger`, and compares the replies; returns the other
+/// requests. A packet may have lost its end only if the power was cut.
 fn follow(
     oracle: &mut Oracle,
     log: &[Logged],
@@ -145,7 +145,7 @@ fn follow(
 }
 
 impl World<'_> {
-    /// The fast path takes some of what has arrived.
+    /// Lets the fast path handle some of the received packets.
     pub(super) fn at_the_line(&mut self) -> Checked {
         let most = *self.rng.pick(&[1, 4, 16]);
         for datagram in self.requests.receive(&mut self.rng, self.step, most) {
@@ -154,7 +154,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The fast path, on one of its CPUs.
+    /// Sends a datagram to the fast path on one of its CPUs.
     pub(super) fn ask_fastpath(&mut self, datagram: &Datagram) -> Checked {
         let line = match (&self.server, &self.left) {
             (Some(server), _) => &server.line,
@@ -210,7 +210,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Nobody listens to the fast path, until a host comes.
+    /// Lets the fast path run alone until a host starts.
     pub(super) fn alone(&mut self) -> Checked {
         if let Some(line) = &self.left
             && self.rng.percent(3)
@@ -221,7 +221,7 @@ impl World<'_> {
         if self.rng.percent(12) { self.open() } else { Ok(()) }
     }
 
-    /// The host takes what the rings hold.
+    /// Lets the host apply the records in the rings.
     pub(super) fn drain(&mut self) -> Checked {
         let Some(server) = &mut self.server else {
             return Ok(());
@@ -232,11 +232,11 @@ impl World<'_> {
         if had_failed { Ok(()) } else { self.taken() }
     }
 
-    /// What the host has taken is on the disk; all of it, where there is room.
+    /// Checks that the applied records are on the disk: all of them, if there is room.
     fn taken(&mut self) -> Checked {
         let server = self.server.as_ref().expect("it has just taken it");
         if server.host.failed().is_some() {
-            // How far it came is seen after the restart.
+            // The restart shows how far it came.
             self.note("the host has failed".into());
             return Ok(());
         }
@@ -258,7 +258,8 @@ impl World<'_> {
         self.durable.fault().map_or(Ok(()), Err)
     }
 
-    /// A group that found no room for what is in the rings: nothing was executed but sessions opened.
+    /// Checks a batch before which the rings could not be emptied for lack of room: it executed nothing except opening
+    /// sessions.
     pub(super) fn behind(&mut self, datagrams: &[Datagram], said: &[Answer]) -> Checked {
         self.tally.behind += 1;
         let server = self.server.as_ref().expect("it has just answered");
@@ -304,15 +305,15 @@ impl World<'_> {
         self.taken()
     }
 
-    /// With the power, or its process. What it had answered may be forgotten.
+    /// Records that the fast path was lost, with the power or its process. Its replies may be forgotten.
     pub(super) fn fastpath_is_gone(&mut self) {
         for client in &mut self.clients {
             client.may_be_forgotten |= self.setting.is_express;
         }
     }
 
-    /// What a restart has left, if it can be: `oracle`, and what of the fast path's answers was written down before it.
-    /// With the fast path nothing is lost. Returns how many answers are forgotten.
+    /// Checks that the state after a restart is possible: `oracle`, plus those requests of the fast path that were
+    /// journaled before. If the fast path survived, nothing is lost. Returns the number of lost requests.
     pub(super) fn came_back(
         &self,
         mut oracle: Oracle,

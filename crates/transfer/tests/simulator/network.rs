@@ -1,20 +1,20 @@
-//! A network that loses, doubles, delays and so reorders.
+//! Network that loses, duplicates, delays and therefore reorders datagrams.
 
 use lineside_fastpath::Source;
 use lineside_testkit::Random;
 
-/// A datagram on its way. Requests are `from` a client, replies are for it.
+/// Datagram in transit. Requests are `from` a client, replies are for it.
 #[derive(Clone, Debug)]
 pub struct Datagram {
     pub client: Source,
     pub payload: Vec<u8>,
-    /// It came, and is answered, over a stream.
+    /// True if it came, and is answered, over a stream.
     pub by_stream: bool,
 }
 
 #[derive(Debug)]
 pub struct Network {
-    /// When it arrives, in steps.
+    /// Datagrams with their time of arrival, in steps.
     on_the_way: Vec<(u64, Datagram)>,
     loss_percent: u64,
     double_percent: u64,
@@ -37,14 +37,14 @@ impl Network {
         }
         let copies = if rng.percent(self.double_percent) { 2 } else { 1 };
         for _ in 0..copies {
-            // One in twenty is very late: its sender has long gone on.
+            // One in twenty is very late: its sender has long continued.
             let late = if rng.percent(5) { 10 * self.delay_max } else { 0 };
             let at = now + 1 + rng.below(self.delay_max) + late;
             self.on_the_way.push((at, datagram.clone()));
         }
     }
 
-    /// What has arrived, in any order; at most `most`.
+    /// Returns received datagrams in any order, at most `most`.
     pub fn receive(&mut self, rng: &mut Random, now: u64, most: usize) -> Vec<Datagram> {
         let mut arrived = Vec::new();
         while arrived.len() < most {

@@ -1,4 +1,4 @@
-//! Requests at random.
+//! Random requests.
 
 use crate::oracle::{EXECUTE_HEAD, HEAD, Id, OPERATION, SIGNED_HEAD, paper_id};
 use lineside_testkit::Random;
@@ -9,11 +9,11 @@ use lineside_wire::{
     TRANSFER_OP_REFER, TRANSFER_OP_SIGNED,
 };
 
-/// Paper ids of accounts; more than the ledger takes.
+/// Number of account ids in the paper's format; more than the ledger accepts.
 pub const PAPER_ACCOUNTS: u32 = 14;
-/// Operations of the largest packet over a stream; one less if it is signed.
+/// Number of operations in the largest packet over a stream; one less if it is signed.
 const OPERATIONS_MAX: u64 = 744;
-/// Native ids besides.
+/// Number of further, native account ids.
 const NATIVE_ACCOUNTS: u8 = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -22,21 +22,21 @@ pub struct Session {
     pub slot: u32,
 }
 
-/// What a client's packets are like.
+/// Kind of a client's packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shape<'a> {
-    /// Keys that accounts are made for; empty: anything.
+    /// Keys that accounts are created for; empty: any.
     pub owners: &'a [Id],
-    /// So many of 100 packets are for the line: few operations, neither linked nor pending.
+    /// Percentage of packets for the fast path: few operations, neither linked nor pending.
     pub plain_percent: u64,
-    /// Now and then a packet is as large as a stream takes.
+    /// True if some packets are as large as a stream allows.
     pub is_large: bool,
 }
 
-/// A pending transfer's source, destination and uuid.
+/// Source, destination and uuid of a pending transfer.
 pub type Named = (Id, Id, Id);
 
-/// Every account that anybody asks for.
+/// Returns every account that a client may ask for.
 pub fn accounts() -> Vec<Id> {
     let native = (1..=NATIVE_ACCOUNTS).map(|number| {
         let mut id = [number; 16];
@@ -55,7 +55,7 @@ fn header(op: u8, request_id: u64, body_bytes: usize) -> Vec<u8> {
     packet
 }
 
-/// A request of the paper's format; whether it is a REFER.
+/// Returns a request in the paper's format, and whether it is a REFER.
 pub fn paper(rng: &mut Random, id: u32, sources: &[u32]) -> (Vec<u8>, bool) {
     let command = *rng.pick(&[
         CREATE, CREATE, ISSUE, ISSUE, TRANSFER, TRANSFER, TRANSFER, TRANSFER, REFER,
@@ -92,7 +92,7 @@ pub fn close(request_id: u64, session: Session) -> Vec<u8> {
     session_body(TRANSFER_OP_CLOSE, request_id, [0; 16], Some(session))
 }
 
-/// What some accounts hold.
+/// Returns a query of some balances.
 pub fn refer(rng: &mut Random, request_id: u64) -> Vec<u8> {
     let accounts = accounts();
     let some: Vec<Id> = (0..1 + rng.below(5)).map(|_| *rng.pick(&accounts)).collect();
@@ -203,21 +203,21 @@ fn operation(rng: &mut Random, is_linked: bool, pendings: &mut Vec<Named>) -> [u
     bytes
 }
 
-/// A request that was answered, as somebody sends it who has seen it and wants more.
+/// Returns a changed copy of an answered request, as an attacker sends it.
 pub fn stolen(rng: &mut Random, seen: &[u8]) -> Vec<u8> {
     let mut packet = seen.to_vec();
     if packet.len() < HEAD {
         return packet;
     }
     let is_paper = packet.len() <= 22;
-    // Where token and sequence are.
+    // Offset of token and sequence number.
     let head = match packet.get(3) {
         Some(&TRANSFER_OP_SIGNED) if !is_paper => HEAD + SIGNED_HEAD,
         _ => HEAD,
     };
     let at = match rng.below(8) {
         0 => return packet,
-        // Another amount, destination or id, none of them higher than what was used.
+        // Another amount, destination or id, none of them higher than those used before.
         1 if is_paper => 19,
         2 if is_paper => 15,
         3 if is_paper && packet[4..8] > [0, 0, 0, 1][..] => {
@@ -238,7 +238,7 @@ pub fn stolen(rng: &mut Random, seen: &[u8]) -> Vec<u8> {
             return packet;
         }
         4 => packet.len().saturating_sub(40),
-        // What is no request at all.
+        // Not a request at all.
         5 => {
             packet[if is_paper { 0 } else { 3 }] |= 0x80;
             return packet;

@@ -1,4 +1,4 @@
-//! What is tried: a host over a disk, and the fast path.
+//! System under test: a host on a disk, and the fast path.
 
 use crate::oracle::Oracle;
 use k256::ecdsa::SigningKey;
@@ -20,22 +20,22 @@ const LIMITS: Limits = Limits {
     pendings: 1 << 20,
 };
 const SESSIONS_PER_SOURCE: usize = 48;
-/// The fast path's CPUs in `express`.
+/// Number of the fast path's CPUs in `express`.
 const CPUS: usize = 3;
 
 pub fn key() -> SigningKey {
     SigningKey::from_slice(&[7; 32]).unwrap()
 }
 
-/// What a run is set to.
+/// Settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub seal: SealPolicy,
-    /// The fast path has four cells for each of 2^`account_bits` accounts.
+    /// log2 of the number of accounts for which the fast path has four cells each.
     pub account_bits: u32,
     pub is_express: bool,
     pub requires_signature: bool,
-    /// Records as large as a packet over a stream.
+    /// True if records may be as large as a packet over a stream.
     pub is_large: bool,
 }
 
@@ -68,11 +68,11 @@ impl Setting {
     }
 }
 
-/// The fast path: what a process that is killed may leave behind.
+/// The fast path, which may survive a killed process.
 pub struct Line {
     pub store: Arc<Store>,
     pub fastpath: TransferFastPath,
-    /// Who executes; the same fast path, on each CPU.
+    /// The fast path on each CPU.
     pub cpus: Vec<TransferFastPath>,
 }
 
@@ -105,13 +105,13 @@ impl Line {
     }
 }
 
-/// A host, and the fast path over what it shows.
+/// Host, with the fast path over its store.
 pub struct Server {
     pub host: Host<SimDisk>,
     pub line: Line,
 }
 
-/// `left`: what the host before it left behind.
+/// Starts a host. `left`: the fast path that the previous host left.
 pub fn start(
     disk: &SimDisk,
     rng: &mut Random,

@@ -1,4 +1,5 @@
-//! Each fdatasync is left out once, and the power cut afterwards: that must be found, or the sync was for nothing.
+//! Leaves out each fdatasync once and cuts the power afterwards: either the loss is found, or the sync was
+//! unnecessary.
 
 use super::requests::{self, Session, Shape};
 use super::server::{Server, Setting, start};
@@ -23,28 +24,28 @@ fn setting() -> Setting {
     Setting::durable(SEAL, 12)
 }
 
-/// Power cuts after each step.
+/// Number of power cuts after each step.
 const CUTS: u64 = 6;
-/// Disks that the script runs on: what a failed sync leaves is up to them.
+/// Seeds of the disks that the script runs on, because the disk decides what a failed sync leaves.
 const DISKS: std::ops::Range<u64> = 1..5;
 
-/// A script, and what must be true after each of its steps.
+/// Script, with the state that must exist after each of its steps.
 struct Script {
     disk: SimDisk,
     rng: Random,
     server: Option<Server>,
-    /// What replies that left stand on.
+    /// State that the replies depend on.
     durable: Oracle,
-    /// What else may be there: a group that was not answered.
+    /// Another possible state: with a batch that was not answered.
     maybe: Option<Oracle>,
     session: Session,
     sequence: u64,
-    /// What step each sync belongs to, the first of them at 0.
+    /// Step of each sync, in order.
     labels: Vec<(&'static str, Op)>,
-    /// The sync that is left out: which of its kind, from 1.
+    /// Sync to leave out: its kind, and its number among those of the kind, from 1.
     skip: Option<(Op, usize)>,
     is_found: bool,
-    /// Groups that were not answered, and stood all the same after the process was killed.
+    /// Number of unanswered batches that existed all the same after the process was killed.
     kept: u32,
 }
 
@@ -69,7 +70,7 @@ impl Script {
         }
     }
 
-    /// Does a step, then looks what a power cut would leave. Nothing more is done once a loss was found.
+    /// Runs a step, then checks the state after a power cut. Does nothing more once a loss was found.
     fn step(&mut self, label: &'static str, act: impl FnOnce(&mut Self)) {
         if self.is_found {
             return;
@@ -87,7 +88,7 @@ impl Script {
         ] {
             self.labels.extend((0..count).map(|_| (label, op)));
         }
-        // Before it is left out nothing can be missed.
+        // Nothing can be missing before the sync is left out.
         let is_left_out = self.skip.is_some_and(|(op, n)| {
             let so_far = self.labels.iter().filter(|(_, own)| *own == op);
             so_far.count() >= n
@@ -97,7 +98,7 @@ impl Script {
         }
     }
 
-    /// Whether something that must be there is not after a power cut.
+    /// Returns whether required state is missing after a power cut.
     fn loses(&self, seed: u64) -> bool {
         let disk = self.disk.fork(1000 + seed);
         disk.clear_faults();
@@ -112,7 +113,7 @@ impl Script {
     fn open(&mut self) {
         self.server = None;
         let Ok(server) = start(&self.disk, &mut self.rng, &setting(), None) else {
-            assert!(self.skip.is_some(), "it does not open");
+            assert!(self.skip.is_some(), "the ledger does not open");
             self.is_found = true;
             return;
         };
@@ -122,7 +123,7 @@ impl Script {
             if maybe.differs(server.host.ledger()).is_none() {
                 self.durable = maybe;
                 self.kept += 1;
-                // The client's retry is answered from it, and nothing is written for that.
+                // The client's retry gets the stored reply, and nothing is written for it.
                 self.sequence += 1;
             }
         }
@@ -130,7 +131,7 @@ impl Script {
         self.server = Some(server);
     }
 
-    /// Asks, and believes the answer; `None`: there was none.
+    /// Sends a request and takes over its effect if there is a reply; `None`: there was none.
     fn ask(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
         let asked = [BatchRequest { from: FROM, payload }];
         let said = self.server.as_mut()?.host.group(NOW_S, &asked);
@@ -160,7 +161,7 @@ impl Script {
         };
     }
 
-    /// A packet of the session; whether it was answered.
+    /// Sends a packet of the session; returns whether it was answered.
     fn packet(&mut self) -> bool {
         let sequence = self.sequence + 1;
         let packet = requests::execute(
@@ -176,7 +177,7 @@ impl Script {
         is_answered
     }
 
-    /// Makes the next `op` fail, works until it has, and kills the process: what it has written can still be read.
+    /// Lets the next `op` fail, works until it has, and kills the process: its written data can still be read.
     fn fail(&mut self, op: Op) {
         self.disk.fail_nth(op, 1);
         while !self.is_found && self.maybe.is_none() {
@@ -227,9 +228,8 @@ const UNANSWERED: &str = "a group without an answer";
 const AFTER_SYNC: &str = "opening after a failed fdatasync";
 const AFTER_NAMES: &str = "opening after a failed sync of names";
 
-/// No answer depends on these. What a lost snapshot had is read from the journal, which is whole. An opening makes
-/// durable what may not be, and here is: all of it where nothing failed, names where bytes failed, and the other way
-/// round.
+/// No reply depends on these syncs. If a snapshot is lost, the journal still has everything. An opening makes durable
+/// what may not be, but here everything is: all of it where nothing failed, names where data failed, and vice versa.
 const NEEDLESS: [(&str, Op); 5] = [
     ("a snapshot", Op::SyncData),
     ("a snapshot", Op::SyncDir),
@@ -237,11 +237,11 @@ const NEEDLESS: [(&str, Op); 5] = [
     (UNANSWERED, Op::SyncDir),
     (AFTER_SYNC, Op::SyncDir),
 ];
-/// Answers depend on some of these. Of the first three it is the sync of the journal's mark, without which the journal
-/// does not open; what else the first opening wrote is synced again with the first answer. On the others they depend
-/// where the group that was not answered is there after all: that is up to the disk. The first of those is the sync of
-/// a segment that the group filled, before the name of the next segment failed: an opening that finds the next segment
-/// takes the full one for durable.
+/// Replies depend on some of these syncs. For the first three, that is the sync of the journal's mark, without which
+/// the journal does not open; everything else that the first opening wrote is synced again with the first reply. For
+/// the others, replies depend on them if the unanswered batch exists after all, which the disk decides. The first of
+/// those is the sync of a segment that the batch filled, before the name of the next segment failed: an opening that
+/// finds the next segment takes the full one for durable.
 const SOMETIMES: [(&str, Op); 6] = [
     ("first opening", Op::SyncData),
     ("opening again", Op::SyncData),
@@ -253,7 +253,7 @@ const SOMETIMES: [(&str, Op); 6] = [
 
 #[test]
 fn each_fdatasync_is_missed() {
-    // How many there are of each, and how many were missed.
+    // The number of syncs of each kind, and how many of them were missed.
     let mut all: HashMap<(&str, Op), (u32, u32)> = HashMap::new();
     let mut kept = 0;
     for disk in DISKS {
@@ -271,7 +271,7 @@ fn each_fdatasync_is_missed() {
     }
     assert!(kept >= 2, "only {kept} unanswered groups were there after all");
     for label in NEEDLESS.iter().chain(&SOMETIMES) {
-        assert!(all.contains_key(label), "{label:?} does not happen any more");
+        assert!(all.contains_key(label), "{label:?} no longer happens");
     }
     let is_wrong = |(label, (count, missed)): &(&(&str, Op), &(u32, u32))| match label {
         _ if NEEDLESS.contains(label) => *missed != 0,

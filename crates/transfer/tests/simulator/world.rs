@@ -1,4 +1,4 @@
-//! One run: clients, a network, the host over its disk, and the oracle that judges what the host says.
+//! One run: clients, a network, the host on its disk, and the oracle that checks the host's replies.
 
 use super::clients::Client;
 use super::events::{Events, Tally, hex};
@@ -16,10 +16,10 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What failed, for whoever reads it.
+/// Result of a check; the error is for the reader of the failure.
 pub type Checked = Result<(), String>;
 
-/// Requests that the thief may have seen.
+/// Number of recent requests that the attacker may have seen.
 const SEEN: usize = 64;
 
 pub struct World<'a> {
@@ -28,20 +28,20 @@ pub struct World<'a> {
     pub(super) disk: SimDisk,
     pub(super) server: Option<Server>,
     pub(super) setting: Setting,
-    /// What is on the disk; in `durable` every reply that left stands on it.
+    /// State on the disk; in `durable`, every sent reply depends only on it.
     pub(super) durable: Oracle,
-    /// What the fast path says: in `express` that, and what was done since.
+    /// State according to the fast path: in `express` the one on the disk, plus everything executed since.
     pub(super) tip: Oracle,
-    /// What leads from the one to the other.
+    /// Requests that lead from the one to the other.
     pub(super) log: Vec<Logged>,
     /// The fast path, after its host was killed.
     pub(super) left: Option<Line>,
-    /// Requests that the fast path left to the host.
+    /// Requests that the fast path forwarded to the host.
     pub(super) forwarded: VecDeque<Datagram>,
-    /// Requests, and replies, over streams.
+    /// Requests and replies over streams.
     streams: VecDeque<Datagram>,
     stream_replies: Vec<Datagram>,
-    /// What a group that was not answered may have left, each step of it; empty: there was none.
+    /// Possible states after an unanswered batch, one for each step of it; empty: there was none.
     pub(super) maybe: Vec<Oracle>,
     pub(super) clients: Vec<Client>,
     pub(super) requests: Network,
@@ -49,11 +49,11 @@ pub struct World<'a> {
     seen: Vec<Datagram>,
     pub(super) step: u64,
     pub(super) now_s: u64,
-    /// The disk has an end now.
+    /// True if the capacity of the disk is limited.
     pub(super) is_limited: bool,
-    /// How rough this run is: out of 1000 steps.
+    /// Rate of faults: out of 1000 steps.
     trouble: u64,
-    /// How often the host has its turn, and looks after the rings besides: out of 100 steps.
+    /// Rates at which the host handles requests, and empties the rings in addition: out of 100 steps.
     serve_percent: u64,
     drain_percent: u64,
     pub tally: Tally,
@@ -101,14 +101,14 @@ impl<'a> World<'a> {
         };
         let setting = Setting {
             seal,
-            // 1 is not enough for all.
+            // 1 leaves no room for some accounts.
             account_bits: if is_express { 8 } else { *rng.pick(&[12, 12, 1]) },
             is_express,
             requires_signature,
             is_large,
         };
         let trouble = *rng.pick(&[0, 20, 60, 120]);
-        // A host with little time finds full rings, with a session's packets in several.
+        // A host with little time finds full rings, with packets of one session in several.
         let serve_percent = if is_express { *rng.pick(&[40, 15, 4]) } else { 40 };
         let drain_percent = *rng.pick(&[20, 3]);
         Self {
@@ -144,7 +144,7 @@ impl<'a> World<'a> {
         self.events.note(event);
     }
 
-    /// Runs to the end, and judges what is left.
+    /// Runs to the end, and checks the final state.
     pub fn run(&mut self, steps: u64) -> Checked {
         while self.step < steps {
             self.step += 1;
@@ -247,7 +247,7 @@ impl<'a> World<'a> {
         self.group(&asked)
     }
 
-    /// One group, each reply of it judged.
+    /// Executes one batch and checks each reply of it.
     pub(super) fn group(&mut self, datagrams: &[Datagram]) -> Checked {
         let Some(server) = &mut self.server else {
             return Ok(());
@@ -280,7 +280,7 @@ impl<'a> World<'a> {
             self.send_replies(datagrams, said);
             return self.check_fastpath();
         }
-        // The rings are empty, so what they held is on the disk.
+        // The rings are empty, so their records are on the disk.
         self.log.clear();
         self.durable = self.tip.clone();
         let mut oracle = self.durable.clone();
@@ -288,7 +288,7 @@ impl<'a> World<'a> {
         let mut is_certain = 0;
         let expired_all = had_failed || self.expire(&mut oracle, &mut steps);
         let expiries = steps.len() - 1;
-        // What the ledger may be by now: one thing, while replies come.
+        // Possible states of the ledger: one, as long as there are replies.
         let mut tips = vec![oracle];
         for (datagram, said) in datagrams.iter().zip(&said) {
             let (from, payload) = (datagram.client, &datagram.payload);
@@ -325,7 +325,7 @@ impl<'a> World<'a> {
                 None if has_failed => {}
                 None => return Err(format!("no answer: {line}")),
             }
-            // A full disk may have had no room for it, and that refusal was never sent: both are possible then.
+            // A full disk may have had no room for it, and that refusal was never sent: both states are possible then.
             let has_room = !self.is_limited || !has_failed || said.reply.is_some();
             let others = tips.iter().filter(|_| !has_room).cloned().collect::<Vec<_>>();
             if said.reply.is_some() {
@@ -343,8 +343,9 @@ impl<'a> World<'a> {
         }
         if has_failed {
             self.note("the host has failed".into());
-            // Expiries may have been made durable before it failed, by a commit that made room; the fast path tells, at
-            // least for accounts that it has. (If it tells what is not durable, that is missed after the crash.)
+            // Expiries may have become durable before the failure, by a commit that made room; the fast path shows
+            // that, at least for accounts in its table. (If it shows a change that is not durable, that is found after
+            // the crash.)
             let mut steps_told = is_certain..=expiries;
             let told = steps_told.find(|step| self.fastpath_differs(&steps[*step]).is_none());
             is_certain = told.unwrap_or(is_certain);
@@ -359,7 +360,7 @@ impl<'a> World<'a> {
         self.check_fastpath()
     }
 
-    /// What was answered, if anything.
+    /// Records a reply, or its absence.
     pub(super) fn note_answer(&mut self, datagram: &Datagram, reply: Option<&[u8]>) -> String {
         let said = reply.map_or("".into(), hex);
         let line = format!("{} {} -> {said}", datagram.client.port, hex(&datagram.payload));
@@ -392,7 +393,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What has expired at the start of a group. Where the disk is full that may have to wait; `false`: it does.
+    /// Expires pending transfers at the start of a batch. Returns `false` if that has to wait, because the disk is
+    /// full.
     fn expire(&mut self, oracle: &mut Oracle, steps: &mut Vec<Oracle>) -> bool {
         let server = self.server.as_ref().expect("it has just answered");
         let waits = |name: &(crate::oracle::Id, crate::oracle::Id), expires_s| {
@@ -418,21 +420,21 @@ impl<'a> World<'a> {
         self.durable.fault().map_or(Ok(()), Err)
     }
 
-    /// The fast path says of every account what is on the disk, and of one that is not there, or found no room,
-    /// nothing.
+    /// Checks that the fast path has the durable state of every account, and nothing for an account that does not
+    /// exist or found no room.
     pub(super) fn check_fastpath(&mut self) -> Checked {
         self.tally.fastpath_checks += 1;
         self.fastpath_differs(&self.tip).map_or(Ok(()), Err)
     }
 
-    /// What the fast path says otherwise than `oracle`, if anything.
+    /// Returns the first difference between the fast path and `oracle`, if there is one.
     fn fastpath_differs(&self, oracle: &Oracle) -> Option<String> {
         let server = self.server.as_ref().expect("it is checked while it runs");
         let from = self.clients[0].from;
         let may_be_homeless = server.host.counts().homeless > 0;
         let mut oracle = oracle.clone();
         let is_express = self.setting.is_express;
-        // It rests, perhaps; nobody else looks.
+        // The fast path may be paused; nothing else uses it here.
         let lease = &server.line.store.control().lease_until_ns;
         let until = lease.swap(u64::MAX, Relaxed);
         let wrong = requests::accounts().into_iter().find_map(|account| {
@@ -514,7 +516,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// The machine, or the process alone; the fast path may survive that.
+    /// The machine fails, or only the process; then the fast path may survive.
     fn crash(&mut self) {
         let server = self.server.take();
         let counts = server
@@ -580,7 +582,7 @@ impl<'a> World<'a> {
         let all: Vec<Oracle> = std::iter::once(self.durable.clone())
             .chain(self.maybe.drain(..))
             .collect();
-        // The furthest first: a step that changes nothing is the same as the one before.
+        // The latest state first: a step that changes nothing equals the previous one.
         for (index, oracle) in all.into_iter().enumerate().rev() {
             match self.came_back(oracle, &server, has_all) {
                 Ok((oracle, forgotten)) => {
@@ -614,7 +616,7 @@ impl<'a> World<'a> {
 
     // ---- the end ----
 
-    /// Some operations can be proved; those that no block has cannot.
+    /// Checks that sealed operations can be proved, and others cannot.
     fn check_proofs(&mut self) -> Checked {
         let operations = self.durable.number;
         let wrong = |number: u64, what: &str| Err(format!("the proof of operation {number} {what}"));
@@ -655,7 +657,7 @@ impl<'a> World<'a> {
             last.extend(answered);
         }
         for datagram in last {
-            // The oracle knows whether it is the newest, and what it was answered then.
+            // The oracle knows whether it is the newest, and which reply it got.
             if self.setting.is_express && self.rng.percent(50) {
                 self.ask_fastpath(&datagram)?;
             }
@@ -685,7 +687,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// The same as one group, cut into some that are executed while those before them are on their way to the disk.
+/// Executes the requests as several batches, some of them while earlier ones are being committed.
 fn beside(host: &mut Host<SimDisk>, rng: &mut Random, now_s: u64, asked: &[BatchRequest<'_>]) -> Vec<Answer> {
     let mut said = Vec::new();
     let mut rest = asked;
@@ -712,7 +714,7 @@ fn is_full(error: &OpenError) -> bool {
     is_full || matches!(error, OpenError::Ahead(_))
 }
 
-/// Whether a request was refused as a whole because nobody who may has signed it.
+/// Returns whether a request was refused as a whole for lack of a valid signature.
 fn is_unauthorised(request: &[u8], reply: &[u8]) -> bool {
     request.len() > 22 && [1, 6].contains(&request[3]) && reply.get(5) == Some(&8)
 }

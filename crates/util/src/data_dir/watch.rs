@@ -48,20 +48,20 @@ pub fn made_directories() -> Vec<PathBuf> {
 /// Device and number of a file.
 type Identity = (u64, u64);
 
-/// Files of a data directory that stay in it until the process that owns it removes them.
+/// Watched files of a data directory, which only the process that owns the directory may remove.
 #[derive(Debug, Default)]
 pub struct Kept(BTreeMap<PathBuf, Identity>);
 
 impl Kept {
-    /// Watches the file at `path` from here on; `file` is that file, opened. One whose identity the system does not
-    /// tell is not watched.
+    /// Watches the file at `path` from now on; `file` is the open file. If the system does not report its identity, it
+    /// is not watched.
     pub fn keep(&mut self, path: &Path, file: &File) {
         if let Ok(about) = file.metadata() {
             self.0.insert(path.into(), identity(&about));
         }
     }
 
-    /// Watches the file `from` at `to` from here on, in place of another one that may have been there.
+    /// Watches the file `from` under its new path `to` from now on. A file that was there before is no longer watched.
     pub fn rename(&mut self, from: &Path, to: &Path) {
         self.0.remove(from);
         if let Ok(about) = fs::metadata(to) {
@@ -69,12 +69,12 @@ impl Kept {
         }
     }
 
-    /// Does not watch the file at `path` any more.
+    /// Stops watching the file at `path`.
     pub fn forget(&mut self, path: &Path) {
         self.0.remove(path);
     }
 
-    /// Returns a file that is not where it was.
+    /// Returns a file that is no longer at its path, if there is one.
     fn moved(&self) -> Option<&Path> {
         let moved = |(path, held): &(&PathBuf, &Identity)| !is_at(path, **held);
         self.0.iter().find(moved).map(|(path, _)| path.as_path())
@@ -90,8 +90,8 @@ impl Inner {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks whether the directory, its lock files and the files that are kept in it are still at their paths, and
-    /// records the first that is not.
+    /// Checks whether the directory, its lock files and its watched files are still at their paths, and records the
+    /// first one that is not.
     pub(super) fn look(&self) {
         if self.lost.get().is_some() {
             return;
@@ -122,7 +122,7 @@ fn is_in_place(path: &Path, file: &File) -> bool {
     file.metadata().map_or(true, |held| is_at(path, identity(&held)))
 }
 
-/// Returns whether `path` names the file with the identity `held`, as of [`is_in_place`].
+/// Returns whether `path` names the file with the identity `held`. Errors count as in [`is_in_place`].
 fn is_at(path: &Path, held: Identity) -> bool {
     match fs::metadata(path) {
         Ok(at_path) => identity(&at_path) == held,

@@ -1,13 +1,13 @@
-//! Limit of the refusals of the fast path by source.
+//! Limits the refusals of the fast path by source.
 //!
-//! The fast path keeps no counts by source. When the host takes packets from the rings of which nothing was done, it
-//! charges the network that opened their session, as it charges what it refuses itself. Where that network has no
-//! credit left, the host withholds the session: it claims the session's slot, so that the fast path leaves the
-//! session's packets to the host, which executes what can be done, and limits the refusals. When there is credit again,
-//! the slot is given back. What the fast path refused beyond the credit by then is a debt that has no bound here, so
-//! the rate holds in the long run; it keeps no packet from being executed.
+//! The fast path keeps no counts by source. When the host applies packets of which nothing was executed, it charges
+//! the network that opened their session, as for its own refusals. If that network has no credit left, the host
+//! withholds the session: it claims the session's slot, so that the fast path forwards the session's packets to the
+//! host, which executes what it can and limits the refusals. When there is credit again, the slot is given back.
+//! Refusals by the fast path beyond the credit are an unlimited debt, so the rate holds in the long run; the debt
+//! keeps no packet from being executed.
 //!
-//! The claim dies with the host, as all do.
+//! The claim ends with the host, as all claims do.
 
 use super::Host;
 use crate::host::limiter::Limiter;
@@ -16,21 +16,21 @@ use lineside_journal::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Sessions that the fast path leaves to the host because they were refused too often.
+/// Sessions whose packets the fast path forwards to the host, because too many were refused.
 pub(super) struct Withheld {
-    /// Refused packets by the network that opened their session, with debts of any size.
+    /// Refused packets by the network that opened their session, with unlimited debt.
     refusals: Limiter,
-    /// Packets of each session that were refused as a whole and not charged yet.
+    /// Number of packets of each session that were refused as a whole and not charged yet.
     refused: BTreeMap<u32, u64>,
     /// Sessions to withhold: their network had no credit left when it was charged.
     overdrawn: BTreeSet<u32>,
     /// Sessions that are claimed until their network has credit.
     slots: BTreeSet<u32>,
-    /// Sessions that were withheld, and are to be given back.
+    /// Sessions that are no longer withheld, and are to be given back.
     released: BTreeSet<u32>,
-    /// The host's clock at the latest group: seconds since 1970.
+    /// Host's clock at the latest batch, in seconds since 1970.
     now_s: u64,
-    /// The host's clock when credit was last looked for.
+    /// Host's clock when credit was last checked, in seconds since 1970.
     looked_at_s: u64,
 }
 
@@ -47,8 +47,8 @@ impl Withheld {
         }
     }
 
-    /// The slots to give back: those that were claimed for a group and are not withheld, and those that are no longer
-    /// withheld.
+    /// Returns the slots to give back: those that were claimed for a batch and are not withheld, and those that are no
+    /// longer withheld.
     pub(super) fn take_given_back(&mut self, claimed: &[u32]) -> Vec<u32> {
         let mut slots = std::mem::take(&mut self.released);
         slots.extend(claimed);
@@ -57,7 +57,7 @@ impl Withheld {
 }
 
 impl<D: Disk> Host<D> {
-    /// It is this time: seconds since 1970.
+    /// Sets the time, in seconds since 1970.
     pub(super) fn tell_time(&mut self, now_s: u64) {
         if let Some(express) = &mut self.express {
             express.withheld.now_s = now_s;
@@ -65,14 +65,14 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// The fast path refused a packet of this session.
+    /// Records that the fast path refused a packet of this session.
     pub(super) fn note_refused(&mut self, slot: u32) {
         if let Some(express) = &mut self.express {
             *express.withheld.refused.entry(slot).or_default() += 1;
         }
     }
 
-    /// Charges the networks of those sessions whose packets the fast path refused.
+    /// Charges the networks of the sessions whose packets the fast path refused.
     pub(super) fn charge_refused(&mut self) {
         let Some(express) = &mut self.express else { return };
         let refused = std::mem::take(&mut express.withheld.refused);
@@ -87,14 +87,14 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Charges refused packets to this network's unbounded debt.
+    /// Charges refused packets to this network's unlimited debt.
     pub(in crate::host) fn charge_withheld(&mut self, network: &Address, packets: u64, now_s: u64) {
         if let Some(express) = &mut self.express {
             express.withheld.refusals.charge(network, packets, now_s);
         }
     }
 
-    /// Whether the network that opened this session has no credit left.
+    /// Returns whether the network that opened this session has no credit left.
     fn is_overdrawn(&self, slot: u32, now_s: u64) -> bool {
         let (Some(express), Some(opener)) = (&self.express, self.opener(slot)) else {
             return false;
@@ -103,8 +103,8 @@ impl<D: Disk> Host<D> {
         !self.sessions.trusts(opener) && !express.withheld.refusals.may(&network, now_s)
     }
 
-    /// Withholds a session that was just opened where its network has no credit: it would refuse a ring's worth before
-    /// the host sees it.
+    /// Withholds a newly opened session if its network has no credit: otherwise it could fill a ring with refusals
+    /// before the host sees them.
     pub(in crate::host) fn withhold_new(&mut self, slot: u32) {
         if let Some(now_s) = self.express.as_ref().map(|express| express.withheld.now_s)
             && self.is_overdrawn(slot, now_s)
@@ -114,7 +114,7 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// This session was closed: the next one of its slot is the fast path's.
+    /// Ends the withholding of a closed session: the next one in its slot belongs to the fast path.
     pub(in crate::host) fn no_longer_withheld(&mut self, slot: u32) {
         if let Some(Withheld {
             overdrawn,
@@ -130,8 +130,8 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Withholds the sessions that have used up their network's credit, and once a second releases those whose network
-    /// has credit again.
+    /// Withholds the sessions whose network has no credit left, and once a second releases those whose network has
+    /// credit again.
     pub(super) fn withhold(&mut self) {
         let Some(express) = self.express.as_mut().filter(|_| self.failed.is_none()) else {
             return;
@@ -147,7 +147,7 @@ impl<D: Disk> Host<D> {
             express.withheld.refusals.forget(now_s);
         }
         for slot in overdrawn {
-            // One whose lock was held all the time is tried again after its next refusal.
+            // A session whose lock could not be acquired is tried again after its next refusal.
             if self.is_overdrawn(slot, now_s) && claims.claim(&[], &[slot]).is_ok() {
                 slots.insert(slot);
             }
