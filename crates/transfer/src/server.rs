@@ -5,7 +5,7 @@ use crate::host::{Counts, Host, OpenError, Opened, Retention, SessionUse, Setup,
 use crate::store::Store;
 use crate::writer::StoreWriter;
 use k256::ecdsa::SigningKey;
-use lineside_fastpath::{BatchRequest, BatchHost, RequestOutcome};
+use lineside_fastpath::{BatchHost, BatchRequest, RequestOutcome};
 use lineside_journal::{Error as JournalError, FsDisk, Options, dump_over_gaps};
 use lineside_util::data_dir::Kind;
 use lineside_util::hex::{array_from_hex, to_hex};
