@@ -216,7 +216,7 @@ fn compare(block: &PeerBlock, ours: &Ours, audited: &mut Audited) -> Vec<String>
     let mut what = Vec::new();
     if theirs.hash() != ours.hash {
         what.push(format!(
-            "header hash {}, ours is {}",
+            "the peer's header hash is {}, ours is {}",
             hex(&theirs.hash()),
             hex(&ours.hash)
         ));
@@ -231,7 +231,10 @@ fn compare(block: &PeerBlock, ours: &Ours, audited: &mut Audited) -> Vec<String>
         (None, None) => {}
         (Some(theirs), ours) => {
             let ours = ours.as_ref().map_or_else(|| "none".to_owned(), |ours| hex(ours));
-            what.push(format!("commit hash {}, ours is {ours}", hex(theirs)));
+            what.push(format!(
+                "the peer's commit hash is {}, ours is {ours}",
+                hex(theirs)
+            ));
         }
     }
     if what.is_empty() {
@@ -255,7 +258,11 @@ fn differing_codes(theirs: &[u8], ours: &[u8]) -> Vec<String> {
         .clone()
         .take(DIFFERENCES_MAX)
         .map(|(index, (theirs, ours))| {
-            format!("transaction {index}: {}, ours is {}", name(*theirs), name(*ours))
+            format!(
+                "transaction {index}: the peer's code is {}, ours is {}",
+                name(*theirs),
+                name(*ours)
+            )
         })
         .collect();
     let count = both.count();

@@ -355,6 +355,8 @@ fn well_formed(bytes: &[u8]) -> Result<(), &'static str> {
         .try_fold(bytes, |rest, part| rest.strip_prefix(*part));
     match canonical {
         Some([]) => Ok(()),
-        _ => Err("it is not in the form that the orderer writes"),
+        _ => Err(
+            "its envelope is not encoded as orderers encode it (payload, signature, unknown fields, in this order)",
+        ),
     }
 }

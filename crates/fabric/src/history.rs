@@ -182,7 +182,7 @@ impl Index {
     pub fn append(&mut self, number: u64, prints: &[u32]) -> io::Result<()> {
         if number != self.next {
             return Err(io::Error::other(format!(
-                "the next block of the history index is {}, not {number}",
+                "the history index got block {number}, but needs block {} next; the next start adds the missing blocks",
                 self.next
             )));
         }

@@ -209,7 +209,7 @@ struct Owed<'a> {
     payload: Option<usize>,
     /// Hash of nonce and creator, which is the id of a transaction that names none.
     id: Option<usize>,
-    /// True if the named id must equal that hash.
+    /// True if the transaction names an id, which must then equal the hash in `id`.
     id_is_checked: bool,
     /// Hash of the proposal, and the proposal hash in the response that the endorsers signed.
     proposal: Option<(usize, &'a [u8])>,

@@ -159,7 +159,7 @@ fn the_first_block_that_differs_is_named() {
         (
             7,
             &|block| with_metadata(block, 2, &|codes| codes[3] = 11),
-            "transaction 3: MVCC_READ_CONFLICT, ours is VALID",
+            "transaction 3: the peer's code is MVCC_READ_CONFLICT, ours is VALID",
         ),
         (
             9,

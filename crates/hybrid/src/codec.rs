@@ -43,7 +43,7 @@ impl<'a> Input<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// Reads bytes after their length of 16 bits.
+    /// Reads a length of 16 bits, at most `at_most`, and then that many bytes.
     pub fn short(&mut self, at_most: usize) -> Result<&'a [u8], Malformed> {
         let bytes = self.u16()?.into();
         if bytes > at_most {

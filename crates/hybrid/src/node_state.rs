@@ -45,7 +45,7 @@ impl Refusal {
 pub(crate) enum MembershipStatus {
     /// It is one of the database's nodes.
     Node,
-    /// No node has its number: it may follow the log, and wait until it is added.
+    /// The membership has no node with this node's number yet. This node may follow the log until it is added.
     NotYet,
     /// The node of its number has another key, or is revoked.
     Other,

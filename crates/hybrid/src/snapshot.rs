@@ -34,7 +34,10 @@ pub enum SnapshotError {
     #[error("snapshot: it ends too early; if a ledger begins with it, start again in an empty directory")]
     Short,
     /// It is not at the beginning of its ledger.
-    #[error("snapshot: it must be the first and only snapshot of a ledger, before any block")]
+    #[error(
+        "snapshot: this ledger has a snapshot after a block, or a second one; a ledger may only begin with one. Join \
+         again in an empty directory"
+    )]
     NotFirst,
     /// Its entries are not those of its block.
     #[error("snapshot: its entries do not match the state root of its block; it was changed or damaged")]

@@ -190,7 +190,10 @@ impl ProducerContext for Report {
 
     fn delivery(&self, delivered: &DeliveryResult<'_>, (): ()) {
         if let Err((error, message)) = delivered {
-            tracing::error!("hybrid: kafka: a message was not delivered and is given up: {error}");
+            tracing::error!(
+                "hybrid: kafka: a message could not be delivered and is not sent again: {error}; its requests are \
+                 answered `outcome_unknown`. Check the brokers"
+            );
             (self.lost)(message.payload().unwrap_or_default());
         }
     }

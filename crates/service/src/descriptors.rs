@@ -8,6 +8,9 @@ pub fn raise_open_files_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!("the limit on open files could not be raised: {error}");
+        tracing::warn!(
+            "the limit on open files could not be raised: {error}; connections may be refused, and a ledger that cannot \
+             create a file accepts no writes: raise it (`ulimit -n`, or LimitNOFILE of systemd)"
+        );
     }
 }

@@ -212,8 +212,8 @@ impl Inner {
         table_hits.fetch_add(hits, Relaxed);
     }
 
-    /// Returns the tables of keys, and the slots of the keys in the cache. With inline builds, wanted tables are
-    /// built first.
+    /// Returns for each key its table, if there is one, and its place in the cache. With `Builds::Inline`, first builds
+    /// the tables that the cache has decided to build for these keys.
     fn tables(&self, keys: &[(&PublicKey, u64, u64)]) -> (Vec<Option<Arc<Table>>>, Vec<SlotHint>) {
         let mut tables = Vec::with_capacity(keys.len());
         let mut slot_hints = Vec::with_capacity(keys.len());

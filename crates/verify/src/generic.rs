@@ -240,8 +240,8 @@ fn generator_points<L: Lanes>(l: L, digits: &OddLanes, generator: &Table, i: usi
     l.load_table_points(&table_points[..L::LANES], negate)
 }
 
-/// Prefetches these multiples: a large table lies in memory, and an addition is too long for the processor to see the
-/// loads of the next one.
+/// Prefetches the multiples that `generator_points` loads. A large table is not in the processor's cache, and one
+/// addition has so many instructions that the processor does not reach the loads of the next one early enough.
 #[inline(always)]
 fn prefetch_generator<L: Lanes>(l: L, digits: &OddLanes, generator: &Table, i: usize) {
     let (indexes, _) = l.digits(digits, i, generator.width());

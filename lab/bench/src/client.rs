@@ -141,7 +141,8 @@ impl<'a> Flight<'a> {
             self.is_warm = true;
             self.counts_from_ns = now_ns;
             self.ends_ns = now_ns + self.plan.duration.as_nanos() as u64;
-            // Losses and wrong replies count at any time.
+            // The warm-up ends: `right`, `sent` and the latencies start again. Losses and wrong replies of the warm-up
+            // still count.
             (self.tally.right, self.tally.sent) = (0, self.in_flight as u64);
             self.tally.latency.reset();
         }

@@ -172,7 +172,7 @@ fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) 
     report.count("acknowledged", acknowledged);
     honest
         .check(PATIENCE)
-        .context("rows cannot be read while the disk is full")?;
+        .context("reads must go on while the disk is full, but one failed")?;
     must_be_unhealthy(&server)?;
     server.kill();
     fs::remove_file(filler)?;

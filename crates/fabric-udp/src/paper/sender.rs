@@ -105,7 +105,7 @@ fn find(bytes: &[u8], path: &[u32]) -> Option<Range<usize>> {
         .try_fold(0..bytes.len(), |within, number| field_of(bytes, within, *number))
 }
 
-/// Makes the update with an identity's number.
+/// Returns the packet that adds an identity and its number to the receiver's cache.
 fn update(id: u16, identity: &[u8]) -> Vec<u8> {
     let note = (FABRIC_PAPER_LOCATOR | NOTE_DATA, id, identity.len() as u16);
     packet(CACHE, &[note], &[identity])

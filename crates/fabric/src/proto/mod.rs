@@ -20,7 +20,7 @@ pub enum Malformed {
     #[error("it is not a valid protobuf message of this type")]
     Bad,
     /// The nesting depth, or the number of entries of a field, exceeds this program's limit; Go may accept the bytes.
-    #[error("it exceeds the size or nesting limit")]
+    #[error("the message is nested too deeply, or one of its fields has too many entries, for this program")]
     TooLarge,
 }
 

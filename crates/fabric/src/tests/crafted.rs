@@ -623,7 +623,7 @@ fn blocks_that_peers_refuse() {
         refused(message(&[(1, b""), (2, &signature)])),
         "it has no payload"
     );
-    let form = "it is not in the form that the orderer writes";
+    let form = "its envelope is not encoded as orderers encode it (payload, signature, unknown fields, in this order)";
     assert_eq!(refused(message(&[(2, &signature), (1, &payload)])), form);
     assert_eq!(
         refused(message(&[(1, b"x"), (1, &payload), (2, &signature)])),

@@ -92,8 +92,9 @@ pub(super) fn check_and_put(
     Value::Struct(fields)
 }
 
-/// Arguments of `getScannerResults`, or `None` if no row lies in the range. In descending order, HBase starts at the
-/// highest row, which belongs to the scan, and stops above the lowest bound, which does not.
+/// Returns the arguments of `getScannerResults`, or `None` if no row lies in the range. In a reverse scan, HBase's start
+/// row is inclusive and its stop row is exclusive. Here `high` is exclusive and `low` is inclusive, so each is replaced by
+/// the key just before it.
 pub(super) fn scan(table: &[u8], range: &ScanRange, columns: &[ColumnName]) -> Option<Value> {
     let (start, stop) = match (&range.high, range.reverse) {
         (high, false) => (range.low.clone(), high.clone().unwrap_or_default()),

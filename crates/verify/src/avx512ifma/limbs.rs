@@ -14,7 +14,7 @@ use std::arch::x86_64::*;
 
 /// Eight words.
 pub(super) type Z = __m512i;
-/// Limb `i` of eight integers has weight 2^(52 i).
+/// Eight integers of five limbs. Word `k` of entry `i` is limb `i` of integer `k`, with weight 2^(52 i).
 pub(super) type Limbs = [Z; 5];
 /// Columns of a product.
 pub(super) type Wide = [Z; 10];

@@ -178,8 +178,8 @@ fn check_operations<L: Lanes>(l: L, rows: &[[U256; 4]]) {
 
 fn every_operation_on_every_pair_of_edges<L: Lanes>(l: L) {
     let edges = edges(&L::Curve::P);
-    // Testing all pairs would take long without benefit: each value meets the same number of others, never the same
-    // ones.
+    // Testing all pairs would take too long. Each value is paired with every `stride`-th value; values next to each
+    // other are paired with different ones.
     let stride = edges.len() / 24 + 1;
     let mut rows = Vec::new();
     for (i, a) in edges.iter().enumerate() {

@@ -206,7 +206,7 @@ fn add_in_batch<L: Lanes>(l: L, group: &Group, multiples: &[(usize, usize)]) -> 
     let at = |pair: usize, lane: usize| multiples[(pair * L::LANES + lane).min(multiples.len() - 1)];
     let count = multiples.len().div_ceil(L::LANES);
     let (mut points, mut pairs) = (Vec::new(), Vec::new());
-    // The points are not in the order of the pairs, which is arbitrary.
+    // `add_pairs` accepts pairs in any order, so the pairs are in another order than their points.
     for pair in (0..count).rev() {
         pairs.push(Pair {
             to: points.len() as u32,

@@ -36,9 +36,9 @@ struct What {
     bits: u32,
 }
 
-/// Name of a native TRANSFER in a session, with its ring.
+/// Name, in the report, of the cost of a native TRANSFER in a session, by a program that writes ring records.
 pub const SESSION_TRANSFER: &str = "packet of a session's transfer, 2^22 accounts";
-/// Name of a native TRANSFER in a session, without its ring.
+/// Name, in the report, of the cost of a native TRANSFER in a session, by a program that writes no ring records.
 pub const SESSION_BARE: &str = "packet of a session's transfer, 2^22 accounts, ringless";
 /// Name of the paper's REFER.
 pub const REFER: &str = "packet of refer, 2^22 accounts";
@@ -231,7 +231,9 @@ fn call(
     let sent = generator.sent()?;
     if verdict != XDP_TX || sent.next != *next {
         let calls = sent.next - first;
-        return Err(BenchError::Void(format!("verdict {verdict} after {calls} calls")));
+        return Err(BenchError::Void(format!(
+            "after {calls} of {CALLS} calls the program returned verdict {verdict}, and not XDP_TX each time"
+        )));
     }
     Ok((sent.last_ns - sent.first_ns) as f64 / f64::from(CALLS - 1))
 }

@@ -48,7 +48,8 @@ pub struct Case {
     pub state: State,
 }
 
-/// Returns all cases: the numbers of ways and both indexes, each state, the paper's format refused, `lo`.
+/// Returns all cases: each number of ways with both indexes, each state of the store, a server that refuses the paper's
+/// format, and the interface `lo`.
 pub fn cases() -> Vec<Case> {
     let small = Geometry {
         line_bits: 10,

@@ -53,7 +53,7 @@ impl Framed {
             Err(error) => _ = opened.send(Err(error)),
         };
         let system = |source| XdpError::System {
-            what: "a thread for the datapath".into(),
+            what: "cannot start a thread for the datapath".into(),
             source,
         };
         let thread = std::thread::Builder::new().name("soak-datapath".into());
