@@ -66,7 +66,7 @@ trait CellStore: Send + Sync + fmt::Debug {
     fn read(&self, act: &mut dyn FnMut(&dyn View) -> Result<(), TableError>) -> Result<(), TableError>;
 
     /// Stores `stored` at `place`, or removes the cell. The change is visible to everyone when this returns, and to
-    /// nobody before it has its full durability.
+    /// no reader before it is durable.
     fn write(&self, place: Vec<u8>, stored: Option<Vec<u8>>) -> Result<(), TableError>;
 
     /// Returns the reason why writing has ended, if it has.

@@ -38,7 +38,7 @@ const SCAN_ROWS_MAX: usize = PAYLOAD_BYTES_MAX / 8;
 const SESSIONS_BYTES: usize = 61 << 20;
 /// Default number of seconds after which an unused session may be closed.
 pub const SESSION_IDLE_S: u64 = 3600;
-/// Maximum difference between clocks. CLOCK_MONOTONIC_COARSE is behind by up to a tick, or by as long as a hypervisor
+/// Maximum difference between clocks. CLOCK_MONOTONIC_COARSE lags by up to a tick, or by as long as a hypervisor
 /// delays the core that counts ticks (20 ms was exceeded once in 10^8 answers), and the table's clock has a resolution
 /// of milliseconds.
 pub const CLOCK_SLACK_NS: u64 = 100_000_000;

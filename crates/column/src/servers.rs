@@ -43,7 +43,7 @@ struct Server {
     epoch: u64,
     id: ServerId,
     until_ns: u64,
-    /// Changes that the server began and, as far as known, has not ended. An intent with number n also stands for all
+    /// Changes that the server began and, as far as known, has not ended. An intent with number n also covers all
     /// changes in progress with lower numbers that were not announced.
     intents: Vec<(u64, WriteIntent)>,
     /// All changes with lower numbers were announced.
@@ -79,7 +79,7 @@ pub struct Servers {
 
 impl Servers {
     /// Returns an object without known servers. Leases are shortened by `slack_ns`, because the fast path's clock may
-    /// be behind by that much.
+    /// lag by that much.
     pub fn new(coherence: Arc<Coherence>, slack_ns: u64) -> Self {
         Self {
             coherence,

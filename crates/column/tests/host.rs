@@ -546,7 +546,7 @@ fn cached_rows_end_before_a_cell_expires() {
         .unwrap();
     let (_, answer) = scene.ask(&Ask::Get(b"a".to_vec(), vec![short]));
     assert_eq!(answer.rows.len(), 1);
-    // The first cell expires in 300 ms; the fast path's clock may be behind by 100 ms.
+    // The first cell expires in 300 ms; the fast path's clock may lag by 100 ms.
     let held = |after_ms: u64| {
         scene
             .fastpath

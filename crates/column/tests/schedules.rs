@@ -308,7 +308,7 @@ fn every_step_of_the_protocol_is_needed() {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Foul {
     None,
-    /// The server does not wait for its leases to end if nobody acknowledges.
+    /// The server does not wait for its leases to end if no subscriber acknowledges.
     NoWait,
     /// Changes that the server had begun are not marked when it is heard again.
     NothingOpenAtTheBegin,

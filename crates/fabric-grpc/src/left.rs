@@ -19,7 +19,7 @@ pub enum Left {
     /// The caller of the follower refused the endpoint's block, for example because of a wrong signature.
     #[error("its block was refused: {0}")]
     Refused(String),
-    /// No block arrived for so long that another endpoint is asked.
+    /// No block arrived within the time after which another endpoint is asked.
     #[error("no block arrived for a while")]
     Silent,
 }

@@ -1,4 +1,4 @@
-//! Orderer for tests and benches: delivers recorded or generated blocks, and fails when told to.
+//! Orderer for tests and benches: delivers recorded or generated blocks, and fails on request.
 
 use crate::serve::{Limits, Role, start};
 use crate::source::{Access, Memory, Source, Unavailable};

@@ -92,7 +92,7 @@ pub fn begin_channel<D: Disk>(replica: &mut Replica<D>, genesis: Option<Vec<u8>>
             replica.flush()?;
         }
         None if replica.next() == 0 => bail!(
-            "the ledger is empty: `genesis` (--genesis FILE) gives the channel's first block, which nobody else \
+            "the ledger is empty: `genesis` (--genesis FILE) gives the channel's first block, which no other source \
              vouches for; or `lineside fabric join` makes the ledger from a peer's snapshot"
         ),
         Some(bytes) if !begins_with(replica, &bytes) => {

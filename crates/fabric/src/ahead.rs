@@ -159,7 +159,7 @@ impl Ahead {
         }
     }
 
-    /// Registers `tell`, which is called whenever a block is read. Only the first registration counts.
+    /// Registers a function, which is called whenever a block is read. Only the first registration counts.
     pub fn tell(&self, tell: Told) {
         let _ = self.told.set(tell);
     }

@@ -335,14 +335,14 @@ impl State {
         }
     }
 
-    /// Returns the public keys from `start` (inclusive) to `end` (exclusive); an empty `end` is no bound. The result is
+    /// Returns the public keys from `start` (inclusive) to `end` (exclusive); an empty `end` means no upper bound. The result is
     /// complete only if [`check`](Self::check) succeeds.
     pub fn range<'a>(&'a self, namespace: &str, start: &'a [u8], end: &'a [u8]) -> Range<'a> {
         self.range_of(namespace, "", start, end)
     }
 
     /// Returns the keys of a collection, which are hashes, from `start` (inclusive) to `end` (exclusive); an empty
-    /// `end` is no bound. An empty collection is that of the public keys. The result is complete only if
+    /// `end` means no upper bound. An empty collection is that of the public keys. The result is complete only if
     /// [`check`](Self::check) succeeds.
     pub fn range_of<'a>(
         &'a self,
@@ -492,7 +492,7 @@ impl Memory {
     }
 }
 
-/// Returns the bounds from `start` (inclusive) to `end` (exclusive); an empty `end` is no bound.
+/// Returns the bounds from `start` (inclusive) to `end` (exclusive); an empty `end` means no upper bound.
 fn bounds<'a>(start: &'a [u8], end: &'a [u8]) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
     let end = match end {
         [] => Bound::Unbounded,
@@ -502,7 +502,7 @@ fn bounds<'a>(start: &'a [u8], end: &'a [u8]) -> (Bound<&'a [u8]>, Bound<&'a [u8
     (Bound::Included(start), end)
 }
 
-/// Returns the changes of keys from `start` (inclusive) to `end` (exclusive); an empty `end` is no bound.
+/// Returns the changes of keys from `start` (inclusive) to `end` (exclusive); an empty `end` means no upper bound.
 pub(crate) fn range<'a>(
     changes: &'a Changes,
     start: &'a [u8],

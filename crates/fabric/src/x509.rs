@@ -183,7 +183,7 @@ impl<'a> Signed<'a> {
     }
 
     /// Returns the DER with s of the signature normalised to at most n/2, where n is the order of the issuer's curve.
-    /// An MSP does this to a certificate before it hashes it. `None` stands for a P-256 key.
+    /// An MSP does this to a certificate before it hashes it. `None` means a P-256 key.
     pub(crate) fn sanitised(&self, issuer: Option<&Key>) -> Vec<u8> {
         let lowered = match (issuer, self.seal) {
             (None | Some(Key::P256(_)), _) => self.ecdsa().and_then(lowered),
@@ -265,7 +265,7 @@ pub struct Certificate {
 
 impl Certificate {
     /// Parses a complete certificate. Returns `None` for forms that this program does not support, even if Go does.
-    /// `issuer` is the key that signed it, which decides [`raw`](Self::raw); `None` stands for a P-256 key.
+    /// `issuer` is the key that signed it, which decides [`raw`](Self::raw); `None` means a P-256 key.
     pub fn parse(signed: &Signed<'_>, issuer: Option<&Key>) -> Option<Self> {
         let mut all = Reader::new(signed.tbs);
         let mut tbs = all.inside(tag::SEQUENCE)?;
@@ -465,7 +465,7 @@ fn time(reader: &mut Reader<'_>) -> Option<i64> {
     Some(((days * 24 + hour) * 60 + minute) * 60 + second)
 }
 
-/// Reads the public key; `None` if this program cannot tell what Go makes of it.
+/// Reads the public key; `None` if it is not known how Go parses it.
 fn key(info: &mut Reader<'_>) -> Option<CertifiedKey> {
     let mut algorithm = info.inside(tag::SEQUENCE)?;
     let kind = algorithm.expect(tag::OID)?.content;

@@ -67,7 +67,7 @@ mod tests {
         let families = Families::new(vec![(b"entry".to_vec(), 5000)]);
         assert_eq!(families.life_ms(&column, never), Some(5000));
         families.outdate();
-        let silent = || Err(TableError::Unavailable("nobody answers".into()));
+        let silent = || Err(TableError::Unavailable("no server answers".into()));
         assert_eq!(families.life_ms(&column, silent), Some(0));
         assert_eq!(families.life_ms(&column, || Ok(Vec::new())), None);
         assert_eq!(families.life_ms(&column, never), None);

@@ -111,7 +111,7 @@ impl Place {
                 )?;
             }
             for (from, to) in &found.gaps {
-                say!("records {from} to {to} are lost since a repair; a snapshot stands for them")?;
+                say!("records {from} to {to} are lost since a repair; a snapshot replaces them")?;
             }
             say!(
                 "journal {:016x}: {} records, {} to {}, {} bytes of payload{}",

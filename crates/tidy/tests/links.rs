@@ -34,7 +34,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Removes the spans of code from a line, since what they contain is no link.
+/// Removes the spans of code from a line, since their content is not a link.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join("``")
 }
@@ -109,7 +109,7 @@ fn resolve(path: &Path) -> Option<PathBuf> {
     Some(resolved)
 }
 
-/// Findings in the links of the pages: `page:line: what`. `exists` tells whether the repository has a file or folder.
+/// Findings in the links of the pages: `page:line: what`. `exists` returns true if the repository has a file or folder.
 fn broken(pages: &BTreeMap<String, String>, exists: impl Fn(&Path) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     for (page, text) in pages {

@@ -184,7 +184,7 @@ where
     }
 }
 
-/// Takes a lock. The data behind these locks is consistent at any point at which a panic can occur, so a poisoned
+/// Takes a lock. The data that these locks protect is consistent at any point at which a panic can occur, so a poisoned
 /// lock is still usable.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

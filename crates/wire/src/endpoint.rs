@@ -106,7 +106,7 @@ impl Endpoint {
     }
 }
 
-/// Returns true for source ports that must not be answered: 0, which is no valid destination, and ports of Lineside
+/// Returns true for source ports that must not be answered: 0, which is not a valid destination, and ports of Lineside
 /// services, where two servers could answer each other forever.
 pub fn port_is_refused(port: u16) -> bool {
     port == 0 || SERVICE_PORTS.contains(&port)

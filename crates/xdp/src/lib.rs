@@ -136,7 +136,7 @@ impl XdpDatapath {
         self.link.as_ref().map(Link::mode)
     }
 
-    /// Puts the services into their slots and tells the root program its addresses and ports, without attaching it.
+    /// Puts the services into their slots and gives the root program its addresses and ports, without attaching it.
     ///
     /// # Errors
     /// The kernel's error.
@@ -328,7 +328,7 @@ impl XdpDatapath {
     }
 
     /// Runs the root program once on `frame` (BPF_PROG_TEST_RUN). Returns the verdict and the resulting frame. A
-    /// verdict does not tell the reason of a drop: it is always reported as `SourcePort`, and only the counters tell
+    /// verdict does not contain the reason of a drop: it is always reported as `SourcePort`, and only the counters show
     /// the reasons apart.
     ///
     /// # Errors

@@ -99,7 +99,7 @@ fn a_dead_subscriber_holds_nobody_up(rig: &mut Rig, listen: SocketAddr, server: 
     println!("subscriber dead: first put {first:?}, ten more {others:?}");
 }
 
-/// The same check finds stale reads if changes are not announced.
+/// Without announcements of changes, the check finds stale reads.
 fn what_is_not_told_is_found(hbase: &mut HBase) {
     hbase.command("create untold entry").unwrap();
     let (store, coherence) = history::fastpath().unwrap();

@@ -439,7 +439,7 @@ impl Disk {
     }
 
     /// Returns the keys of a collection (empty: public keys) from `start` (inclusive) to `end` (exclusive); an empty
-    /// `end` is no bound.
+    /// `end` means no upper bound.
     pub fn range<'a>(
         &'a self,
         namespace: &str,

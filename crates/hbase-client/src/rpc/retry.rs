@@ -35,7 +35,7 @@ const SCANNER_GONE: [&str; 5] = [
     "LeaseException",
     "LeaseStillHeldException",
 ];
-/// Exception that forbids a repetition but does not tell if the call was executed.
+/// Exception that forbids a repetition but does not say if the call was executed.
 const CONFLICT: &str = "OperationConflictException";
 
 /// State after a failed call.

@@ -1,4 +1,4 @@
-//! A node behind a socket datapath: the fast path checks a datagram's form, and the host passes the requests that
+//! A node that is reached through a socket datapath: the fast path checks a datagram's form, and the host passes the requests that
 //! arrived together to the node.
 
 use super::codec::{NoRequest, read_request, write_answer};

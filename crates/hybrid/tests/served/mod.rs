@@ -1,4 +1,4 @@
-//! A node behind a UDP port, and a client that asks it.
+//! A node with a UDP port, and a client that asks it.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A node behind a port. The datapath ends first, as in the daemon.
+/// A node with a port. The datapath ends first, as in the daemon.
 pub struct Served {
     pub datapath: SocketDatapath,
     pub node: Arc<Node<SimDisk>>,

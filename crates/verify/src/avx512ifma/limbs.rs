@@ -24,7 +24,7 @@ pub(super) const MASK52: u64 = (1 << 52) - 1;
 /// Defines functions for instructions.
 ///
 /// SAFETY of every block here: the functions are reached only through the token `Ifma`, which exists only if the CPU
-/// has AVX-512 F, IFMA and VBMI2; none of them touches memory.
+/// has AVX-512 F, IFMA and VBMI2; and they do not touch memory.
 macro_rules! instructions {
     ($($(#[$doc:meta])* $name:ident($($argument:ident),*) = $intrinsic:ident;)*) => {
         $($(#[$doc])* #[inline(always)]

@@ -16,7 +16,7 @@
 //! |---|---|---|---|
 //! | bytes after the SEQUENCE | `TrailingAfter` | taken | `Unmarshal` returns them as the rest, Fabric drops it |
 //! | elements after s in the SEQUENCE | `TrailingInside` | taken | `parseField` on a struct allows a longer SEQUENCE |
-//! | bytes after s that are no element | `TrailingInside` | taken | it does not look at them |
+//! | bytes after s that are not an element | `TrailingInside` | taken | it does not look at them |
 //! | enough of these for 128 bytes in the SEQUENCE | `TrailingInside` | taken | a long form is minimal then |
 //! | both of them | `TrailingInside` | taken | |
 //!

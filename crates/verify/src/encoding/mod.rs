@@ -115,7 +115,7 @@ pub enum PointError {
     /// No bytes at all.
     #[error("no bytes")]
     Empty,
-    /// The one byte 0x00: the point at infinity, which is no public key (SEC 1 section 3.2.2.1).
+    /// The one byte 0x00: the point at infinity, which is not a public key (SEC 1 section 3.2.2.1).
     #[error("the point at infinity")]
     Infinity,
     /// 0x06 or 0x07: the hybrid form of X9.62, which SEC 1 does not have.

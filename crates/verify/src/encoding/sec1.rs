@@ -2,7 +2,7 @@
 //!
 //! | first byte | then | is |
 //! |---|---|---|
-//! | 0x00 | nothing | the point at infinity: refused, it is no public key |
+//! | 0x00 | nothing | the point at infinity: refused, because it is not a public key |
 //! | 0x02, 0x03 | x | a point whose y is even, odd |
 //! | 0x04 | x, y | a point |
 //! | 0x06, 0x07 | x, y | X9.62's hybrid form: refused, though some libraries take it |

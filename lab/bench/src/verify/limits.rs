@@ -43,7 +43,7 @@ pub struct Limits {
 
 impl Limits {
     /// Computes the limits from the ns of the best slice. Without it, or if the tables are smaller than assumed, there
-    /// are no shares.
+    /// are not shares.
     pub(super) fn new(measured_ns: Option<f64>, hot_tables_bytes: Option<usize>, rates: Rates) -> Self {
         let Rates {
             clock_ghz,
