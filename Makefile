@@ -1,4 +1,4 @@
-# Thin on purpose: each line calls one tool.
+# Each line calls one tool; longer steps are scripts in scripts/.
 
 # rustup's folder comes last, so that a cargo already on the path is the one used.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -13,13 +13,13 @@ build: setup
 	cargo build --release --locked -p lineside
 	@bash scripts/split-debug.sh target/release/lineside
 
-# A demonstration that needs nothing; ARGS are its options, as in `make run ARGS="--datapath socket"`. The demonstration
-# prints commands of `lineside`, which is built with it.
+# A demonstration without preparations; ARGS are its options, as in `make run ARGS="--datapath socket"`. It prints
+# commands of `lineside`, so both programs are built.
 run: setup
 	cargo build --release --locked --quiet -p lineside -p lineside-lab
 	cargo run --release --locked --quiet -p lineside-lab -- demo $(ARGS)
 
-# Once from nothing, as CI does it, is sooner without what the compiler keeps for the next time.
+# A single build from scratch, as in CI, is faster without incremental compilation.
 test: export CARGO_INCREMENTAL ?= 0
 test: setup
 	cargo test --workspace --locked
@@ -28,15 +28,15 @@ test: setup
 	@bash scripts/test-btcd.sh
 	@bash scripts/test-spv-peers.sh
 
-# The same on a system that has nothing yet: DISTRO=bookworm or noble, see scripts/test-fresh.sh.
+# `make run` and `make test` on a fresh system: DISTRO=bookworm or noble, see scripts/test-fresh.sh.
 test-fresh:
 	bash scripts/test-fresh.sh $(DISTRO)
 
-# The XDP tests under the oldest kernel that is meant to work, in qemu.
+# The XDP tests under the oldest supported kernel, in qemu.
 test-kernels: setup
 	bash scripts/test-kernels.sh
 
-# The figures, on this machine: two quiet cores, and root for the first.
+# The benches of all services on this machine. Needs two quiet cores; spv, transfer and column need root.
 bench: build
 	cargo run --release --locked --quiet -p lineside-lab -- bench spv
 	cargo run --release --locked --quiet -p lineside-lab -- bench electrum
@@ -46,16 +46,18 @@ bench: build
 	cargo run --release --locked --quiet -p lineside-lab -- bench fabric
 	cargo run --release --locked --quiet -p lineside-lab -- bench hybrid
 
-# The papers' figures as SVG and CSV in papers-spv/: root and two quiet cores, about five minutes; see docs/papers.md.
+# The papers' figures as SVG and CSV in papers-spv/. Needs root and two quiet cores, and takes about five minutes; see
+# docs/papers.md.
 papers: setup
 	cargo run --release --locked --quiet -p lineside-lab -- papers spv $(ARGS)
 
-# Every decoder under libFuzzer, a minute each; `make test` runs the same targets briefly.
+# Every decoder under libFuzzer, for a minute each; `make test` runs the same targets briefly.
 fuzz: setup
 	@bash scripts/fuzz.sh
 
-# Ten to the eighth checked replies of each while chain or table changes, ten to the seventh behind a simulated node;
-# docs/soak.md has results.
+# Long runs that check every reply: 10^8 replies of `spv` and of `column` while chain or table changes, the chaos cases,
+# 10^7 answers of `spv` while it follows a simulated node, and 10^7 operations of `transfer` with retention. See
+# docs/soak.md and docs/chaos.md for the checks and results.
 soak: setup
 	cargo run --release --locked -p lineside-lab -- soak spv --replies 100000000 --seed 1
 	cargo run --release --locked -p lineside-lab -- soak column --replies 100000000 --seed 1
@@ -64,18 +66,18 @@ soak: setup
 	LINESIDE_FOLLOW_ANSWERS=10000000 cargo test --release --locked -p lineside-spv --test follow competing -- --nocapture
 	LINESIDE_RETENTION_OPERATIONS=10000000 cargo test --release --locked -p lineside-transfer --test retention
 
-# What runs in Java beside HBase; needs a JDK and Maven.
+# The Java programs for HBase: the coprocessor and the test clients. Needs a JDK and Maven.
 hbase:
 	mvn --batch-mode --quiet --file clients/java/pom.xml package
 
 spec:
 	cargo run --locked -p lineside-spec
 
-# docs/cli.md, the reference of commands, from the program's own help.
+# Writes docs/cli.md, the reference of commands, from the program's own help.
 cli:
 	LINESIDE_WRITE_CLI=1 cargo test --quiet --locked -p lineside --lib reference
 
-# The documentation as a book in target/book; every link and anchor of it is checked first.
+# Builds the documentation as a book in target/book. All links and anchors are checked first.
 docs:
 	cargo test --quiet --locked -p lineside-tidy --test links
 	@bash scripts/docs.sh
@@ -85,7 +87,8 @@ lint:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	@bash scripts/deny.sh
 
-# Licences, sources and banned packages of the dependencies, without the security advisories, which change every day.
+# Checks licences, sources and banned packages of the dependencies, without the security advisories, which change every
+# day.
 deny: setup
 	@bash scripts/deny.sh --no-advisories
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks licences, sources and banned packages of Cargo.lock with cargo-deny, and installs it where it is missing.
-# Security advisories are checked too, unless `--no-advisories` is given. Where their database cannot be fetched, that
-# is said in one line, and the rest is still checked.
+# Checks licences, sources and banned packages of Cargo.lock with cargo-deny, which it installs if it is missing.
+# Checks security advisories, too, unless `--no-advisories` is given. If their database cannot be fetched, the script
+# prints a line about that, and still checks the rest.
 set -euo pipefail
 
 VERSION=0.20.2
@@ -9,7 +9,7 @@ VERSION=0.20.2
 if ! cargo deny --version >/dev/null 2>&1; then
     echo "deny: installing cargo-deny $VERSION; this takes a few minutes" >&2
     cargo install cargo-deny --locked --version "$VERSION"
-    # Where the folder of installed programs is not on the path.
+    # The folder of installed programs may not be on the path.
     export PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
 fi
 
@@ -18,9 +18,9 @@ check() { cargo deny --locked check --hide-inclusion-graph "$@"; }
 check bans licenses sources
 
 [ "${1:-}" != --no-advisories ] || exit 0
-# The same exit code tells of an advisory and of a database that cannot be had, so the database is fetched before.
+# The exit code is the same for an advisory and for a database that cannot be fetched, so the database is fetched first.
 if cargo deny --locked --log-level off fetch db >/dev/null 2>&1; then
     check --disable-fetch advisories
 else
-    echo "deny: advisories not checked: the database at github.com/RustSec/advisory-db cannot be fetched" >&2
+    echo "deny: advisories are not checked, because the database at github.com/RustSec/advisory-db cannot be fetched" >&2
 fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the book of docs/ into target/book, with mdBook; installs mdBook into target/ where it is missing. Links that
-# lead out of docs/, which a book does not contain, become links to the repository. `make docs` checks all links first.
+# Builds the book of docs/ into target/book with mdBook, which it installs into target/ if it is missing. The book does
+# not contain files outside docs/, so links to them become links to the repository. `make docs` checks all links first.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -8,7 +8,7 @@ version=0.5.4
 repository=https://github.com/lineside/lineside/blob/main
 mdbook=$(command -v mdbook || echo target/mdbook/bin/mdbook)
 if ! "$mdbook" --version >/dev/null 2>&1; then
-    echo "installing mdbook $version into target/mdbook (some minutes)"
+    echo "installing mdbook $version into target/mdbook; this takes some minutes"
     cargo install mdbook --version "$version" --locked --no-default-features --root target/mdbook
     mdbook=target/mdbook/bin/mdbook
 fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes THIRD-PARTY-NOTICES: the packages that the daemon is built from, with their versions, licences and sources, as
-# Cargo.lock has them. `cargo test -p lineside-tidy` fails where the file is not what this would write.
+# Writes THIRD-PARTY-NOTICES: the packages from which the daemon is built, with their versions, licences and sources
+# according to Cargo.lock. `cargo test -p lineside-tidy` fails if the file differs from the output of this script.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Finds what the build needs on Debian 12 or Ubuntu 24.04, says what is missing, then installs it.
-# Quick and silent when nothing is missing. Exits 1 only where the build cannot work.
+# Checks for the packages that the build needs on Debian 12 or Ubuntu 24.04, prints the missing ones, and installs them.
+# If none is missing, the script is fast and prints nothing. It exits with 1 only if the build cannot work.
 set -euo pipefail
 
 RUST_MINOR=89 # Rust 1.89: the first with stable AVX-512
@@ -10,7 +10,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]; }
 offered() { [[ "$(apt-cache policy "$1" 2>/dev/null)" == *"Candidate: "[0-9]* ]]; }
 
-# Is the package there, or what it brings (also where another package manager brought it)?
+# Checks for the package, or for its files, which another package manager may have installed.
 present() {
     case "$1" in
         clang-19) have clang-19 || { have clang && have apt-cache && ! offered clang-19; } ;;
@@ -28,12 +28,12 @@ find_missing() {
     done
 }
 
-# Where apt does not offer clang-19, Debian's default clang (14) builds the BPF programs too.
+# If apt does not offer clang-19, Debian's default clang (14) builds the BPF programs, too.
 replace_clang() {
     local i
     for i in "${!missing[@]}"; do
         if [ "${missing[$i]}" = clang-19 ] && ! offered clang-19; then
-            say "apt does not offer clang-19 here; taking clang instead"
+            say "apt does not offer clang-19; using clang instead"
             missing[i]=clang
         fi
     done
@@ -47,9 +47,9 @@ buildable() {
 
 carry_on_or_stop() {
     if buildable; then
-        say "carrying on without: ${missing[*]}"
+        say "continuing without: ${missing[*]}"
     else
-        say "the build needs them; stopping"
+        say "the build needs these packages, so setup stops"
         exit 1
     fi
 }
@@ -59,38 +59,38 @@ install_missing() {
     [ ${#missing[@]} -gt 0 ] || return 0
     say "missing: ${missing[*]}"
     if ! have apt-get; then
-        say "no apt-get here; install the same with your package manager"
+        say "apt-get is not available; install these packages with your package manager"
         carry_on_or_stop
         return 0
     fi
 
     local as_root=()
     if [ "$(id -u)" -ne 0 ]; then
-        # Without a terminal, sudo may only be used if it asks for no password.
+        # Without a terminal, sudo can be used only if it needs no password.
         if have sudo && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
             as_root=(sudo)
         else
             replace_clang
-            say "not root, and no sudo to use; please run this as root:"
+            say "setup does not run as root and cannot use sudo; run this as root:"
             say "  apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
             carry_on_or_stop
             return 0
         fi
     fi
 
-    say "will now run: ${as_root[*]:+${as_root[*]} }apt-get update, then install: ${missing[*]}"
-    "${as_root[@]}" apt-get update -qq || say "apt-get update failed; trying with the lists that are here"
+    say "running: ${as_root[*]:+${as_root[*]} }apt-get update, then install: ${missing[*]}"
+    "${as_root[@]}" apt-get update -qq || say "apt-get update failed; continuing with the existing package lists"
     replace_clang
     say "installing: ${missing[*]}"
     if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
         apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends "${missing[@]}" >&2; then
-        say "apt-get install failed (its reason is above)"
+        say "apt-get install failed; the messages above give the reason"
         carry_on_or_stop
     fi
 }
 
 check_cargo() {
-    # rustup puts cargo here, and a shell opened before that does not know it yet.
+    # rustup installs cargo here; the path of a shell that was opened earlier may not contain this folder.
     PATH="$PATH:${HOME:-/root}/.cargo/bin"
     local version='' major minor get
     version=$(cargo --version 2>/dev/null | cut -d' ' -f2) || version=''
@@ -101,7 +101,7 @@ check_cargo() {
         fi
         say "cargo $version is too old; Lineside needs 1.$RUST_MINOR or newer. Get it with:"
     else
-        say "no working cargo found; Lineside needs 1.$RUST_MINOR or newer. Get it with:"
+        say "cargo is missing or does not work; Lineside needs 1.$RUST_MINOR or newer. Get it with:"
     fi
     if have rustup; then
         get="rustup update stable && rustup default stable"

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Shows that `make run` and `make test` are true on a fresh system: makes one with debootstrap in a temporary folder,
-# copies a clean clone of what is committed into it, and runs both there, as root and as an ordinary user.
+# Shows that `make run` and `make test` work on a fresh system: makes one with debootstrap in a temporary folder, copies
+# a clean clone of the committed files into it, and runs both there, as root and as an ordinary user.
 #   scripts/test-fresh.sh [bookworm|noble]    Debian 12 (default) or Ubuntu 24.04
-# Environment: MIRROR, where the packages come from; STEPS, which of "setup user run test" to do; TMPDIR.
-# Everything happens in mount, process and (for the servers) network namespaces of its own, which end with it: mounts
-# cannot be left behind. Exits 0 when all passed or, said in one line, nothing of it is possible here; else 1.
+# Environment: MIRROR, source of the packages; STEPS, the steps to do, of "setup user run test"; TMPDIR.
+# All steps run in separate mount, process and (for the servers) network namespaces, which end with the script, so no
+# mount can remain. Exits with 0 if all steps passed, or if the machine does not permit the test (one line says so);
+# otherwise with 1.
 set -euo pipefail
 
 say() { printf 'test-fresh: %s\n' "$*" >&2; }
@@ -19,7 +20,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # ---- in the namespaces ----
 
-# What a person does first on a new machine: README.md, "Quick start".
+# The first steps of a new user: README.md, "Quick start".
 first_packages="ca-certificates git make"
 
 enter() { # USER COMMAND
@@ -29,7 +30,7 @@ enter() { # USER COMMAND
         bash -euc "$2"
 }
 in_root() { enter root "$1"; }
-# A network of its own: XDP goes on its `lo`, not on the machine's, and no port is taken.
+# A separate network namespace: XDP attaches to its `lo`, not to the machine's, and no port is in use.
 in_own_net() { # USER COMMAND
     # shellcheck disable=SC2016
     unshare --net env "root=$root" "path=$path" bash -euc "$(declare -f enter)"'
@@ -43,14 +44,14 @@ bootstrap() {
         bookworm) mirror=${MIRROR:-http://deb.debian.org/debian} components=main ;;
         noble)
             mirror=${MIRROR:-http://archive.ubuntu.com/ubuntu} components=main,universe
-            # Older debootstraps know older Ubuntus, which are made the same way.
+            # An older debootstrap lacks this release's script; the script of an older Ubuntu is the same.
             [ -e /usr/share/debootstrap/scripts/noble ] || script=(/usr/share/debootstrap/scripts/gutsy)
             if [ ! -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ]; then
-                say "no ubuntu-keyring here: the packages' signatures are not checked (it is a throw-away system)"
+                say "ubuntu-keyring is missing, so the packages' signatures are not checked (the system is temporary)"
                 keyring=(--no-check-gpg)
             fi
             ;;
-        *) say "$distro: bookworm or noble" && return 1 ;;
+        *) say "$distro is unknown; give bookworm or noble" && return 1 ;;
     esac
     say "making $distro from $mirror in $root"
     debootstrap --variant=minbase --components="$components" "${keyring[@]}" \
@@ -58,7 +59,7 @@ bootstrap() {
         tail -5 "$work/debootstrap.log" >&2
         return 1
     }
-    # What an installed system has too.
+    # An installed system has these sources, too.
     case "$distro" in
         bookworm) printf 'deb %s bookworm-updates main\ndeb %s-security bookworm-security main\n' "$mirror" "$mirror" ;;
         noble) printf 'deb %s noble-updates main universe\n' "$mirror" ;;
@@ -69,12 +70,12 @@ mounts() {
     mount -t proc proc "$root/proc"
     mount --rbind /dev "$root/dev"
     mount --make-rslave "$root/dev"
-    # Not the machine's /sys/fs/bpf: pins of ours go into one that ends with us.
+    # Not the machine's /sys/fs/bpf: the pins go into a BPF file system that ends with the script.
     mount -t sysfs sysfs "$root/sys" && { mount -t bpf bpf "$root/sys/fs/bpf" || true; }
     cp --remove-destination /etc/resolv.conf "$root/etc/resolv.conf"
 }
 
-# The network as this machine has it: a proxy that shows certificates of its own is trusted there if it is here.
+# Network settings of this machine: a proxy with its own certificates is trusted there if it is trusted here.
 first_steps() {
     in_root "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         $first_packages >/dev/null 2>&1"
@@ -82,7 +83,7 @@ first_steps() {
     in_root "update-ca-certificates >/dev/null 2>&1"
 }
 
-# The host's Rust, read-only; where there is none, rustup's newest stable one.
+# The machine's Rust, read-only; if there is none, rustup's newest stable one.
 toolchain() {
     path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
     local sysroot
@@ -103,17 +104,18 @@ toolchain() {
     fi
 }
 
-# What is missing is installed, and then nothing is missing.
+# The first run installs the missing packages; the second finds none missing and prints nothing.
 setup_step() {
     say "as root: make setup"
     in_root "cd /src/lineside && make setup"
     [ -z "$(in_root "cd /src/lineside && make setup" 2>&1)" ]
 }
 
-# An ordinary user without sudo is told what is missing; once that is there, everything runs, on the socket datapath.
+# For an ordinary user without sudo, setup prints the missing packages and stops. After their installation, everything
+# runs on the socket datapath.
 user_step() {
     in_root "useradd --create-home --uid 1000 newcomer && chown -R newcomer: /src/lineside /opt/crates"
-    say "as an ordinary user, packages missing: it must say what to install, and stop"
+    say "as an ordinary user, with packages missing: setup must print what to install, and stop"
     if enter newcomer "cd /src/lineside && make setup" 2>&1 | tee "$work/setup.log"; then
         say "make setup did not stop"
         return 1
@@ -135,12 +137,12 @@ run_step() {
     in_own_net root "cd /src/lineside && make run ARGS=--once" 2>&1 | tee "$work/run.log"
     say "answers $((SECONDS - begun)) s after the build's end"
     grep -q '100.0 % asked again' "$work/run.log"
-    grep -q 'from the line' "$work/run.log" || say "not at the line: $(grep 'on the socket datapath' "$work/run.log")"
+    grep -q 'from XDP' "$work/run.log" || say "not on XDP: $(grep 'on the socket datapath' "$work/run.log")"
 }
 
 test_step() {
     say "as root: make test"
-    # Crates come from the network; the tests then have none but their own.
+    # Crates are downloaded first; the tests then have only their own network namespace.
     in_root "cd /src/lineside && make setup && cargo fetch --locked --quiet"
     in_own_net root "cd /src/lineside && CARGO_NET_OFFLINE=true make test"
 }
@@ -174,7 +176,7 @@ command -v debootstrap >/dev/null || skip "no debootstrap here: apt-get install 
 unshare --mount --pid --net --fork true 2>/dev/null || skip "no namespaces may be made here"
 
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/lineside-fresh.XXXXXX")
-# In the background, so that a signal is heard at once; what runs inside ends with `unshare`.
+# In the background, so that the script handles a signal at once; the processes inside end with `unshare`.
 unshare --mount --pid --fork --kill-child --propagation private \
     bash "${BASH_SOURCE[0]}" --inside "$work" "$distro" &
 child=$!
@@ -185,7 +187,7 @@ stop() {
     exit 1
 }
 trap stop INT TERM HUP
-# Only the folder: the mounts were in a namespace that is gone, and no other file system is entered.
+# Removes only the folder: the mounts were in a namespace that has ended, and rm does not enter other file systems.
 trap 'rm -rf --one-file-system "$work"' EXIT
 if ! wait "$child"; then
     say "$distro: FAILED"

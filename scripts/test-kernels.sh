@@ -32,7 +32,7 @@ fetch_kernel() {
     dpkg-deb -x "$work"/linux-image-*.deb "$work/kernel"
 }
 
-# Copies files and the libraries that they ask for, each to the place that it has here.
+# Copies files and the libraries that they need, each to the same path.
 copy() {
     local file
     for file in "$@"; do
@@ -79,7 +79,7 @@ for module in /modules/*.ko; do insmod $module; done
 echo "kernel $(uname -r)"
 failed=0
 INIT
-        printf 'ln -sf %q /bin/ip\n' "$ip" # busybox has a lesser one
+        printf 'ln -sf %q /bin/ip\n' "$ip" # the ip of busybox lacks options
         echo 'ip link set lo up'
         for test in "${binaries[@]}"; do
             printf 'cd %q && %q --test-threads 1 || failed=1\n' "$PWD/lab/conformance" "$test"
@@ -90,7 +90,7 @@ INIT
     (cd "$work/root" && find . | cpio --quiet -o -H newc | gzip -1) >"$work/initrd"
 }
 
-# Without KVM, which a virtual machine may offer and then not keep: what is tested does not depend on speed.
+# Without KVM, which is not reliable inside virtual machines; the tests do not depend on speed.
 boot() {
     say "booting $(basename "$work"/kernel/boot/vmlinuz-*)"
     timeout "$BOOT_SECONDS_MAX" qemu-system-x86_64 -machine accel=tcg -cpu max -m "$MEMORY_MIB" -smp 2 \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests `lineside spv` with ElectrumX and python-bitcoinlib, which pip installs into target/ (half a minute), and with
-# Debian's wallet `electrum` where that is installed. What is not there is skipped, each said in one line.
+# Debian's wallet `electrum` if that is installed. A test whose program is missing is skipped with a line that says so.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,5 +16,5 @@ fi
 if [ -x "$peers/bin/electrumx_server" ]; then
     export LINESIDE_ELECTRUMX="$peers/bin/electrumx_server" LINESIDE_PYTHON="$peers/bin/python"
 fi
-# As a part of the workspace, which is built: a package alone has other features, and would be built again.
+# Builds the whole workspace, as `make test` has done: a single package has other features and would be built again.
 cargo test --workspace --locked --test spv_peers --test electrum
