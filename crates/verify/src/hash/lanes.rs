@@ -1,21 +1,22 @@
-//! Many messages through few lanes: which message is in which lane, and when.
+//! Scheduler that assigns the messages of a batch to the lanes of a SIMD hash function.
 //!
-//! All lanes advance together, a block at a time. After as many blocks as the shortest of them still has, that one's
-//! digest is ready and its lane takes the next message. When the messages run out and so few lanes are left that the
-//! idle ones would cost more than the busy ones gain, each is finished alone, from the state that it has reached.
+//! All lanes process their blocks in lockstep. The scheduler advances all lanes by the number of blocks that the
+//! shortest message in a lane still needs. The digest of that message is then complete, and its lane takes the next
+//! message. When no messages are waiting and fewer lanes are busy than [`Engine::BREAK_EVEN`], one message at a time is
+//! faster. The scheduler then finishes each remaining message separately, from the state of its lane.
 
 use super::queue::Queue;
 
-/// A message in a lane.
+/// Lane and the message in it.
 #[derive(Clone, Copy)]
 pub(super) struct Lane<'m> {
-    /// What has not been absorbed.
+    /// Bytes of the message that are not absorbed yet.
     pub rest: &'m [u8],
-    /// Length of the whole message.
+    /// Length of the whole message in bytes.
     pub bytes: usize,
-    /// Blocks to absorb, padding included; none in an idle lane.
+    /// Number of blocks still to absorb, including padding; 0 in an idle lane.
     blocks: usize,
-    /// Where the digest goes.
+    /// Index of the message in the batch, and so of its digest.
     slot: usize,
 }
 
@@ -28,34 +29,35 @@ impl Lane<'_> {
     };
 }
 
-/// The states of one hash function, one to a lane.
+/// Hash function with one state per lane.
 pub(super) trait Engine<const LANES: usize> {
-    /// With fewer busy lanes than this, one message after the other is faster.
+    /// Minimum number of busy lanes for which the lanes are faster than hashing one message after another.
     const BREAK_EVEN: usize;
 
-    /// How many blocks a message of this length fills with its padding.
+    /// Returns the number of blocks of a message of `bytes` bytes, including padding.
     fn blocks(bytes: usize) -> usize;
 
-    /// Starts the lanes whose bit is set in `fresh`, then lets every lane absorb `count` blocks and takes the bytes off
-    /// its `rest`. A lane whose message has ended absorbs anything.
+    /// Resets the lanes whose bit is set in `fresh` to the initial state, then absorbs `count` blocks in every lane and
+    /// removes the absorbed bytes from its `rest`. The state of an idle lane is unspecified afterwards.
     fn absorb(&mut self, lanes: &mut [Lane<'_>; LANES], fresh: u32, count: usize);
 
-    /// What would be the digests, if all messages ended here.
+    /// Writes the digest of each lane's state. A digest is valid only for a lane that has absorbed its whole message.
     fn digests(&self, digests: &mut [[u8; 32]; LANES]);
 
-    /// The digest of the message in lane `index`, of which some has been absorbed.
+    /// Returns the digest of the message in lane `index`, continuing from the state of the lane.
     fn finish(&self, index: usize, lane: &Lane<'_>) -> [u8; 32];
 
-    /// The digest of a message that is in no lane.
+    /// Returns the digest of a message without using a lane.
     fn alone(message: &[u8]) -> [u8; 32];
 
-    /// The digests of messages that are so short that they go through the lanes at once; false if one is longer.
+    /// Computes the digests of `LANES` messages if all of them are short enough for the engine's fast path. Otherwise
+    /// returns false and leaves `digests` unchanged.
     fn short(&self, _messages: &[&[u8]; LANES], _digests: &mut [[u8; 32]; LANES]) -> bool {
         false
     }
 }
 
-/// Computes `digests[i]` of every `messages[i]`; there are as many of the one as of the other.
+/// Computes the digest of each `messages[i]` and writes it to `digests[i]`. The slices must have equal lengths.
 pub(super) fn run<E: Engine<LANES>, const LANES: usize>(
     engine: &mut E,
     messages: &[&[u8]],
@@ -103,17 +105,18 @@ pub(super) fn run<E: Engine<LANES>, const LANES: usize>(
     }
 }
 
-/// What the lanes can do together before the first of them ends.
+/// Step of the scheduler: all lanes process `count` blocks, then the shortest message ends.
 struct Step {
-    /// The lanes with a new message, as bits.
+    /// Bit mask of the lanes that have a new message.
     fresh: u32,
-    /// How many lanes have a message.
+    /// Number of lanes that have a message.
     busy: usize,
-    /// How many blocks the shortest of these has.
+    /// Smallest number of remaining blocks among the busy lanes; `usize::MAX` if no lane is busy.
     count: usize,
 }
 
-/// Gives every idle lane a message while there are any.
+/// Assigns the next messages of the queue to the idle lanes and returns the next step. A lane stays idle if the queue
+/// is empty.
 fn refill<'m, E: Engine<LANES>, const LANES: usize>(
     lanes: &mut [Lane<'m>; LANES],
     queue: &mut Queue<'m>,
@@ -147,7 +150,7 @@ mod tests {
     use super::*;
     use crate::hash::portable::sha256;
 
-    /// Three lanes that keep what they have absorbed, so that the scheduler is tested on any processor.
+    /// Engine of three lanes that records the absorbed bytes, so that the scheduler can be tested on any processor.
     #[derive(Default)]
     struct Record([Vec<u8>; 3]);
 

@@ -1,9 +1,10 @@
-//! SHA-256 and Keccak-256: one message, or many messages of different lengths in lanes.
+//! SHA-256 and Keccak-256 of single messages and of batches.
 //!
-//! One message goes to the SHA instructions of the processor where it has them, or to plain code. A batch goes to the
-//! widest [`Backend`] that the processor runs: AVX-512 carries 16 messages through SHA-256 and 8 through Keccak-256 at
-//! once. A lane that ends its message takes the next one, so a batch may mix lengths freely; nothing is copied, and
-//! nothing is allocated.
+//! A single SHA-256 message is hashed with the processor's SHA instructions if it has them, else with portable code. A
+//! batch is hashed by the fastest [`Backend`] that the processor supports: AVX-512 hashes 16 messages at once with
+//! SHA-256 and 8 with Keccak-256, one message per SIMD lane. When the message of a lane ends, the lane takes the next
+//! message of the batch. A batch may therefore mix messages of any length. [`sha256_batch`] and [`keccak256_batch`]
+//! allocate no memory and need no padded copies of the messages.
 //!
 //! ```
 //! use lineside_verify::hash;
@@ -25,34 +26,35 @@ mod queue;
 #[cfg(all(feature = "simd", target_arch = "x86_64"))]
 mod sha_ni;
 
-/// SHA-256 (FIPS 180-4) of one message.
+/// Returns the SHA-256 digest (FIPS 180-4) of one message.
 pub fn sha256(message: &[u8]) -> [u8; 32] {
     portable::sha256::digest(message)
 }
 
-/// Keccak-256 of one message, as Ethereum uses it: padded with `0x01`, where the later SHA3-256 (FIPS 202) has `0x06`.
+/// Returns the Keccak-256 digest of one message, in the variant that Ethereum uses: the padding begins with byte
+/// `0x01`, while the later SHA3-256 (FIPS 202) uses `0x06`.
 pub fn keccak256(message: &[u8]) -> [u8; 32] {
     portable::keccak256::digest(message)
 }
 
-/// SHA-256 of every message; `digests[i]` becomes that of `messages[i]`.
+/// Computes the SHA-256 digest of each message and writes the digest of `messages[i]` to `digests[i]`.
 ///
 /// # Panics
 ///
-/// If there are not as many digests as messages.
+/// Panics if `messages` and `digests` differ in length.
 pub fn sha256_batch(messages: &[&[u8]], digests: &mut [[u8; 32]]) {
     Hasher::detect().sha256_batch(messages, digests);
 }
 
-/// SHA-256 of every message, given in parts that are hashed as if they were one; `digests[i]` becomes that of
-/// `messages[i]`.
+/// Computes the SHA-256 digest of each message and writes the digest of `messages[i]` to `digests[i]`. Each message is
+/// a list of parts; its digest is that of the concatenated parts.
 ///
-/// This is for a few long messages, which do not fill the lanes of [`sha256_batch`]: up to four are hashed side by side
-/// by the SHA instructions of the processor, where it has them.
+/// Use this function for a few long messages, which are too few to fill the lanes of [`sha256_batch`]. If the processor
+/// has SHA instructions, up to four messages are hashed at once with interleaved instructions.
 ///
 /// # Panics
 ///
-/// If there are not as many digests as messages.
+/// Panics if `messages` and `digests` differ in length.
 pub fn sha256_streams(messages: &[&[&[u8]]], digests: &mut [[u8; 32]]) {
     assert_same_count(messages, digests);
     #[cfg(all(feature = "simd", target_arch = "x86_64"))]
@@ -62,31 +64,31 @@ pub fn sha256_streams(messages: &[&[&[u8]]], digests: &mut [[u8; 32]]) {
     portable::sha256::of_parts(messages, digests);
 }
 
-/// Keccak-256 of every message; `digests[i]` becomes that of `messages[i]`.
+/// Computes the Keccak-256 digest of each message and writes the digest of `messages[i]` to `digests[i]`.
 ///
 /// # Panics
 ///
-/// If there are not as many digests as messages.
+/// Panics if `messages` and `digests` differ in length.
 pub fn keccak256_batch(messages: &[&[u8]], digests: &mut [[u8; 32]]) {
     Hasher::detect().keccak256_batch(messages, digests);
 }
 
-/// A way to compute batches. Every back end has its name on every machine, so that an option can ask for it;
-/// [`Backend::is_available`] says whether it runs here.
+/// Implementation of the batch functions. All variants exist on every platform, so that a command-line option can name
+/// any of them; [`Backend::is_available`] returns whether this build and this processor support the variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// 16 lanes of SHA-256, 8 of Keccak-256; x86-64 with AVX-512 F and BW, and the crate's feature `simd`.
+    /// 16 lanes of SHA-256 or 8 lanes of Keccak-256. Needs x86-64 with AVX-512 F and BW, and the crate feature `simd`.
     Avx512,
-    /// One message after the other; runs everywhere.
+    /// Hashes the messages one after another. Available on every platform.
     Portable,
 }
 
 impl Backend {
-    /// All back ends, the fastest first.
+    /// All back ends, fastest first.
     pub const ALL: [Backend; 2] = [Backend::Avx512, Backend::Portable];
 
-    /// What options and reports call it.
+    /// Name of the back end in options and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Backend::Avx512 => "avx512",
@@ -94,17 +96,17 @@ impl Backend {
         }
     }
 
-    /// Whether this build on this processor runs it.
+    /// Returns true if this build and this processor support the back end.
     pub fn is_available(self) -> bool {
         Hasher::new(self).is_some()
     }
 }
 
-/// Computes batches with one [`Backend`]. It holds no state: copy it, share it.
+/// Computes batches with one [`Backend`]. A hasher has no mutable state; it can be copied and shared between threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Hasher(Chosen);
 
-/// A back end together with the proof that the processor has it.
+/// Selected back end, with the proof that the processor supports it.
 #[derive(Clone, Copy, Debug)]
 enum Chosen {
     #[cfg(all(feature = "simd", target_arch = "x86_64"))]
@@ -113,7 +115,7 @@ enum Chosen {
 }
 
 impl Hasher {
-    /// A hasher with this back end; `None` where it is not available.
+    /// Returns a hasher that uses `backend`, or `None` if the back end is not available.
     pub fn new(backend: Backend) -> Option<Hasher> {
         match backend {
             #[cfg(all(feature = "simd", target_arch = "x86_64"))]
@@ -124,13 +126,14 @@ impl Hasher {
         }
     }
 
-    /// A hasher with the fastest back end that is available. The processor is asked once; later calls read a flag.
+    /// Returns a hasher that uses the fastest available back end. The first call queries the processor's features;
+    /// later calls read the cached result.
     pub fn detect() -> Hasher {
         let available = Backend::ALL.into_iter().find_map(Hasher::new);
         available.unwrap_or(Hasher(Chosen::Portable))
     }
 
-    /// The back end in use.
+    /// Returns the back end that this hasher uses.
     pub fn backend(self) -> Backend {
         match self.0 {
             #[cfg(all(feature = "simd", target_arch = "x86_64"))]
@@ -139,11 +142,11 @@ impl Hasher {
         }
     }
 
-    /// SHA-256 of every message; `digests[i]` becomes that of `messages[i]`.
+    /// Computes the SHA-256 digest of each message and writes the digest of `messages[i]` to `digests[i]`.
     ///
     /// # Panics
     ///
-    /// If there are not as many digests as messages.
+    /// Panics if `messages` and `digests` differ in length.
     pub fn sha256_batch(self, messages: &[&[u8]], digests: &mut [[u8; 32]]) {
         assert_same_count(messages, digests);
         match self.0 {
@@ -153,11 +156,11 @@ impl Hasher {
         }
     }
 
-    /// Keccak-256 of every message; `digests[i]` becomes that of `messages[i]`.
+    /// Computes the Keccak-256 digest of each message and writes the digest of `messages[i]` to `digests[i]`.
     ///
     /// # Panics
     ///
-    /// If there are not as many digests as messages.
+    /// Panics if `messages` and `digests` differ in length.
     pub fn keccak256_batch(self, messages: &[&[u8]], digests: &mut [[u8; 32]]) {
         assert_same_count(messages, digests);
         match self.0 {

@@ -1,22 +1,26 @@
-//! A message that is given in parts, as the padded blocks of SHA-256.
+//! Splits a message that is given in parts into the padded 64-byte blocks of SHA-256.
+//!
+//! Blocks that lie within one part are used in place. Only a block that spans several parts and the padding are copied,
+//! into a buffer of two blocks.
 
 use super::portable::sha256::{BLOCK_BYTES, LENGTH_AT};
 
 type Block = [u8; BLOCK_BYTES];
 
-/// A message's blocks, in pieces: those of a part lie where they are, the others are put together in `joint`.
+/// Reader of the blocks of a message, in runs of consecutive blocks. A run is either borrowed from one part or
+/// assembled in `joint`. Call [`Parts::prepare`], read [`Parts::blocks`], then call [`Parts::advance`].
 pub(super) struct Parts<'a> {
     parts: std::slice::Iter<'a, &'a [u8]>,
-    /// What is left of the part that is being read.
+    /// Unread bytes of the current part.
     rest: &'a [u8],
-    /// Bytes of several parts, then the padding.
+    /// Buffer for blocks that span several parts, and for the padded end of the message.
     joint: [Block; 2],
-    /// Bytes in the first of `joint`, which is not full.
+    /// Number of bytes collected in `joint[0]`; less than a block between calls.
     joined: usize,
-    /// Whole blocks of `joint`, which come next: `first..end`.
+    /// Complete blocks of `joint` that are next to be read: `first..end`.
     first: usize,
     end: usize,
-    /// Bytes that were read.
+    /// Number of message bytes read so far, in all parts.
     bytes: u64,
     is_padded: bool,
 }
@@ -35,7 +39,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Makes the next piece ready. Returns whether there is one.
+    /// Prepares the next run of blocks. Returns false at the end of the message, when its padded last block has been
+    /// read.
     pub fn prepare(&mut self) -> bool {
         while self.first == self.end && (self.joined > 0 || self.rest.len() < BLOCK_BYTES) {
             let (first, rest) = self.rest.split_at(self.rest.len().min(BLOCK_BYTES - self.joined));
@@ -56,6 +61,7 @@ impl<'a> Parts<'a> {
         true
     }
 
+    /// Appends the padding to the collected bytes: the marker byte, zeros and the message length in bits.
     fn pad(&mut self) {
         let joint = self.joint.as_flattened_mut();
         joint[self.joined..].fill(0);
@@ -66,7 +72,7 @@ impl<'a> Parts<'a> {
         self.is_padded = true;
     }
 
-    /// The blocks of the piece that is ready; at least one.
+    /// Returns the blocks of the current run. After [`Parts::prepare`] has returned true, there is at least one.
     pub fn blocks(&self) -> &[Block] {
         match self.first < self.end {
             true => &self.joint[self.first..self.end],
@@ -74,7 +80,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Leaves `count` blocks of the piece behind.
+    /// Consumes the first `count` blocks of the current run.
     pub fn advance(&mut self, count: usize) {
         if self.first < self.end {
             self.first += count;

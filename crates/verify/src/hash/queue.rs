@@ -1,30 +1,35 @@
-//! In which order the messages of a batch enter the lanes: long ones first, so that what is left when the batch runs
-//! dry is short, and so that messages of one length travel together and end together.
+//! Order in which the messages of a batch enter the lanes.
 //!
-//! The batch is ordered in windows of a fixed size on the stack. The lanes do not run dry between two windows, so the
-//! order matters little across them, and a batch of any size needs no allocation.
+//! Long messages come first, for two reasons: the messages that remain when the queue is empty are short, and messages
+//! of similar length enter the lanes together and end together.
+//!
+//! The messages are sorted within windows of a fixed size, on the stack, so that a batch of any size needs no
+//! allocation. The order across windows matters little, because the lanes stay busy from one window to the next.
 
-/// Messages to a window: many times the lanes, yet half a kilobyte to clear for a batch of only a few.
+/// Number of messages in a window. It is many times the number of lanes, but a small batch has to clear only 512 bytes.
 const WINDOW: usize = 256;
 
-/// A window is sorted by counting, in classes of nearly equal block counts.
+/// Number of classes for the counting sort of a window. The messages of a class have nearly equal block counts.
 const CLASSES: usize = 64;
 
-/// The messages of a batch that wait for a lane, in the order in which they shall have one.
+/// Queue of the messages of a batch that wait for a lane.
 pub(super) struct Queue<'m> {
     messages: &'m [&'m [u8]],
+    /// Returns the number of blocks of a message, given its length in bytes.
     blocks: fn(usize) -> usize,
-    /// The window: messages `start..end`, of which `taken` are gone.
+    /// Current window: messages `start..end`, of which `taken` have been returned.
     start: usize,
     end: usize,
     taken: usize,
-    /// The order within the window, if `sorted`; else the messages go as they come.
+    /// Order of the messages within the window, as offsets from `start`. Used only if `sorted` is true; otherwise the
+    /// messages keep the order of the batch.
     order: [u16; WINDOW],
     sorted: bool,
 }
 
 impl<'m> Queue<'m> {
-    /// All of `messages`; `blocks` says how many blocks a message of some length fills.
+    /// Returns a queue of all `messages`. `blocks` returns the number of blocks of a message, given its length in
+    /// bytes.
     pub fn new(messages: &'m [&'m [u8]], blocks: fn(usize) -> usize) -> Queue<'m> {
         Queue {
             messages,
@@ -37,7 +42,7 @@ impl<'m> Queue<'m> {
         }
     }
 
-    /// The next message and its place in the batch.
+    /// Returns the next message and its index in the batch, or `None` if the queue is empty.
     pub fn next(&mut self) -> Option<(usize, &'m [u8])> {
         if self.start + self.taken == self.end && !self.open_window() {
             return None;
@@ -52,7 +57,7 @@ impl<'m> Queue<'m> {
         Some((index, self.messages[index]))
     }
 
-    /// Goes on to the next window; false if there is none.
+    /// Moves to the next window. Returns false if there is none.
     fn open_window(&mut self) -> bool {
         if self.end == self.messages.len() {
             return false;
@@ -69,7 +74,8 @@ impl<'m> Queue<'m> {
         true
     }
 
-    /// Puts the window's messages into order: the highest class first, as they come within a class.
+    /// Sorts the messages of the window by class, highest class first. Messages of one class keep the order of the
+    /// batch.
     #[cold]
     fn sort(&mut self) {
         let window = &self.messages[self.start..self.end];
@@ -90,8 +96,8 @@ impl<'m> Queue<'m> {
     }
 }
 
-/// The class of a block count: exact below 16, then eight to an octave, so that two messages of a class differ by an
-/// eighth at most. From 960 blocks on all are of one class.
+/// Returns the class of a block count. Each count below 16 has its own class. Above, each power of two is divided into
+/// eight classes, so that the counts of one class differ by at most one eighth. Counts of 960 and more share a class.
 fn class(blocks: usize) -> usize {
     let octave = blocks.max(8).ilog2() - 3;
     (8 * octave as usize + (blocks >> octave)).min(CLASSES - 1)

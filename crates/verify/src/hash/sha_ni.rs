@@ -1,22 +1,24 @@
-//! SHA-256 of a few long messages side by side, by the SHA instructions of x86-64.
+//! SHA-256 of up to four long messages at once, with the SHA instructions of x86-64.
 //!
-//! One message keeps these instructions waiting, because each pair of rounds needs the one before. Streams in turn
-//! fill the gaps: four streams take 1.6 times as long as one.
+//! With a single message, these instructions are limited by latency, because each pair of rounds depends on the
+//! previous pair. Interleaving several independent messages (streams) fills the idle cycles: four streams take 1.6
+//! times as long as one.
 
 use super::parts::Parts;
 use super::portable::sha256::{BLOCK_BYTES, INITIAL, ROUND, bytes_of};
 use std::arch::x86_64::*;
 
-/// Streams at once.
+/// Maximum number of streams that are interleaved.
 pub(super) const STREAMS: usize = 4;
 
 type Block = [u8; BLOCK_BYTES];
 
-/// Proof that the processor has what the code below is compiled for.
+/// Proof that the processor has the features that the code of this module is compiled for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShaNi(());
 
 impl ShaNi {
+    /// Returns the proof if the processor has SHA, SSE4.1, SSSE3 and AVX.
     pub fn detect() -> Option<ShaNi> {
         let has = is_x86_feature_detected!("sha")
             && is_x86_feature_detected!("sse4.1")
@@ -26,28 +28,29 @@ impl ShaNi {
     }
 }
 
-/// The hash value of one stream, in the order of the instructions: words A, B, E, F and C, D, G, H.
+/// Hash value of one stream, in the word order of the SHA instructions: A, B, E, F and C, D, G, H.
 #[derive(Clone, Copy)]
 struct State {
     abef: __m128i,
     cdgh: __m128i,
 }
 
-/// SHA-256 of each message, four at a time.
+/// Computes the SHA-256 digest of each message, in groups of four. Each message is a list of parts.
 pub(super) fn digests(proof: ShaNi, messages: &[&[&[u8]]], digests: &mut [[u8; 32]]) {
     let groups = messages.chunks(STREAMS).zip(digests.chunks_mut(STREAMS));
     for (messages, digests) in groups {
-        // SAFETY: `proof` says that the processor has these features.
+        // SAFETY: `proof` exists only if the processor has the features of `group`.
         unsafe { group(proof, messages, digests) }
     }
 }
 
-/// At most four messages. Each round of the loop takes as many blocks as every stream has in one piece.
+/// Computes the digests of at most four messages. Each iteration of the loop processes the largest number of blocks
+/// that every open stream has in one contiguous run.
 #[target_feature(enable = "sha,sse4.1,ssse3,avx")]
 fn group(_: ShaNi, messages: &[&[&[u8]]], digests: &mut [[u8; 32]]) {
     let mut parts: Vec<Parts<'_>> = messages.iter().map(|message| Parts::new(message)).collect();
     let mut states = [State::initial(); STREAMS];
-    // The streams that have not ended.
+    // Indices of the streams that have not ended.
     let mut open: Vec<usize> = (0..parts.len()).collect();
     loop {
         open.retain(|stream| parts.get_mut(*stream).is_some_and(|parts| parts.prepare()));
@@ -82,6 +85,7 @@ impl State {
         }
     }
 
+    /// Returns the hash value as big-endian bytes, in the order A to H.
     #[target_feature(enable = "sse4.1")]
     fn digest(self) -> [u8; 32] {
         let State { abef, cdgh } = self;
@@ -99,7 +103,8 @@ impl State {
     }
 }
 
-/// Takes the blocks of `N` streams, as many of each, into their states.
+/// Processes the blocks of `N` streams and updates their states. `blocks[n]` belongs to stream `streams[n]`; all `N`
+/// slices must have equal lengths.
 #[inline]
 #[target_feature(enable = "sha,sse4.1,ssse3,avx")]
 fn compress<const N: usize>(streams: [usize; N], states: &mut [State; STREAMS], blocks: [&[Block]; STREAMS]) {
@@ -128,7 +133,8 @@ fn compress<const N: usize>(streams: [usize; N], states: &mut [State; STREAMS], 
     }
 }
 
-/// Four rounds, and the four words of the schedule that come 16 rounds later.
+/// Computes four rounds and replaces the four words that they use by the words of the message schedule that are needed
+/// 16 rounds later.
 #[inline]
 #[target_feature(enable = "sha,sse4.1,ssse3,avx")]
 fn rounds(state: &mut State, words: &mut [__m128i; 4], round: usize, constants: __m128i) {
@@ -145,23 +151,24 @@ fn rounds(state: &mut State, words: &mut [__m128i; 4], round: usize, constants: 
     }
 }
 
-/// The 16 words of a block, big-endian.
+/// Loads the 16 words of a block and converts them from big-endian order.
 #[inline]
 #[target_feature(enable = "sse4.1,ssse3,avx")]
 fn load(block: &Block) -> [__m128i; 4] {
     let order = _mm_set_epi64x(0x0c0d_0e0f_0809_0a0b, 0x0405_0607_0001_0203);
     let (quarters, _) = block.as_chunks::<16>();
     std::array::from_fn(|i| {
-        // SAFETY: a quarter has the 16 bytes that are read, which need no alignment.
+        // SAFETY: a quarter has the 16 bytes that are read, and the load needs no alignment.
         let quarter = unsafe { _mm_loadu_si128(quarters[i].as_ptr().cast()) };
         _mm_shuffle_epi8(quarter, order)
     })
 }
 
+/// Loads the round constants of four rounds, `4 * round` and the next three.
 #[inline]
 #[target_feature(enable = "avx")]
 fn load_constants(round: usize) -> __m128i {
     let constants = &ROUND[round / 4].as_chunks::<4>().0[round % 4];
-    // SAFETY: these are the 16 bytes that are read, which need no alignment.
+    // SAFETY: `constants` has the 16 bytes that are read, and the load needs no alignment.
     unsafe { _mm_loadu_si128(constants.as_ptr().cast()) }
 }

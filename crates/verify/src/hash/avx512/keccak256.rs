@@ -1,5 +1,5 @@
-//! Keccak-256 (FIPS 202, with the padding that Ethereum kept), 8 messages at once: every register holds one 64-bit
-//! word of each.
+//! Keccak-256 (FIPS 202, with the padding that Ethereum uses) of 8 messages at once: each register holds one 64-bit
+//! word of each message.
 
 use std::arch::x86_64::*;
 
@@ -9,27 +9,28 @@ use crate::hash::portable::keccak256::{self as portable, BLOCK_BYTES};
 
 const LANES: usize = 8;
 
-/// Word `(x, y)` of the state is `state[x + 5 * y]`.
+/// Keccak states of all lanes. Word `(x, y)` of the state is `state[x + 5 * y]`.
 type State = [__m512i; 25];
 
-/// The words that a block adds to, the first of the state.
+/// Number of words in a block. A block is combined with the first words of the state.
 const BLOCK_WORDS: usize = BLOCK_BYTES / 8;
 type Block = [__m512i; BLOCK_WORDS];
 
 pub(in crate::hash) fn batch(proof: Avx512, messages: &[&[u8]], digests: &mut [[u8; 32]]) {
-    // SAFETY: zeros are words. The first step starts every lane afresh.
+    // SAFETY: a register of zeros is valid. The value does not matter: a lane is reset when it takes its first message.
     let state = unsafe { std::mem::zeroed() };
     lanes::run(&mut Keccak256x8 { state, _proof: proof }, messages, digests);
 }
 
-/// It exists only where the processor has AVX-512.
+/// Engine with the states of 8 lanes. The proof ensures that the processor has AVX-512.
 struct Keccak256x8 {
     state: State,
     _proof: Avx512,
 }
 
 impl Engine<LANES> for Keccak256x8 {
-    // On an AMD Zen 4, 2 lanes of 1 KB messages give 1.5 times what one message after the other gives, all 8 lanes 6.1.
+    // Throughput on an AMD Zen 4 with messages of 1 KB, relative to one message after another: 1.5 with 2 busy lanes,
+    // 6.1 with all 8.
     const BREAK_EVEN: usize = 2;
 
     fn blocks(bytes: usize) -> usize {
@@ -37,7 +38,7 @@ impl Engine<LANES> for Keccak256x8 {
     }
 
     fn absorb(&mut self, lanes: &mut [Lane<'_>; LANES], fresh: u32, count: usize) {
-        // SAFETY: the proof says that the processor has the features.
+        // SAFETY: the proof exists only if the processor has the features of the called function.
         unsafe { absorb(&mut self.state, lanes, fresh as __mmask8, count) }
     }
 
@@ -47,7 +48,7 @@ impl Engine<LANES> for Keccak256x8 {
     }
 
     fn finish(&self, index: usize, lane: &Lane<'_>) -> [u8; 32] {
-        // SAFETY: a register is as many bytes as its words, and any bytes are words.
+        // SAFETY: a register and the array of its words have the same size, and any bytes are valid words.
         let state: [[u64; LANES]; 25] = unsafe { std::mem::transmute(self.state) };
         portable::finish(state.map(|words| words[index]), lane.rest)
     }
@@ -66,8 +67,9 @@ impl Engine<LANES> for Keccak256x8 {
     }
 }
 
-/// The digests of messages of one block each. Words 17 and up of the state that they begin with are zero, and of what
-/// they end with only the digests are wanted: the first and the last round are shorter where the compiler sees that.
+/// Computes the digests of messages of one block each. Words 17 to 24 of the initial state are zero, and only the first
+/// four words of the final state are used. The first and the last round are outside the loop so that the compiler can
+/// remove the operations that these facts make unnecessary.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn digest_short(messages: &[&[u8]; LANES], digests: &mut [[u8; 32]; LANES]) {
@@ -86,9 +88,11 @@ fn digest_short(messages: &[&[u8]; LANES], digests: &mut [[u8; 32]; LANES]) {
     store_digests(&round(words, *last), digests);
 }
 
-/// 8 words of each message of less than a block, from byte `OFFSET` on, with the byte that begins the padding.
+/// Loads 8 words of each message from byte `OFFSET` on, including the first byte of the padding. Each message must be
+/// shorter than a block.
 ///
-/// Without branches: whether a short message is longer than 64 bytes is as good as chance.
+/// The code is free of branches on the message length, because the processor cannot predict whether a short message is
+/// longer than 64 bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn short_words<const OFFSET: usize>(messages: &[&[u8]; LANES]) -> [__m512i; 8] {
@@ -100,26 +104,27 @@ fn short_words<const OFFSET: usize>(messages: &[&[u8]; LANES]) -> [__m512i; 8] {
         }
         index
     };
-    // SAFETY: 64 bytes.
+    // SAFETY: `INDEX` has the 64 bytes that are read, and the load needs no alignment.
     let index = unsafe { _mm512_loadu_si512(INDEX.as_ptr().cast()) };
     let index = _mm512_add_epi8(index, _mm512_set1_epi8(OFFSET as i8));
     let mut rows = [_mm512_setzero_si512(); LANES];
     for (row, message) in rows.iter_mut().zip(messages) {
         let end = _mm512_set1_epi8(message.len() as i8);
         let mask = _mm512_cmplt_epu8_mask(index, end);
-        // An empty mask wants an address, too, at which there is something: see `load_bytes`.
+        // Even with an empty mask, a load from an unmapped address is slow; see `load_bytes`.
         let from = if message.len() > OFFSET {
             message.as_ptr().wrapping_add(OFFSET)
         } else {
             INDEX.as_ptr()
         };
-        // SAFETY: the mask leaves out what lies behind the bytes, and a masked load does not touch what it leaves out.
+        // SAFETY: the mask selects only bytes of the message, and a masked load does not access the other bytes.
         let bytes = unsafe { _mm512_maskz_loadu_epi8(mask, from.cast()) };
         *row = _mm512_mask_mov_epi8(bytes, _mm512_cmpeq_epu8_mask(index, end), _mm512_set1_epi8(1));
     }
     transpose::words64(rows)
 }
 
+/// Absorbs `count` blocks in every lane. The lanes in `fresh` start from the initial state.
 #[target_feature(enable = "avx512f,avx512bw")]
 fn absorb(state: &mut State, lanes: &mut [Lane<'_>; LANES], fresh: __mmask8, count: usize) {
     let mut keep = !fresh;
@@ -130,7 +135,7 @@ fn absorb(state: &mut State, lanes: &mut [Lane<'_>; LANES], fresh: __mmask8, cou
     }
 }
 
-/// Takes a block off every lane's message: its words, one register each.
+/// Removes one block from the message of every lane. Returns one register per word of the block.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn next_blocks(lanes: &mut [Lane<'_>; LANES]) -> Block {
@@ -145,7 +150,8 @@ fn next_blocks(lanes: &mut [Lane<'_>; LANES]) -> Block {
     words
 }
 
-/// Takes a block off the lane's message: words 0 to 7, words 8 to 15, word 16.
+/// Removes one block from the message of the lane and pads the last block. The returned registers hold words 0 to 7,
+/// words 8 to 15, and word 16.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn next_block(lane: &mut Lane<'_>) -> [__m512i; 3] {
@@ -166,7 +172,7 @@ fn next_block(lane: &mut Lane<'_>) -> [__m512i; 3] {
     ]
 }
 
-/// As [`load_bytes`], with the byte that begins the padding.
+/// Loads bytes like [`load_bytes`] and inserts the first byte of the padding after the last byte of `tail`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn load_marked(tail: &[u8], offset: usize) -> __m512i {
@@ -174,8 +180,11 @@ fn load_marked(tail: &[u8], offset: usize) -> __m512i {
     _mm512_mask_set1_epi8(load_bytes(tail, offset), marker, 0x01)
 }
 
-/// Adds a block to the lanes in `keep`, lets the others begin with it, then does Keccak-f\[1600\] (FIPS 202, 3.2 and
-/// 3.3) on all. Not inlined: alone, the state fits the 32 registers but for a word or two.
+/// Absorbs one block in every lane, then applies Keccak-f\[1600\] (FIPS 202, 3.2 and 3.3). Lanes outside the mask
+/// `keep` are reset to the initial state first.
+///
+/// The function is not inlined, so that only the state needs registers: it fits the 32 registers except for a word or
+/// two.
 #[inline(never)]
 #[target_feature(enable = "avx512f")]
 fn permute(state: &mut State, keep: __mmask8, block: &Block) {
@@ -192,8 +201,10 @@ fn permute(state: &mut State, keep: __mmask8, block: &Block) {
     *state = words;
 }
 
-/// Theta, rho, pi, chi and iota, row by row of the result: rotations, for which a processor has fewer units than for
-/// logic, stand spread over the round, not one after the other.
+/// Applies one round of Keccak-f: theta, rho, pi, chi and iota.
+///
+/// The result is computed row by row. This order spreads the rotations over the round, because a processor has fewer
+/// execution units for rotations than for logic operations.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn round(state: State, constant: u64) -> State {
@@ -204,10 +215,10 @@ fn round(state: State, constant: u64) -> State {
     for y in 0..5 {
         let mut row = [state[0]; 5];
         for x in 0..5 {
-            // Pi brings word (x + 3y, x) to (x, y).
+            // Pi moves word (x + 3y, x) to (x, y).
             let from = (x + 3 * y) % 5;
             let word = _mm512_xor_si512(state[from + 5 * x], effect[from]);
-            // The count is a constant once the loops are unrolled, and the rotation is one by a constant.
+            // Once the loops are unrolled, the count is a constant and the compiler emits a rotation by a constant.
             row[x] = _mm512_rolv_epi64(word, _mm512_set1_epi64(ROTATION[from + 5 * x]));
         }
         for x in 0..5 {
@@ -218,7 +229,7 @@ fn round(state: State, constant: u64) -> State {
     next
 }
 
-/// What theta adds to every word of a column.
+/// Returns the value that theta combines (XOR) with every word of column `x`, for each `x`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn column_effects(state: &State) -> [__m512i; 5] {
@@ -244,13 +255,13 @@ fn xor3(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
 fn store_digests(state: &State, digests: &mut [[u8; 32]; LANES]) {
     let [a, b, c, d, ..] = *state;
     for (digest, words) in digests.iter_mut().zip(transpose::words64_of_4([a, b, c, d])) {
-        // SAFETY: a digest is as many bytes as the register.
+        // SAFETY: a digest has the 32 bytes that are written, and the store needs no alignment.
         unsafe { _mm256_storeu_si256(digest.as_mut_ptr().cast(), words) };
     }
 }
 
-/// How far rho rotates each word (FIPS 202, algorithm 2): from word (1, 0) on, in the order in which pi visits the
-/// words, by the triangular numbers.
+/// Rotation counts of rho in bits, one per word (FIPS 202, algorithm 2). The counts are the triangular numbers modulo
+/// 64, assigned from word (1, 0) on in the order in which pi visits the words.
 const ROTATION: [i64; 25] = {
     let mut offsets = [0; 25];
     let (mut x, mut y, mut t) = (1, 0, 0);
@@ -262,8 +273,8 @@ const ROTATION: [i64; 25] = {
     offsets
 };
 
-/// What iota adds in each round (FIPS 202, algorithms 5 and 6): the bits 2^j - 1 of a word come from a shift register
-/// with the polynomial x^8 + x^6 + x^5 + x^4 + 1, which runs on from round to round.
+/// Round constants of iota (FIPS 202, algorithms 5 and 6). Bit 2^j - 1 of a constant is output `j` of a linear-feedback
+/// shift register with the polynomial x^8 + x^6 + x^5 + x^4 + 1. The register keeps its state from round to round.
 const ROUND: [u64; 24] = {
     let mut constants = [0; 24];
     let (mut register, mut round) = (1u8, 0);

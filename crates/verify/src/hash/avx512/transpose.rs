@@ -1,8 +1,8 @@
-//! From one register per message to one register per word, and back.
+//! Matrix transposition in registers: converts one register per message to one register per word, and back.
 
 use std::arch::x86_64::*;
 
-/// 16 registers of 16 32-bit words: word `j` of register `i` becomes word `i` of register `j`.
+/// Transposes 16 registers of 16 32-bit words: word `j` of register `i` becomes word `i` of register `j`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub fn words32(rows: [__m512i; 16]) -> [__m512i; 16] {
@@ -13,7 +13,7 @@ pub fn words32(rows: [__m512i; 16]) -> [__m512i; 16] {
     words32_quarters(fours)
 }
 
-/// The second half of [`words32`], from what [`words32_within_quarters`] makes of four rows each.
+/// Second step of [`words32`]. `fours[i]` is the result of [`words32_within_quarters`] for rows `4 * i` to `4 * i + 3`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub fn words32_quarters(fours: [[__m512i; 4]; 4]) -> [__m512i; 16] {
@@ -27,8 +27,8 @@ pub fn words32_quarters(fours: [[__m512i; 4]; 4]) -> [__m512i; 16] {
     columns
 }
 
-/// The first half of each column of 8 registers of 16 words, two quarters of a register: the inverse of [`words32`]
-/// for messages of 8 words.
+/// Transposes 8 registers of 16 32-bit words into 16 half registers of 8 words: word `j` of register `i` becomes word
+/// `i` of half register `j`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub fn words32_of_8(rows: [__m512i; 8]) -> [__m256i; 16] {
@@ -45,7 +45,7 @@ pub fn words32_of_8(rows: [__m512i; 8]) -> [__m256i; 16] {
     columns
 }
 
-/// 8 registers of 8 64-bit words: word `j` of register `i` becomes word `i` of register `j`.
+/// Transposes 8 registers of 8 64-bit words: word `j` of register `i` becomes word `i` of register `j`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub fn words64(rows: [__m512i; 8]) -> [__m512i; 8] {
@@ -71,7 +71,8 @@ pub fn words64(rows: [__m512i; 8]) -> [__m512i; 8] {
     columns
 }
 
-/// The 8 columns of 4 registers of 8 words: the inverse of [`words64`] for messages of 4 words.
+/// Transposes 4 registers of 8 64-bit words into 8 half registers of 4 words: word `j` of register `i` becomes word `i`
+/// of half register `j`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub fn words64_of_4(rows: [__m512i; 4]) -> [__m256i; 8] {
@@ -88,7 +89,7 @@ pub fn words64_of_4(rows: [__m512i; 4]) -> [__m256i; 8] {
     columns
 }
 
-/// Transposes the 4 × 4 words in each quarter (128 bits) of four registers.
+/// Transposes the 4 × 4 matrix of 32-bit words in each quarter (128 bits) of four registers. First step of [`words32`].
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub fn words32_within_quarters([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
@@ -102,13 +103,13 @@ pub fn words32_within_quarters([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     ]
 }
 
-/// Transposes the quarters (128 bits) of four registers.
+/// Transposes the 4 × 4 matrix of quarters (128 bits) of four registers.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn quarters([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
-    /// Quarters 0 and 2 of both operands.
+    /// Selects quarters 0 and 2 of both operands.
     const EVEN: i32 = 0b10_00_10_00;
-    /// Quarters 1 and 3.
+    /// Selects quarters 1 and 3 of both operands.
     const ODD: i32 = 0b11_01_11_01;
     let (ab_even, ab_odd) = (
         _mm512_shuffle_i32x4::<EVEN>(a, b),

@@ -1,9 +1,12 @@
-//! Keccak-256 on the permutation of the `keccak` crate: the sponge of FIPS 202 with the padding of the SHA-3
-//! submission (<https://keccak.team/files/Keccak-submission-3.pdf>, 1.1.2), which Ethereum kept.
+//! Keccak-256, built on the permutation of the `keccak` crate.
+//!
+//! The sponge is that of FIPS 202. The padding is that of the SHA-3 submission
+//! (<https://keccak.team/files/Keccak-submission-3.pdf>, 1.1.2), which Ethereum uses.
 
 use keccak::Keccak;
 
-/// The rate: what one permutation takes in. The state is 200 bytes, of which twice the digest stays untouched.
+/// Rate of the sponge in bytes: the input of one permutation. The state has 200 bytes; the capacity, which input never
+/// touches, is twice the length of the digest.
 pub(in crate::hash) const BLOCK_BYTES: usize = 200 - 2 * 32;
 
 pub(in crate::hash) fn batch(messages: &[&[u8]], digests: &mut [[u8; 32]]) {
@@ -16,7 +19,7 @@ pub(in crate::hash) fn digest(message: &[u8]) -> [u8; 32] {
     finish([0; 25], message)
 }
 
-/// The digest of the message of which all but `rest` has entered `state`, in whole blocks.
+/// Returns the digest of a message. `state` has absorbed whole blocks of the message; `rest` is the remaining message.
 pub(in crate::hash) fn finish(mut state: [u64; 25], rest: &[u8]) -> [u8; 32] {
     let (blocks, tail) = rest.as_chunks::<BLOCK_BYTES>();
     let mut last = [0; BLOCK_BYTES];
@@ -40,7 +43,7 @@ pub(in crate::hash) fn finish(mut state: [u64; 25], rest: &[u8]) -> [u8; 32] {
     digest
 }
 
-/// How many blocks a message fills with its padding of at least one byte.
+/// Returns the number of blocks of a message of `bytes` bytes, including its padding of at least one byte.
 #[cfg(all(feature = "simd", target_arch = "x86_64"))]
 pub(in crate::hash) fn blocks(bytes: usize) -> usize {
     bytes / BLOCK_BYTES + 1

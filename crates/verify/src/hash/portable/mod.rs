@@ -1,5 +1,7 @@
-//! One message after the other. Also what a lane back end hands the last messages of a batch to, when too few are left
-//! to keep its lanes busy; therefore each digest can start from the state that a lane has reached.
+//! Portable back end: hashes one message after another.
+//!
+//! The SIMD back ends also use this module for the last messages of a batch, when too few are left to keep their lanes
+//! busy. The `finish` functions therefore accept the state of a lane that has processed part of a message.
 
 pub(super) mod keccak256;
 pub(super) mod sha256;

@@ -1,14 +1,15 @@
-//! SHA-256 (FIPS 180-4) on the compression function of the `sha2` crate, which finds the SHA instructions by itself.
+//! SHA-256 (FIPS 180-4), built on the compression function of the `sha2` crate. That crate detects the SHA instructions
+//! of the processor and uses them.
 
 use crate::hash::parts::Parts;
 use sha2::block_api::compress256;
 
 pub(in crate::hash) const BLOCK_BYTES: usize = 64;
 
-/// Where the length is in the last block: 64 bits, big-endian.
+/// Byte offset of the message length in the last block. The length is in bits, as a 64-bit big-endian integer.
 pub(in crate::hash) const LENGTH_AT: usize = BLOCK_BYTES - 8;
 
-/// The initial hash value, FIPS 180-4, 5.3.3.
+/// Initial hash value (FIPS 180-4, 5.3.3).
 pub(in crate::hash) const INITIAL: [u32; 8] = [
     0x6a09_e667,
     0xbb67_ae85,
@@ -20,7 +21,7 @@ pub(in crate::hash) const INITIAL: [u32; 8] = [
     0x5be0_cd19,
 ];
 
-/// The round constants: the first 32 bits behind the point of the cube roots of the first 64 primes (4.2.2).
+/// Round constants: the first 32 bits of the fractional parts of the cube roots of the first 64 primes (4.2.2).
 #[cfg(all(feature = "simd", target_arch = "x86_64"))]
 pub(in crate::hash) const ROUND: [[u32; 16]; 4] = {
     let mut constants = [[0; 16]; 4];
@@ -41,7 +42,7 @@ pub(in crate::hash) fn batch(messages: &[&[u8]], digests: &mut [[u8; 32]]) {
     }
 }
 
-/// The digest of each message that is given in parts.
+/// Computes the digest of each message, given as a list of parts.
 pub(in crate::hash) fn of_parts(messages: &[&[&[u8]]], digests: &mut [[u8; 32]]) {
     for (message, digest) in messages.iter().zip(digests) {
         let (mut parts, mut state) = (Parts::new(message), INITIAL);
@@ -59,8 +60,9 @@ pub(in crate::hash) fn digest(message: &[u8]) -> [u8; 32] {
     finish(INITIAL, message, message.len())
 }
 
-/// The digest of a message of `bytes` bytes, of which `rest` has not entered `state` yet. What has entered is whole
-/// blocks, and perhaps the padding block that holds the end of the message but not its length: see [`has_marker`].
+/// Returns the digest of a message of `bytes` bytes. `state` has processed whole blocks of the message; `rest` is the
+/// remaining message. If `rest` is empty, `state` may also have processed the padding block that holds the end of the
+/// message but has no room for its length; see [`has_marker`].
 pub(in crate::hash) fn finish(mut state: [u32; 8], rest: &[u8], bytes: usize) -> [u8; 32] {
     let (blocks, tail) = rest.as_chunks::<BLOCK_BYTES>();
     compress256(&mut state, blocks);
@@ -77,7 +79,7 @@ pub(in crate::hash) fn finish(mut state: [u32; 8], rest: &[u8], bytes: usize) ->
     bytes_of(state)
 }
 
-/// A digest's bytes.
+/// Converts a hash value to the bytes of a digest, in big-endian order.
 pub(in crate::hash) fn bytes_of(state: [u32; 8]) -> [u8; 32] {
     let mut digest = [0; 32];
     for (bytes, word) in digest.as_chunks_mut().0.iter_mut().zip(state) {
@@ -86,19 +88,21 @@ pub(in crate::hash) fn bytes_of(state: [u32; 8]) -> [u8; 32] {
     digest
 }
 
-/// Whether the bit `1` that ends the message stands in the block that begins with the message's last `tail` bytes.
-/// It does not in a block that holds nothing but zeros and the length, because the block before had no room for it.
+/// Returns true if the marker bit `1`, which follows the message, belongs in the block that begins with the last `tail`
+/// bytes of the message. If that block holds only zeros and the length, the previous block already has the marker but
+/// had no room for the length; the function then returns false.
 pub(in crate::hash) fn has_marker(tail: usize, bytes: usize) -> bool {
     tail == bytes % BLOCK_BYTES
 }
 
-/// Whether a block with `tail` bytes of the message has room for the length.
+/// Returns true if a block that begins with the last `tail` bytes of the message has room for the length.
 #[cfg(all(feature = "simd", target_arch = "x86_64"))]
 pub(in crate::hash) fn has_length(tail: usize) -> bool {
     tail < LENGTH_AT
 }
 
-/// How many blocks a message fills with its padding: at least a byte for the marker and eight for the length.
+/// Returns the number of blocks of a message of `bytes` bytes, including its padding: at least one byte for the marker
+/// and eight bytes for the length.
 #[cfg(all(feature = "simd", target_arch = "x86_64"))]
 pub(in crate::hash) fn blocks(bytes: usize) -> usize {
     (bytes + 8) / BLOCK_BYTES + 1
@@ -116,7 +120,7 @@ const fn is_prime(number: u32) -> bool {
     true
 }
 
-/// The largest integer whose cube is not above `cube`, which is below 2^108.
+/// Returns the integer cube root of `cube`, rounded down. `cube` must be less than 2^108.
 #[cfg(all(feature = "simd", target_arch = "x86_64"))]
 const fn cube_root(cube: u128) -> u128 {
     let (mut root, mut bit) = (0, 1 << 35);
