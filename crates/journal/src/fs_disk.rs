@@ -101,7 +101,7 @@ impl FsDisk {
         Self::look(path)
     }
 
-    /// Returns a guard that removes the content of a new directory unless the guard is told to keep it; `None` for a
+    /// Returns a guard that removes the content of a new directory unless [`NewDirectory::keep`] is called; `None` for a
     /// directory that was opened for reading only.
     pub fn new_directory(&self) -> Option<NewDirectory> {
         self.inner.owner.as_ref().map(DataDir::new_directory)

@@ -33,7 +33,7 @@ pub struct Records<D: Disk> {
     from: Lsn,
     /// Last record to read.
     last: Lsn,
-    /// Whether to continue after lost records.
+    /// True to continue after lost records.
     crosses_gaps: bool,
 }
 

@@ -68,9 +68,9 @@ pub struct Geometry {
     pub ring_bits: u32,
     /// Place where operations are executed.
     pub mode: Mode,
-    /// Whether packets in the paper's format are answered.
+    /// True if packets in the paper's format are answered.
     pub paper_format: bool,
-    /// Whether writes must be signed.
+    /// True if writes must be signed.
     pub require_signature: bool,
     /// Addresses that may issue; at most 8 ranges.
     pub issuers: Vec<Range>,

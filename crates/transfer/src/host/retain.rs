@@ -15,7 +15,7 @@ pub struct Retention {
     pub keep_blocks: u64,
     /// Number of days for which blocks remain; 0: no minimum.
     pub keep_days: u64,
-    /// Whether removed blocks are kept in archive files.
+    /// True if removed blocks are kept in archive files.
     pub archive: bool,
 }
 

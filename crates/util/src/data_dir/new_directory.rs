@@ -1,4 +1,4 @@
-//! Guard that removes a new data directory, so that a failed start leaves nothing behind.
+//! Guard that removes a new data directory, so that a failed start leaves no files.
 
 use super::{DataDir, names};
 use std::fs;
@@ -14,7 +14,7 @@ impl NewDirectory {
         Self(directory.inner.was_empty.then(|| directory.clone()))
     }
 
-    /// Keeps the directory: from now on it may hold data that a client was told is durable.
+    /// Keeps the directory: from now on it may hold data that was acknowledged to a client as durable.
     pub fn keep(&mut self) {
         self.0 = None;
     }
