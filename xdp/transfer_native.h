@@ -8,7 +8,7 @@
 
 #define TRANSFER_EXECUTE_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_execute_head))
 #define TRANSFER_REFER_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_refer_head))
-/* Odd factor of the sum that tells the operations of two packets apart (native.rs, sum). */
+/* Odd factor of the checksum that distinguishes the operations of two packets (native.rs, sum). */
 #define TRANSFER_SUM_ODD 0x9e3779b97f4a7c15
 
 /* The fixed part of an `execute` packet. Operations follow. */

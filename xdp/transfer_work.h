@@ -22,7 +22,7 @@ struct transfer_work {
 	struct transfer_task task;
 	__u64 now_ns;
 	__u64 sum;            /* sum of the 32-bit words of the reply's payload */
-	__u64 operations_sum; /* sum that tells the packet's operations from another's (native.rs, sum) */
+	__u64 operations_sum; /* checksum of the packet's operations (native.rs, sum) */
 	__u32 count;          /* operations of the packet that the fast path executes; 0: none */
 	__u32 says;           /* outcome of the packet: a code, or one of TRANSFER_SAYS_* */
 	struct transfer_balance balance[LS_TRANSFER_REFER_MAX];

@@ -114,9 +114,9 @@ pub enum Error {
     /// Two files contain the same records.
     #[error("{file} contains records that {other} contains too; remove one of them")]
     Duplicate {
-        /// The file found second.
+        /// The file to remove.
         file: String,
-        /// The file found first.
+        /// The other file.
         other: String,
     },
     /// The file belongs to another journal.

@@ -53,7 +53,7 @@ pub(crate) struct Header {
     pub(crate) previous: Lsn,
     /// Size of the whole segment in bytes. Snapshot: 0.
     pub(crate) segment_bytes: u64,
-    /// Snapshot: the records are kept, so it replaces none of them. A program that does not know this flag ignores the
+    /// Snapshot: the records are kept, so no record is replaced. A program that does not know this flag ignores the
     /// snapshot.
     pub(crate) keep_records: bool,
     /// Segment: a repair began it, the records between the previous segment and this one are lost, and a snapshot

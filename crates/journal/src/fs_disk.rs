@@ -101,8 +101,8 @@ impl FsDisk {
         Self::look(path)
     }
 
-    /// Returns a guard that removes the content of a new directory unless `keep` was called on the guard; `None` for a
-    /// directory that was opened for reading only.
+    /// Returns a guard that removes the content of a new directory unless [`NewDirectory::keep`] is called; `None` for
+    /// a directory that was opened for reading only.
     pub fn new_directory(&self) -> Option<NewDirectory> {
         self.inner.owner.as_ref().map(DataDir::new_directory)
     }
@@ -138,7 +138,7 @@ impl FsDisk {
     }
 
     /// Opens a file and, if the journal keeps it, watches it from then on. The lock of the watch list is held
-    /// meanwhile, so that a concurrent removal through this handle waits.
+    /// meanwhile, so that a concurrent removal by this process waits.
     fn open_kept(&self, name: &str, options: &OpenOptions) -> io::Result<FsFile> {
         let path = self.at(name)?;
         let file = match is_kept(name) {

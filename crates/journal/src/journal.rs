@@ -361,7 +361,7 @@ impl<D: Disk> Journal<D> {
     /// Writes a snapshot of the state after record `lsn`, which must be durable; see [`Snapshots::write`].
     ///
     /// # Errors
-    /// [`Error::NotThere`], and those of [`Snapshots::write`]; none of them poisons the journal.
+    /// [`Error::NotThere`], and those of [`Snapshots::write`]; no error poisons the journal.
     pub fn write_snapshot(
         &mut self,
         lsn: Lsn,

@@ -33,7 +33,7 @@ pub struct Records<D: Disk> {
     from: Lsn,
     /// Last record to read.
     last: Lsn,
-    /// True if reading continues after lost records.
+    /// True to continue after lost records.
     crosses_gaps: bool,
 }
 

@@ -181,7 +181,7 @@ impl Line {
         }
     }
 
-    // ---- what the ring tells ----
+    // ---- records in the ring ----
 
     fn drain(&mut self) {
         let mut read = self.read;

@@ -90,7 +90,7 @@ pub(super) struct Sessions {
     by_site: HashMap<Address, u32>,
     /// Sessions in which no operation was executed: the time of their opening, and the slot.
     unused: BTreeSet<(u64, u32)>,
-    /// Open sessions by the opener's network.
+    /// Index of `unused` by the network of the opener.
     unused_by_network: BTreeSet<(Address, u64, u32)>,
     large_results: u64,
     pub(super) history: History,

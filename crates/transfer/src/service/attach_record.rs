@@ -1,5 +1,5 @@
 //! Record, in a ledger's directory, of the interface that its fast path is attached to. A server that starts after a
-//! crash reads it, so that no fast path remains that still answers for the same accounts.
+//! crash reads it, so that no other fast path remains that still answers for the same accounts.
 
 use crate::datapath::pinned;
 use anyhow::{Context, bail};

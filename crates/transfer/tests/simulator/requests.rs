@@ -217,7 +217,7 @@ pub fn stolen(rng: &mut Random, seen: &[u8]) -> Vec<u8> {
     };
     let at = match rng.below(8) {
         0 => return packet,
-        // Another amount, destination or id, none of them higher than those used before.
+        // Another amount, destination or id, never higher than those used before.
         1 if is_paper => 19,
         2 if is_paper => 15,
         3 if is_paper && packet[4..8] > [0, 0, 0, 1][..] => {

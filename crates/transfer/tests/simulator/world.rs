@@ -317,7 +317,9 @@ impl<'a> World<'a> {
                         ));
                     }
                     if !expired_all && after.number != number {
-                        return Err(format!("executed, though something that expired stood: {line}"));
+                        return Err(format!(
+                            "executed although an expired transfer was still pending: {line}"
+                        ));
                     }
                     is_certain = steps.len();
                 }
