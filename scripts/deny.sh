@@ -22,5 +22,5 @@ check bans licenses sources
 if cargo deny --locked --log-level off fetch db >/dev/null 2>&1; then
     check --disable-fetch advisories
 else
-    echo "deny: advisories are not checked, because the database at github.com/RustSec/advisory-db cannot be fetched" >&2
+    echo "deny: advisories not checked: the database at github.com/RustSec/advisory-db cannot be fetched" >&2
 fi
