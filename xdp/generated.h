@@ -97,7 +97,7 @@ struct ls_roots_head {
 };
 _Static_assert(sizeof(struct ls_roots_head) == 40, "roots_head");
 
-/* Position of one transaction of `roots`. If it is unknown, all fields except the status are zero. */
+/* Position of one transaction of `roots`; zeros except for the status if it is unknown. */
 struct ls_root_item {
 	__u64 root[4]; /* Merkle root of the block (the request has the TXID here) */
 	__u64 block_hash[4]; /* hash of the block's header, wire byte order */
@@ -119,7 +119,7 @@ struct ls_proof_reply {
 };
 _Static_assert(sizeof(struct ls_proof_reply) == 136, "proof_reply");
 
-/* Too long: zeros except for transactions, depth and coinbase_bytes. Unknown: zeros except for the tip. */
+/* Unknown: zeros but the tip. Too long: zeros but transactions, depth, coinbase_bytes. */
 struct ls_witness_reply {
 	__u64 header[10]; /* the block's header, wire byte order (the request has the TXID here) */
 	__be32 height; /* height of the block; 0xffffffff: unknown */
@@ -134,7 +134,7 @@ struct ls_witness_reply {
 };
 _Static_assert(sizeof(struct ls_witness_reply) == 200, "witness_reply");
 
-/* Header of a reply to `headers`. If there are fewer headers than requested, the chain ends there. */
+/* Header of a reply to `headers`: fewer than requested if the chain ends there. */
 struct ls_headers_head {
 	__u64 tip_hash[4]; /* hash of the best block when this was answered */
 	__be32 tip_height; /* height of the best block */
@@ -276,7 +276,7 @@ struct ls_execute_head {
 };
 _Static_assert(sizeof(struct ls_execute_head) == 24, "execute_head");
 
-/* Header of `signed`: ECDSA over SHA-256 of `lineside/transfer/1` and the following bytes. */
+/* Header of `signed`: ECDSA over SHA-256 of `lineside/transfer/1` and what follows. */
 struct ls_signed_head {
 	__u8 curve; /* 1: P-256, 2: secp256k1 */
 	__u8 key_prefix; /* 2 if the key's y is even, 3 if it is odd */
@@ -506,7 +506,7 @@ enum ls_column_code {
 	LS_COLUMN_CODE_BAD_REQUEST = 5,
 };
 
-/* Header of every request except `open`; each part after it is padded with zeros to 8 bytes. */
+/* Header of every request except `open`; each part after it is zero-padded to 8 bytes. */
 struct ls_column_head {
 	__u8 flags; /* 1 reverse, 2 stop_inclusive, 4 start_exclusive, 8 absent */
 	__u8 start_bytes; /* bytes of the key, or of the start key (0: from the first row) */

@@ -1,6 +1,5 @@
-//! Exhaustive test of all orders in which a few changes and fills can meet: the fast path never answers anything that
-//! is not true at that moment. It also shows that each step of the protocol is needed: without it, some order makes the
-//! fast path stale.
+//! Exhaustive test of all orders in which a few changes and fills can meet: the fast path never answers a value that is
+//! not current, and each step of the protocol is needed: without it, some order makes the fast path stale.
 
 mod common;
 
@@ -53,7 +52,6 @@ enum Fault {
 enum Act {
     Put(&'static str),
     Delete(&'static str),
-    /// A fill of an interval.
     Fill(&'static str, &'static str),
     /// The clock passes the expiry of the cells that were put at the start.
     Expire,
@@ -61,7 +59,6 @@ enum Act {
 
 const EXPIRY_NS: u64 = 100;
 
-/// The table, the fast path, and the clock.
 struct World<'a> {
     coherence: &'a Coherence,
     fastpath: ModelFastPath,
@@ -71,7 +68,6 @@ struct World<'a> {
     fault: Fault,
 }
 
-/// Progress of an act.
 #[derive(Default)]
 struct Progress<'a> {
     step: usize,
@@ -218,7 +214,6 @@ impl<'a> World<'a> {
     }
 }
 
-/// Runs all acts in the chosen order.
 fn run(acts: &[Act], fault: Fault, chooser: &mut Chooser) -> Result<(), String> {
     let fastpath = ModelFastPath::default();
     if fault == Fault::GapsNotForgotten {
@@ -321,7 +316,6 @@ enum Foul {
 const LEASE_NS: u64 = 10;
 const SERVER: usize = 3;
 
-/// State of the server.
 #[derive(Default)]
 struct Far {
     epoch: u64,
@@ -339,7 +333,6 @@ impl Far {
     }
 }
 
-/// Number of events of each kind.
 #[derive(Clone, Copy)]
 struct Plan {
     puts: usize,

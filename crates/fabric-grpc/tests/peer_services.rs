@@ -475,7 +475,6 @@ async fn queries_give_the_blocks_and_transactions_of_a_ledger() {
         );
         let arena = Arena::new();
         let block = Block::read(bytes, &arena).unwrap();
-        // This block contains the hash of the previous one.
         if let Some(before) = number.checked_sub(1) {
             let response = ask(b"GetBlockByHash", block.previous_hash).await;
             assert_eq!(response.payload, blocks[before]);

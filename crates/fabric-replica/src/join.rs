@@ -62,7 +62,10 @@ fn is_free(data: &Path) -> std::io::Result<bool> {
 fn next_to(data: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     let data = std::path::absolute(data)?;
     let (Some(parent), Some(name)) = (data.parent(), data.file_name()) else {
-        bail!("{} cannot be the directory of a ledger", data.display());
+        bail!(
+            "{} cannot be the directory of a ledger, because it has no name of its own: give a new directory below it",
+            data.display()
+        );
     };
     let mut building = std::ffi::OsString::from(".");
     building.push(name);

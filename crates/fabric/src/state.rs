@@ -300,7 +300,9 @@ impl State {
         match &self.kept {
             Kept::Memory(_) => Ok(()),
             Kept::Disk(disk) => disk.failure().map_or(Ok(()), |what| Err(what.to_owned())),
-            Kept::Elsewhere => Err("the state was not opened".to_owned()),
+            Kept::Elsewhere => {
+                Err("the ledger was opened without its state, so keys cannot be looked up".to_owned())
+            }
         }
     }
 

@@ -27,7 +27,7 @@ const EVENT_BYTES: usize = 128;
 /// Queue of events.
 type Queue = mpsc::UnboundedSender<Event>;
 
-/// Limit of the bytes of events that wait for all clients of a server together.
+/// Limit of the total bytes of the events that are queued for the clients of one server.
 pub(crate) struct Room {
     bytes: AtomicUsize,
     bytes_max: usize,

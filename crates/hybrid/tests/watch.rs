@@ -55,7 +55,7 @@ fn a_watcher_is_notified_of_writes_in_order_before_the_writer_is_answered() {
         code(&node, client.sign(5, Body::delete(b"a/0", None))),
         Code::Done
     );
-    // A writer is answered after the watchers of its block.
+    // A writer gets its answer only after the watchers were notified of its block, so all events are already here.
     let all = events(&told);
     let values: Vec<_> = all.iter().map(|(_, _, value)| value.as_deref()).collect();
     assert_eq!(

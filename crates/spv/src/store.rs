@@ -232,7 +232,7 @@ pub fn words(hash: &Hash) -> [u64; 4] {
     })
 }
 
-/// Returns the hash of four stored words.
+/// Converts four stored words back into the hash.
 pub fn bytes(words: &[u64; 4]) -> Hash {
     let mut hash = [0; 32];
     for (place, word) in hash.chunks_exact_mut(8).zip(words) {

@@ -183,7 +183,7 @@ fn strangers_that_do_nothing_with_their_sessions_keep_newcomers_out_for_seconds(
     audit(&disk, *key().verifying_key()).unwrap();
 }
 
-/// The state as /healthz shows it, once a second.
+/// Reads the use of sessions once a second, as `/healthz` does: the warning comes before the refusals, and stays.
 #[test]
 fn the_use_of_sessions_is_warned_of_before_strangers_are_refused_and_does_not_flap() {
     let disk = SimDisk::new(1);

@@ -331,7 +331,7 @@ impl<V: Clone> Cache<V> {
         None
     }
 
-    /// Reserves bytes for the table that an entry deserves, if there are any.
+    /// Reserves memory for the largest table that the entry's use justifies; `None` if no larger table fits.
     fn reserve(&mut self, slot: u32) -> Option<Build> {
         let entry = &self.entries[slot as usize];
         let key = entry.key;

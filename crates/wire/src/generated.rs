@@ -98,7 +98,7 @@ pub enum Status {
     Unauthorised = 8,
     /// nothing can be written: the disk or memory is full, or writing has ended after an error
     NoRoom = 9,
-    /// the change may or may not have been executed: the table did not report the outcome
+    /// the change may or may not have been executed: its outcome is not known
     OutcomeUnknown = 10,
     /// the table has no such column family
     UnknownFamily = 11,
@@ -152,7 +152,7 @@ impl Status {
             Self::Reused => "the session's last sequence number with another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::NoRoom => "nothing can be written: the disk or memory is full, or writing has ended after an error",
-            Self::OutcomeUnknown => "the change may or may not have been executed: the table did not report the outcome",
+            Self::OutcomeUnknown => "the change may or may not have been executed: its outcome is not known",
             Self::UnknownFamily => "the table has no such column family",
             Self::StartBehindStop => "the scan's start key is above its stop key",
             Self::NotANumber => "cannot increment: the cell value is not 8 bytes",
@@ -282,7 +282,7 @@ pub struct RootsHead {
 
 const _: () = assert!(size_of::<RootsHead>() == 40);
 
-/// Position of one transaction of `roots`. If it is unknown, all fields except the status are zero. 72 bytes, network byte order.
+/// Position of one transaction of `roots`; zeros except for the status if it is unknown. 72 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RootItem {
@@ -322,7 +322,7 @@ pub struct ProofReply {
 
 const _: () = assert!(size_of::<ProofReply>() == 136);
 
-/// Too long: zeros except for transactions, depth and coinbase_bytes. Unknown: zeros except for the tip. 200 bytes, network byte order.
+/// Unknown: zeros but the tip. Too long: zeros but transactions, depth, coinbase_bytes. 200 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct WitnessReply {
@@ -350,7 +350,7 @@ pub struct WitnessReply {
 
 const _: () = assert!(size_of::<WitnessReply>() == 200);
 
-/// Header of a reply to `headers`. If there are fewer headers than requested, the chain ends there. 48 bytes, network byte order.
+/// Header of a reply to `headers`: fewer than requested if the chain ends there. 48 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct HeadersHead {
@@ -508,7 +508,7 @@ pub enum TransferCode {
     UnknownAccount = 1,
     /// the account exists already
     AccountExists = 2,
-    /// insufficient funds: the source's available balance is lower, pending transfers excluded
+    /// insufficient funds: the source's balance without pending amounts is lower
     InsufficientBalance = 3,
     /// a balance, including pending transfers to it, would exceed its format
     Overflow = 4,
@@ -522,7 +522,7 @@ pub enum TransferCode {
     Busy = 8,
     /// source or destination is frozen
     Frozen = 9,
-    /// unknown command, contract or flag; a transfer of 0; or a field that must (not) be zero
+    /// unknown command, contract or flag; a transfer of 0; or a field that must (not) be 0
     BadCommand = 10,
     /// the source's last transaction id with another body
     IdReused = 11,
@@ -566,14 +566,14 @@ impl TransferCode {
             Self::Done => "done",
             Self::UnknownAccount => "no such account",
             Self::AccountExists => "the account exists already",
-            Self::InsufficientBalance => "insufficient funds: the source's available balance is lower, pending transfers excluded",
+            Self::InsufficientBalance => "insufficient funds: the source's balance without pending amounts is lower",
             Self::Overflow => "a balance, including pending transfers to it, would exceed its format",
             Self::SameAccount => "source and destination are the same",
             Self::StoreFull => "the limit of accounts or pending transfers is reached",
             Self::StaleId => "transaction id below the source's last one",
             Self::Busy => "busy, not executed: try again",
             Self::Frozen => "source or destination is frozen",
-            Self::BadCommand => "unknown command, contract or flag; a transfer of 0; or a field that must (not) be zero",
+            Self::BadCommand => "unknown command, contract or flag; a transfer of 0; or a field that must (not) be 0",
             Self::IdReused => "the source's last transaction id with another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::LinkedFailed => "not executed, because a linked operation was refused",
@@ -619,7 +619,7 @@ pub struct ExecuteHead {
 
 const _: () = assert!(size_of::<ExecuteHead>() == 24);
 
-/// Header of `signed`: ECDSA over SHA-256 of `lineside/transfer/1` and the following bytes. 104 bytes, network byte order.
+/// Header of `signed`: ECDSA over SHA-256 of `lineside/transfer/1` and what follows. 104 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct SignedHead {
@@ -989,7 +989,7 @@ impl ColumnCode {
     }
 }
 
-/// Header of every request except `open`; each part after it is padded with zeros to 8 bytes. 32 bytes, network byte order.
+/// Header of every request except `open`; each part after it is zero-padded to 8 bytes. 32 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnHead {
@@ -1244,7 +1244,7 @@ pub struct DataHead {
 
 const _: () = assert!(size_of::<DataHead>() == 16);
 
-/// Section with an identity, or a sample of a transaction, for the cache. Its bytes follow. 38 bytes, network byte order.
+/// Section with an identity or a sample transaction for the cache. Its bytes follow. 38 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct EntryHead {

@@ -123,9 +123,13 @@ fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report
     let now = held(&mut honest.client)?;
     // The refused packet may have been journaled before the disk was full; then all of it counts.
     if now < paid {
-        report.lose(format!("{paid} were acknowledged, {now} are present"));
+        report.lose(format!(
+            "payments of {paid} were acknowledged, but the balance after the restart is {now}"
+        ));
     } else if now != paid && now != paid + OPERATIONS {
-        report.fault(format!("{paid} were acknowledged, {now} are there"));
+        report.fault(format!(
+            "payments of {paid} were acknowledged, but the balance after the restart is {now}"
+        ));
     }
     // Sends the same packet again: with free space, it is executed now or was executed before.
     let answer = way

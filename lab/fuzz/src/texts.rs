@@ -75,7 +75,8 @@ pub fn hex_seeds() -> Vec<Vec<u8>> {
     seeds.map(String::into_bytes).to_vec()
 }
 
-/// Exactly 64 hex digits are a hash, which is written as it was read.
+/// Checks that a text is parsed as a hash only if it is exactly 64 hex digits, and that the hash is then printed as the
+/// same text in lower case.
 pub fn hex(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;

@@ -15,7 +15,7 @@ use super::{Change, Tree};
 /// Number of messages hashed together: 8 times the number of lanes, and 4 KB, which stay in the first-level cache.
 const BATCH: usize = 64;
 
-/// Capacity kept between updates, in entries of a depth: a block of 10^4 changes needs no more.
+/// Number of entries for each depth for which memory is kept between updates; a block of 10^4 changes needs no more.
 const KEPT: usize = 1 << 14;
 
 /// Number of descents that [`Tree::warm`] walks in parallel.

@@ -93,8 +93,12 @@ impl Replay {
 
     /// Executes one record.
     pub(super) fn record(&mut self, record: &Record<'_>) -> Result<(), OpenError> {
-        let entry = Entry::from_record(record.kind, record.payload)
-            .ok_or_else(|| wrong(record.lsn, format!("no entry of kind {}", record.kind)))?;
+        let entry = Entry::from_record(record.kind, record.payload).ok_or_else(|| {
+            wrong(
+                record.lsn,
+                format!("kind {} is unknown, or the record is malformed", record.kind),
+            )
+        })?;
         self.entry(record.lsn, &entry)
             .map_err(|what| wrong(record.lsn, what))?;
         // The fast-path table is filled from the whole ledger, so single changes are not needed.
@@ -223,7 +227,9 @@ impl Replay {
                 outcomes,
             } => {
                 if !self.ledger.is_next(*slot, *sequence) {
-                    return Err("it is not the next packet of its session".into());
+                    return Err(format!(
+                        "the packet of session {slot} has sequence number {sequence}, which is not the next one"
+                    ));
                 }
                 let again = self.ledger.run(operations, |_, _| Ok(()), *now_s);
                 if again != *outcomes {
@@ -300,7 +306,9 @@ impl Replay {
                 let rest = std::iter::repeat_n(Code::Busy, (*rest).into());
                 let codes: Vec<Code> = codes.iter().copied().chain(rest).collect();
                 if !self.ledger.refused(*slot, *sequence, *sum, &codes, *now_s) {
-                    return Err("it is not the next packet of its session".into());
+                    return Err(format!(
+                        "the packet of session {slot} has sequence number {sequence}, which is not the next one"
+                    ));
                 }
             }
             Entry::Time { now_s } => self.ledger.time(*now_s),

@@ -322,7 +322,7 @@ fn invalid_signatures_count_as_no_use() {
         assert_eq!(model.verify_inline(1, 100_000, 0), Some(5));
     }
     assert_eq!(model.cache.counts().protected, 0);
-    // Entries that hold a place on probation through invalid signatures give way to a key with a valid one.
+    // Keys that are on probation only because of invalid signatures are evicted for a key with a valid signature.
     let fit = (192 << 20) / 4 / Table::bytes(5) as u64;
     for n in 2..2 + fit {
         assert_eq!(model.verify_inline(n, 1_000, 0), Some(5));

@@ -174,7 +174,7 @@ impl Plan {
         }
     }
 
-    /// Returns the number of the first `sent` requests that change something.
+    /// Returns how many of the first `sent` requests change something.
     pub fn writes(&self, sent: u64) -> u64 {
         match self.command {
             Command::Refer => 0,

@@ -238,7 +238,7 @@ impl<'a> Checker<'a> {
         }
         let said = || {
             format!(
-                "{tx:?} is in {block:?}, at the tip of state {}: {due:?}",
+                "the reply says that {tx:?} is in {block:?}; in state {}, that of its tip, it is in {due:?}",
                 state.number
             )
         };
