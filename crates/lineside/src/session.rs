@@ -7,7 +7,7 @@ use crate::notify;
 use anyhow::Context;
 use lineside_console::Console;
 use rustix::fs::Mode;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -32,7 +32,15 @@ impl Session {
         // Files that the process creates from here on can be used by its user only.
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
         let checked = config.check()?;
-        let listen = with_console.then_some(checked.console.listen);
+        // The console listens before the services start, because a start that fails must not leave new directories.
+        let listener = with_console
+            .then(|| {
+                let listen = checked.console.listen;
+                TcpListener::bind(listen).with_context(|| {
+                    format!("the console cannot listen on {listen}; give another address with --console")
+                })
+            })
+            .transpose()?;
         // A thread has its own capabilities, so the daemon drops them before it starts another thread.
         let daemon = Daemon::start(checked)?;
         for warning in daemon.warnings() {
@@ -48,11 +56,9 @@ impl Session {
             let interrupt = signal(SignalKind::interrupt())?;
             std::io::Result::Ok((terminate, interrupt, signal(SignalKind::hangup())?))
         })?;
-        let console = listen.map(|listen| {
+        let console = listener.map(|listener| {
             let observe = daemon.observed();
-            Console::start(listen, Arc::new(move || observe())).with_context(|| {
-                format!("the console cannot listen on {listen}; give another address with --console")
-            })
+            Console::on(listener, Arc::new(move || observe())).context("the console cannot start")
         });
         let console = console.transpose()?;
         let serving = daemon.serving();

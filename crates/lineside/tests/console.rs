@@ -89,3 +89,29 @@ fn check_config_says_ok_or_where_not() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("none.toml: No such file"));
 }
+
+#[test]
+fn a_console_address_that_is_taken_leaves_no_directory() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let console = taken.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    for service in ["transfer", "column"] {
+        let data = folder.path().join(service);
+        let output = lineside(&[
+            service,
+            "serve",
+            "--data",
+            data.to_str().unwrap(),
+            "--listen",
+            "127.0.0.1:0",
+            "--datapath",
+            "socket",
+            "--console",
+            &console,
+        ]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains("the console cannot listen on"), "{said}");
+        assert!(!data.exists(), "{service}: a directory is left");
+    }
+}

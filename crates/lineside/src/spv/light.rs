@@ -14,7 +14,7 @@ use lineside_spv_proof::{
 };
 use lineside_util::data_dir::{DataDir, Kind};
 use lineside_util::hex::{from_display, to_display};
-use lineside_wire::{SPV_HEADERS_MAX, SPV_PORT};
+use lineside_wire::{SPV_HEADERS_MAX, SPV_HEIGHT_UNKNOWN, SPV_PORT};
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -359,7 +359,14 @@ fn verify_by_wtxid(opened: &mut Opened, wtxid: &Id, as_json: bool) -> anyhow::Re
 impl Opened {
     fn proof(&mut self, txid: &[u8; 32], text: &str) -> anyhow::Result<TransactionProof> {
         let found = self.client.proof(txid)?.found;
-        found.with_context(|| format!("{text}: no connected block of the server holds it"))
+        let found = found.with_context(|| format!("{text}: no connected block of the server holds it"))?;
+        if found.height == SPV_HEIGHT_UNKNOWN {
+            bail!(
+                "{text}: the server holds the block as a detached one, whose height it does not know: such a proof \
+                 cannot be compared with the headers; ask a server that has the block in its chain"
+            );
+        }
+        Ok(found)
     }
 
     fn witness_proof(&mut self, txid: &[u8; 32], text: &str) -> anyhow::Result<ServedWitness> {
