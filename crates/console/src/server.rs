@@ -45,14 +45,7 @@ impl Console {
     /// # Errors
     /// The system's error of binding the address, or of starting the thread or its runtime.
     pub fn start(listen: SocketAddr, observed: Arc<dyn Observed>) -> io::Result<Self> {
-        Self::on(TcpListener::bind(listen)?, observed)
-    }
-
-    /// Answers requests at `listener` from the snapshots of `observed`.
-    ///
-    /// # Errors
-    /// The system's error of starting the thread or its runtime.
-    pub fn on(listener: TcpListener, observed: Arc<dyn Observed>) -> io::Result<Self> {
+        let listener = TcpListener::bind(listen)?;
         listener.set_nonblocking(true)?;
         let local = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread()

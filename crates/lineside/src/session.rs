@@ -22,6 +22,10 @@ pub struct Session {
     hangup: Signal,
 }
 
+fn cannot_listen(listen: SocketAddr) -> String {
+    format!("the console cannot listen on {listen}; give another address with --console")
+}
+
 impl Session {
     /// Starts the services that `config` enables, and the console if `with_console` is true. Prints warnings to
     /// standard error.
@@ -32,15 +36,12 @@ impl Session {
         // Files that the process creates from here on can be used by its user only.
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
         let checked = config.check()?;
-        // The console listens before the services start, because a start that fails must not leave new directories.
-        let listener = with_console
-            .then(|| {
-                let listen = checked.console.listen;
-                TcpListener::bind(listen).with_context(|| {
-                    format!("the console cannot listen on {listen}; give another address with --console")
-                })
-            })
-            .transpose()?;
+        let listen = with_console.then_some(checked.console.listen);
+        // An address that is in use is found before services start, because a start that fails must not leave new
+        // directories. The console itself listens when the services have started.
+        if let Some(listen) = listen {
+            TcpListener::bind(listen).with_context(|| cannot_listen(listen))?;
+        }
         // A thread has its own capabilities, so the daemon drops them before it starts another thread.
         let daemon = Daemon::start(checked)?;
         for warning in daemon.warnings() {
@@ -56,9 +57,9 @@ impl Session {
             let interrupt = signal(SignalKind::interrupt())?;
             std::io::Result::Ok((terminate, interrupt, signal(SignalKind::hangup())?))
         })?;
-        let console = listener.map(|listener| {
+        let console = listen.map(|listen| {
             let observe = daemon.observed();
-            Console::on(listener, Arc::new(move || observe())).context("the console cannot start")
+            Console::start(listen, Arc::new(move || observe())).with_context(|| cannot_listen(listen))
         });
         let console = console.transpose()?;
         let serving = daemon.serving();

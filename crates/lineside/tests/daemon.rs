@@ -68,9 +68,8 @@ fn killed_fastpath_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
             assert_eq!(by_fastpath, round * few.len() as u64);
         }
         // A second daemon on the same interface is refused with the reason; the first one is not disturbed.
-        let why = daemons::start(&arguments, None)
-            .err()
-            .expect("two on one interface");
+        let second = [&arguments[..], &["--console", "127.0.0.1:7719"]].concat();
+        let why = daemons::start(&second, None).err().expect("two on one interface");
         assert!(why.contains("another lineside serves lo"), "{why}");
         let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.child.id())).expect("status");
         let effective = status
