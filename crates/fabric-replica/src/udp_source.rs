@@ -58,8 +58,8 @@ impl Room {
         self.bytes.available_permits() >= self.needed(block_bytes) as usize
     }
 
-    /// Waits until there is room for the block, and reserves it; `None` if the receiver of the blocks has closed. Dropping
-    /// the permit frees the room.
+    /// Waits until there is room for the block, and reserves it; `None` if the receiver of the blocks has closed.
+    /// Dropping the permit frees the room.
     async fn take(&self, block_bytes: usize) -> Option<OwnedSemaphorePermit> {
         let bytes = Arc::clone(&self.bytes);
         bytes.acquire_many_owned(self.needed(block_bytes)).await.ok()

@@ -3,7 +3,7 @@
 //! | first byte | means |
 //! |---|---|
 //! | 0x00–0x7f | as many bytes and one more follow as they are |
-//! | 0x80–0xbf | a copy of 6 bytes or more (0xbf: the next byte is the number of further bytes); a distance (16 bits) follows |
+//! | 0x80–0xbf | a copy of 6 bytes or more (0xbf: the next byte adds to the number); a distance (16 bits) follows |
 //! | 0xc0 | a whole entry of the cache, whose id (16 bits) follows |
 //! | 0xc1 | 64 lower-case hex digits, from the 32 bytes that follow |
 //!

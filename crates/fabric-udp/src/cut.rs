@@ -17,7 +17,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Computes the layout of a block in any form.
+    /// Computes the layout of a block: a segment for each transaction if the block has an orderer's form, otherwise
+    /// pieces of equal size.
     pub fn of(block: &[u8]) -> Self {
         let transactions = transactions(block).filter(|bounds| bounds.len() <= FABRIC_SEGMENTS_MAX + 1);
         if let Some(bounds) = transactions {

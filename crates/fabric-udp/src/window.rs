@@ -47,7 +47,7 @@ impl Window {
         }
     }
 
-    /// Marks a new sequence whose MAC is verified as received.
+    /// Marks `sequence` as received. Call it only for a new sequence, after its MAC was verified.
     pub fn mark(&mut self, sequence: u64) {
         let (from, to) = (self.top / 64, sequence / 64);
         if to > from {

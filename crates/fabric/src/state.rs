@@ -337,8 +337,8 @@ impl State {
         }
     }
 
-    /// Returns the public keys from `start` (inclusive) to `end` (exclusive); an empty `end` means no upper bound. The result is
-    /// complete only if [`check`](Self::check) succeeds.
+    /// Returns the public keys from `start` (inclusive) to `end` (exclusive); an empty `end` means no upper bound. The
+    /// result is complete only if [`check`](Self::check) succeeds.
     pub fn range<'a>(&'a self, namespace: &str, start: &'a [u8], end: &'a [u8]) -> Range<'a> {
         self.range_of(namespace, "", start, end)
     }

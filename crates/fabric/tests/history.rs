@@ -209,7 +209,8 @@ fn by_transaction_and_by_number() {
         assert_eq!(found.len(), all.values().map(Vec::len).sum::<usize>());
         for write in &found {
             let place = blocks.transaction(&TxId::new(&write.id)).unwrap().unwrap();
-            // Of several transactions with one id in a block, the first is found, although a later one may be the valid one.
+            // Of several transactions with one id in a block, the first is found, although a later one may be the valid
+            // one.
             assert_eq!(place.block, number);
             assert!(place.index == write.tx && place.code == TxCode::Valid || place.index < write.tx);
             again += u64::from(place.index < write.tx);

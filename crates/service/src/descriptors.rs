@@ -9,8 +9,8 @@ pub fn raise_open_files_limit() {
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(
-            "the limit on open files could not be raised: {error}; connections may be refused, and a ledger that cannot \
-             create a file accepts no writes: raise it (`ulimit -n`, or LimitNOFILE of systemd)"
+            "the limit on open files could not be raised: {error}; connections may be refused, and a ledger that \
+             cannot create a file accepts no writes: raise it (`ulimit -n`, or LimitNOFILE of systemd)"
         );
     }
 }

@@ -38,8 +38,8 @@ impl Ring {
         self.nodes
     }
 
-    /// Allocates a region of `length` nodes, a multiple of [`TREE_ALIGN`]. Returns its word, and the regions that it
-    /// overwrites, which are removed; `None` if the table is too small.
+    /// Allocates a region of `length` nodes, a multiple of [`TREE_ALIGN`]. Returns its reference (see
+    /// [`Region::word`]) and the removed regions, which it overwrites; `None` if the table is too small.
     pub fn take(&mut self, length: u32, slot: u32) -> Option<(u64, Vec<Region>)> {
         debug_assert!(length > 0 && length.is_multiple_of(TREE_ALIGN));
         if length > self.nodes {

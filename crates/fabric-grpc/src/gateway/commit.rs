@@ -29,8 +29,8 @@ pub(crate) async fn commit_status(
     let mut heights = source.heights();
     let place = loop {
         heights.mark_unchanged();
-        // The index is in memory, but for old ids of a state on the disk: a lookup does not need a thread, and thousands
-        // of calls may wait for the same block.
+        // The index is in memory, but for old ids of a state on the disk: a lookup does not need a thread, and
+        // thousands of calls may wait for the same block.
         if let Some(place) = source.transaction(&request.transaction_id)? {
             break place;
         }

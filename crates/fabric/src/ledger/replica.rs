@@ -248,8 +248,8 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// Registers a function, which another thread calls whenever a begun block can be finished without waiting. Only the
-    /// first registration counts.
+    /// Registers a function, which another thread calls whenever a begun block can be finished without waiting. Only
+    /// the first registration counts.
     pub fn on_read(&self, tell: impl Fn() + Send + Sync + 'static) {
         self.ahead.tell(Box::new(tell));
     }

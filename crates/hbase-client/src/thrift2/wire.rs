@@ -92,9 +92,9 @@ pub(super) fn check_and_put(
     Value::Struct(fields)
 }
 
-/// Returns the arguments of `getScannerResults`, or `None` if no row lies in the range. In a reverse scan, HBase's start
-/// row is inclusive and its stop row is exclusive. Here `high` is exclusive and `low` is inclusive, so each is replaced by
-/// the key just before it.
+/// Returns the arguments of `getScannerResults`, or `None` if no row lies in the range. In a reverse scan, HBase's
+/// start row is inclusive and its stop row is exclusive. Here `high` is exclusive and `low` is inclusive, so each is
+/// replaced by the key just before it.
 pub(super) fn scan(table: &[u8], range: &ScanRange, columns: &[ColumnName]) -> Option<Value> {
     let (start, stop) = match (&range.high, range.reverse) {
         (high, false) => (range.low.clone(), high.clone().unwrap_or_default()),

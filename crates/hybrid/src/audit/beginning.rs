@@ -60,7 +60,8 @@ impl Beginning {
         Ok(())
     }
 
-    /// Ends the beginning. The first call returns the snapshot that the ledger begins with, if any.
+    /// Ends the part of the ledger before its first block. The first call checks the attestations of the snapshot and
+    /// returns the snapshot that the ledger begins with, if any; later calls return `None`.
     pub fn end(&mut self, chain: &Chain, verifier: &Verifier) -> Result<Option<Base>, String> {
         if std::mem::replace(&mut self.ended, true) {
             return Ok(None);

@@ -127,7 +127,10 @@ proptest! {
     }
 
     #[test]
-    fn decoding_any_bytes_of_a_proof_succeeds_or_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..400), head in 0..0xc101_u16) {
+    fn decoding_any_bytes_of_a_proof_succeeds_or_is_refused(
+        bytes in prop::collection::vec(any::<u8>(), 0..400),
+        head in 0..0xc101_u16,
+    ) {
         let mut with_head = head.to_be_bytes().to_vec();
         with_head.extend_from_slice(&bytes);
         for bytes in [bytes, with_head] {

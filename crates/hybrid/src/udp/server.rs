@@ -1,5 +1,5 @@
-//! A node that is reached through a socket datapath: the fast path checks a datagram's form, and the host passes the requests that
-//! arrived together to the node.
+//! A node that is reached through a socket datapath: the fast path checks a datagram's form, and the host passes the
+//! requests that arrived together to the node.
 
 use super::codec::{NoRequest, read_request, write_answer};
 use crate::answer::{Answer, Answered};

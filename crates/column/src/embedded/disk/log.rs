@@ -147,9 +147,9 @@ fn check_journal(report: &VerifyReport) -> Result<(), String> {
     let Some(finding) = report.findings.first() else {
         if !report.is_proved {
             tracing::warn!(
-                "the file `acknowledged` is missing or damaged, so the last changes of the journal may be lost without \
-                 notice: compare them with their senders, or restore a copy of the directory; the table is open, and the \
-                 file is written again"
+                "the file `acknowledged` is missing or damaged, so the last changes of the journal may be lost \
+                 without notice: compare them with their senders, or restore a copy of the directory; the table is \
+                 open, and the file is written again"
             );
         }
         return Ok(());

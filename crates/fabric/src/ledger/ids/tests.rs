@@ -216,8 +216,8 @@ fn a_changed_page_ends_it_and_is_named() {
     }
 }
 
-/// A file that cannot be written, as on a full disk, is named and does not count as damage: after a restart with the checkpoint's
-/// transactions all goes on.
+/// A file that cannot be written, as on a full disk, is named and does not count as damage: after a restart with the
+/// checkpoint's transactions all goes on.
 #[test]
 fn a_failed_write_is_named_and_the_next_start_goes_on() {
     let folder = tempfile::tempdir().unwrap();
