@@ -31,8 +31,8 @@ pub struct Options {
     /// The genesis that the ledger must have; `None`: its own.
     pub genesis: Option<Vec<u8>>,
     /// A block that the ledger must have, by number and hash. Only a block hash that is known from elsewhere detects
-    /// two changes: removed last blocks (the rest is still a valid ledger), and changed positions of messages in the log
-    /// (only the block's hash covers them).
+    /// two changes: removed last blocks (the rest is still a valid ledger), and changed positions of messages in the
+    /// log (only the block's hash covers them).
     pub tip: Option<(u64, Hash)>,
 }
 
@@ -193,8 +193,8 @@ pub fn audit<D: Disk>(
         audit.finding = match options.tip {
             Some((number, _)) if audit.tip.0 < number => Some(format!("it ends before block {number}")),
             _ if audit.unfinished_bytes > 0 => Some(format!(
-                "{} bytes after the last record are not a record: a group that a power cut left unfinished, or a record \
-                 that was changed; the next start of the node cuts them off",
+                "{} bytes after the last record are not a record: a group that a power cut left unfinished, or a \
+                 record that was changed; the next start of the node cuts them off",
                 audit.unfinished_bytes
             )),
             _ => None,
