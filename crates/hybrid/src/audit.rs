@@ -193,8 +193,8 @@ pub fn audit<D: Disk>(
         audit.finding = match options.tip {
             Some((number, _)) if audit.tip.0 < number => Some(format!("it ends before block {number}")),
             _ if audit.unfinished_bytes > 0 => Some(format!(
-                "{} bytes after the last record are not a record: a group that a power cut left unfinished, or a \
-                 record that was changed; the next start of the node cuts them off",
+                "{} bytes after the last record are not a record: a group that a power cut left unfinished, or \
+                 a record that was changed; the next start of the node cuts them off",
                 audit.unfinished_bytes
             )),
             _ => None,
