@@ -88,28 +88,33 @@ fn padded<const N: usize>(number: &[u8]) -> Option<[u8; N]> {
     Some(padded)
 }
 
-fn p224_signature(numbers: &Numbers) -> Option<p224::ecdsa::Signature> {
-    let (r, s) = (
-        padded::<P224_BYTES>(&numbers.r)?,
-        padded::<P224_BYTES>(&numbers.s)?,
-    );
-    p224::ecdsa::Signature::from_slice(&[r, s].concat()).ok()
+/// Returns r and s as the library takes them: each with as many bytes as numbers below the order have.
+fn concatenated<const N: usize>(numbers: &Numbers) -> Option<Vec<u8>> {
+    Some([padded::<N>(&numbers.r)?, padded::<N>(&numbers.s)?].concat())
 }
 
-fn p384_signature(numbers: &Numbers) -> Option<p384::ecdsa::Signature> {
-    let (r, s) = (
-        padded::<P384_BYTES>(&numbers.r)?,
-        padded::<P384_BYTES>(&numbers.s)?,
-    );
-    p384::ecdsa::Signature::from_slice(&[r, s].concat()).ok()
-}
-
-fn p521_signature(numbers: &Numbers) -> Option<p521::ecdsa::Signature> {
-    let (r, s) = (
-        padded::<P521_BYTES>(&numbers.r)?,
-        padded::<P521_BYTES>(&numbers.s)?,
-    );
-    p521::ecdsa::Signature::from_slice(&[r, s].concat()).ok()
+/// Evaluates an expression for the curve of a key. In the expression, `Signature` is the library's type for that curve,
+/// and `BYTES` is the size of a number.
+macro_rules! by_curve {
+    ($of:expr, $key:pat => $body:expr) => {
+        match $of {
+            Self::P224($key) => {
+                use p224::ecdsa::Signature;
+                const BYTES: usize = P224_BYTES;
+                $body
+            }
+            Self::P384($key) => {
+                use p384::ecdsa::Signature;
+                const BYTES: usize = P384_BYTES;
+                $body
+            }
+            Self::P521($key) => {
+                use p521::ecdsa::Signature;
+                const BYTES: usize = P521_BYTES;
+                $body
+            }
+        }
+    };
 }
 
 impl OtherKey {
@@ -136,59 +141,28 @@ impl OtherKey {
     /// Returns whether s is at most half of the order, which peers require of members. Returns false for numbers that
     /// are not a signature over this curve.
     pub(crate) fn is_low_s(&self, numbers: &Numbers) -> bool {
-        match self {
-            Self::P224(_) => {
-                p224_signature(numbers).is_some_and(|signature| signature.normalize_s().is_none())
-            }
-            Self::P384(_) => {
-                p384_signature(numbers).is_some_and(|signature| signature.normalize_s().is_none())
-            }
-            Self::P521(_) => {
-                p521_signature(numbers).is_some_and(|signature| signature.normalize_s().is_none())
-            }
-        }
+        by_curve!(self, _ => {
+            let signature = concatenated::<BYTES>(numbers).and_then(|bytes| Signature::from_slice(&bytes).ok());
+            signature.is_some_and(|signature| signature.normalize_s().is_none())
+        })
     }
 
     /// Returns whether the signature is valid for a digest, which may have any length.
     pub(crate) fn verify(&self, digest: &[u8], numbers: &Numbers) -> bool {
-        match self {
-            Self::P224(key) => p224_signature(numbers)
-                .zip(whole::<P224_BYTES>(digest))
-                .is_some_and(|(signature, digest)| key.verify_prehash(&digest, &signature).is_ok()),
-            Self::P384(key) => p384_signature(numbers)
-                .zip(whole::<P384_BYTES>(digest))
-                .is_some_and(|(signature, digest)| key.verify_prehash(&digest, &signature).is_ok()),
-            Self::P521(key) => p521_signature(numbers)
-                .zip(whole::<P521_BYTES>(digest))
-                .is_some_and(|(signature, digest)| key.verify_prehash(&digest, &signature).is_ok()),
-        }
+        by_curve!(self, key => {
+            let signature = concatenated::<BYTES>(numbers).and_then(|bytes| Signature::from_slice(&bytes).ok());
+            signature
+                .zip(whole::<BYTES>(digest))
+                .is_some_and(|(signature, digest)| key.verify_prehash(&digest, &signature).is_ok())
+        })
     }
 
     /// Returns the signature in DER with a low s; `None` if its s is low already, or the numbers are not a signature.
     pub(crate) fn lowered(&self, numbers: &Numbers) -> Option<Vec<u8>> {
-        match self {
-            Self::P224(_) => Some(
-                p224_signature(numbers)?
-                    .normalize_s()?
-                    .to_der()
-                    .as_bytes()
-                    .to_vec(),
-            ),
-            Self::P384(_) => Some(
-                p384_signature(numbers)?
-                    .normalize_s()?
-                    .to_der()
-                    .as_bytes()
-                    .to_vec(),
-            ),
-            Self::P521(_) => Some(
-                p521_signature(numbers)?
-                    .normalize_s()?
-                    .to_der()
-                    .as_bytes()
-                    .to_vec(),
-            ),
-        }
+        by_curve!(self, _ => {
+            let signature = Signature::from_slice(&concatenated::<BYTES>(numbers)?).ok()?;
+            Some(signature.normalize_s()?.to_der().as_bytes().to_vec())
+        })
     }
 }
 
