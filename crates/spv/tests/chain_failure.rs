@@ -227,7 +227,8 @@ fn a_store_that_is_closed_while_a_block_cannot_be_kept_has_not_taken_it() {
     assert_eq!(store.first_unkept(), None);
 }
 
-/// Returns a chain whose coinbases have so many outputs that `coinbases.dat` reaches a file size limit first.
+/// Returns a chain whose coinbases have many outputs. `coinbases.dat` grows faster than the other files of its store,
+/// so under a limit of the file size its writes fail first.
 fn long_coinbases(count: u32) -> Vec<bitcoin::Block> {
     use bitcoin::hashes::Hash;
     let (mut blocks, mut parent) = (Vec::new(), [0; 32]);

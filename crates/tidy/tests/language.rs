@@ -23,7 +23,8 @@ const THIS_FILE: &str = "crates/tidy/tests/language.rs";
 /// First words of a doc comment that are counted, with this capital.
 const OPENINGS: &[&str] = &["What", "Who", "How", "Whether", "The same", "As"];
 
-/// Phrases that are counted in any case. The phrases of a row are counted together, under the name of the row.
+/// Words and phrases to avoid, which the test counts in upper and lower case. Each row has a name and its phrases; the
+/// phrases of a row are counted together. The tests below use them as bad examples.
 const PHRASES: &[(&str, &[&str])] = &[
     ("tell, told", &["tell", "tells", "told", "telling"]),
     ("behind", &["behind"]),
