@@ -34,7 +34,7 @@ pub(crate) struct Mark {
 
 /// A mark that was read, with the state of its slots.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundMark {
     pub(crate) mark: Mark,
     /// True if neither slot is damaged. If one is, records after `mark.lsn` may have been acknowledged.
     pub(crate) is_whole: bool,
@@ -52,7 +52,7 @@ impl Mark {
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::Io`].
-    pub(crate) fn read<D: Disk>(disk: &D) -> Result<Option<Found>> {
+    pub(crate) fn read<D: Disk>(disk: &D) -> Result<Option<FoundMark>> {
         let file = match disk.open_read(MARK) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file.map_err(Error::io("open", MARK))?,
@@ -65,7 +65,7 @@ impl Mark {
         let is_whole =
             std::iter::zip(slots, whole).all(|(slot, mark)| mark.is_some() || slot == [0; SLOT_BYTES]);
         let newest = whole.into_iter().flatten().max_by_key(|mark| mark.lsn);
-        let found = newest.map(|mark| Found { mark, is_whole });
+        let found = newest.map(|mark| FoundMark { mark, is_whole });
         found.map(Some).ok_or(Error::Damaged {
             file: MARK.into(),
             offset: 0,

@@ -1,6 +1,6 @@
 //! Recovery at opening: finds the end of the journal, cuts an unfinished group and makes the rest durable.
 
-use crate::acknowledged::{Acknowledged, Found, MARK, Mark, NEW_MARK};
+use crate::acknowledged::{Acknowledged, FoundMark, MARK, Mark, NEW_MARK};
 use crate::disk::{Disk, DiskFile, read_full, write_all};
 use crate::error::{Error, Result};
 use crate::format::{SEGMENT_HEADER_BYTES, seed};
@@ -38,7 +38,7 @@ pub struct Recovery {
 }
 
 /// Returns the error for a directory that has a mark but neither segments nor snapshots.
-pub(crate) fn without_segments(found: Found) -> Error {
+pub(crate) fn without_segments(found: FoundMark) -> Error {
     match found.mark.lsn {
         // The first segment never got its name, so no record was acknowledged.
         0 => Error::NoJournal,
@@ -78,7 +78,7 @@ pub(crate) fn open<D: Disk>(disk: D, options: Options) -> Result<(Journal<D>, Re
     let end = find_end(&disk, last)?;
     check_snapshots(&names, &end)?;
     let journal_id = last.header.journal_id;
-    if let Some(Found { mark, .. }) = found {
+    if let Some(FoundMark { mark, .. }) = found {
         mark.check(journal_id, end.last_lsn, &last.name, end.offset)?;
     }
 

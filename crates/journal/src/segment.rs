@@ -205,14 +205,14 @@ impl<F: DiskFile> Window<F> {
 
 /// Record found by a [`Scan`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct RecordPlace {
     pub(crate) offset: u64,
     pub(crate) head: Head,
 }
 
 /// Result of [`Scan::step`].
 pub(crate) enum Step {
-    Record(Place),
+    Record(RecordPlace),
     /// Zeros, or no space for another record.
     End,
     Bad(&'static str),
@@ -254,7 +254,7 @@ impl<F: DiskFile> Scan<F> {
                 let offset = self.offset;
                 self.offset += head.bytes();
                 self.next_lsn += 1;
-                Ok(Step::Record(Place { offset, head }))
+                Ok(Step::Record(RecordPlace { offset, head }))
             }
             Parsed::Record(_) => Ok(Step::Bad("a record with another number is there")),
             Parsed::End => Ok(Step::End),
@@ -275,7 +275,7 @@ impl<F: DiskFile> Scan<F> {
 
     /// Returns the payload of the record that the last step returned.
     #[inline]
-    pub(crate) fn payload(&self, place: &Place) -> &[u8] {
+    pub(crate) fn payload(&self, place: &RecordPlace) -> &[u8] {
         let from = RECORD_HEADER_BYTES as usize;
         let record = self.window.seen(place.offset);
         record

@@ -1,7 +1,7 @@
 //! Verification: reads every byte of a journal's files.
 
 use crate::Lsn;
-use crate::acknowledged::{Found, MARK, Mark};
+use crate::acknowledged::{FoundMark, MARK, Mark};
 use crate::disk::Disk;
 use crate::error::{Error, Result, not_whole};
 use crate::recover::without_segments;
@@ -205,8 +205,8 @@ pub fn verify<D: Disk>(disk: &D) -> Result<VerifyReport> {
     Ok(report)
 }
 
-fn check_mark(mark: Result<Option<Found>>, report: &mut VerifyReport) -> Result<()> {
-    let Found { mark, is_whole } = match mark {
+fn check_mark(mark: Result<Option<FoundMark>>, report: &mut VerifyReport) -> Result<()> {
+    let FoundMark { mark, is_whole } = match mark {
         Ok(None) => return Ok(()),
         Ok(Some(found)) => found,
         Err(error @ Error::Io { .. }) => return Err(error),

@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Outcome, Told, goes_on, group, group_beside, reopen, snapshot, text};
+use common::{Outcome, ReceivedResults, goes_on, group, group_beside, reopen, snapshot, text};
 use lineside_journal::{Op, SimDisk};
 
 /// Script: segments fill and change, snapshots, pruning, reopening, and processes killed after a failed sync.
-fn script(disk: &SimDisk, told: &mut Told) -> Outcome {
+fn script(disk: &SimDisk, told: &mut ReceivedResults) -> Outcome {
     let (mut journal, _) = reopen(disk, told)?;
     for records in [1, 3, 7, 1, 9, 8, 2] {
         group(&mut journal, told, records)?;
@@ -73,7 +73,7 @@ fn run(seed: u64, cut_at: Option<u64>, skip: Option<(Op, u64)>) -> Outcome {
     if let Some((op, n)) = skip {
         disk.skip_nth(op, n);
     }
-    let mut told = Told::default();
+    let mut told = ReceivedResults::default();
     match script(&disk, &mut told) {
         Err(error) if !disk.is_dead() => return Err(format!("the script: {error}")),
         _ => disk.clear_faults(),
@@ -84,7 +84,7 @@ fn run(seed: u64, cut_at: Option<u64>, skip: Option<(Op, u64)>) -> Outcome {
 
 fn changes() -> lineside_journal::Counts {
     let disk = SimDisk::new(0);
-    script(&disk, &mut Told::default()).unwrap();
+    script(&disk, &mut ReceivedResults::default()).unwrap();
     disk.counts()
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Told, check, goes_on, group, payload, snapshot, state};
+use common::{ReceivedResults, check, goes_on, group, payload, snapshot, state};
 use lineside_journal::{
     Disk, Error, Finding, Journal, Lsn, Options, SimDisk, dump, dump_over_gaps, first_unbroken, repair,
     verify,
@@ -10,13 +10,13 @@ use lineside_journal::{
 use std::io::Read;
 
 /// Journal of four segments and two snapshots that was closed normally.
-fn small() -> (SimDisk, Told) {
+fn small() -> (SimDisk, ReceivedResults) {
     written(Options::small())
 }
 
-fn written(options: Options) -> (SimDisk, Told) {
+fn written(options: Options) -> (SimDisk, ReceivedResults) {
     let disk = SimDisk::new(5);
-    let mut told = Told::default();
+    let mut told = ReceivedResults::default();
     let mut journal = Journal::create(disk.clone(), 77, options).unwrap();
     for (round, records) in [3, 9, 9, 9, 4, 9, 9, 3].into_iter().enumerate() {
         group(&mut journal, &mut told, records).unwrap();
@@ -119,7 +119,7 @@ fn snapshot_is_passed_over(disk: &SimDisk, name: &str) {
 
 /// Checks a repair: afterwards the journal is sound, no record is invented, at most the records after the damage are
 /// lost, and the journal continues.
-fn repairs(disk: &SimDisk, told: &Told, at: &str) {
+fn repairs(disk: &SimDisk, told: &ReceivedResults, at: &str) {
     let files_before = disk.list().unwrap().len();
     let before = verify(disk).unwrap();
     let report = repair(disk, Options::small()).unwrap();
@@ -151,7 +151,7 @@ fn repairs(disk: &SimDisk, told: &Told, at: &str) {
         report.last_lsn >= newest && report.last_lsn <= told.durable,
         "{at}: {report:?}"
     );
-    let mut now = Told {
+    let mut now = ReceivedResults {
         durable: report.last_lsn.min(after.last_lsn),
         appended: told.appended,
         snapshot: newest,
@@ -219,7 +219,7 @@ fn a_repair_says_which_acknowledged_records_are_lost() {
 
 /// Returns a journal whose last segment has records before and after the newest snapshot, and the name of that
 /// segment.
-fn snapshot_in_the_last_segment() -> (SimDisk, Told, String) {
+fn snapshot_in_the_last_segment() -> (SimDisk, ReceivedResults, String) {
     let (disk, mut told) = small();
     let (mut journal, _) = Journal::open(disk.clone(), Options::small()).unwrap();
     snapshot(&mut journal, &mut told).unwrap();
@@ -269,7 +269,7 @@ fn an_unusable_last_segment_costs_no_older_one() {
             "{error:?}"
         );
         assert_eq!(end, first - 1);
-        let mut now = Told {
+        let mut now = ReceivedResults {
             durable: told.snapshot,
             appended: told.snapshot,
             snapshot: told.snapshot,
@@ -364,7 +364,7 @@ fn a_repair_that_finds_no_space_leaves_no_part_of_a_copy() {
 fn a_damaged_header_of_the_only_segment_loses_no_record_without_a_word() {
     let disk = SimDisk::new(5);
     let mut journal = Journal::create(disk.clone(), 77, Options::small()).unwrap();
-    group(&mut journal, &mut Told::default(), 3).unwrap();
+    group(&mut journal, &mut ReceivedResults::default(), 3).unwrap();
     drop(journal);
     assert!(disk.rot("00000000000000000001.log", 50, 1));
     let found = verify(&disk).unwrap();
@@ -390,7 +390,7 @@ fn a_damaged_slot_of_the_mark_proves_nothing() {
 fn a_mark_without_segments_is_missed() {
     let disk = SimDisk::new(5);
     let mut journal = Journal::create(disk.clone(), 77, Options::small()).unwrap();
-    group(&mut journal, &mut Told::default(), 3).unwrap();
+    group(&mut journal, &mut ReceivedResults::default(), 3).unwrap();
     drop(journal);
     disk.put("00000000000000000001.log", None);
     for opened in [opens(&disk).err(), verify(&disk).err()] {
@@ -442,7 +442,7 @@ fn a_doubled_a_foreign_and_another_version_s_file_are_named() {
 
     let other = SimDisk::new(1);
     let mut journal = Journal::create(other.clone(), 78, Options::small()).unwrap();
-    group(&mut journal, &mut Told::default(), 3).unwrap();
+    group(&mut journal, &mut ReceivedResults::default(), 3).unwrap();
     let foreign = disk.fork(1);
     foreign.put(&names[1], other.content(&names[0]));
     assert!(
@@ -581,7 +581,7 @@ fn where_records_are_kept_no_snapshot_stands_for_them() {
 #[test]
 fn a_snapshot_of_before_records_were_kept_stands_for_none_either() {
     let disk = SimDisk::new(5);
-    let mut told = Told::default();
+    let mut told = ReceivedResults::default();
     let mut journal = Journal::create(disk.clone(), 77, Options::small()).unwrap();
     group(&mut journal, &mut told, 9).unwrap();
     snapshot(&mut journal, &mut told).unwrap();
@@ -631,7 +631,7 @@ fn verify_and_dump_change_nothing() {
 #[test]
 fn the_records_that_a_segment_was_begun_with_are_missed() {
     let begun = |records| {
-        let (disk, mut told) = (SimDisk::new(5), Told::default());
+        let (disk, mut told) = (SimDisk::new(5), ReceivedResults::default());
         let mut journal = Journal::create(disk.clone(), 77, Options::small()).unwrap();
         while logs(&disk).len() < 3 {
             group(&mut journal, &mut told, records).unwrap();

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Told, append, check, goes_on, group, group_beside, reopen, snapshot};
+use common::{ReceivedResults, append, check, goes_on, group, group_beside, reopen, snapshot};
 use lineside_journal::{Error, Journal, Op, SimDisk};
 use proptest::prelude::*;
 
@@ -55,7 +55,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Runs one step. Returns false if the journal has to be opened again.
-fn take(step: &Step, disk: &SimDisk, journal: &mut Journal<SimDisk>, told: &mut Told) -> bool {
+fn take(step: &Step, disk: &SimDisk, journal: &mut Journal<SimDisk>, told: &mut ReceivedResults) -> bool {
     let before = told.clone();
     let outcome = match step {
         Step::Group(records) => group(journal, told, *records),
@@ -100,7 +100,7 @@ fn take(step: &Step, disk: &SimDisk, journal: &mut Journal<SimDisk>, told: &mut 
 
 fn run(seed: u64, steps: &[Step]) -> Result<(), String> {
     let disk = SimDisk::new(seed);
-    let mut told = Told::default();
+    let mut told = ReceivedResults::default();
     let mut journal = Some(reopen(&disk, &mut told)?.0);
     for step in steps {
         if let Some(mut open) = journal.take() {
@@ -134,7 +134,7 @@ fn run(seed: u64, steps: &[Step]) -> Result<(), String> {
     goes_on(&disk, &mut told)
 }
 
-fn reopen_safely(disk: &SimDisk, told: &mut Told) -> Result<Journal<SimDisk>, String> {
+fn reopen_safely(disk: &SimDisk, told: &mut ReceivedResults) -> Result<Journal<SimDisk>, String> {
     disk.clear_faults();
     Ok(reopen(disk, told)?.0)
 }

@@ -21,7 +21,7 @@ pub fn state(lsn: Lsn) -> Vec<u8> {
 
 /// Results that a caller received.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct ReceivedResults {
     /// Last record reported as durable.
     pub durable: Lsn,
     /// Last record appended: no later one may appear.
@@ -37,7 +37,7 @@ pub fn text(error: impl std::fmt::Display) -> String {
 }
 
 /// Appends `records`.
-pub fn append(journal: &mut Journal<SimDisk>, told: &mut Told, records: u64) -> Outcome {
+pub fn append(journal: &mut Journal<SimDisk>, told: &mut ReceivedResults, records: u64) -> Outcome {
     for _ in 0..records {
         let lsn = journal.next_lsn();
         journal.append(lsn as u8, &payload(lsn)).map_err(text)?;
@@ -47,7 +47,7 @@ pub fn append(journal: &mut Journal<SimDisk>, told: &mut Told, records: u64) -> 
 }
 
 /// Appends a group of `records` and commits it.
-pub fn group(journal: &mut Journal<SimDisk>, told: &mut Told, records: u64) -> Outcome {
+pub fn group(journal: &mut Journal<SimDisk>, told: &mut ReceivedResults, records: u64) -> Outcome {
     append(journal, told, records)?;
     told.durable = journal.commit().map_err(text)?;
     Ok(())
@@ -55,7 +55,12 @@ pub fn group(journal: &mut Journal<SimDisk>, told: &mut Told, records: u64) -> O
 
 /// Appends a group of `records` and commits it. Appends `beside` further records while the group is written; these are
 /// not committed.
-pub fn group_beside(journal: &mut Journal<SimDisk>, told: &mut Told, records: u64, beside: u64) -> Outcome {
+pub fn group_beside(
+    journal: &mut Journal<SimDisk>,
+    told: &mut ReceivedResults,
+    records: u64,
+    beside: u64,
+) -> Outcome {
     append(journal, told, records)?;
     let before = told.durable;
     let Some(commit) = journal.begin_commit().map_err(text)? else {
@@ -70,7 +75,7 @@ pub fn group_beside(journal: &mut Journal<SimDisk>, told: &mut Told, records: u6
     appended
 }
 
-pub fn snapshot(journal: &mut Journal<SimDisk>, told: &mut Told) -> Outcome {
+pub fn snapshot(journal: &mut Journal<SimDisk>, told: &mut ReceivedResults) -> Outcome {
     let lsn = journal.durable_lsn();
     journal
         .write_snapshot(lsn, |w| w.write_all(&state(lsn)))
@@ -80,7 +85,7 @@ pub fn snapshot(journal: &mut Journal<SimDisk>, told: &mut Told) -> Outcome {
 }
 
 /// Opens the journal and compares its content with the results received before.
-pub fn reopen(disk: &SimDisk, told: &mut Told) -> Outcome<(Journal<SimDisk>, Recovery)> {
+pub fn reopen(disk: &SimDisk, told: &mut ReceivedResults) -> Outcome<(Journal<SimDisk>, Recovery)> {
     let opened = Journal::open_or_create(disk.clone(), 77, Options::small()).map_err(text)?;
     let (journal, recovery) = &opened;
     let last = recovery.last_lsn;
@@ -94,7 +99,7 @@ pub fn reopen(disk: &SimDisk, told: &mut Told) -> Outcome<(Journal<SimDisk>, Rec
 }
 
 /// Checks that the newest snapshot and the records after it give the state, and that all records are correct.
-pub fn check(journal: &Journal<SimDisk>, told: &Told) -> Outcome {
+pub fn check(journal: &Journal<SimDisk>, told: &ReceivedResults) -> Outcome {
     let latest = journal.latest_snapshot().map_err(text)?;
     if let Some(damaged) = latest.damaged.first() {
         return Err(format!("{damaged:?}"));
@@ -138,7 +143,7 @@ pub fn check(journal: &Journal<SimDisk>, told: &Told) -> Outcome {
 }
 
 /// Checks that the journal continues: more groups, past the end of a segment, and another power cut.
-pub fn goes_on(disk: &SimDisk, told: &mut Told) -> Outcome {
+pub fn goes_on(disk: &SimDisk, told: &mut ReceivedResults) -> Outcome {
     let (mut journal, _) = reopen(disk, told)?;
     for records in [1, 4, 9, 4] {
         group(&mut journal, told, records)?;
