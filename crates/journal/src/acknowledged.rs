@@ -125,14 +125,8 @@ impl<F: DiskFile> Acknowledged<F> {
     /// # Errors
     /// [`Error::Full`], [`Error::Io`].
     pub(crate) fn make<D: Disk<File = F>>(disk: &D, journal_id: u64, lsn: Lsn) -> Result<Acknowledged<F>> {
-        let made = make_file(disk, Mark { journal_id, lsn });
-        let file = made.map_err(|error| match is_full(&error) {
-            true => Error::Full {
-                file: MARK.into(),
-                needed_bytes: MARK_BYTES as u64,
-            },
-            false => Error::io("make", MARK)(error),
-        })?;
+        let file = write_new_mark(disk, journal_id, lsn)?;
+        name_new_mark(disk)?;
         Ok(Acknowledged { file, journal_id })
     }
 
@@ -164,18 +158,37 @@ impl<F: DiskFile> Acknowledged<F> {
     }
 }
 
-/// Creates a file with the first slot; its content is durable before the file gets its name.
-fn make_file<D: Disk>(disk: &D, mark: Mark) -> io::Result<D::File> {
-    let file = match disk.create(NEW_MARK) {
-        // A previous, interrupted attempt left it.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => disk.open(NEW_MARK)?,
-        created => created?,
+/// Writes a new mark with the first slot; its content is durable. It counts once [`name_new_mark`] has given it its name.
+///
+/// # Errors
+/// [`Error::Full`], [`Error::Io`].
+pub(crate) fn write_new_mark<D: Disk>(disk: &D, journal_id: u64, lsn: Lsn) -> Result<D::File> {
+    let write = || {
+        let file = match disk.create(NEW_MARK) {
+            // A previous, interrupted attempt left it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => disk.open(NEW_MARK)?,
+            created => created?,
+        };
+        file.allocate(MARK_BYTES as u64)?;
+        write_all(&file, 0, &Mark { journal_id, lsn }.encode())?;
+        file.sync_data()?;
+        Ok(file)
     };
-    file.allocate(MARK_BYTES as u64)?;
-    write_all(&file, 0, &mark.encode())?;
-    file.sync_data()?;
-    disk.rename(NEW_MARK, MARK)?;
-    Ok(file)
+    write().map_err(|error: io::Error| match is_full(&error) {
+        true => Error::Full {
+            file: MARK.into(),
+            needed_bytes: MARK_BYTES as u64,
+        },
+        false => Error::io("make", MARK)(error),
+    })
+}
+
+/// Replaces the mark by the new one. The name is durable after the next [`Disk::sync_dir`].
+///
+/// # Errors
+/// [`Error::Io`].
+pub(crate) fn name_new_mark<D: Disk>(disk: &D) -> Result<()> {
+    disk.rename(NEW_MARK, MARK).map_err(Error::io("make", MARK))
 }
 
 #[cfg(test)]

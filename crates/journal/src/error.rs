@@ -1,6 +1,7 @@
 //! Errors of the journal. Each names the file that it concerns.
 
 use crate::Lsn;
+use crate::segment::lsn_of;
 use lineside_util::data_dir::DataDirError;
 use std::io;
 use std::path::PathBuf;
@@ -83,10 +84,7 @@ pub enum Error {
         what: &'static str,
     },
     /// Records that were durable are in no file: a segment, or the end of the journal, is missing.
-    #[error(
-        "records {from} to {to} are missing, before {file}; restore their segments, or run \
-         `lineside journal repair`"
-    )]
+    #[error("{}; restore their segments, or run `lineside journal repair`", missing(*from, *to, file))]
     Missing {
         /// First missing record.
         from: Lsn,
@@ -111,6 +109,9 @@ pub enum Error {
         /// Last acknowledged record.
         to: Lsn,
     },
+    /// A repair was interrupted.
+    #[error("a repair of this journal did not end; run it again")]
+    Unrepaired,
     /// Two files contain the same records.
     #[error("{file} contains records that {other} contains too; remove one of them")]
     Duplicate {
@@ -187,6 +188,20 @@ pub enum Error {
         /// The contradiction.
         what: &'static str,
     },
+}
+
+/// Returns the text for an operator: records `from` to `to` are in no segment, although `file` shows that they existed.
+fn missing(from: Lsn, to: Lsn, file: &str) -> String {
+    let records = match from == to {
+        true => format!("record {to} is missing"),
+        false => format!("records {from} to {to} are missing"),
+    };
+    match lsn_of(file, ".log") {
+        Some(_) => format!("{records}: no segment before {file} contains them"),
+        None => {
+            format!("{records}: no segment contains them, although the file `{file}` shows that they existed")
+        }
+    }
 }
 
 /// Returns the text for an operator: records `from` to `to` were acknowledged, but the journal no longer has all of

@@ -57,27 +57,6 @@ impl<D: Disk> Journal<D> {
         Self::start(disk, journal_id, options, 1)
     }
 
-    /// Creates an empty segment for the records from `first_lsn` on; a snapshot replaces those before. `previous` is
-    /// the first record of the previous segment, or 0 if there is none.
-    pub(crate) fn start_after_gap(
-        disk: &D,
-        journal_id: u64,
-        options: Options,
-        first_lsn: Lsn,
-        previous: Lsn,
-    ) -> Result<()> {
-        let file = take_space(disk, options.segment_bytes)?;
-        let header = Header {
-            journal_id,
-            lsn: first_lsn,
-            previous,
-            segment_bytes: options.segment_bytes,
-            keep_records: false,
-            follows_gap: previous != 0,
-        };
-        name_segment(disk, &file, &header, &[])
-    }
-
     /// Creates the first segment of a journal.
     fn start(disk: D, journal_id: u64, options: Options, first_lsn: Lsn) -> Result<Journal<D>> {
         // The mark comes first, so that a journal without a mark is known to have lost it.
@@ -485,7 +464,7 @@ fn write_durably(file: &impl DiskFile, name: &str, offset: u64, bytes: &[u8]) ->
 
 /// Creates a file with the space of a segment, which is not part of the journal yet. If there is not enough space,
 /// none remains allocated.
-fn take_space<D: Disk>(disk: &D, bytes: u64) -> Result<D::File> {
+pub(crate) fn take_space<D: Disk>(disk: &D, bytes: u64) -> Result<D::File> {
     let full = |error: io::Error, op| match is_full(&error) {
         true => Error::Full {
             file: SPARE.into(),

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::format::{SEGMENT_HEADER_BYTES, seed};
 use crate::group::Group;
 use crate::journal::Journal;
+use crate::repair::record::{NEW_RECORD, RECORD};
 use crate::segment::{SPARE, Scan, Segment, Step, load, lsn_of};
 use crate::snapshot::Snapshots;
 use crate::{Lsn, Options};
@@ -63,6 +64,9 @@ pub(crate) struct End {
 
 pub(crate) fn open<D: Disk>(disk: D, options: Options) -> Result<(Journal<D>, Recovery)> {
     let names = disk.list().map_err(Error::io("list", "."))?;
+    if names.iter().any(|name| name == RECORD) {
+        return Err(Error::Unrepaired);
+    }
     let segments = load(&disk, &names)?;
     let found = Mark::read(&disk)?;
     let Some(last) = segments.last() else {
@@ -203,11 +207,16 @@ fn settle(file: &impl DiskFile, last: &Segment, end: &End) -> Result<()> {
     file.sync_data().map_err(Error::io("sync", &last.name))
 }
 
+/// Returns whether a file has not received its final name: from a writer, or from a repair.
+pub(crate) fn is_unfinished(name: &str) -> bool {
+    let of_repair =
+        || lsn_of(name, ".log.tmp").is_some() || (name.contains(".damaged") && name.ends_with(".tmp"));
+    [SPARE, NEW_MARK, NEW_RECORD].contains(&name) || lsn_of(name, ".snap.tmp").is_some() || of_repair()
+}
+
 /// Removes files without their final names. If the removal does not survive a power cut, the next opening repeats it.
-fn remove_unfinished<D: Disk>(disk: &D, names: &[String]) -> Result<Vec<String>> {
-    let unfinished =
-        |name: &&String| [SPARE, NEW_MARK].contains(&name.as_str()) || lsn_of(name, ".snap.tmp").is_some();
-    let unfinished: Vec<String> = names.iter().filter(unfinished).cloned().collect();
+pub(crate) fn remove_unfinished<D: Disk>(disk: &D, names: &[String]) -> Result<Vec<String>> {
+    let unfinished: Vec<String> = names.iter().filter(|name| is_unfinished(name)).cloned().collect();
     for name in &unfinished {
         disk.remove(name).map_err(Error::io("remove", name))?;
     }

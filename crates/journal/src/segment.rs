@@ -197,7 +197,12 @@ impl<F: DiskFile> Window<F> {
         }
         (self.at, self.filled) = (offset, kept);
         if let Some(free) = self.buffer.get_mut(kept..size) {
-            self.filled += read_full(&self.file, offset + kept as u64, free)?;
+            let read = read_full(&self.file, offset + kept as u64, free)?;
+            // If the file is too short, which is reported elsewhere, its end counts as zeros.
+            if let Some(rest) = free.get_mut(read..) {
+                rest.fill(0);
+            }
+            self.filled = size;
         }
         Ok(())
     }
@@ -287,6 +292,12 @@ impl<F: DiskFile> Scan<F> {
     pub(crate) fn tail(&mut self) -> io::Result<Tail> {
         let mut tail = Tail::default();
         let mut offset = self.offset;
+        let before = Run {
+            first: self.next_lsn,
+            next: self.next_lsn,
+            offset,
+            end: offset,
+        };
         while offset < self.end {
             let bytes = self.window.get(offset, 16)?;
             let Some(first) = bytes.first_chunk::<8>() else {
@@ -313,6 +324,7 @@ impl<F: DiskFile> Scan<F> {
                     if later && tail.durable_behind.is_none() {
                         tail.durable_behind = Some(head.lsn);
                     }
+                    tail.add(before, offset, &head);
                     offset += head.bytes();
                     tail.used_bytes = offset - self.offset;
                 }
@@ -324,7 +336,7 @@ impl<F: DiskFile> Scan<F> {
 }
 
 /// Bytes after the last record of a segment.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tail {
     /// Number of bytes up to the last non-zero word.
     pub(crate) used_bytes: u64,
@@ -333,4 +345,41 @@ pub(crate) struct Tail {
     /// Number of a record that proves that the missing record was durable: it belongs to a later group, or to the
     /// group that the segment was created with.
     pub(crate) durable_behind: Option<Lsn>,
+    /// The complete records that can be in their place, by increasing number.
+    pub(crate) runs: Vec<Run>,
+}
+
+impl Tail {
+    /// Adds a complete record at `offset` to the runs, unless its number is not possible there: the records between it
+    /// and the one before, which `before` describes, would not have had enough space.
+    fn add(&mut self, before: Run, offset: u64, head: &Head) {
+        let last = self.runs.last().copied().unwrap_or(before);
+        let (next, end) = (head.lsn + 1, offset + head.bytes());
+        match self.runs.last_mut() {
+            Some(run) if (run.next, run.end) == (head.lsn, offset) => (run.next, run.end) = (next, end),
+            _ if head.lsn > last.next
+                && (head.lsn - last.next).saturating_mul(RECORD_HEADER_BYTES) <= offset - last.end =>
+            {
+                let first = head.lsn;
+                self.runs.push(Run {
+                    first,
+                    next,
+                    offset,
+                    end,
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Complete records that follow one another in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// Number of the first record, and number after the last one.
+    pub(crate) first: Lsn,
+    pub(crate) next: Lsn,
+    /// Offset in the file at which the first record begins, and offset at which the last one ends.
+    pub(crate) offset: u64,
+    pub(crate) end: u64,
 }

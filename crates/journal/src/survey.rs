@@ -2,9 +2,10 @@
 
 use crate::Lsn;
 use crate::acknowledged::Mark;
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskFile};
 use crate::error::{Error, Result};
-use crate::segment::{Scan, Segment, Step, Tail, follows, lsn_of, own_name, same_journal};
+use crate::format::{Header, SEGMENT_HEADER_BYTES};
+use crate::segment::{Run, Scan, Segment, Step, Tail, follows, lsn_of, own_name, same_journal};
 use crate::snapshot::header_of;
 use crate::verify::Finding;
 
@@ -13,12 +14,22 @@ pub(crate) struct Surveyed {
     pub(crate) name: String,
     /// Content, if the header is valid.
     pub(crate) content: Option<Content>,
+    /// Records of a file whose header is damaged.
+    pub(crate) headless: Option<Headless>,
+    /// True if it is a segment of this journal under another name, and no file has its own name.
+    pub(crate) is_renamed: bool,
     /// First damage in it.
     pub(crate) finding: Option<Finding>,
     /// Error in how it continues the previous segment.
     pub(crate) link: Option<Finding>,
-    /// True if `link` is a gap, which is not a fault of this segment's content.
-    pub(crate) gap: bool,
+}
+
+/// Records of a file whose header is damaged, if the file's name is right.
+pub(crate) struct Headless {
+    pub(crate) file_bytes: u64,
+    /// Complete records from the end of the header on.
+    pub(crate) head: Run,
+    pub(crate) tail: Tail,
 }
 
 /// Records of a segment up to its end or its first damage.
@@ -64,26 +75,32 @@ pub(crate) fn journal_id<D: Disk>(disk: &D, names: &[String]) -> Result<u64> {
 pub(crate) fn survey<D: Disk>(disk: &D, names: &[String], journal_id: u64) -> Result<Vec<Surveyed>> {
     let mut all: Vec<Surveyed> = Vec::new();
     for name in names.iter().filter(|name| lsn_of(name, ".log").is_some()) {
-        let mut finding = None;
+        let (mut finding, mut headless) = (None, None);
         let content = match read(disk, name) {
             Ok(content) => Some(content),
             Err(error @ Error::Io { .. }) => return Err(error),
             Err(error) => {
+                if let Error::Damaged { .. } = error {
+                    headless = Some(read_headless(disk, name, journal_id)?);
+                }
                 finding = Some(Finding::of(error));
                 None
             }
         };
+        let mut is_renamed = false;
         if let Some(content) = &content {
             let right =
                 same_journal(&content.segment, journal_id).and_then(|()| own_name(&content.segment, names));
+            is_renamed = matches!(right, Err(Error::Damaged { .. }));
             finding = right.err().map(Finding::of).or_else(|| content.short());
         }
         all.push(Surveyed {
             name: name.clone(),
             content,
+            headless,
+            is_renamed,
             finding,
             link: None,
-            gap: false,
         });
     }
     connect(&mut all);
@@ -117,6 +134,36 @@ fn read<D: Disk>(disk: &D, name: &str) -> Result<Content> {
     })
 }
 
+/// Reads the records of a file whose header is damaged. The file's length and name replace the header.
+fn read_headless<D: Disk>(disk: &D, name: &str, journal_id: u64) -> Result<Headless> {
+    let file = disk.open_read(name).map_err(Error::io("open", name))?;
+    let file_bytes = file.len().map_err(Error::io("read the length of", name))?;
+    let header = Header {
+        journal_id,
+        lsn: lsn_of(name, ".log").unwrap_or(0),
+        previous: 0,
+        segment_bytes: file_bytes,
+        keep_records: false,
+        follows_gap: false,
+    };
+    let name = name.into();
+    let segment = Segment { name, header };
+    let mut scan = Scan::new(&segment, file);
+    while let Step::Record(_) = scan.step().map_err(Error::io("read", &segment.name))? {}
+    let tail = scan.tail().map_err(Error::io("read", &segment.name))?;
+    let head = Run {
+        first: header.lsn,
+        next: scan.next_lsn,
+        offset: SEGMENT_HEADER_BYTES,
+        end: scan.offset,
+    };
+    Ok(Headless {
+        file_bytes,
+        head,
+        tail,
+    })
+}
+
 impl Surveyed {
     /// Returns whether a repair began it after lost records.
     pub(crate) fn follows_gap(&self) -> bool {
@@ -138,6 +185,16 @@ impl Content {
     fn short(&self) -> Option<Finding> {
         let is_short = self.file_bytes < self.segment.header.segment_bytes;
         is_short.then(|| self.damaged(self.file_bytes, "the file is shorter than its header says"))
+    }
+
+    /// Returns the records up to the end or the first damage.
+    pub(crate) fn head(&self) -> Run {
+        Run {
+            first: self.segment.header.lsn,
+            next: self.next_lsn,
+            offset: SEGMENT_HEADER_BYTES,
+            end: self.end,
+        }
     }
 
     /// Returns whether even the record is missing with which the segment was created.
@@ -177,7 +234,6 @@ fn connect(all: &mut [Surveyed]) {
             .as_ref()
             .map_or(Ok(()), |next| follows(&next.segment, &content.segment));
         if let Err(error) = linked {
-            next.gap = matches!(error, Error::Missing { .. });
             next.link = Some(Finding::of(error));
         } else if content.next_lsn < next_first && !next.follows_gap() {
             this.finding.get_or_insert_with(|| content.stopped());

@@ -5,6 +5,7 @@ use crate::acknowledged::{FoundMark, MARK, Mark};
 use crate::disk::Disk;
 use crate::error::{Error, Result, not_whole};
 use crate::recover::without_segments;
+use crate::repair::record::RECORD;
 use crate::segment::lsn_of;
 use crate::snapshot::Snapshots;
 use crate::survey::{journal_id, survey};
@@ -202,6 +203,14 @@ pub fn verify<D: Disk>(disk: &D) -> Result<VerifyReport> {
         return Err(mark?.map_or(Error::NoJournal, without_segments));
     }
     check_mark(mark, &mut report)?;
+    if names.iter().any(|name| name == RECORD) {
+        report.findings.push(Finding {
+            file: RECORD.into(),
+            offset: 0,
+            lsn: 0,
+            what: Error::Unrepaired.to_string(),
+        });
+    }
     Ok(report)
 }
 

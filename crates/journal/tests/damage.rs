@@ -133,7 +133,7 @@ fn repairs(disk: &SimDisk, told: &ReceivedResults, at: &str) {
         );
     } else {
         assert!(
-            !report.moved.is_empty() || report.lost.is_some(),
+            !report.moved.is_empty() || !report.rewritten.is_empty() || report.lost.is_some(),
             "{at}: {report:?}"
         );
         assert!(
@@ -225,8 +225,9 @@ fn snapshot_in_the_last_segment() -> (SimDisk, ReceivedResults, String) {
     snapshot(&mut journal, &mut told).unwrap();
     group(&mut journal, &mut told, 1).unwrap();
     drop(journal);
-    // Opening makes the mark durable.
+    // Opening creates the mark again; its name is durable after the next sync of the directory.
     drop(Journal::open(disk.clone(), Options::small()).unwrap());
+    disk.sync_dir().unwrap();
     let last = logs(&disk).pop().unwrap();
     let first: Lsn = last[..20].parse().unwrap();
     assert!(first < told.snapshot && told.snapshot < told.durable);
@@ -247,7 +248,7 @@ fn an_unusable_last_segment_costs_no_older_one() {
         let report = repair(&rotten, Options::small()).unwrap();
         let moved = [(last.clone(), format!("{last}.damaged"))];
         assert_eq!(report.moved, moved, "{report:?}");
-        assert_eq!(report.gap, Some((first, told.snapshot)));
+        assert_eq!(report.gaps, [(first, told.snapshot)]);
         assert_eq!(report.lost, Some((told.snapshot + 1, told.durable)));
         assert_eq!(report.last_lsn, told.snapshot);
         for name in &older {
@@ -333,7 +334,7 @@ fn a_repair_that_is_cut_off_is_repeated() {
         assert_eq!(
             report.lost,
             Some((told.snapshot + 1, told.durable)),
-            "step {step}"
+            "step {step}: {report:?}"
         );
         assert!(verify(&cut).unwrap().is_sound(), "step {step}");
     }
@@ -359,9 +360,9 @@ fn a_repair_that_finds_no_space_leaves_no_part_of_a_copy() {
     assert_eq!(report.lost, Some((told.durable, told.durable)));
 }
 
-/// If the header of the only segment is damaged, the mark still shows which records are lost.
+/// If only the header of a segment is damaged, it is written again.
 #[test]
-fn a_damaged_header_of_the_only_segment_loses_no_record_without_a_word() {
+fn a_damaged_header_of_the_only_segment_loses_no_record() {
     let disk = SimDisk::new(5);
     let mut journal = Journal::create(disk.clone(), 77, Options::small()).unwrap();
     group(&mut journal, &mut ReceivedResults::default(), 3).unwrap();
@@ -370,8 +371,14 @@ fn a_damaged_header_of_the_only_segment_loses_no_record_without_a_word() {
     let found = verify(&disk).unwrap();
     assert_eq!((found.journal_id, found.findings.len()), (77, 1), "{found:?}");
     let report = repair(&disk, Options::small()).unwrap();
+    assert_eq!((report.last_lsn, report.lost), (3, None), "{report:?}");
+    assert_eq!(opens(&disk).unwrap().1.last_lsn, 3);
+    // If the file contains nothing that is intact, the mark still shows which records are lost.
+    disk.put("00000000000000000001.log", Some(vec![0xa5; 4096]));
+    let report = repair(&disk, Options::small()).unwrap();
     assert_eq!((report.last_lsn, report.lost), (0, Some((1, 3))), "{report:?}");
     assert!(matches!(opens(&disk), Err(Error::NoJournal)));
+    Journal::create(disk, 78, Options::small()).unwrap();
 }
 
 /// A damaged slot of the mark proves nothing, and opening reports that.
@@ -544,7 +551,7 @@ fn where_records_are_kept_no_snapshot_stands_for_them() {
     let (mut journal, _) = opens(&disk).unwrap();
     assert!(matches!(journal.prune(9), Err(Error::NoSnapshot { .. })));
 
-    let (mut cut, mut all) = (0, 0);
+    let mut cut = 0;
     for name in logs(&disk) {
         for offset in (0..disk.content(&name).unwrap().len() as u64).step_by(11) {
             let rotten = disk.fork(offset);
@@ -553,12 +560,13 @@ fn where_records_are_kept_no_snapshot_stands_for_them() {
             let before = verify(&rotten).unwrap();
             // The snapshots contain the setting, so the options of the repair do not matter.
             let report = repair(&rotten, Options::small()).unwrap();
-            assert_eq!(report.last_lsn, before.last_lsn, "{at}: {report:?}");
-            if logs(&rotten).is_empty() {
-                assert!(matches!(verify(&rotten), Err(Error::NoJournal)), "{at}");
-                all += 1;
-                continue;
-            }
+            // A damaged header, unlike a damaged record, costs nothing.
+            let expected = if offset < 64 {
+                told.durable
+            } else {
+                before.last_lsn
+            };
+            assert_eq!(report.last_lsn, expected, "{at}: {report:?}");
             let after = verify(&rotten).unwrap();
             assert!(after.is_sound() && after.first_lsn == 1, "{at}: {after:?}");
             let (mut journal, _) = Journal::open(rotten.clone(), options).unwrap();
@@ -575,7 +583,7 @@ fn where_records_are_kept_no_snapshot_stands_for_them() {
             assert_eq!(journal.commit().unwrap(), report.last_lsn + 1, "{at}");
         }
     }
-    assert!(cut > 100 && all > 0, "{cut} {all}");
+    assert!(cut > 100, "{cut}");
 }
 
 #[test]

@@ -21,10 +21,11 @@ pub enum Verb {
     ///
     /// Exit code 1 if something is wrong.
     Verify(Place),
-    /// Cut a damaged journal before the first damage, so that its service can start again.
+    /// Make a damaged journal usable again, so that its service can start.
     ///
-    /// Records after the damage are lost, even if they were acknowledged; the command prints which. Files with the
-    /// removed part are kept under other names. The service must be stopped.
+    /// Damage before the newest snapshot loses no state, and the other records before the snapshot remain. Records
+    /// after other damage are lost, even if they were acknowledged; the command prints which. Files with the removed
+    /// part are kept under other names. The service must be stopped.
     Repair(Place),
     /// Print the records of a journal, one a line; changes nothing.
     Dump(Dump),
@@ -156,8 +157,17 @@ impl Place {
             )?;
         } else if !done.moved.is_empty() {
             say!(
-                "no record was dropped; {} bytes are in the files that were renamed",
+                "no {} was dropped; {} bytes are in the files that were renamed",
+                match done.gaps.is_empty() {
+                    true => "record",
+                    false => "record that the state needs",
+                },
                 done.dropped_bytes
+            )?;
+        }
+        for (from, to) in &done.gaps {
+            say!(
+                "gone from the history: records {from} to {to}; a snapshot replaces them, so no state is lost"
             )?;
         }
         if let Some((from, to)) = done.lost {
@@ -254,8 +264,8 @@ fn repaired(done: &RepairReport) -> serde_json::Value {
         .map(|(from, to)| json!({"from": from, "to": to}));
     json!({
         "last_lsn": done.last_lsn, "dropped_from": done.dropped_from,
-        "lost": done.lost.map(span), "gap": done.gap.map(span),
-        "dropped_whole_records": done.dropped_whole_records, "dropped_bytes": done.dropped_bytes,
+        "lost": done.lost.map(span), "gaps": done.gaps.iter().map(|gap| span(*gap)).collect::<Vec<_>>(),
+        "rewritten": done.rewritten, "made": done.made, "dropped_whole_records": done.dropped_whole_records, "dropped_bytes": done.dropped_bytes,
         "moved": moved.collect::<Vec<_>>(), "notes": done.notes
     })
 }

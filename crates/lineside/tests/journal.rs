@@ -167,6 +167,64 @@ fn damage_is_named_and_repair_says_what_it_costs() {
     again.commit().expect("commit");
 }
 
+/// The first segment is unusable, and a snapshot replaces its records: they are named, and nothing else is dropped.
+#[test]
+fn records_that_a_snapshot_replaces_are_named() {
+    let journal = written();
+    let disk = FsDisk::open(journal.path()).expect("open");
+    let (mut opened, _) = Journal::open(disk, Options::small()).expect("open");
+    let snapshot = opened.write_snapshot(120, |file| std::io::Write::write_all(file, b"state"));
+    snapshot.expect("a snapshot");
+    drop(opened);
+    let all = segments(journal.path());
+    let second: u64 = all[1]
+        .file_stem()
+        .expect("a name")
+        .to_str()
+        .expect("text")
+        .parse()
+        .expect("a number");
+    std::fs::write(&all[0], vec![0xa5; 4096]).expect("write");
+    let (done, said) = lineside(&["repair"], journal.path());
+    assert!(done, "{said}");
+    let gone = format!(
+        "gone from the history: records 1 to {}; a snapshot replaces them",
+        second - 1
+    );
+    for wanted in [
+        &gone[..],
+        "no record that the state needs was dropped",
+        "the journal ends with record 200",
+    ] {
+        assert!(said.contains(wanted), "no {wanted:?}: {said}");
+    }
+    assert!(
+        !said.contains("dropped: everything") && !said.contains("lost:"),
+        "{said}"
+    );
+    let (done, said) = lineside(&["repair"], journal.path());
+    assert!(done && said.starts_with("nothing is wrong\n"), "{said}");
+    assert!(lineside(&["verify"], journal.path()).0);
+}
+
+/// The journal has only the file `acknowledged`: the message says so.
+#[test]
+fn a_journal_of_which_only_the_mark_is_left_is_described() {
+    let journal = written();
+    for segment in segments(journal.path()) {
+        std::fs::remove_file(segment).expect("removed");
+    }
+    let (sound, said) = lineside(&["verify"], journal.path());
+    let wanted =
+        "records 1 to 200 are missing: no segment contains them, although the file `acknowledged` shows";
+    assert!(!sound && said.contains(wanted), "{said}");
+    let (done, said) = lineside(&["repair"], journal.path());
+    assert!(
+        done && said.contains("lost: the acknowledged records 1 to 200"),
+        "{said}"
+    );
+}
+
 #[test]
 fn nothing_is_repaired_under_a_server() {
     let journal = written();

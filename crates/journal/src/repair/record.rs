@@ -1,0 +1,145 @@
+//! Record of a repair that is under way: a file with the loss that it has found. While the file exists, the journal
+//! does not open, and the next repair reports that loss, too, even if the files no longer show it.
+
+use super::RepairReport;
+use crate::Lsn;
+use crate::disk::{Disk, DiskFile, is_full, read_full, write_all};
+use crate::error::{Error, Result};
+use std::io;
+
+/// Name of the file.
+pub(crate) const RECORD: &str = "repair";
+/// Name of the file while it is written.
+pub(crate) const NEW_RECORD: &str = "repair.tmp";
+
+/// Writes the record with the loss in `report`. It is durable when this returns.
+///
+/// # Errors
+/// [`Error::Full`], [`Error::Io`].
+pub(super) fn write<D: Disk>(disk: &D, report: &RepairReport) -> Result<()> {
+    let text = text_of(report);
+    let write = || {
+        let file = match disk.create(NEW_RECORD) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                disk.remove(NEW_RECORD)?;
+                disk.create(NEW_RECORD)?
+            }
+            created => created?,
+        };
+        write_all(&file, 0, text.as_bytes())?;
+        file.sync_data()
+    };
+    write().map_err(|error: io::Error| match is_full(&error) {
+        true => Error::Full {
+            file: RECORD.into(),
+            needed_bytes: text.len() as u64,
+        },
+        false => Error::io("write", RECORD)(error),
+    })?;
+    disk.rename(NEW_RECORD, RECORD)
+        .map_err(Error::io("name", RECORD))?;
+    disk.sync_dir().map_err(Error::io("sync", "."))
+}
+
+/// Removes the record, if there is one: the repair has ended.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(super) fn remove<D: Disk>(disk: &D) -> Result<()> {
+    match disk.remove(RECORD) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        removed => removed.map_err(Error::io("remove", RECORD))?,
+    }
+    disk.sync_dir().map_err(Error::io("sync", "."))
+}
+
+/// Returns the loss that a repair has recorded which did not end; `None` if there is no such record.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(super) fn read<D: Disk>(disk: &D) -> Result<Option<RepairReport>> {
+    let file = match disk.open_read(RECORD) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(Error::io("open", RECORD))?,
+    };
+    let mut bytes = vec![0; file.len().map_err(Error::io("read the length of", RECORD))? as usize];
+    read_full(&file, 0, &mut bytes).map_err(Error::io("read", RECORD))?;
+    Ok(Some(report_of(&String::from_utf8_lossy(&bytes))))
+}
+
+fn text_of(report: &RepairReport) -> String {
+    let lost = report.lost.map(|(from, to)| format!("lost {from} {to}\n"));
+    let dropped = report
+        .dropped_from
+        .map(|from| format!("dropped {from} {}\n", report.dropped_whole_records));
+    let gaps = report.gaps.iter().map(|(from, to)| format!("gap {from} {to}\n"));
+    let head = "This repair did not end; run it again.\n".to_owned();
+    std::iter::once(head)
+        .chain(lost)
+        .chain(dropped)
+        .chain(gaps)
+        .collect()
+}
+
+fn report_of(text: &str) -> RepairReport {
+    let mut report = RepairReport::default();
+    for line in text.lines() {
+        let mut words = line.split(' ');
+        let (key, mut number) = (words.next(), || {
+            words.next().and_then(|word| word.parse::<Lsn>().ok())
+        });
+        let (Some(key), Some(from), Some(to)) = (key, number(), number()) else {
+            continue;
+        };
+        match key {
+            "lost" => report.lost = Some((from, to)),
+            "dropped" => (report.dropped_from, report.dropped_whole_records) = (Some(from), to),
+            "gap" => report.gaps.push((from, to)),
+            _ => {}
+        }
+    }
+    report
+}
+
+impl RepairReport {
+    /// Adds the loss that an earlier repair has recorded which did not end.
+    pub(super) fn add_earlier(&mut self, earlier: &RepairReport) {
+        self.notes
+            .push("an earlier repair did not end; its loss is included".into());
+        self.lost = match (self.lost, earlier.lost) {
+            (Some((from, to)), Some((first, last))) => Some((from.min(first), to.max(last))),
+            (lost, earlier) => lost.or(earlier),
+        };
+        self.dropped_from = self.dropped_from.into_iter().chain(earlier.dropped_from).min();
+        self.dropped_whole_records = self.dropped_whole_records.max(earlier.dropped_whole_records);
+        self.gaps.extend(&earlier.gaps);
+        self.gaps.sort_unstable();
+        self.gaps.dedup();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SimDisk;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let disk = SimDisk::new(1);
+        assert_eq!(read(&disk).unwrap(), None);
+        let report = RepairReport {
+            lost: Some((8, 9)),
+            dropped_from: Some(8),
+            dropped_whole_records: 3,
+            gaps: vec![(1, 1), (4, 6)],
+            ..RepairReport::default()
+        };
+        for report in [RepairReport::default(), report] {
+            write(&disk, &report).unwrap();
+            assert_eq!(read(&disk).unwrap().as_ref(), Some(&report));
+        }
+        remove(&disk).unwrap();
+        assert_eq!(read(&disk).unwrap(), None);
+        remove(&disk).unwrap();
+    }
+}
