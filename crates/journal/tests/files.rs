@@ -185,6 +185,35 @@ fn a_journal_without_its_directory_or_one_of_its_files_stops_writing() {
     }
 }
 
+/// A segment that another process has truncated lacks acknowledged data, although writing to it would succeed.
+#[test]
+fn a_journal_whose_segment_is_truncated_stops_writing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let (mut journal, _) = Journal::open_or_create(open(&path), 1, Options::default()).unwrap();
+    let watch = Watch::start().unwrap();
+    journal.append(1, b"before").unwrap();
+    journal.commit().unwrap();
+    let segment = std::fs::OpenOptions::new()
+        .write(true)
+        .open(path.join(FIRST_SEGMENT))
+        .unwrap();
+    segment.set_len(64).unwrap();
+    let began = Instant::now();
+    let refused = loop {
+        let done = journal.append(1, b"after").and_then(|_| journal.commit());
+        match done {
+            Ok(_) => assert!(began.elapsed() < Duration::from_secs(60), "never noticed"),
+            Err(error) => break error,
+        }
+    };
+    assert!(
+        refused.to_string().contains("was truncated while it was in use"),
+        "{refused}"
+    );
+    drop(watch);
+}
+
 /// The watch ignores files that the journal removes itself, and files that are not its own.
 #[test]
 fn a_journal_that_prunes_itself_goes_on_under_the_watch() {

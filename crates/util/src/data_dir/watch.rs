@@ -48,24 +48,57 @@ pub fn made_directories() -> Vec<PathBuf> {
 /// Device and number of a file.
 type Identity = (u64, u64);
 
-/// Watched files of a data directory, which only the process that owns the directory may remove.
+/// Watched file: its identity, and the length in bytes that it had when the watch began. Its owner never shortens it.
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    identity: Identity,
+    bytes: u64,
+}
+
+/// Watched files of a data directory, which only the process that owns the directory may remove or shorten.
 #[derive(Debug, Default)]
-pub struct Kept(BTreeMap<PathBuf, Identity>);
+pub struct Kept(BTreeMap<PathBuf, Watched>);
+
+/// Change of a file by another process.
+#[derive(Clone, Copy, Debug)]
+enum Harm {
+    Moved,
+    Truncated,
+}
+
+impl Harm {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Moved => "removed, moved or replaced",
+            Self::Truncated => "truncated",
+        }
+    }
+}
 
 impl Kept {
     /// Watches the file at `path` from now on; `file` is the open file. If the system does not report its identity, it
-    /// is not watched.
+    /// is not watched. If it was watched before, its greatest length counts.
     pub fn keep(&mut self, path: &Path, file: &File) {
         if let Ok(about) = file.metadata() {
-            self.0.insert(path.into(), identity(&about));
+            let before = self
+                .0
+                .get(path)
+                .filter(|before| before.identity == identity(&about));
+            let bytes = about.len().max(before.map_or(0, |before| before.bytes));
+            self.insert(path, &about, bytes);
         }
+    }
+
+    fn insert(&mut self, path: &Path, about: &fs::Metadata, bytes: u64) {
+        let identity = identity(about);
+        self.0.insert(path.into(), Watched { identity, bytes });
     }
 
     /// Watches the file `from` under its new path `to` from now on. A file that was there before is no longer watched.
     pub fn rename(&mut self, from: &Path, to: &Path) {
         self.0.remove(from);
         if let Ok(about) = fs::metadata(to) {
-            self.0.insert(to.into(), identity(&about));
+            self.insert(to, &about, about.len());
         }
     }
 
@@ -74,10 +107,17 @@ impl Kept {
         self.0.remove(path);
     }
 
-    /// Returns a file that is no longer at its path, if there is one.
-    fn moved(&self) -> Option<&Path> {
-        let moved = |(path, held): &(&PathBuf, &Identity)| !is_at(path, **held);
-        self.0.iter().find(moved).map(|(path, _)| path.as_path())
+    /// Returns a file that is no longer at its path, or that has become shorter, if there is one.
+    fn harmed(&self) -> Option<(&Path, Harm)> {
+        self.0.iter().find_map(|(path, held)| {
+            let harm = match fs::metadata(path) {
+                Ok(about) if identity(&about) != held.identity => Harm::Moved,
+                Ok(about) if about.len() < held.bytes => Harm::Truncated,
+                Err(error) if is_gone(&error) => Harm::Moved,
+                _ => return None,
+            };
+            Some((path.as_path(), harm))
+        })
     }
 }
 
@@ -90,8 +130,8 @@ impl Inner {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks whether the directory, its lock files and its watched files are still at their paths, and records the
-    /// first one that is not.
+    /// Checks whether the directory, its lock files and its watched files are still at their paths, and whether the
+    /// watched files are still as long as they were. Records the first one that is not.
     pub(super) fn look(&self) {
         if self.lost.get().is_some() {
             return;
@@ -103,11 +143,12 @@ impl Inner {
             .chain(files)
             .find(|(path, file)| !is_in_place(path, file));
         let kept = self.kept();
-        if let Some(path) = moved.map(|(path, _)| path).or_else(|| kept.moved()) {
+        let moved = moved.map(|(path, _)| (path, Harm::Moved));
+        if let Some((path, harm)) = moved.or_else(|| kept.harmed()) {
             let why = format!(
-                "{} was removed, moved or replaced while it was in use: no write to {} is acknowledged any more; \
-                 bring it back and restart",
+                "{} was {} while it was in use: no write to {} is acknowledged any more; bring it back and restart",
                 path.display(),
+                harm.text(),
                 self.path.display()
             );
             tracing::error!("{why}");
@@ -126,11 +167,16 @@ fn is_in_place(path: &Path, file: &File) -> bool {
 fn is_at(path: &Path, held: Identity) -> bool {
     match fs::metadata(path) {
         Ok(at_path) => identity(&at_path) == held,
-        Err(error) => !matches!(
-            error.kind(),
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-        ),
+        Err(error) => !is_gone(&error),
     }
+}
+
+/// Returns whether an error proves that a path names no file.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 /// Thread that checks every directory of this process each second. Dropping this ends the thread.
