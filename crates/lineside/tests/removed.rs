@@ -5,6 +5,7 @@ mod served;
 use served::{Place, Server};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Maximum time until a server notices the loss; it checks every second.
@@ -25,12 +26,18 @@ fn refused(server: &Server) -> String {
 #[test]
 fn a_server_whose_directory_or_file_is_removed_takes_no_writes_and_says_so() {
     type Remove = fn(&Path) -> std::io::Result<()>;
-    let removals: [(&str, Remove); 4] = [
+    let removals: [(&str, Remove); 5] = [
         ("directory", |path| fs::remove_dir_all(path)),
         ("lock", |path| fs::remove_file(path.join("lock"))),
         ("acknowledged", |path| fs::remove_file(path.join("acknowledged"))),
         ("segment", |path| {
             fs::remove_file(path.join("00000000000000000001.log"))
+        }),
+        ("truncated segment", |path| {
+            let segment = fs::OpenOptions::new()
+                .write(true)
+                .open(path.join("00000000000000000001.log"))?;
+            segment.set_len(64)
         }),
     ];
     let place = Place::new();
@@ -49,10 +56,11 @@ fn a_server_whose_directory_or_file_is_removed_takes_no_writes_and_says_so() {
             );
             let health = server.page("/healthz");
             assert!(health.starts_with("HTTP/1.1 503"), "{service}, {what}: {health}");
-            assert!(
-                health.contains("was removed, moved or replaced while it was in use"),
-                "{service}, {what}: {health}"
-            );
+            let harm = match what {
+                "truncated segment" => "was truncated while it was in use",
+                _ => "was removed, moved or replaced while it was in use",
+            };
+            assert!(health.contains(harm), "{service}, {what}: {health}");
             if what == "lock" {
                 let second = place
                     .command(service, &data, "127.0.0.1:0")
@@ -88,7 +96,34 @@ fn a_fabric_replica_whose_segment_is_removed_says_so() {
     assert!(health.starts_with("HTTP/1.1 503"), "{health}");
 }
 
-/// A directory with remaining files does not count as new.
+/// Returns the names of the files and folders in `path`, sorted.
+fn names(path: &Path) -> Vec<String> {
+    let entries = fs::read_dir(path).expect("a directory");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string());
+    let mut names: Vec<String> = names.map(|name| name.expect("UTF-8")).collect();
+    names.sort();
+    names
+}
+
+fn remove(path: &Path) {
+    let removed = match path.is_dir() {
+        true => fs::remove_dir_all(path),
+        false => fs::remove_file(path),
+    };
+    removed.expect("removed");
+}
+
+/// Checks that a server refuses to start with `reason`, and changes no file.
+fn refuses(place: &Place, service: &'static str, data: &Path, reason: &str) {
+    let left = names(data);
+    let start = place.command(service, data, "127.0.0.1:0").output().expect("run");
+    let said = served::text(&start);
+    assert!(!start.status.success(), "{service}: {said}");
+    assert!(said.contains(reason), "{service}: {said}");
+    assert_eq!(names(data), left, "{service}: the start created a file");
+}
+
+/// A directory with remaining files does not count as new, and neither does one of which only the marker remains.
 #[test]
 fn a_directory_whose_journal_was_removed_begins_no_new_one() {
     let place = Place::new();
@@ -99,32 +134,52 @@ fn a_directory_whose_journal_was_removed_begins_no_new_one() {
             server.write(1).expect("a write");
         }
         drop(server);
-        let names = |path: &Path| {
-            let entries = fs::read_dir(path).expect("a directory");
-            let names = entries.map(|entry| entry.expect("an entry").file_name().into_string());
-            let mut names: Vec<String> = names.map(|name| name.expect("UTF-8")).collect();
-            names.sort();
-            names
-        };
+        let copy = place.path(&format!("{service}-copy"));
+        let copied = Command::new("cp").arg("-a").arg(&data).arg(&copy).status();
+        assert!(copied.expect("cp").success());
         for name in names(&data) {
             if name.ends_with(".log") || name == "acknowledged" {
-                fs::remove_file(data.join(name)).expect("removed");
+                remove(&data.join(name));
             }
         }
-        let left = names(&data);
-        let start = place
-            .command(service, &data, "127.0.0.1:0")
-            .output()
-            .expect("run");
-        let said = served::text(&start);
-        assert!(!start.status.success(), "{service}: {said}");
-        let remedy = match service {
-            "column" => "restore the journal from a copy",
-            _ => "Bring the files back",
-        };
-        assert!(said.contains(remedy), "{service}: {said}");
-        assert_eq!(names(&data), left, "{service}: the start created a file");
+        if service == "column" {
+            refuses(&place, service, &data, "restore the journal from a copy");
+            remove(&data.join("tables"));
+        }
+        refuses(&place, service, &data, "Bring the files back");
+        for name in names(&data) {
+            if name != "lineside.dir" {
+                remove(&data.join(name));
+            }
+        }
+        refuses(&place, service, &data, "Bring the files back");
+
+        // With its files, the server has its data again.
+        remove(&data);
+        fs::rename(&copy, &data).expect("renamed");
+        let server = place.serve(service, &data);
+        if service == "column" {
+            let row = served::lineside(&["column", "get", "--server", &server.address, "row"]);
+            assert!(served::text(&row).contains('1'), "{row:?}");
+        }
     }
+}
+
+/// A table of which only the file `acknowledged` is left starts empty after a repair that named the loss.
+#[test]
+fn a_table_without_its_journal_begins_again_after_a_repair() {
+    let place = Place::new();
+    let data = place.path("column-repaired");
+    let server = place.serve("column", &data);
+    server.write(1).expect("a write");
+    drop(server);
+    remove(&data.join("00000000000000000001.log"));
+    refuses(&place, "column", &data, "its journal (*.log) is missing");
+    let repaired = served::lineside(&["column", "repair", &data.display().to_string()]);
+    let said = served::text(&repaired);
+    assert!(repaired.status.success(), "{said}");
+    assert!(said.contains("lost: the acknowledged changes 1 to 1"), "{said}");
+    place.serve("column", &data).write(2).expect("a write");
 }
 
 #[test]

@@ -99,7 +99,9 @@ fn make(directory: &Path, disk: FsDisk, limits: &Limits) -> Result<OpenedTable, 
         );
     }
     let journal_id = getrandom::u64().map_err(|error| error.to_string())?;
-    let journal = Journal::create(disk, journal_id, options()).map_err(|error| error.to_string())?;
+    // This refuses a directory that a server used before, unless the file `acknowledged` says that nothing was.
+    let opened = Journal::open_or_create(disk, journal_id, options());
+    let (journal, _) = opened.map_err(|error| error.to_string())?;
     Ok(OpenedTable {
         log: Log { journal },
         tables: open_tables(directory, journal_id, limits, true)?,

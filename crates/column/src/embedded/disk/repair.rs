@@ -53,13 +53,13 @@ pub fn repair(directory: &Path) -> Result<Repaired, String> {
     let last_lsn = match Journal::open(disk, options()) {
         Ok((journal, _)) => settle(directory, journal, are_sound.is_ok(), &mut repaired.notes)?,
         Err(Error::NoJournal) => {
-            let aside = free_name(directory, tables::FOLDER);
+            repaired.notes.push("the table is empty now".into());
             if directory.join(tables::FOLDER).exists() {
+                let aside = free_name(directory, tables::FOLDER);
                 let moved = fs::rename(directory.join(tables::FOLDER), directory.join(&aside));
                 moved.map_err(|error| format!("{}: {error}", tables::FOLDER))?;
+                repaired.notes.push(format!("its former files are in `{aside}`"));
             }
-            let what = format!("the table is empty now; its former files are in `{aside}`");
-            repaired.notes.push(what);
             0
         }
         Err(error) => return Err(error.to_string()),
