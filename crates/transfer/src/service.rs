@@ -140,7 +140,9 @@ impl Service for TransferService {
         if context.datapath.kind == DatapathKind::Socket {
             // Reading pinned maps needs capabilities that a server on this datapath gives up next.
             let tag = ledger_tag(&config.data)?;
-            attach_record::check(&config.data, tag, &context.datapath, false, &mut context.warnings)?;
+            let is_express = config.mode == TransferMode::Express;
+            let warnings = &mut context.warnings;
+            attach_record::check(&config.data, tag, &context.datapath, false, is_express, warnings)?;
         }
         Ok(())
     }
@@ -171,6 +173,7 @@ impl Service for TransferService {
                 tag,
                 &context.datapath,
                 uses_xdp,
+                config.mode == TransferMode::Express,
                 &mut context.warnings,
             )?;
         }

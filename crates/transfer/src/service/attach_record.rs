@@ -16,7 +16,8 @@ const FILE: &str = "fastpath";
 pub struct AttachRecord(PathBuf);
 
 /// Checks whether a fast path of the ledger `tag` in `data` may still be attached elsewhere. `at_line` is true if this
-/// server uses the interface of `datapath`.
+/// server uses the interface of `datapath`. `is_express` is true if the fast path of this ledger executes operations; in
+/// `durable` it only has copies, and nothing is lost with it.
 ///
 /// # Errors
 /// Interface where it is attached, and the remedy.
@@ -25,6 +26,7 @@ pub fn check(
     tag: u64,
     datapath: &DatapathConfig,
     at_line: bool,
+    is_express: bool,
     warnings: &mut Vec<String>,
 ) -> anyhow::Result<()> {
     let file = data.join(FILE);
@@ -43,10 +45,12 @@ pub fn check(
     // Another ledger's fast path may be attached there by now.
     let Some(fastpath) = found.filter(|fastpath| fastpath.ledger == tag) else {
         fs::remove_file(&file)?;
-        warnings.push(format!(
-            "the fast path that a killed server left at {interface} is gone: unless `lineside xdp detach` removed \
-             it, operations that it executed in express and that were not journaled are lost"
-        ));
+        if is_express {
+            warnings.push(format!(
+                "the fast path that a killed server left at {interface} is gone: unless `lineside xdp detach` removed \
+                 it, operations that it executed and that were not journaled are lost"
+            ));
+        }
         return Ok(());
     };
     if !at_line || Path::new(dir) != datapath.pin_dir || interface != datapath.interface {
@@ -85,5 +89,27 @@ impl AttachRecord {
     pub fn remove(&self) {
         // If it cannot be removed, the next start finds no pins there and removes it.
         let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The directory of pins does not exist, as after a reboot: only in `express` something may be lost.
+    #[test]
+    fn only_express_loses_operations_with_a_fast_path_that_is_gone() {
+        for is_express in [false, true] {
+            let data = tempfile::tempdir().unwrap();
+            let datapath = DatapathConfig {
+                pin_dir: data.path().join("no-pins"),
+                ..DatapathConfig::default()
+            };
+            drop(AttachRecord::write(data.path(), &datapath).unwrap());
+            let mut warnings = Vec::new();
+            check(data.path(), 7, &datapath, true, is_express, &mut warnings).unwrap();
+            assert_eq!(warnings.len(), usize::from(is_express), "{warnings:?}");
+            assert!(!data.path().join(FILE).exists());
+        }
     }
 }
