@@ -3,7 +3,7 @@
 use super::log::{damaged_tables, open_tables, options};
 use super::{record, tables};
 use crate::embedded::{KIND, Limits};
-use lineside_journal::{Error, FsDisk, Journal, Lsn, VerifyReport, verify};
+use lineside_journal::{Error, FsDisk, Journal, Lsn, RepairReport, VerifyReport, verify};
 use std::fs;
 use std::path::Path;
 
@@ -31,7 +31,10 @@ pub struct Repaired {
 pub fn repair(directory: &Path) -> Result<Repaired, String> {
     let text = |error: Error| error.to_string();
     let disk = FsDisk::claim_existing(directory, &KIND).map_err(text)?;
+    // A file `acknowledged` without a journal says that no change was acknowledged: a repair left it.
+    let begins_again = directory.join("acknowledged").exists();
     let before = match verify(&disk) {
+        Err(Error::NoJournal) if begins_again => VerifyReport::default(),
         // Only the file `acknowledged` is left of the journal.
         Err(Error::Missing { to, .. }) => VerifyReport {
             acknowledged_lsn: Some(to),
@@ -45,7 +48,10 @@ pub fn repair(directory: &Path) -> Result<Repaired, String> {
         are_sound.clone().map_err(damaged_tables)?;
     }
     let mut repaired = Repaired::default();
-    let journal = lineside_journal::repair(&disk, options()).map_err(text)?;
+    let journal = match lineside_journal::repair(&disk, options()) {
+        Err(Error::NoJournal) if begins_again => RepairReport::default(),
+        done => done.map_err(text)?,
+    };
     if !before.is_sound() || journal.lost.is_some() {
         repaired.notes.extend(journal.notes);
     }

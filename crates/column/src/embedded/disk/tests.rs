@@ -301,6 +301,17 @@ fn a_missing_journal_is_refused_until_it_is_repaired() {
         done.lost.is_some_and(|(from, to)| from == 1 && to > 1),
         "{done:?}"
     );
+    // A repair that was killed before it moved `tables` aside is repeated.
+    let tables = marked.path().join("tables");
+    fs::rename(marked.path().join("tables.damaged"), &tables).unwrap();
+    assert_eq!(reopened(marked.path()), None);
+    let again = repair(marked.path()).unwrap();
+    assert_eq!((again.last_lsn, tables.exists()), (0, false), "{again:?}");
+    assert_eq!(
+        repair(marked.path()).unwrap().lost,
+        None,
+        "a third repair finds an empty table"
+    );
     assert_eq!(reopened(marked.path()), Some(Rows::new()));
 }
 
