@@ -23,12 +23,12 @@ pub fn without_foreign_bytes(bytes: Bytes) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::Memory;
+    use crate::source::MemorySource;
     use std::path::Path;
 
     fn recorded() -> Vec<Bytes> {
         let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
-        Memory::read(&recorded, "orderer").unwrap()
+        MemorySource::read(&recorded, "orderer").unwrap()
     }
 
     #[test]

@@ -9,15 +9,15 @@ use common::{
 use lineside_fabric::block::Block;
 use lineside_fabric::proto::Arena;
 use lineside_fabric_grpc::Running;
-use lineside_fabric_grpc::client::{Follower, Left, Options, Service};
+use lineside_fabric_grpc::client::{Follower, LeaveReason, Options, Service};
 use lineside_fabric_grpc::messages::{
-    DeliverResponse, Delivered, Empty, Envelope, FAIL_IF_NOT_READY, FilteredBlock, HEADER_WITH_SIG_BYTES,
-    Position, SeekInfo,
+    DeliverContent, DeliverResponse, Empty, Envelope, FAIL_IF_NOT_READY, FilteredBlock,
+    HEADER_WITH_SIG_BYTES, Position, SeekInfo,
 };
 use lineside_fabric_grpc::request::{seek, sign};
 use lineside_fabric_grpc::serve::{Limits, Role, start};
-use lineside_fabric_grpc::source::{Access, Memory};
-use lineside_fabric_grpc::{ServerTls, Signer, Source, filter};
+use lineside_fabric_grpc::source::{MemorySource, ReadAccess};
+use lineside_fabric_grpc::{CommittedSource, ServerTls, Signer, filter};
 use lineside_grpc::Limits as Transport;
 use lineside_verify::Verifier;
 use prost::Message;
@@ -31,16 +31,16 @@ const ADMIN: u64 = 1;
 
 struct Server {
     network: Network,
-    memory: Arc<Memory>,
+    memory: Arc<MemorySource>,
     running: Running,
 }
 
 impl Server {
     async fn new(count: u64, tls: impl FnOnce(&Network) -> Option<ServerTls>, limits: Limits) -> Self {
         let network = Network::new();
-        let access = Access::Config(network.config(0, MEMBER, &[]), Verifier::default());
-        let memory = Arc::new(Memory::new(CHANNEL, blocks(count), access));
-        let sources: Vec<Arc<dyn Source>> = vec![memory.clone()];
+        let access = ReadAccess::Config(network.config(0, MEMBER, &[]), Verifier::default());
+        let memory = Arc::new(MemorySource::new(CHANNEL, blocks(count), access));
+        let sources: Vec<Arc<dyn CommittedSource>> = vec![memory.clone()];
         let running = start("127.0.0.1:0", tls(&network), Role::Peer, sources, limits)
             .await
             .unwrap();
@@ -55,7 +55,7 @@ impl Server {
         Self::new(count, |_| None, Limits::default()).await
     }
 
-    async fn ask(&self, path: &'static str, envelope: Envelope) -> Vec<Delivered> {
+    async fn ask(&self, path: &'static str, envelope: Envelope) -> Vec<DeliverContent> {
         let channel = connect(self.running.address, None, None).await;
         let (all, status) = ask(&channel, path, vec![envelope]).await;
         assert!(status.is_none(), "{status:?}");
@@ -68,14 +68,14 @@ impl Server {
 }
 
 /// Only a status.
-fn status(code: i32) -> Vec<Delivered> {
-    vec![Delivered::Status(code)]
+fn status(code: i32) -> Vec<DeliverContent> {
+    vec![DeliverContent::Status(code)]
 }
 
 /// These blocks, then a status.
-fn served(numbers: std::ops::Range<u64>, code: i32) -> Vec<Delivered> {
+fn served(numbers: std::ops::Range<u64>, code: i32) -> Vec<DeliverContent> {
     let all = blocks(numbers.end);
-    let blocks = numbers.map(|number| Delivered::Block(all[number as usize].clone()));
+    let blocks = numbers.map(|number| DeliverContent::Block(all[number as usize].clone()));
     blocks.chain(status(code)).collect()
 }
 
@@ -170,9 +170,9 @@ async fn headers_alone_where_they_are_asked_for() {
     };
     let all = server.ask(DELIVER, server.request(&seek)).await;
     let [
-        Delivered::Block(bare),
-        Delivered::Block(config),
-        Delivered::Status(200),
+        DeliverContent::Block(bare),
+        DeliverContent::Block(config),
+        DeliverContent::Status(200),
     ] = &all[..]
     else {
         panic!("{all:?}");
@@ -194,7 +194,7 @@ async fn headers_alone_where_they_are_asked_for() {
 async fn filtered_blocks_hold_no_payload() {
     let server = Server::plain(3).await;
     let all = server.ask(FILTERED, server.request(&seek(2, 2))).await;
-    let [Delivered::FilteredBlock(bytes), Delivered::Status(200)] = &all[..] else {
+    let [DeliverContent::FilteredBlock(bytes), DeliverContent::Status(200)] = &all[..] else {
         panic!("{all:?}");
     };
     let block = FilteredBlock::decode(bytes.clone()).unwrap();
@@ -247,7 +247,7 @@ fn filtered_blocks_of_the_recorded_sets_have_their_ids_and_codes() {
         .filter_map(|rest| rest.split('"').next())
         .collect();
     let mut found = Vec::new();
-    for bytes in Memory::read(&folder, "committed").unwrap() {
+    for bytes in MemorySource::read(&folder, "committed").unwrap() {
         let arena = Arena::new();
         let codes = Block::read(&bytes, &arena).unwrap().filter();
         let filtered = filter(&bytes).unwrap().filtered_transactions;
@@ -348,7 +348,8 @@ async fn a_new_configuration_ends_who_may_not_read_any_more() {
     assert_eq!(follower.next().await.number, 1);
     // A configuration with the same rules ends nothing.
     let network = &server.network;
-    let config = |sequence, role| Access::Config(network.config(sequence, role, &[]), Verifier::default());
+    let config =
+        |sequence, role| ReadAccess::Config(network.config(sequence, role, &[]), Verifier::default());
     server.memory.set_access(config(1, MEMBER));
     server.memory.push(blocks(3)[2].clone());
     assert_eq!(follower.next().await.number, 2);
@@ -356,7 +357,7 @@ async fn a_new_configuration_ends_who_may_not_read_any_more() {
     server.memory.push(blocks(4)[3].clone());
     let waiting = tokio::time::timeout(Duration::from_secs(2), follower.next()).await;
     assert!(waiting.is_err());
-    assert_eq!(left.lock().unwrap()[0], Left::Status(403));
+    assert_eq!(left.lock().unwrap()[0], LeaveReason::Status(403));
     let admin = signer(MSP, &network.ca.pair("admin", "admin"));
     let request = sign(&admin, CHANNEL, &seek(3, 3), None, SystemTime::now());
     assert_eq!(server.ask(DELIVER, request).await, served(3..4, 200));
@@ -389,7 +390,7 @@ async fn acls_guard_each_resource() {
         let config = server.network.config(1, MEMBER, &[("event/Block", policy)]);
         server
             .memory
-            .set_access(Access::Config(config, Verifier::default()));
+            .set_access(ReadAccess::Config(config, Verifier::default()));
         let request = server.request(&seek(0, 0));
         assert_eq!(server.ask(DELIVER, request.clone()).await, expected, "{policy}");
         assert_eq!(server.ask(FILTERED, request).await.len(), 2);
@@ -467,7 +468,7 @@ async fn clients_that_lie_cost_little() {
         )
         .await;
         assert!(
-            matches!(all[..], [Delivered::Status(400 | 403 | 404)]),
+            matches!(all[..], [DeliverContent::Status(400 | 403 | 404)]),
             "{length}: {all:?} {end:?}"
         );
     }
@@ -485,7 +486,7 @@ async fn clients_that_lie_cost_little() {
         )
         .await;
         assert!(
-            matches!(all[..], [Delivered::Status(400 | 403 | 404)]),
+            matches!(all[..], [DeliverContent::Status(400 | 403 | 404)]),
             "{at}: {all:?} {end:?}"
         );
     }

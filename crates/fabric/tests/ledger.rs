@@ -2,7 +2,8 @@
 
 use lineside_fabric::ledger::results::{BlockResult, Publisher, Results};
 use lineside_fabric::ledger::{
-    Begun, LedgerError, Look, Meta, Replica, Setup, StateStore, journal_options, kind, verify_ledger,
+    BlockMeta, LedgerError, ReadOnlyLedger, Replica, Setup, StateStore, WritableLedger, journal_options,
+    kind, verify_ledger,
 };
 use lineside_fabric::replay::read;
 use lineside_fabric::state::TxId;
@@ -25,22 +26,22 @@ fn beside(set: &str) -> Option<PathBuf> {
 }
 
 /// A recorded block with its validation results.
-struct Recorded {
+struct RecordedBlock {
     bytes: Vec<u8>,
     committed: Option<Vec<u8>>,
-    meta: Meta,
+    meta: BlockMeta,
 }
 
 /// Reads a set and validates it.
-fn recorded(directory: &Path) -> Vec<Recorded> {
-    let mut all: Vec<Recorded> = Vec::new();
+fn recorded(directory: &Path) -> Vec<RecordedBlock> {
+    let mut all: Vec<RecordedBlock> = Vec::new();
     let mut validator: Option<Validator> = None;
     while let Some(bytes) = read(directory, all.len() as u64, "orderer").unwrap() {
         let committed = read(directory, all.len() as u64, "committed").unwrap();
         let meta = match &mut validator {
             None => {
                 let started = Validator::new(&bytes, Options::default()).unwrap();
-                let meta = Meta {
+                let meta = BlockMeta {
                     number: 0,
                     hash: started.last_hash(),
                     codes: vec![0],
@@ -51,12 +52,12 @@ fn recorded(directory: &Path) -> Vec<Recorded> {
             }
             Some(validator) => {
                 let validated = validator.validate(&bytes).unwrap();
-                let meta = Meta::from(&validated);
+                let meta = BlockMeta::from(&validated);
                 validator.commit(validated);
                 meta
             }
         };
-        all.push(Recorded {
+        all.push(RecordedBlock {
             bytes,
             committed,
             meta,
@@ -65,19 +66,19 @@ fn recorded(directory: &Path) -> Vec<Recorded> {
     all
 }
 
-fn dev() -> Option<&'static [Recorded]> {
-    static DEV: OnceLock<Option<Vec<Recorded>>> = OnceLock::new();
+fn dev() -> Option<&'static [RecordedBlock]> {
+    static DEV: OnceLock<Option<Vec<RecordedBlock>>> = OnceLock::new();
     DEV.get_or_init(|| Some(recorded(&beside("dev")?))).as_deref()
 }
 
 /// Returns the blocks in the repository.
-fn few() -> &'static [Recorded] {
-    static FEW: OnceLock<Vec<Recorded>> = OnceLock::new();
+fn few() -> &'static [RecordedBlock] {
+    static FEW: OnceLock<Vec<RecordedBlock>> = OnceLock::new();
     FEW.get_or_init(|| recorded(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge")))
 }
 
-fn begin<D: Disk>(disk: D, sizes: JournalOptions) -> Result<Begun<D>, LedgerError> {
-    Begun::open(disk, sizes, &Options::default(), &StateStore::Memory)
+fn begin<D: Disk>(disk: D, sizes: JournalOptions) -> Result<WritableLedger<D>, LedgerError> {
+    WritableLedger::open(disk, sizes, &Options::default(), &StateStore::Memory)
 }
 
 /// Sizes at which a block takes several records, groups and segments.
@@ -90,7 +91,7 @@ fn small() -> JournalOptions {
     }
 }
 
-fn compare<D: Disk>(begun: &Begun<D>, blocks: &[Recorded]) {
+fn compare<D: Disk>(begun: &WritableLedger<D>, blocks: &[RecordedBlock]) {
     let stored = begun.writer.blocks();
     assert_eq!(stored.count(), blocks.len() as u64);
     let mut cursor = stored.from(0).unwrap();
@@ -111,7 +112,7 @@ fn compare<D: Disk>(begun: &Begun<D>, blocks: &[Recorded]) {
     }
 }
 
-fn every_block_comes_back(set: &str, blocks: &[Recorded]) {
+fn every_block_comes_back(set: &str, blocks: &[RecordedBlock]) {
     for sizes in [journal_options(), small(), JournalOptions::small()] {
         let disk = SimDisk::new(1);
         let mut begun = begin(disk.clone(), sizes).unwrap();
@@ -196,7 +197,7 @@ fn restarted_before_every_block() {
         (blocks.len() as u64, transactions)
     );
     assert_eq!(report.checkpoints, 1);
-    let look = Look::open(look, &Options::default(), Some(&StateStore::Memory)).unwrap();
+    let look = ReadOnlyLedger::open(look, &Options::default(), Some(&StateStore::Memory)).unwrap();
     assert!(look.found.checkpoint > 0);
     assert_eq!(look.blocks.transactions(), transactions);
     assert_eq!(look.validator.last_hash(), blocks.last().unwrap().meta.hash);
@@ -272,7 +273,7 @@ fn the_power_goes_at_every_operation() {
 }
 
 /// Writes the missing blocks, with a checkpoint in between; returns the number of acknowledged blocks.
-fn fill(disk: &SimDisk, blocks: &[Recorded]) -> usize {
+fn fill(disk: &SimDisk, blocks: &[RecordedBlock]) -> usize {
     let Ok(mut begun) = begin(disk.clone(), small()) else {
         return 0;
     };
@@ -341,7 +342,7 @@ fn a_full_disk_refuses_and_goes_on() {
 }
 
 /// Creates a ledger of a few blocks with a checkpoint.
-fn sound(blocks: &[Recorded]) -> SimDisk {
+fn sound(blocks: &[RecordedBlock]) -> SimDisk {
     let disk = SimDisk::new(11);
     assert_eq!(fill(&disk, blocks), blocks.len());
     disk
@@ -434,7 +435,7 @@ fn blocks_before_the_damage_are_validated() {
 fn every_lie_is_found() {
     let blocks = &few()[..5];
     let options = Options::default();
-    let lies: [&dyn Fn(&mut Meta); 4] = [
+    let lies: [&dyn Fn(&mut BlockMeta); 4] = [
         &|meta| meta.codes[0] = TxCode::MvccReadConflict as u8,
         &|meta| meta.commit_hash.as_mut().unwrap()[0] ^= 1,
         &|meta| meta.commit_hash = None,
@@ -673,7 +674,7 @@ fn restart_at_scale() {
         }
         wire::put_bytes(&mut bytes, 3, &metadata);
         previous = Block::read(&bytes, &Arena::new()).unwrap().hash();
-        let meta = Meta {
+        let meta = BlockMeta {
             number: next,
             hash: previous,
             codes: vec![0; 500],

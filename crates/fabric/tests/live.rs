@@ -141,7 +141,7 @@ fn the_parts_in_the_repository() {
 
 /// Source of the state after a restart.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Kept {
+enum StateSource {
     /// In memory, rebuilt from all blocks.
     Blocks,
     /// In memory, from a checkpoint after each block.
@@ -150,12 +150,12 @@ enum Kept {
     Disk,
 }
 
-fn open(directory: &Path, kept: Kept) -> Replica<FsDisk> {
+fn open(directory: &Path, kept: StateSource) -> Replica<FsDisk> {
     let setup = Setup {
-        checkpoint_after: u64::from(kept == Kept::Checkpoint),
+        checkpoint_after: u64::from(kept == StateSource::Checkpoint),
         state: match kept {
-            Kept::Disk => StateStore::Disk(directory.join("state")),
-            Kept::Blocks | Kept::Checkpoint => StateStore::Memory,
+            StateSource::Disk => StateStore::Disk(directory.join("state")),
+            StateSource::Blocks | StateSource::Checkpoint => StateStore::Memory,
         },
         ..Setup::default()
     };
@@ -181,7 +181,7 @@ fn compare(directory: &Path, number: u64, state: &State) -> bool {
 
 /// Adds the blocks of a set with a restart before each. Compares the state after each listed block, before and after
 /// the restart. Returns the number of compared listings.
-fn restarted_before_every_block(from: &Path, kept: Kept) -> usize {
+fn restarted_before_every_block(from: &Path, kept: StateSource) -> usize {
     let ledger = tempfile::tempdir().unwrap();
     let mut listings = 0;
     for number in 0.. {
@@ -217,13 +217,13 @@ fn restarted_before_every_block(from: &Path, kept: Kept) -> usize {
 
 #[test]
 fn keys_expire_across_restarts() {
-    for kept in [Kept::Blocks, Kept::Checkpoint, Kept::Disk] {
+    for kept in [StateSource::Blocks, StateSource::Checkpoint, StateSource::Disk] {
         let listings = restarted_before_every_block(&BTL.part(), kept);
         assert_eq!(listings, 4, "{kept:?}");
     }
     for set in [BTL, ED25519, MSP] {
         let Some(directory) = set.whole() else { return };
-        for kept in [Kept::Checkpoint, Kept::Disk] {
+        for kept in [StateSource::Checkpoint, StateSource::Disk] {
             let listings = restarted_before_every_block(&directory, kept);
             assert_eq!(listings, set.listings, "{kept:?}");
         }

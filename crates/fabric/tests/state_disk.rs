@@ -3,7 +3,7 @@
 
 use lineside_fabric::block::Block;
 use lineside_fabric::ledger::{
-    Blocks, LedgerError, Look, Opened, Replica, Report, Setup, StateStore, verify_ledger,
+    Blocks, LedgerError, OpenFindings, ReadOnlyLedger, Replica, Report, Setup, StateStore, verify_ledger,
 };
 use lineside_fabric::proto::{self, Arena};
 use lineside_fabric::replay::read;
@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 type Key = (String, String, lineside_fabric::state::Key);
 
 /// A recorded block with its results for a state in memory.
-struct Recorded {
+struct RecordedBlock {
     bytes: Vec<u8>,
     codes: Vec<TxCode>,
     commit_hash: Option<[u8; 32]>,
@@ -28,7 +28,7 @@ struct Recorded {
 }
 
 struct Oracle {
-    blocks: Vec<Recorded>,
+    blocks: Vec<RecordedBlock>,
     keys: Vec<Key>,
 }
 
@@ -48,7 +48,7 @@ fn oracle() -> &'static Oracle {
         let mut bytes = (0..).map_while(|number| read(&directory, number, "orderer").unwrap());
         let genesis = bytes.next().unwrap();
         let mut validators = [(); 2].map(|()| Validator::new(&genesis, Options::default()).unwrap());
-        let mut blocks = vec![Recorded {
+        let mut blocks = vec![RecordedBlock {
             bytes: genesis,
             codes: vec![TxCode::Valid],
             commit_hash: None,
@@ -67,7 +67,7 @@ fn oracle() -> &'static Oracle {
                     }));
                 }
             }
-            blocks.push(Recorded {
+            blocks.push(RecordedBlock {
                 bytes,
                 codes: validated.codes.clone(),
                 commit_hash: validated.commit_hash,
@@ -134,7 +134,7 @@ fn setup(directory: &Path, checkpoint_after: u64) -> Setup {
     }
 }
 
-fn open(directory: &Path) -> (Replica<FsDisk>, Opened) {
+fn open(directory: &Path) -> (Replica<FsDisk>, OpenFindings) {
     let disk = FsDisk::open(directory).unwrap();
     Replica::open(disk, setup(directory, 0), None).unwrap()
 }
@@ -511,7 +511,7 @@ fn looked_at_while_a_replica_has_it_open() {
     replica.checkpoint().unwrap();
     let look = |state: Option<&StateStore>| {
         let disk = FsDisk::look(directory.path()).unwrap();
-        Look::open(disk, &Options::default(), state)
+        ReadOnlyLedger::open(disk, &Options::default(), state)
     };
     let on_disk = StateStore::Disk(directory.path().join("state"));
     match look(Some(&on_disk)).map(|_| ()) {
@@ -522,7 +522,8 @@ fn looked_at_while_a_replica_has_it_open() {
     // The transaction ids are in the state's folder, and can be read without the state.
     let blocks = {
         let disk = FsDisk::look(directory.path()).unwrap();
-        Look::open_without_state(disk, &Options::default(), &directory.path().join("state")).unwrap()
+        ReadOnlyLedger::open_without_state(disk, &Options::default(), &directory.path().join("state"))
+            .unwrap()
     };
     assert!(blocks.found.checkpoint > 0);
     ids_are_known(&blocks.blocks, 8);

@@ -1,7 +1,7 @@
 //! Tests of a ledger with ids in files: a repeated transaction is a duplicate after any restart and any damage of the
 //! files.
 
-use super::{LedgerError, Opened, Replica, Setup, StateStore, verify_ledger};
+use super::{LedgerError, OpenFindings, Replica, Setup, StateStore, verify_ledger};
 use crate::code::TxCode;
 use crate::tests::network::{Network, Tx};
 use crate::validate::Options;
@@ -30,7 +30,7 @@ fn setup(folder: &Path) -> Setup {
     }
 }
 
-fn open(folder: &Path) -> (Replica<FsDisk>, Opened) {
+fn open(folder: &Path) -> (Replica<FsDisk>, OpenFindings) {
     Replica::open(FsDisk::open(folder).unwrap(), setup(folder), None).unwrap()
 }
 

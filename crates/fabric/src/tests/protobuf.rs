@@ -3,8 +3,8 @@
 
 use crate::proto::{
     self, Arena, ChaincodeAction, ChannelHeader, ConfigEnvelope, Envelope, HashedRwSet, KvRwSet, Malformed,
-    Message, Payload, RangeQueryInfo, SignaturePolicyEnvelope, StateData, Transaction, TxReadWriteSet, Walk,
-    decode_plain, plain,
+    Message, Payload, RangeQueryInfo, SignaturePolicyEnvelope, StateData, Transaction, TxReadWriteSet,
+    WalkError, decode_plain, plain,
 };
 use crate::replay::read;
 use crate::tests::network::{message, number};
@@ -16,10 +16,10 @@ fn agree<'a, M: Message<'a> + PartialEq + std::fmt::Debug>(bytes: &'a [u8], aren
     let plain = decode_plain::<M>(bytes, arena);
     match M::walk(bytes) {
         Ok(walked) => assert_eq!(Ok(walked), plain),
-        Err(Walk::Malformed) => assert!(plain.is_err(), "{plain:?}"),
+        Err(WalkError::Malformed) => assert!(plain.is_err(), "{plain:?}"),
         // Unordered bytes may also be malformed.
-        Err(Walk::Unordered) => {}
-        Err(Walk::TooLarge) => assert_eq!(plain, Err(Malformed::TooLarge)),
+        Err(WalkError::Unordered) => {}
+        Err(WalkError::TooLarge) => assert_eq!(plain, Err(Malformed::TooLarge)),
     }
     if let Ok(ordered) = plain::normalise(M::schema(), bytes) {
         assert_eq!(plain::normalise(M::schema(), &ordered).as_ref(), Ok(&ordered));

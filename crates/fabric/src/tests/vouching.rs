@@ -3,9 +3,9 @@
 
 use super::network::{Network, Payload, Spec, message, metadata, number, policy, read, rwset, write};
 use super::update::Change;
-use crate::ahead::Ahead;
+use crate::ahead::BlockReadAhead;
 use crate::block::{Block, data_digests};
-use crate::limits::{REPEATED_MAX, SIGNATURES_BYTES_MAX};
+use crate::limits::{REPEATED_ENTRIES_MAX, SIGNATURES_BYTES_MAX};
 use crate::proto::{Arena, wire::put_bytes};
 use crate::{Error, Options, Refused, Stop, TxCode, Validator};
 
@@ -47,7 +47,7 @@ fn with_signatures(block: &[u8], signatures: &[u8]) -> Vec<u8> {
     message(&[(1, &header), (2, &data), (3, &metadata)])
 }
 
-fn refusal(validated: Result<crate::Validated, Error>) -> Refused {
+fn refusal(validated: Result<crate::ValidatedBlock, Error>) -> Refused {
     match validated {
         Err(Error::Refused(refused)) => refused,
         other => panic!("{other:?}"),
@@ -72,7 +72,7 @@ fn signatures_without_end_refuse_the_block_and_stop_nothing() {
 fn an_orderer_signs_before_anything_is_read() {
     let (mut network, mut validator) = channel();
     // A million empty namespaces: parsing them would take ten times as much memory.
-    let many = [0x12, 0].repeat(REPEATED_MAX + 1);
+    let many = [0x12, 0].repeat(REPEATED_ENTRIES_MAX + 1);
     let tx = network.tx(CC, &many).build();
     let signed = network.block(&[tx]);
     let unsigned = with_signatures(&signed, b"");
@@ -88,7 +88,7 @@ fn an_orderer_signs_before_anything_is_read() {
 #[test]
 fn more_transactions_than_are_taken_refuse_the_block() {
     let (_, mut validator) = channel();
-    let data = [0x0a, 0].repeat(REPEATED_MAX + 1);
+    let data = [0x0a, 0].repeat(REPEATED_ENTRIES_MAX + 1);
     let block = message(&[(1, &number(1, 2)), (2, &data)]);
     assert!(matches!(
         refusal(validator.validate(&block)),
@@ -97,7 +97,11 @@ fn more_transactions_than_are_taken_refuse_the_block() {
 }
 
 /// Returns the codes of two transactions, or the reason for a stop.
-fn behind(first: Vec<u8>, network: &mut Network, validator: &mut Validator) -> Result<Vec<TxCode>, Error> {
+fn codes_after(
+    first: Vec<u8>,
+    network: &mut Network,
+    validator: &mut Validator,
+) -> Result<Vec<TxCode>, Error> {
     let second = network.tx(CC, &writing("b")).build();
     network.next(validator, &[first, second])
 }
@@ -115,7 +119,7 @@ fn what_stands_ahead_can_halt_a_peer() {
         let (mut network, mut validator) = channel();
         let mut first = network.tx(CC, &writing("a"));
         first.payload = with_data(data);
-        match behind(first.build(), &mut network, &mut validator) {
+        match codes_after(first.build(), &mut network, &mut validator) {
             Err(Error::Stop(Stop::Transaction { index: 1, what })) => {
                 assert!(what.contains(why), "{data:?}: {what}");
             }
@@ -137,7 +141,7 @@ fn what_stands_ahead_can_halt_a_peer() {
 fn a_malformed_write_set_halts_nobody() {
     let (mut network, mut validator) = channel();
     let first = network.tx(CC, b"\xff").build();
-    let codes = behind(first, &mut network, &mut validator).unwrap();
+    let codes = codes_after(first, &mut network, &mut validator).unwrap();
     assert_eq!(codes, [TxCode::BadRwset, TxCode::Valid]);
 }
 
@@ -212,7 +216,7 @@ fn reading_ahead_changes_nothing() {
 
     for depth in 1..=4 {
         let mut again = Validator::new(&genesis, Options::default()).unwrap();
-        let mut ahead = Ahead::start().unwrap();
+        let mut ahead = BlockReadAhead::start().unwrap();
         let (mut begun, mut left) = (0, blocks.iter());
         for (number, codes) in codes.iter().enumerate() {
             for block in left.by_ref().take(number + depth - begun) {
@@ -237,7 +241,7 @@ fn a_refused_block_spoils_none_behind_it() {
     let bad = with_signatures(&network.block(&[b"no transaction".to_vec()]), b"");
     let tx = network.tx(CC, &writing("a")).build();
     let good = network.block(&[tx]);
-    let mut ahead = Ahead::start().unwrap();
+    let mut ahead = BlockReadAhead::start().unwrap();
     ahead.begin(bad, &validator);
     ahead.begin(good, &validator);
     let (_, refused) = ahead.take().unwrap().decide(&mut validator);

@@ -1,6 +1,6 @@
 use super::log::{PAGE_BYTES, RECORD_BYTES, RECORDS};
 use super::memory::MemoryIds;
-use super::{DiskIds, NO_ID, Record, Tail};
+use super::{DiskIds, IdsCheckpoint, NO_ID, Record};
 use lineside_testkit::Random;
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,12 +31,12 @@ impl Model {
     }
 
     /// Returns the part of a checkpoint for the first `count` records.
-    fn tail(&self, count: usize) -> Tail {
+    fn tail(&self, count: usize) -> IdsCheckpoint {
         let mut all = MemoryIds::default();
         let records = self.records[..count].iter();
         records.clone().for_each(|(id, code)| all.push(*id, *code));
         let pages = count / RECORDS;
-        Tail {
+        IdsCheckpoint {
             sum: all.sum_after(pages as u64),
             records: records
                 .skip(pages * RECORDS)
