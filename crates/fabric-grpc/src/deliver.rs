@@ -311,7 +311,7 @@ mod tests {
     use crate::messages::Empty;
 
     #[test]
-    fn positions_are_a_peers() {
+    fn seek_positions_mean_the_same_as_at_a_peer() {
         let (oldest, newest) = (Position::Oldest(Empty {}), Position::Newest(Empty {}));
         let next = Position::NextCommit(Empty {});
         let range = |start: &Position, stop: &Position| {

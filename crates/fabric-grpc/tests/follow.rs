@@ -232,7 +232,7 @@ async fn connections_that_break_anywhere_lose_nothing() {
 }
 
 #[tokio::test]
-async fn another_endpoint_is_asked() {
+async fn a_follower_asks_another_endpoint_when_one_fails() {
     let network = Network::new();
     let gone = TcpListener::bind("127.0.0.1:0")
         .await
@@ -375,7 +375,7 @@ async fn a_block_refused_late_is_asked_for_again_with_those_behind_it() {
 }
 
 #[tokio::test]
-async fn who_withholds_is_left() {
+async fn a_follower_leaves_an_orderer_that_withholds_blocks() {
     let network = Network::new();
     let withholds = Blocks::new(CHANNEL, blocks(10), ReadAccess::Everybody);
     let withholds = Orderer::start("127.0.0.1:0", None, withholds).await.unwrap();
@@ -388,7 +388,7 @@ async fn who_withholds_is_left() {
 }
 
 #[tokio::test]
-async fn an_untrusted_server_is_not_asked() {
+async fn no_request_is_sent_to_an_untrusted_server() {
     let (network, other) = (Network::new(), Network::new());
     let blocks = Blocks::new(CHANNEL, blocks(3), ReadAccess::Everybody);
     let orderer = Orderer::start("127.0.0.1:0", Some(other.server_tls(false)), blocks)
@@ -432,7 +432,7 @@ async fn left_because(
 }
 
 #[tokio::test]
-async fn refusals_that_stay_say_what_to_do() {
+async fn permanent_refusals_say_what_to_do() {
     let (network, other) = (Network::new(), Network::new());
     let blocks = Blocks::new(CHANNEL, blocks(3), ReadAccess::Everybody);
     blocks.forbid(true);

@@ -513,7 +513,7 @@ async fn queries_give_the_blocks_and_transactions_of_a_ledger() {
 /// If it is no longer known who may read, waiting calls end, and so do new ones, even of clients who could read
 /// before.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_answered_where_the_configuration_is_not_known() {
+async fn no_query_is_answered_when_the_configuration_is_unknown() {
     let network = Network::new();
     let (mut replica, _) = Replica::open(SimDisk::new(5), Setup::default(), None).unwrap();
     replica.add(network.genesis(0, MEMBER, &[])).unwrap();
@@ -738,7 +738,7 @@ async fn requests_that_are_too_long_or_empty_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_that_are_never_read_take_bounded_memory_and_others_are_served() {
+async fn unread_streams_use_bounded_memory_and_other_clients_are_served() {
     const EVENT_BYTES: usize = 100 << 10;
     let large: Vec<Bytes> = (0..50).map(|number| large_event(number, EVENT_BYTES)).collect();
     let limits = Limits {

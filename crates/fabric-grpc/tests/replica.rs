@@ -197,7 +197,7 @@ fn full() -> (SimDisk, Replica<SimDisk>, CommitNotifier<SimDisk>, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_block_is_shown_when_a_full_disk_has_taken_it() {
+async fn the_last_block_is_visible_once_a_full_disk_has_stored_it() {
     let (disk, replica, teller, last) = full();
     let mut heights = teller.committed().heights();
     let patience = Duration::from_secs(30);
@@ -217,7 +217,7 @@ async fn the_last_block_is_shown_when_a_full_disk_has_taken_it() {
 }
 
 #[test]
-fn a_full_disk_keeps_no_teller_from_ending() {
+fn a_commit_notifier_ends_also_with_a_full_disk() {
     let (_disk, replica, teller, _) = full();
     drop(teller);
     assert!(replica.stop().is_err());
@@ -270,7 +270,7 @@ async fn only_readers_of_the_channel_are_served() {
 /// If it is no longer known who may read, a stream that waits for a block ends with 503, and so do new calls, even of
 /// clients who could read before.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_served_where_the_configuration_is_not_known() {
+async fn no_client_is_served_when_the_configuration_is_unknown() {
     let directory = tempfile::tempdir().unwrap();
     let mut replica = replica(directory.path());
     let network = Network::new();

@@ -88,7 +88,7 @@ fn positions(start: Position, stop: Position) -> SeekInfo {
 }
 
 #[tokio::test]
-async fn positions_and_their_statuses() {
+async fn each_seek_position_gets_its_blocks_or_its_status() {
     let server = Server::plain(6).await;
     let (oldest, newest) = (Position::Oldest(Empty {}), Position::Newest(Empty {}));
     let ready = |seek: SeekInfo| SeekInfo {
@@ -160,7 +160,7 @@ async fn the_next_commit_is_waited_for() {
 }
 
 #[tokio::test]
-async fn headers_alone_where_they_are_asked_for() {
+async fn only_headers_are_sent_when_only_headers_are_asked_for() {
     let server = Server::plain(2).await;
     let genesis = server.network.genesis(0, MEMBER, &[]);
     server.memory.push(genesis.clone().into());
@@ -261,7 +261,7 @@ fn filtered_blocks_of_the_recorded_sets_have_their_ids_and_codes() {
 }
 
 #[tokio::test]
-async fn who_may_not_read_is_refused() {
+async fn a_client_without_the_right_to_read_is_refused() {
     let server = Server::plain(3).await;
     let now = SystemTime::now();
     let network = &server.network;
@@ -304,7 +304,7 @@ fn high_s(signature: &[u8]) -> bytes::Bytes {
 }
 
 #[tokio::test]
-async fn headers_that_a_peer_refuses() {
+async fn requests_with_headers_that_a_peer_refuses_are_refused() {
     let server = Server::plain(3).await;
     let client = server.network.client();
     let now = SystemTime::now();
@@ -331,7 +331,7 @@ async fn headers_that_a_peer_refuses() {
 }
 
 #[tokio::test]
-async fn a_new_configuration_ends_who_may_not_read_any_more() {
+async fn a_new_configuration_ends_streams_of_clients_that_lost_the_right_to_read() {
     let server = Server::plain(2).await;
     let mut options = Options::new(
         vec![server.running.address.to_string()],
@@ -364,7 +364,7 @@ async fn a_new_configuration_ends_who_may_not_read_any_more() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_ends_ends_its_stream() {
+async fn an_expiring_certificate_ends_its_stream() {
     let server = Server::plain(1).await;
     let client = signer(MSP, &server.network.ca.ending("user", Duration::from_secs(3)));
     let later = server.memory.clone();
@@ -436,7 +436,7 @@ async fn mutual_tls_binds_requests_to_the_certificate() {
 }
 
 #[tokio::test]
-async fn private_data_is_not_had_here() {
+async fn requests_for_private_data_are_refused() {
     let server = Server::plain(1).await;
     let channel = connect(server.running.address, None, None).await;
     let request = server.request(&seek(0, 0));
@@ -451,7 +451,7 @@ async fn private_data_is_not_had_here() {
 }
 
 #[tokio::test]
-async fn clients_that_lie_cost_little() {
+async fn forged_requests_use_little_processor_time() {
     let server = Server::plain(2).await;
     let channel = connect(server.running.address, None, None).await;
     let good = server.request(&seek(0, 0));
@@ -505,7 +505,7 @@ async fn clients_that_lie_cost_little() {
 }
 
 #[tokio::test]
-async fn calls_and_connections_are_limited() {
+async fn calls_and_connections_of_a_client_are_limited() {
     let limits = Limits {
         transport: Transport {
             calls: 1,
@@ -549,7 +549,7 @@ async fn calls_and_connections_are_limited() {
 }
 
 #[tokio::test]
-async fn who_says_nothing_is_let_go() {
+async fn a_client_that_sends_nothing_is_disconnected() {
     let limits = || Limits {
         transport: Transport {
             handshake: Duration::from_millis(200),

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read() {
+    fn every_configured_value_is_parsed() {
         let more = "state = \"fjall\"\nthreads = 3\nudp_listen = \"[::1]:7000\"\nudp_paper = true\n\
                     udp_paper_identities = \"i\"\ntrusted_sources = [\"10.0.0.1\"]\n\
                     certificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n\
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_enabled_replica_needs_is_said_at_once() {
+    fn an_enabled_replica_reports_all_missing_settings_together() {
         let issues = parse("enabled = true\n").unwrap_err();
         for key in ["data", "orderers", "msp_id", "msp"] {
             let said = format!("[fabric] enabled = true: needs `{key}`, which is empty");

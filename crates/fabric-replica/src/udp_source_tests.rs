@@ -82,7 +82,7 @@ impl BlockSource for SentBlocks {
 }
 
 #[test]
-fn all_blocks_come_though_only_one_may_wait() {
+fn all_blocks_arrive_although_only_one_may_wait() {
     let network = Arc::new(Network::new(7, Members::default()));
     let blocks = made(&network);
     let (_replica, early) = ledger(&blocks[0]);

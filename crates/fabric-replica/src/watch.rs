@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_without_new_blocks_is_no_alarm() {
+    fn a_channel_without_new_blocks_stays_healthy() {
         let watch = Watch::new(&Publisher::anonymous(4).unwrap());
         watch.expects_source();
         let (on_left, told) = counting(&watch);

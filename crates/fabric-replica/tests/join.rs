@@ -44,7 +44,7 @@ fn state_of(name: &str) -> StateName {
 
 /// The process that is killed; not a separate test.
 #[test]
-fn joins_until_it_is_killed() {
+fn child_process_that_joins_until_it_is_killed() {
     let variable = |name| std::env::var(name).ok();
     let (Some(step), Some(folder), Some(state)) =
         (variable(KILL_STEP_VARIABLE), variable(FOLDER), variable(STATE))
@@ -88,14 +88,14 @@ fn is_whole(data: &Path, state: &str) {
 }
 
 #[test]
-fn killed_at_any_step_there_is_nothing_or_a_whole_ledger() {
+fn a_join_killed_at_any_step_leaves_nothing_or_a_complete_ledger() {
     for state in ["memory", "fjall"] {
         let (mut absent, mut whole) = (0, 0);
         for step in 0.. {
             let folder = tempfile::tempdir().unwrap();
             snapshot(folder.path());
             let mut child = Command::new(std::env::current_exe().unwrap());
-            child.args(["--exact", "joins_until_it_is_killed"]);
+            child.args(["--exact", "child_process_that_joins_until_it_is_killed"]);
             child
                 .env(KILL_STEP_VARIABLE, step.to_string())
                 .env(FOLDER, folder.path())
@@ -133,7 +133,7 @@ fn killed_at_any_step_there_is_nothing_or_a_whole_ledger() {
 }
 
 #[test]
-fn what_is_in_the_way_is_left_alone() {
+fn joining_does_not_change_an_existing_directory() {
     let folder = tempfile::tempdir().unwrap();
     let from = snapshot(folder.path());
     let joined = |data: &Path| {

@@ -245,7 +245,7 @@ fn a_replica_follows_stops_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_replica_without_an_orderer_is_not_healthy_until_one_is_there() {
+fn a_replica_without_an_orderer_is_unhealthy_until_one_is_found() {
     let runtime = Runtime::new().unwrap();
     let edge = edge(&runtime);
     edge.orderer.blocks.show(3);
@@ -429,7 +429,7 @@ fn blocks_come_over_udp() {
 }
 
 #[test]
-fn wrong_files_are_found_before_anything_is_made() {
+fn wrong_files_are_reported_before_anything_is_created() {
     let runtime = Runtime::new().unwrap();
     let edge = edge(&runtime);
     let exposed = edge.path("exposed");

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn batches_go_both_ways_and_long_ones_are_empty() {
+    fn datagrams_longer_than_the_buffer_are_received_empty() {
         let (a, b) = (
             UdpSocket::bind("127.0.0.1:0").unwrap(),
             UdpSocket::bind("127.0.0.1:0").unwrap(),

@@ -112,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn a_written_request_is_read_back(
             kinds in prop::collection::vec((0u8..3, 0u64..1 << 40, any::<u32>(), 0u16..9), 0..ITEMS_MAX),
             next: u64,
         ) {

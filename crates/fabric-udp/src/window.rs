@@ -72,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_comes_twice(steps in prop::collection::vec((0u64..3, 0u64..6000), 1..400)) {
+        fn no_sequence_is_accepted_twice(steps in prop::collection::vec((0u64..3, 0u64..6000), 1..400)) {
             let (mut window, mut taken, mut top) = (Window::default(), HashSet::new(), 1u64);
             for (kind, by) in steps {
                 let sequence = match kind {

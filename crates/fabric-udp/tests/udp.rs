@@ -106,7 +106,7 @@ impl Validating {
         let (mut replica, _) = Replica::open(SimDisk::new(1), Setup::default(), None).unwrap();
         replica.add(blocks[0].to_vec()).unwrap();
         Self {
-            work: replica.on_early().unwrap().unwrap(),
+            work: replica.early().unwrap().unwrap(),
             replica,
             expected,
             set: set.to_owned(),
@@ -149,7 +149,7 @@ impl Validating {
 
     fn on_dropped(&mut self, number: u64) {
         self.wait();
-        self.work.on_dropped(number);
+        self.work.dropped(number);
     }
 }
 
@@ -392,7 +392,7 @@ fn goes_through(set: &str, weather: LinkFaults, seeds: std::ops::Range<u64>, cha
 }
 
 #[test]
-fn every_block_comes_through_fair_weather() {
+fn every_block_arrives_without_faults() {
     goes_through("dev", NO_FAULTS, 0..1, |_| ());
     goes_through("dev-edge", NO_FAULTS, 0..1, |world| {
         world.sender_options.payload_bytes = 8_972
@@ -400,7 +400,7 @@ fn every_block_comes_through_fair_weather() {
 }
 
 #[test]
-fn every_block_comes_through_loss_of_5_percent() {
+fn every_block_arrives_with_5_percent_loss() {
     goes_through("dev", SOME_FAULTS, 0..2, |_| ());
     goes_through("dev-edge", SOME_FAULTS, 2..4, |world| {
         world.sender_options.payload_bytes = 8_972
@@ -408,12 +408,12 @@ fn every_block_comes_through_loss_of_5_percent() {
 }
 
 #[test]
-fn every_block_comes_through_loss_of_30_percent() {
+fn every_block_arrives_with_30_percent_loss() {
     goes_through("dev-edge", MANY_FAULTS, 4..7, |_| ());
 }
 
 #[test]
-fn either_end_may_restart_at_any_datagram() {
+fn all_blocks_arrive_when_either_end_restarts_at_any_datagram() {
     goes_through(
         "dev-edge",
         LinkFaults {
@@ -428,14 +428,14 @@ fn either_end_may_restart_at_any_datagram() {
 }
 
 #[test]
-fn little_memory_is_enough() {
+fn all_blocks_arrive_with_little_memory() {
     goes_through("dev-edge", SOME_FAULTS, 20..22, |world| {
         world.receiver_options.memory_bytes_max = 500_000
     });
 }
 
 #[test]
-fn what_is_verified_early_gives_the_same_codes() {
+fn early_verification_gives_the_same_codes() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data");
     let few = ["edge", "btl", "ed25519", "msp"].map(|set| data.join(set));
     let others = [
@@ -503,7 +503,7 @@ fn block(number: u64, envelopes: &[Vec<u8>]) -> Arc<[u8]> {
 }
 
 #[test]
-fn blocks_of_every_size_come_through() {
+fn blocks_of_every_size_arrive() {
     let mut random = Random(77);
     let noise =
         |random: &mut Random, bytes: usize| (0..bytes).map(|_| random.next() as u8).collect::<Vec<u8>>();
@@ -546,7 +546,7 @@ fn blocks_of_every_size_come_through() {
 }
 
 #[test]
-fn what_the_sender_has_forgotten_is_a_gap() {
+fn blocks_that_the_sender_no_longer_has_are_reported_as_a_gap() {
     let blocks: RecordedBlocks = (0..40)
         .map(|number| block(number, &[vec![number as u8; 90]]))
         .collect();
@@ -574,7 +574,7 @@ fn what_the_sender_has_forgotten_is_a_gap() {
 }
 
 #[test]
-fn an_answer_that_is_lost_is_given_again() {
+fn a_lost_answer_is_sent_again() {
     let blocks: RecordedBlocks = (0..4)
         .map(|number| block(number, &[vec![number as u8; 90]]))
         .collect();

@@ -14,7 +14,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn changed_packets_do_no_harm(
+    fn changed_packets_never_become_a_block(
         which in 0usize..4,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
     ) {
@@ -27,13 +27,16 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_do_no_harm(mode in 0u8..4, mut bytes in prop::collection::vec(any::<u8>(), 0..3_000)) {
+    fn arbitrary_bytes_never_panic_or_become_a_block(
+        mode in 0u8..4,
+        mut bytes in prop::collection::vec(any::<u8>(), 0..3_000),
+    ) {
         bytes.insert(0, mode);
         packets(&bytes);
     }
 
     #[test]
-    fn repeats_are_read_as_written(
+    fn encoded_repeats_decode_to_the_same_bytes(
         pieces in prop::collection::vec(prop::collection::vec(0u8..4, 1..40), 1..6),
         order in prop::collection::vec(0usize..6, 1..60),
     ) {
@@ -105,7 +108,7 @@ fn paper(block: &[u8], identity: &[u8]) -> Vec<Vec<u8>> {
 
 /// An attacker may have made a header of a far block: it causes little work, and only once.
 #[test]
-fn a_far_header_is_a_gap_of_a_few_blocks() {
+fn a_header_far_ahead_is_reported_as_a_gap_of_a_few_blocks() {
     let here: IpAddr = "127.0.0.1".parse().unwrap();
     let far = packet(1, &[(0x11, 1, 0)], &[&[8], &[0xff; 9][..], &[1]].concat());
     let mut receiver = PaperReceiver::new(move |source| source == here, 5, 1 << 24);

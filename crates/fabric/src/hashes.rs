@@ -96,7 +96,7 @@ mod tests {
     use lineside_verify::hash::sha256;
 
     #[test]
-    fn each_message_gets_its_own() {
+    fn every_message_gets_its_own_digest() {
         let bytes: Vec<u8> = (0..3 * JOINED_BYTES_MAX).map(|at| (at % 251) as u8).collect();
         let mut hashes = Hashes::default();
         for round in 1..4 {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_not_hashed() {
+    fn preset_digests_are_not_computed_again() {
         let mut hashes = Hashes::default();
         hashes.preset(&[[1; 32], [2; 32], [3; 32]]);
         hashes.add(&[b"a"]);

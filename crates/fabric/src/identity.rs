@@ -84,7 +84,7 @@ mod tests {
     use crate::tests::network::Network;
 
     #[test]
-    fn identities_are_kept_within_their_bytes() {
+    fn the_identity_cache_stays_within_its_size() {
         let mut network = Network::new();
         let validator = network.start(None);
         let serialised = network.client(0).serialised();

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_is_not_checked_but_must_come_back() {
+    fn the_end_line_needs_the_type_of_the_begin_line() {
         assert_eq!(
             whole("-----BEGIN -----\nAQID\n-----END -----"),
             Some(vec![1, 2, 3])
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_blanks_and_line_ends() {
+    fn headers_blanks_and_line_ends_are_accepted_as_by_go() {
         assert_eq!(
             whole("-----BEGIN X-----\r\na: b\r\n\r\nAQ\r\n ID\r\n-----END X-----"),
             Some(vec![1, 2, 3])
@@ -199,7 +199,7 @@ mod tests {
 
     /// Several BEGINs are handled as in Go 1.25.3 and later; earlier versions tried the first BEGIN first.
     #[test]
-    fn several_begins() {
+    fn the_last_begin_line_before_an_end_line_counts() {
         let other = PLAIN.replace("AQID", "AQIE");
         // The last BEGIN before an END counts.
         assert_eq!(whole(&format!("-----BEGIN X-----\n{PLAIN}")), Some(vec![1, 2, 3]));

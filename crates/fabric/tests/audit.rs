@@ -120,7 +120,7 @@ fn a_peers_blocks_come_out_byte_for_byte() {
 }
 
 #[test]
-fn a_sound_peer_has_no_difference() {
+fn an_undamaged_peer_has_no_difference() {
     let mut sets = vec![edge()];
     let others = [
         "dev",
@@ -238,7 +238,7 @@ fn ours_of(disk: &SimDisk, number: u64) -> Result<Option<OwnResults>, String> {
 }
 
 #[test]
-fn files_that_are_cut_or_missing() {
+fn truncated_and_missing_block_files_are_reported() {
     let blocks = committed(&edge());
     let (root, folder) = peer_of(&blocks, "some");
     let last = folder.join(format!("blockfile_{:06}", (blocks.len() - 1) / 3));
@@ -276,7 +276,7 @@ fn files_that_are_cut_or_missing() {
 
 /// A peer that was joined from a snapshot has no genesis block.
 #[test]
-fn a_peer_that_begins_after_a_snapshot() {
+fn a_peer_that_begins_after_a_snapshot_is_audited_with_that_snapshot() {
     let blocks = committed(&edge());
     let out = tempfile::tempdir().unwrap();
     let snapshot = out.path().join("snapshot");

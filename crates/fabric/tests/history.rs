@@ -153,7 +153,7 @@ fn every_write_of_every_key_is_found() {
 }
 
 #[test]
-fn a_damaged_or_foreign_index_hides_nothing() {
+fn a_damaged_or_foreign_history_index_is_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
     let index = folder.path().join("history");
     let disk = SimDisk::new(1);
@@ -192,7 +192,7 @@ fn a_damaged_or_foreign_index_hides_nothing() {
 }
 
 #[test]
-fn by_transaction_and_by_number() {
+fn blocks_are_found_by_number_by_hash_and_by_transaction() {
     let disk = SimDisk::new(1);
     let (mut replica, _) = Replica::open(disk.clone(), Setup::default(), None).unwrap();
     for number in 0..14 {

@@ -403,7 +403,7 @@ fn a_replayed_channel_gives_the_peers_snapshot() {
 }
 
 #[test]
-fn ids_before_a_snapshot_are_known_and_said_to_be() {
+fn ids_before_a_snapshot_are_duplicates_without_a_position() {
     let edge = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge");
     let all = blocks(&edge);
     let out = tempfile::tempdir().unwrap();
@@ -552,7 +552,7 @@ type Case<'a> = (&'a str, &'a dyn Fn(&mut Vec<u8>), &'a str);
 
 /// Damage with a correct SHA-256 is found while reading; the file is named.
 #[test]
-fn what_is_wrong_in_a_file_is_refused_and_named() {
+fn a_damaged_snapshot_file_is_refused_and_named() {
     let edge = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge");
     let out = tempfile::tempdir().unwrap();
     let ours = out.path().join("snapshot");

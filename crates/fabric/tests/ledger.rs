@@ -160,7 +160,7 @@ fn every_block_in_the_repository_comes_back() {
 }
 
 #[test]
-fn restarted_before_every_block() {
+fn a_replica_restarted_before_every_block_gives_the_same_results() {
     let blocks = dev().unwrap_or(few());
     let directory = tempfile::tempdir().unwrap();
     let setup = Setup {
@@ -204,7 +204,7 @@ fn restarted_before_every_block() {
 }
 
 #[test]
-fn transactions_are_found() {
+fn transactions_are_found_by_their_ids() {
     let Some(directory) = beside("dev") else { return };
     let Some(blocks) = dev() else { return };
     let disk = SimDisk::new(3);
@@ -240,7 +240,7 @@ fn transactions_are_found() {
 /// Cuts the power at every operation in turn. Acknowledged blocks are then in the ledger, and it holds a prefix of the
 /// blocks.
 #[test]
-fn the_power_goes_at_every_operation() {
+fn a_power_cut_at_any_operation_loses_no_durable_block() {
     let blocks = &few()[..6];
     let whole = SimDisk::new(5);
     let mut operations = 0;
@@ -299,7 +299,7 @@ fn fill(disk: &SimDisk, blocks: &[RecordedBlock]) -> usize {
 }
 
 #[test]
-fn a_full_disk_refuses_and_goes_on() {
+fn a_full_disk_refuses_blocks_until_there_is_space() {
     let blocks = &few()[..12];
     let disk = SimDisk::new(9);
     let setup = Setup {
@@ -474,7 +474,7 @@ const RESULTS: &str = "LINESIDE_TEST_RESULTS";
 
 /// Not a test by itself: the second process of the next test.
 #[test]
-fn the_other_process() {
+fn child_process_that_reads_results() {
     let Some(path) = std::env::var_os(RESULTS) else {
         return;
     };
@@ -507,7 +507,7 @@ fn another_process_sees_the_results() {
     let disk = FsDisk::open(directory.path().join("ledger")).unwrap();
     let (mut replica, _) = Replica::open(disk, Setup::default(), Some(publisher)).unwrap();
     let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "the_other_process", "--nocapture"])
+        .args(["--exact", "child_process_that_reads_results", "--nocapture"])
         .env(RESULTS, &path)
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -542,7 +542,7 @@ fn another_process_sees_the_results() {
 }
 
 #[test]
-fn no_other_file_is_taken_for_results() {
+fn a_file_that_is_not_one_of_results_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("results.bin");
     let (new, beside) = (
@@ -634,7 +634,7 @@ fn another(envelope: &[u8], number: u64) -> Vec<u8> {
 /// Measures the time of a restart. LINESIDE_TEST_TRANSACTIONS sets the number of transactions, LINESIDE_TEST_DIR the
 /// folder.
 #[test]
-fn restart_at_scale() {
+fn a_ledger_of_many_transactions_restarts() {
     use lineside_fabric::block::Block;
     use lineside_fabric::proto::{Arena, wire};
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());

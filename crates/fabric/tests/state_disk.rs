@@ -174,7 +174,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn restarted_before_every_block() {
+fn a_replica_restarted_before_every_block_gives_the_same_results() {
     let directory = tempfile::tempdir().unwrap();
     for number in 0..count() {
         let (mut replica, opened) = open(directory.path());
@@ -305,7 +305,7 @@ fn the_state_is_verified_with_its_ledger() {
 /// Reads blocks ahead while earlier ones are executed, with checkpoints in between; the results are as with a state in
 /// memory.
 #[test]
-fn one_after_the_other_with_checkpoints_beside() {
+fn replicas_with_a_state_on_the_disk_follow_one_another_across_checkpoints() {
     let directory = tempfile::tempdir().unwrap();
     let disk = FsDisk::open(directory.path()).unwrap();
     let (mut replica, _) = Replica::open(disk, setup(directory.path(), 20), None).unwrap();
@@ -334,7 +334,7 @@ fn one_after_the_other_with_checkpoints_beside() {
 
 /// Combines a ledger and a state from different times, as after a crash, or as should never happen.
 #[test]
-fn a_state_behind_the_ledger_catches_up_and_one_ahead_of_it_is_made_anew() {
+fn a_state_behind_the_ledger_catches_up_and_one_ahead_of_it_is_rebuilt() {
     let moments = [1, count() / 3, count() / 2, count() - 1];
     let directory = tempfile::tempdir().unwrap();
     let copies = tempfile::tempdir().unwrap();
@@ -399,7 +399,7 @@ fn memory_and_disk_take_turns_over_one_ledger() {
 
 /// Changes bytes of the database's files. The state is then still correct, or is rebuilt.
 #[test]
-fn a_damaged_database_is_never_believed() {
+fn a_damaged_database_is_never_used() {
     let directory = tempfile::tempdir().unwrap();
     let (mut replica, _) = open(directory.path());
     let blocks = count() / 2;
@@ -457,7 +457,7 @@ fn spoil(directory: &Path) {
 }
 
 #[test]
-fn what_cannot_be_read_decides_nothing() {
+fn a_state_that_cannot_be_read_stops_the_replica() {
     let directory = tempfile::tempdir().unwrap();
     let (mut replica, _) = open(directory.path());
     let blocks = count() / 2;
@@ -504,7 +504,7 @@ fn what_cannot_be_read_decides_nothing() {
 }
 
 #[test]
-fn looked_at_while_a_replica_has_it_open() {
+fn a_ledger_can_be_read_while_a_replica_writes_it() {
     let directory = tempfile::tempdir().unwrap();
     let (mut replica, _) = open(directory.path());
     add(&mut replica, 8);

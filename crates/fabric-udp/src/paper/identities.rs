@@ -174,7 +174,7 @@ Chaincodes:
     }
 
     #[test]
-    fn certificates_are_read_beside_the_file() {
+    fn certificates_are_read_relative_to_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("fabric_machine.yaml");
         let text =
@@ -188,7 +188,7 @@ Chaincodes:
     }
 
     #[test]
-    fn what_is_in_another_form_is_refused_and_named() {
+    fn a_file_in_another_form_is_refused_and_named() {
         let many = format!("Organizations:\n{}", "- name: x\n".repeat(17));
         for (text, what) in [
             ("", "no organisation"),

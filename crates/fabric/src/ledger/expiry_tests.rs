@@ -117,7 +117,7 @@ fn add_nine(replica: &mut Replica<SimDisk>) {
 /// A checkpoint of a version without expiry is used, except in a ledger that was joined: there it may contain keys of
 /// the snapshot that had expired.
 #[test]
-fn checkpoints_of_versions_without_expiry() {
+fn a_checkpoint_of_a_version_without_expiry_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let (snapshot, setup) = (folder.path().join("snapshot"), Setup::default());
     snapshot_of_eight(&snapshot);
@@ -158,7 +158,7 @@ fn checkpoints_of_versions_without_expiry() {
 
 /// A database of a version without expiry is rebuilt in a ledger that was joined, and only there.
 #[test]
-fn databases_of_versions_without_expiry() {
+fn a_database_of_a_version_without_expiry_is_upgraded_or_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
     let snapshot = folder.path().join("snapshot");
     snapshot_of_eight(&snapshot);

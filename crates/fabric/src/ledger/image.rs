@@ -265,7 +265,7 @@ mod tests {
 
     /// An image that is taken in random steps during random changes equals the state at its beginning.
     #[test]
-    fn an_image_is_of_one_moment() {
+    fn an_image_holds_the_state_of_one_block() {
         let mut steps = 0;
         for seed in 1..60 {
             let mut random = Random(seed);

@@ -128,7 +128,7 @@ fn signatures_over_other_curves_are_decided_as_by_go() {
 
 /// A certificate or a list of another CA, or with a changed bit, is not accepted.
 #[test]
-fn seals_of_others_are_not_taken() {
+fn signatures_of_another_ca_are_refused() {
     let cases = cases();
     for (case, other) in cases.iter().zip(cases.iter().cycle().skip(1)) {
         let msps = case.msps(false);
@@ -166,7 +166,7 @@ impl Case {
 }
 
 #[test]
-fn points_that_are_none_are_no_keys() {
+fn points_off_the_curve_are_no_keys() {
     let curves: [(&[u8], usize); 3] = [
         (&[0x2b, 0x81, 0x04, 0x00, 0x21], 28),
         (&[0x2b, 0x81, 0x04, 0x00, 0x22], 48),

@@ -105,7 +105,7 @@ fn forged(envelope: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_found_out_early_is_used_and_changes_no_code() {
+fn early_results_are_used_and_change_no_code() {
     let mut two = EarlyAndPlain::new(EARLY_BYTES_MAX);
     let mut expected = Vec::new();
     let mut all = Vec::new();
@@ -143,7 +143,7 @@ fn what_is_found_out_early_is_used_and_changes_no_code() {
 }
 
 #[test]
-fn what_came_early_with_other_bytes_is_verified_again() {
+fn an_early_transaction_with_other_bytes_is_verified_again() {
     let mut two = EarlyAndPlain::new(EARLY_BYTES_MAX);
     let [good, other, third] = [two.tx(), two.tx(), two.tx()];
     let (bad, worse) = (forged(&other), forged(&third));
@@ -167,7 +167,7 @@ fn what_came_early_with_other_bytes_is_verified_again() {
 }
 
 #[test]
-fn another_configuration_voids_what_was_found_out_before_it() {
+fn another_configuration_voids_earlier_early_results() {
     let mut two = EarlyAndPlain::new(EARLY_BYTES_MAX);
     let before = two.network.config();
     let third = Org::new("Org3MSP");
@@ -202,7 +202,7 @@ fn another_configuration_voids_what_was_found_out_before_it() {
 }
 
 #[test]
-fn what_is_dropped_is_forgotten_also_while_it_is_verified() {
+fn dropped_early_transactions_are_forgotten_even_during_verification() {
     let mut two = EarlyAndPlain::new(EARLY_BYTES_MAX);
     let all: Vec<_> = (0..40).map(|_| two.tx()).collect();
     let block = two.block();
@@ -233,7 +233,7 @@ fn what_is_dropped_is_forgotten_also_while_it_is_verified() {
 }
 
 #[test]
-fn what_has_no_room_is_verified_with_its_block() {
+fn transactions_beyond_the_early_memory_are_verified_with_their_block() {
     let tx_bytes = {
         let mut two = EarlyAndPlain::new(EARLY_BYTES_MAX);
         two.tx().len()
@@ -268,7 +268,7 @@ fn what_has_no_room_is_verified_with_its_block() {
 }
 
 #[test]
-fn a_block_that_is_refused_leaves_nothing_of_what_came_early() {
+fn early_results_of_a_refused_block_are_discarded() {
     let mut two = EarlyAndPlain::new(EARLY_BYTES_MAX);
     let all = [two.tx(), two.tx()];
     let (at, previous) = two.network.last.clone();

@@ -124,14 +124,14 @@ fn text_has_to_be_utf_8_and_bytes_need_not() {
 }
 
 #[test]
-fn numbers_are_cut_to_their_size() {
+fn numbers_are_truncated_to_the_size_of_their_field() {
     let arena = Arena::new();
     let header: ChannelHeader<'_> = proto::decode(&[0x08, 0x83, 0x80, 0x80, 0x80, 0x10], &arena).unwrap();
     assert_eq!(header.kind, 3);
 }
 
 #[test]
-fn a_member_of_a_oneof_pushes_the_others_out() {
+fn the_last_member_of_a_oneof_replaces_the_others() {
     let arena = Arena::new();
     let both = [message(&[(2, b"x")]), vec![0x08, 5]].concat();
     let data: StateData<'_> = proto::decode(&both, &arena).unwrap();
@@ -150,7 +150,7 @@ fn a_message_in_parts_has_to_be_whole_in_each() {
 }
 
 #[test]
-fn bytes_and_time_are_bounded() {
+fn the_decoder_bounds_depth_and_work() {
     let arena = Arena::new();
     // Nested groups, as many as Go accepts, and one more.
     let groups = |count: usize| [vec![0x4b; count], vec![0x4c; count]].concat();

@@ -55,7 +55,7 @@ fn refusal(validated: Result<crate::ValidatedBlock, Error>) -> Refused {
 }
 
 #[test]
-fn signatures_without_end_refuse_the_block_and_stop_nothing() {
+fn too_many_block_signatures_refuse_the_block_without_stopping() {
     let (mut network, mut validator) = channel();
     let tx = network.tx(CC, &writing("a")).build();
     let good = network.block(&[tx]);
@@ -69,7 +69,7 @@ fn signatures_without_end_refuse_the_block_and_stop_nothing() {
 }
 
 #[test]
-fn an_orderer_signs_before_anything_is_read() {
+fn an_unsigned_block_is_refused_before_it_is_parsed() {
     let (mut network, mut validator) = channel();
     // A million empty namespaces: parsing them would take ten times as much memory.
     let many = [0x12, 0].repeat(REPEATED_ENTRIES_MAX + 1);
@@ -86,7 +86,7 @@ fn an_orderer_signs_before_anything_is_read() {
 }
 
 #[test]
-fn more_transactions_than_are_taken_refuse_the_block() {
+fn more_transactions_than_the_limit_refuse_the_block() {
     let (_, mut validator) = channel();
     let data = [0x0a, 0].repeat(REPEATED_ENTRIES_MAX + 1);
     let block = message(&[(1, &number(1, 2)), (2, &data)]);
@@ -109,7 +109,7 @@ fn codes_after(
 /// A peer scans the writes of each transaction before the one that it evaluates. If the action is missing, it crashes;
 /// if a message cannot be decoded, it never finishes.
 #[test]
-fn what_stands_ahead_can_halt_a_peer() {
+fn an_earlier_transaction_can_halt_peers() {
     for (data, why) in [
         (&b""[..], "crash"),
         (b"\xff", "wait forever"),
@@ -138,7 +138,7 @@ fn what_stands_ahead_can_halt_a_peer() {
 
 /// A peer does not wait for a read-write set that cannot be decoded.
 #[test]
-fn a_malformed_write_set_halts_nobody() {
+fn a_malformed_write_set_does_not_halt_peers() {
     let (mut network, mut validator) = channel();
     let first = network.tx(CC, b"\xff").build();
     let codes = codes_after(first, &mut network, &mut validator).unwrap();
@@ -147,7 +147,7 @@ fn a_malformed_write_set_halts_nobody() {
 
 /// A transaction with a wrong chaincode name is not evaluated, but peers still wait for its metadata writes.
 #[test]
-fn metadata_writes_of_the_invalid_are_waited_for() {
+fn peers_wait_for_metadata_writes_of_invalid_transactions() {
     let policy = policy::application(&policy::n_of(1, &[("Org1MSP", 3)]));
     let set = rwset(&[(CC, &metadata("b", &policy), &[])]);
     for (key, decided) in [("b", false), ("c", true)] {
@@ -168,7 +168,7 @@ fn metadata_writes_of_the_invalid_are_waited_for() {
 }
 
 #[test]
-fn the_configuration_is_not_read_from_the_state() {
+fn the_configuration_is_read_from_the_block_and_not_from_the_state() {
     let (mut network, mut validator) = channel();
     let set = rwset(&[
         (CC, &write("a", b"1"), &[]),
@@ -184,7 +184,7 @@ fn the_configuration_is_not_read_from_the_state() {
 
 /// Blocks are read ahead before their predecessors are decided, including a configuration that revokes a client.
 #[test]
-fn reading_ahead_changes_nothing() {
+fn reading_ahead_gives_the_same_results() {
     let mut network = Network::new();
     let genesis = network.genesis();
     let mut validator = Validator::new(&genesis, Options::default()).unwrap();
@@ -236,7 +236,7 @@ fn reading_ahead_changes_nothing() {
 
 /// A block that was read ahead after a block that is refused is read again after the accepted block.
 #[test]
-fn a_refused_block_spoils_none_behind_it() {
+fn a_refused_block_does_not_affect_later_blocks() {
     let (mut network, mut validator) = channel();
     let bad = with_signatures(&network.block(&[b"no transaction".to_vec()]), b"");
     let tx = network.tx(CC, &writing("a")).build();
@@ -252,7 +252,7 @@ fn a_refused_block_spoils_none_behind_it() {
 
 /// Hashes of blocks that are computed together are correct, and bytes that are not a block have none.
 #[test]
-fn hashes_that_are_made_together_are_each_block_s_own() {
+fn data_hashes_computed_together_are_those_of_each_block() {
     let (mut network, _) = channel();
     let mut blocks: Vec<Vec<u8>> = Vec::new();
     for count in 1..6 {

@@ -99,7 +99,7 @@ fn made(folder: &Path, count: usize) -> Model {
 
 /// Compares the index with a map, across restarts from checkpoints of various ages.
 #[test]
-fn they_are_as_a_map_over_restarts() {
+fn ids_behave_as_a_map_across_restarts() {
     for seed in 1..6 {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("ids");
@@ -133,7 +133,7 @@ fn they_are_as_a_map_over_restarts() {
 }
 
 #[test]
-fn what_is_beyond_the_checkpoint_is_not_believed() {
+fn ids_after_the_checkpoint_are_discarded() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("ids");
     let model = made(&folder, 5_000);
@@ -155,7 +155,7 @@ fn what_is_beyond_the_checkpoint_is_not_believed() {
 
 /// A damaged run is reported and rebuilt from the file of all ids.
 #[test]
-fn damaged_and_missing_runs_are_named_and_made_again() {
+fn damaged_and_missing_runs_are_named_and_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("ids");
     let model = made(&folder, 5_000);
@@ -185,7 +185,7 @@ fn damaged_and_missing_runs_are_named_and_made_again() {
 
 /// A changed page of a run is detected when an id is looked up in it.
 #[test]
-fn a_changed_page_ends_it_and_is_named() {
+fn a_damaged_page_is_an_error_that_names_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("ids");
     let model = made(&folder, 5_000);

@@ -126,7 +126,7 @@ mod tests {
 
     /// The cache returns the last entry that was put, or nothing, and does not exceed its size.
     #[test]
-    fn it_knows_what_was_put_last_or_nothing() {
+    fn the_cache_returns_the_last_entry_or_nothing() {
         let (cache, mut random, mut map) = (Cache::default(), Random(1), HashMap::new());
         let (mut known, mut forgotten) = (0, 0);
         for round in 0..60_000 {

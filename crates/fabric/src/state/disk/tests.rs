@@ -124,7 +124,7 @@ fn same(disk: &State, memory: &State) {
 
 /// Compares a state on the disk, through writes and restarts at random moments, with a state in memory.
 #[test]
-fn it_is_as_one_in_memory() {
+fn a_state_on_the_disk_equals_one_in_memory() {
     let mut random = Random(1);
     for _ in 0..6 {
         let directory = tempfile::tempdir().unwrap();
@@ -164,7 +164,7 @@ fn it_is_as_one_in_memory() {
 }
 
 #[test]
-fn keys_without_a_mark_are_not_believed() {
+fn a_database_without_its_mark_is_rebuilt() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("state");
     let (disk, _) = Disk::open(&path).unwrap();
@@ -177,7 +177,7 @@ fn keys_without_a_mark_are_not_believed() {
 
 /// Stores the longest possible key, and queries longer ones.
 #[test]
-fn keys_as_long_as_fjall_takes_them() {
+fn the_longest_keys_that_fjall_accepts_are_stored() {
     let directory = tempfile::tempdir().unwrap();
     let (disk, _) = Disk::open(directory.path()).unwrap();
     let (mut disk, mut memory) = (State::from(disk), State::default());
@@ -268,7 +268,7 @@ fn copy(from: &Path, to: &Path) {
 
 /// After a change of any byte, the state equals that after some block, or reading reports a failure.
 #[test]
-fn no_damage_is_believed() {
+fn a_damaged_database_is_rebuilt_or_has_the_state_of_some_block() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("state");
     let moments = grown(&path);
@@ -333,7 +333,7 @@ fn a_missing_batch_is_noticed() {
 }
 
 #[test]
-fn what_is_not_ours_stays() {
+fn files_without_our_marker_are_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let other = directory.path().join("file");
     std::fs::write(&other, "somebody's").unwrap();
@@ -363,7 +363,7 @@ fn what_is_not_ours_stays() {
 }
 
 #[test]
-fn a_database_that_ends_whoever_opens_it_is_made_anew() {
+fn a_database_that_crashes_its_reader_is_rebuilt() {
     let directory = tempfile::tempdir().unwrap();
     let folder = StateFolder(directory.path().to_owned());
     drop(grown(directory.path()));
@@ -381,7 +381,7 @@ fn a_database_that_ends_whoever_opens_it_is_made_anew() {
 }
 
 #[test]
-fn what_comes_after_a_beginning() {
+fn the_end_of_a_prefixs_range_is_the_next_prefix() {
     assert_eq!(after(&[1, 2]), [1, 3]);
     assert_eq!(after(&[1, 0xff]), [2]);
     assert!(after(&[0xff]).is_empty());
