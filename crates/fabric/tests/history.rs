@@ -2,7 +2,7 @@
 
 use lineside_fabric::block::Block;
 use lineside_fabric::history::{KeyWrite, of_block, of_key, of_transaction};
-use lineside_fabric::ledger::{Blocks, Expected, ReadOnlyLedger, Replica, Setup, StateStore, export, join};
+use lineside_fabric::ledger::{Blocks, ExpectedHashes, ReadOnlyLedger, Replica, Setup, StateStore, export, join};
 use lineside_fabric::proto::{
     self, Arena, ChaincodeAction, ChaincodeActionPayload, ChannelHeader, Envelope, KvRwSet, Payload,
     ProposalResponsePayload, Transaction, TxReadWriteSet,
@@ -247,7 +247,7 @@ fn a_joined_ledger_has_the_history_of_its_own_blocks() {
         disk.clone(),
         &Setup::default(),
         &snapshot,
-        &Expected::default(),
+        &ExpectedHashes::default(),
         &mut |_| {},
     )
     .unwrap();
