@@ -6,9 +6,9 @@
 
 use lineside_fabric::block::Block;
 use lineside_fabric::proto::{Arena, wire};
-use lineside_fabric_grpc::client::{Next, Options};
+use lineside_fabric_grpc::client::{BlockVerdict, Options};
 use lineside_fabric_grpc::mock::{Blocks, Orderer};
-use lineside_fabric_grpc::source::{Access, Memory};
+use lineside_fabric_grpc::source::{MemorySource, ReadAccess};
 use lineside_fabric_grpc::{Signer, follow};
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let rounds: usize = rounds.first().map_or(Ok(10), |rounds| rounds.parse())?;
     let signer = Signer::from_pem(msp, &std::fs::read(certificate)?, &std::fs::read(key)?)?;
-    let recorded = Memory::read(Path::new(folder), "orderer")?;
+    let recorded = MemorySource::read(Path::new(folder), "orderer")?;
     let (mut all, mut transactions, mut bytes) = (Vec::new(), 0, 0);
     for _ in 0..rounds {
         for block in &recorded {
@@ -54,13 +54,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let last = all.len() as u64 - 1;
-    let orderer = Orderer::start("127.0.0.1:0", None, Blocks::new("rate", all, Access::Everybody)).await?;
+    let orderer = Orderer::start(
+        "127.0.0.1:0",
+        None,
+        Blocks::new("rate", all, ReadAccess::Everybody),
+    )
+    .await?;
     orderer.blocks.show(u64::MAX);
     let options = Options::new(vec![orderer.endpoint()], Arc::new(signer), "rate", 0);
     let (started, cpu) = (Instant::now(), cpu_seconds());
-    let on_block = |received: lineside_fabric_grpc::client::Received| match received.number == last {
-        true => Next::Stop,
-        false => Next::Taken,
+    let on_block = |received: lineside_fabric_grpc::client::ReceivedBlock| match received.number == last {
+        true => BlockVerdict::Stop,
+        false => BlockVerdict::Taken,
     };
     follow(options, on_block).await;
     let (wall, cpu) = (started.elapsed().as_secs_f64(), cpu_seconds() - cpu);

@@ -1,9 +1,9 @@
 //! Following a channel: receives blocks in order from an orderer or a peer, and reconnects after any failure.
 
 use crate::foreign::without_foreign_bytes;
-pub use crate::left::Left;
+pub use crate::left::LeaveReason;
 use crate::left::with_remedy;
-use crate::messages::{DeliverResponse, Delivered, Envelope, FilteredBlock};
+use crate::messages::{DeliverContent, DeliverResponse, Envelope, FilteredBlock};
 use crate::request::{seek, sign};
 use crate::signer::Signer;
 use bytes::Bytes;
@@ -33,7 +33,7 @@ const FRAME_BYTES_MAX: u32 = 256 << 10;
 const PING_EVERY: Duration = Duration::from_secs(75);
 const PING_WAIT: Duration = Duration::from_secs(20);
 /// Number of blocks that may have been handed out after one that is refused.
-const AHEAD_MAX: u64 = 16;
+const HANDED_OUT_BLOCKS_MAX: u64 = 16;
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
 
 /// Deliver service to call.
@@ -57,7 +57,7 @@ impl Service {
     }
 
     /// Describes the end of a call.
-    fn said(self, status: &Status) -> String {
+    fn describe_end(self, status: &Status) -> String {
         if status.code() == Code::Unimplemented {
             return format!("it does not serve {}", self.path());
         }
@@ -67,13 +67,13 @@ impl Service {
 }
 
 /// Callback with the name of an endpoint that is left, and the reason.
-pub type OnLeft = Arc<dyn Fn(&str, &Left) + Send + Sync>;
+pub type OnEndpointLeft = Arc<dyn Fn(&str, &LeaveReason) + Send + Sync>;
 
 /// Called with an endpoint that holds a request: it has no next block yet, and neither refused nor ended the call.
-pub type OnHeld = Arc<dyn Fn(&str) + Send + Sync>;
+pub type OnRequestHeld = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Time without data after which an endpoint is considered to hold the request. Refusals come sooner.
-const HELD_AFTER: Duration = Duration::from_secs(2);
+const REQUEST_HELD_AFTER: Duration = Duration::from_secs(2);
 
 /// Returns `text` if it is an endpoint: a host, a colon and a port.
 ///
@@ -109,9 +109,9 @@ pub struct Options {
     /// First wait after an endpoint failed. It doubles, up to 64 times this, until a block arrives.
     pub backoff: Duration,
     /// Called when an endpoint is left; `None`: a warning is logged.
-    pub on_left: Option<OnLeft>,
+    pub on_left: Option<OnEndpointLeft>,
     /// Called when an endpoint holds the request because the channel has no new block.
-    pub on_held: Option<OnHeld>,
+    pub on_held: Option<OnRequestHeld>,
     /// Maximum number of bytes of blocks in transit from an endpoint; a longer block is refused.
     pub memory_bytes_max: usize,
 }
@@ -137,7 +137,7 @@ impl Options {
 
 /// A block as it was received. Bytes in an orderer's message that do not belong to the block are removed.
 #[derive(Clone, Debug)]
-pub struct Received {
+pub struct ReceivedBlock {
     /// Number of the block, which is the next one.
     pub number: u64,
     /// Bytes of the block.
@@ -175,7 +175,7 @@ impl Follower {
 
     /// Returns the next block, however long it takes and however often connections fail. The future may be dropped
     /// while it waits.
-    pub async fn next(&mut self) -> Received {
+    pub async fn next(&mut self) -> ReceivedBlock {
         loop {
             let left = match self.try_next().await {
                 Ok(received) => {
@@ -183,7 +183,7 @@ impl Follower {
                     // A block that was refused before may be refused again, and so may those that follow it.
                     if self
                         .refused
-                        .is_none_or(|refused| received.number > refused + AHEAD_MAX)
+                        .is_none_or(|refused| received.number > refused + HANDED_OUT_BLOCKS_MAX)
                     {
                         self.failures = 0;
                         self.refused = None;
@@ -192,8 +192,8 @@ impl Follower {
                 }
                 Err(left) => left,
             };
-            self.leave(&left);
-            if left == Left::Silent {
+            self.leave_endpoint(&left);
+            if left == LeaveReason::Silent {
                 continue;
             }
             tokio::time::sleep(self.pause()).await;
@@ -204,11 +204,11 @@ impl Follower {
     pub async fn refuse(&mut self, number: u64, why: &str) {
         self.next = number;
         self.refused = Some(number);
-        self.leave(&Left::Refused(why.to_owned()));
+        self.leave_endpoint(&LeaveReason::Refused(why.to_owned()));
         tokio::time::sleep(self.pause()).await;
     }
 
-    fn leave(&mut self, left: &Left) {
+    fn leave_endpoint(&mut self, left: &LeaveReason) {
         let name = self
             .options
             .endpoints
@@ -220,7 +220,7 @@ impl Follower {
         }
         self.stream = None;
         self.endpoint = (self.endpoint + 1) % self.options.endpoints.len().max(1);
-        if *left != Left::Silent {
+        if *left != LeaveReason::Silent {
             self.failures = self.failures.saturating_add(1);
         }
     }
@@ -235,47 +235,51 @@ impl Follower {
         pause * 3 / 4 + pause * u32::from(random[0]) / 1_024
     }
 
-    async fn try_next(&mut self) -> Result<Received, Left> {
+    async fn try_next(&mut self) -> Result<ReceivedBlock, LeaveReason> {
         let several = self.options.endpoints.len() > 1;
         let patience = if several {
             self.options.patience
         } else {
             Duration::MAX
         };
-        let waited = |_| Left::Silent;
+        let waited = |_| LeaveReason::Silent;
         let has_tls = self.options.tls.is_some();
-        let said = |status: Status| with_remedy(self.options.service.said(&status), has_tls);
-        let broken = |status: Status| Left::Broken(said(status));
+        let said = |status: Status| with_remedy(self.options.service.describe_end(&status), has_tls);
+        let broken = |status: Status| LeaveReason::Broken(said(status));
         let stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
                 let mut grpc = self.connect().await?;
                 // Fabric's servers send no response header before the first block.
                 let call = grpc.streaming(self.request(), self.options.service.path(), Codec::default());
-                let called = tokio::time::timeout(patience, held(&self.options, self.endpoint, call));
+                let called =
+                    tokio::time::timeout(patience, notify_if_held(&self.options, self.endpoint, call));
                 let called = called.await.map_err(waited)?;
                 called.map_err(broken)?.into_inner()
             }
         };
         let stream = self.stream.insert(stream);
-        let message =
-            tokio::time::timeout(patience, held(&self.options, self.endpoint, stream.message())).await;
+        let message = tokio::time::timeout(
+            patience,
+            notify_if_held(&self.options, self.endpoint, stream.message()),
+        )
+        .await;
         let response = message.map_err(waited)?.map_err(broken)?;
-        let ended = || Left::Broken("it ended without a status".to_owned());
+        let ended = || LeaveReason::Broken("it ended without a status".to_owned());
         let response = response.ok_or_else(ended)?;
         let number = self.next;
-        let not_next = |what: String| Left::NotNext(what);
+        let not_next = |what: String| LeaveReason::NotNext(what);
         let (bytes, found) = match response.delivered {
-            Some(Delivered::Block(bytes)) if self.options.service != Service::PeerFiltered => {
+            Some(DeliverContent::Block(bytes)) if self.options.service != Service::PeerFiltered => {
                 let arena = Arena::new();
                 let found = Block::read(&bytes, &arena).map(|block| block.number);
                 (bytes, found.map_err(|error| not_next(error.to_string()))?)
             }
-            Some(Delivered::FilteredBlock(bytes)) if self.options.service == Service::PeerFiltered => {
+            Some(DeliverContent::FilteredBlock(bytes)) if self.options.service == Service::PeerFiltered => {
                 let found = FilteredBlock::decode(bytes.clone()).map(|block| block.number);
                 (bytes, found.map_err(|error| not_next(error.to_string()))?)
             }
-            Some(Delivered::Status(status)) => return Err(Left::Status(status)),
+            Some(DeliverContent::Status(status)) => return Err(LeaveReason::Status(status)),
             _ => return Err(not_next("an empty response".to_owned())),
         };
         if found != number {
@@ -285,7 +289,7 @@ impl Follower {
             Service::Orderer => without_foreign_bytes(bytes),
             Service::Peer | Service::PeerFiltered => bytes,
         };
-        Ok(Received { number, bytes })
+        Ok(ReceivedBlock { number, bytes })
     }
 
     /// Builds the request and signs it with the current time. Its stream stays open, as with other clients.
@@ -297,12 +301,12 @@ impl Follower {
         Request::new(once(envelope).chain(pending()))
     }
 
-    async fn connect(&self) -> Result<Grpc<Channel>, Left> {
+    async fn connect(&self) -> Result<Grpc<Channel>, LeaveReason> {
         let options = &self.options;
         let name = options.endpoints.get(self.endpoint);
-        let name = name.ok_or_else(|| Left::Connect("no endpoint is configured".to_owned()))?;
+        let name = name.ok_or_else(|| LeaveReason::Connect("no endpoint is configured".to_owned()))?;
         let has_tls = options.tls.is_some();
-        let failed = |error: &dyn std::error::Error| Left::Connect(with_remedy(chain(error), has_tls));
+        let failed = |error: &dyn std::error::Error| LeaveReason::Connect(with_remedy(chain(error), has_tls));
         // A quarter for the flow-control windows, the rest for the block that is being assembled.
         let window = |bytes: u32| bytes.min(u32::try_from(options.memory_bytes_max / 4).unwrap_or(u32::MAX));
         let block_bytes_max = options.memory_bytes_max.min(BLOCK_BYTES_MAX);
@@ -328,18 +332,18 @@ impl Follower {
             Ok(grpc)
         };
         let connected = tokio::time::timeout(CONNECT_WAIT, connecting).await;
-        let connected = connected.map_err(|_| Left::Connect("no answer in time".to_owned()))?;
+        let connected = connected.map_err(|_| LeaveReason::Connect("no answer in time".to_owned()))?;
         connected.map_err(|error: tonic::transport::Error| failed(&error))
     }
 }
 
 /// Waits for an endpoint's data, and calls `on_held` if the endpoint holds the request.
-async fn held<T>(options: &Options, endpoint: usize, coming: impl Future<Output = T>) -> T {
+async fn notify_if_held<T>(options: &Options, endpoint: usize, coming: impl Future<Output = T>) -> T {
     let mut coming = pin!(coming);
     let Some(on_held) = &options.on_held else {
         return coming.await;
     };
-    match tokio::time::timeout(HELD_AFTER, &mut coming).await {
+    match tokio::time::timeout(REQUEST_HELD_AFTER, &mut coming).await {
         Ok(came) => came,
         Err(_) => {
             on_held(options.endpoints.get(endpoint).map_or("", String::as_str));
@@ -349,7 +353,7 @@ async fn held<T>(options: &Options, endpoint: usize, coming: impl Future<Output 
 }
 
 /// Result of processing a block from [`follow`].
-pub enum Next {
+pub enum BlockVerdict {
     /// The block is accepted; continue with the next one.
     Taken,
     /// The block does not follow the channel's rules; another endpoint may have a good one.
@@ -359,7 +363,7 @@ pub enum Next {
 }
 
 /// Result of processing a block from [`follow_ahead`].
-pub enum Ahead {
+pub enum ReadAheadVerdict {
     /// Continue.
     On,
     /// This block, handed out now or before, does not follow the channel's rules. It and the following ones are
@@ -371,7 +375,11 @@ pub enum Ahead {
 
 /// Like [`follow`], for a caller that begins a block before the previous one is finished. `None` means that `read`
 /// was notified while no further block was available, so a block that was begun may be ready to be finished.
-pub async fn follow_ahead(options: Options, read: &Notify, mut on: impl FnMut(Option<Received>) -> Ahead) {
+pub async fn follow_ahead(
+    options: Options,
+    read: &Notify,
+    mut on: impl FnMut(Option<ReceivedBlock>) -> ReadAheadVerdict,
+) {
     let mut follower = Follower::new(options);
     loop {
         let next = {
@@ -384,30 +392,30 @@ pub async fn follow_ahead(options: Options, read: &Notify, mut on: impl FnMut(Op
                 };
                 let is_next = received.is_some();
                 match on(received) {
-                    Ahead::On if !is_next => {}
+                    ReadAheadVerdict::On if !is_next => {}
                     other => break other,
                 }
             }
         };
         match next {
-            Ahead::On => {}
-            Ahead::Back(number, why) => follower.refuse(number, &why).await,
-            Ahead::Stop => return,
+            ReadAheadVerdict::On => {}
+            ReadAheadVerdict::Back(number, why) => follower.refuse(number, &why).await,
+            ReadAheadVerdict::Stop => return,
         }
     }
 }
 
 /// Hands out one block after the other until `on_block` stops it. The connection continues to receive while
 /// `on_block` works, within the flow-control window, if the runtime has another thread.
-pub async fn follow(options: Options, mut on_block: impl FnMut(Received) -> Next) {
+pub async fn follow(options: Options, mut on_block: impl FnMut(ReceivedBlock) -> BlockVerdict) {
     let mut follower = Follower::new(options);
     loop {
         let received = follower.next().await;
         let number = received.number;
         match on_block(received) {
-            Next::Taken => {}
-            Next::Refused(why) => follower.refuse(number, &why).await,
-            Next::Stop => return,
+            BlockVerdict::Taken => {}
+            BlockVerdict::Refused(why) => follower.refuse(number, &why).await,
+            BlockVerdict::Stop => return,
         }
     }
 }

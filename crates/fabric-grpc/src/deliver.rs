@@ -3,11 +3,12 @@
 
 use crate::filtered::without_data;
 use crate::messages::{
-    Delivered, Envelope, FAIL_IF_NOT_READY, HEADER_WITH_SIG_BYTES, Position, SeekInfo, SeekPosition, status,
+    DeliverContent, Envelope, FAIL_IF_NOT_READY, HEADER_WITH_SIG_BYTES, Position, SeekInfo, SeekPosition,
+    status,
 };
 use crate::request;
-use crate::session::{Session, WITHHELD, aside, now_ns, stopped};
-use crate::source::{Source, Unavailable};
+use crate::session::{BLOCKS_WITHHELD, Session, now_ns, run_blocking, server_stops};
+use crate::source::{CommittedSource, Unavailable};
 use lineside_grpc::{Answers, Peer};
 use prost::Message;
 use std::ops::Range;
@@ -40,7 +41,7 @@ impl Kind {
 
 /// State shared by all calls.
 pub(crate) struct Shared {
-    pub sources: Vec<Arc<dyn Source>>,
+    pub sources: Vec<Arc<dyn CommittedSource>>,
     pub limits: Limits,
     /// True if clients present a certificate, which requests must name.
     pub mutual: bool,
@@ -52,7 +53,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Returns the source of a channel, if it is served here.
-    pub fn source(&self, channel: &str) -> Option<&Arc<dyn Source>> {
+    pub fn source(&self, channel: &str) -> Option<&Arc<dyn CommittedSource>> {
         self.sources.iter().find(|source| source.channel() == channel)
     }
 }
@@ -65,14 +66,14 @@ pub(crate) struct Client {
 }
 
 /// Reason why a call ends without a status of Fabric.
-enum End {
+enum CallEnd {
     /// The client has disconnected.
     Gone,
     /// A gRPC status.
     Failed(Status),
 }
 
-impl From<Status> for End {
+impl From<Status> for CallEnd {
     fn from(status: Status) -> Self {
         Self::Failed(status)
     }
@@ -91,7 +92,7 @@ pub(crate) async fn call(
         let next = tokio::select! {
             next = next => next,
             () = out.closed() => return,
-            () = stopped(shared.stopping.clone()) => {
+            () = server_stops(shared.stopping.clone()) => {
                 return fail(out, Status::unavailable("the server is stopping")).await;
             }
         };
@@ -103,10 +104,10 @@ pub(crate) async fn call(
         };
         let code = match answer(shared, kind, client, envelope, out).await {
             Ok(code) => code,
-            Err(End::Gone) => return,
-            Err(End::Failed(status)) => return fail(out, status).await,
+            Err(CallEnd::Gone) => return,
+            Err(CallEnd::Failed(status)) => return fail(out, status).await,
         };
-        let sent = out.send(Ok(Delivered::Status(code).into())).await;
+        let sent = out.send(Ok(DeliverContent::Status(code).into())).await;
         if code != status::SUCCESS || sent.is_err() {
             return;
         }
@@ -140,15 +141,15 @@ fn header_fault(shared: &Shared, peer: &Peer, request: &request::Request) -> Opt
 /// Returns the status, and its reason, of a request whose client may not have blocks now; `None` if it may.
 async fn refusal(
     session: &mut Session,
-    source: &Arc<dyn Source>,
-) -> Result<Option<(i32, &'static str)>, End> {
+    source: &Arc<dyn CommittedSource>,
+) -> Result<Option<(i32, &'static str)>, CallEnd> {
     match session.permitted().await {
         Ok(true) => Ok(None),
         Ok(false) => Ok(Some((
             status::FORBIDDEN,
             "the channel's policy does not permit it",
         ))),
-        Err(_) if source.withholds() => Ok(Some((status::SERVICE_UNAVAILABLE, WITHHELD))),
+        Err(_) if source.withholds() => Ok(Some((status::SERVICE_UNAVAILABLE, BLOCKS_WITHHELD))),
         Err(failed) => Err(failed.into()),
     }
 }
@@ -160,7 +161,7 @@ async fn answer(
     client: &Client,
     envelope: Envelope,
     out: &Out,
-) -> Result<i32, End> {
+) -> Result<i32, CallEnd> {
     let peer = &client.peer;
     let refused = |code: i32, what: &str| {
         tracing::debug!(from = ?peer.address, code, "request for blocks refused: {what}");
@@ -210,26 +211,26 @@ async fn answer(
             ready = heights.wait_for(|height| *height > number || source.withholds()) => if ready.is_err() {
                 return Ok(status::SERVICE_UNAVAILABLE);
             },
-            () = out.closed() => return Err(End::Gone),
-            () = stopped(shared.stopping.clone()) => return Ok(status::SERVICE_UNAVAILABLE),
+            () = out.closed() => return Err(CallEnd::Gone),
+            () = server_stops(shared.stopping.clone()) => return Ok(status::SERVICE_UNAVAILABLE),
         }
         if source.withholds() {
-            return refused(status::SERVICE_UNAVAILABLE, WITHHELD);
+            return refused(status::SERVICE_UNAVAILABLE, BLOCKS_WITHHELD);
         }
         let bare = seek.content_type == HEADER_WITH_SIG_BYTES;
         let block = tokio::select! {
             block = read_within(shared, client, source, (kind, number, bare)) => block?,
-            () = out.closed() => return Err(End::Gone),
-            () = stopped(shared.stopping.clone()) => return Ok(status::SERVICE_UNAVAILABLE),
+            () = out.closed() => return Err(CallEnd::Gone),
+            () = server_stops(shared.stopping.clone()) => return Ok(status::SERVICE_UNAVAILABLE),
         };
         if let Some((code, what)) = refusal(&mut session, source).await? {
             return refused(code, what);
         }
         let block = block.map_err(|error| {
             tracing::warn!(number, "a block cannot be served: {error}");
-            End::Failed(Status::unavailable(format!("block {number} cannot be read")))
+            CallEnd::Failed(Status::unavailable(format!("block {number} cannot be read")))
         })?;
-        out.send(Ok(block.into())).await.map_err(|_| End::Gone)?;
+        out.send(Ok(block.into())).await.map_err(|_| CallEnd::Gone)?;
     }
     Ok(status::SUCCESS)
 }
@@ -238,17 +239,17 @@ async fn answer(
 async fn read_within(
     shared: &Shared,
     client: &Client,
-    source: &Arc<dyn Source>,
+    source: &Arc<dyn CommittedSource>,
     (kind, number, bare): (Kind, u64, bool),
-) -> Result<Result<Delivered, Unavailable>, End> {
+) -> Result<Result<DeliverContent, Unavailable>, CallEnd> {
     loop {
         let reading = shared.reads.acquire().await;
         let from = source.clone();
-        let block = match aside(move || read(&*from, kind, number, bare)).await? {
+        let block = match run_blocking(move || read(&*from, kind, number, bare)).await? {
             Ok(block) => block,
             unavailable => return Ok(unavailable),
         };
-        if let Some(kept) = block.kept(&client.answers) {
+        if let Some(kept) = block.count_in_transit(&client.answers) {
             return Ok(Ok(kept));
         }
         drop((block, reading));
@@ -256,15 +257,20 @@ async fn read_within(
     }
 }
 
-fn read(source: &dyn Source, kind: Kind, number: u64, bare: bool) -> Result<Delivered, Unavailable> {
+fn read(
+    source: &dyn CommittedSource,
+    kind: Kind,
+    number: u64,
+    bare: bool,
+) -> Result<DeliverContent, Unavailable> {
     Ok(match kind {
-        Kind::Filtered => Delivered::FilteredBlock(source.filtered(number)?),
+        Kind::Filtered => DeliverContent::FilteredBlock(source.filtered(number)?),
         Kind::Blocks if bare => {
             let bare =
                 without_data(&source.block(number)?).map_err(|error| Unavailable(error.to_string()))?;
-            Delivered::Block(bare.into())
+            DeliverContent::Block(bare.into())
         }
-        Kind::Blocks => Delivered::Block(source.block(number)?),
+        Kind::Blocks => DeliverContent::Block(source.block(number)?),
     })
 }
 
@@ -305,7 +311,7 @@ mod tests {
     use crate::messages::Empty;
 
     #[test]
-    fn positions_are_a_peers() {
+    fn seek_positions_mean_the_same_as_at_a_peer() {
         let (oldest, newest) = (Position::Oldest(Empty {}), Position::Newest(Empty {}));
         let next = Position::NextCommit(Empty {});
         let range = |start: &Position, stop: &Position| {

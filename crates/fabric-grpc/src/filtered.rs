@@ -49,9 +49,9 @@ pub fn filter(block: &[u8]) -> Result<FilteredBlock, lineside_fabric::Error> {
     Ok(filtered)
 }
 
-type Headed<'a> = Option<(Payload<'a>, ChannelHeader<'a>)>;
+type HeadedPayload<'a> = Option<(Payload<'a>, ChannelHeader<'a>)>;
 
-fn header<'a>(bytes: &'a [u8], arena: &'a Arena) -> Result<Headed<'a>, Malformed> {
+fn header<'a>(bytes: &'a [u8], arena: &'a Arena) -> Result<HeadedPayload<'a>, Malformed> {
     let envelope: Envelope<'_> = proto::decode(bytes, arena)?;
     let payload: Payload<'_> = proto::decode(envelope.payload, arena)?;
     let Some(header) = payload.header.as_ref().map(|header| header.channel_header) else {

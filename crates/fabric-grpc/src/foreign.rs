@@ -23,12 +23,12 @@ pub fn without_foreign_bytes(bytes: Bytes) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::Memory;
+    use crate::source::MemorySource;
     use std::path::Path;
 
     fn recorded() -> Vec<Bytes> {
         let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
-        Memory::read(&recorded, "orderer").unwrap()
+        MemorySource::read(&recorded, "orderer").unwrap()
     }
 
     #[test]
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_nothing_vouches_for_are_left_out() {
+    fn bytes_that_no_hash_or_signature_covers_are_removed() {
         let block = recorded().remove(3);
         // A field 99 of the block, one of its header, and a header's field that a later one replaces.
         let foreign = [&[0x9a, 0x06, 3][..], b"any"].concat();

@@ -3,7 +3,7 @@
 /// Reason why an endpoint is left.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Left {
+pub enum LeaveReason {
     /// The connection failed.
     #[error("no connection: {0}")]
     Connect(String),
@@ -24,7 +24,7 @@ pub enum Left {
     Silent,
 }
 
-impl Left {
+impl LeaveReason {
     /// Returns true if the same request cannot succeed at this endpoint before a person changes something: a refusal,
     /// or a certificate that one end does not accept.
     pub fn is_final(&self) -> bool {

@@ -100,14 +100,14 @@ pub struct SeekSpecified {
 #[derive(Clone, PartialEq, Message)]
 #[allow(missing_docs)]
 pub struct DeliverResponse {
-    #[prost(oneof = "Delivered", tags = "1, 2, 3")]
-    pub delivered: Option<Delivered>,
+    #[prost(oneof = "DeliverContent", tags = "1, 2, 3")]
+    pub delivered: Option<DeliverContent>,
 }
 
 /// Content of a response.
 #[derive(Clone, PartialEq, Oneof)]
 #[allow(missing_docs)]
-pub enum Delivered {
+pub enum DeliverContent {
     #[prost(int32, tag = "1")]
     Status(i32),
     #[prost(bytes = "bytes", tag = "2")]
@@ -116,9 +116,9 @@ pub enum Delivered {
     FilteredBlock(Bytes),
 }
 
-impl Delivered {
+impl DeliverContent {
     /// Counts a block among the answers in transit to a client; `None` if there is no room for it now.
-    pub(crate) fn kept(&self, answers: &Answers) -> Option<Self> {
+    pub(crate) fn count_in_transit(&self, answers: &Answers) -> Option<Self> {
         Some(match self {
             Self::Status(status) => Self::Status(*status),
             Self::Block(bytes) => Self::Block(answers.keep(bytes)?),
@@ -127,8 +127,8 @@ impl Delivered {
     }
 }
 
-impl From<Delivered> for DeliverResponse {
-    fn from(delivered: Delivered) -> Self {
+impl From<DeliverContent> for DeliverResponse {
+    fn from(delivered: DeliverContent) -> Self {
         Self {
             delivered: Some(delivered),
         }

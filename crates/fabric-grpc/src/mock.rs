@@ -1,7 +1,7 @@
 //! Orderer for tests and benches: delivers recorded or generated blocks, and fails on request.
 
 use crate::serve::{Limits, Role, start};
-use crate::source::{Access, Memory, Source, Unavailable};
+use crate::source::{CommittedSource, MemorySource, ReadAccess, Unavailable};
 use bytes::Bytes;
 use lineside_fabric::access::SignedBy;
 use lineside_grpc::Running;
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 /// Blocks of an orderer, and its faults. Blocks are withheld until [`show`](Self::show) makes them visible.
 pub struct Blocks {
-    memory: Memory,
+    memory: MemorySource,
     cut: Mutex<BTreeSet<u64>>,
     wrong: Mutex<BTreeMap<u64, Bytes>>,
     forbids: AtomicBool,
@@ -24,9 +24,9 @@ pub struct Blocks {
 
 impl Blocks {
     /// Creates the blocks; none is visible yet.
-    pub fn new(channel: &str, blocks: Vec<Bytes>, access: Access) -> Self {
+    pub fn new(channel: &str, blocks: Vec<Bytes>, access: ReadAccess) -> Self {
         Self {
-            memory: Memory::hidden(channel, blocks, access),
+            memory: MemorySource::with_hidden_blocks(channel, blocks, access),
             cut: Mutex::default(),
             wrong: Mutex::default(),
             forbids: AtomicBool::new(false),
@@ -62,7 +62,7 @@ impl Blocks {
     }
 }
 
-impl Source for Blocks {
+impl CommittedSource for Blocks {
     fn channel(&self) -> &str {
         self.memory.channel()
     }
@@ -112,7 +112,7 @@ impl Orderer {
         blocks: Blocks,
     ) -> io::Result<Self> {
         let blocks = Arc::new(blocks);
-        let sources: Vec<Arc<dyn Source>> = vec![blocks.clone()];
+        let sources: Vec<Arc<dyn CommittedSource>> = vec![blocks.clone()];
         let running = start(listen, tls, Role::Orderer, sources, Limits::default()).await?;
         Ok(Self { blocks, running })
     }
@@ -123,7 +123,7 @@ impl Orderer {
     }
 
     /// Makes one block visible after the other, one in each interval of `every`, and catches up if late.
-    pub fn pace(&self, every: Duration) {
+    pub fn show_one_every(&self, every: Duration) {
         let blocks = self.blocks.clone();
         tokio::spawn(async move {
             let mut ticks = tokio::time::interval(every);

@@ -1,11 +1,11 @@
-//! [`Source`] of a ledger that is being written: clients see a block when it is durable.
+//! [`CommittedSource`] of a ledger that is being written: clients see a block when it is durable.
 
-use crate::source::{Source, Unavailable};
+use crate::source::{CommittedSource, Unavailable};
 use bytes::Bytes;
 use lineside_fabric::Validator;
 use lineside_fabric::access::SignedBy;
 use lineside_fabric::config::Config;
-use lineside_fabric::ledger::{Blocks, LedgerError, Place, Replica, Waiter};
+use lineside_fabric::ledger::{Blocks, DurabilityWaiter, LedgerError, Replica, TxPosition};
 use lineside_fabric::state::TxId;
 use lineside_journal::Disk;
 use lineside_verify::Verifier;
@@ -18,10 +18,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// Time between two checks whether a full disk has accepted the data that it refused.
-const FULL_RETRY: Duration = Duration::from_millis(100);
+const DISK_FULL_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Committed blocks of a replica.
-pub struct Committed<D: Disk> {
+pub struct CommittedBlocks<D: Disk> {
     channel: String,
     blocks: Blocks<D>,
     heights: watch::Sender<u64>,
@@ -33,9 +33,9 @@ pub struct Committed<D: Disk> {
     verifier: Verifier,
 }
 
-/// Notifies [`Committed`] of the replica's blocks. Ends after the last block of which it was notified.
-pub struct Teller<D: Disk> {
-    committed: Arc<Committed<D>>,
+/// Notifies [`CommittedBlocks`] of the replica's blocks. Ends after the last block of which it was notified.
+pub struct CommitNotifier<D: Disk> {
+    committed: Arc<CommittedBlocks<D>>,
     taken: Option<Sender<u64>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -44,11 +44,11 @@ pub struct Teller<D: Disk> {
 ///
 /// # Errors
 /// The system's error if its thread cannot be started.
-pub fn committed<D: Disk>(replica: &Replica<D>) -> io::Result<Option<Teller<D>>> {
+pub fn committed<D: Disk>(replica: &Replica<D>) -> io::Result<Option<CommitNotifier<D>>> {
     let Some(validator) = replica.validator() else {
         return Ok(None);
     };
-    let committed = Arc::new(Committed {
+    let committed = Arc::new(CommittedBlocks {
         channel: validator.channel().to_owned(),
         blocks: replica.blocks(),
         heights: watch::Sender::new(replica.durable()),
@@ -61,7 +61,7 @@ pub fn committed<D: Disk>(replica: &Replica<D>) -> io::Result<Option<Teller<D>>>
     let (shown, waiter) = (Arc::clone(&committed), replica.waiter());
     let show = move || show_durable(&shown, &waiter, &told);
     let thread = std::thread::Builder::new().name("show".into()).spawn(show)?;
-    Ok(Some(Teller {
+    Ok(Some(CommitNotifier {
         committed,
         taken: Some(taken),
         thread: Some(thread),
@@ -69,7 +69,7 @@ pub fn committed<D: Disk>(replica: &Replica<D>) -> io::Result<Option<Teller<D>>>
 }
 
 /// Shows blocks as they become durable. `taken` has the numbers of the blocks that were passed to the ledger.
-fn show_durable<D: Disk>(committed: &Committed<D>, waiter: &Waiter, taken: &Receiver<u64>) {
+fn show_durable<D: Disk>(committed: &CommittedBlocks<D>, waiter: &DurabilityWaiter, taken: &Receiver<u64>) {
     while let Ok(first) = taken.recv() {
         let mut number = taken.try_iter().last().unwrap_or(first);
         loop {
@@ -86,7 +86,7 @@ fn show_durable<D: Disk>(committed: &Committed<D>, waiter: &Waiter, taken: &Rece
             let durable = waiter.durable();
             let is_more = |height: &mut u64| std::mem::replace(height, durable.max(*height)) < durable;
             committed.heights.send_if_modified(is_more);
-            match taken.recv_timeout(FULL_RETRY) {
+            match taken.recv_timeout(DISK_FULL_RETRY_INTERVAL) {
                 Ok(newer) => number = newer,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -95,14 +95,14 @@ fn show_durable<D: Disk>(committed: &Committed<D>, waiter: &Waiter, taken: &Rece
     }
 }
 
-impl<D: Disk> Teller<D> {
+impl<D: Disk> CommitNotifier<D> {
     /// Returns the source to be served.
-    pub fn committed(&self) -> Arc<Committed<D>> {
+    pub fn committed(&self) -> Arc<CommittedBlocks<D>> {
         Arc::clone(&self.committed)
     }
 
     /// Records that the replica has taken block `number`, and that `validator` is its current validator.
-    pub fn taken(&self, number: u64, validator: &Validator) {
+    pub fn block_taken(&self, number: u64, validator: &Validator) {
         self.configured(validator.shared_config());
         if let Some(taken) = &self.taken {
             // The thread that shows blocks ends only when writing fails, which the next block reports.
@@ -111,7 +111,7 @@ impl<D: Disk> Teller<D> {
     }
 }
 
-impl<D: Disk> Teller<D> {
+impl<D: Disk> CommitNotifier<D> {
     /// Sets the current configuration of the channel, which determines who may read.
     pub fn configured(&self, now: Arc<Config>) {
         let mut config = lock(&self.committed.config);
@@ -128,7 +128,7 @@ impl<D: Disk> Teller<D> {
     }
 }
 
-impl<D: Disk> Drop for Teller<D> {
+impl<D: Disk> Drop for CommitNotifier<D> {
     fn drop(&mut self) {
         drop(self.taken.take());
         if let Some(thread) = self.thread.take() {
@@ -142,7 +142,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<D: Disk> Source for Committed<D> {
+impl<D: Disk> CommittedSource for CommittedBlocks<D> {
     fn channel(&self) -> &str {
         &self.channel
     }
@@ -162,7 +162,7 @@ impl<D: Disk> Source for Committed<D> {
             .map_err(|error| Unavailable(error.to_string()))
     }
 
-    fn transaction(&self, id: &str) -> Result<Option<Place>, Unavailable> {
+    fn transaction(&self, id: &str) -> Result<Option<TxPosition>, Unavailable> {
         let found = self.blocks.transaction(&TxId::new(id));
         found.map_err(|error| Unavailable(error.to_string()))
     }

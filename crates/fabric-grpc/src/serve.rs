@@ -3,7 +3,7 @@
 use crate::deliver::{self, Kind, Shared};
 use crate::gateway;
 use crate::messages::{DeliverResponse, Envelope};
-use crate::source::Source;
+use crate::source::CommittedSource;
 use lineside_grpc::{Answers, Gate, Incoming, Peer, Running, ServerTls, accept};
 use prost::Message;
 use std::convert::Infallible;
@@ -26,9 +26,9 @@ use tonic_prost::ProstCodec;
 /// Maximum number of bytes of a request. An identity with its certificate has about 1 kB.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
 /// Number of blocks read ahead of a client's window.
-const AHEAD: usize = 1;
+const BLOCKS_READ_AHEAD: usize = 1;
 /// Number of blocks that are read at the same time, before there is room for them among the answers.
-const READS: usize = 4;
+const CONCURRENT_READS: usize = 4;
 /// Bytes of requests that a call, and a connection, may send before they are read.
 const STREAM_WINDOW_BYTES: u32 = REQUEST_BYTES_MAX as u32 + 5;
 const CONNECTION_WINDOW_BYTES: u32 = 4 * STREAM_WINDOW_BYTES;
@@ -79,14 +79,14 @@ pub async fn serve(
     listener: TcpListener,
     tls: Option<ServerTls>,
     role: Role,
-    sources: Vec<Arc<dyn Source>>,
+    sources: Vec<Arc<dyn CommittedSource>>,
     limits: Limits,
     gate: Arc<Gate>,
     stop: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let (stop_calls, stopping) = watch::channel(false);
     let shared = Arc::new(Shared {
-        reads: Semaphore::new(READS),
+        reads: Semaphore::new(CONCURRENT_READS),
         sources,
         mutual: tls.as_ref().is_some_and(ServerTls::is_mutual),
         stopping,
@@ -135,7 +135,7 @@ pub async fn start(
     listen: impl tokio::net::ToSocketAddrs,
     tls: Option<ServerTls>,
     role: Role,
-    sources: Vec<Arc<dyn Source>>,
+    sources: Vec<Arc<dyn CommittedSource>>,
     limits: Limits,
 ) -> io::Result<Running> {
     let gate = Gate::new(limits.transport.clone());
@@ -154,12 +154,12 @@ struct Handler {
 }
 
 /// Function that answers one call, given the client, the requests, and a queue for the answers.
-type Run<In, Out> = Box<dyn FnOnce(deliver::Client, Streaming<In>, Queue<Out>) -> Ran + Send>;
+type AnswerCall<In, Out> = Box<dyn FnOnce(deliver::Client, Streaming<In>, Queue<Out>) -> CallFuture + Send>;
 type Queue<Out> = mpsc::Sender<Result<Out, Status>>;
-type Ran = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
+type CallFuture = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
 
 /// One call of one method.
-struct Call<In, Out>(Option<(Run<In, Out>, Answers)>);
+struct Call<In, Out>(Option<(AnswerCall<In, Out>, Answers)>);
 
 impl<In: Send + 'static, Out: Send + 'static> StreamingService<In> for Call<In, Out> {
     type Response = Out;
@@ -175,7 +175,7 @@ impl<In: Send + 'static, Out: Send + 'static> StreamingService<In> for Call<In, 
                 peer: peer.unwrap_or_default(),
                 answers,
             };
-            let (out, responses) = mpsc::channel(AHEAD);
+            let (out, responses) = mpsc::channel(BLOCKS_READ_AHEAD);
             tokio::spawn(async move {
                 if let Err(status) = run(from, request.into_inner(), out.clone()).await {
                     // A client that has disconnected needs no status.
@@ -187,7 +187,7 @@ impl<In: Send + 'static, Out: Send + 'static> StreamingService<In> for Call<In, 
     }
 }
 
-type Answer = BoxFuture<http::Response<Body>, Infallible>;
+type HttpAnswer = BoxFuture<http::Response<Body>, Infallible>;
 
 /// Method of a service.
 #[derive(Clone, Copy)]
@@ -221,7 +221,7 @@ async fn answer(
     }
     match method {
         Method::Deliver(kind) => {
-            let run: Run<Envelope, DeliverResponse> = Box::new(move |from, requests, out| {
+            let run: AnswerCall<Envelope, DeliverResponse> = Box::new(move |from, requests, out| {
                 Box::pin(async move {
                     deliver::call(&shared, kind, &from, requests, &out).await;
                     Ok(())
@@ -239,7 +239,7 @@ async fn answer(
 async fn answer_by<In, Out>(
     request: http::Request<Body>,
     counted: lineside_grpc::Call,
-    run: Run<In, Out>,
+    run: AnswerCall<In, Out>,
 ) -> http::Response<Body>
 where
     In: Message + Default + Send + Sync + 'static,
@@ -257,7 +257,7 @@ fn route(
     methods: &[(&str, Method)],
     absent: &'static str,
     request: http::Request<Body>,
-) -> Answer {
+) -> HttpAnswer {
     let found = methods.iter().find(|(path, _)| *path == request.uri().path());
     let call = match found {
         Some((_, method)) => handler
@@ -286,13 +286,13 @@ macro_rules! service {
         impl Service<http::Request<Body>> for $type {
             type Response = http::Response<Body>;
             type Error = Infallible;
-            type Future = Answer;
+            type Future = HttpAnswer;
 
             fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
                 Poll::Ready(Ok(()))
             }
 
-            fn call(&mut self, request: http::Request<Body>) -> Answer {
+            fn call(&mut self, request: http::Request<Body>) -> HttpAnswer {
                 route(&self.0, $methods, $absent, request)
             }
         }

@@ -1,6 +1,6 @@
 //! Session of a client, whose permission is checked again when the configuration changes or its certificate expires.
 
-use crate::source::Source;
+use crate::source::CommittedSource;
 use bytes::Bytes;
 use lineside_fabric::access::{SignedBy, expires_s};
 use std::sync::Arc;
@@ -9,11 +9,12 @@ use tokio::sync::watch;
 use tonic::Status;
 
 /// Reason why a source that withholds its blocks returns none.
-pub(crate) const WITHHELD: &str = "the channel's configuration is not known any more, nor who may read";
+pub(crate) const BLOCKS_WITHHELD: &str =
+    "the channel's configuration is not known any more, nor who may read";
 
 /// Signed request of a client for a resource of a channel.
 pub(crate) struct Session {
-    source: Arc<dyn Source>,
+    source: Arc<dyn CommittedSource>,
     /// Name of the resource in the channel's ACLs.
     resource: String,
     creator: Vec<u8>,
@@ -28,7 +29,7 @@ pub(crate) struct Session {
 impl Session {
     /// Creates the session of a request for `resource`, whose bytes `signed` are signed by the client `creator`.
     pub fn new(
-        source: &Arc<dyn Source>,
+        source: &Arc<dyn CommittedSource>,
         resource: &str,
         creator: Vec<u8>,
         signed: Bytes,
@@ -58,7 +59,7 @@ impl Session {
             return Ok(false);
         }
         if self.source.withholds() {
-            return Err(Status::unavailable(WITHHELD));
+            return Err(Status::unavailable(BLOCKS_WITHHELD));
         }
         // Read before the policy is evaluated, so that a concurrent change is noticed at the next call.
         let sequence = self.source.config_sequence();
@@ -68,7 +69,7 @@ impl Session {
         let (source, resource) = (self.source.clone(), self.resource.clone());
         let (creator, signed) = (self.creator.clone(), self.signed.clone());
         let signature = self.signature.clone();
-        let permitted = aside(move || {
+        let permitted = run_blocking(move || {
             let by = SignedBy {
                 identity: &creator,
                 message: &signed,
@@ -92,13 +93,15 @@ pub(crate) fn now_ns() -> i128 {
 ///
 /// # Errors
 /// INTERNAL: the work panicked.
-pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Status> {
+pub(crate) async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Status> {
     let failed = |_| Status::internal("a worker failed");
     tokio::task::spawn_blocking(work).await.map_err(failed)
 }
 
 /// Waits until the server stops.
-pub(crate) async fn stopped(mut stopping: watch::Receiver<bool>) {
+pub(crate) async fn server_stops(mut stopping: watch::Receiver<bool>) {
     // A closed channel means that the server has stopped.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }

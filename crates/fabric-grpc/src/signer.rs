@@ -3,7 +3,7 @@
 use lineside_fabric::pem;
 use lineside_fabric::proto::wire;
 use lineside_fabric::signature::Key;
-use lineside_fabric::x509::{Certificate, CertifiedKey, Signed};
+use lineside_fabric::x509::{Certificate, CertifiedKey, SignedDer};
 use lineside_util::key_file::{KeyFileError, read_owner_only};
 use p256::SecretKey;
 use p256::ecdsa::signature::Signer as _;
@@ -99,7 +99,7 @@ impl Signer {
         let Some(der) = pem::decode(certificate) else {
             return Err(SetupError::Certificate);
         };
-        let parsed = Signed::parse(&der).and_then(|signed| Certificate::parse(&signed, None));
+        let parsed = SignedDer::parse(&der).and_then(|signed| Certificate::parse(&signed, None));
         // A replica signs with P-256 only.
         let Some(CertifiedKey::Known(Key::P256(public))) = parsed.map(|certificate| certificate.key) else {
             return Err(SetupError::Certificate);

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use lineside_fabric::access::SignedBy;
 use lineside_fabric::block::Block;
 use lineside_fabric::config::Config;
-use lineside_fabric::ledger::Place;
+use lineside_fabric::ledger::TxPosition;
 use lineside_fabric::proto::Arena;
 use lineside_fabric::{TxCode, replay};
 use lineside_verify::Verifier;
@@ -27,7 +27,7 @@ impl From<Unavailable> for tonic::Status {
 
 /// Committed blocks of a channel, and the permissions to read them. The methods may block, so they are called on
 /// threads where that is allowed.
-pub trait Source: Send + Sync + 'static {
+pub trait CommittedSource: Send + Sync + 'static {
     /// Name of the channel.
     fn channel(&self) -> &str;
 
@@ -60,7 +60,7 @@ pub trait Source: Send + Sync + 'static {
     ///
     /// # Errors
     /// It cannot be read whether a block has it.
-    fn transaction(&self, _id: &str) -> Result<Option<Place>, Unavailable> {
+    fn transaction(&self, _id: &str) -> Result<Option<TxPosition>, Unavailable> {
         Ok(None)
     }
 
@@ -84,9 +84,9 @@ pub trait Source: Send + Sync + 'static {
     }
 }
 
-/// Permission to read from [`Memory`].
+/// Permission to read from [`MemorySource`].
 #[derive(Clone)]
-pub enum Access {
+pub enum ReadAccess {
     /// Every client.
     Everybody,
     /// Clients permitted by a channel's configuration.
@@ -94,27 +94,27 @@ pub enum Access {
 }
 
 /// Blocks in memory.
-pub struct Memory {
+pub struct MemorySource {
     channel: String,
     blocks: Mutex<Vec<Bytes>>,
     heights: watch::Sender<u64>,
-    access: Mutex<Access>,
+    access: Mutex<ReadAccess>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Memory {
+impl MemorySource {
     /// Creates a channel with these blocks, all of them visible.
-    pub fn new(channel: &str, blocks: Vec<Bytes>, access: Access) -> Self {
-        let memory = Self::hidden(channel, blocks, access);
+    pub fn new(channel: &str, blocks: Vec<Bytes>, access: ReadAccess) -> Self {
+        let memory = Self::with_hidden_blocks(channel, blocks, access);
         memory.show(u64::MAX);
         memory
     }
 
     /// Creates a channel with these blocks, none of them visible yet.
-    pub fn hidden(channel: &str, blocks: Vec<Bytes>, access: Access) -> Self {
+    pub fn with_hidden_blocks(channel: &str, blocks: Vec<Bytes>, access: ReadAccess) -> Self {
         Self {
             channel: channel.to_owned(),
             blocks: Mutex::new(blocks),
@@ -152,7 +152,7 @@ impl Memory {
     }
 
     /// Changes the permission to read.
-    pub fn set_access(&self, access: Access) {
+    pub fn set_access(&self, access: ReadAccess) {
         *lock(&self.access) = access;
     }
 
@@ -174,19 +174,19 @@ impl Memory {
 }
 
 /// Returns the place of a transaction in a block.
-fn place_in(bytes: &[u8], block: u64, id: &str) -> Option<Place> {
+fn place_in(bytes: &[u8], block: u64, id: &str) -> Option<TxPosition> {
     let filtered = filter(bytes).ok()?;
     let mut transactions = filtered.filtered_transactions.iter().zip(0..);
     let (found, index) = transactions.find(|(transaction, _)| transaction.txid == id)?;
     let code = u8::try_from(found.tx_validation_code).ok();
-    Some(Place {
+    Some(TxPosition {
         block,
         index,
         code: code.and_then(TxCode::from_number)?,
     })
 }
 
-impl Source for Memory {
+impl CommittedSource for MemorySource {
     fn channel(&self) -> &str {
         &self.channel
     }
@@ -203,7 +203,7 @@ impl Source for Memory {
             .ok_or_else(|| Unavailable(format!("there is no block {number}")))
     }
 
-    fn transaction(&self, id: &str) -> Result<Option<Place>, Unavailable> {
+    fn transaction(&self, id: &str) -> Result<Option<TxPosition>, Unavailable> {
         let blocks = lock(&self.blocks);
         let mut seen = blocks.iter().take(self.height() as usize).zip(0..);
         Ok(seen.find_map(|(bytes, number)| place_in(bytes, number, id)))
@@ -221,16 +221,16 @@ impl Source for Memory {
 
     fn config_sequence(&self) -> u64 {
         match &*lock(&self.access) {
-            Access::Everybody => 0,
-            Access::Config(config, _) => config.sequence,
+            ReadAccess::Everybody => 0,
+            ReadAccess::Config(config, _) => config.sequence,
         }
     }
 
     fn permits(&self, resource: &str, by: SignedBy<'_>) -> bool {
         let access = lock(&self.access).clone();
         match access {
-            Access::Everybody => true,
-            Access::Config(config, verifier) => config
+            ReadAccess::Everybody => true,
+            ReadAccess::Config(config, verifier) => config
                 .guard(resource)
                 .is_some_and(|path| config.permits(&path, by, &verifier)),
         }

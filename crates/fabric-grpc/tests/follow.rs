@@ -7,9 +7,11 @@ use lineside_fabric::block::Block;
 use lineside_fabric::listing::Listing;
 use lineside_fabric::proto::Arena;
 use lineside_fabric::{Options as Validation, Validator, replay};
-use lineside_fabric_grpc::client::{Ahead, Follower, Left, Next, Options, Received, follow, follow_ahead};
+use lineside_fabric_grpc::client::{
+    BlockVerdict, Follower, LeaveReason, Options, ReadAheadVerdict, ReceivedBlock, follow, follow_ahead,
+};
 use lineside_fabric_grpc::mock::{Blocks, Orderer};
-use lineside_fabric_grpc::source::{Access, Memory};
+use lineside_fabric_grpc::source::{MemorySource, ReadAccess};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,10 +19,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-type Seen = Arc<Mutex<Vec<Left>>>;
+type LeaveReasons = Arc<Mutex<Vec<LeaveReason>>>;
 
-fn options(network: &Network, endpoints: Vec<String>, from: u64) -> (Options, Seen) {
-    let seen = Seen::default();
+fn options(network: &Network, endpoints: Vec<String>, from: u64) -> (Options, LeaveReasons) {
+    let seen = LeaveReasons::default();
     let mut options = Options::new(endpoints, network.client(), CHANNEL, from);
     options.backoff = Duration::from_millis(5);
     let told = seen.clone();
@@ -29,19 +31,23 @@ fn options(network: &Network, endpoints: Vec<String>, from: u64) -> (Options, Se
 }
 
 async fn orderer(count: u64) -> Orderer {
-    let blocks = Blocks::new(CHANNEL, blocks(count), Access::Everybody);
+    let blocks = Blocks::new(CHANNEL, blocks(count), ReadAccess::Everybody);
     let orderer = Orderer::start("127.0.0.1:0", None, blocks).await.unwrap();
     orderer.blocks.show(u64::MAX);
     orderer
 }
 
 /// Takes blocks up to and including a number.
-async fn take(options: Options, last: u64) -> Vec<Received> {
+async fn take(options: Options, last: u64) -> Vec<ReceivedBlock> {
     let mut all = Vec::new();
     let follow = follow(options, |received| {
         let end = received.number == last;
         all.push(received);
-        if end { Next::Stop } else { Next::Taken }
+        if end {
+            BlockVerdict::Stop
+        } else {
+            BlockVerdict::Taken
+        }
     });
     tokio::time::timeout(Duration::from_secs(60), follow)
         .await
@@ -49,7 +55,7 @@ async fn take(options: Options, last: u64) -> Vec<Received> {
     all
 }
 
-fn check(received: &[Received], from: u64, count: u64) {
+fn check(received: &[ReceivedBlock], from: u64, count: u64) {
     let expected = blocks(count);
     let numbers: Vec<u64> = received.iter().map(|received| received.number).collect();
     assert_eq!(numbers, (from..count).collect::<Vec<_>>());
@@ -66,18 +72,18 @@ async fn validated(folder: PathBuf) {
         .split("\"commit_hash\": \"")
         .map(|rest| rest.split('"').next().unwrap());
     let hashes: Vec<&str> = hashes.collect();
-    let delivered = Memory::read(&folder, "orderer").unwrap();
+    let delivered = MemorySource::read(&folder, "orderer").unwrap();
     let network = Network::new();
     let channel = Block::read(&delivered[0], &Arena::new())
         .unwrap()
         .channel()
         .unwrap();
-    let blocks = Blocks::new(&channel, delivered.clone(), Access::Everybody);
+    let blocks = Blocks::new(&channel, delivered.clone(), ReadAccess::Everybody);
     let orderer = Orderer::start("127.0.0.1:0", Some(network.server_tls(true)), blocks)
         .await
         .unwrap();
     orderer.blocks.show(10);
-    orderer.pace(Duration::from_millis(1));
+    orderer.show_one_every(Duration::from_millis(1));
     orderer.blocks.cut_before(7);
     let (mut options, seen) = options(&network, vec![orderer.endpoint()], 0);
     options.channel = channel;
@@ -92,7 +98,7 @@ async fn validated(folder: PathBuf) {
         );
         let Some(validator) = &mut validator else {
             validator = Some(Validator::new(&received.bytes, Validation::default()).unwrap());
-            return Next::Taken;
+            return BlockVerdict::Taken;
         };
         let validated = validator.validate(&received.bytes).unwrap();
         assert_eq!(
@@ -112,12 +118,16 @@ async fn validated(folder: PathBuf) {
             let differences = listing.differences(validator.state());
             assert_eq!(differences, Vec::<String>::new(), "after block {number}");
         }
-        if number == last { Next::Stop } else { Next::Taken }
+        if number == last {
+            BlockVerdict::Stop
+        } else {
+            BlockVerdict::Taken
+        }
     });
     tokio::time::timeout(Duration::from_secs(120), follow)
         .await
         .unwrap();
-    assert!(matches!(seen.lock().unwrap()[..], [Left::Broken(_)]));
+    assert!(matches!(seen.lock().unwrap()[..], [LeaveReason::Broken(_)]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -151,7 +161,7 @@ async fn blocks_come_as_they_are_and_from_where_they_are_asked() {
 #[tokio::test]
 async fn a_block_that_is_not_there_yet_is_waited_for() {
     let network = Network::new();
-    let blocks = Blocks::new(CHANNEL, blocks(5), Access::Everybody);
+    let blocks = Blocks::new(CHANNEL, blocks(5), ReadAccess::Everybody);
     let orderer = Orderer::start("127.0.0.1:0", None, blocks).await.unwrap();
     orderer.blocks.show(2);
     let (options, seen) = options(&network, vec![orderer.endpoint()], 0);
@@ -222,7 +232,7 @@ async fn connections_that_break_anywhere_lose_nothing() {
 }
 
 #[tokio::test]
-async fn another_endpoint_is_asked() {
+async fn a_follower_asks_another_endpoint_when_one_fails() {
     let network = Network::new();
     let gone = TcpListener::bind("127.0.0.1:0")
         .await
@@ -241,7 +251,14 @@ async fn another_endpoint_is_asked() {
     check(&take(options, 9).await, 0, 10);
     let seen = seen.lock().unwrap();
     assert!(
-        matches!(seen[..], [Left::Connect(_), Left::Connect(_), Left::Status(403)]),
+        matches!(
+            seen[..],
+            [
+                LeaveReason::Connect(_),
+                LeaveReason::Connect(_),
+                LeaveReason::Status(403)
+            ]
+        ),
         "{seen:?}"
     );
 }
@@ -256,7 +273,7 @@ async fn a_wrong_block_is_asked_for_again_elsewhere() {
     check(&take(options, 9).await, 0, 10);
     let seen = seen.lock().unwrap();
     assert!(
-        matches!(seen[..], [Left::NotNext(_), Left::NotNext(_)]),
+        matches!(seen[..], [LeaveReason::NotNext(_), LeaveReason::NotNext(_)]),
         "{seen:?}"
     );
     assert_eq!((one.blocks.requests(), two.blocks.requests()), (2, 1));
@@ -271,16 +288,20 @@ async fn a_refused_block_is_asked_for_again_elsewhere() {
     let follow = follow(options, |received| {
         let number = received.number;
         if number == 4 && !std::mem::replace(&mut refused, true) {
-            return Next::Refused("its data hash is wrong".to_owned());
+            return BlockVerdict::Refused("its data hash is wrong".to_owned());
         }
         all.push(received);
-        if number == 9 { Next::Stop } else { Next::Taken }
+        if number == 9 {
+            BlockVerdict::Stop
+        } else {
+            BlockVerdict::Taken
+        }
     });
     tokio::time::timeout(Duration::from_secs(60), follow)
         .await
         .unwrap();
     check(&all, 0, 10);
-    assert!(matches!(seen.lock().unwrap()[..], [Left::Refused(_)]));
+    assert!(matches!(seen.lock().unwrap()[..], [LeaveReason::Refused(_)]));
     assert_eq!(two.blocks.requests(), 1);
 }
 
@@ -296,10 +317,10 @@ async fn a_block_refused_again_and_again_is_waited_for_longer() {
     let follow = follow(options, |received| match received.number {
         4 if refused < TIMES => {
             refused += 1;
-            Next::Refused("its data hash is wrong".to_owned())
+            BlockVerdict::Refused("its data hash is wrong".to_owned())
         }
-        9 => Next::Stop,
-        _ => Next::Taken,
+        9 => BlockVerdict::Stop,
+        _ => BlockVerdict::Taken,
     });
     tokio::time::timeout(Duration::from_secs(60), follow)
         .await
@@ -320,7 +341,7 @@ async fn a_block_refused_late_is_asked_for_again_with_those_behind_it() {
     let network = Network::new();
     let (one, two) = (orderer(10).await, orderer(10).await);
     let (options, seen) = options(&network, vec![one.endpoint(), two.endpoint()], 0);
-    let (mut all, mut begun, mut refused) = (Vec::new(), None::<Received>, false);
+    let (mut all, mut begun, mut refused) = (Vec::new(), None::<ReceivedBlock>, false);
     let read = Notify::new();
     let follow = follow_ahead(options, &read, |received| {
         let before = match received {
@@ -331,41 +352,45 @@ async fn a_block_refused_late_is_asked_for_again_with_those_behind_it() {
             None => begun.take(),
         };
         let Some(before) = before else {
-            return Ahead::On;
+            return ReadAheadVerdict::On;
         };
         let number = before.number;
         if number == 4 && !std::mem::replace(&mut refused, true) {
             begun = None;
-            return Ahead::Back(4, "its data hash is wrong".to_owned());
+            return ReadAheadVerdict::Back(4, "its data hash is wrong".to_owned());
         }
         all.push(before);
-        if number == 9 { Ahead::Stop } else { Ahead::On }
+        if number == 9 {
+            ReadAheadVerdict::Stop
+        } else {
+            ReadAheadVerdict::On
+        }
     });
     tokio::time::timeout(Duration::from_secs(60), follow)
         .await
         .unwrap();
     check(&all, 0, 10);
-    assert!(matches!(seen.lock().unwrap()[..], [Left::Refused(_)]));
+    assert!(matches!(seen.lock().unwrap()[..], [LeaveReason::Refused(_)]));
     assert_eq!(two.blocks.requests(), 1);
 }
 
 #[tokio::test]
-async fn who_withholds_is_left() {
+async fn a_follower_leaves_an_orderer_that_withholds_blocks() {
     let network = Network::new();
-    let withholds = Blocks::new(CHANNEL, blocks(10), Access::Everybody);
+    let withholds = Blocks::new(CHANNEL, blocks(10), ReadAccess::Everybody);
     let withholds = Orderer::start("127.0.0.1:0", None, withholds).await.unwrap();
     withholds.blocks.show(4);
     let works = orderer(10).await;
     let (mut options, seen) = options(&network, vec![withholds.endpoint(), works.endpoint()], 0);
     options.patience = Duration::from_millis(300);
     check(&take(options, 9).await, 0, 10);
-    assert!(seen.lock().unwrap().contains(&Left::Silent));
+    assert!(seen.lock().unwrap().contains(&LeaveReason::Silent));
 }
 
 #[tokio::test]
-async fn an_untrusted_server_is_not_asked() {
+async fn no_request_is_sent_to_an_untrusted_server() {
     let (network, other) = (Network::new(), Network::new());
-    let blocks = Blocks::new(CHANNEL, blocks(3), Access::Everybody);
+    let blocks = Blocks::new(CHANNEL, blocks(3), ReadAccess::Everybody);
     let orderer = Orderer::start("127.0.0.1:0", Some(other.server_tls(false)), blocks)
         .await
         .unwrap();
@@ -374,12 +399,16 @@ async fn an_untrusted_server_is_not_asked() {
     let mut follower = Follower::new(options);
     let waiting = tokio::time::timeout(Duration::from_millis(500), follower.next()).await;
     assert!(waiting.is_err());
-    assert!(matches!(seen.lock().unwrap()[0], Left::Connect(_)));
+    assert!(matches!(seen.lock().unwrap()[0], LeaveReason::Connect(_)));
     assert_eq!(orderer.blocks.requests(), 0);
 }
 
 /// Follows an orderer with mutual TLS until it is left for a reason that contains a text.
-async fn left_because(address: &str, tls: Option<lineside_fabric_grpc::ClientTls>, said: &str) -> Left {
+async fn left_because(
+    address: &str,
+    tls: Option<lineside_fabric_grpc::ClientTls>,
+    said: &str,
+) -> LeaveReason {
     let network = Network::new();
     let (mut options, seen) = options(&network, vec![address.to_owned()], 0);
     options.tls = tls;
@@ -403,9 +432,9 @@ async fn left_because(address: &str, tls: Option<lineside_fabric_grpc::ClientTls
 }
 
 #[tokio::test]
-async fn refusals_that_stay_say_what_to_do() {
+async fn permanent_refusals_say_what_to_do() {
     let (network, other) = (Network::new(), Network::new());
-    let blocks = Blocks::new(CHANNEL, blocks(3), Access::Everybody);
+    let blocks = Blocks::new(CHANNEL, blocks(3), ReadAccess::Everybody);
     blocks.forbid(true);
     let orderer = Orderer::start("127.0.0.1:0", Some(network.server_tls(true)), blocks);
     let orderer = orderer.await.unwrap();
@@ -432,8 +461,8 @@ async fn refusals_that_stay_say_what_to_do() {
         let left = left_because(&address, Some(tls), said).await;
         assert!(left.is_final(), "{left:?}");
     }
-    assert!(!Left::Status(503).is_final() && !Left::Silent.is_final());
-    assert!(!Left::Connect("tcp connect error: Connection refused (os error 111)".into()).is_final());
+    assert!(!LeaveReason::Status(503).is_final() && !LeaveReason::Silent.is_final());
+    assert!(!LeaveReason::Connect("tcp connect error: Connection refused (os error 111)".into()).is_final());
 }
 
 #[tokio::test]

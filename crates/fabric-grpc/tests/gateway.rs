@@ -3,12 +3,12 @@
 
 mod common;
 
-use common::{CHANNEL, MSP, Network, Pair, blocks};
+use common::{CHANNEL, CertAndKey, MSP, Network, blocks};
 use lineside_fabric::block::Block;
 use lineside_fabric::proto::Arena;
-use lineside_fabric_grpc::Source;
+use lineside_fabric_grpc::CommittedSource;
 use lineside_fabric_grpc::serve::{Limits, Role, start};
-use lineside_fabric_grpc::source::{Access, Memory};
+use lineside_fabric_grpc::source::{MemorySource, ReadAccess};
 use lineside_grpc::Running;
 use lineside_verify::Verifier;
 use sha2::{Digest, Sha256};
@@ -61,7 +61,7 @@ struct Application {
 }
 
 impl Application {
-    fn new(client: &Path, network: &Network, user: &Pair, address: &str) -> Self {
+    fn new(client: &Path, network: &Network, user: &CertAndKey, address: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let tls = network.tls_ca.pair("application", "client");
         for (name, content) in [
@@ -100,10 +100,10 @@ impl Application {
 }
 
 /// Starts a peer with six blocks, which asks its clients for certificates. Returns its blocks and the server.
-async fn peer(network: &Network) -> (Arc<Memory>, Running) {
-    let access = Access::Config(network.config(0, 0, &[]), Verifier::default());
-    let memory = Arc::new(Memory::new(CHANNEL, blocks(6), access));
-    let sources: Vec<Arc<dyn Source>> = vec![memory.clone()];
+async fn peer(network: &Network) -> (Arc<MemorySource>, Running) {
+    let access = ReadAccess::Config(network.config(0, 0, &[]), Verifier::default());
+    let memory = Arc::new(MemorySource::new(CHANNEL, blocks(6), access));
+    let sources: Vec<Arc<dyn CommittedSource>> = vec![memory.clone()];
     let tls = Some(network.server_tls(true));
     let running = start("127.0.0.1:0", tls, Role::Peer, sources, Limits::default());
     (memory, running.await.unwrap())

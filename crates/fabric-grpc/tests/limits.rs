@@ -8,10 +8,10 @@ use common::{CHANNEL, DELIVER, Network, ask, blocks, connect};
 use h2::client::{ResponseFuture, SendRequest};
 use lineside_fabric::access::SignedBy;
 use lineside_fabric_grpc::Running;
-use lineside_fabric_grpc::messages::Delivered;
+use lineside_fabric_grpc::messages::DeliverContent;
 use lineside_fabric_grpc::request::{seek, sign};
 use lineside_fabric_grpc::serve::{Limits, Role, start};
-use lineside_fabric_grpc::source::{Access, Memory, Source, Unavailable};
+use lineside_fabric_grpc::source::{CommittedSource, MemorySource, ReadAccess, Unavailable};
 use lineside_grpc::Limits as Transport;
 use prost::Message;
 use std::net::SocketAddr;
@@ -22,32 +22,32 @@ use tokio::sync::watch;
 use tonic::codegen::http::Request;
 
 /// Longest time that a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(30);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of calls of the client that does not read.
 const CALLS: usize = 20;
 
 /// Source that counts its blocks that are still in memory.
-struct Counted {
-    memory: Memory,
+struct CountingSource {
+    memory: MemorySource,
     alive: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
 }
 
-struct Alive(Bytes, Arc<AtomicUsize>);
+struct CountedBlock(Bytes, Arc<AtomicUsize>);
 
-impl AsRef<[u8]> for Alive {
+impl AsRef<[u8]> for CountedBlock {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
 }
 
-impl Drop for Alive {
+impl Drop for CountedBlock {
     fn drop(&mut self) {
         self.1.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-impl Source for Counted {
+impl CommittedSource for CountingSource {
     fn channel(&self) -> &str {
         self.memory.channel()
     }
@@ -60,7 +60,7 @@ impl Source for Counted {
         let block = self.memory.block(number)?;
         let alive = self.alive.fetch_add(1, Ordering::AcqRel) + 1;
         self.most.fetch_max(alive, Ordering::AcqRel);
-        Ok(Bytes::from_owner(Alive(block, Arc::clone(&self.alive))))
+        Ok(Bytes::from_owner(CountedBlock(block, Arc::clone(&self.alive))))
     }
 
     fn config_sequence(&self) -> u64 {
@@ -77,8 +77,8 @@ async fn serve(idle: Duration) -> (Running, Arc<AtomicUsize>, usize) {
     let blocks = blocks(8);
     let largest = blocks.iter().map(Bytes::len).max().unwrap();
     let most = Arc::new(AtomicUsize::new(0));
-    let source = Counted {
-        memory: Memory::new(CHANNEL, blocks, Access::Everybody),
+    let source = CountingSource {
+        memory: MemorySource::new(CHANNEL, blocks, ReadAccess::Everybody),
         alive: Arc::default(),
         most: Arc::clone(&most),
     };
@@ -144,7 +144,7 @@ async fn blocks_for_clients_that_do_not_read_are_bounded() {
         // All calls are waiting for room now.
         tokio::time::sleep(Duration::from_millis(500)).await;
     };
-    tokio::time::timeout(PATIENCE, filled).await.unwrap();
+    tokio::time::timeout(EVENT_TIMEOUT, filled).await.unwrap();
     // More than four small blocks may fit; in addition, four at a time are read before they find no room.
     let most = most.load(Ordering::Acquire);
     assert!(most < CALLS, "{most} blocks were held for {CALLS} calls");
@@ -172,7 +172,7 @@ async fn a_client_that_does_not_read_gives_way() {
             }
         }
     };
-    let all = tokio::time::timeout(PATIENCE, asked).await.unwrap();
+    let all = tokio::time::timeout(EVENT_TIMEOUT, asked).await.unwrap();
     assert_eq!(all.len(), 9);
-    assert!(matches!(all[8], Delivered::Status(200)));
+    assert!(matches!(all[8], DeliverContent::Status(200)));
 }

@@ -7,7 +7,7 @@ use common::requests::{proposal, signed};
 use common::{CHANNEL, MSP, Network, block, blocks, connect, large_event, signer, with_event};
 use lineside_fabric::access::SignedBy;
 use lineside_fabric::block::Block;
-use lineside_fabric::ledger::{Place, Replica, Setup};
+use lineside_fabric::ledger::{Replica, Setup, TxPosition};
 use lineside_fabric::proto::Arena;
 use lineside_fabric_grpc::gateway::messages::{
     BlockchainInfo, ChaincodeEventsRequest, ChaincodeEventsResponse, ChaincodeResponse, ChannelQueryResponse,
@@ -15,10 +15,10 @@ use lineside_fabric_grpc::gateway::messages::{
     ProposalResponse, SignedProposal, SignedRequest,
 };
 use lineside_fabric_grpc::messages::{ChaincodeEvent, Empty, Position};
-use lineside_fabric_grpc::replica::{Committed, committed};
+use lineside_fabric_grpc::replica::{CommittedBlocks, committed};
 use lineside_fabric_grpc::serve::{Limits, Role, start};
-use lineside_fabric_grpc::source::{Access, Memory, Unavailable};
-use lineside_fabric_grpc::{Running, Signer, Source};
+use lineside_fabric_grpc::source::{MemorySource, ReadAccess, Unavailable};
+use lineside_fabric_grpc::{CommittedSource, Running, Signer};
 use lineside_grpc::Limits as Transport;
 use lineside_journal::SimDisk;
 use lineside_verify::Verifier;
@@ -40,20 +40,20 @@ const EVENTS: &str = "/gateway.Gateway/ChaincodeEvents";
 const EVALUATE: &str = "/gateway.Gateway/Evaluate";
 const PROPOSE: &str = "/protos.Endorser/ProcessProposal";
 /// Longest time that a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(30);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Server {
     network: Network,
-    memory: Arc<Memory>,
+    memory: Arc<MemorySource>,
     running: Running,
 }
 
 impl Server {
     async fn new(blocks: Vec<Bytes>, acls: &[(&str, &str)], limits: Limits) -> Self {
         let network = Network::new();
-        let access = Access::Config(network.config(0, MEMBER, acls), Verifier::default());
-        let memory = Arc::new(Memory::new(CHANNEL, blocks, access));
-        let sources: Vec<Arc<dyn Source>> = vec![memory.clone()];
+        let access = ReadAccess::Config(network.config(0, MEMBER, acls), Verifier::default());
+        let memory = Arc::new(MemorySource::new(CHANNEL, blocks, access));
+        let sources: Vec<Arc<dyn CommittedSource>> = vec![memory.clone()];
         let running = start("127.0.0.1:0", None, Role::Peer, sources, limits);
         Self {
             running: running.await.unwrap(),
@@ -74,7 +74,7 @@ impl Server {
     fn revoke(&self) {
         let config = self.network.config(1, ADMIN, &[]);
         self.memory
-            .set_access(Access::Config(config, Verifier::default()));
+            .set_access(ReadAccess::Config(config, Verifier::default()));
     }
 
     fn events(&self, signer: &Signer, change: impl FnOnce(&mut ChaincodeEventsRequest)) -> SignedRequest {
@@ -108,7 +108,7 @@ where
     grpc.ready().await.unwrap();
     let codec = ProstCodec::<In, Out>::default();
     let path = PathAndQuery::from_static(path);
-    let answered = tokio::time::timeout(PATIENCE, grpc.unary(Request::new(request), path, codec)).await;
+    let answered = tokio::time::timeout(EVENT_TIMEOUT, grpc.unary(Request::new(request), path, codec)).await;
     answered
         .expect("the call is not answered")
         .map(tonic::Response::into_inner)
@@ -136,7 +136,7 @@ async fn stream(channel: &Channel, request: SignedRequest) -> Streaming<Chaincod
 
 /// Returns the next response: its block, and the transactions and names of its events.
 async fn next(stream: &mut Streaming<ChaincodeEventsResponse>) -> Result<(u64, Vec<String>), Code> {
-    let message = tokio::time::timeout(PATIENCE, stream.message()).await;
+    let message = tokio::time::timeout(EVENT_TIMEOUT, stream.message()).await;
     let message = message.expect("no event comes").map_err(|status| status.code())?;
     let response = message.expect("the stream ended without a status");
     let events = response.events.into_iter().map(|bytes| {
@@ -407,9 +407,9 @@ async fn events_are_of_the_chaincode_in_valid_transactions_from_the_position_on(
 
 /// Source of a replica's committed blocks that permits every client, because the tests have no key of a client of the
 /// recorded channel.
-struct Open(Arc<Committed<SimDisk>>);
+struct OpenSource(Arc<CommittedBlocks<SimDisk>>);
 
-impl Source for Open {
+impl CommittedSource for OpenSource {
     fn channel(&self) -> &str {
         self.0.channel()
     }
@@ -422,7 +422,7 @@ impl Source for Open {
         self.0.block(number)
     }
 
-    fn transaction(&self, id: &str) -> Result<Option<Place>, Unavailable> {
+    fn transaction(&self, id: &str) -> Result<Option<TxPosition>, Unavailable> {
         self.0.transaction(id)
     }
 
@@ -440,15 +440,15 @@ impl Source for Open {
 }
 
 /// A replica with the recorded blocks of a real network, and these blocks as it committed them.
-fn recorded() -> (Replica<SimDisk>, Arc<dyn Source>, Vec<Bytes>) {
+fn recorded() -> (Replica<SimDisk>, Arc<dyn CommittedSource>, Vec<Bytes>) {
     let (mut replica, _) = Replica::open(SimDisk::new(1), Setup::default(), None).unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
-    for block in Memory::read(&folder, "orderer").unwrap() {
+    for block in MemorySource::read(&folder, "orderer").unwrap() {
         replica.add(block.to_vec()).unwrap();
     }
     replica.flush().unwrap();
     let teller = committed(&replica).unwrap().unwrap();
-    let source: Arc<dyn Source> = Arc::new(Open(teller.committed()));
+    let source: Arc<dyn CommittedSource> = Arc::new(OpenSource(teller.committed()));
     let blocks = (0..replica.durable()).map(|number| source.block(number).unwrap());
     let blocks: Vec<Bytes> = blocks.collect();
     assert_eq!(blocks.len(), 14);
@@ -513,13 +513,13 @@ async fn queries_give_the_blocks_and_transactions_of_a_ledger() {
 /// If it is no longer known who may read, waiting calls end, and so do new ones, even of clients who could read
 /// before.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_answered_where_the_configuration_is_not_known() {
+async fn no_query_is_answered_when_the_configuration_is_unknown() {
     let network = Network::new();
     let (mut replica, _) = Replica::open(SimDisk::new(5), Setup::default(), None).unwrap();
     replica.add(network.genesis(0, MEMBER, &[])).unwrap();
     replica.flush().unwrap();
     let teller = committed(&replica).unwrap().unwrap();
-    let sources: Vec<Arc<dyn Source>> = vec![teller.committed()];
+    let sources: Vec<Arc<dyn CommittedSource>> = vec![teller.committed()];
     let server = start("127.0.0.1:0", None, Role::Peer, sources, Limits::default());
     let server = server.await.unwrap();
     let (channel, user) = (connect(server.address, None, None).await, network.client());
@@ -738,7 +738,7 @@ async fn requests_that_are_too_long_or_empty_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_that_are_never_read_take_bounded_memory_and_others_are_served() {
+async fn unread_streams_use_bounded_memory_and_other_clients_are_served() {
     const EVENT_BYTES: usize = 100 << 10;
     let large: Vec<Bytes> = (0..50).map(|number| large_event(number, EVENT_BYTES)).collect();
     let limits = Limits {
@@ -761,7 +761,7 @@ async fn streams_that_are_never_read_take_bounded_memory_and_others_are_served()
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, filled).await.unwrap();
+    tokio::time::timeout(EVENT_TIMEOUT, filled).await.unwrap();
     // Messages that were encoded already had room, and may exist twice for a moment.
     assert!(
         gate.bytes_under_way() <= 2 * 10 * EVENT_BYTES,
@@ -779,7 +779,7 @@ async fn streams_that_are_never_read_take_bounded_memory_and_others_are_served()
         }
     };
     assert_eq!(
-        tokio::time::timeout(PATIENCE, answered)
+        tokio::time::timeout(EVENT_TIMEOUT, answered)
             .await
             .unwrap()
             .block_number,
@@ -789,7 +789,7 @@ async fn streams_that_are_never_read_take_bounded_memory_and_others_are_served()
     let mut events = unread.pop().unwrap();
     drop(unread);
     for number in 0..50 {
-        let message = tokio::time::timeout(PATIENCE, events.message())
+        let message = tokio::time::timeout(EVENT_TIMEOUT, events.message())
             .await
             .unwrap()
             .unwrap()

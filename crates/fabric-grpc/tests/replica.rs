@@ -9,11 +9,11 @@ use lineside_fabric::ledger::results::{Publisher, Results};
 use lineside_fabric::ledger::{LedgerError, Replica, Setup};
 use lineside_fabric::proto::Arena;
 use lineside_fabric::{Error, Refused};
-use lineside_fabric_grpc::client::{Follower, Left, Options, Service};
-use lineside_fabric_grpc::replica::{Teller, committed};
+use lineside_fabric_grpc::client::{Follower, LeaveReason, Options, Service};
+use lineside_fabric_grpc::replica::{CommitNotifier, committed};
 use lineside_fabric_grpc::serve::{Limits, Role, start};
-use lineside_fabric_grpc::source::Memory;
-use lineside_fabric_grpc::{Running, Signer, Source};
+use lineside_fabric_grpc::source::MemorySource;
+use lineside_fabric_grpc::{CommittedSource, Running, Signer};
 use lineside_journal::{FsDisk, Options as JournalOptions, SimDisk};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -32,7 +32,7 @@ async fn blocks_are_seen_with_their_codes_as_they_become_durable() {
     let mut replica = replica(directory.path());
     assert!(committed(&replica).unwrap().is_none(), "there is no channel yet");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
-    let delivered = Memory::read(&folder, "orderer").unwrap();
+    let delivered = MemorySource::read(&folder, "orderer").unwrap();
     replica.add(delivered[0].to_vec()).unwrap();
     replica.flush().unwrap();
     let teller = committed(&replica).unwrap().unwrap();
@@ -41,7 +41,7 @@ async fn blocks_are_seen_with_their_codes_as_they_become_durable() {
     assert_eq!((source.channel(), *heights.borrow()), ("edge", 1));
     for (number, bytes) in (0..).zip(&delivered).skip(1) {
         let added = replica.add(bytes.to_vec()).unwrap();
-        teller.taken(added.number, replica.validator().unwrap());
+        teller.block_taken(added.number, replica.validator().unwrap());
         let seen = heights.wait_for(|height| *height > number);
         tokio::time::timeout(Duration::from_secs(30), seen)
             .await
@@ -78,7 +78,12 @@ fn wrongly_signed(block: &[u8]) -> Vec<u8> {
 }
 
 /// All visible state of a replica: the ledger's height, its state, ids, results and delivered blocks.
-fn seen(replica: &Replica<FsDisk>, source: &dyn Source, results: &Results, number: u64) -> [String; 6] {
+fn seen(
+    replica: &Replica<FsDisk>,
+    source: &dyn CommittedSource,
+    results: &Results,
+    number: u64,
+) -> [String; 6] {
     let validator = replica.validator().unwrap();
     [
         format!("{} {}", replica.blocks().count(), replica.durable()),
@@ -102,7 +107,7 @@ fn nothing_of_a_block_is_seen_before_it_is_whole_and_signed() {
     let disk = FsDisk::open(directory.path()).unwrap();
     let (mut replica, _) = Replica::open(disk, Setup::default(), Some(results)).unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
-    let delivered = Memory::read(&folder, "orderer").unwrap();
+    let delivered = MemorySource::read(&folder, "orderer").unwrap();
     assert!(replica.early().unwrap().is_none(), "there is no channel yet");
     replica.add(delivered[0].to_vec()).unwrap();
     replica.flush().unwrap();
@@ -147,7 +152,7 @@ fn nothing_of_a_block_is_seen_before_it_is_whole_and_signed() {
         }
         let added = replica.add(bytes.to_vec()).unwrap();
         assert_eq!(early.counts().used, used);
-        teller.taken(added.number, replica.validator().unwrap());
+        teller.block_taken(added.number, replica.validator().unwrap());
         replica.flush().unwrap();
         let began = Instant::now();
         while *source.heights().borrow() <= number || shown.block(number).is_none() {
@@ -161,7 +166,7 @@ fn nothing_of_a_block_is_seen_before_it_is_whole_and_signed() {
 }
 
 /// A replica whose disk is full, its notifier, and its last block, which is not durable.
-fn full() -> (SimDisk, Replica<SimDisk>, Teller<SimDisk>, u64) {
+fn full() -> (SimDisk, Replica<SimDisk>, CommitNotifier<SimDisk>, u64) {
     let sizes = JournalOptions {
         segment_bytes: 64 << 10,
         record_bytes_max: 4 << 10,
@@ -176,7 +181,7 @@ fn full() -> (SimDisk, Replica<SimDisk>, Teller<SimDisk>, u64) {
     let disk = SimDisk::new(9);
     let (mut replica, _) = Replica::open(disk.clone(), setup, None).unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
-    let delivered = Memory::read(&folder, "orderer").unwrap();
+    let delivered = MemorySource::read(&folder, "orderer").unwrap();
     replica.add(delivered[0].to_vec()).unwrap();
     replica.flush().unwrap();
     let teller = committed(&replica).unwrap().unwrap();
@@ -184,7 +189,7 @@ fn full() -> (SimDisk, Replica<SimDisk>, Teller<SimDisk>, u64) {
     loop {
         let bytes = delivered[replica.next() as usize].to_vec();
         let number = replica.add(bytes).unwrap().number;
-        teller.taken(number, replica.validator().unwrap());
+        teller.block_taken(number, replica.validator().unwrap());
         if let Err(LedgerError::Full { .. }) = replica.wait(number) {
             return (disk, replica, teller, number);
         }
@@ -192,7 +197,7 @@ fn full() -> (SimDisk, Replica<SimDisk>, Teller<SimDisk>, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_block_is_shown_when_a_full_disk_has_taken_it() {
+async fn the_last_block_is_visible_once_a_full_disk_has_stored_it() {
     let (disk, replica, teller, last) = full();
     let mut heights = teller.committed().heights();
     let patience = Duration::from_secs(30);
@@ -212,14 +217,14 @@ async fn the_last_block_is_shown_when_a_full_disk_has_taken_it() {
 }
 
 #[test]
-fn a_full_disk_keeps_no_teller_from_ending() {
+fn a_commit_notifier_ends_also_with_a_full_disk() {
     let (_disk, replica, teller, _) = full();
     drop(teller);
     assert!(replica.stop().is_err());
 }
 
 /// Returns the first event of a server at `endpoint`: the bytes of a block, or the reason why the server was left.
-async fn first(endpoint: String, by: Arc<Signer>) -> Result<bytes::Bytes, Left> {
+async fn first(endpoint: String, by: Arc<Signer>) -> Result<bytes::Bytes, LeaveReason> {
     let (left, told) = (Arc::new(Mutex::new(None)), Arc::new(tokio::sync::Notify::new()));
     let mut options = Options::new(vec![endpoint], by, CHANNEL, 0);
     options.service = Service::Peer;
@@ -236,11 +241,14 @@ async fn first(endpoint: String, by: Arc<Signer>) -> Result<bytes::Bytes, Left> 
 }
 
 /// Adds the genesis block of `network` to the replica, and serves it as a peer does.
-async fn serve_genesis(replica: &mut Replica<FsDisk>, network: &Network) -> (Teller<FsDisk>, Running) {
+async fn serve_genesis(
+    replica: &mut Replica<FsDisk>,
+    network: &Network,
+) -> (CommitNotifier<FsDisk>, Running) {
     replica.add(network.genesis(0, MEMBER, &[])).unwrap();
     replica.flush().unwrap();
     let teller = committed(replica).unwrap().unwrap();
-    let sources: Vec<Arc<dyn Source>> = vec![teller.committed()];
+    let sources: Vec<Arc<dyn CommittedSource>> = vec![teller.committed()];
     let server = start("127.0.0.1:0", None, Role::Peer, sources, Limits::default());
     (teller, server.await.unwrap())
 }
@@ -255,14 +263,14 @@ async fn only_readers_of_the_channel_are_served() {
     let block = first(endpoint.clone(), network.client()).await.unwrap();
     assert_eq!(block, teller.committed().block(0).unwrap());
     let stranger = signer(MSP, &Network::new().ca.pair("user", "client"));
-    assert_eq!(first(endpoint, stranger).await, Err(Left::Status(403)));
+    assert_eq!(first(endpoint, stranger).await, Err(LeaveReason::Status(403)));
     server.stop().await.unwrap();
 }
 
 /// If it is no longer known who may read, a stream that waits for a block ends with 503, and so do new calls, even of
 /// clients who could read before.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_served_where_the_configuration_is_not_known() {
+async fn no_client_is_served_when_the_configuration_is_unknown() {
     let directory = tempfile::tempdir().unwrap();
     let mut replica = replica(directory.path());
     let network = Network::new();
@@ -278,8 +286,11 @@ async fn nobody_is_served_where_the_configuration_is_not_known() {
     teller.withhold();
     let patience = Duration::from_secs(30);
     let ended = tokio::time::timeout(patience, told.recv()).await.unwrap();
-    assert_eq!(ended, Some(Left::Status(503)));
-    assert_eq!(first(endpoint, network.client()).await, Err(Left::Status(503)));
+    assert_eq!(ended, Some(LeaveReason::Status(503)));
+    assert_eq!(
+        first(endpoint, network.client()).await,
+        Err(LeaveReason::Status(503))
+    );
     waiting.abort();
     server.stop().await.unwrap();
 }

@@ -9,15 +9,15 @@ use common::{
 use lineside_fabric::block::Block;
 use lineside_fabric::proto::Arena;
 use lineside_fabric_grpc::Running;
-use lineside_fabric_grpc::client::{Follower, Left, Options, Service};
+use lineside_fabric_grpc::client::{Follower, LeaveReason, Options, Service};
 use lineside_fabric_grpc::messages::{
-    DeliverResponse, Delivered, Empty, Envelope, FAIL_IF_NOT_READY, FilteredBlock, HEADER_WITH_SIG_BYTES,
-    Position, SeekInfo,
+    DeliverContent, DeliverResponse, Empty, Envelope, FAIL_IF_NOT_READY, FilteredBlock,
+    HEADER_WITH_SIG_BYTES, Position, SeekInfo,
 };
 use lineside_fabric_grpc::request::{seek, sign};
 use lineside_fabric_grpc::serve::{Limits, Role, start};
-use lineside_fabric_grpc::source::{Access, Memory};
-use lineside_fabric_grpc::{ServerTls, Signer, Source, filter};
+use lineside_fabric_grpc::source::{MemorySource, ReadAccess};
+use lineside_fabric_grpc::{CommittedSource, ServerTls, Signer, filter};
 use lineside_grpc::Limits as Transport;
 use lineside_verify::Verifier;
 use prost::Message;
@@ -31,16 +31,16 @@ const ADMIN: u64 = 1;
 
 struct Server {
     network: Network,
-    memory: Arc<Memory>,
+    memory: Arc<MemorySource>,
     running: Running,
 }
 
 impl Server {
     async fn new(count: u64, tls: impl FnOnce(&Network) -> Option<ServerTls>, limits: Limits) -> Self {
         let network = Network::new();
-        let access = Access::Config(network.config(0, MEMBER, &[]), Verifier::default());
-        let memory = Arc::new(Memory::new(CHANNEL, blocks(count), access));
-        let sources: Vec<Arc<dyn Source>> = vec![memory.clone()];
+        let access = ReadAccess::Config(network.config(0, MEMBER, &[]), Verifier::default());
+        let memory = Arc::new(MemorySource::new(CHANNEL, blocks(count), access));
+        let sources: Vec<Arc<dyn CommittedSource>> = vec![memory.clone()];
         let running = start("127.0.0.1:0", tls(&network), Role::Peer, sources, limits)
             .await
             .unwrap();
@@ -55,7 +55,7 @@ impl Server {
         Self::new(count, |_| None, Limits::default()).await
     }
 
-    async fn ask(&self, path: &'static str, envelope: Envelope) -> Vec<Delivered> {
+    async fn ask(&self, path: &'static str, envelope: Envelope) -> Vec<DeliverContent> {
         let channel = connect(self.running.address, None, None).await;
         let (all, status) = ask(&channel, path, vec![envelope]).await;
         assert!(status.is_none(), "{status:?}");
@@ -68,14 +68,14 @@ impl Server {
 }
 
 /// Only a status.
-fn status(code: i32) -> Vec<Delivered> {
-    vec![Delivered::Status(code)]
+fn status(code: i32) -> Vec<DeliverContent> {
+    vec![DeliverContent::Status(code)]
 }
 
 /// These blocks, then a status.
-fn served(numbers: std::ops::Range<u64>, code: i32) -> Vec<Delivered> {
+fn served(numbers: std::ops::Range<u64>, code: i32) -> Vec<DeliverContent> {
     let all = blocks(numbers.end);
-    let blocks = numbers.map(|number| Delivered::Block(all[number as usize].clone()));
+    let blocks = numbers.map(|number| DeliverContent::Block(all[number as usize].clone()));
     blocks.chain(status(code)).collect()
 }
 
@@ -88,7 +88,7 @@ fn positions(start: Position, stop: Position) -> SeekInfo {
 }
 
 #[tokio::test]
-async fn positions_and_their_statuses() {
+async fn each_seek_position_gets_its_blocks_or_its_status() {
     let server = Server::plain(6).await;
     let (oldest, newest) = (Position::Oldest(Empty {}), Position::Newest(Empty {}));
     let ready = |seek: SeekInfo| SeekInfo {
@@ -160,7 +160,7 @@ async fn the_next_commit_is_waited_for() {
 }
 
 #[tokio::test]
-async fn headers_alone_where_they_are_asked_for() {
+async fn only_headers_are_sent_when_only_headers_are_asked_for() {
     let server = Server::plain(2).await;
     let genesis = server.network.genesis(0, MEMBER, &[]);
     server.memory.push(genesis.clone().into());
@@ -170,9 +170,9 @@ async fn headers_alone_where_they_are_asked_for() {
     };
     let all = server.ask(DELIVER, server.request(&seek)).await;
     let [
-        Delivered::Block(bare),
-        Delivered::Block(config),
-        Delivered::Status(200),
+        DeliverContent::Block(bare),
+        DeliverContent::Block(config),
+        DeliverContent::Status(200),
     ] = &all[..]
     else {
         panic!("{all:?}");
@@ -194,7 +194,7 @@ async fn headers_alone_where_they_are_asked_for() {
 async fn filtered_blocks_hold_no_payload() {
     let server = Server::plain(3).await;
     let all = server.ask(FILTERED, server.request(&seek(2, 2))).await;
-    let [Delivered::FilteredBlock(bytes), Delivered::Status(200)] = &all[..] else {
+    let [DeliverContent::FilteredBlock(bytes), DeliverContent::Status(200)] = &all[..] else {
         panic!("{all:?}");
     };
     let block = FilteredBlock::decode(bytes.clone()).unwrap();
@@ -247,7 +247,7 @@ fn filtered_blocks_of_the_recorded_sets_have_their_ids_and_codes() {
         .filter_map(|rest| rest.split('"').next())
         .collect();
     let mut found = Vec::new();
-    for bytes in Memory::read(&folder, "committed").unwrap() {
+    for bytes in MemorySource::read(&folder, "committed").unwrap() {
         let arena = Arena::new();
         let codes = Block::read(&bytes, &arena).unwrap().filter();
         let filtered = filter(&bytes).unwrap().filtered_transactions;
@@ -261,7 +261,7 @@ fn filtered_blocks_of_the_recorded_sets_have_their_ids_and_codes() {
 }
 
 #[tokio::test]
-async fn who_may_not_read_is_refused() {
+async fn a_client_without_the_right_to_read_is_refused() {
     let server = Server::plain(3).await;
     let now = SystemTime::now();
     let network = &server.network;
@@ -304,7 +304,7 @@ fn high_s(signature: &[u8]) -> bytes::Bytes {
 }
 
 #[tokio::test]
-async fn headers_that_a_peer_refuses() {
+async fn requests_with_headers_that_a_peer_refuses_are_refused() {
     let server = Server::plain(3).await;
     let client = server.network.client();
     let now = SystemTime::now();
@@ -331,7 +331,7 @@ async fn headers_that_a_peer_refuses() {
 }
 
 #[tokio::test]
-async fn a_new_configuration_ends_who_may_not_read_any_more() {
+async fn a_new_configuration_ends_streams_of_clients_that_lost_the_right_to_read() {
     let server = Server::plain(2).await;
     let mut options = Options::new(
         vec![server.running.address.to_string()],
@@ -348,7 +348,8 @@ async fn a_new_configuration_ends_who_may_not_read_any_more() {
     assert_eq!(follower.next().await.number, 1);
     // A configuration with the same rules ends nothing.
     let network = &server.network;
-    let config = |sequence, role| Access::Config(network.config(sequence, role, &[]), Verifier::default());
+    let config =
+        |sequence, role| ReadAccess::Config(network.config(sequence, role, &[]), Verifier::default());
     server.memory.set_access(config(1, MEMBER));
     server.memory.push(blocks(3)[2].clone());
     assert_eq!(follower.next().await.number, 2);
@@ -356,14 +357,14 @@ async fn a_new_configuration_ends_who_may_not_read_any_more() {
     server.memory.push(blocks(4)[3].clone());
     let waiting = tokio::time::timeout(Duration::from_secs(2), follower.next()).await;
     assert!(waiting.is_err());
-    assert_eq!(left.lock().unwrap()[0], Left::Status(403));
+    assert_eq!(left.lock().unwrap()[0], LeaveReason::Status(403));
     let admin = signer(MSP, &network.ca.pair("admin", "admin"));
     let request = sign(&admin, CHANNEL, &seek(3, 3), None, SystemTime::now());
     assert_eq!(server.ask(DELIVER, request).await, served(3..4, 200));
 }
 
 #[tokio::test]
-async fn a_certificate_that_ends_ends_its_stream() {
+async fn an_expiring_certificate_ends_its_stream() {
     let server = Server::plain(1).await;
     let client = signer(MSP, &server.network.ca.ending("user", Duration::from_secs(3)));
     let later = server.memory.clone();
@@ -389,7 +390,7 @@ async fn acls_guard_each_resource() {
         let config = server.network.config(1, MEMBER, &[("event/Block", policy)]);
         server
             .memory
-            .set_access(Access::Config(config, Verifier::default()));
+            .set_access(ReadAccess::Config(config, Verifier::default()));
         let request = server.request(&seek(0, 0));
         assert_eq!(server.ask(DELIVER, request.clone()).await, expected, "{policy}");
         assert_eq!(server.ask(FILTERED, request).await.len(), 2);
@@ -435,7 +436,7 @@ async fn mutual_tls_binds_requests_to_the_certificate() {
 }
 
 #[tokio::test]
-async fn private_data_is_not_had_here() {
+async fn requests_for_private_data_are_refused() {
     let server = Server::plain(1).await;
     let channel = connect(server.running.address, None, None).await;
     let request = server.request(&seek(0, 0));
@@ -450,7 +451,7 @@ async fn private_data_is_not_had_here() {
 }
 
 #[tokio::test]
-async fn clients_that_lie_cost_little() {
+async fn forged_requests_use_little_processor_time() {
     let server = Server::plain(2).await;
     let channel = connect(server.running.address, None, None).await;
     let good = server.request(&seek(0, 0));
@@ -467,7 +468,7 @@ async fn clients_that_lie_cost_little() {
         )
         .await;
         assert!(
-            matches!(all[..], [Delivered::Status(400 | 403 | 404)]),
+            matches!(all[..], [DeliverContent::Status(400 | 403 | 404)]),
             "{length}: {all:?} {end:?}"
         );
     }
@@ -485,7 +486,7 @@ async fn clients_that_lie_cost_little() {
         )
         .await;
         assert!(
-            matches!(all[..], [Delivered::Status(400 | 403 | 404)]),
+            matches!(all[..], [DeliverContent::Status(400 | 403 | 404)]),
             "{at}: {all:?} {end:?}"
         );
     }
@@ -504,7 +505,7 @@ async fn clients_that_lie_cost_little() {
 }
 
 #[tokio::test]
-async fn calls_and_connections_are_limited() {
+async fn calls_and_connections_of_a_client_are_limited() {
     let limits = Limits {
         transport: Transport {
             calls: 1,
@@ -548,7 +549,7 @@ async fn calls_and_connections_are_limited() {
 }
 
 #[tokio::test]
-async fn who_says_nothing_is_let_go() {
+async fn a_client_that_sends_nothing_is_disconnected() {
     let limits = || Limits {
         transport: Transport {
             handshake: Duration::from_millis(200),

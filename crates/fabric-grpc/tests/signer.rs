@@ -24,7 +24,7 @@ fn signatures_have_a_low_s() {
 }
 
 #[test]
-fn folders_and_files_as_fabric_writes_them() {
+fn a_signer_is_read_from_folders_and_files_of_fabric() {
     let ca = Ca::new("ca");
     let (pair, other) = (ca.pair("user", "client"), ca.pair("other", "client"));
     let folder = tempfile::tempdir().unwrap();

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Minimum memory with which blocks of usual sizes are received and served.
-const MEMORY_MIN: ByteSize = ByteSize::mib(64);
+const MEMORY_BYTES_MIN: ByteSize = ByteSize::mib(64);
 /// Maximum value of `health_after_s`: a day.
 const HEALTH_AFTER_S_MAX: u64 = 86_400;
 /// Port of a peer, by Fabric's convention.
@@ -179,8 +179,11 @@ impl FabricConfig {
         if config.enabled {
             config.check_needed(&mut issues);
         }
-        if config.memory_max < MEMORY_MIN {
-            let why = format!("\"{}\" must be at least \"{MEMORY_MIN}\"", config.memory_max);
+        if config.memory_max < MEMORY_BYTES_MIN {
+            let why = format!(
+                "\"{}\" must be at least \"{MEMORY_BYTES_MIN}\"",
+                config.memory_max
+            );
             issues.add("memory_max", why);
         }
         if config.health_after_s > HEALTH_AFTER_S_MAX {
@@ -281,8 +284,8 @@ mod tests {
     use super::*;
 
     /// A section without errors.
-    const GOOD: &str = "enabled = true\ndata = \"ledger\"\norderers = [\"orderer:7050\"]\nmsp_id = \"Org1MSP\"\n\
-                        msp = \"msp\"\n";
+    const VALID_SECTION: &str = "enabled = true\ndata = \"ledger\"\norderers = [\"orderer:7050\"]\n\
+                                 msp_id = \"Org1MSP\"\nmsp = \"msp\"\n";
 
     fn parse(text: &str) -> Result<FabricConfig, Vec<String>> {
         let text: Arc<str> = format!("[fabric]\n{text}").into();
@@ -302,26 +305,26 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read() {
+    fn every_configured_value_is_parsed() {
         let more = "state = \"fjall\"\nthreads = 3\nudp_listen = \"[::1]:7000\"\nudp_paper = true\n\
                     udp_paper_identities = \"i\"\ntrusted_sources = [\"10.0.0.1\"]\n\
                     certificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n\
                     tls_ca = \"a\"\ntls_certificate = \"c\"\ntls_key = \"k\"\nresults = \"r\"\ngenesis = \"g\"\n";
-        let config = parse(&format!("{GOOD}{more}")).unwrap();
+        let config = parse(&format!("{VALID_SECTION}{more}")).unwrap();
         assert_eq!((config.state, config.validation().threads), (StateName::Fjall, 3));
         assert_eq!(config.udp_listen.0, Some("[::1]:7000".parse().unwrap()));
         assert_eq!(config.tls_files(), Some((Path::new("c"), Path::new("k"))));
     }
 
     #[test]
-    fn what_an_enabled_replica_needs_is_said_at_once() {
+    fn an_enabled_replica_reports_all_missing_settings_together() {
         let issues = parse("enabled = true\n").unwrap_err();
         for key in ["data", "orderers", "msp_id", "msp"] {
             let said = format!("[fabric] enabled = true: needs `{key}`, which is empty");
             assert!(issues.contains(&said), "{said} is not in {issues:?}");
         }
         assert_eq!(issues.len(), 4);
-        assert!(parse(GOOD).is_ok());
+        assert!(parse(VALID_SECTION).is_ok());
     }
 
     #[test]

@@ -2,10 +2,10 @@
 //! UDP.
 
 use crate::config::FabricConfig;
-use lineside_fabric_grpc::client::{OnLeft, Options};
+use lineside_fabric_grpc::client::{OnEndpointLeft, Options};
 use lineside_fabric_grpc::{ClientTls, ServerTls, Signer};
 use lineside_fabric_udp::SharedKey;
-use lineside_fabric_udp::paper::identities::{self, Numbered};
+use lineside_fabric_udp::paper::identities::{self, NumberedIdentity};
 use lineside_service::config::{UsageError, given};
 use lineside_util::key_file::read_shared_key;
 use std::fmt::Display;
@@ -62,7 +62,13 @@ impl ClientFiles<'_> {
 impl DeliverClient {
     /// Returns the options for following `channel` at `endpoints` from block `from` on; `on_left` is called when an
     /// endpoint is left.
-    pub fn options(&self, endpoints: Vec<String>, channel: &str, from: u64, on_left: OnLeft) -> Options {
+    pub fn options(
+        &self,
+        endpoints: Vec<String>,
+        channel: &str,
+        from: u64,
+        on_left: OnEndpointLeft,
+    ) -> Options {
         let mut options = Options::new(endpoints, Arc::clone(&self.signer), channel, from);
         options.tls = self.tls.clone();
         options.on_left = Some(on_left);
@@ -114,7 +120,7 @@ pub fn read_udp_key(path: &Path) -> Result<SharedKey, UsageError> {
 ///
 /// # Errors
 /// [`UsageError`]: the file, or a certificate that it names, cannot be read or does not have the papers' form.
-pub fn read_paper_identities(path: &Path) -> Result<Vec<Numbered>, UsageError> {
+pub fn read_paper_identities(path: &Path) -> Result<Vec<NumberedIdentity>, UsageError> {
     identities::read(path).map_err(|error| UsageError(error.to_string()))
 }
 

@@ -4,10 +4,10 @@
 use crate::watch::Watch;
 use anyhow::bail;
 use lineside_fabric::early::EarlyWork;
-use lineside_fabric::ledger::{Added, LedgerError, Replica};
+use lineside_fabric::ledger::{AddedBlock, LedgerError, Replica};
 use lineside_fabric::{Configurations, Error};
-use lineside_fabric_grpc::client::{Ahead, Next, Received};
-use lineside_fabric_grpc::replica::Teller;
+use lineside_fabric_grpc::client::{BlockVerdict, ReadAheadVerdict, ReceivedBlock};
+use lineside_fabric_grpc::replica::CommitNotifier;
 use lineside_journal::Disk;
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 /// Takes the blocks of a channel in order, from any source.
 pub struct BlockIntake<D: Disk> {
     replica: Replica<D>,
-    teller: Teller<D>,
+    teller: CommitNotifier<D>,
     watch: Arc<Watch>,
     /// Reason why no further block is taken.
     stopped: Option<String>,
@@ -27,7 +27,7 @@ pub struct BlockIntake<D: Disk> {
 
 impl<D: Disk> BlockIntake<D> {
     /// Creates the intake of `replica`. `teller` informs its clients, and `watch` shows its state.
-    pub fn new(replica: Replica<D>, teller: Teller<D>, watch: Arc<Watch>) -> Self {
+    pub fn new(replica: Replica<D>, teller: CommitNotifier<D>, watch: Arc<Watch>) -> Self {
         Self {
             replica,
             teller,
@@ -62,22 +62,24 @@ impl<D: Disk> BlockIntake<D> {
 
     /// Takes the next block, which is parsed while the previous one is executed; with `None`, executes the parsed
     /// blocks. Returns how the source continues.
-    pub fn step(&mut self, received: Option<Received>) -> Ahead {
+    pub fn step(&mut self, received: Option<ReceivedBlock>) -> ReadAheadVerdict {
         let done = match received {
             Some(received) => {
-                self.watch.came();
+                self.watch.block_arrived();
                 self.take(received)
             }
             None => self.execute(),
         };
         match done {
-            Ok(()) => Ahead::On,
+            Ok(()) => ReadAheadVerdict::On,
             Err(LedgerError::Validation {
                 number,
                 source: Error::Refused(why),
-            }) => Ahead::Back(number, why.to_string()),
+            }) => ReadAheadVerdict::Back(number, why.to_string()),
             // The block is asked for again later.
-            Err(error @ LedgerError::Full { .. }) => Ahead::Back(self.replica.next(), error.to_string()),
+            Err(error @ LedgerError::Full { .. }) => {
+                ReadAheadVerdict::Back(self.replica.next(), error.to_string())
+            }
             Err(error) => {
                 if let LedgerError::Validation {
                     source: Error::Stop(_),
@@ -87,7 +89,7 @@ impl<D: Disk> BlockIntake<D> {
                     self.configurations = self.replica.validator().map(Configurations::after);
                 }
                 self.give_up(error.to_string());
-                Ahead::Stop
+                ReadAheadVerdict::Stop
             }
         }
     }
@@ -101,44 +103,44 @@ impl<D: Disk> BlockIntake<D> {
     /// Takes the next block after a stop, for the configuration that it may set: clients that this configuration does
     /// not permit to read get no further answer. If a configuration is not known, nothing is served any more, and no
     /// further block is needed.
-    pub fn follow_configuration(&mut self, received: &Received) -> Next {
+    pub fn follow_configuration(&mut self, received: &ReceivedBlock) -> BlockVerdict {
         let Some(configurations) = &mut self.configurations else {
-            return Next::Stop;
+            return BlockVerdict::Stop;
         };
         match configurations.follow(&received.bytes) {
-            Ok(None) => Next::Taken,
+            Ok(None) => BlockVerdict::Taken,
             Ok(Some(config)) => {
                 self.teller.configured(config);
-                Next::Taken
+                BlockVerdict::Taken
             }
-            Err(Error::Refused(why)) => Next::Refused(why.to_string()),
+            Err(Error::Refused(why)) => BlockVerdict::Refused(why.to_string()),
             Err(error) => {
                 let why = format!("block {}: nothing is served any more: {error}", received.number);
-                self.watch.withheld(&why);
+                self.watch.record_withheld(&why);
                 self.teller.withhold();
-                Next::Stop
+                BlockVerdict::Stop
             }
         }
     }
 
-    fn take(&mut self, received: Received) -> Result<(), LedgerError> {
+    fn take(&mut self, received: ReceivedBlock) -> Result<(), LedgerError> {
         let added = self.replica.finish_after(received.bytes.into())?;
         if let Some(added) = &added {
-            self.tell(added);
+            self.report_block(added);
         }
         Ok(())
     }
 
     fn execute(&mut self) -> Result<(), LedgerError> {
         while let Some(added) = self.replica.finish_within(Duration::ZERO)? {
-            self.tell(&added);
+            self.report_block(&added);
         }
         Ok(())
     }
 
-    fn tell(&self, added: &Added) {
+    fn report_block(&self, added: &AddedBlock) {
         if let Some(validator) = self.replica.validator() {
-            self.teller.taken(added.number, validator);
+            self.teller.block_taken(added.number, validator);
         }
     }
 
@@ -150,7 +152,7 @@ impl<D: Disk> BlockIntake<D> {
     /// Records the reason why no further block is taken. Only the first reason counts.
     pub fn give_up(&mut self, why: String) {
         if self.stopped.is_none() {
-            self.watch.stopped(&why);
+            self.watch.record_stop(&why);
             self.stopped = Some(why);
         }
     }
@@ -188,7 +190,7 @@ mod tests {
     use lineside_fabric::ledger::Setup;
     use lineside_fabric::ledger::results::Publisher;
     use lineside_fabric_grpc::replica::committed;
-    use lineside_fabric_grpc::source::Memory;
+    use lineside_fabric_grpc::source::MemorySource;
     use lineside_journal::{Op, SimDisk};
     use std::path::Path;
     use std::time::Instant;
@@ -196,7 +198,7 @@ mod tests {
     /// The intake of a ledger with the genesis block on a simulated disk, and the recorded blocks.
     fn intake(disk: &SimDisk) -> (BlockIntake<SimDisk>, Vec<Bytes>) {
         let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
-        let blocks = Memory::read(&recorded, "orderer").unwrap();
+        let blocks = MemorySource::read(&recorded, "orderer").unwrap();
         let results = Publisher::anonymous(4).unwrap();
         let watch = Watch::new(&results);
         let setup = Setup {
@@ -210,23 +212,26 @@ mod tests {
         (BlockIntake::new(replica, teller, watch), blocks)
     }
 
-    fn received(number: u64, bytes: &Bytes) -> Option<Received> {
+    fn received(number: u64, bytes: &Bytes) -> Option<ReceivedBlock> {
         let bytes = bytes.clone();
-        Some(Received { number, bytes })
+        Some(ReceivedBlock { number, bytes })
     }
 
     #[test]
     fn a_refused_block_is_handed_back_and_the_right_one_is_taken() {
         let (mut intake, blocks) = intake(&SimDisk::new(3));
-        assert!(matches!(intake.step(received(1, &blocks[1])), Ahead::On));
+        assert!(matches!(
+            intake.step(received(1, &blocks[1])),
+            ReadAheadVerdict::On
+        ));
         // A block is executed at the step after it has been parsed: block 1, and the wrong one after it.
         let began = Instant::now();
         let mut step = intake.step(received(2, &blocks[3]));
         let (number, why) = loop {
             match step {
-                Ahead::Back(number, why) => break (number, why),
-                Ahead::On => step = intake.step(None),
-                Ahead::Stop => panic!("the block has number 3, the next is 2"),
+                ReadAheadVerdict::Back(number, why) => break (number, why),
+                ReadAheadVerdict::On => step = intake.step(None),
+                ReadAheadVerdict::Stop => panic!("the block has number 3, the next is 2"),
             }
             assert!(began.elapsed() < Duration::from_secs(30));
             std::thread::yield_now();
@@ -234,12 +239,12 @@ mod tests {
         assert_eq!((number, intake.next_number()), (2, 2), "{why}");
         for number in 2..5 {
             let taken = intake.step(received(number, &blocks[number as usize]));
-            assert!(matches!(taken, Ahead::On), "block {number}");
+            assert!(matches!(taken, ReadAheadVerdict::On), "block {number}");
         }
         // Block 4 is executed after it has been parsed, although no other block arrives.
         let began = Instant::now();
         while intake.next_number() < 5 {
-            assert!(matches!(intake.step(None), Ahead::On));
+            assert!(matches!(intake.step(None), ReadAheadVerdict::On));
             assert!(began.elapsed() < Duration::from_secs(30));
             std::thread::yield_now();
         }
@@ -252,16 +257,19 @@ mod tests {
         let (mut intake, blocks) = intake(&SimDisk::new(5));
         assert!(intake.next_configuration().is_none());
         let taken = received(1, &blocks[1]).unwrap();
-        assert!(matches!(intake.follow_configuration(&taken), Next::Stop));
+        assert!(matches!(intake.follow_configuration(&taken), BlockVerdict::Stop));
         // The state after a stop before block 1.
         intake.give_up("block 1: a reason".to_owned());
         intake.configurations = intake.replica.validator().map(Configurations::after);
         for number in 1..5 {
             assert_eq!(intake.next_configuration(), Some(number));
             let wrong = received(number, &blocks[number as usize + 1]).unwrap();
-            assert!(matches!(intake.follow_configuration(&wrong), Next::Refused(_)));
+            assert!(matches!(
+                intake.follow_configuration(&wrong),
+                BlockVerdict::Refused(_)
+            ));
             let next = received(number, &blocks[number as usize]).unwrap();
-            assert!(matches!(intake.follow_configuration(&next), Next::Taken));
+            assert!(matches!(intake.follow_configuration(&next), BlockVerdict::Taken));
         }
         assert_eq!(intake.next_number(), 1);
         assert!(intake.close().is_err());
@@ -276,7 +284,7 @@ mod tests {
             let ahead = intake.step(received(number, &blocks[number as usize]));
             // A later block meets the failure: waits until this block has been written or has failed.
             let _ = intake.replica.flush();
-            matches!(ahead, Ahead::Stop)
+            matches!(ahead, ReadAheadVerdict::Stop)
         });
         let why = intake.stopped().unwrap().to_owned();
         assert!(ends.is_some(), "{why}");

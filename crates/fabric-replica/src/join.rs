@@ -7,7 +7,7 @@ use crate::config::StateName;
 use crate::ledger::{KIND, state_folder};
 use anyhow::{Context, bail};
 use lineside_fabric::Options;
-use lineside_fabric::ledger::{Expected, Joined, Setup, StateStore, join as join_disk};
+use lineside_fabric::ledger::{ExpectedHashes, JoinedSnapshot, Setup, StateStore, join as join_disk};
 use lineside_journal::FsDisk;
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -21,11 +21,11 @@ use std::path::{Path, PathBuf};
 pub fn join(
     data: &Path,
     folder: &Path,
-    expected: &Expected,
+    expected: &ExpectedHashes,
     validation: Options,
     state: StateName,
     step: &mut dyn FnMut(&str),
-) -> anyhow::Result<Joined> {
+) -> anyhow::Result<JoinedSnapshot> {
     if !is_free(data).with_context(|| data.display().to_string())? {
         bail!("{} is not empty; give --data a new directory", data.display());
     }
@@ -91,11 +91,11 @@ fn remove_rest(building: &Path) -> anyhow::Result<()> {
 fn build(
     building: &Path,
     folder: &Path,
-    expected: &Expected,
+    expected: &ExpectedHashes,
     validation: Options,
     state: StateName,
     step: &mut dyn FnMut(&str),
-) -> anyhow::Result<Joined> {
+) -> anyhow::Result<JoinedSnapshot> {
     let disk = FsDisk::claim(building, &KIND).with_context(|| building.display().to_string())?;
     step("directory made");
     let setup = Setup {

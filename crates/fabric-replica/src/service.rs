@@ -5,16 +5,16 @@ use crate::config::{FabricConfig, StateName};
 use crate::files::{DeliverClient, read_client, read_paper_identities, read_server_tls, read_udp_key};
 use crate::intake::BlockIntake;
 use crate::ledger;
-use crate::udp_source::{Form, UdpSource};
-use crate::watch::{About, Watch};
+use crate::udp_source::{DatagramForm, UdpSource};
+use crate::watch::{ReplicaInfo, Watch};
 use anyhow::{Context, anyhow};
 use lineside_fabric::early::EarlyWork;
 use lineside_fabric::ledger::results::{Publisher, Results};
-use lineside_fabric::ledger::{Replica, Waiter};
+use lineside_fabric::ledger::{DurabilityWaiter, Replica};
 use lineside_fabric_grpc::client::{Options, follow as follow_blocks, follow_ahead};
 use lineside_fabric_grpc::replica::committed;
 use lineside_fabric_grpc::serve::Role;
-use lineside_fabric_grpc::{Running as Server, ServerTls, Source, start as start_server};
+use lineside_fabric_grpc::{CommittedSource, Running as Server, ServerTls, start as start_server};
 use lineside_grpc::Gate;
 use lineside_journal::FsDisk;
 use lineside_service::config::{ConfigIssue, Section, given, section};
@@ -55,28 +55,28 @@ struct FabricService {
 struct Files {
     client: DeliverClient,
     tls: Option<ServerTls>,
-    udp: Option<Form>,
+    udp: Option<DatagramForm>,
     genesis: Option<Vec<u8>>,
     results: Publisher,
     disk: FsDisk,
 }
 
 struct RunningFabric {
-    shared: Arc<Shared>,
+    shared: Arc<StatusShared>,
     /// Parts that stop with the service; `None` once it has stopped.
-    parts: Option<Parts>,
+    parts: Option<StoppableParts>,
 }
 
 /// State that the status function shares with the running service.
-struct Shared {
+struct StatusShared {
     /// Limits that all clients of Deliver share.
     gate: Arc<Gate>,
-    about: About,
+    about: ReplicaInfo,
     watch: Arc<Watch>,
-    waiter: Waiter,
+    waiter: DurabilityWaiter,
 }
 
-struct Parts {
+struct StoppableParts {
     runtime: Runtime,
     server: Server,
     /// Stops following orderers.
@@ -172,7 +172,7 @@ impl Service for FabricService {
             .thread_name("fabric-deliver")
             .enable_all()
             .build()?;
-        let source: Arc<dyn Source> = ledger;
+        let source: Arc<dyn CommittedSource> = ledger;
         let heights = source.heights();
         let channel = source.channel().to_owned();
         let server = start_server(
@@ -189,7 +189,7 @@ impl Service for FabricService {
             )
         })?;
         let last = replica.blocks().last_hashes();
-        let about = About {
+        let about = ReplicaInfo {
             channel,
             listen: server.address,
             udp: udp.as_ref().map(UdpSource::address).transpose()?,
@@ -203,7 +203,7 @@ impl Service for FabricService {
         }
         runtime.spawn(log_blocks(about.channel.clone(), heights, results));
         let options = following(&config, &files.client, &about, &watch);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(StatusShared {
             gate: Arc::clone(&server.gate),
             about,
             watch: Arc::clone(&watch),
@@ -217,7 +217,7 @@ impl Service for FabricService {
         }
         Ok(Box::new(RunningFabric {
             shared,
-            parts: Some(Parts {
+            parts: Some(StoppableParts {
                 runtime,
                 server,
                 end,
@@ -272,20 +272,20 @@ fn read_genesis(config: &FabricConfig) -> anyhow::Result<Option<Vec<u8>>> {
 }
 
 /// Returns the form of the datagrams, if blocks are received over UDP.
-fn udp_form(config: &FabricConfig) -> anyhow::Result<Option<Form>> {
+fn udp_form(config: &FabricConfig) -> anyhow::Result<Option<DatagramForm>> {
     match (config.udp_listen.0, given(&config.udp_key)) {
         (None, _) => Ok(None),
-        (Some(_), Some(file)) => Ok(Some(Form::Native(read_udp_key(file)?))),
+        (Some(_), Some(file)) => Ok(Some(DatagramForm::Native(read_udp_key(file)?))),
         (Some(_), None) => {
             let trusted = config.trusted_sources.iter().map(|range| range.0);
             let identities = given(&config.udp_paper_identities).map(read_paper_identities);
             let identities = identities.transpose()?.unwrap_or_default();
-            Ok(Some(Form::Paper(trusted.collect(), identities)))
+            Ok(Some(DatagramForm::Paper(trusted.collect(), identities)))
         }
     }
 }
 
-fn bind_udp(config: &FabricConfig, form: Option<Form>) -> anyhow::Result<Option<UdpSource>> {
+fn bind_udp(config: &FabricConfig, form: Option<DatagramForm>) -> anyhow::Result<Option<UdpSource>> {
     let bound = config.udp_listen.0.zip(form).map(|(listen, form)| {
         UdpSource::bind(listen, form, config.memory_max.bytes() / 8)
             .with_context(|| format!("cannot listen on {listen} with UDP"))
@@ -294,7 +294,12 @@ fn bind_udp(config: &FabricConfig, form: Option<Form>) -> anyhow::Result<Option<
 }
 
 /// Returns the options for following orderers. `watch` records each endpoint that is left, and a warning is logged.
-fn following(config: &FabricConfig, client: &DeliverClient, about: &About, watch: &Arc<Watch>) -> Options {
+fn following(
+    config: &FabricConfig,
+    client: &DeliverClient,
+    about: &ReplicaInfo,
+    watch: &Arc<Watch>,
+) -> Options {
     let channel = about.channel.clone();
     let on_left = watch.on_left(Some(Arc::new(move |endpoint, left| {
         tracing::warn!(channel, "{endpoint}: {left}");
@@ -327,7 +332,7 @@ fn spawn_following(
     let udp = udp.zip(early);
     let run = move || {
         let watch = intake.watch();
-        let _panics = PanicIsShown(&watch);
+        let _panics = ShowPanic(&watch);
         let over = follow_all(&mut intake, udp, options);
         runtime.block_on(async {
             tokio::select! {
@@ -382,12 +387,12 @@ async fn follow(
 }
 
 /// Shows in the status that the thread that takes blocks has panicked.
-struct PanicIsShown<'a>(&'a Watch);
+struct ShowPanic<'a>(&'a Watch);
 
-impl Drop for PanicIsShown<'_> {
+impl Drop for ShowPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.stopped(PANICKED);
+            self.0.record_stop(PANICKED);
         }
     }
 }
@@ -401,13 +406,13 @@ impl Running for RunningFabric {
 
     fn endpoints(&self) -> Vec<Endpoint> {
         let endpoint = |protocol, address| Endpoint { protocol, address };
-        let About { listen, udp, .. } = self.shared.about;
+        let ReplicaInfo { listen, udp, .. } = self.shared.about;
         let udp = udp.map(|udp| endpoint("udp", udp));
         [endpoint("deliver", listen)].into_iter().chain(udp).collect()
     }
 
     fn description(&self) -> String {
-        let About { channel, udp, .. } = &self.shared.about;
+        let ReplicaInfo { channel, udp, .. } = &self.shared.about;
         match udp {
             Some(udp) => format!("Deliver of channel {channel}; blocks over UDP on {udp}"),
             None => format!("Deliver of channel {channel}"),

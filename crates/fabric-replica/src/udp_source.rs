@@ -3,11 +3,13 @@
 
 use lineside_fabric::early::EarlyWork;
 use lineside_fabric::limits::BLOCK_BYTES_MAX;
-use lineside_fabric_grpc::client::{Ahead, Options, Received, follow_ahead};
+use lineside_fabric_grpc::client::{Options, ReadAheadVerdict, ReceivedBlock, follow_ahead};
 use lineside_fabric_grpc::without_foreign_bytes;
 use lineside_fabric_udp::paper::PaperReceiver;
-use lineside_fabric_udp::paper::identities::Numbered;
-use lineside_fabric_udp::{Blocks, Counters, Dropped, Early, Receiver, ReceiverOptions, SharedKey, driver};
+use lineside_fabric_udp::paper::identities::NumberedIdentity;
+use lineside_fabric_udp::{
+    BlockSink, Counters, DropReason, EarlyTx, Receiver, ReceiverOptions, SharedKey, driver,
+};
 use lineside_fastpath::Range;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -18,31 +20,31 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// Maximum number of blocks that wait to be taken; further blocks stay at the sender.
-const WAITING: usize = 8;
+const WAITING_BLOCKS_MAX: usize = 8;
 
 /// Form of the datagrams.
-pub enum Form {
+pub enum DatagramForm {
     /// Datagrams of `lineside fabric send`, with a MAC under this key.
     Native(SharedKey),
     /// The papers' packets, which have no MAC, from these sources, and the identities known in advance.
-    Paper(Vec<Range>, Vec<Numbered>),
+    Paper(Vec<Range>, Vec<NumberedIdentity>),
 }
 
 /// Socket that receives blocks.
 pub struct UdpSource {
     socket: UdpSocket,
-    form: Form,
+    form: DatagramForm,
     /// Maximum number of bytes of incomplete blocks, and of blocks that wait to be taken, each.
     memory_bytes_max: usize,
 }
 
 /// Limit of the bytes of complete blocks that wait to be taken.
-struct Room {
+struct BytesLimit {
     bytes: Arc<Semaphore>,
     bytes_max: u32,
 }
 
-impl Room {
+impl BytesLimit {
     fn new(bytes_max: usize) -> Self {
         let bytes_max = u32::try_from(bytes_max).unwrap_or(u32::MAX);
         let bytes = Arc::new(Semaphore::new(bytes_max as usize));
@@ -65,15 +67,15 @@ impl Room {
         bytes.acquire_many_owned(self.needed(block_bytes)).await.ok()
     }
 
-    fn closing(&self) -> Closing {
-        Closing(Arc::clone(&self.bytes))
+    fn closing(&self) -> CloseOnDrop {
+        CloseOnDrop(Arc::clone(&self.bytes))
     }
 }
 
 /// Ends all waits for room when it is dropped.
-struct Closing(Arc<Semaphore>);
+struct CloseOnDrop(Arc<Semaphore>);
 
-impl Drop for Closing {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0.close();
     }
@@ -89,9 +91,9 @@ enum Event {
     Failed(io::Error),
 }
 
-struct Tell {
+struct EventSender {
     events: mpsc::Sender<Event>,
-    room: Room,
+    room: BytesLimit,
     /// Runtime of the task that takes the blocks.
     runtime: Handle,
     early: EarlyWork,
@@ -100,16 +102,16 @@ struct Tell {
     forged_told_at: u64,
 }
 
-impl Blocks for Tell {
-    fn early(&mut self, early: Early<'_>) {
+impl BlockSink for EventSender {
+    fn on_early(&mut self, early: EarlyTx<'_>) {
         self.early.put(early.block, early.index, early.bytes);
     }
 
-    fn ready(&self, block_bytes: usize) -> bool {
+    fn has_room(&self, block_bytes: usize) -> bool {
         self.events.capacity() > 0 && self.room.has(block_bytes)
     }
 
-    fn whole(&mut self, number: u64, bytes: Vec<u8>) {
+    fn on_block(&mut self, number: u64, bytes: Vec<u8>) {
         // A receiver of the papers' packets has not asked for room.
         let Some(room) = self.runtime.block_on(self.room.take(bytes.len())) else {
             return;
@@ -118,11 +120,11 @@ impl Blocks for Tell {
         let _ = self.events.blocking_send(Event::Whole(number, bytes, room));
     }
 
-    fn dropped(&mut self, number: u64, _why: Dropped) {
+    fn on_dropped(&mut self, number: u64, _why: DropReason) {
         self.early.dropped(number);
     }
 
-    fn counted(&mut self, counters: &Counters) {
+    fn on_counters(&mut self, counters: &Counters) {
         // The next warning is due at ten times the number, so that these datagrams cannot fill the log.
         if counters.bad_mac >= self.forged_told_at {
             tracing::warn!(
@@ -134,7 +136,7 @@ impl Blocks for Tell {
         }
     }
 
-    fn gap(&mut self, _from: u64, to: u64) {
+    fn on_gap(&mut self, _from: u64, to: u64) {
         let _ = self.events.blocking_send(Event::Gap(to));
     }
 }
@@ -161,7 +163,7 @@ impl UdpSource {
     ///
     /// # Errors
     /// The system's error.
-    pub fn bind(listen: SocketAddr, form: Form, memory_bytes_max: usize) -> io::Result<Self> {
+    pub fn bind(listen: SocketAddr, form: DatagramForm, memory_bytes_max: usize) -> io::Result<Self> {
         let socket = driver::listen(listen)?;
         Ok(Self {
             socket,
@@ -178,7 +180,7 @@ impl UdpSource {
         self.socket.local_addr()
     }
 
-    fn start(self, next: u64, mut tell: Tell, fetched: Arc<AtomicU64>) -> io::Result<ReceiverThread> {
+    fn start(self, next: u64, mut tell: EventSender, fetched: Arc<AtomicU64>) -> io::Result<ReceiverThread> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
         let mut session = [0; 16];
@@ -187,7 +189,7 @@ impl UdpSource {
             // The genesis block, number 0, is never fetched.
             let mut fetched = || Some(fetched.swap(0, Ordering::Relaxed)).filter(|&next| next > 0);
             let ended = match self.form {
-                Form::Native(key) => {
+                DatagramForm::Native(key) => {
                     // The validator computes data hashes anyway; a block that it refuses is fetched with Deliver.
                     let options = ReceiverOptions {
                         data_hash: false,
@@ -197,7 +199,7 @@ impl UdpSource {
                     let mut receiver = Receiver::new(key, session, next, options);
                     receiver.run(&self.socket, &mut tell, &mut fetched, &stopping)
                 }
-                Form::Paper(trusted, identities) => {
+                DatagramForm::Paper(trusted, identities) => {
                     let bytes_max = self.memory_bytes_max.min(BLOCK_BYTES_MAX);
                     let is_trusted = move |from| trusted.iter().any(|range| range.contains(from));
                     let mut receiver = PaperReceiver::new(is_trusted, next, bytes_max);
@@ -231,13 +233,13 @@ impl UdpSource {
         deliver: Options,
         read: &Notify,
         early: EarlyWork,
-        on: impl FnMut(Option<Received>) -> Ahead,
+        on: impl FnMut(Option<ReceivedBlock>) -> ReadAheadVerdict,
     ) -> io::Result<()> {
         let fetched = Arc::new(AtomicU64::new(0));
-        let (events, waiting) = mpsc::channel(WAITING);
-        let room = Room::new(self.memory_bytes_max);
+        let (events, waiting) = mpsc::channel(WAITING_BLOCKS_MAX);
+        let room = BytesLimit::new(self.memory_bytes_max);
         let closing = room.closing();
-        let tell = Tell {
+        let tell = EventSender {
             events,
             room,
             runtime: Handle::current(),
@@ -249,7 +251,7 @@ impl UdpSource {
         // Declared after the thread, so that they are dropped first: the thread may be waiting for room in one of
         // them.
         let (mut waiting, _closing) = (waiting, closing);
-        let mut taking = Taking {
+        let mut taking = BlockTaker {
             next: deliver.from,
             deliver,
             read,
@@ -279,7 +281,7 @@ impl UdpSource {
     }
 }
 
-struct Taking<'r, F> {
+struct BlockTaker<'r, F> {
     deliver: Options,
     /// Number of the block that is handed out next.
     next: u64,
@@ -288,7 +290,7 @@ struct Taking<'r, F> {
     fetched: Arc<AtomicU64>,
 }
 
-impl<F: FnMut(Option<Received>) -> Ahead> Taking<'_, F> {
+impl<F: FnMut(Option<ReceivedBlock>) -> ReadAheadVerdict> BlockTaker<'_, F> {
     /// Takes a block that arrived over UDP. Returns false to stop.
     async fn take(&mut self, number: u64, bytes: Vec<u8>) -> bool {
         if number < self.next {
@@ -298,25 +300,25 @@ impl<F: FnMut(Option<Received>) -> Ahead> Taking<'_, F> {
             return false;
         }
         let bytes = without_foreign_bytes(bytes.into());
-        self.hand_out(Some(Received { number, bytes })).await
+        self.hand_out(Some(ReceivedBlock { number, bytes })).await
     }
 
     /// Hands out a block, or reports that one was parsed. Blocks that are handed back are fetched. Returns false to
     /// stop.
-    async fn hand_out(&mut self, received: Option<Received>) -> bool {
+    async fn hand_out(&mut self, received: Option<ReceivedBlock>) -> bool {
         if let Some(received) = &received {
             self.next = received.number + 1;
         }
         match (self.on)(received) {
-            Ahead::On => true,
-            Ahead::Back(number, why) => {
+            ReadAheadVerdict::On => true,
+            ReadAheadVerdict::Back(number, why) => {
                 let channel = &self.deliver.channel;
                 tracing::warn!(channel, "block {number} from UDP is refused: {why}");
                 let to = self.next.saturating_sub(1);
                 self.next = number;
                 self.fetch(to).await
             }
-            Ahead::Stop => false,
+            ReadAheadVerdict::Stop => false,
         }
     }
 
@@ -329,16 +331,16 @@ impl<F: FnMut(Option<Received>) -> Ahead> Taking<'_, F> {
             options.from = self.next;
             let mut goes_on = true;
             let Self { next, read, on, .. } = self;
-            let hand_out = |received: Option<Received>| {
+            let hand_out = |received: Option<ReceivedBlock>| {
                 let is_next = received.is_some();
                 let handed = on(received);
                 match &handed {
-                    Ahead::On => *next += u64::from(is_next),
-                    Ahead::Back(number, _) => *next = *number,
-                    Ahead::Stop => goes_on = false,
+                    ReadAheadVerdict::On => *next += u64::from(is_next),
+                    ReadAheadVerdict::Back(number, _) => *next = *number,
+                    ReadAheadVerdict::Stop => goes_on = false,
                 }
-                let is_last = *next > to && matches!(handed, Ahead::On);
-                if is_last { Ahead::Stop } else { handed }
+                let is_last = *next > to && matches!(handed, ReadAheadVerdict::On);
+                if is_last { ReadAheadVerdict::Stop } else { handed }
             };
             follow_ahead(options, read, hand_out).await;
             if !goes_on {

@@ -4,7 +4,7 @@ use super::*;
 use lineside_fabric::ledger::{Replica, Setup};
 use lineside_fabric_grpc::Signer;
 use lineside_fabric_maker::{Blocks as Maker, Network, Options as Members, Workload};
-use lineside_fabric_udp::driver::Source;
+use lineside_fabric_udp::driver::BlockSource;
 use lineside_fabric_udp::{Sender, SenderOptions};
 use lineside_journal::SimDisk;
 use std::pin::pin;
@@ -36,10 +36,10 @@ fn blocks_that_wait_are_bounded_in_bytes() {
     let network = Arc::new(Network::new(7, Members::default()));
     let (_replica, early) = ledger(&made(&network)[0]);
     let runtime = Runtime::new().unwrap();
-    let (events, mut waiting) = mpsc::channel(WAITING);
-    let mut tell = Tell {
+    let (events, mut waiting) = mpsc::channel(WAITING_BLOCKS_MAX);
+    let mut tell = EventSender {
         events,
-        room: Room::new(1000),
+        room: BytesLimit::new(1000),
         runtime: runtime.handle().clone(),
         early,
         channel: "lab".into(),
@@ -47,8 +47,8 @@ fn blocks_that_wait_are_bounded_in_bytes() {
     };
     let closing = tell.room.closing();
     let mut context = Context::from_waker(Waker::noop());
-    tell.whole(1, vec![0; 600]);
-    assert!(tell.ready(400) && !tell.ready(401));
+    tell.on_block(1, vec![0; 600]);
+    assert!(tell.has_room(400) && !tell.has_room(401));
     {
         let mut further = pin!(tell.room.take(401));
         assert!(further.as_mut().poll(&mut context).is_pending());
@@ -56,9 +56,9 @@ fn blocks_that_wait_are_bounded_in_bytes() {
         assert!(matches!(further.poll(&mut context), Poll::Ready(Some(_))));
     }
     // A block longer than the limit waits alone.
-    assert!(tell.ready(5000));
-    tell.whole(2, vec![0; 5000]);
-    assert!(!tell.ready(1));
+    assert!(tell.has_room(5000));
+    tell.on_block(2, vec![0; 5000]);
+    assert!(!tell.has_room(1));
     let mut further = pin!(tell.room.take(1));
     assert!(further.as_mut().poll(&mut context).is_pending());
     drop(closing);
@@ -66,9 +66,9 @@ fn blocks_that_wait_are_bounded_in_bytes() {
 }
 
 /// Blocks of a sender, and the next one.
-struct Sent(Vec<Arc<[u8]>>, usize);
+struct SentBlocks(Vec<Arc<[u8]>>, usize);
 
-impl Source for Sent {
+impl BlockSource for SentBlocks {
     fn begin(&mut self, next: u64) {
         self.1 = next as usize;
     }
@@ -82,13 +82,13 @@ impl Source for Sent {
 }
 
 #[test]
-fn all_blocks_come_though_only_one_may_wait() {
+fn all_blocks_arrive_although_only_one_may_wait() {
     let network = Arc::new(Network::new(7, Members::default()));
     let blocks = made(&network);
     let (_replica, early) = ledger(&blocks[0]);
     let longest = blocks.iter().map(|block| block.len()).max().unwrap();
     let secret = [7; 32];
-    let form = Form::Native(SharedKey::new(&secret).unwrap());
+    let form = DatagramForm::Native(SharedKey::new(&secret).unwrap());
     let source = UdpSource::bind("127.0.0.1:0".parse().unwrap(), form, 2 * longest).unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(source.address().unwrap()).unwrap();
@@ -103,19 +103,19 @@ fn all_blocks_come_though_only_one_may_wait() {
         let sending = scope.spawn(|| {
             let key = SharedKey::new(&secret).unwrap();
             let mut sender = Sender::new(key, [1; 16], SenderOptions::default());
-            sender.run(&socket, &mut Sent(blocks.clone(), 0), &stop)
+            sender.run(&socket, &mut SentBlocks(blocks.clone(), 0), &stop)
         });
-        let on = |received: Option<Received>| {
+        let on = |received: Option<ReceivedBlock>| {
             let Some(received) = received else {
-                return Ahead::On;
+                return ReadAheadVerdict::On;
             };
             assert_eq!(received.number, next as u64);
             assert_eq!(received.bytes[..], blocks[next][..]);
             next += 1;
             if next == blocks.len() {
-                Ahead::Stop
+                ReadAheadVerdict::Stop
             } else {
-                Ahead::On
+                ReadAheadVerdict::On
             }
         };
         let followed = runtime.block_on(async {

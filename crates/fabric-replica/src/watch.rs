@@ -5,7 +5,7 @@ use lineside_fabric::TxCode;
 use lineside_fabric::early::EarlyWork;
 use lineside_fabric::ledger::results::{BlockResult, Publisher, Results};
 use lineside_fabric::ledger::totals::{STAGES, Totals};
-use lineside_fabric_grpc::client::{Left, OnHeld, OnLeft};
+use lineside_fabric_grpc::client::{LeaveReason, OnEndpointLeft, OnRequestHeld};
 use lineside_service::{ServiceStatus, StatusBuilder, Tip};
 use lineside_util::hex::to_hex;
 use lineside_wire::metric;
@@ -17,13 +17,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Maximum number of blocks in a status.
-const BLOCKS: u64 = 8;
+const STATUS_BLOCKS: u64 = 8;
 /// Maximum number of codes in a status: the reader of a status accepts 1 MiB.
-const CODES: usize = 200_000;
+const STATUS_CODES_MAX: usize = 200_000;
 
 /// Constant parts of a status.
 #[derive(Clone, Debug)]
-pub struct About {
+pub struct ReplicaInfo {
     /// Channel of the replica.
     pub channel: String,
     /// Address and port of Deliver.
@@ -47,11 +47,11 @@ pub struct Watch {
     sources_left: AtomicU64,
     /// Verifier of transactions that arrive before their block is complete.
     early: OnceLock<EarlyWork>,
-    now: Mutex<Now>,
+    now: Mutex<WatchState>,
 }
 
 #[derive(Default)]
-struct Now {
+struct WatchState {
     /// Time at which the current source sent its last block.
     block: Option<Instant>,
     following: bool,
@@ -63,10 +63,10 @@ struct Now {
     tries: u64,
 }
 
-impl Now {
+impl WatchState {
     /// Records that a source is found. Returns the number of failed tries before and their duration, if there were
     /// any.
-    fn found(&mut self) -> Option<(u64, Duration)> {
+    fn source_found(&mut self) -> Option<(u64, Duration)> {
         (self.following, self.left) = (true, None);
         let since = self.without_since.take();
         let tries = std::mem::take(&mut self.tries);
@@ -97,7 +97,7 @@ impl Watch {
         })
     }
 
-    fn now(&self) -> MutexGuard<'_, Now> {
+    fn now(&self) -> MutexGuard<'_, WatchState> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,20 +107,20 @@ impl Watch {
     }
 
     /// Records that a block arrived.
-    pub fn came(&self) {
+    pub fn block_arrived(&self) {
         let mut now = self.now();
         now.block = Some(Instant::now());
-        let found = now.found();
+        let found = now.source_found();
         drop(now);
         log_found(found, "");
     }
 
     /// Returns a function that records a source that holds the request because its channel has no newer block.
-    pub fn on_held(self: &Arc<Self>) -> OnHeld {
+    pub fn on_held(self: &Arc<Self>) -> OnRequestHeld {
         let watch = Arc::clone(self);
         Arc::new(move |endpoint| {
             let mut now = watch.now();
-            let found = now.found();
+            let found = now.source_found();
             drop(now);
             log_found(found, endpoint);
         })
@@ -132,7 +132,7 @@ impl Watch {
     }
 
     /// Records that no further block is taken, and the reason.
-    pub fn stopped(&self, why: &str) {
+    pub fn record_stop(&self, why: &str) {
         let mut now = self.now();
         (now.following, now.stopped) = (false, Some(why.to_owned()));
         // An old refusal does not explain the stop.
@@ -140,7 +140,7 @@ impl Watch {
     }
 
     /// Records that nothing is served any more either, and the reason.
-    pub fn withheld(&self, why: &str) {
+    pub fn record_withheld(&self, why: &str) {
         let mut now = self.now();
         now.stopped = Some(match now.stopped.take() {
             Some(stopped) => format!("{stopped}; {why}"),
@@ -151,10 +151,10 @@ impl Watch {
     /// Returns a function that records a source that is left, and then calls `told`. Repetitions of the same reason are
     /// reported only at the 2nd, 4th, 8th time and so on. A source that is left because its channel is idle is not a
     /// failure.
-    pub fn on_left(self: &Arc<Self>, told: Option<OnLeft>) -> OnLeft {
+    pub fn on_left(self: &Arc<Self>, told: Option<OnEndpointLeft>) -> OnEndpointLeft {
         let watch = Arc::clone(self);
         Arc::new(move |endpoint, left| {
-            if *left == Left::Silent {
+            if *left == LeaveReason::Silent {
                 return tracing::debug!(endpoint, "{left}; the next source is asked");
             }
             watch.sources_left.fetch_add(1, Ordering::Relaxed);
@@ -172,7 +172,7 @@ impl Watch {
     }
 
     /// Adds the current state to a status. `height` is the number of durable blocks.
-    pub fn status(&self, about: &About, height: u64, out: &mut StatusBuilder) {
+    pub fn status(&self, about: &ReplicaInfo, height: u64, out: &mut StatusBuilder) {
         let fabric = self.fabric(about, height);
         let mut service = ServiceStatus {
             name: "fabric".to_owned(),
@@ -228,15 +228,15 @@ impl Watch {
         out.services.push(service);
     }
 
-    fn fabric(&self, about: &About, height: u64) -> FabricStatus {
+    fn fabric(&self, about: &ReplicaInfo, height: u64) -> FabricStatus {
         let mut codes = 0;
-        let numbers = (height.saturating_sub(BLOCKS)..height).rev();
+        let numbers = (height.saturating_sub(STATUS_BLOCKS)..height).rev();
         // Blocks that this process has not committed are not among the results.
         let blocks = numbers
             .map_while(|number| self.results.block(number))
             .take_while(|block| {
                 codes += block.codes.len();
-                codes <= CODES
+                codes <= STATUS_CODES_MAX
             });
         let blocks: Vec<BlockRecord> = blocks.map(|block| record(&block)).collect();
         // The ledger describes the newest block before the start; later blocks are among the results.
@@ -307,7 +307,7 @@ mod tests {
     }
 
     fn snapshot_after(watch: &Watch, health_after: Duration) -> Snapshot {
-        let about = About {
+        let about = ReplicaInfo {
             channel: "lab".into(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7051)),
             udp: None,
@@ -330,7 +330,7 @@ mod tests {
         serde_json::from_value(snapshot.services[0].details[DETAILS].clone()).unwrap()
     }
 
-    fn counting(watch: &Arc<Watch>) -> (OnLeft, Arc<AtomicU64>) {
+    fn counting(watch: &Arc<Watch>) -> (OnEndpointLeft, Arc<AtomicU64>) {
         let told = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&told);
         let on_left = watch.on_left(Some(Arc::new(move |_, _| {
@@ -360,9 +360,9 @@ mod tests {
         assert_eq!(fresh.services[0].tip.as_ref().unwrap().height, 2);
 
         let (on_left, told) = counting(&watch);
-        watch.came();
+        watch.block_arrived();
         assert!(of_fabric(&snapshot(&watch)).following);
-        on_left("orderer:7050", &Left::Status(503));
+        on_left("orderer:7050", &LeaveReason::Status(503));
         let left = snapshot(&watch);
         assert_eq!(told.load(Ordering::Relaxed), 1);
         assert!(left.faults().is_empty());
@@ -373,12 +373,12 @@ mod tests {
             "{left}"
         );
         assert_eq!(left.services[0].host[metric::FABRIC_SOURCES_LEFT.key], 1);
-        watch.came();
+        watch.block_arrived();
         let again = snapshot(&watch);
         assert!(again.warnings.is_empty() && of_fabric(&again).left.is_none());
 
-        on_left("orderer:7050", &Left::Status(503));
-        watch.stopped("a configuration without signatures");
+        on_left("orderer:7050", &LeaveReason::Status(503));
+        watch.record_stop("a configuration without signatures");
         let stopped = snapshot(&watch);
         let why = "fabric: channel lab: nothing more is taken: a configuration without signatures";
         assert_eq!(stopped.faults(), [why]);
@@ -389,13 +389,13 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_without_new_blocks_is_no_alarm() {
+    fn a_channel_without_new_blocks_stays_healthy() {
         let watch = Watch::new(&Publisher::anonymous(4).unwrap());
         watch.expects_source();
         let (on_left, told) = counting(&watch);
         watch.on_held()("orderer:7050");
         for _ in 0..30 {
-            on_left("orderer:7050", &Left::Silent);
+            on_left("orderer:7050", &LeaveReason::Silent);
         }
         let idle = snapshot_after(&watch, Duration::from_nanos(1));
         assert!(idle.faults().is_empty() && idle.warnings.is_empty(), "{idle}");
@@ -426,7 +426,7 @@ mod tests {
 
         let (on_left, told) = counting(&watch);
         for _ in 0..9 {
-            on_left("orderer:7050", &Left::Connect("refused".into()));
+            on_left("orderer:7050", &LeaveReason::Connect("refused".into()));
         }
         // Reported: the first, the second, the fourth and the eighth.
         assert_eq!(told.load(Ordering::Relaxed), 4);
@@ -437,7 +437,7 @@ mod tests {
         );
         watch.on_held()("orderer:7050");
         assert!(snapshot_after(&watch, soon).faults().is_empty());
-        on_left("orderer:7050", &Left::Connect("refused".into()));
+        on_left("orderer:7050", &LeaveReason::Connect("refused".into()));
         assert_eq!(told.load(Ordering::Relaxed), 5);
     }
 

@@ -1,7 +1,7 @@
 //! Tests of joining from a snapshot: the process is killed at every step, and obstacles are in the directory.
 
 use lineside_fabric::Options;
-use lineside_fabric::ledger::{Expected, Look, Replica, Setup, StateStore, export};
+use lineside_fabric::ledger::{ExpectedHashes, ReadOnlyLedger, Replica, Setup, StateStore, export};
 use lineside_fabric::replay::read;
 use lineside_fabric_replica::config::StateName;
 use lineside_fabric_replica::join::join;
@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const STEP: &str = "LINESIDE_TEST_JOIN_KILLED_AT";
+const KILL_STEP_VARIABLE: &str = "LINESIDE_TEST_JOIN_KILLED_AT";
 const FOLDER: &str = "LINESIDE_TEST_JOIN_FOLDER";
 const STATE: &str = "LINESIDE_TEST_JOIN_STATE";
 /// Blocks before the snapshot.
@@ -29,7 +29,7 @@ fn snapshot(folder: &Path) -> PathBuf {
         replica.add(recorded(number)).unwrap();
     }
     replica.stop().unwrap();
-    let look = Look::open(disk, &Options::default(), Some(&StateStore::Memory)).unwrap();
+    let look = ReadOnlyLedger::open(disk, &Options::default(), Some(&StateStore::Memory)).unwrap();
     let snapshot = folder.join("snapshot");
     export(&look, &snapshot).unwrap();
     snapshot
@@ -44,9 +44,11 @@ fn state_of(name: &str) -> StateName {
 
 /// The process that is killed; not a separate test.
 #[test]
-fn joins_until_it_is_killed() {
+fn child_process_that_joins_until_it_is_killed() {
     let variable = |name| std::env::var(name).ok();
-    let (Some(step), Some(folder), Some(state)) = (variable(STEP), variable(FOLDER), variable(STATE)) else {
+    let (Some(step), Some(folder), Some(state)) =
+        (variable(KILL_STEP_VARIABLE), variable(FOLDER), variable(STATE))
+    else {
         return;
     };
     let mut left: u32 = step.parse().unwrap();
@@ -65,7 +67,7 @@ fn joins_until_it_is_killed() {
     join(
         &data,
         &from,
-        &Expected::default(),
+        &ExpectedHashes::default(),
         Options::default(),
         state_of(&state),
         &mut each,
@@ -86,16 +88,16 @@ fn is_whole(data: &Path, state: &str) {
 }
 
 #[test]
-fn killed_at_any_step_there_is_nothing_or_a_whole_ledger() {
+fn a_join_killed_at_any_step_leaves_nothing_or_a_complete_ledger() {
     for state in ["memory", "fjall"] {
         let (mut absent, mut whole) = (0, 0);
         for step in 0.. {
             let folder = tempfile::tempdir().unwrap();
             snapshot(folder.path());
             let mut child = Command::new(std::env::current_exe().unwrap());
-            child.args(["--exact", "joins_until_it_is_killed"]);
+            child.args(["--exact", "child_process_that_joins_until_it_is_killed"]);
             child
-                .env(STEP, step.to_string())
+                .env(KILL_STEP_VARIABLE, step.to_string())
                 .env(FOLDER, folder.path())
                 .env(STATE, state);
             let output = child.output().unwrap();
@@ -111,7 +113,7 @@ fn killed_at_any_step_there_is_nothing_or_a_whole_ledger() {
                 absent += 1;
                 // The next attempt removes the rest, and succeeds.
                 let from = folder.path().join("snapshot");
-                let expected = Expected::default();
+                let expected = ExpectedHashes::default();
                 join(
                     &data,
                     &from,
@@ -131,14 +133,14 @@ fn killed_at_any_step_there_is_nothing_or_a_whole_ledger() {
 }
 
 #[test]
-fn what_is_in_the_way_is_left_alone() {
+fn joining_does_not_change_an_existing_directory() {
     let folder = tempfile::tempdir().unwrap();
     let from = snapshot(folder.path());
     let joined = |data: &Path| {
         join(
             data,
             &from,
-            &Expected::default(),
+            &ExpectedHashes::default(),
             Options::default(),
             StateName::Memory,
             &mut |_| {},

@@ -4,11 +4,11 @@
 use bytes::Bytes;
 use lineside_fabric::{Options as Validation, TxCode, Validator, laboratory};
 use lineside_fabric_grpc::mock::{Blocks, Orderer};
-use lineside_fabric_grpc::source::{Access, Memory};
+use lineside_fabric_grpc::source::{MemorySource, ReadAccess};
 use lineside_fabric_maker::{Blocks as Maker, Network, Options as Members, Workload};
 use lineside_fabric_replica::DEF;
 use lineside_fabric_replica::status::FabricStatus;
-use lineside_fabric_udp::driver::Source as UdpBlocks;
+use lineside_fabric_udp::driver::BlockSource as UdpBlocks;
 use lineside_fabric_udp::{Sender, SenderOptions, SharedKey};
 use lineside_service::config::{Section, UsageError};
 use lineside_service::{
@@ -25,7 +25,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 /// Time that a replica has to reach a state.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REPLICA_TIMEOUT: Duration = Duration::from_secs(60);
 /// Commit hash of the last block recorded in `edge`, from its manifest.
 const LAST_COMMIT_HASH: &str = "0a213f68fa48ee9de8e1bcddee7fbf9eb4df1e76409676ce28f574935e0e8d44";
 
@@ -60,7 +60,7 @@ fn channel_of(runtime: &Runtime, name: &str, blocks: Vec<Bytes>, network: &Netwo
     let folder = tempfile::tempdir().unwrap();
     network.client(0).write_msp(&folder.path().join("msp")).unwrap();
     std::fs::write(folder.path().join("genesis"), &blocks[0]).unwrap();
-    let mock = Blocks::new(name, blocks.clone(), Access::Everybody);
+    let mock = Blocks::new(name, blocks.clone(), ReadAccess::Everybody);
     let orderer = runtime
         .block_on(Orderer::start("127.0.0.1:0", None, mock))
         .unwrap();
@@ -74,7 +74,7 @@ fn channel_of(runtime: &Runtime, name: &str, blocks: Vec<Bytes>, network: &Netwo
 /// The channel whose blocks are recorded in the crate `fabric`.
 fn edge(runtime: &Runtime) -> Channel {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
-    let blocks = Memory::read(&recorded, "orderer").unwrap();
+    let blocks = MemorySource::read(&recorded, "orderer").unwrap();
     assert_eq!(blocks.len(), 14);
     channel_of(runtime, "edge", blocks, &Network::new(1, Members::default()))
 }
@@ -155,7 +155,7 @@ fn wait(
         if is_reached(&service, &fabric) {
             return (service, fabric);
         }
-        assert!(began.elapsed() < PATIENCE, "{snapshot}");
+        assert!(began.elapsed() < REPLICA_TIMEOUT, "{snapshot}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -245,7 +245,7 @@ fn a_replica_follows_stops_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_replica_without_an_orderer_is_not_healthy_until_one_is_there() {
+fn a_replica_without_an_orderer_is_unhealthy_until_one_is_found() {
     let runtime = Runtime::new().unwrap();
     let edge = edge(&runtime);
     edge.orderer.blocks.show(3);
@@ -255,7 +255,7 @@ fn a_replica_without_an_orderer_is_not_healthy_until_one_is_there() {
     let mut running = start(&section).unwrap();
     let began = Instant::now();
     while status(&*running).2.faults().is_empty() {
-        assert!(began.elapsed() < PATIENCE);
+        assert!(began.elapsed() < REPLICA_TIMEOUT);
         std::thread::sleep(Duration::from_millis(2));
     }
     assert!(began.elapsed() >= Duration::from_secs(1));
@@ -367,12 +367,12 @@ fn a_replica_that_stopped_goes_on_with_a_version_that_decides_the_block() {
 }
 
 /// Blocks for a sender over UDP.
-struct Recorded {
+struct RecordedBlock {
     blocks: Vec<Bytes>,
     next: usize,
 }
 
-impl UdpBlocks for Recorded {
+impl UdpBlocks for RecordedBlock {
     fn begin(&mut self, next: u64) {
         self.next = next as usize;
     }
@@ -416,7 +416,7 @@ fn blocks_come_over_udp() {
     let sending = std::thread::spawn(move || {
         let key = SharedKey::new(&secret).unwrap();
         let mut sender = Sender::new(key, [1; 16], SenderOptions::default());
-        sender.run(&socket, &mut Recorded { blocks, next: 0 }, &stopping)
+        sender.run(&socket, &mut RecordedBlock { blocks, next: 0 }, &stopping)
     });
     let (service, fabric) = wait_for_height(&*running, 14);
     assert_eq!(fabric.blocks[0].commit_hash.as_deref(), Some(LAST_COMMIT_HASH));
@@ -429,7 +429,7 @@ fn blocks_come_over_udp() {
 }
 
 #[test]
-fn wrong_files_are_found_before_anything_is_made() {
+fn wrong_files_are_reported_before_anything_is_created() {
     let runtime = Runtime::new().unwrap();
     let edge = edge(&runtime);
     let exposed = edge.path("exposed");

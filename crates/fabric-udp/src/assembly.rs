@@ -1,7 +1,7 @@
 //! A block that is being received, and a session's cache of entries.
 
-use super::want::Item;
-use super::{Dropped, cut};
+use super::want::WantedItem;
+use super::{DropReason, cut};
 use hashbrown::HashMap;
 use lineside_fabric::proto::{self, Arena};
 use lineside_wire::{FABRIC_ENTRIES_MAX, FABRIC_SEGMENTS_MAX};
@@ -13,12 +13,12 @@ const PART_BYTES_MIN: usize = 256;
 pub(crate) const ENTRY_BYTES_MAX: usize = 32 << 20;
 
 #[derive(Default, Debug)]
-pub(crate) struct Bits {
+pub(crate) struct BitSet {
     words: Vec<u64>,
     pub count: usize,
 }
 
-impl Bits {
+impl BitSet {
     fn new(bits: usize) -> Self {
         Self {
             words: vec![0; bits.div_ceil(64)],
@@ -45,8 +45,8 @@ impl Bits {
 }
 
 #[derive(Debug)]
-pub(crate) struct Parts {
-    have: Bits,
+pub(crate) struct SegmentParts {
+    have: BitSet,
     total: u16,
     first: usize,
     end: usize,
@@ -57,8 +57,8 @@ pub(crate) struct Parts {
 pub(crate) struct Assembly {
     pub bytes: Vec<u8>,
     pub segments: u32,
-    pub have: Bits,
-    parts: HashMap<u32, Parts>,
+    pub have: BitSet,
+    parts: HashMap<u32, SegmentParts>,
     parts_total: usize,
     bytes_have: usize,
     /// Run bodies that wait for an entry, with the id of the entry.
@@ -79,7 +79,7 @@ impl Assembly {
         Self {
             bytes: spare,
             segments,
-            have: Bits::new(segments as usize),
+            have: BitSet::new(segments as usize),
             parts: HashMap::new(),
             parts_total: 0,
             bytes_have: 0,
@@ -105,7 +105,7 @@ impl Assembly {
     }
 
     /// Records that a segment is complete. Returns true if it was not before.
-    pub fn got(&mut self, segment: u32, bytes: usize) -> bool {
+    pub fn complete_segment(&mut self, segment: u32, bytes: usize) -> bool {
         let new = segment < self.segments && self.have.set(segment as usize);
         if new {
             self.bytes_have += bytes;
@@ -131,8 +131,8 @@ impl Assembly {
             return false;
         }
         self.parts_total = total;
-        let fresh = Parts {
-            have: Bits::new(usize::from(parts)),
+        let fresh = SegmentParts {
+            have: BitSet::new(usize::from(parts)),
             total: parts,
             first: usize::MAX,
             end: 0,
@@ -157,7 +157,7 @@ impl Assembly {
     }
 
     /// Lists the missing segments and parts in as few items as possible.
-    pub fn missing(&self, block: u64, items: &mut Vec<Item>, most: usize) {
+    pub fn missing(&self, block: u64, items: &mut Vec<WantedItem>, most: usize) {
         let mut segment = 0;
         while segment < self.segments && items.len() < most {
             let at = segment;
@@ -173,7 +173,7 @@ impl Assembly {
                         part += 1;
                     }
                     if part > first {
-                        items.push(Item::Parts {
+                        items.push(WantedItem::Parts {
                             block,
                             segment: at,
                             first,
@@ -190,7 +190,7 @@ impl Assembly {
             {
                 segment += 1;
             }
-            items.push(Item::Segments {
+            items.push(WantedItem::Segments {
                 block,
                 first: at,
                 last: segment - 1,
@@ -199,21 +199,21 @@ impl Assembly {
     }
 
     /// Checks that this is the block `number` and, with `data_hash`, that its transactions match its header.
-    pub fn check(&self, number: u64, data_hash: bool) -> Result<(), Dropped> {
+    pub fn check(&self, number: u64, data_hash: bool) -> Result<(), DropReason> {
         if self.bytes_have != self.bytes.len() {
-            return Err(Dropped::Malformed);
+            return Err(DropReason::Malformed);
         }
         check(&self.bytes, number, data_hash)
     }
 }
 
 /// Checks that `bytes` are the block `number` and, with `data_hash`, that its transactions match its header.
-pub(crate) fn check(bytes: &[u8], number: u64, data_hash: bool) -> Result<(), Dropped> {
+pub(crate) fn check(bytes: &[u8], number: u64, data_hash: bool) -> Result<(), DropReason> {
     let arena = Arena::new();
-    let block: proto::Block<'_> = proto::decode(bytes, &arena).map_err(|_| Dropped::Malformed)?;
-    let header = block.header.ok_or(Dropped::Malformed)?;
+    let block: proto::Block<'_> = proto::decode(bytes, &arena).map_err(|_| DropReason::Malformed)?;
+    let header = block.header.ok_or(DropReason::Malformed)?;
     if header.number != number {
-        return Err(Dropped::Malformed);
+        return Err(DropReason::Malformed);
     }
     if !data_hash {
         return Ok(());
@@ -223,7 +223,7 @@ pub(crate) fn check(bytes: &[u8], number: u64, data_hash: bool) -> Result<(), Dr
         hasher.update(envelope);
     }
     if hasher.finalize().as_slice() != header.data_hash {
-        return Err(Dropped::DataHash);
+        return Err(DropReason::DataHash);
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ pub(super) const BATCH: usize = 64;
 const DATAGRAM_BYTES_MAX: usize = 9_216 + 64;
 
 /// Returns true for temporary errors: the datagram is lost, as datagrams may be.
-pub(super) fn transient(error: &io::Error) -> bool {
+pub(super) fn is_temporary(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, TimedOut, WouldBlock,
     };
@@ -39,14 +39,14 @@ fn header(vector: &mut libc::iovec) -> libc::mmsghdr {
 }
 
 /// Datagrams that were received together.
-pub(super) struct Incoming {
+pub(super) struct ReceivedDatagrams {
     bytes: Vec<u8>,
     names: Vec<SockAddr>,
     /// Length of each datagram; 0 for one that was truncated.
     lengths: Vec<usize>,
 }
 
-impl Default for Incoming {
+impl Default for ReceivedDatagrams {
     fn default() -> Self {
         Self {
             bytes: vec![0; BATCH * DATAGRAM_BYTES_MAX],
@@ -56,7 +56,7 @@ impl Default for Incoming {
     }
 }
 
-impl Incoming {
+impl ReceivedDatagrams {
     /// Waits at most `wait` for the first datagram, and then takes all available ones, up to a batch.
     pub fn receive(&mut self, socket: &UdpSocket, wait: Duration) -> io::Result<()> {
         self.lengths.clear();
@@ -91,7 +91,7 @@ impl Incoming {
         };
         let Ok(count) = usize::try_from(count) else {
             let error = io::Error::last_os_error();
-            return if transient(&error) { Ok(()) } else { Err(error) };
+            return if is_temporary(&error) { Ok(()) } else { Err(error) };
         };
         for (header, storage) in headers.iter().zip(storage).take(count) {
             let is_whole = header.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
@@ -105,7 +105,7 @@ impl Incoming {
     }
 
     /// Returns the source and payload of each datagram.
-    pub fn each(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
+    pub fn datagrams(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
         let payloads = self.bytes.chunks_exact(DATAGRAM_BYTES_MAX).zip(&self.lengths);
         let payloads = payloads.map(|(bytes, &length)| bytes.get(..length).unwrap_or_default());
         let names = self.names.iter();
@@ -157,7 +157,7 @@ impl Outgoing {
                 Ok(sent) => done += sent.max(1),
                 Err(_) => {
                     let error = io::Error::last_os_error();
-                    if !transient(&error) {
+                    if !is_temporary(&error) {
                         return Err(error);
                     }
                     // The error belongs to the first datagram, for example because no process listens on the port.
@@ -184,7 +184,11 @@ fn ready(socket: &UdpSocket, wait: Duration) -> io::Result<bool> {
     let found = unsafe { libc::ppoll(&raw mut poll, 1, &raw const wait, std::ptr::null()) };
     if found < 0 {
         let error = io::Error::last_os_error();
-        return if transient(&error) { Ok(false) } else { Err(error) };
+        return if is_temporary(&error) {
+            Ok(false)
+        } else {
+            Err(error)
+        };
     }
     // Receiving also returns a pending error.
     Ok(found > 0)
@@ -195,15 +199,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn batches_go_both_ways_and_long_ones_are_empty() {
+    fn datagrams_longer_than_the_buffer_are_received_empty() {
         let (a, b) = (
             UdpSocket::bind("127.0.0.1:0").unwrap(),
             UdpSocket::bind("127.0.0.1:0").unwrap(),
         );
         a.connect(b.local_addr().unwrap()).unwrap();
-        let (mut out, mut incoming) = (Outgoing::default(), Incoming::default());
+        let (mut out, mut incoming) = (Outgoing::default(), ReceivedDatagrams::default());
         incoming.receive(&b, Duration::from_micros(50)).unwrap();
-        assert_eq!(incoming.each().count(), 0);
+        assert_eq!(incoming.datagrams().count(), 0);
         let mut number = 0u8;
         while out.put(|payload| {
             payload.clear();
@@ -216,7 +220,7 @@ mod tests {
         let mut seen = 0;
         while seen < BATCH {
             incoming.receive(&b, Duration::from_secs(1)).unwrap();
-            for (from, payload) in incoming.each() {
+            for (from, payload) in incoming.datagrams() {
                 assert_eq!((from, payload), (a.local_addr().unwrap(), &[seen as u8; 9][..]));
                 seen += 1;
             }
@@ -224,7 +228,10 @@ mod tests {
         a.send(&[1; 10_000]).unwrap();
         incoming.receive(&b, Duration::from_secs(1)).unwrap();
         assert_eq!(
-            incoming.each().map(|(_, payload)| payload.len()).sum::<usize>(),
+            incoming
+                .datagrams()
+                .map(|(_, payload)| payload.len())
+                .sum::<usize>(),
             0
         );
         // The other end is closed, which must not end anything.

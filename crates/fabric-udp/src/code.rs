@@ -10,7 +10,7 @@
 //! A copy refers back into the run, and past its beginning into the run's dictionary, but never across the border
 //! between the two.
 
-use super::cut::{Cut, Note};
+use super::cut::{CutRange, Note};
 use lineside_fabric::proto::wire;
 use lineside_wire::FABRIC_COPY_BYTES_MIN as COPY_MIN;
 
@@ -25,7 +25,7 @@ const DISTANCE_MAX: usize = 0xffff;
 
 /// Reason why a stream is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Bad {
+pub enum StreamError {
     /// A sender does not write such a stream.
     Malformed,
     /// It refers to an entry that is not in the cache.
@@ -75,11 +75,11 @@ impl Encoder {
         self.history.extend_from_slice(dictionary);
         self.dictionary = dictionary.len();
         for at in 0..dictionary.len() {
-            self.learn(at);
+            self.index_position(at);
         }
     }
 
-    fn learn(&mut self, at: usize) {
+    fn index_position(&mut self, at: usize) {
         if let Some(place) = self.history.get(at..).and_then(hash) {
             self.table[place] = at as u32;
         }
@@ -99,7 +99,7 @@ impl Encoder {
     pub(crate) fn segment(
         &mut self,
         segment: &[u8],
-        cuts: &[Cut],
+        cuts: &[CutRange],
         notes: Option<&[Note]>,
         mut entry: impl FnMut(&[u8]) -> Option<u16>,
         out: &mut Vec<u8>,
@@ -149,7 +149,7 @@ impl Encoder {
         let (mut at, mut plain) = (from, from);
         while at + COPY_MIN <= to {
             let candidate = hash(&self.history[at..to]).map_or(u32::MAX, |place| self.table[place]) as usize;
-            self.learn(at);
+            self.index_position(at);
             let length = self.matching(candidate, at, to);
             if length < COPY_MIN {
                 at += 1;
@@ -165,7 +165,7 @@ impl Encoder {
             }
             out.extend(((at - candidate) as u16).to_be_bytes());
             for learned in at + 1..at + length {
-                self.learn(learned);
+                self.index_position(learned);
             }
             at += length;
             plain = at;
@@ -200,7 +200,7 @@ impl Encoder {
 
 /// An entry of the cache at its place in a segment: an identity that need not be hashed again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Known {
+pub struct CachedIdentity {
     /// Offset from the segment's first byte.
     pub at: u32,
     /// Length in bytes.
@@ -211,46 +211,49 @@ pub struct Known {
 
 /// Information decoded together with a segment.
 #[derive(Default, Debug)]
-pub struct Aside {
+pub struct SegmentNotes {
     /// Annotations of the segment, not yet checked.
     pub notes: Vec<Note>,
     /// Entries in the segment. Their bytes are certain, because they were copied from the cache.
-    pub known: Vec<Known>,
+    pub known: Vec<CachedIdentity>,
 }
 
-fn byte(stream: &mut &[u8]) -> Result<u8, Bad> {
-    let (&first, rest) = stream.split_first().ok_or(Bad::Malformed)?;
+fn byte(stream: &mut &[u8]) -> Result<u8, StreamError> {
+    let (&first, rest) = stream.split_first().ok_or(StreamError::Malformed)?;
     *stream = rest;
     Ok(first)
 }
 
-fn number(stream: &mut &[u8]) -> Result<usize, Bad> {
-    let value = wire::varint(stream).map_err(|_| Bad::Malformed)?;
+fn number(stream: &mut &[u8]) -> Result<usize, StreamError> {
+    let value = wire::varint(stream).map_err(|_| StreamError::Malformed)?;
     u32::try_from(value)
         .map(|value| value as usize)
-        .map_err(|_| Bad::Malformed)
+        .map_err(|_| StreamError::Malformed)
 }
 
-fn take<'a>(stream: &mut &'a [u8], bytes: usize) -> Result<&'a [u8], Bad> {
-    let (taken, rest) = stream.split_at_checked(bytes).ok_or(Bad::Malformed)?;
+fn take<'a>(stream: &mut &'a [u8], bytes: usize) -> Result<&'a [u8], StreamError> {
+    let (taken, rest) = stream.split_at_checked(bytes).ok_or(StreamError::Malformed)?;
     *stream = rest;
     Ok(taken)
 }
 
-fn short(stream: &mut &[u8]) -> Result<u16, Bad> {
+fn short(stream: &mut &[u8]) -> Result<u16, StreamError> {
     let taken = take(stream, 2)?;
     Ok(u16::from_be_bytes([taken[0], taken[1]]))
 }
 
 /// Number of bytes moved at once where there is room: most pieces are short, and this costs less than a copy of any
 /// length.
-const AT_ONCE: usize = 16;
+const COPY_STEP_BYTES: usize = 16;
 
 /// Copies the first `bytes` of `from` to the beginning of `to`, and perhaps some of the following bytes. The caller
 /// has checked that both are long enough.
 fn put(to: &mut [u8], from: &[u8], bytes: usize) {
-    match (to.first_chunk_mut::<AT_ONCE>(), from.first_chunk::<AT_ONCE>()) {
-        (Some(to), Some(from)) if bytes <= AT_ONCE => *to = *from,
+    match (
+        to.first_chunk_mut::<COPY_STEP_BYTES>(),
+        from.first_chunk::<COPY_STEP_BYTES>(),
+    ) {
+        (Some(to), Some(from)) if bytes <= COPY_STEP_BYTES => *to = *from,
         _ => to[..bytes].copy_from_slice(&from[..bytes]),
     }
 }
@@ -263,21 +266,21 @@ pub fn decode<'c>(
     (run, at): (usize, usize),
     dictionary: &[u8],
     entries: impl Fn(u16) -> Option<&'c [u8]>,
-    aside: &mut Aside,
-) -> Result<usize, Bad> {
+    aside: &mut SegmentNotes,
+) -> Result<usize, StreamError> {
     aside.notes.clear();
     aside.known.clear();
     let length = number(stream)?;
     let end = at
         .checked_add(length)
         .filter(|&end| end <= block.len() && run <= at);
-    let end = end.ok_or(Bad::Malformed)?;
+    let end = end.ok_or(StreamError::Malformed)?;
     if notes {
         for _ in 0..byte(stream)? {
             let kind = byte(stream)?;
             let (from, bytes) = (number(stream)?, number(stream)?);
             if from.checked_add(bytes).is_none_or(|end| end > length) {
-                return Err(Bad::Malformed);
+                return Err(StreamError::Malformed);
             }
             aside.notes.push(Note {
                 kind,
@@ -291,7 +294,7 @@ pub fn decode<'c>(
         if bytes <= end - place {
             Ok(())
         } else {
-            Err(Bad::Malformed)
+            Err(StreamError::Malformed)
         }
     };
     while place < end {
@@ -313,24 +316,28 @@ pub fn decode<'c>(
                 room(place, bytes)?;
                 if distance <= place - run {
                     if distance < bytes {
-                        return Err(Bad::Malformed);
+                        return Err(StreamError::Malformed);
                     }
                     let (before, after) = block.split_at_mut(place);
                     put(&mut after[..end - place], &before[place - distance..], bytes);
                 } else {
                     let back = distance - (place - run);
-                    let from = dictionary.len().checked_sub(back).ok_or(Bad::Malformed)?;
+                    let from = dictionary.len().checked_sub(back).ok_or(StreamError::Malformed)?;
                     let content = dictionary.get(from..).filter(|content| bytes <= content.len());
-                    put(&mut block[place..end], content.ok_or(Bad::Malformed)?, bytes);
+                    put(
+                        &mut block[place..end],
+                        content.ok_or(StreamError::Malformed)?,
+                        bytes,
+                    );
                 }
                 place += bytes;
             }
             ENTRY => {
                 let id = short(stream)?;
-                let content = entries(id).ok_or(Bad::Unknown(id))?;
+                let content = entries(id).ok_or(StreamError::Unknown(id))?;
                 room(place, content.len())?;
                 block[place..place + content.len()].copy_from_slice(content);
-                aside.known.push(Known {
+                aside.known.push(CachedIdentity {
                     at: (place - at) as u32,
                     bytes: content.len() as u32,
                     id,
@@ -346,7 +353,7 @@ pub fn decode<'c>(
                 }
                 place += 64;
             }
-            _ => return Err(Bad::Malformed),
+            _ => return Err(StreamError::Malformed),
         }
     }
     Ok(length)

@@ -109,29 +109,29 @@ pub struct Note {
 
 /// A range of bytes that is sent in another form.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Cut {
+pub(crate) struct CutRange {
     pub range: Range<usize>,
     pub hex: bool,
 }
 
 /// Ranges that can be cut from a segment, in order, and its annotations.
 #[derive(Default, Debug)]
-pub(crate) struct Cuts {
-    pub cuts: Vec<Cut>,
+pub(crate) struct SegmentCuts {
+    pub cuts: Vec<CutRange>,
     pub notes: Vec<Note>,
 }
 
 /// Returns the position of `part` in `whole`, if it is a slice of it.
-fn place(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
+fn position_in(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
     let at = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
     let end = at.checked_add(part.len())?;
     (end <= whole.len() && !part.is_empty()).then_some(at..end)
 }
 
-impl Cuts {
+impl SegmentCuts {
     fn identity(&mut self, segment: &[u8], identity: &[u8]) {
-        if let Some(range) = place(segment, identity) {
-            self.cuts.push(Cut { range, hex: false });
+        if let Some(range) = position_in(segment, identity) {
+            self.cuts.push(CutRange { range, hex: false });
         }
     }
 
@@ -151,8 +151,8 @@ impl Cuts {
         if let Ok(channel) = proto::decode::<ChannelHeader<'a>>(header.channel_header, arena) {
             let id = channel.tx_id.as_bytes();
             let plain = id.len() == 64 && id.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-            if let Some(range) = place(segment, id).filter(|_| plain) {
-                self.cuts.push(Cut { range, hex: true });
+            if let Some(range) = position_in(segment, id).filter(|_| plain) {
+                self.cuts.push(CutRange { range, hex: true });
             }
         }
         if let Ok(by) = proto::decode::<SignatureHeader<'a>>(header.signature_header, arena) {
@@ -180,7 +180,7 @@ impl Cuts {
     }
 
     fn note(&mut self, segment: &[u8], kind: NoteKind, bytes: &[u8]) {
-        if let Some(range) = place(segment, bytes) {
+        if let Some(range) = position_in(segment, bytes) {
             self.notes.push(Note {
                 kind: kind as u8,
                 at: range.start as u32,
@@ -229,6 +229,6 @@ impl Cuts {
 impl Note {
     /// Returns true if the annotation is correct, by parsing the segment.
     pub fn check(&self, segment: &[u8]) -> bool {
-        Cuts::of_transaction(segment).notes.contains(self)
+        SegmentCuts::of_transaction(segment).notes.contains(self)
     }
 }

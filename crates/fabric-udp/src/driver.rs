@@ -1,10 +1,10 @@
 //! Driver of sender and receivers on sockets, with one thread each and batches of datagrams.
 
-use super::batch::{Incoming, Outgoing, transient};
+use super::batch::{Outgoing, ReceivedDatagrams, is_temporary};
 use super::paper::PaperReceiver;
-use super::sender::Polled;
+use super::sender::PollResult;
 use super::want::is_greeting;
-use super::{Blocks, Heard, Receiver, Sender};
+use super::{BlockSink, DatagramOrigin, Receiver, Sender};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Maximum wait: the time until a stop is noticed, and between two checks of a receiver for missing parts.
-const WAIT: Duration = Duration::from_millis(1);
+const POLL_WAIT_MAX: Duration = Duration::from_millis(1);
 /// Size of the receive buffer to ask for, so that datagrams wait there while a block is passed on; the kernel may
 /// give less.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 
 /// Source of a sender's blocks, such as a Deliver stream.
-pub trait Source {
+pub trait BlockSource {
     /// Called once, before the first block is asked for: a receiver has answered, and its next block is `_next`.
     fn begin(&mut self, _next: u64) {}
 
@@ -46,10 +46,15 @@ impl Sender {
     ///
     /// # Errors
     /// Errors of the socket or the source.
-    pub fn run(&mut self, socket: &UdpSocket, source: &mut dyn Source, stop: &AtomicBool) -> io::Result<()> {
+    pub fn run(
+        &mut self,
+        socket: &UdpSocket,
+        source: &mut dyn BlockSource,
+        stop: &AtomicBool,
+    ) -> io::Result<()> {
         let start = Instant::now();
         let now_ns = || start.elapsed().as_nanos() as u64;
-        let (mut incoming, mut outgoing) = (Incoming::default(), Outgoing::default());
+        let (mut incoming, mut outgoing) = (ReceivedDatagrams::default(), Outgoing::default());
         let mut begun = false;
         while !stop.load(Ordering::Relaxed) {
             if let Some(next) = self.receiver_next().filter(|_| !begun) {
@@ -64,15 +69,15 @@ impl Sender {
             }
             let mut wait = Duration::ZERO;
             while outgoing.put(|out| match self.poll(now_ns(), out) {
-                Polled::Datagram => true,
-                Polled::Wait(until) => {
-                    wait = Duration::from_nanos(until.saturating_sub(now_ns())).min(WAIT);
+                PollResult::Datagram => true,
+                PollResult::Wait(until) => {
+                    wait = Duration::from_nanos(until.saturating_sub(now_ns())).min(POLL_WAIT_MAX);
                     false
                 }
             }) {}
             outgoing.send(socket)?;
             incoming.receive(socket, wait)?;
-            for (_, datagram) in incoming.each() {
+            for (_, datagram) in incoming.datagrams() {
                 self.datagram(now_ns(), datagram);
             }
         }
@@ -92,29 +97,29 @@ impl Receiver {
     pub fn run(
         &mut self,
         socket: &UdpSocket,
-        blocks: &mut dyn Blocks,
+        blocks: &mut dyn BlockSink,
         fetched: &mut dyn FnMut() -> Option<u64>,
         stop: &AtomicBool,
     ) -> io::Result<()> {
         let start = Instant::now();
         let now_ns = || start.elapsed().as_nanos() as u64;
-        let (mut incoming, mut out) = (Incoming::default(), Vec::new());
+        let (mut incoming, mut out) = (ReceivedDatagrams::default(), Vec::new());
         let (mut sender, mut stranger) = (None, None);
         while !stop.load(Ordering::Relaxed) {
-            incoming.receive(socket, WAIT)?;
-            for (from, datagram) in incoming.each() {
+            incoming.receive(socket, POLL_WAIT_MAX)?;
+            for (from, datagram) in incoming.datagrams() {
                 match self.datagram(now_ns(), datagram, blocks) {
-                    Heard::Sender => sender = Some(from),
-                    Heard::Stranger => stranger = Some(from),
-                    Heard::Nobody => {}
+                    DatagramOrigin::Sender => sender = Some(from),
+                    DatagramOrigin::Stranger => stranger = Some(from),
+                    DatagramOrigin::Nobody => {}
                 }
             }
-            blocks.counted(&self.counters());
+            blocks.on_counters(&self.counters());
             if let Some(next) = fetched().filter(|&next| next > self.next()) {
                 self.set_next(next, blocks);
             }
             self.hand_on(blocks);
-            if self.ask(now_ns(), &mut out) {
+            if self.write_request(now_ns(), &mut out) {
                 let to = if is_greeting(&out) { stranger } else { sender };
                 send(socket, to, &out)?;
             }
@@ -125,7 +130,7 @@ impl Receiver {
 
 fn send(socket: &UdpSocket, to: Option<SocketAddr>, datagram: &[u8]) -> io::Result<()> {
     match to.map(|to| socket.send_to(datagram, to)) {
-        Some(Err(error)) if !transient(&error) => Err(error),
+        Some(Err(error)) if !is_temporary(&error) => Err(error),
         _ => Ok(()),
     }
 }
@@ -138,14 +143,14 @@ impl PaperReceiver {
     pub fn run(
         &mut self,
         socket: &UdpSocket,
-        blocks: &mut dyn Blocks,
+        blocks: &mut dyn BlockSink,
         fetched: &mut dyn FnMut() -> Option<u64>,
         stop: &AtomicBool,
     ) -> io::Result<()> {
-        let mut incoming = Incoming::default();
+        let mut incoming = ReceivedDatagrams::default();
         while !stop.load(Ordering::Relaxed) {
-            incoming.receive(socket, WAIT)?;
-            for (from, datagram) in incoming.each() {
+            incoming.receive(socket, POLL_WAIT_MAX)?;
+            for (from, datagram) in incoming.datagrams() {
                 self.datagram(from.ip(), datagram, blocks);
             }
             if let Some(next) = fetched().filter(|&next| next > self.next()) {
@@ -163,7 +168,7 @@ mod tests {
     use lineside_fabric::proto::wire;
     use sha2::{Digest, Sha256};
 
-    struct Made(u64, u64);
+    struct MadeBlocks(u64, u64);
 
     fn block(number: u64) -> Arc<[u8]> {
         let envelope = vec![number as u8; 5_000];
@@ -176,7 +181,7 @@ mod tests {
         block.into()
     }
 
-    impl Source for Made {
+    impl BlockSource for MadeBlocks {
         fn next(&mut self) -> io::Result<Option<(u64, Arc<[u8]>)>> {
             let number = self.0;
             self.0 += u64::from(number < self.1);
@@ -184,16 +189,16 @@ mod tests {
         }
     }
 
-    struct Count<'s>(u64, &'s AtomicBool);
+    struct CountingReceiver<'s>(u64, &'s AtomicBool);
 
-    impl Blocks for Count<'_> {
-        fn whole(&mut self, number: u64, bytes: Vec<u8>) {
+    impl BlockSink for CountingReceiver<'_> {
+        fn on_block(&mut self, number: u64, bytes: Vec<u8>) {
             assert_eq!((number, bytes.as_slice()), (self.0, &*block(number)));
             self.0 += 1;
             self.1.store(self.0 == 50, Ordering::Relaxed);
         }
 
-        fn gap(&mut self, from: u64, to: u64) {
+        fn on_gap(&mut self, from: u64, to: u64) {
             panic!("{from} to {to}");
         }
     }
@@ -210,10 +215,10 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut sender = Sender::new(key.clone(), [1; 16], SenderOptions::default());
-                sender.run(&to, &mut Made(0, 50), &stop).unwrap();
+                sender.run(&to, &mut MadeBlocks(0, 50), &stop).unwrap();
             });
             let mut receiver = Receiver::new(key.clone(), [2; 16], 0, ReceiverOptions::default());
-            let mut count = Count(0, &stop);
+            let mut count = CountingReceiver(0, &stop);
             receiver.run(&from, &mut count, &mut || None, &stop).unwrap();
             assert_eq!(count.0, 50);
         });

@@ -1,9 +1,9 @@
 //! Transport of Fabric blocks over UDP: a sender at the orderer, a receiver at the validator.
 //!
-//! The receiver hands out transactions before their block is complete ([`Blocks::early`]), so that a validator can
-//! start on them, and complete blocks in order ([`Blocks::whole`]). Datagrams are authenticated with a shared key,
-//! but not encrypted. `lineside-fabric` decides whether a block is valid; this crate uses only its reader of
-//! protobuf.
+//! The receiver hands out transactions before their block is complete ([`BlockSink::on_early`]), so that a validator
+//! can start on them, and complete blocks in order ([`BlockSink::on_block`]). Datagrams are authenticated with a
+//! shared key, but not encrypted. `lineside-fabric` decides whether a block is valid; this crate uses only its reader
+//! of protobuf.
 //!
 //! [`Sender`] and [`Receiver`] do no I/O and have no clock: datagrams and times are inputs, datagrams and blocks are
 //! outputs. [`driver`] connects them with sockets. [`paper`] supports the papers' packets. `docs/wire-formats.md` has
@@ -23,15 +23,15 @@ mod want;
 mod window;
 
 pub use mac::{KEY_BYTES_MIN, Session, SharedKey, ShortKey};
-pub use receiver::{Counters, Heard, Receiver, ReceiverOptions};
-pub use sender::{Polled, Sender, SenderCounters, SenderOptions};
+pub use receiver::{Counters, DatagramOrigin, Receiver, ReceiverOptions};
+pub use sender::{PollResult, Sender, SenderCounters, SenderOptions};
 
-use code::{Aside, Known};
+use code::{CachedIdentity, SegmentNotes};
 use cut::Note;
 
 /// A transaction that arrived before its block is complete. Nothing of it may become visible yet.
 #[derive(Clone, Copy, Debug)]
-pub struct Early<'a> {
+pub struct EarlyTx<'a> {
     /// Number of the block.
     pub block: u64,
     /// Index of the transaction.
@@ -40,12 +40,12 @@ pub struct Early<'a> {
     pub bytes: &'a [u8],
     /// Segment that the positions below refer to: the envelope with its tag and length.
     pub segment: &'a [u8],
-    aside: &'a Aside,
+    aside: &'a SegmentNotes,
 }
 
-impl<'a> Early<'a> {
+impl<'a> EarlyTx<'a> {
     /// Identities in the segment that are in the cache, so that they need not be looked up by their bytes.
-    pub fn known(&self) -> &'a [Known] {
+    pub fn known(&self) -> &'a [CachedIdentity] {
         &self.aside.known
     }
 
@@ -57,7 +57,7 @@ impl<'a> Early<'a> {
 
 /// Reason why the received part of a block is discarded. The block is then asked for again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Dropped {
+pub enum DropReason {
     /// The bytes are not the block of this number.
     #[error("the bytes are not a block with this number")]
     Malformed,
@@ -73,27 +73,27 @@ pub enum Dropped {
 }
 
 /// Receiver of the blocks.
-pub trait Blocks {
+pub trait BlockSink {
     /// A transaction arrived: private work on it may start. Blocks and transactions may arrive in any order.
-    fn early(&mut self, _early: Early<'_>) {}
+    fn on_early(&mut self, _early: EarlyTx<'_>) {}
 
     /// Returns true if there is room for the next block, which has `block_bytes` bytes. Without room the block stays
     /// with the receiver, and the sender waits. Only [`Receiver`] asks; [`PaperReceiver`](paper::PaperReceiver)
     /// cannot store a block, and always passes it on.
-    fn ready(&self, _block_bytes: usize) -> bool {
+    fn has_room(&self, _block_bytes: usize) -> bool {
         true
     }
 
     /// Takes the next block: byte for byte the orderer's, with a verified data hash. Results from its early
     /// transactions may be used once its previous hash and signatures are verified too.
-    fn whole(&mut self, number: u64, bytes: Vec<u8>);
+    fn on_block(&mut self, number: u64, bytes: Vec<u8>);
 
     /// Everything received early for this block is void.
-    fn dropped(&mut self, _number: u64, _why: Dropped) {}
+    fn on_dropped(&mut self, _number: u64, _why: DropReason) {}
 
     /// Takes the receiver's counters after each batch of datagrams.
-    fn counted(&mut self, _counters: &Counters) {}
+    fn on_counters(&mut self, _counters: &Counters) {}
 
     /// The sender no longer has these blocks: fetch them with Deliver, then call [`Receiver::set_next`].
-    fn gap(&mut self, from: u64, to: u64);
+    fn on_gap(&mut self, from: u64, to: u64);
 }

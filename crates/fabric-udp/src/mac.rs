@@ -26,7 +26,7 @@ pub struct ShortKey {
 
 /// Direction of datagrams. The two directions have different keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
+pub(crate) enum Direction {
     ToReceiver,
     ToSender,
 }
@@ -46,7 +46,7 @@ impl SharedKey {
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
     }
 
-    pub(crate) fn session(&self, way: Way, session: &Session) -> SessionKey {
+    pub(crate) fn session(&self, way: Direction, session: &Session) -> SessionKey {
         let mut context = hmac::Context::with_key(&self.0);
         context.update(b"lineside fabric udp 1");
         context.update(&[way as u8]);

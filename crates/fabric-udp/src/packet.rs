@@ -1,6 +1,6 @@
 //! Datagrams: header, session, body and MAC.
 
-use super::mac::{Session, SessionKey, SharedKey, Way};
+use super::mac::{Direction, Session, SessionKey, SharedKey};
 use lineside_wire::native::request_header;
 use lineside_wire::{
     FABRIC_MAC_BYTES, FABRIC_OP_ANNOUNCE, FABRIC_OP_DATA, NATIVE_MAGIC, NATIVE_REPLY_BIT, NATIVE_VERSION,
@@ -9,7 +9,8 @@ use lineside_wire::{
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of a datagram in addition to its body.
-pub const AROUND_BYTES: usize = size_of::<NativeHeader>() + size_of::<SessionHead>() + FABRIC_MAC_BYTES;
+pub const DATAGRAM_OVERHEAD_BYTES: usize =
+    size_of::<NativeHeader>() + size_of::<SessionHead>() + FABRIC_MAC_BYTES;
 /// The only operation of a receiver.
 pub(crate) const OP_WANT: u8 = FABRIC_OP_ANNOUNCE | NATIVE_REPLY_BIT;
 pub(crate) const OP_ANNOUNCE: u8 = FABRIC_OP_ANNOUNCE;
@@ -77,11 +78,11 @@ pub(crate) fn write(
 
 /// Returns a datagram with the right MAC and any body: one that a sender, or with the reply bit in `op` a receiver,
 /// could send with the key. For tests.
-pub fn sealed(shared: &SharedKey, session: &Session, op: u8, sequence: u64, body: &[u8]) -> Vec<u8> {
+pub fn sealed_datagram(shared: &SharedKey, session: &Session, op: u8, sequence: u64, body: &[u8]) -> Vec<u8> {
     let way = if op & NATIVE_REPLY_BIT == 0 {
-        Way::ToReceiver
+        Direction::ToReceiver
     } else {
-        Way::ToSender
+        Direction::ToSender
     };
     let mut out = Vec::new();
     let key = shared.session(way, session);

@@ -15,7 +15,7 @@ pub mod sender;
 
 pub use sender::{PaperSender, PaperSent, Unsendable};
 
-use super::{Blocks, Dropped, assembly};
+use super::{BlockSink, DropReason, assembly};
 use hashbrown::HashMap;
 use lineside_fabric::proto::wire;
 use lineside_wire::{FABRIC_PAPER_BYTES_MAX, FABRIC_PAPER_LOCATOR, PaperAnnotation, PaperHead};
@@ -23,7 +23,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 use zerocopy::FromBytes;
 
-const CACHE: u8 = 0;
+const CACHE_RUN: u8 = 0;
 const HEADER: u8 = 1;
 const TRANSACTION: u8 = 2;
 const METADATA: u8 = 3;
@@ -86,7 +86,7 @@ fn is_one_field(bytes: &[u8], number: u32) -> bool {
 }
 
 #[derive(Debug)]
-struct Coming {
+struct IncomingBlock {
     number: u64,
     header: Vec<u8>,
     count: usize,
@@ -102,7 +102,7 @@ pub struct PaperReceiver {
     is_trusted: Box<dyn Fn(IpAddr) -> bool + Send>,
     next: u64,
     identities: HashMap<u16, Box<[u8]>>,
-    coming: Option<Coming>,
+    coming: Option<IncomingBlock>,
     bytes_max: usize,
     told: Option<u64>,
     counters: PaperCounters,
@@ -147,7 +147,7 @@ impl PaperReceiver {
     }
 
     /// Processes a datagram.
-    pub fn datagram(&mut self, from: IpAddr, datagram: &[u8], blocks: &mut dyn Blocks) {
+    pub fn datagram(&mut self, from: IpAddr, datagram: &[u8], blocks: &mut dyn BlockSink) {
         self.counters.datagrams += 1;
         if !(self.is_trusted)(from.to_canonical()) {
             return self.counters.untrusted += 1;
@@ -157,7 +157,7 @@ impl PaperReceiver {
         }
     }
 
-    fn take(&mut self, datagram: &[u8], blocks: &mut dyn Blocks) -> Option<()> {
+    fn take(&mut self, datagram: &[u8], blocks: &mut dyn BlockSink) -> Option<()> {
         if datagram.len() > FABRIC_PAPER_BYTES_MAX {
             return None;
         }
@@ -165,7 +165,7 @@ impl PaperReceiver {
         let (notes, payload) =
             <[PaperAnnotation]>::ref_from_prefix_with_elems(rest, usize::from(head.annotations)).ok()?;
         let kind = head.control & 0x0f;
-        if kind == CACHE {
+        if kind == CACHE_RUN {
             let note = notes
                 .iter()
                 .find(|note| note.kind & !FABRIC_PAPER_LOCATOR == NOTE_DATA)?;
@@ -178,7 +178,7 @@ impl PaperReceiver {
         }
         let Some(section) = self.put_back(notes, payload)? else {
             self.counters.unknown_identity += 1;
-            self.drop_coming(Dropped::Malformed, blocks);
+            self.drop_coming(DropReason::Malformed, blocks);
             return Some(());
         };
         match kind {
@@ -193,7 +193,7 @@ impl PaperReceiver {
                 let room = coming.got < coming.count.min(TRANSACTIONS_MAX)
                     && coming.data.len() + section.len() <= bytes_max;
                 if !room {
-                    self.drop_coming(Dropped::Malformed, blocks);
+                    self.drop_coming(DropReason::Malformed, blocks);
                     return None;
                 }
                 match coming.is_published {
@@ -241,8 +241,8 @@ impl PaperReceiver {
         Some(Some(section))
     }
 
-    fn begin(&mut self, header: Vec<u8>, count: usize, blocks: &mut dyn Blocks) -> Option<()> {
-        self.drop_coming(Dropped::Malformed, blocks);
+    fn begin(&mut self, header: Vec<u8>, count: usize, blocks: &mut dyn BlockSink) -> Option<()> {
+        self.drop_coming(DropReason::Malformed, blocks);
         // A bare header begins with its number or, if that is 0, with a hash.
         let is_published = header.first() == Some(&FIRST_TAG);
         let header = match is_published {
@@ -259,9 +259,9 @@ impl PaperReceiver {
             }
         }
         if number > self.next {
-            self.gap(number - 1, blocks);
+            self.on_gap(number - 1, blocks);
         }
-        self.coming = (number == self.next).then(|| Coming {
+        self.coming = (number == self.next).then(|| IncomingBlock {
             number,
             header,
             count,
@@ -273,25 +273,25 @@ impl PaperReceiver {
         Some(())
     }
 
-    fn gap(&mut self, to: u64, blocks: &mut dyn Blocks) {
+    fn on_gap(&mut self, to: u64, blocks: &mut dyn BlockSink) {
         let to = to.min(self.next.saturating_add(GAP_BLOCKS_MAX - 1));
         if self.told.is_none_or(|told| told < to) {
             self.told = Some(to);
             self.counters.gaps += 1;
-            blocks.gap(self.next, to);
+            blocks.on_gap(self.next, to);
         }
     }
 
-    fn drop_coming(&mut self, why: Dropped, blocks: &mut dyn Blocks) {
+    fn drop_coming(&mut self, why: DropReason, blocks: &mut dyn BlockSink) {
         if let Some(coming) = self.coming.take() {
             self.counters.dropped += 1;
-            blocks.dropped(coming.number, why);
-            self.gap(coming.number, blocks);
+            blocks.on_dropped(coming.number, why);
+            self.on_gap(coming.number, blocks);
         }
     }
 
-    fn finish(&mut self, blocks: &mut dyn Blocks) {
-        let done = |coming: &mut Coming| coming.got == coming.count && coming.metadata.is_some();
+    fn finish(&mut self, blocks: &mut dyn BlockSink) {
+        let done = |coming: &mut IncomingBlock| coming.got == coming.count && coming.metadata.is_some();
         let Some(coming) = self.coming.take_if(done) else {
             return;
         };
@@ -303,12 +303,12 @@ impl PaperReceiver {
             Ok(()) => {
                 self.counters.blocks += 1;
                 self.next += 1;
-                blocks.whole(coming.number, block);
+                blocks.on_block(coming.number, block);
             }
             Err(why) => {
                 self.counters.dropped += 1;
-                blocks.dropped(coming.number, why);
-                self.gap(coming.number, blocks);
+                blocks.on_dropped(coming.number, why);
+                self.on_gap(coming.number, blocks);
             }
         }
     }

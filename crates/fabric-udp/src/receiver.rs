@@ -1,12 +1,12 @@
 //! The receiving end of the block protocol.
 
 use super::assembly::{Assembly, Entries, envelope_at};
-use super::code::{self, Aside, Bad};
-use super::mac::{Session, SessionKey, SharedKey, Way};
+use super::code::{self, SegmentNotes, StreamError};
+use super::mac::{Direction, Session, SessionKey, SharedKey};
 use super::packet::{self, OP_ANNOUNCE, OP_DATA, OP_WANT, Packet};
-use super::want::{self, ITEMS_MAX, Item};
-use super::window::{Seen, Window};
-use super::{Blocks, Dropped, Early};
+use super::want::{self, ITEMS_MAX, WantedItem};
+use super::window::{SequenceState, Window};
+use super::{BlockSink, DropReason, EarlyTx};
 use lineside_wire::{
     Announce, DataHead, EntryHead, FABRIC_NO_ENTRY, FABRIC_RUN_NOTES, FABRIC_RUN_TRANSACTIONS,
     FABRIC_SECTION_ENTRY, FABRIC_SECTION_RUN, RunHead,
@@ -17,9 +17,9 @@ use zerocopy::FromBytes;
 /// Number of ended sessions that are remembered, so that they are never accepted again.
 const RETIRED_MAX: usize = 1_024;
 /// Number of times that a block may be invalid before it is reported as a gap.
-const WRONG_MAX: u32 = 3;
+const INVALID_ATTEMPTS_MAX: u32 = 3;
 /// Number of blocks after which the sender is notified without being asked, so that it may continue.
-const TELL_EVERY: u64 = 8;
+const ACKNOWLEDGE_EVERY_BLOCKS: u64 = 8;
 
 /// Limits and timing of a receiver.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ pub struct ReceiverOptions {
 
 /// Origin of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Heard {
+pub enum DatagramOrigin {
     /// Unknown: it does not belong to this protocol, has a wrong MAC, or is a replay.
     Nobody,
     /// Another session than the current one, of an end that has, or once had, the key.
@@ -124,7 +124,7 @@ pub struct Receiver {
     gap: Option<(u64, u64)>,
     memory: usize,
     spare: Vec<Vec<u8>>,
-    aside: Aside,
+    aside: SegmentNotes,
     ask_at_ns: u64,
     greet_at_ns: u64,
     answer: bool,
@@ -144,7 +144,7 @@ impl Receiver {
     /// Creates a receiver that passes on blocks from `next` on. `session` must be random.
     pub fn new(shared: SharedKey, session: Session, next: u64, options: ReceiverOptions) -> Self {
         Self {
-            key: shared.session(Way::ToSender, &session),
+            key: shared.session(Direction::ToSender, &session),
             shared,
             session,
             sequence: 0,
@@ -158,7 +158,7 @@ impl Receiver {
             gap: None,
             memory: 0,
             spare: Vec::new(),
-            aside: Aside::default(),
+            aside: SegmentNotes::default(),
             ask_at_ns: 0,
             greet_at_ns: 0,
             answer: false,
@@ -191,7 +191,7 @@ impl Receiver {
     }
 
     /// Records that blocks before `next` arrived by another way.
-    pub fn set_next(&mut self, next: u64, blocks: &mut dyn Blocks) {
+    pub fn set_next(&mut self, next: u64, blocks: &mut dyn BlockSink) {
         self.next = next;
         self.gap = self.gap.filter(|&(_, to)| to >= next);
         let keep = self.assemblies.split_off(&next);
@@ -208,62 +208,62 @@ impl Receiver {
         self.recycle(assembly.bytes);
     }
 
-    fn drop_block(&mut self, number: u64, why: Dropped, blocks: &mut dyn Blocks) {
+    fn drop_block(&mut self, number: u64, why: DropReason, blocks: &mut dyn BlockSink) {
         if let Some(assembly) = self.assemblies.remove(&number) {
             self.counters.dropped += 1;
             self.release(assembly);
-            blocks.dropped(number, why);
+            blocks.on_dropped(number, why);
         }
     }
 
     /// Processes a datagram. Nothing of it is stored, and nothing allocated for it, before its MAC is verified.
-    pub fn datagram(&mut self, now_ns: u64, datagram: &[u8], blocks: &mut dyn Blocks) -> Heard {
+    pub fn datagram(&mut self, now_ns: u64, datagram: &[u8], blocks: &mut dyn BlockSink) -> DatagramOrigin {
         self.counters.datagrams += 1;
         self.counters.bytes += datagram.len() as u64;
         let Some(packet) = Packet::read(datagram).filter(|packet| packet.op != OP_WANT) else {
             self.counters.bad_form += 1;
-            return Heard::Nobody;
+            return DatagramOrigin::Nobody;
         };
-        let heard = self.whose(now_ns, &packet, blocks);
-        if heard == Heard::Sender {
+        let heard = self.origin(now_ns, &packet, blocks);
+        if heard == DatagramOrigin::Sender {
             self.take(now_ns, &packet, blocks);
         }
         heard
     }
 
     /// Returns the origin of a datagram; begins a session if it is a valid announcement.
-    fn whose(&mut self, now_ns: u64, packet: &Packet<'_>, blocks: &mut dyn Blocks) -> Heard {
+    fn origin(&mut self, now_ns: u64, packet: &Packet<'_>, blocks: &mut dyn BlockSink) -> DatagramOrigin {
         let refused = match &mut self.peer {
-            Some(peer) if peer.session == packet.session => match peer.window.look(packet.sequence) {
-                Seen::Replayed => &mut self.counters.replayed,
-                Seen::Old => &mut self.counters.old,
-                Seen::Fresh if packet.holds(&peer.key) => {
+            Some(peer) if peer.session == packet.session => match peer.window.lookup(packet.sequence) {
+                SequenceState::Replayed => &mut self.counters.replayed,
+                SequenceState::Old => &mut self.counters.old,
+                SequenceState::Fresh if packet.holds(&peer.key) => {
                     peer.window.mark(packet.sequence);
-                    return Heard::Sender;
+                    return DatagramOrigin::Sender;
                 }
-                Seen::Fresh => &mut self.counters.bad_mac,
+                SequenceState::Fresh => &mut self.counters.bad_mac,
             },
             _ => {
-                let key = self.shared.session(Way::ToReceiver, &packet.session);
+                let key = self.shared.session(Direction::ToReceiver, &packet.session);
                 match packet.holds(&key) {
-                    true if self.adopt(packet, key, blocks) => return Heard::Sender,
+                    true if self.adopt(packet, key, blocks) => return DatagramOrigin::Sender,
                     true => {
                         self.counters.other_session += 1;
                         let soon = now_ns + self.options.greet_interval_ns / 8;
                         self.greet_at_ns = self.greet_at_ns.min(soon);
-                        return Heard::Stranger;
+                        return DatagramOrigin::Stranger;
                     }
                     false => &mut self.counters.bad_mac,
                 }
             }
         };
         *refused += 1;
-        Heard::Nobody
+        DatagramOrigin::Nobody
     }
 
-    fn take(&mut self, now_ns: u64, packet: &Packet<'_>, blocks: &mut dyn Blocks) {
+    fn take(&mut self, now_ns: u64, packet: &Packet<'_>, blocks: &mut dyn BlockSink) {
         match packet.op {
-            OP_ANNOUNCE => self.announced(packet.body, blocks),
+            OP_ANNOUNCE => self.take_announcement(packet.body, blocks),
             OP_DATA => {
                 if self.data(packet.body, now_ns, blocks).is_none() {
                     self.counters.malformed += 1;
@@ -275,7 +275,7 @@ impl Receiver {
     }
 
     /// Begins a session. Only an announcement that answers this receiver can, and each session only once.
-    fn adopt(&mut self, packet: &Packet<'_>, key: SessionKey, blocks: &mut dyn Blocks) -> bool {
+    fn adopt(&mut self, packet: &Packet<'_>, key: SessionKey, blocks: &mut dyn BlockSink) -> bool {
         let to_us =
             Announce::ref_from_bytes(packet.body).is_ok_and(|announce| announce.receiver == self.session);
         if packet.op != OP_ANNOUNCE
@@ -294,7 +294,7 @@ impl Receiver {
         let unfinished = self.assemblies.iter().filter(|(_, assembly)| !assembly.whole);
         let unfinished: Vec<u64> = unfinished.map(|(number, _)| *number).collect();
         for number in unfinished {
-            self.drop_block(number, Dropped::Session, blocks);
+            self.drop_block(number, DropReason::Session, blocks);
         }
         self.absent.clear();
         self.gap = None;
@@ -313,7 +313,7 @@ impl Receiver {
         true
     }
 
-    fn announced(&mut self, body: &[u8], blocks: &mut dyn Blocks) {
+    fn take_announcement(&mut self, body: &[u8], blocks: &mut dyn BlockSink) {
         let (Ok(announce), Some(peer)) = (Announce::ref_from_bytes(body), &mut self.peer) else {
             return self.counters.malformed += 1;
         };
@@ -334,15 +334,15 @@ impl Receiver {
         }
     }
 
-    fn report(&mut self, from: u64, to: u64, blocks: &mut dyn Blocks) {
+    fn report(&mut self, from: u64, to: u64, blocks: &mut dyn BlockSink) {
         if self.gap.is_none_or(|(_, known)| known < to) {
             self.gap = Some((from, to));
             self.counters.gaps += 1;
-            blocks.gap(from, to);
+            blocks.on_gap(from, to);
         }
     }
 
-    fn data(&mut self, body: &[u8], now_ns: u64, blocks: &mut dyn Blocks) -> Option<()> {
+    fn data(&mut self, body: &[u8], now_ns: u64, blocks: &mut dyn BlockSink) -> Option<()> {
         let (head, sections) = DataHead::ref_from_prefix(body).ok()?;
         let (number, segments) = (head.block.get(), head.segments.get());
         let block_bytes = usize::try_from(head.block_bytes.get()).ok()?;
@@ -379,7 +379,7 @@ impl Receiver {
         number: u64,
         block_bytes: usize,
         segments: u32,
-        blocks: &mut dyn Blocks,
+        blocks: &mut dyn BlockSink,
     ) -> Option<bool> {
         if let Some(known) = self.assemblies.get(&number) {
             return (known.bytes.len() == block_bytes && known.segments == segments).then_some(true);
@@ -409,7 +409,7 @@ impl Receiver {
             else {
                 return Some(false);
             };
-            self.drop_block(last, Dropped::Memory, blocks);
+            self.drop_block(last, DropReason::Memory, blocks);
         }
         self.memory += block_bytes;
         self.counters.memory_bytes_peak = self.counters.memory_bytes_peak.max(self.memory as u64);
@@ -422,7 +422,7 @@ impl Receiver {
         Some(true)
     }
 
-    fn runs(&mut self, number: u64, sections: &[u8], now_ns: u64, blocks: &mut dyn Blocks) -> Option<()> {
+    fn runs(&mut self, number: u64, sections: &[u8], now_ns: u64, blocks: &mut dyn BlockSink) -> Option<()> {
         let assembly = self.assemblies.get_mut(&number)?;
         if assembly.whole {
             self.counters.late += 1;
@@ -433,15 +433,15 @@ impl Receiver {
         let entries = &self.peer.as_ref()?.entries;
         let took = take_runs(assembly, sections, entries, &mut self.aside, &mut |early| {
             self.counters.transactions += 1;
-            blocks.early(Early {
+            blocks.on_early(EarlyTx {
                 block: number,
                 ..early
             });
         });
         match took {
             Ok(()) => {}
-            Err(Bad::Malformed) => return None,
-            Err(Bad::Unknown(id)) => {
+            Err(StreamError::Malformed) => return None,
+            Err(StreamError::Unknown(id)) => {
                 let room = self.options.memory_bytes_max.saturating_sub(self.memory);
                 let few = assembly.pending_bytes < assembly.bytes.len() + 65_536;
                 if sections.len() <= room && few {
@@ -458,7 +458,7 @@ impl Receiver {
         Some(())
     }
 
-    fn finish(&mut self, number: u64, now_ns: u64, blocks: &mut dyn Blocks) {
+    fn finish(&mut self, number: u64, now_ns: u64, blocks: &mut dyn BlockSink) {
         let Some(assembly) = self
             .assemblies
             .get_mut(&number)
@@ -482,7 +482,7 @@ impl Receiver {
                     },
                 );
                 self.absent.insert(number, (now_ns, 0));
-                if self.wrong.1 >= WRONG_MAX && number == self.next {
+                if self.wrong.1 >= INVALID_ATTEMPTS_MAX && number == self.next {
                     self.report(number, number, blocks);
                 }
             }
@@ -490,7 +490,7 @@ impl Receiver {
     }
 
     /// Retries the bodies that wait for entries.
-    fn retry(&mut self, now_ns: u64, blocks: &mut dyn Blocks) {
+    fn retry(&mut self, now_ns: u64, blocks: &mut dyn BlockSink) {
         let waiting = self
             .assemblies
             .iter()
@@ -517,7 +517,7 @@ impl Receiver {
     }
 
     /// Passes on complete blocks in order while there is room for them.
-    pub(crate) fn hand_on(&mut self, blocks: &mut dyn Blocks) {
+    pub(crate) fn hand_on(&mut self, blocks: &mut dyn BlockSink) {
         while self
             .gap
             .is_none_or(|(from, to)| !(from..=to).contains(&self.next))
@@ -526,20 +526,20 @@ impl Receiver {
                 .assemblies
                 .first_entry()
                 .filter(|first| *first.key() == self.next && first.get().whole);
-            let whole = whole.filter(|first| blocks.ready(first.get().bytes.len()));
+            let whole = whole.filter(|first| blocks.has_room(first.get().bytes.len()));
             let Some(whole) = whole else { return };
             let assembly = whole.remove();
             self.memory = self.memory.saturating_sub(assembly.memory());
             self.counters.blocks += 1;
             let number = self.next;
             self.next += 1;
-            blocks.whole(number, assembly.bytes);
+            blocks.on_block(number, assembly.bytes);
         }
     }
 
     /// Writes into `out` the datagram to be sent to the sender now, if any. Call it after each batch of datagrams,
     /// and about every millisecond.
-    pub fn ask(&mut self, now_ns: u64, out: &mut Vec<u8>) -> bool {
+    pub fn write_request(&mut self, now_ns: u64, out: &mut Vec<u8>) -> bool {
         if now_ns < self.ask_at_ns {
             return false;
         }
@@ -557,7 +557,7 @@ impl Receiver {
         };
         let mut items = Vec::new();
         self.items(now_ns, &mut items);
-        if items.is_empty() && !self.answer && self.next < self.told_next + TELL_EVERY {
+        if items.is_empty() && !self.answer && self.next < self.told_next + ACKNOWLEDGE_EVERY_BLOCKS {
             return false;
         }
         self.answer = false;
@@ -567,7 +567,7 @@ impl Receiver {
         true
     }
 
-    fn send(&mut self, sender: Session, items: &[Item], out: &mut Vec<u8>) {
+    fn send(&mut self, sender: Session, items: &[WantedItem], out: &mut Vec<u8>) {
         self.sequence += 1;
         let next = self.gap.map_or(self.next, |(_, to)| self.next.max(to + 1));
         self.told_next = next;
@@ -582,7 +582,7 @@ impl Receiver {
         from..told.min(self.next + self.options.blocks_ahead + 1)
     }
 
-    fn items(&mut self, now_ns: u64, items: &mut Vec<Item>) {
+    fn items(&mut self, now_ns: u64, items: &mut Vec<WantedItem>) {
         let options = &self.options;
         let later = |asked: u32| now_ns + (options.ask_again_ns << asked.min(6));
         let mut range = self.blocks_wanted();
@@ -594,7 +594,7 @@ impl Receiver {
                 .take(ITEMS_MAX / 2)
             {
                 let id = u32::from(id);
-                items.push(Item::Entries { first: id, last: id });
+                items.push(WantedItem::Entries { first: id, last: id });
                 *at = later(0);
             }
         }
@@ -618,7 +618,7 @@ impl Receiver {
                     let quiet = (now_ns + options.quiet_ns, 0);
                     let (at, asked) = self.absent.entry(number).or_insert(quiet);
                     if now_ns >= *at {
-                        items.push(Item::block(number));
+                        items.push(WantedItem::block(number));
                         *at = later(*asked);
                         *asked += 1;
                     }
@@ -628,18 +628,18 @@ impl Receiver {
     }
 }
 
-type OnEarly<'f> = &'f mut dyn FnMut(Early<'_>);
+type OnEarly<'f> = &'f mut dyn FnMut(EarlyTx<'_>);
 
 fn take_runs(
     assembly: &mut Assembly,
     sections: &[u8],
     entries: &Entries,
-    aside: &mut Aside,
+    aside: &mut SegmentNotes,
     early: OnEarly<'_>,
-) -> Result<(), Bad> {
+) -> Result<(), StreamError> {
     let mut rest = sections;
     while !rest.is_empty() {
-        let (run, after) = RunHead::ref_from_prefix(rest).map_err(|_| Bad::Malformed)?;
+        let (run, after) = RunHead::ref_from_prefix(rest).map_err(|_| StreamError::Malformed)?;
         rest = after;
         take_run(assembly, run, &mut rest, entries, aside, early)?;
     }
@@ -651,20 +651,20 @@ fn take_run(
     run: &RunHead,
     rest: &mut &[u8],
     entries: &Entries,
-    aside: &mut Aside,
+    aside: &mut SegmentNotes,
     early: OnEarly<'_>,
-) -> Result<(), Bad> {
+) -> Result<(), StreamError> {
     let (first, count) = (run.segment.get(), u32::from(run.count.get()));
     let (part, parts) = (run.part.get(), run.parts.get());
     let in_block = first
         .checked_add(count)
         .is_some_and(|end| end <= assembly.segments);
     if run.kind != FABRIC_SECTION_RUN || !in_block || parts == 0 || parts > 1 && count != 1 {
-        return Err(Bad::Malformed);
+        return Err(StreamError::Malformed);
     }
     let dictionary = match run.dictionary.get() {
         FABRIC_NO_ENTRY => &[][..],
-        id => entries.get(id).ok_or(Bad::Unknown(id))?,
+        id => entries.get(id).ok_or(StreamError::Unknown(id))?,
     };
     let notes = run.flags & FABRIC_RUN_NOTES != 0;
     let start = run.offset.get() as usize;
@@ -691,14 +691,14 @@ fn take_run(
         };
         at += bytes;
         let Some((from, to)) = range else { continue };
-        if !assembly.got(segment, to - from) {
+        if !assembly.complete_segment(segment, to - from) {
             continue;
         }
         let transaction =
             run.flags & FABRIC_RUN_TRANSACTIONS != 0 && segment > 0 && segment + 1 < assembly.segments;
         let found = envelope_at(&assembly.bytes, from, to - from).filter(|_| transaction);
         if let Some((segment_bytes, envelope)) = found {
-            early(Early {
+            early(EarlyTx {
                 block: 0,
                 index: segment - 1,
                 bytes: envelope,

@@ -2,11 +2,11 @@
 
 use super::assembly::ENTRY_BYTES_MAX;
 use super::code::Encoder;
-use super::cut::{Cuts, Layout};
-use super::mac::{Session, SessionKey, SharedKey, Way};
-use super::packet::{self, AROUND_BYTES, OP_ANNOUNCE, OP_DATA, OP_WANT, Packet};
-use super::want::{self, Item};
-use super::window::{Seen, Window};
+use super::cut::{Layout, SegmentCuts};
+use super::mac::{Direction, Session, SessionKey, SharedKey};
+use super::packet::{self, DATAGRAM_OVERHEAD_BYTES, OP_ANNOUNCE, OP_DATA, OP_WANT, Packet};
+use super::want::{self, WantedItem};
+use super::window::{SequenceState, Window};
 use hashbrown::HashMap;
 use lineside_wire::{
     Announce, DataHead, EntryHead, FABRIC_ENTRIES_MAX, FABRIC_NO_ENTRY, FABRIC_RUN_NOTES,
@@ -17,10 +17,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 
-const RETIRED_MAX: usize = 1_024;
-const AGAIN_MAX: usize = 4_096;
+const RETIRED_SESSIONS_MAX: usize = 1_024;
+const RETRANSMISSIONS_MAX: usize = 4_096;
 /// Maximum number of blocks that are accepted before the first of them is sent.
-const UNSENT_MAX: u64 = 16;
+const UNSENT_BLOCKS_MAX: u64 = 16;
 /// Maximum size of a sample of a transaction, which copies refer to.
 const SAMPLE_BYTES_MAX: usize = 1_200;
 
@@ -147,7 +147,7 @@ impl std::fmt::Debug for Sender {
 
 /// Result of [`Sender::poll`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Polled {
+pub enum PollResult {
     /// A datagram was written.
     Datagram,
     /// No datagram is due before this time.
@@ -159,7 +159,7 @@ impl Sender {
     pub fn new(shared: SharedKey, session: Session, options: SenderOptions) -> Self {
         let payload_bytes = options.payload_bytes.clamp(600, 65_000);
         Self {
-            key: shared.session(Way::ToReceiver, &session),
+            key: shared.session(Direction::ToReceiver, &session),
             shared,
             session,
             sequence: 0,
@@ -211,7 +211,7 @@ impl Sender {
         let room = self.stored.len() < self.options.blocks_kept.max(1)
             && self.stored_bytes < self.options.bytes_kept;
         let stands = |peer: &Peer| self.oldest() < peer.next;
-        self.unsent() < UNSENT_MAX && (room || self.peer.as_ref().is_some_and(stands))
+        self.unsent() < UNSENT_BLOCKS_MAX && (room || self.peer.as_ref().is_some_and(stands))
     }
 
     /// Number of blocks that have not been sent completely once.
@@ -276,7 +276,7 @@ impl Sender {
                 .unwrap_or_default();
             let mut done = 0;
             let start = sample.len();
-            for cut in Cuts::of_transaction(content).cuts {
+            for cut in SegmentCuts::of_transaction(content).cuts {
                 sample.extend_from_slice(content.get(done..cut.range.start).unwrap_or_default());
                 done = cut.range.end;
             }
@@ -293,7 +293,7 @@ impl Sender {
 
     /// Bytes for sections in a `data` datagram.
     fn room(&self) -> usize {
-        self.options.payload_bytes - AROUND_BYTES - size_of::<DataHead>()
+        self.options.payload_bytes - DATAGRAM_OVERHEAD_BYTES - size_of::<DataHead>()
     }
 
     /// Bytes of a part that always fits, whatever its content.
@@ -332,7 +332,7 @@ impl Sender {
         let packet = Packet::read(datagram).filter(|packet| packet.op == OP_WANT)?;
         let current = self.peer.as_mut().filter(|peer| peer.session == packet.session);
         let Some(peer) = current else {
-            let key = self.shared.session(Way::ToSender, &packet.session);
+            let key = self.shared.session(Direction::ToSender, &packet.session);
             if !packet.holds(&key) || packet.sequence == 0 || self.retired.contains(&packet.session) {
                 return None;
             }
@@ -346,7 +346,7 @@ impl Sender {
             }
             return Some(());
         };
-        if peer.window.look(packet.sequence) != Seen::Fresh || !packet.holds(&peer.key) {
+        if peer.window.lookup(packet.sequence) != SequenceState::Fresh || !packet.holds(&peer.key) {
             return None;
         }
         peer.window.mark(packet.sequence);
@@ -360,7 +360,7 @@ impl Sender {
             return Some(());
         }
         for item in items {
-            self.wanted(item);
+            self.retransmit(item);
         }
         Some(())
     }
@@ -368,7 +368,7 @@ impl Sender {
     /// Adopts a new receiver that names this session; it knows nothing of the session yet.
     fn adopt(&mut self, session: Session, key: SessionKey, sequence: u64, next: u64) {
         if let Some(old) = self.peer.take() {
-            if self.retired.len() == RETIRED_MAX {
+            if self.retired.len() == RETIRED_SESSIONS_MAX {
                 self.retired.pop_front();
             }
             self.retired.push_back(old.session);
@@ -388,13 +388,13 @@ impl Sender {
         self.move_to(next.clamp(self.oldest(), self.newest()));
     }
 
-    fn wanted(&mut self, item: Item) {
+    fn retransmit(&mut self, item: WantedItem) {
         let range = match item {
-            Item::Entries { first, last } => {
+            WantedItem::Entries { first, last } => {
                 for id in first..=last.min(first.saturating_add(63)) {
                     let known = (id as usize) < self.entries.len();
                     if known
-                        && self.entries_again.len() < AGAIN_MAX
+                        && self.entries_again.len() < RETRANSMISSIONS_MAX
                         && !self.entries_again.contains(&(id as u16))
                     {
                         self.entries_again.push_back(id as u16);
@@ -402,7 +402,7 @@ impl Sender {
                 }
                 return;
             }
-            Item::Segments { block, first, last } => Range {
+            WantedItem::Segments { block, first, last } => Range {
                 from: Cursor {
                     block,
                     segment: first,
@@ -411,7 +411,7 @@ impl Sender {
                 last,
                 last_part: u16::MAX,
             },
-            Item::Parts {
+            WantedItem::Parts {
                 block,
                 segment,
                 first,
@@ -434,7 +434,7 @@ impl Sender {
         }
         if ahead
             || range.from.segment > range.last
-            || self.again.len() >= AGAIN_MAX
+            || self.again.len() >= RETRANSMISSIONS_MAX
             || self.again.contains(&range)
         {
             return;
@@ -443,11 +443,11 @@ impl Sender {
     }
 
     /// Writes the next datagram into `out`, if one may be sent now.
-    pub fn poll(&mut self, now_ns: u64, out: &mut Vec<u8>) -> Polled {
+    pub fn poll(&mut self, now_ns: u64, out: &mut Vec<u8>) -> PollResult {
         if now_ns >= self.announce_at_ns {
             self.announce_at_ns = now_ns + self.options.announce_interval_ns;
             self.announce(out);
-            return Polled::Datagram;
+            return PollResult::Datagram;
         }
         let rate = self.options.bytes_per_s;
         if rate > 0 {
@@ -463,14 +463,14 @@ impl Sender {
             if self.tokens < self.options.payload_bytes as u64 {
                 let missing = self.options.payload_bytes as u64 - self.tokens;
                 let wait = (u128::from(missing) * 1_000_000_000 / u128::from(rate)) as u64 + 1;
-                return Polled::Wait((now_ns + wait).min(self.announce_at_ns));
+                return PollResult::Wait((now_ns + wait).min(self.announce_at_ns));
             }
         }
         if self.peer.is_none() || !self.data(out) {
-            return Polled::Wait(self.announce_at_ns);
+            return PollResult::Wait(self.announce_at_ns);
         }
         self.tokens = self.tokens.saturating_sub(out.len() as u64 + 28);
-        Polled::Datagram
+        PollResult::Datagram
     }
 
     fn write(&mut self, op: u8, out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
@@ -569,7 +569,7 @@ impl Sender {
         };
         let (bytes, segments) = (stored.bytes.clone(), stored.layout.segments());
         let size = (bytes.len() as u32, segments);
-        let mut built = Built {
+        let mut built = DatagramBuilder {
             at: range.from,
             end: range.last.min(segments - 1),
             last_part: range.last_part,
@@ -596,7 +596,7 @@ impl Sender {
         true
     }
 
-    fn build(&mut self, bytes: &[u8], index: usize, built: &mut Built) {
+    fn build(&mut self, bytes: &[u8], index: usize, built: &mut DatagramBuilder) {
         let room = self.room();
         let sample = self
             .sample
@@ -616,9 +616,9 @@ impl Sender {
                 return;
             };
             let cuts = match (transactions, last) {
-                (true, true) => Cuts::of_metadata(segment),
-                (true, false) if built.at.segment > 0 => Cuts::of_transaction(segment),
-                _ => Cuts::default(),
+                (true, true) => SegmentCuts::of_metadata(segment),
+                (true, false) if built.at.segment > 0 => SegmentCuts::of_transaction(segment),
+                _ => SegmentCuts::default(),
             };
             let begins = head_at.is_none();
             let mut runs = std::mem::take(&mut built.runs);
@@ -715,8 +715,8 @@ impl Sender {
         segment: &[u8],
         (transactions, offset, sample): (bool, usize, u16),
         dictionary: &[u8],
-        cuts: &Cuts,
-        built: &mut Built,
+        cuts: &SegmentCuts,
+        built: &mut DatagramBuilder,
     ) {
         let room = self.room();
         let part_bytes = self.part_bytes().max(segment.len().div_ceil(65_535));
@@ -740,7 +740,7 @@ impl Sender {
                 .iter()
                 .filter(|cut| cut.range.start >= from && cut.range.end <= to);
             let inside: Vec<_> = inside
-                .map(|cut| super::cut::Cut {
+                .map(|cut| super::cut::CutRange {
                     range: cut.range.start - from..cut.range.end - from,
                     hex: cut.hex,
                 })
@@ -780,7 +780,7 @@ impl Sender {
 }
 
 /// A datagram that is being built.
-struct Built {
+struct DatagramBuilder {
     at: Cursor,
     end: u32,
     last_part: u16,

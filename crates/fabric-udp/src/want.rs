@@ -10,7 +10,7 @@ pub(crate) const ITEMS_MAX: usize = 64;
 
 /// Segments, parts of a segment, or entries of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Item {
+pub(crate) enum WantedItem {
     Segments {
         block: u64,
         first: u32,
@@ -28,7 +28,7 @@ pub(crate) enum Item {
     },
 }
 
-impl Item {
+impl WantedItem {
     /// Asks for a whole block.
     pub fn block(block: u64) -> Self {
         Self::Segments {
@@ -77,7 +77,7 @@ impl Item {
 }
 
 /// Appends the body of a question.
-pub(crate) fn write(out: &mut Vec<u8>, sender: Session, next: u64, items: &[Item]) {
+pub(crate) fn write(out: &mut Vec<u8>, sender: Session, next: u64, items: &[WantedItem]) {
     let items = items.get(..items.len().min(ITEMS_MAX)).unwrap_or_default();
     let head = WantHead {
         sender,
@@ -98,11 +98,11 @@ pub(crate) fn is_greeting(datagram: &[u8]) -> bool {
 }
 
 /// Parses the body: the session that is asked, the next block, and the items.
-pub(crate) fn read(body: &[u8]) -> Option<(Session, u64, impl Iterator<Item = Item>)> {
+pub(crate) fn read(body: &[u8]) -> Option<(Session, u64, impl Iterator<Item = WantedItem>)> {
     let (head, rest) = WantHead::ref_from_prefix(body).ok()?;
     let items = <[WantItem]>::ref_from_bytes(rest).ok()?;
     let counted = items.len() == usize::from(head.count.get()) && items.len() <= ITEMS_MAX;
-    counted.then(|| (head.sender, head.next.get(), items.iter().map(Item::read)))
+    counted.then(|| (head.sender, head.next.get(), items.iter().map(WantedItem::read)))
 }
 
 #[cfg(test)]
@@ -112,16 +112,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn a_written_request_is_read_back(
             kinds in prop::collection::vec((0u8..3, 0u64..1 << 40, any::<u32>(), 0u16..9), 0..ITEMS_MAX),
             next: u64,
         ) {
             let item = |&(kind, block, at, part): &(u8, u64, u32, u16)| match kind {
-                0 => Item::Segments { block, first: at / 2, last: at },
-                1 => Item::Parts { block, segment: at, first: part, last: part + 1 },
-                _ => Item::Entries { first: at / 2, last: at },
+                0 => WantedItem::Segments { block, first: at / 2, last: at },
+                1 => WantedItem::Parts { block, segment: at, first: part, last: part + 1 },
+                _ => WantedItem::Entries { first: at / 2, last: at },
             };
-            let items: Vec<Item> = kinds.iter().map(item).collect();
+            let items: Vec<WantedItem> = kinds.iter().map(item).collect();
             let mut body = Vec::new();
             write(&mut body, [7; 16], next, &items);
             let (sender, read_next, read) = read(&body).unwrap();

@@ -19,7 +19,7 @@ impl Default for Window {
 
 /// Result of looking up a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Seen {
+pub enum SequenceState {
     /// The sequence is new.
     Fresh,
     /// The sequence was received before.
@@ -28,22 +28,22 @@ pub enum Seen {
     Old,
 }
 
-fn place(sequence: u64) -> (usize, u64) {
+fn word_and_bit(sequence: u64) -> (usize, u64) {
     (((sequence / 64) as usize) % WORDS, 1 << (sequence % 64))
 }
 
 impl Window {
     /// Looks up `sequence`. 0 is never valid.
-    pub fn look(&self, sequence: u64) -> Seen {
+    pub fn lookup(&self, sequence: u64) -> SequenceState {
         // Words are reused as a whole for new sequences, so the window ends a word early.
         let bottom = (self.top / 64).saturating_sub(WORDS as u64 - 1) * 64;
-        let (word, bit) = place(sequence);
+        let (word, bit) = word_and_bit(sequence);
         match sequence {
-            0 => Seen::Replayed,
-            _ if sequence > self.top => Seen::Fresh,
-            _ if sequence < bottom => Seen::Old,
-            _ if self.words[word] & bit != 0 => Seen::Replayed,
-            _ => Seen::Fresh,
+            0 => SequenceState::Replayed,
+            _ if sequence > self.top => SequenceState::Fresh,
+            _ if sequence < bottom => SequenceState::Old,
+            _ if self.words[word] & bit != 0 => SequenceState::Replayed,
+            _ => SequenceState::Fresh,
         }
     }
 
@@ -59,7 +59,7 @@ impl Window {
             }
         }
         self.top = self.top.max(sequence);
-        let (word, bit) = place(sequence);
+        let (word, bit) = word_and_bit(sequence);
         self.words[word] |= bit;
     }
 }
@@ -72,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_comes_twice(steps in prop::collection::vec((0u64..3, 0u64..6000), 1..400)) {
+        fn no_sequence_is_accepted_twice(steps in prop::collection::vec((0u64..3, 0u64..6000), 1..400)) {
             let (mut window, mut taken, mut top) = (Window::default(), HashSet::new(), 1u64);
             for (kind, by) in steps {
                 let sequence = match kind {
@@ -80,18 +80,18 @@ mod tests {
                     1 => top + by,
                     _ => top.saturating_sub(by),
                 };
-                match window.look(sequence) {
-                    Seen::Fresh => {
+                match window.lookup(sequence) {
+                    SequenceState::Fresh => {
                         prop_assert!(taken.insert(sequence));
                         window.mark(sequence);
                     }
-                    Seen::Replayed => prop_assert!(sequence == 0 || taken.contains(&sequence)),
-                    Seen::Old => prop_assert!(sequence + 64 * (WORDS as u64 - 1) <= top),
+                    SequenceState::Replayed => prop_assert!(sequence == 0 || taken.contains(&sequence)),
+                    SequenceState::Old => prop_assert!(sequence + 64 * (WORDS as u64 - 1) <= top),
                 }
                 top = top.max(sequence);
-                prop_assert!(window.look(sequence) != Seen::Fresh);
+                prop_assert!(window.lookup(sequence) != SequenceState::Fresh);
                 if top > 70 && !taken.contains(&(top - 60)) {
-                    prop_assert_eq!(window.look(top - 60), Seen::Fresh);
+                    prop_assert_eq!(window.lookup(top - 60), SequenceState::Fresh);
                 }
             }
         }

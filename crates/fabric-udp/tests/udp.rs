@@ -7,7 +7,8 @@ use lineside_fabric::proto::wire;
 use lineside_fabric::replay::read;
 use lineside_fabric::{Options, TxCode, Validator};
 use lineside_fabric_udp::{
-    Blocks, Dropped, Early, Polled, Receiver, ReceiverOptions, Sender, SenderOptions, SharedKey, cut,
+    BlockSink, DropReason, EarlyTx, PollResult, Receiver, ReceiverOptions, Sender, SenderOptions, SharedKey,
+    cut,
 };
 use lineside_journal::SimDisk;
 use lineside_testkit::Random;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-type Recorded = Vec<Arc<[u8]>>;
+type RecordedBlocks = Vec<Arc<[u8]>>;
 
 /// Returns the folder of a recorded set outside the repository, if it exists.
 fn folder(set: &str) -> Option<PathBuf> {
@@ -30,11 +31,11 @@ fn folder(set: &str) -> Option<PathBuf> {
     None
 }
 
-fn recorded(set: &str) -> Option<Recorded> {
+fn recorded(set: &str) -> Option<RecordedBlocks> {
     folder(set).map(|directory| recorded_in(&directory))
 }
 
-fn recorded_in(directory: &Path) -> Recorded {
+fn recorded_in(directory: &Path) -> RecordedBlocks {
     let blocks = (0..).map_while(|number| read(directory, number, "orderer").unwrap());
     blocks.map(Arc::from).collect()
 }
@@ -46,8 +47,8 @@ fn any_session(random: &mut Random) -> [u8; 16] {
 }
 
 /// Blocks that came out, compared with those that went in.
-struct Taken {
-    blocks: Recorded,
+struct ReceivedBlocks {
+    blocks: RecordedBlocks,
     layouts: Vec<cut::Layout>,
     next: u64,
     early: BTreeMap<u64, BTreeSet<u32>>,
@@ -57,8 +58,8 @@ struct Taken {
     validating: Option<Validating>,
 }
 
-impl Taken {
-    fn new(blocks: Recorded) -> Self {
+impl ReceivedBlocks {
+    fn new(blocks: RecordedBlocks) -> Self {
         Self {
             layouts: blocks.iter().map(|block| cut::Layout::of(block)).collect(),
             blocks,
@@ -94,7 +95,7 @@ struct Validating {
 }
 
 impl Validating {
-    fn new(set: &Path, blocks: &Recorded) -> Self {
+    fn new(set: &Path, blocks: &RecordedBlocks) -> Self {
         let mut validator = Validator::new(&blocks[0], Options::default()).unwrap();
         let mut expected = vec![(vec![TxCode::Valid], None)];
         for block in &blocks[1..] {
@@ -113,7 +114,7 @@ impl Validating {
         }
     }
 
-    fn put(&mut self, early: &Early<'_>) {
+    fn put(&mut self, early: &EarlyTx<'_>) {
         self.work.put(early.block, early.index, early.bytes);
         self.put += 1;
     }
@@ -146,14 +147,14 @@ impl Validating {
         }
     }
 
-    fn dropped(&mut self, number: u64) {
+    fn on_dropped(&mut self, number: u64) {
         self.wait();
         self.work.dropped(number);
     }
 }
 
-impl Blocks for Taken {
-    fn early(&mut self, early: Early<'_>) {
+impl BlockSink for ReceivedBlocks {
+    fn on_early(&mut self, early: EarlyTx<'_>) {
         let block = &self.blocks[early.block as usize];
         let layout = &self.layouts[early.block as usize];
         assert!(layout.transactions);
@@ -170,7 +171,7 @@ impl Blocks for Taken {
         }
     }
 
-    fn whole(&mut self, number: u64, bytes: Vec<u8>) {
+    fn on_block(&mut self, number: u64, bytes: Vec<u8>) {
         assert_eq!(number, self.next, "in order, each once");
         assert!(
             bytes[..] == self.blocks[number as usize][..],
@@ -184,22 +185,22 @@ impl Blocks for Taken {
         }
     }
 
-    fn dropped(&mut self, number: u64, _why: Dropped) {
+    fn on_dropped(&mut self, number: u64, _why: DropReason) {
         self.early.remove(&number);
         self.dropped += 1;
         if let Some(validating) = &mut self.validating {
-            validating.dropped(number);
+            validating.on_dropped(number);
         }
     }
 
-    fn gap(&mut self, from: u64, to: u64) {
+    fn on_gap(&mut self, from: u64, to: u64) {
         assert!(from <= to && from == self.next && to < self.blocks.len() as u64);
         self.gaps.push((from, to));
     }
 }
 
 #[derive(Clone, Copy)]
-struct Weather {
+struct LinkFaults {
     lost: u64,
     late: u64,
     doubled: u64,
@@ -207,21 +208,21 @@ struct Weather {
     restarts: u64,
 }
 
-const FAIR: Weather = Weather {
+const NO_FAULTS: LinkFaults = LinkFaults {
     lost: 0,
     late: 0,
     doubled: 0,
     corrupt: 0,
     restarts: 0,
 };
-const BAD: Weather = Weather {
+const SOME_FAULTS: LinkFaults = LinkFaults {
     lost: 5,
     late: 20,
     doubled: 5,
     corrupt: 2,
     restarts: 0,
 };
-const STORM: Weather = Weather {
+const MANY_FAULTS: LinkFaults = LinkFaults {
     lost: 30,
     late: 40,
     doubled: 20,
@@ -229,10 +230,10 @@ const STORM: Weather = Weather {
     restarts: 0,
 };
 
-struct World {
+struct Simulation {
     random: Random,
     key: SharedKey,
-    weather: Weather,
+    weather: LinkFaults,
     sender_options: SenderOptions,
     receiver_options: ReceiverOptions,
     /// Datagrams in flight: time of arrival, tie breaker, and true if they go to the receiver.
@@ -242,8 +243,8 @@ struct World {
     bytes: u64,
 }
 
-impl World {
-    fn new(seed: u64, weather: Weather) -> Self {
+impl Simulation {
+    fn new(seed: u64, weather: LinkFaults) -> Self {
         Self {
             random: Random(seed),
             key: SharedKey::new(&[9; 32]).unwrap(),
@@ -305,7 +306,7 @@ impl World {
     }
 
     /// Runs until every block is out. Returns the counters of the last receiver, and the time.
-    fn run(&mut self, taken: &mut Taken) -> (lineside_fabric_udp::Counters, u64) {
+    fn run(&mut self, taken: &mut ReceivedBlocks) -> (lineside_fabric_udp::Counters, u64) {
         let blocks = taken.blocks.clone();
         let (mut sender, mut receiver) = (self.sender(), self.receiver(0));
         let (mut now, mut pushed, mut out) = (0u64, 0u64, Vec::new());
@@ -334,12 +335,12 @@ impl World {
                 pushed += 1;
             }
             let wait = match sender.poll(now, &mut out) {
-                Polled::Datagram => {
+                PollResult::Datagram => {
                     assert!(out.len() <= self.sender_options.payload_bytes);
                     self.send(now, true, &out);
                     5_000
                 }
-                Polled::Wait(until) => until.saturating_sub(now).clamp(1_000, 100_000),
+                PollResult::Wait(until) => until.saturating_sub(now).clamp(1_000, 100_000),
             };
             now += wait;
             while let Some(first) = self.air.first_entry().filter(|first| first.key().0 <= now) {
@@ -357,7 +358,7 @@ impl World {
             }
             if now >= quiet_until {
                 quiet_until = now + 500_000;
-                if receiver.ask(now, &mut out) {
+                if receiver.write_request(now, &mut out) {
                     self.send(now, false, &out.clone());
                 }
             }
@@ -367,12 +368,12 @@ impl World {
     }
 }
 
-fn goes_through(set: &str, weather: Weather, seeds: std::ops::Range<u64>, change: fn(&mut World)) {
+fn goes_through(set: &str, weather: LinkFaults, seeds: std::ops::Range<u64>, change: fn(&mut Simulation)) {
     let Some(blocks) = recorded(set) else { return };
     for seed in seeds {
-        let mut world = World::new(seed, weather);
+        let mut world = Simulation::new(seed, weather);
         change(&mut world);
-        let mut taken = Taken::new(blocks.clone());
+        let mut taken = ReceivedBlocks::new(blocks.clone());
         let (counters, now) = world.run(&mut taken);
         let sent: usize = blocks.iter().map(|block| block.len()).sum();
         let saved = 100.0 - 100.0 * world.bytes as f64 / sent as f64;
@@ -391,42 +392,50 @@ fn goes_through(set: &str, weather: Weather, seeds: std::ops::Range<u64>, change
 }
 
 #[test]
-fn every_block_comes_through_fair_weather() {
-    goes_through("dev", FAIR, 0..1, |_| ());
-    goes_through("dev-edge", FAIR, 0..1, |world| {
+fn every_block_arrives_without_faults() {
+    goes_through("dev", NO_FAULTS, 0..1, |_| ());
+    goes_through("dev-edge", NO_FAULTS, 0..1, |world| {
         world.sender_options.payload_bytes = 8_972
     });
 }
 
 #[test]
-fn every_block_comes_through_loss_of_5_percent() {
-    goes_through("dev", BAD, 0..2, |_| ());
-    goes_through("dev-edge", BAD, 2..4, |world| {
+fn every_block_arrives_with_5_percent_loss() {
+    goes_through("dev", SOME_FAULTS, 0..2, |_| ());
+    goes_through("dev-edge", SOME_FAULTS, 2..4, |world| {
         world.sender_options.payload_bytes = 8_972
     });
 }
 
 #[test]
-fn every_block_comes_through_loss_of_30_percent() {
-    goes_through("dev-edge", STORM, 4..7, |_| ());
+fn every_block_arrives_with_30_percent_loss() {
+    goes_through("dev-edge", MANY_FAULTS, 4..7, |_| ());
 }
 
 #[test]
-fn either_end_may_restart_at_any_datagram() {
-    goes_through("dev-edge", Weather { restarts: 12, ..BAD }, 10..16, |world| {
-        world.sender_options.payload_bytes = 700;
-    });
+fn all_blocks_arrive_when_either_end_restarts_at_any_datagram() {
+    goes_through(
+        "dev-edge",
+        LinkFaults {
+            restarts: 12,
+            ..SOME_FAULTS
+        },
+        10..16,
+        |world| {
+            world.sender_options.payload_bytes = 700;
+        },
+    );
 }
 
 #[test]
-fn little_memory_is_enough() {
-    goes_through("dev-edge", BAD, 20..22, |world| {
+fn all_blocks_arrive_with_little_memory() {
+    goes_through("dev-edge", SOME_FAULTS, 20..22, |world| {
         world.receiver_options.memory_bytes_max = 500_000
     });
 }
 
 #[test]
-fn what_is_verified_early_gives_the_same_codes() {
+fn early_verification_gives_the_same_codes() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data");
     let few = ["edge", "btl", "ed25519", "msp"].map(|set| data.join(set));
     let others = [
@@ -439,9 +448,17 @@ fn what_is_verified_early_gives_the_same_codes() {
     let sets = few.into_iter().chain(others.into_iter().filter_map(folder));
     for (seed, set) in (70..).zip(sets) {
         let blocks = recorded_in(&set);
-        for weather in [FAIR, BAD, STORM, Weather { restarts: 6, ..BAD }] {
-            let mut world = World::new(seed, weather);
-            let mut taken = Taken::new(blocks.clone());
+        for weather in [
+            NO_FAULTS,
+            SOME_FAULTS,
+            MANY_FAULTS,
+            LinkFaults {
+                restarts: 6,
+                ..SOME_FAULTS
+            },
+        ] {
+            let mut world = Simulation::new(seed, weather);
+            let mut taken = ReceivedBlocks::new(blocks.clone());
             taken.validating = Some(Validating::new(&set, &blocks));
             world.run(&mut taken);
             let validating = taken.validating.unwrap();
@@ -486,7 +503,7 @@ fn block(number: u64, envelopes: &[Vec<u8>]) -> Arc<[u8]> {
 }
 
 #[test]
-fn blocks_of_every_size_come_through() {
+fn blocks_of_every_size_arrive() {
     let mut random = Random(77);
     let noise =
         |random: &mut Random, bytes: usize| (0..bytes).map(|_| random.next() as u8).collect::<Vec<u8>>();
@@ -522,30 +539,30 @@ fn blocks_of_every_size_come_through() {
         blocks.push(odd.into());
     }
     for seed in 30..33 {
-        let mut taken = Taken::new(blocks.clone());
-        World::new(seed, BAD).run(&mut taken);
+        let mut taken = ReceivedBlocks::new(blocks.clone());
+        Simulation::new(seed, SOME_FAULTS).run(&mut taken);
         assert_eq!((taken.whole, taken.gaps.len()), (9, 0));
     }
 }
 
 #[test]
-fn what_the_sender_has_forgotten_is_a_gap() {
-    let blocks: Recorded = (0..40)
+fn blocks_that_the_sender_no_longer_has_are_reported_as_a_gap() {
+    let blocks: RecordedBlocks = (0..40)
         .map(|number| block(number, &[vec![number as u8; 90]]))
         .collect();
-    let mut world = World::new(50, FAIR);
+    let mut world = Simulation::new(50, NO_FAULTS);
     world.sender_options.blocks_kept = 5;
     let (mut sender, mut receiver) = (world.sender(), world.receiver(0));
     for (number, bytes) in blocks.iter().enumerate() {
         sender.push(number as u64, bytes.clone());
     }
-    let mut taken = Taken::new(blocks);
+    let mut taken = ReceivedBlocks::new(blocks);
     let mut out = Vec::new();
     for now in (0..1_000_000_000).step_by(500_000) {
-        while sender.poll(now, &mut out) == Polled::Datagram {
+        while sender.poll(now, &mut out) == PollResult::Datagram {
             receiver.datagram(now, &out, &mut taken);
         }
-        if receiver.ask(now, &mut out) {
+        if receiver.write_request(now, &mut out) {
             sender.datagram(now, &out);
         }
         if taken.gaps == [(0, 34)] && taken.next == 0 {
@@ -557,11 +574,11 @@ fn what_the_sender_has_forgotten_is_a_gap() {
 }
 
 #[test]
-fn an_answer_that_is_lost_is_given_again() {
-    let blocks: Recorded = (0..4)
+fn a_lost_answer_is_sent_again() {
+    let blocks: RecordedBlocks = (0..4)
         .map(|number| block(number, &[vec![number as u8; 90]]))
         .collect();
-    let mut world = World::new(55, FAIR);
+    let mut world = Simulation::new(55, NO_FAULTS);
     let mut sender = world.sender();
     for (number, bytes) in blocks.iter().enumerate() {
         sender.push(number as u64, bytes.clone());
@@ -570,14 +587,14 @@ fn an_answer_that_is_lost_is_given_again() {
     // Only the first greeting of each receiver arrives, then nothing for a while.
     for _ in 0..2 {
         let mut receiver = world.receiver(0);
-        let mut taken = Taken::new(blocks.clone());
+        let mut taken = ReceivedBlocks::new(blocks.clone());
         let (mut out, mut said) = (Vec::new(), 0);
         let end = now + 1_000_000_000;
         while now < end {
-            while sender.poll(now, &mut out) == Polled::Datagram {
+            while sender.poll(now, &mut out) == PollResult::Datagram {
                 receiver.datagram(now, &out, &mut taken);
             }
-            if receiver.ask(now, &mut out) {
+            if receiver.write_request(now, &mut out) {
                 said += 1;
                 if !(2..6).contains(&said) {
                     sender.datagram(now, &out);
@@ -591,22 +608,22 @@ fn an_answer_that_is_lost_is_given_again() {
 
 #[test]
 fn foreign_datagrams_change_nothing() {
-    let blocks: Recorded = (0..3)
+    let blocks: RecordedBlocks = (0..3)
         .map(|number| block(number, &[vec![number as u8; 90]]))
         .collect();
-    let mut world = World::new(60, FAIR);
+    let mut world = Simulation::new(60, NO_FAULTS);
     let (mut sender, mut receiver) = (world.sender(), world.receiver(0));
     world.key = SharedKey::new(&[8; 32]).unwrap();
     let (mut liar, mut deaf) = (world.sender(), world.receiver(0));
-    let mut taken = Taken::new(blocks.clone());
+    let mut taken = ReceivedBlocks::new(blocks.clone());
     let mut out = Vec::new();
     let mut kept = Vec::new();
     liar.push(0, blocks[0].clone());
     for now in (0..200_000_000).step_by(500_000) {
-        while liar.poll(now, &mut out) == Polled::Datagram {
+        while liar.poll(now, &mut out) == PollResult::Datagram {
             receiver.datagram(now, &out, &mut taken);
         }
-        if deaf.ask(now, &mut out) {
+        if deaf.write_request(now, &mut out) {
             sender.datagram(now, &out);
         }
         for at in 0..out.len() {
@@ -628,7 +645,7 @@ fn foreign_datagrams_change_nothing() {
         sender.push(number as u64, bytes.clone());
     }
     for now in (200_000_000..400_000_000).step_by(500_000) {
-        while sender.poll(now, &mut out) == Polled::Datagram {
+        while sender.poll(now, &mut out) == PollResult::Datagram {
             let before = receiver.counters();
             let sessions = |receiver: &Receiver| {
                 let counters = receiver.counters();
@@ -658,7 +675,7 @@ fn foreign_datagrams_change_nothing() {
             );
             kept.push(out.clone());
         }
-        if receiver.ask(now, &mut out) {
+        if receiver.write_request(now, &mut out) {
             sender.datagram(now, &out);
             let refused = sender.counters().refused;
             if sender.joined() {

@@ -4,7 +4,7 @@ mod packets;
 
 use lineside_fabric::replay::read;
 use lineside_fabric_udp::paper::{PaperReceiver, PaperSender, Unsendable};
-use lineside_fabric_udp::{Blocks, Dropped, cut};
+use lineside_fabric_udp::{BlockSink, DropReason, cut};
 use packets::{packet_seeds, packets};
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn changed_packets_do_no_harm(
+    fn changed_packets_never_become_a_block(
         which in 0usize..4,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
     ) {
@@ -27,13 +27,16 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_do_no_harm(mode in 0u8..4, mut bytes in prop::collection::vec(any::<u8>(), 0..3_000)) {
+    fn arbitrary_bytes_never_panic_or_become_a_block(
+        mode in 0u8..4,
+        mut bytes in prop::collection::vec(any::<u8>(), 0..3_000),
+    ) {
         bytes.insert(0, mode);
         packets(&bytes);
     }
 
     #[test]
-    fn repeats_are_read_as_written(
+    fn encoded_repeats_decode_to_the_same_bytes(
         pieces in prop::collection::vec(prop::collection::vec(0u8..4, 1..40), 1..6),
         order in prop::collection::vec(0usize..6, 1..60),
     ) {
@@ -44,22 +47,22 @@ proptest! {
 }
 
 #[derive(Default)]
-struct Told {
+struct ReceiverEvents {
     whole: Vec<(u64, Vec<u8>)>,
     gaps: Vec<(u64, u64)>,
     dropped: Vec<u64>,
 }
 
-impl Blocks for Told {
-    fn whole(&mut self, number: u64, bytes: Vec<u8>) {
+impl BlockSink for ReceiverEvents {
+    fn on_block(&mut self, number: u64, bytes: Vec<u8>) {
         self.whole.push((number, bytes));
     }
 
-    fn dropped(&mut self, number: u64, _: Dropped) {
+    fn on_dropped(&mut self, number: u64, _: DropReason) {
         self.dropped.push(number);
     }
 
-    fn gap(&mut self, from: u64, to: u64) {
+    fn on_gap(&mut self, from: u64, to: u64) {
         self.gaps.push((from, to));
     }
 }
@@ -105,11 +108,11 @@ fn paper(block: &[u8], identity: &[u8]) -> Vec<Vec<u8>> {
 
 /// An attacker may have made a header of a far block: it causes little work, and only once.
 #[test]
-fn a_far_header_is_a_gap_of_a_few_blocks() {
+fn a_header_far_ahead_is_reported_as_a_gap_of_a_few_blocks() {
     let here: IpAddr = "127.0.0.1".parse().unwrap();
     let far = packet(1, &[(0x11, 1, 0)], &[&[8], &[0xff; 9][..], &[1]].concat());
     let mut receiver = PaperReceiver::new(move |source| source == here, 5, 1 << 24);
-    let mut told = Told::default();
+    let mut told = ReceiverEvents::default();
     receiver.datagram(here, &far, &mut told);
     receiver.datagram(here, &far, &mut told);
     assert_eq!(told.gaps, [(5, 68)]);
@@ -135,7 +138,7 @@ fn the_papers_packets_become_the_same_blocks() {
     assert!(saved < block.len() - identity.len());
     let update = packet(0, &[(0x81, 0x0123, identity.len() as u16)], identity);
     let play = |receiver: &mut PaperReceiver, from, packets: &[Vec<u8>]| {
-        let mut told = Told::default();
+        let mut told = ReceiverEvents::default();
         packets
             .iter()
             .for_each(|packet| receiver.datagram(from, packet, &mut told));
@@ -192,7 +195,7 @@ fn blocks_that_are_sent_come_out_the_same() {
         match sender.packets(block) {
             Err(why) => refused.push((number, why)),
             Ok(packets) => {
-                let mut told = Told::default();
+                let mut told = ReceiverEvents::default();
                 receiver.set_next(number);
                 for packet in &packets {
                     receiver.datagram(here, packet, &mut told);
@@ -259,12 +262,12 @@ fn identities_of_a_file_are_known_at_both_ends() {
     }
     let packets = sender.packets(last).unwrap();
     assert!(packets.iter().all(|packet| packet[2] != 0));
-    let mut told = Told::default();
+    let mut told = ReceiverEvents::default();
     packets
         .iter()
         .for_each(|packet| knowing.datagram(here, packet, &mut told));
     assert_eq!(told.whole, [(number, last.clone())]);
-    let mut told = Told::default();
+    let mut told = ReceiverEvents::default();
     packets
         .iter()
         .for_each(|packet| unknowing.datagram(here, packet, &mut told));

@@ -3,7 +3,7 @@
 //!     cargo run --release -p lineside-fabric --example cost -- DIR [ROUNDS]
 
 use lineside_fabric::replay::read;
-use lineside_fabric::{Options, Times, Validator};
+use lineside_fabric::{Options, StageTimes, Validator};
 use std::path::PathBuf;
 
 /// Returns the CPU time of the main thread, in milliseconds.
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     for round in 1..=rounds {
         let mut validator = Validator::new(genesis, options.clone())?;
-        let (mut transactions, mut times) = (0, Times::default());
+        let (mut transactions, mut times) = (0, StageTimes::default());
         let started = cpu_ms()?;
         for block in blocks {
             let validated = validator.validate(block)?;

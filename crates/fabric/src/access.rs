@@ -5,8 +5,8 @@ use crate::msp::Resolution;
 use crate::pem;
 use crate::proto::{self, Arena, SerializedIdentity};
 use crate::rules::Rules;
-use crate::signature::{Unverified, verify_all};
-use crate::x509::{Certificate, Signed};
+use crate::signature::{UnverifiedSignature, verify_all};
+use crate::x509::{Certificate, SignedDer};
 use lineside_verify::Verifier;
 use lineside_verify::hash::sha256;
 
@@ -44,7 +44,7 @@ impl Config {
         };
         let parts = || vec![by.message];
         let digest = sha256(by.message);
-        let signed = Unverified::new(&identity.key, digest, parts, by.signature, rules);
+        let signed = UnverifiedSignature::new(&identity.key, digest, parts, by.signature, rules);
         let valid = verify_all(signed.as_slice(), verifier, rules) == [true];
         valid && self.evaluate(path, &[&identity], rules)
     }
@@ -56,5 +56,5 @@ pub fn expires_s(identity: &[u8]) -> Option<i64> {
     let arena = Arena::new();
     let identity: SerializedIdentity<'_> = proto::decode(identity, &arena).ok()?;
     let der = pem::decode(identity.id_bytes)?;
-    Some(Certificate::parse(&Signed::parse(&der)?, None)?.not_after_s)
+    Some(Certificate::parse(&SignedDer::parse(&der)?, None)?.not_after_s)
 }

@@ -3,8 +3,8 @@
 
 use crate::block::data_digests;
 use crate::error::{Error, Refused};
-use crate::read::{Arenas, Read, Reader, Setting, Tip};
-use crate::validate::{Validated, Validator};
+use crate::read::{Arenas, ChannelContext, Read, Reader, Tip};
+use crate::validate::{ValidatedBlock, Validator};
 use self_cell::{MutBorrow, self_cell};
 use std::collections::VecDeque;
 use std::io;
@@ -14,9 +14,9 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 /// Maximum number of blocks whose transactions are hashed together.
-const TOGETHER: usize = 4;
+const BLOCKS_HASHED_TOGETHER_MAX: usize = 4;
 
-struct Source {
+struct BlockSource {
     bytes: Vec<u8>,
     arenas: Arenas,
 }
@@ -26,23 +26,23 @@ struct Outcome<'a>(Option<Result<Read<'a>, Error>>);
 
 self_cell!(
     struct Cell {
-        owner: MutBorrow<Source>,
+        owner: MutBorrow<BlockSource>,
         #[covariant]
         dependent: Outcome,
     }
 );
 
 /// A block that was read ahead, with the configuration and predecessor that were assumed.
-pub(crate) struct Early {
+pub(crate) struct PrefetchedBlock {
     cell: Cell,
-    setting: Arc<Setting>,
+    setting: Arc<ChannelContext>,
     tip: Option<Tip>,
 }
 
-impl Early {
+impl PrefetchedBlock {
     /// Decides the block; returns its bytes and the result. If the assumed configuration or predecessor turned out to
     /// be wrong, the block is read again.
-    pub fn decide(mut self, validator: &mut Validator) -> (Vec<u8>, Result<Validated, Error>) {
+    pub fn decide(mut self, validator: &mut Validator) -> (Vec<u8>, Result<ValidatedBlock, Error>) {
         let stands =
             self.tip == Some(validator.tip()) && Arc::ptr_eq(&self.setting, &validator.reader.setting);
         let decided = self.cell.with_dependent_mut(|_, outcome| {
@@ -55,7 +55,7 @@ impl Early {
     }
 }
 
-struct Job {
+struct ReadJob {
     reader: Reader,
     bytes: Vec<u8>,
     /// The predecessor; `None` if it is the block that was read before.
@@ -65,18 +65,18 @@ struct Job {
 }
 
 /// Blocks that wait to be read, oldest first.
-struct Waiting {
-    jobs: Receiver<Job>,
-    taken: VecDeque<Job>,
+struct ReadQueue {
+    jobs: Receiver<ReadJob>,
+    taken: VecDeque<ReadJob>,
 }
 
-impl Waiting {
+impl ReadQueue {
     /// Waits for the next block. If more blocks wait, the hashes of all of them are computed together.
-    fn next(&mut self) -> Option<Job> {
+    fn next(&mut self) -> Option<ReadJob> {
         if self.taken.is_empty() {
             self.taken.push_back(self.jobs.recv().ok()?);
         }
-        while self.taken.len() < TOGETHER
+        while self.taken.len() < BLOCKS_HASHED_TOGETHER_MAX
             && let Ok(job) = self.jobs.try_recv()
         {
             self.taken.push_back(job);
@@ -84,7 +84,7 @@ impl Waiting {
         let is_first_known = self.taken.front().is_some_and(|job| job.data.is_some());
         if !is_first_known && self.taken.len() > 1 {
             let unknown = self.taken.iter_mut().filter(|job| job.data.is_none());
-            let mut unknown: Vec<&mut Job> = unknown.collect();
+            let mut unknown: Vec<&mut ReadJob> = unknown.collect();
             let blocks: Vec<&[u8]> = unknown.iter().map(|job| job.bytes.as_slice()).collect();
             let digests = data_digests(&blocks);
             for (job, digest) in unknown.iter_mut().zip(digests) {
@@ -96,29 +96,29 @@ impl Waiting {
 }
 
 /// Callback that the reading thread calls after each block.
-type Told = Box<dyn Fn() + Send + Sync>;
+type OnBlockRead = Box<dyn Fn() + Send + Sync>;
 
 /// Handle of the thread that reads ahead.
-pub(crate) struct Ahead {
-    told: Arc<OnceLock<Told>>,
-    jobs: Option<Sender<Job>>,
-    done: Receiver<Early>,
+pub(crate) struct BlockReadAhead {
+    told: Arc<OnceLock<OnBlockRead>>,
+    jobs: Option<Sender<ReadJob>>,
+    done: Receiver<PrefetchedBlock>,
     /// The oldest block that was not taken, if [`Self::wait`] has received it.
-    read: Option<Early>,
+    read: Option<PrefetchedBlock>,
     thread: Option<JoinHandle<()>>,
     under_way: usize,
 }
 
-impl Ahead {
+impl BlockReadAhead {
     /// Starts the thread.
     pub fn start() -> io::Result<Self> {
         let (jobs, waiting) = channel();
-        let mut waiting = Waiting {
+        let mut waiting = ReadQueue {
             jobs: waiting,
             taken: VecDeque::new(),
         };
         let (finished, done) = channel();
-        let told = Arc::new(OnceLock::<Told>::new());
+        let told = Arc::new(OnceLock::<OnBlockRead>::new());
         let tell = Arc::clone(&told);
         let work = move || {
             let mut last = None;
@@ -146,7 +146,7 @@ impl Ahead {
     /// Begins to read the block after those that were begun, or after the validator's last block.
     pub fn begin(&mut self, bytes: Vec<u8>, validator: &Validator) {
         let tip = (self.under_way == 0).then(|| validator.tip());
-        let job = Job {
+        let job = ReadJob {
             reader: validator.reader.clone(),
             bytes,
             tip,
@@ -160,12 +160,12 @@ impl Ahead {
     }
 
     /// Registers a function, which is called whenever a block is read. Only the first registration counts.
-    pub fn tell(&self, tell: Told) {
+    pub fn on_block_read(&self, tell: OnBlockRead) {
         let _ = self.told.set(tell);
     }
 
     /// Waits for the oldest block that was begun and not taken, and returns it; `None` if there is none.
-    pub fn take(&mut self) -> Option<Early> {
+    pub fn take(&mut self) -> Option<PrefetchedBlock> {
         self.under_way = self.under_way.checked_sub(1)?;
         self.read.take().or_else(|| self.done.recv().ok())
     }
@@ -183,7 +183,7 @@ impl Ahead {
     }
 }
 
-impl Drop for Ahead {
+impl Drop for BlockReadAhead {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
@@ -193,17 +193,17 @@ impl Drop for Ahead {
     }
 }
 
-fn read(job: Job, last: &mut Option<Tip>) -> Early {
-    let Job {
+fn read(job: ReadJob, last: &mut Option<Tip>) -> PrefetchedBlock {
+    let ReadJob {
         reader,
         bytes,
         tip,
         data,
     } = job;
     let arenas = Arenas::new(&reader.options);
-    let source = MutBorrow::new(Source { bytes, arenas });
+    let source = MutBorrow::new(BlockSource { bytes, arenas });
     let cell = Cell::new(source, |source| {
-        let Source { bytes, arenas } = source.borrow_mut();
+        let BlockSource { bytes, arenas } = source.borrow_mut();
         let read = match tip {
             Some(tip) => reader.read(bytes, arenas, tip, data),
             None => Err(Refused::PreviousHash.into()),
@@ -211,7 +211,7 @@ fn read(job: Job, last: &mut Option<Tip>) -> Early {
         *last = read.as_ref().ok().map(|read| read.tips[1]);
         Outcome(Some(read))
     });
-    Early {
+    PrefetchedBlock {
         cell,
         setting: reader.setting,
         tip,

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::peer_ledger::{PeerBlock, PeerLedger, PeerLedgerError};
 use crate::proto::Arena;
 use crate::replay::hex;
-use crate::snapshot::{Contents, Files, Head, SnapshotError, Taken, read};
+use crate::snapshot::{Contents, Files, ReadMore, SnapshotError, SnapshotHead, read};
 use crate::state::{Entry, Height, State, TxId};
 use crate::validate::{Options, Validator};
 use std::collections::HashSet;
@@ -73,7 +73,7 @@ pub struct Difference {
 
 /// Result of an audit of block files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Audited {
+pub struct AuditReport {
     /// Number of blocks that were compared and agree.
     pub blocks: u64,
     /// Number of their transactions.
@@ -88,7 +88,7 @@ pub struct Audited {
 
 /// Our own header hash, codes and commit hash of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ours {
+pub struct OwnResults {
     /// Header hash.
     pub hash: [u8; 32],
     /// Codes, in the encoding of TRANSACTIONS_FILTER.
@@ -98,13 +98,13 @@ pub struct Ours {
 }
 
 /// Reference for an audit.
-pub enum Against<'a> {
+pub enum AuditReference<'a> {
     /// The rules: each block is validated again. The validator is at the block before the first one in the files;
     /// `None`: the files begin with the genesis block.
     Rules(Option<Box<Validator>>, Options),
     /// A ledger. The function returns the block with a number, or `None` if it has none. Blocks before this number are
     /// skipped.
-    Ledger(u64, &'a mut dyn FnMut(u64) -> Result<Option<Ours>, String>),
+    Ledger(u64, &'a mut dyn FnMut(u64) -> Result<Option<OwnResults>, String>),
 }
 
 /// Compares a peer's block files, oldest block first, up to the first difference. `each` is called with the number of
@@ -114,10 +114,10 @@ pub enum Against<'a> {
 /// The reason why the audit cannot continue. Differences are in the result.
 pub fn audit(
     peer: &mut PeerLedger,
-    mut against: Against<'_>,
+    mut against: AuditReference<'_>,
     each: &mut dyn FnMut(u64),
-) -> Result<Audited, AuditError> {
-    let mut audited = Audited::default();
+) -> Result<AuditReport, AuditError> {
+    let mut audited = AuditReport::default();
     let mut next: Option<u64> = None;
     while let Some(block) = peer.next()? {
         let place = format!("{}, byte {}", block.file.display(), block.offset);
@@ -126,7 +126,7 @@ pub fn audit(
             return Err(AuditError::Order { place, found, wanted });
         }
         next = Some(block.number + 1);
-        let Some(ours) = against.reckon(&block, &place)? else {
+        let Some(ours) = against.own_results(&block, &place)? else {
             continue;
         };
         let what = match ours {
@@ -144,9 +144,13 @@ pub fn audit(
     Ok(audited)
 }
 
-impl Against<'_> {
+impl AuditReference<'_> {
     /// Returns our own result for a block, or the reason why no peer accepts it; `None` if the block is skipped.
-    fn reckon(&mut self, block: &PeerBlock, place: &str) -> Result<Option<Result<Ours, String>>, AuditError> {
+    fn own_results(
+        &mut self,
+        block: &PeerBlock,
+        place: &str,
+    ) -> Result<Option<Result<OwnResults, String>>, AuditError> {
         let number = block.number;
         match self {
             Self::Ledger(first, _) if number < *first => Ok(None),
@@ -161,7 +165,7 @@ fn validate(
     options: &Options,
     block: &PeerBlock,
     place: &str,
-) -> Result<Result<Ours, String>, AuditError> {
+) -> Result<Result<OwnResults, String>, AuditError> {
     let number = block.number;
     let failed = |source| AuditError::Block {
         number,
@@ -179,7 +183,7 @@ fn validate(
         let started = Validator::new(&block.bytes, options.clone()).map_err(failed)?;
         let hash = started.last_hash();
         *validator = Some(Box::new(started));
-        return Ok(Ok(Ours {
+        return Ok(Ok(OwnResults {
             hash,
             codes: vec![TxCode::Valid as u8],
             commit_hash: None,
@@ -194,7 +198,7 @@ fn validate(
     }
     match validator.validate(&block.bytes) {
         Ok(validated) => {
-            let ours = Ours {
+            let ours = OwnResults {
                 hash: validated.hash,
                 codes: validated.filter(),
                 commit_hash: validated.commit_hash,
@@ -208,7 +212,7 @@ fn validate(
 }
 
 /// Returns the differences between a peer's block and ours. A block without differences is counted.
-fn compare(block: &PeerBlock, ours: &Ours, audited: &mut Audited) -> Vec<String> {
+fn compare(block: &PeerBlock, ours: &OwnResults, audited: &mut AuditReport) -> Vec<String> {
     let arena = Arena::new();
     let Ok(theirs) = Block::read(&block.bytes, &arena) else {
         return vec!["the peer's bytes are not a block".to_owned()];
@@ -274,7 +278,7 @@ fn differing_codes(theirs: &[u8], ours: &[u8]) -> Vec<String> {
 
 /// Result of comparing a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Compared {
+pub struct SnapshotComparison {
     /// Number of keys that are equal.
     pub keys: u64,
     /// Number of transaction ids that are known.
@@ -287,8 +291,8 @@ pub struct Compared {
     pub first_block: Option<u64>,
 }
 
-impl Compared {
-    fn differ(&mut self, what: String, blocks: [Option<u64>; 2]) {
+impl SnapshotComparison {
+    fn add_difference(&mut self, what: String, blocks: [Option<u64>; 2]) {
         self.count += 1;
         if self.differences.len() < DIFFERENCES_MAX {
             self.differences.push(what);
@@ -305,14 +309,14 @@ impl Compared {
 /// The damaged file.
 pub fn compare_snapshot(
     files: &mut impl Files,
-    head: &Head,
+    head: &SnapshotHead,
     ours: &Validator,
-) -> Result<Compared, AuditError> {
-    let mut comparing = Comparing {
+) -> Result<SnapshotComparison, AuditError> {
+    let mut comparing = SnapshotComparer {
         state: ours.state(),
         ours,
         seen: HashSet::new(),
-        compared: Compared::default(),
+        compared: SnapshotComparison::default(),
     };
     let compared = &mut comparing.compared;
     for (what, same) in [
@@ -325,18 +329,18 @@ pub fn compare_snapshot(
         ),
     ] {
         if !same {
-            compared.differ(format!("{what} differs"), [None, None]);
+            compared.add_difference(format!("{what} differs"), [None, None]);
         }
     }
     read(files, head, &mut comparing)?;
-    let Comparing {
+    let SnapshotComparer {
         seen, mut compared, ..
     } = comparing;
     for (namespace, collection, key, entry) in ours.state().all_in_memory() {
         if !seen.contains(&place(namespace, collection, key)) {
             let block = entry.version.block;
             let key = name(namespace, collection, key);
-            compared.differ(
+            compared.add_difference(
                 format!("{key}: the peer does not have it; ours is of block {block}"),
                 [Some(block), None],
             );
@@ -345,7 +349,7 @@ pub fn compare_snapshot(
     let ids = ours.ids().len() as u64;
     if compared.ids < ids {
         let missing = ids - compared.ids;
-        compared.differ(
+        compared.add_difference(
             format!("the peer does not have {missing} of our transaction ids"),
             [None, None],
         );
@@ -353,11 +357,11 @@ pub fn compare_snapshot(
     Ok(compared)
 }
 
-struct Comparing<'a> {
+struct SnapshotComparer<'a> {
     state: &'a State,
     ours: &'a Validator,
     seen: HashSet<Vec<u8>>,
-    compared: Compared,
+    compared: SnapshotComparison,
 }
 
 fn place(namespace: &str, collection: &str, key: &[u8]) -> Vec<u8> {
@@ -371,13 +375,13 @@ fn name(namespace: &str, collection: &str, key: &[u8]) -> String {
     }
 }
 
-impl Contents for Comparing<'_> {
-    fn config(&mut self, envelope: &[u8], version: Height) -> Result<Taken, String> {
+impl Contents for SnapshotComparer<'_> {
+    fn config(&mut self, envelope: &[u8], version: Height) -> Result<ReadMore, String> {
         if !self.ours.config().is_of(envelope) {
             let what = "the channel's configuration differs".to_owned();
-            self.compared.differ(what, [Some(version.block), None]);
+            self.compared.add_difference(what, [Some(version.block), None]);
         }
-        Ok(Taken::More)
+        Ok(ReadMore::More)
     }
 
     fn key(&mut self, namespace: &str, collection: &str, key: &[u8], entry: Entry) -> Result<(), String> {
@@ -388,7 +392,7 @@ impl Contents for Comparing<'_> {
         match found {
             None => {
                 let what = format!("{}: the peer has it from block {theirs}, we do not have it", of());
-                self.compared.differ(what, [Some(theirs), None]);
+                self.compared.add_difference(what, [Some(theirs), None]);
             }
             Some(found) if *found == entry => self.compared.keys += 1,
             Some(found) => {
@@ -408,7 +412,8 @@ impl Contents for Comparing<'_> {
                 } else {
                     format!("{}: another endorsement policy, of block {theirs}", of())
                 };
-                self.compared.differ(what, [Some(theirs), Some(ours.block)]);
+                self.compared
+                    .add_difference(what, [Some(theirs), Some(ours.block)]);
             }
         }
         Ok(())
@@ -422,7 +427,7 @@ impl Contents for Comparing<'_> {
                     TxId::Hash(digest) => hex(&digest),
                     TxId::Other(text) => text.escape_ascii().to_string(),
                 };
-                self.compared.differ(
+                self.compared.add_difference(
                     format!("the peer has the transaction id {text}, we do not"),
                     [None, None],
                 );

@@ -3,7 +3,7 @@
 use crate::error::Stop;
 use crate::limits::CONFIG_ITEMS_MAX;
 use crate::msp::{Identity, Msp, Msps};
-use crate::policy::{Compiled, Compiler, PolicyError};
+use crate::policy::{CompiledPolicy, Compiler, PolicyError};
 use crate::proto::{
     self, Acls, Arena, Capabilities, Config as ConfigMessage, ConfigEnvelope, ConfigGroup, FabricMspConfig,
     HashingAlgorithm, ImplicitMetaPolicy, MspConfig, Orderers, wire,
@@ -39,7 +39,7 @@ pub const LIFECYCLE_ENDORSEMENT: &str = "Application/LifecycleEndorsement";
 
 #[derive(Debug)]
 enum Policy {
-    Signature(Compiled),
+    Signature(CompiledPolicy),
     /// Minimum number of the policies at these paths that must be satisfied.
     Implicit(usize, Vec<String>),
 }
@@ -300,7 +300,9 @@ fn add_msp<'a>(
         if earlier != config.config {
             return Err(wrong(format!("two different MSPs are called {}", fabric.name)));
         }
-        return msps.place(fabric.name).ok_or_else(|| wrong("an MSP is missing"));
+        return msps
+            .index_of(fabric.name)
+            .ok_or_else(|| wrong("an MSP is missing"));
     }
     Ok(msps.add(Msp::new(&fabric, verifier, takes_ed25519)?))
 }

@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::read::{Reader, Setting, Tip};
+use crate::read::{ChannelContext, Reader, Tip};
 use crate::validate::Validator;
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Configurations {
         let (tip, config) = self.reader.read_config(bytes, self.tip)?;
         self.tip = tip;
         if let Some(config) = &config {
-            self.reader.setting = Setting::new(config.clone());
+            self.reader.setting = ChannelContext::new(config.clone());
         }
         Ok(config)
     }

@@ -10,7 +10,7 @@
 
 use crate::limits::EARLY_BYTES_MAX;
 use crate::proto::Arena;
-use crate::read::{Reader, Setting};
+use crate::read::{ChannelContext, Reader};
 use crate::tx::parse_with;
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,20 +22,20 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 /// Maximum number of transactions that are verified together; later ones wait.
-const TOGETHER_MAX: usize = 128;
+const BATCH_TXS_MAX: usize = 128;
 /// Maximum total size of a batch, in bytes; a single transaction may be larger.
-const TOGETHER_BYTES_MAX: usize = 1 << 20;
-/// Number of transactions that fill the verifier's lanes; a smaller batch waits [`OTHERS_WAIT`] for more.
-const TOGETHER_MIN: usize = 16;
-/// See [`TOGETHER_MIN`].
-const OTHERS_WAIT: Duration = Duration::from_micros(300);
+const BATCH_BYTES_MAX: usize = 1 << 20;
+/// Number of transactions that fill the verifier's lanes; a smaller batch waits [`BATCH_FILL_WAIT`] for more.
+const BATCH_TXS_MIN: usize = 16;
+/// See [`BATCH_TXS_MIN`].
+const BATCH_FILL_WAIT: Duration = Duration::from_micros(300);
 /// Approximate memory of a transaction in addition to its bytes, digests and results, in bytes.
-const AROUND_BYTES: usize = 256;
+const PENDING_TX_OVERHEAD_BYTES: usize = 256;
 
 /// Handle to submit early transactions. It may be cloned.
 #[derive(Clone, Debug)]
 pub struct EarlyWork {
-    shared: Arc<Shared>,
+    shared: Arc<EarlyShared>,
 }
 
 /// Counts of early transactions.
@@ -58,7 +58,7 @@ impl EarlyWork {
 
     /// Discards the transactions of a block.
     pub fn dropped(&self, block: u64) {
-        self.shared.forget(block);
+        self.shared.discard(block);
     }
 
     /// Returns the counts so far.
@@ -79,7 +79,7 @@ impl EarlyWork {
 
 /// Verification result of a transaction whose block was not read yet.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct EarlyTx {
     bytes: Box<[u8]>,
     /// Digests of all hashed messages of the transaction.
     pub digests: Box<[[u8; 32]]>,
@@ -87,39 +87,39 @@ pub(crate) struct Known {
     pub holds: Box<[bool]>,
 }
 
-impl Known {
-    fn cost(&self) -> usize {
-        cost(&self.bytes) + 32 * self.digests.len() + self.holds.len()
+impl EarlyTx {
+    fn memory_bytes_of(&self) -> usize {
+        memory_bytes_of(&self.bytes) + 32 * self.digests.len() + self.holds.len()
     }
 }
 
-fn cost(bytes: &[u8]) -> usize {
-    bytes.len() + AROUND_BYTES
+fn memory_bytes_of(bytes: &[u8]) -> usize {
+    bytes.len() + PENDING_TX_OVERHEAD_BYTES
 }
 
-struct Came {
+struct PendingTx {
     block: u64,
     index: u32,
     bytes: Box<[u8]>,
 }
 
-struct Inner {
+struct EarlyState {
     /// Reader for transactions from now on.
     reader: Reader,
     /// Number of the next block; earlier ones are in the ledger.
     next: u64,
-    waiting: VecDeque<Came>,
+    waiting: VecDeque<PendingTx>,
     /// Blocks of the transactions that are being verified, except for discarded ones.
     working: BTreeSet<u64>,
-    known: BTreeMap<u64, HashMap<u32, Known>>,
+    known: BTreeMap<u64, HashMap<u32, EarlyTx>>,
     /// Memory of all waiting transactions and results, in bytes.
     bytes: usize,
     ended: bool,
 }
 
 /// State that the thread, the submitters and the block reader share.
-pub(crate) struct Shared {
-    inner: Mutex<Inner>,
+pub(crate) struct EarlyShared {
+    inner: Mutex<EarlyState>,
     came: Condvar,
     bytes_max: usize,
     verified: AtomicU64,
@@ -127,19 +127,19 @@ pub(crate) struct Shared {
     skipped: AtomicU64,
 }
 
-impl Debug for Shared {
+impl Debug for EarlyShared {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").finish_non_exhaustive()
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+impl EarlyShared {
+    fn lock(&self) -> MutexGuard<'_, EarlyState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn put(&self, block: u64, index: u32, envelope: &[u8]) {
-        let cost = cost(envelope);
+        let cost = memory_bytes_of(envelope);
         let mut inner = self.lock();
         let is_room = inner.bytes.saturating_add(cost) <= self.bytes_max;
         if block < inner.next || inner.ended || !is_room {
@@ -148,26 +148,26 @@ impl Shared {
             return;
         }
         inner.bytes += cost;
-        inner.waiting.push_back(Came {
+        inner.waiting.push_back(PendingTx {
             block,
             index,
             bytes: envelope.into(),
         });
-        if matches!(inner.waiting.len(), 1 | TOGETHER_MIN) {
+        if matches!(inner.waiting.len(), 1 | BATCH_TXS_MIN) {
             self.came.notify_one();
         }
     }
 
     /// Discards a block, including transactions that are being verified.
-    pub fn forget(&self, block: u64) {
-        self.lock().forget(|other| other == block);
+    pub fn discard(&self, block: u64) {
+        self.lock().discard(|other| other == block);
     }
 
     /// Records that blocks before `next` are in the ledger, and that later ones are read by `reader`.
     pub fn follow(&self, reader: &Reader, next: u64) {
         let mut inner = self.lock();
         inner.next = next;
-        inner.forget(|block| block < next);
+        inner.discard(|block| block < next);
         if !Arc::ptr_eq(&inner.reader.setting, &reader.setting) {
             inner.reader = reading(reader);
             inner.forget_known(|_| true);
@@ -175,7 +175,13 @@ impl Shared {
     }
 
     /// Moves results for the transactions of a block to `known`, if they were found under this configuration.
-    pub fn take(&self, block: u64, setting: &Arc<Setting>, all: &[&[u8]], known: &mut Vec<Option<Known>>) {
+    pub fn take(
+        &self,
+        block: u64,
+        setting: &Arc<ChannelContext>,
+        all: &[&[u8]],
+        known: &mut Vec<Option<EarlyTx>>,
+    ) {
         known.resize_with(all.len(), || None);
         let mut inner = self.lock();
         if !Arc::ptr_eq(&inner.reader.setting, setting) {
@@ -184,7 +190,7 @@ impl Shared {
         let Some(found) = inner.known.remove(&block) else {
             return;
         };
-        inner.bytes -= found.values().map(Known::cost).sum::<usize>();
+        inner.bytes -= found.values().map(EarlyTx::memory_bytes_of).sum::<usize>();
         drop(inner);
         for (index, of) in found {
             let index = index as usize;
@@ -202,64 +208,66 @@ impl Shared {
     }
 
     /// Waits for transactions; returns the next batch with its reader, or `None` after the end.
-    fn next(&self) -> Option<(Reader, Vec<Came>)> {
+    fn next(&self) -> Option<(Reader, Vec<PendingTx>)> {
         let mut inner = self.lock();
-        let none = |inner: &mut Inner| inner.waiting.is_empty() && !inner.ended;
-        let few = |inner: &mut Inner| inner.waiting.len() < TOGETHER_MIN && !inner.ended;
+        let none = |inner: &mut EarlyState| inner.waiting.is_empty() && !inner.ended;
+        let few = |inner: &mut EarlyState| inner.waiting.len() < BATCH_TXS_MIN && !inner.ended;
         while none(&mut inner) {
             let came = self.came.wait_while(inner, none);
-            let waited =
-                self.came
-                    .wait_timeout_while(came.unwrap_or_else(PoisonError::into_inner), OTHERS_WAIT, few);
+            let waited = self.came.wait_timeout_while(
+                came.unwrap_or_else(PoisonError::into_inner),
+                BATCH_FILL_WAIT,
+                few,
+            );
             inner = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         if inner.ended {
             return None;
         }
         let mut bytes = 0;
-        let together = inner.waiting.iter().take(TOGETHER_MAX).take_while(|came| {
+        let together = inner.waiting.iter().take(BATCH_TXS_MAX).take_while(|came| {
             let is_first = bytes == 0;
             bytes += came.bytes.len() + 1;
-            is_first || bytes <= TOGETHER_BYTES_MAX
+            is_first || bytes <= BATCH_BYTES_MAX
         });
         let count = together.count();
-        let batch: Vec<Came> = inner.waiting.drain(..count).collect();
+        let batch: Vec<PendingTx> = inner.waiting.drain(..count).collect();
         inner.working = batch.iter().map(|came| came.block).collect();
         Some((inner.reader.clone(), batch))
     }
 
     /// Stores the results that were found under `setting`, unless they are discarded or outdated.
-    fn keep(&self, setting: &Arc<Setting>, batch: Vec<(Came, Found)>) {
+    fn store_results(&self, setting: &Arc<ChannelContext>, batch: Vec<(PendingTx, TxVerification)>) {
         let count = batch.len() as u64;
         let mut inner = self.lock();
         let stands = Arc::ptr_eq(&inner.reader.setting, setting);
-        for (Came { block, index, bytes }, found) in batch {
-            inner.bytes -= cost(&bytes);
-            let known = Known {
+        for (PendingTx { block, index, bytes }, found) in batch {
+            inner.bytes -= memory_bytes_of(&bytes);
+            let known = EarlyTx {
                 bytes,
                 digests: found.digests,
                 holds: found.holds,
             };
-            let cost = known.cost();
+            let cost = known.memory_bytes_of();
             if !stands || !inner.working.contains(&block) || inner.bytes.saturating_add(cost) > self.bytes_max
             {
                 continue;
             }
             inner.bytes += cost;
             let before = inner.known.entry(block).or_default().insert(index, known);
-            inner.bytes -= before.as_ref().map_or(0, Known::cost);
+            inner.bytes -= before.as_ref().map_or(0, EarlyTx::memory_bytes_of);
         }
         inner.working.clear();
         self.verified.fetch_add(count, Ordering::Relaxed);
     }
 }
 
-impl Inner {
-    fn forget(&mut self, void: impl Fn(u64) -> bool) {
+impl EarlyState {
+    fn discard(&mut self, void: impl Fn(u64) -> bool) {
         let mut bytes = 0;
         self.waiting.retain(|came| {
             let stays = !void(came.block);
-            bytes += if stays { 0 } else { cost(&came.bytes) };
+            bytes += if stays { 0 } else { memory_bytes_of(&came.bytes) };
             stays
         });
         self.bytes -= bytes;
@@ -273,7 +281,7 @@ impl Inner {
         self.known.retain(|block, known| {
             let stays = !void(*block);
             if !stays {
-                bytes += known.values().map(Known::cost).sum::<usize>();
+                bytes += known.values().map(EarlyTx::memory_bytes_of).sum::<usize>();
             }
             stays
         });
@@ -282,12 +290,12 @@ impl Inner {
 }
 
 /// Verification result of a transaction.
-struct Found {
+struct TxVerification {
     digests: Box<[[u8; 32]]>,
     holds: Box<[bool]>,
 }
 
-fn find_out(reader: &Reader, batch: Vec<Came>) -> Vec<(Came, Found)> {
+fn verify_batch(reader: &Reader, batch: Vec<PendingTx>) -> Vec<(PendingTx, TxVerification)> {
     let arena = Arena::new();
     let envelopes: Vec<&[u8]> = batch.iter().map(|came| &*came.bytes).collect();
     let mut digests = Vec::with_capacity(batch.len());
@@ -302,7 +310,7 @@ fn find_out(reader: &Reader, batch: Vec<Came>) -> Vec<(Came, Found)> {
     );
     let holds = reader.verify(&parsed, &[], |_, _| ()).holds_of_each();
     let found = digests.into_iter().zip(holds);
-    let found = found.map(|(digests, holds)| Found { digests, holds });
+    let found = found.map(|(digests, holds)| TxVerification { digests, holds });
     batch.into_iter().zip(found).collect()
 }
 
@@ -316,7 +324,7 @@ fn reading(reader: &Reader) -> Reader {
 
 /// Thread that verifies early transactions; it ends when this is dropped.
 pub(crate) struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<EarlyShared>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -328,8 +336,8 @@ impl Worker {
 
     /// Starts the thread with another memory limit than [`EARLY_BYTES_MAX`].
     pub fn with_bytes(reader: &Reader, next: u64, bytes_max: usize) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            inner: Mutex::new(Inner {
+        let shared = Arc::new(EarlyShared {
+            inner: Mutex::new(EarlyState {
                 reader: reading(reader),
                 next,
                 waiting: VecDeque::new(),
@@ -347,7 +355,7 @@ impl Worker {
         let of_thread = Arc::clone(&shared);
         let work = move || {
             while let Some((reader, batch)) = of_thread.next() {
-                of_thread.keep(&reader.setting, find_out(&reader, batch));
+                of_thread.store_results(&reader.setting, verify_batch(&reader, batch));
             }
         };
         Ok(Self {
@@ -357,7 +365,7 @@ impl Worker {
     }
 
     /// Returns the shared state for block readers.
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub fn shared(&self) -> &Arc<EarlyShared> {
         &self.shared
     }
 

@@ -18,7 +18,7 @@ const P521_BYTES: usize = 66;
 
 /// Public key over another NIST curve than P-256.
 #[derive(Clone)]
-pub enum OtherKey {
+pub enum OtherCurveKey {
     /// A key over P-224.
     P224(p224::ecdsa::VerifyingKey),
     /// A key over P-384.
@@ -27,7 +27,7 @@ pub enum OtherKey {
     P521(p521::ecdsa::VerifyingKey),
 }
 
-impl fmt::Debug for OtherKey {
+impl fmt::Debug for OtherCurveKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::P224(_) => "a key over P-224",
@@ -44,12 +44,12 @@ pub(crate) fn is_other_curve(curve: &[u8]) -> bool {
 
 /// A parsed DER signature: two positive numbers, big endian, without leading zeros.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Numbers {
+pub(crate) struct DerSignature {
     r: Vec<u8>,
     s: Vec<u8>,
 }
 
-impl Numbers {
+impl DerSignature {
     /// Parses a signature as peers parse those of members: bytes after the two numbers are ignored.
     pub fn parse_go(bytes: &[u8]) -> Option<Self> {
         Self::parse(bytes).map(|(numbers, _)| numbers)
@@ -89,7 +89,7 @@ fn padded<const N: usize>(number: &[u8]) -> Option<[u8; N]> {
 }
 
 /// Returns r and s as the library takes them: each with as many bytes as numbers below the order have.
-fn concatenated<const N: usize>(numbers: &Numbers) -> Option<Vec<u8>> {
+fn concatenated<const N: usize>(numbers: &DerSignature) -> Option<Vec<u8>> {
     Some([padded::<N>(&numbers.r)?, padded::<N>(&numbers.s)?].concat())
 }
 
@@ -117,7 +117,7 @@ macro_rules! by_curve {
     };
 }
 
-impl OtherKey {
+impl OtherCurveKey {
     /// Parses a point of the curve with this identifier in uncompressed form; `None` if it is invalid.
     pub fn from_sec1(curve: &[u8], point: &[u8]) -> Option<Self> {
         // Go accepts only the uncompressed form.
@@ -140,7 +140,7 @@ impl OtherKey {
 
     /// Returns whether s is at most half of the order, which peers require of members. Returns false for numbers that
     /// are not a signature over this curve.
-    pub(crate) fn is_low_s(&self, numbers: &Numbers) -> bool {
+    pub(crate) fn is_low_s(&self, numbers: &DerSignature) -> bool {
         by_curve!(self, _ => {
             let signature = concatenated::<BYTES>(numbers).and_then(|bytes| Signature::from_slice(&bytes).ok());
             signature.is_some_and(|signature| signature.normalize_s().is_none())
@@ -148,17 +148,17 @@ impl OtherKey {
     }
 
     /// Returns whether the signature is valid for a digest, which may have any length.
-    pub(crate) fn verify(&self, digest: &[u8], numbers: &Numbers) -> bool {
+    pub(crate) fn verify(&self, digest: &[u8], numbers: &DerSignature) -> bool {
         by_curve!(self, key => {
             let signature = concatenated::<BYTES>(numbers).and_then(|bytes| Signature::from_slice(&bytes).ok());
             signature
-                .zip(whole::<BYTES>(digest))
+                .zip(leftmost_bytes::<BYTES>(digest))
                 .is_some_and(|(signature, digest)| key.verify_prehash(&digest, &signature).is_ok())
         })
     }
 
     /// Returns the signature in DER with a low s; `None` if its s is low already, or the numbers are not a signature.
-    pub(crate) fn lowered(&self, numbers: &Numbers) -> Option<Vec<u8>> {
+    pub(crate) fn with_low_s(&self, numbers: &DerSignature) -> Option<Vec<u8>> {
         by_curve!(self, _ => {
             let signature = Signature::from_slice(&concatenated::<BYTES>(numbers)?).ok()?;
             Some(signature.normalize_s()?.to_der().as_bytes().to_vec())
@@ -168,6 +168,6 @@ impl OtherKey {
 
 /// Returns the leftmost bytes of a digest, with leading zeros if it is shorter: the library rejects digests shorter
 /// than half of the order.
-fn whole<const N: usize>(digest: &[u8]) -> Option<[u8; N]> {
+fn leftmost_bytes<const N: usize>(digest: &[u8]) -> Option<[u8; N]> {
     padded(digest.get(..N).unwrap_or(digest))
 }

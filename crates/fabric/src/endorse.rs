@@ -3,15 +3,15 @@
 
 use crate::config::Config;
 use crate::error::Stop;
-use crate::expiry::KnownLives;
-use crate::lifecycle::{self, Definition, Endorsement, LIFECYCLE, OfCollection};
-use crate::limits::KEPT_BYTES_MAX;
+use crate::expiry::LifetimeCache;
+use crate::lifecycle::{self, CollectionPolicy, Definition, Endorsement, LIFECYCLE};
+use crate::limits::CACHED_BYTES_MAX;
 use crate::msp::Identity;
 use crate::policy::Compiler;
 use crate::rules::{Rule, Rules};
 use crate::rwset::NsRwSet;
 use crate::state::State;
-use crate::tx::{Dispatched, Known, Next, Parsed, Passed};
+use crate::tx::{EndorsedTx, Parsed, ParsedTx, PolicyScan, SignedOutcome};
 use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ const KEY_POLICIES_MAX: usize = 10_000;
 /// Cache of compiled definitions and key-level policies. It is valid for one configuration and one state of
 /// `_lifecycle`.
 #[derive(Default, Debug)]
-pub(crate) struct Compiled {
+pub(crate) struct PolicyCache {
     definitions: HashMap<String, Option<Arc<Definition>>>,
     key_policies: HashMap<Box<[u8]>, Option<Arc<Endorsement>>>,
     /// Cached `blockToLive` values of collections.
-    pub lives: KnownLives,
+    pub lives: LifetimeCache,
 }
 
-impl Compiled {
+impl PolicyCache {
     /// Clears the definitions, because a block changed them.
     pub fn forget_definitions(&mut self) {
         self.definitions.clear();
@@ -41,7 +41,7 @@ pub(crate) struct Endorser<'b> {
     pub state: &'b State,
     pub config: &'b Config,
     pub compiler: Compiler<'b>,
-    pub compiled: &'b mut Compiled,
+    pub compiled: &'b mut PolicyCache,
     pub rules: Rules,
     /// Keys whose metadata is changed by endorsed transactions of this block.
     pub changed: HashSet<(String, String, Vec<u8>)>,
@@ -50,12 +50,12 @@ pub(crate) struct Endorser<'b> {
     /// for the result of that evaluation.
     pub undecided: HashSet<(String, String, Vec<u8>)>,
     /// Reason why peers stop in this block, and the operation on a later transaction at which they do.
-    pub halted: Option<(When, &'static str)>,
+    pub halted: Option<(HaltedOperation, &'static str)>,
 }
 
 /// Operation of a peer that may never finish.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum When {
+pub(crate) enum HaltedOperation {
     /// Evaluation of a transaction whose chaincode is defined.
     Chaincode,
     /// Evaluation of a key-level policy.
@@ -81,7 +81,7 @@ impl Endorser<'_> {
     /// Decides one transaction. Transactions must be passed in block order.
     pub fn decide(
         &mut self,
-        tx: &Dispatched<'_>,
+        tx: &EndorsedTx<'_>,
         signers: &[&Identity],
         index: usize,
     ) -> Result<Verdict, Stop> {
@@ -128,32 +128,35 @@ impl Endorser<'_> {
     /// Records the metadata writes of a transaction whose endorsements are not evaluated.
     pub fn pass_over(&mut self, tx: &Parsed<'_>) {
         let dispatched = match &tx.known {
-            Known::Signed(signed) => match &signed.next {
-                Next::Endorser(endorser) => endorser.dispatched.as_ref().ok(),
+            ParsedTx::Signed(signed) => match &signed.next {
+                SignedOutcome::Endorser(endorser) => endorser.dispatched.as_ref().ok(),
                 _ => None,
             },
             _ => None,
         };
         match (dispatched, tx.passed.as_deref()) {
-            (Some(dispatched), _) => self.undecide(&dispatched.rwset),
-            (None, Some(Passed::Writes(rwset))) => self.undecide(rwset),
-            (None, Some(Passed::Halts)) => {
+            (Some(dispatched), _) => self.mark_undecided(&dispatched.rwset),
+            (None, Some(PolicyScan::Writes(rwset))) => self.mark_undecided(rwset),
+            (None, Some(PolicyScan::Halts)) => {
                 let what =
                     "peers wait forever for the writes of an earlier transaction that they cannot decode";
-                self.halted.get_or_insert((When::Key, what));
+                self.halted.get_or_insert((HaltedOperation::Key, what));
             }
-            (None, Some(Passed::Crashes)) => {
-                self.halted = Some((When::Chaincode, "peers crash on an earlier transaction"));
+            (None, Some(PolicyScan::Crashes)) => {
+                self.halted = Some((
+                    HaltedOperation::Chaincode,
+                    "peers crash on an earlier transaction",
+                ));
             }
-            (None, Some(Passed::Unsure)) => {
+            (None, Some(PolicyScan::Unsure)) => {
                 let what = "the writes of an earlier transaction exceed the size limit";
-                self.halted = Some((When::Chaincode, what));
+                self.halted = Some((HaltedOperation::Chaincode, what));
             }
             (None, None) => {}
         }
     }
 
-    fn undecide(&mut self, rwset: &[NsRwSet<'_>]) {
+    fn mark_undecided(&mut self, rwset: &[NsRwSet<'_>]) {
         for of in rwset {
             let keys = metadata_writes(of);
             self.undecided.extend(
@@ -162,7 +165,7 @@ impl Endorser<'_> {
         }
     }
 
-    fn comes_to(&self, when: When) -> Result<(), Failure> {
+    fn comes_to(&self, when: HaltedOperation) -> Result<(), Failure> {
         match self.halted {
             Some((found, what)) if found == when => Err(Failure::Unsure(what)),
             _ => Ok(()),
@@ -185,14 +188,14 @@ impl Endorser<'_> {
         &mut self,
         namespace: &str,
         definition: &Definition,
-        tx: &Dispatched<'_>,
+        tx: &EndorsedTx<'_>,
         signers: &[&Identity],
     ) -> Result<(), Failure> {
-        self.comes_to(When::Chaincode)?;
+        self.comes_to(HaltedOperation::Chaincode)?;
         if namespace == LIFECYCLE && !self.rules.hold(Rule::LifecyclePolicy) {
             return Ok(());
         }
-        let mut checked = Checked::default();
+        let mut checked = SatisfiedPolicies::default();
         for of in tx.rwset.iter().filter(|of| of.namespace == namespace) {
             for write in &of.public.writes {
                 self.key(
@@ -260,9 +263,9 @@ impl Endorser<'_> {
         collection: &'t str,
         key: &[u8],
         signers: &[&Identity],
-        checked: &mut Checked<'t>,
+        checked: &mut SatisfiedPolicies<'t>,
     ) -> Result<(), Failure> {
-        self.comes_to(When::Key)?;
+        self.comes_to(HaltedOperation::Key)?;
         if !self.changed.is_empty() || !self.undecided.is_empty() {
             let key = (namespace.to_owned(), collection.to_owned(), key.to_vec());
             if self.changed.contains(&key) && self.rules.hold(Rule::KeyLevelInBlock) {
@@ -289,13 +292,13 @@ impl Endorser<'_> {
             }
             let implied;
             let own = match definition.collection(collection, self.config) {
-                OfCollection::Missing => return Err(Failure::Policy),
-                OfCollection::Own(own) => own,
-                OfCollection::Implied(endorsement) => {
+                CollectionPolicy::Missing => return Err(Failure::Policy),
+                CollectionPolicy::Own(own) => own,
+                CollectionPolicy::Implied(endorsement) => {
                     implied = endorsement;
                     &implied
                 }
-                OfCollection::Chaincode => &definition.endorsement,
+                CollectionPolicy::Chaincode => &definition.endorsement,
             };
             self.satisfied(own, signers)?;
             checked.collections.push(collection);
@@ -318,7 +321,7 @@ impl Endorser<'_> {
         let policy = Endorsement::envelope(parameter, self.compiler)
             .map_err(Failure::Unsure)?
             .map(Arc::new);
-        if parameter.len() <= KEPT_BYTES_MAX {
+        if parameter.len() <= CACHED_BYTES_MAX {
             if self.compiled.key_policies.len() >= KEY_POLICIES_MAX {
                 self.compiled.key_policies.clear();
             }
@@ -332,7 +335,7 @@ impl Endorser<'_> {
 
 /// Policies that are already satisfied for the namespace.
 #[derive(Default)]
-struct Checked<'t> {
+struct SatisfiedPolicies<'t> {
     any: bool,
     chaincode: bool,
     collections: Vec<&'t str>,

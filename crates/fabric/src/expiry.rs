@@ -8,7 +8,7 @@
 //! must be stored across restarts.
 
 use crate::error::Stop;
-use crate::lifecycle::{LIFECYCLE, lives};
+use crate::lifecycle::{LIFECYCLE, lifetimes};
 use crate::rules::{Rule, Rules};
 use crate::state::{Height, State, Update, Updates, expiry};
 use hashbrown::HashMap;
@@ -18,9 +18,9 @@ use std::sync::Arc;
 /// Cache of the lifetimes (`blockToLive`) of collections, by chaincode. It holds for one state of `_lifecycle`, and
 /// must be emptied when a definition changes.
 #[derive(Default, Debug)]
-pub(crate) struct KnownLives(HashMap<String, Arc<BTreeMap<String, u64>>>);
+pub(crate) struct LifetimeCache(HashMap<String, Arc<BTreeMap<String, u64>>>);
 
-impl KnownLives {
+impl LifetimeCache {
     /// Empties the cache, because a definition has changed.
     pub fn forget(&mut self) {
         self.0.clear();
@@ -36,7 +36,7 @@ impl KnownLives {
         if let Some(known) = self.0.get(namespace) {
             return Ok(known.clone());
         }
-        let found = Arc::new(lives(namespace, &|key| {
+        let found = Arc::new(lifetimes(namespace, &|key| {
             let entry = state.get(LIFECYCLE, "", key.as_bytes());
             entry.map(|entry| entry.value.clone())
         })?);
@@ -51,7 +51,7 @@ impl KnownLives {
 pub(crate) fn expire(
     number: u64,
     state: &State,
-    known: &mut KnownLives,
+    known: &mut LifetimeCache,
     updates: &mut Updates,
     rules: Rules,
 ) -> Result<(), Stop> {
@@ -107,7 +107,7 @@ pub(crate) fn expire(
 /// Returns an error for a block that changes the `blockToLive` of an existing collection. Peers refuse to endorse a
 /// definition that does this. If a majority endorses it nevertheless, peers keep using the cached value until they
 /// restart, so they disagree.
-pub(crate) fn lives_stay(state: &State, known: &mut KnownLives, updates: &Updates) -> Result<(), Stop> {
+pub(crate) fn lives_stay(state: &State, known: &mut LifetimeCache, updates: &Updates) -> Result<(), Stop> {
     let Some(space) = updates.namespaces.get(LIFECYCLE) else {
         return Ok(());
     };
@@ -124,7 +124,7 @@ pub(crate) fn lives_stay(state: &State, known: &mut KnownLives, updates: &Update
         if before.is_empty() {
             continue;
         }
-        let after = lives(name, &after)?;
+        let after = lifetimes(name, &after)?;
         if let Some((collection, life)) = before.iter().find(|(name, life)| after.get(*name) != Some(*life)) {
             let other = after.get(collection).copied().unwrap_or_default();
             return Err(Stop::Transaction {
@@ -154,7 +154,7 @@ pub(crate) fn schedule(state: &mut State) -> Result<(), Stop> {
     let namespaces = state.in_memory().into_iter().flatten();
     let with_collections = namespaces.filter(|(_, space)| !space.collections.is_empty());
     let names: Vec<String> = with_collections.map(|(name, _)| name.clone()).collect();
-    let mut known = KnownLives::default();
+    let mut known = LifetimeCache::default();
     for name in names {
         for (collection, life) in &*known.of(&name, state)? {
             state.schedule(&name, collection, *life);

@@ -27,7 +27,7 @@ enum Message<'a> {
 
 impl<'a> Hashes<'a> {
     /// Sets the known digests of the next messages, in place of earlier ones.
-    pub fn know(&mut self, digests: &[[u8; 32]]) {
+    pub fn preset(&mut self, digests: &[[u8; 32]]) {
         self.known.clear();
         self.known.extend(digests);
     }
@@ -96,7 +96,7 @@ mod tests {
     use lineside_verify::hash::sha256;
 
     #[test]
-    fn each_message_gets_its_own() {
+    fn every_message_gets_its_own_digest() {
         let bytes: Vec<u8> = (0..3 * JOINED_BYTES_MAX).map(|at| (at % 251) as u8).collect();
         let mut hashes = Hashes::default();
         for round in 1..4 {
@@ -117,18 +117,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_not_hashed() {
+    fn preset_digests_are_not_computed_again() {
         let mut hashes = Hashes::default();
-        hashes.know(&[[1; 32], [2; 32], [3; 32]]);
+        hashes.preset(&[[1; 32], [2; 32], [3; 32]]);
         hashes.add(&[b"a"]);
         // A given digest consumes the known digest of the same position.
         hashes.add_digest([9; 32]);
         hashes.add(&[b"c"]);
         hashes.add(&[b"d"]);
         assert_eq!(hashes.take(), [[1; 32], [9; 32], [3; 32], sha256(b"d")]);
-        hashes.know(&[[4; 32], [5; 32]]);
+        hashes.preset(&[[4; 32], [5; 32]]);
         hashes.add(&[b"a"]);
-        hashes.know(&[]);
+        hashes.preset(&[]);
         hashes.add(&[b"b"]);
         assert_eq!(hashes.take(), [[4; 32], sha256(b"b")]);
     }

@@ -19,7 +19,7 @@ use crate::proto::{self, Arena, ChannelHeader, Envelope, Payload};
 use crate::replay::hex;
 use crate::rules::Rules;
 use crate::state::{TxId, Updates};
-use crate::tx::{Known, Next, parse};
+use crate::tx::{ParsedTx, SignedOutcome, parse};
 use lineside_journal::Disk;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -32,7 +32,7 @@ const START_BYTES: usize = 40;
 /// Size of the header of a block, in bytes.
 const HEAD_BYTES: usize = 16;
 /// Maximum number of fingerprints of a block.
-const PRINTS_MAX: u32 = 1 << 24;
+const FINGERPRINTS_MAX: u32 = 1 << 24;
 
 /// A write of a public key by a valid transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub struct KeyWrite {
 }
 
 /// Returns the fingerprint of a key.
-fn print(seed: u64, key: &[u8]) -> u32 {
+fn fingerprint(seed: u64, key: &[u8]) -> u32 {
     xxh3_64_with_seed(key, seed) as u32
 }
 
@@ -63,11 +63,11 @@ fn seed(namespace: &str) -> u64 {
 }
 
 /// Returns the fingerprints of the public keys that a block changes.
-pub(crate) fn prints(updates: &Updates) -> Vec<u32> {
+pub(crate) fn fingerprints(updates: &Updates) -> Vec<u32> {
     let mut prints = Vec::new();
     for (namespace, space) in &updates.namespaces {
         let seed = seed(namespace);
-        prints.extend(space.public.keys().map(|key| print(seed, key)));
+        prints.extend(space.public.keys().map(|key| fingerprint(seed, key)));
     }
     prints
 }
@@ -124,7 +124,7 @@ impl Scan {
         let count = rest
             .first_chunk()
             .map_or(u32::MAX, |count| u32::from_le_bytes(*count));
-        if u64::from_le_bytes(*number) != self.next || count > PRINTS_MAX {
+        if u64::from_le_bytes(*number) != self.next || count > FINGERPRINTS_MAX {
             return Ok(None);
         }
         (&mut self.from)
@@ -195,7 +195,7 @@ impl Index {
 fn prints_of(stored: &Stored) -> Result<Vec<u32>, LedgerError> {
     let mut prints = Vec::new();
     each_write(stored, &mut |_, _, namespace, key, _| {
-        prints.push(print(seed(namespace), key))
+        prints.push(fingerprint(seed(namespace), key))
     })?;
     prints.sort_unstable();
     prints.dedup();
@@ -215,8 +215,8 @@ fn each_write(stored: &Stored, each: &mut OnWrite<'_>) -> Result<(), LedgerError
     let parsed = parse(&block.transactions, &channel, &arena, Rules::default());
     for (index, (parsed, envelope)) in parsed.iter().zip(&block.transactions).enumerate() {
         let is_valid = stored.codes.get(index) == Some(&(TxCode::Valid as u8));
-        if let (true, Known::Signed(signed)) = (is_valid, &parsed.known)
-            && let Next::Endorser(tx) = &signed.next
+        if let (true, ParsedTx::Signed(signed)) = (is_valid, &parsed.known)
+            && let SignedOutcome::Endorser(tx) = &signed.next
             && let Ok(dispatched) = &tx.dispatched
         {
             for of in &dispatched.rwset {
@@ -274,7 +274,7 @@ pub fn of_key<D: Disk>(
     let Some(root) = blocks.root_hash() else {
         return Ok(Vec::new());
     };
-    let wanted = print(seed(namespace), key);
+    let wanted = fingerprint(seed(namespace), key);
     let mut found = Vec::new();
     let (mut next, count) = (blocks.first(), blocks.count());
     let is_it = |_, of: &str, other: &[u8]| of == namespace && other == key;

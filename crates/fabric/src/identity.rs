@@ -1,6 +1,6 @@
 //! Resolves the identities of a block once each, with a cache of identities from earlier blocks.
 
-use crate::limits::{IDENTITIES_BYTES_MAX, IDENTITIES_MAX, KEPT_BYTES_MAX};
+use crate::limits::{CACHED_BYTES_MAX, IDENTITIES_BYTES_MAX, IDENTITIES_MAX};
 use crate::msp::{Identity, Msps, Resolution};
 use crate::rules::Rules;
 use hashbrown::HashMap;
@@ -17,7 +17,7 @@ pub(crate) struct Cache {
 
 impl Cache {
     fn keep(&mut self, bytes: &[u8], identity: &Arc<Identity>) {
-        if bytes.len() > KEPT_BYTES_MAX {
+        if bytes.len() > CACHED_BYTES_MAX {
             return;
         }
         if self.known.len() >= IDENTITIES_MAX || self.bytes + bytes.len() > IDENTITIES_BYTES_MAX {
@@ -31,15 +31,15 @@ impl Cache {
 
 /// The distinct identities of one block.
 #[derive(Default, Debug)]
-pub(crate) struct OfBlock<'a> {
+pub(crate) struct BlockIdentities<'a> {
     places: HashMap<&'a [u8], usize>,
     bytes: Vec<&'a [u8]>,
     resolutions: Vec<Resolution>,
 }
 
-impl<'a> OfBlock<'a> {
+impl<'a> BlockIdentities<'a> {
     /// Returns the index of an identity, and adds it if it is new.
-    pub fn place(&mut self, bytes: &'a [u8]) -> usize {
+    pub fn index_of(&mut self, bytes: &'a [u8]) -> usize {
         let next = self.bytes.len();
         let place = *self.places.entry(bytes).or_insert(next);
         if place == next {
@@ -84,7 +84,7 @@ mod tests {
     use crate::tests::network::Network;
 
     #[test]
-    fn identities_are_kept_within_their_bytes() {
+    fn the_identity_cache_stays_within_its_size() {
         let mut network = Network::new();
         let validator = network.start(None);
         let serialised = network.client(0).serialised();
@@ -94,11 +94,11 @@ mod tests {
             panic!("{resolved:?}");
         };
         let mut cache = Cache::default();
-        cache.keep(&vec![0; KEPT_BYTES_MAX + 1], identity);
+        cache.keep(&vec![0; CACHED_BYTES_MAX + 1], identity);
         assert!(cache.known.is_empty());
         let mut most = 0;
-        for number in 0..2 * IDENTITIES_BYTES_MAX / KEPT_BYTES_MAX {
-            let mut bytes = vec![0; KEPT_BYTES_MAX];
+        for number in 0..2 * IDENTITIES_BYTES_MAX / CACHED_BYTES_MAX {
+            let mut bytes = vec![0; CACHED_BYTES_MAX];
             bytes[..8].copy_from_slice(&number.to_be_bytes());
             cache.keep(&bytes, identity);
             let kept: usize = cache.known.keys().map(|bytes| bytes.len()).sum();

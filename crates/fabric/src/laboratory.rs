@@ -16,7 +16,7 @@ pub fn leave_undecided(channel: &str, number: Option<u64>) {
     };
 }
 
-pub(crate) fn decides(channel: &str, number: u64) -> Result<(), Stop> {
+pub(crate) fn check_fault(channel: &str, number: u64) -> Result<(), Stop> {
     let undecided = UNDECIDED.lock().unwrap_or_else(PoisonError::into_inner);
     if undecided.get(channel) != Some(&number) {
         return Ok(());

@@ -10,7 +10,7 @@
 //!           finish: block N: endorsement policies, MVCC against the state -> Validated
 //!                |-> queue of at most 64 MiB -> thread `ledger`: append to the journal -> one fdatasync for all
 //!                |                                 |-> Publisher: results in shared memory
-//!                |                                 `-> Waiter -> thread `show` (fabric-grpc) -> block events
+//!                |                                 `-> DurabilityWaiter -> thread `show` (fabric-grpc) -> block events
 //!                `-> Validator::commit: the state changes in memory, before block N is durable
 //!                    every fixed number of transactions: copy the state in pieces -> thread `checkpoint`: write it
 //!
@@ -72,7 +72,7 @@ pub mod x509;
 pub use code::TxCode;
 pub use configurations::Configurations;
 pub use error::{Error, Refused, Stop};
-pub use validate::{Options, Times, Validated, Validator};
+pub use validate::{Options, StageTimes, ValidatedBlock, Validator};
 
 #[cfg(test)]
 mod tests;

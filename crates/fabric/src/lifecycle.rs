@@ -4,7 +4,7 @@
 use crate::config::{Config, LIFECYCLE_ENDORSEMENT};
 use crate::error::Stop;
 use crate::msp::Identity;
-use crate::policy::{Compiled, Compiler, PolicyError};
+use crate::policy::{CompiledPolicy, Compiler, PolicyError};
 use crate::proto::{
     self, ApplicationPolicy, Arena, ChaincodeEndorsementInfo, ChaincodeValidationInfo,
     CollectionConfigPackage, Message, StateData, StateMetadata, plain,
@@ -24,7 +24,7 @@ const IMPLICIT_COLLECTION: &str = "_implicit_org_";
 #[derive(Clone, Debug)]
 pub(crate) enum Endorsement {
     /// A signature policy.
-    Signature(Box<Compiled>),
+    Signature(Box<CompiledPolicy>),
     /// The channel's policy at this path.
     Reference(String),
     /// A policy that a peer fails to evaluate, so it is never satisfied.
@@ -92,7 +92,7 @@ struct Collection {
 }
 
 /// Endorsement policy of a collection.
-pub(crate) enum OfCollection<'d> {
+pub(crate) enum CollectionPolicy<'d> {
     /// The chaincode has no collection of this name, or the channel has no organisation of an implicit one.
     Missing,
     /// The collection's own policy.
@@ -105,24 +105,26 @@ pub(crate) enum OfCollection<'d> {
 
 impl Definition {
     /// Returns the policy of a collection.
-    pub fn collection(&self, name: &str, config: &Config) -> OfCollection<'_> {
+    pub fn collection(&self, name: &str, config: &Config) -> CollectionPolicy<'_> {
         if let Some(msp) = name.strip_prefix(IMPLICIT_COLLECTION) {
-            let place = config.msps.place(msp);
+            let place = config.msps.index_of(msp);
             let mut organisations = config.organisations.iter();
             let Some((organisation, _)) = organisations.find(|(_, msp)| Some(**msp) == place) else {
-                return OfCollection::Missing;
+                return CollectionPolicy::Missing;
             };
             let path = format!("Application/{organisation}/Endorsement");
-            return OfCollection::Implied(match (config.has(&path), place) {
-                (false, Some(place)) => Endorsement::Signature(Box::new(Compiled::members(1, &[place]))),
+            return CollectionPolicy::Implied(match (config.has(&path), place) {
+                (false, Some(place)) => {
+                    Endorsement::Signature(Box::new(CompiledPolicy::members(1, &[place])))
+                }
                 _ => Endorsement::Reference(path),
             });
         }
         match self.collections.get(name) {
-            None => OfCollection::Missing,
+            None => CollectionPolicy::Missing,
             Some(collection) => match &collection.endorsement {
-                Some(own) => OfCollection::Own(own),
-                None => OfCollection::Chaincode,
+                Some(own) => CollectionPolicy::Own(own),
+                None => CollectionPolicy::Chaincode,
             },
         }
     }
@@ -132,7 +134,7 @@ impl Definition {
 /// map if the chaincode is not defined. `get` returns public values of `_lifecycle`.
 ///
 /// Keys of implicit collections, and of `_lifecycle`, never expire.
-pub(crate) fn lives(
+pub(crate) fn lifetimes(
     name: &str,
     get: &dyn Fn(&str) -> Option<Arc<[u8]>>,
 ) -> Result<BTreeMap<String, u64>, Stop> {
@@ -179,7 +181,7 @@ pub(crate) fn definition(
         } else {
             let msps: Vec<usize> = config.organisations.values().copied().collect();
             let majority = i32::try_from(msps.len() / 2 + 1).unwrap_or(i32::MAX);
-            Endorsement::Signature(Box::new(Compiled::members(majority, &msps)))
+            Endorsement::Signature(Box::new(CompiledPolicy::members(majority, &msps)))
         };
         return Ok(Some(Definition {
             endorsement,

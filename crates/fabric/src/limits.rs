@@ -10,7 +10,7 @@ pub const SIGNATURES_MAX: usize = 1_024;
 /// Maximum size of a block's signatures, in bytes. A thousand with their identities take about one MiB.
 pub const SIGNATURES_BYTES_MAX: usize = 4 << 20;
 /// Maximum number of entries in a repeated field. Each takes at least two bytes, and about ten times as much in memory.
-pub const REPEATED_MAX: usize = 1 << 20;
+pub const REPEATED_ENTRIES_MAX: usize = 1 << 20;
 /// Maximum number of endorsements of a transaction.
 pub const ENDORSEMENTS_MAX: usize = 1_024;
 /// Maximum number of rules, and of principals, of a signature policy.
@@ -21,7 +21,7 @@ pub const IDENTITIES_MAX: usize = 200_000;
 pub const IDENTITIES_BYTES_MAX: usize = 64 << 20;
 /// Maximum size of identities and validation parameters that are cached, in bytes. Text around a certificate is part of
 /// the identity's bytes, so one certificate can produce any number of long identities.
-pub const KEPT_BYTES_MAX: usize = 16 << 10;
+pub const CACHED_BYTES_MAX: usize = 16 << 10;
 /// Maximum memory of early transactions and their results, in bytes. Beyond it, transactions are not verified early.
 pub const EARLY_BYTES_MAX: usize = 64 << 20;
 /// Maximum number of groups, values and policies of a configuration.

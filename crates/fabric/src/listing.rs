@@ -13,11 +13,11 @@ use std::fmt;
 use std::path::Path;
 
 /// Namespace, collection (empty: public), and the key in hex.
-type Place = (String, String, String);
+type KeyName = (String, String, String);
 
 /// Entry of a key in a peer's state.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Listed {
+struct ListedEntry {
     /// The value in hex; for a collection, its hash.
     value: String,
     version: (u64, u64),
@@ -25,7 +25,7 @@ struct Listed {
     metadata: String,
 }
 
-impl fmt::Display for Listed {
+impl fmt::Display for ListedEntry {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             value,
@@ -39,7 +39,7 @@ impl fmt::Display for Listed {
     }
 }
 
-impl From<&Entry> for Listed {
+impl From<&Entry> for ListedEntry {
     fn from(entry: &Entry) -> Self {
         let mut metadata = Vec::new();
         if let Some(parameter) = &entry.validation_parameter {
@@ -59,12 +59,12 @@ impl From<&Entry> for Listed {
 #[derive(Deserialize)]
 struct File {
     last_block: u64,
-    hashed_private_state: Vec<Hashed>,
-    public_state: Option<Vec<Public>>,
+    hashed_private_state: Vec<PrivateEntry>,
+    public_state: Option<Vec<PublicEntry>>,
 }
 
 #[derive(Deserialize)]
-struct Hashed {
+struct PrivateEntry {
     chaincode: String,
     collection: String,
     key_hash: String,
@@ -76,7 +76,7 @@ struct Hashed {
 }
 
 #[derive(Deserialize)]
-struct Public {
+struct PublicEntry {
     namespace: String,
     key: String,
     value: String,
@@ -89,7 +89,7 @@ struct Public {
 /// A peer's state after a block.
 #[derive(Debug)]
 pub struct Listing {
-    keys: BTreeMap<Place, Listed>,
+    keys: BTreeMap<KeyName, ListedEntry>,
     /// True if the listing includes public keys.
     has_public: bool,
 }
@@ -114,7 +114,7 @@ impl Listing {
         let file = file.map_err(|what| ReplayError::Manifest { path, what })?;
         let has_public = file.public_state.is_some();
         let public = file.public_state.into_iter().flatten().map(|of| {
-            let listed = Listed {
+            let listed = ListedEntry {
                 value: of.value,
                 version: (of.block, of.tx),
                 metadata: of.metadata,
@@ -122,7 +122,7 @@ impl Listing {
             ((of.namespace, String::new(), hex(of.key.as_bytes())), listed)
         });
         let hashed = file.hashed_private_state.into_iter().map(|of| {
-            let listed = Listed {
+            let listed = ListedEntry {
                 value: of.value_hash,
                 version: (of.block, of.tx),
                 metadata: of.metadata,
@@ -153,10 +153,10 @@ impl Listing {
                 return;
             }
             let place = (namespace.to_owned(), collection.to_owned(), hex(key));
-            found.insert(place, Listed::from(entry));
+            found.insert(place, ListedEntry::from(entry));
         });
         let mut differences: Vec<String> = state.check().err().into_iter().collect();
-        let show = |(namespace, collection, key): &Place| format!("{namespace} {collection} {key}");
+        let show = |(namespace, collection, key): &KeyName| format!("{namespace} {collection} {key}");
         for (place, listed) in &self.keys {
             match found.remove(place) {
                 None => differences.push(format!("{}: missing, the peer has {listed}", show(place))),

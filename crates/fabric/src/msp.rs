@@ -10,7 +10,7 @@ use crate::pem;
 use crate::proto::{self, Arena, FabricMspConfig, FabricOuIdentifier, SerializedIdentity};
 use crate::rules::{Rule, Rules};
 use crate::signature::{Key, verify_all};
-use crate::x509::{Certificate, CertifiedKey, Crl, Signed};
+use crate::x509::{Certificate, CertifiedKey, Crl, SignedDer};
 use lineside_verify::Verifier;
 use lineside_verify::hash::sha256;
 use std::collections::HashMap;
@@ -109,12 +109,12 @@ fn wrong(name: &str, what: &str) -> Stop {
 fn configured(
     name: &str,
     pem: &[u8],
-    issuer: &dyn Fn(&Signed<'_>) -> Option<Key>,
+    issuer: &dyn Fn(&SignedDer<'_>) -> Option<Key>,
 ) -> Result<Certificate, Stop> {
     let Some(der) = pem::decode(pem) else {
         return Err(wrong(name, "a certificate is not PEM"));
     };
-    let signed = Signed::parse(&der).ok_or_else(|| wrong(name, "a certificate is malformed"))?;
+    let signed = SignedDer::parse(&der).ok_or_else(|| wrong(name, "a certificate is malformed"))?;
     Certificate::parse(&signed, issuer(&signed).as_ref())
         .ok_or_else(|| wrong(name, "a certificate has an unsupported form"))
 }
@@ -208,7 +208,7 @@ impl Msp {
         // Indices of the CAs that signed each CA.
         let mut parents: Vec<Vec<usize>> = Vec::new();
         for (der, ca) in signed.iter().zip(&self.cas) {
-            let checked = Signed::parse(der).ok_or_else(|| wrong(&name, "a certificate is malformed"))?;
+            let checked = SignedDer::parse(der).ok_or_else(|| wrong(&name, "a certificate is malformed"))?;
             let mut above = Vec::new();
             if !ca.root {
                 for candidate in self.candidates(checked.issuer) {
@@ -258,7 +258,7 @@ impl Msp {
             let issuer = if is_root { Some(&place) } else { above.first() };
             let issuer = issuer.and_then(|&issuer| self.cas.get(issuer));
             let key = issuer.map(|issuer| issuer.key.clone());
-            if let (Some(ca), Some(signed)) = (self.cas.get_mut(place), Signed::parse(der)) {
+            if let (Some(ca), Some(signed)) = (self.cas.get_mut(place), SignedDer::parse(der)) {
                 ca.certificate.raw = signed.sanitised(key.as_ref());
             }
         }
@@ -266,7 +266,7 @@ impl Msp {
 
     /// Returns the key of the CA that signed a certificate; `None` if it is a P-256 key, or if no CA of the MSP signed
     /// it.
-    fn large_issuer(&self, signed: &Signed<'_>, verifier: &Verifier) -> Option<Key> {
+    fn large_issuer(&self, signed: &SignedDer<'_>, verifier: &Verifier) -> Option<Key> {
         let mut candidates = self.candidates(signed.issuer);
         let is_large = |ca: &usize| {
             self.cas
@@ -312,7 +312,7 @@ impl Msp {
             .take(CHAIN_CHECKS_MAX)
     }
 
-    fn signed_by(&self, signed: &Signed<'_>, ca: usize, verifier: &Verifier) -> bool {
+    fn signed_by(&self, signed: &SignedDer<'_>, ca: usize, verifier: &Verifier) -> bool {
         let seal = self.cas.get(ca).and_then(|ca| signed.by(&ca.key));
         seal.is_some_and(|seal| verify_all(&[seal], verifier, Rules::default()) == [true])
     }
@@ -380,7 +380,7 @@ impl Msp {
     fn admit(
         &self,
         place: usize,
-        signed: &Signed<'_>,
+        signed: &SignedDer<'_>,
         signers: &[usize],
         verifier: &Verifier,
         rules: Rules,
@@ -480,7 +480,7 @@ impl Msp {
 }
 
 /// An identity whose certificate's signature is not verified yet.
-struct Waiting {
+struct UnverifiedIdentity {
     at: usize,
     msp: usize,
     der: Vec<u8>,
@@ -498,7 +498,7 @@ impl Msps {
     }
 
     /// Returns the index of the MSP with the identifier `name`.
-    pub fn place(&self, name: &str) -> Option<usize> {
+    pub fn index_of(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
 
@@ -518,7 +518,7 @@ impl Msps {
         let mut waiting = Vec::new();
         for (at, (bytes, resolution)) in identities.iter().zip(&mut resolutions).enumerate() {
             match self.prepare(bytes) {
-                Ok((msp, der, candidates)) => waiting.push(Waiting {
+                Ok((msp, der, candidates)) => waiting.push(UnverifiedIdentity {
                     at,
                     msp,
                     der,
@@ -529,7 +529,7 @@ impl Msps {
         }
         let signed: Vec<_> = waiting
             .iter()
-            .map(|waiting| Signed::parse(&waiting.der))
+            .map(|waiting| SignedDer::parse(&waiting.der))
             .collect();
         let mut seals = Vec::new();
         // For each seal, the index in `waiting` of the identity and the index of the CA that would be its signer.
@@ -571,10 +571,10 @@ impl Msps {
         let unknown = || Resolution::Unknown;
         let arena = Arena::new();
         let identity: SerializedIdentity<'_> = proto::decode(bytes, &arena).map_err(|_| unknown())?;
-        let place = self.place(identity.mspid).ok_or_else(unknown)?;
+        let place = self.index_of(identity.mspid).ok_or_else(unknown)?;
         let msp = self.all.get(place).ok_or_else(unknown)?;
         let der = pem::decode(identity.id_bytes).ok_or_else(unknown)?;
-        let signed = Signed::parse(&der).ok_or_else(unknown)?;
+        let signed = SignedDer::parse(&der).ok_or_else(unknown)?;
         let candidates: Vec<usize> = msp.candidates(signed.issuer).collect();
         if candidates.is_empty() {
             return Err(Resolution::Unknown);

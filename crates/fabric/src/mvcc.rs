@@ -16,13 +16,13 @@ use std::sync::Arc;
 pub const VALIDATION_PARAMETER: &str = "VALIDATION_PARAMETER";
 
 /// Checks reads against the state and the earlier writes of the block, and collects the block's writes.
-pub(crate) struct Checker<'s> {
+pub(crate) struct MvccChecker<'s> {
     pub state: &'s State,
     pub updates: Updates,
     pub rules: Rules,
 }
 
-impl Checker<'_> {
+impl MvccChecker<'_> {
     /// Returns the code of an endorsed transaction; an error if a peer would crash or halt on it.
     pub fn check(&self, rwset: &[NsRwSet<'_>]) -> Result<TxCode, &'static str> {
         for of in rwset {
@@ -203,15 +203,15 @@ fn value_of(operation: &Operation<'_>) -> Arc<[u8]> {
 }
 
 /// Namespace, collection (empty: public) and key.
-type Place<'a> = (&'a str, &'a str, &'a [u8]);
+type KeyName<'a> = (&'a str, &'a str, &'a [u8]);
 
 /// Writes of one transaction, in its order.
 #[derive(Default)]
-struct Operations<'a>(SmallVec<[(Place<'a>, Operation<'a>); 4]>);
+struct Operations<'a>(SmallVec<[(KeyName<'a>, Operation<'a>); 4]>);
 
 impl<'a> Operations<'a> {
     /// Sums the operations of each key.
-    fn by_key(mut self) -> impl Iterator<Item = (Place<'a>, Operation<'a>)> {
+    fn by_key(mut self) -> impl Iterator<Item = (KeyName<'a>, Operation<'a>)> {
         // The sort is stable: of two values for one key, the last one counts.
         self.0.sort_by_key(|(place, _)| *place);
         self.0.dedup_by(|(place, later), (kept, sum)| {

@@ -11,7 +11,7 @@ const IDENTITY_BYTES_MIN: usize = 64;
 
 /// Positions of the identities in a block's bytes, and the ids of its transactions.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Parts {
+pub(crate) struct BlockParts {
     /// Offset and index of each occurrence of an identity. After [`Self::sort`] they are in order and do not overlap.
     pub spans: Vec<(usize, usize)>,
     /// Range of the first occurrence of each identity; empty if it does not occur in the bytes, because the message
@@ -21,7 +21,7 @@ pub(crate) struct Parts {
     pub ids: Vec<Option<TxId>>,
 }
 
-impl Parts {
+impl BlockParts {
     /// Adds an occurrence of the identity with index `place`, if it lies in `bytes`.
     pub fn add(&mut self, bytes: &[u8], identity: &[u8], place: usize) {
         if identity.len() < IDENTITY_BYTES_MIN {

@@ -15,15 +15,15 @@ pub fn decode(data: &[u8]) -> Option<Vec<u8>> {
         let end = from + find(data.get(from..)?, END)?;
         let trailer = end + END.len();
         match block(data, from, end, trailer) {
-            Found::Block(bytes) => return Some(bytes),
-            Found::None => from = trailer,
-            Found::End => return None,
+            PemSearch::Block(bytes) => return Some(bytes),
+            PemSearch::None => from = trailer,
+            PemSearch::End => return None,
         }
     }
 }
 
 /// Result of looking for a block before an END line.
-enum Found {
+enum PemSearch {
     Block(Vec<u8>),
     /// There is no block; a later one may follow.
     None,
@@ -32,22 +32,22 @@ enum Found {
 }
 
 /// Decodes the block that ends at `end` and begins at or after `from`. The type in its END line is at `trailer`.
-fn block(data: &[u8], from: usize, end: usize, trailer: usize) -> Found {
+fn block(data: &[u8], from: usize, end: usize, trailer: usize) -> PemSearch {
     let before = data.get(from..end).unwrap_or_default();
     let Some(begin) = before.windows(BEGIN.len()).rposition(|window| window == BEGIN) else {
-        return Found::None;
+        return PemSearch::None;
     };
     if begin > 0 && before.get(begin - 1) != Some(&b'\n') {
-        return Found::None;
+        return PemSearch::None;
     }
     let (type_line, mut text) = line(data, from + begin + BEGIN.len());
     let Some(name) = type_line.strip_suffix(DASHES) else {
-        return Found::None;
+        return PemSearch::None;
     };
     let mut headers = false;
     loop {
         if text >= data.len() {
-            return Found::End;
+            return PemSearch::End;
         }
         let (header, next) = line(data, text);
         if !header.contains(&b':') {
@@ -58,18 +58,22 @@ fn block(data: &[u8], from: usize, end: usize, trailer: usize) -> Found {
     }
     if headers && end < text {
         // The headers reach the END line or go beyond it.
-        return if trailer < text { Found::End } else { Found::None };
+        return if trailer < text {
+            PemSearch::End
+        } else {
+            PemSearch::None
+        };
     }
     let end_line = data.get(trailer..).unwrap_or_default();
     let ended = end_line
         .strip_prefix(name)
         .and_then(|rest| rest.strip_prefix(DASHES));
     if ended.is_none_or(|rest| !line(rest, 0).0.is_empty()) {
-        return Found::None;
+        return PemSearch::None;
     }
     let text = data.get(text..end).unwrap_or_default().iter().copied();
     let digits = text.filter(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
-    base64(digits).map_or(Found::None, Found::Block)
+    base64(digits).map_or(PemSearch::None, PemSearch::Block)
 }
 
 /// Returns the line at an offset, without trailing blanks and line end, and the offset of the next line.
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_is_not_checked_but_must_come_back() {
+    fn the_end_line_needs_the_type_of_the_begin_line() {
         assert_eq!(
             whole("-----BEGIN -----\nAQID\n-----END -----"),
             Some(vec![1, 2, 3])
@@ -167,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_blanks_and_line_ends() {
+    fn headers_blanks_and_line_ends_are_accepted_as_by_go() {
         assert_eq!(
             whole("-----BEGIN X-----\r\na: b\r\n\r\nAQ\r\n ID\r\n-----END X-----"),
             Some(vec![1, 2, 3])
@@ -195,7 +199,7 @@ mod tests {
 
     /// Several BEGINs are handled as in Go 1.25.3 and later; earlier versions tried the first BEGIN first.
     #[test]
-    fn several_begins() {
+    fn the_last_begin_line_before_an_end_line_counts() {
         let other = PLAIN.replace("AQID", "AQIE");
         // The last BEGIN before an END counts.
         assert_eq!(whole(&format!("-----BEGIN X-----\n{PLAIN}")), Some(vec![1, 2, 3]));

@@ -82,7 +82,7 @@ enum Node {
 
 /// A compiled signature policy.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Compiled {
+pub struct CompiledPolicy {
     root: Node,
     principals: Vec<Principal>,
     /// The policy's version; channel policies must have version 0.
@@ -99,7 +99,7 @@ pub(crate) struct Compiler<'a> {
 
 impl Compiler<'_> {
     /// Compiles a `SignaturePolicyEnvelope`.
-    pub fn envelope(self, bytes: &[u8]) -> Result<Compiled, PolicyError> {
+    pub fn envelope(self, bytes: &[u8]) -> Result<CompiledPolicy, PolicyError> {
         // The whole envelope must be decodable before any part is compiled.
         let ordered = plain::normalise(SignaturePolicyEnvelope::schema(), bytes)?;
         let arena = Arena::new();
@@ -115,7 +115,7 @@ impl Compiler<'_> {
         let principals = principals.collect::<Result<Vec<_>, _>>()?;
         let mut rules = 0;
         let root = node(rule?, principals.len(), &mut rules, plain::DEPTH_MAX, &arena)?;
-        Ok(Compiled {
+        Ok(CompiledPolicy {
             root,
             principals,
             version: envelope.version,
@@ -124,7 +124,7 @@ impl Compiler<'_> {
 
     fn principal(self, principal: &MspPrincipal<'_>, depth: usize) -> Result<Principal, PolicyError> {
         let arena = Arena::new();
-        let place = |name: &str| self.msps.place(name);
+        let place = |name: &str| self.msps.index_of(name);
         let bytes = principal.principal;
         Ok(match principal.classification {
             0 => match proto::decode::<MspRole<'_>>(bytes, &arena) {
@@ -204,7 +204,7 @@ fn node(
     }
 }
 
-impl Compiled {
+impl CompiledPolicy {
     /// Returns whether these identities, each of which signed, satisfy the policy. Rules are evaluated from left to
     /// right without backtracking, and each identity counts once.
     pub(crate) fn evaluate(&self, identities: &[&Identity], rules: Rules) -> bool {

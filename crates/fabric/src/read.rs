@@ -8,13 +8,13 @@ use crate::block::{Block, data_digest};
 use crate::config::{BLOCK_VALIDATION, Config};
 use crate::early;
 use crate::error::{Error, Refused, Stop};
-use crate::identity::{Cache, OfBlock};
+use crate::identity::{BlockIdentities, Cache};
 use crate::msp::{Identity, Resolution};
-use crate::parts::Parts;
+use crate::parts::BlockParts;
 use crate::proto::Arena;
 use crate::rules::{Rule, Rules};
-use crate::signature::{Key, Unverified, verify_all, verify_ed25519};
-use crate::tx::{Known, Next, Parsed, parse_with};
+use crate::signature::{Key, UnverifiedSignature, verify_all, verify_ed25519};
+use crate::tx::{Parsed, ParsedTx, SignedOutcome, parse_with};
 use crate::update;
 use crate::validate::Options;
 use std::ops::Range;
@@ -24,16 +24,16 @@ use std::time::{Duration, Instant};
 
 /// Size of a block up to which its transactions are hashed in parallel with parsing, in bytes. Transactions of a larger
 /// block are hashed before they are parsed.
-const MEANWHILE_BYTES_MAX: usize = 4 << 20;
+const PARALLEL_HASHING_BYTES_MAX: usize = 4 << 20;
 
 /// A channel's configuration, with the cache of identities that were resolved under it.
 #[derive(Debug)]
-pub(crate) struct Setting {
+pub(crate) struct ChannelContext {
     pub config: Arc<Config>,
     identities: Mutex<Cache>,
 }
 
-impl Setting {
+impl ChannelContext {
     pub fn new(config: Arc<Config>) -> Arc<Self> {
         Arc::new(Self {
             config,
@@ -54,10 +54,10 @@ pub(crate) struct Tip {
 pub(crate) struct Reader {
     pub options: Options,
     pub channel: Arc<str>,
-    pub setting: Arc<Setting>,
+    pub setting: Arc<ChannelContext>,
     pub rules: Rules,
     /// Results for transactions that were received before their block was complete.
-    pub early: Option<Arc<early::Shared>>,
+    pub early: Option<Arc<early::EarlyShared>>,
 }
 
 /// A block that is parsed, and whose signatures are verified.
@@ -66,8 +66,8 @@ pub(crate) struct Read<'a> {
     /// The block's predecessor, and the block itself.
     pub tips: [Tip; 2],
     pub parsed: Vec<Parsed<'a>>,
-    pub checked: Checked<'a>,
-    pub parts: Parts,
+    pub checked: VerifiedSignatures<'a>,
+    pub parts: BlockParts,
     /// Time that parsing took; `verify` is that of the signatures.
     pub parse: Duration,
     pub verify: Duration,
@@ -85,7 +85,7 @@ impl Reader {
     ) -> Result<Read<'a>, Error> {
         let read = self.read_block(bytes, arenas, tip, data);
         if let Some(early) = &self.early {
-            early.forget(tip.number + 1);
+            early.discard(tip.number + 1);
         }
         read
     }
@@ -109,7 +109,7 @@ impl Reader {
         let parsed_at = Instant::now();
         // Verifications that were still running at the first query have probably finished by now.
         self.know_early(&block, &mut known);
-        let mut parts = Parts::default();
+        let mut parts = BlockParts::default();
         let checked = self.verify(&parsed, &known, |identity, place| {
             parts.add(bytes, identity, place)
         });
@@ -159,19 +159,21 @@ impl Reader {
         }
         let read = self.read_block(bytes, &mut arenas, tip, None)?;
         let [_, own] = read.tips;
-        let Some(Known::Signed(signed)) = read.parsed.first().map(|tx| &tx.known) else {
+        let Some(ParsedTx::Signed(signed)) = read.parsed.first().map(|tx| &tx.known) else {
             return Ok((own, None));
         };
         let first = read.checked.first.first().copied().unwrap_or_default();
         let config = match signed.next {
-            Next::Config(data) if read.checked.signed(first, 0, self.rules)? => Some(self.next_config(data)?),
+            SignedOutcome::Config(data) if read.checked.signed(first, 0, self.rules)? => {
+                Some(self.next_config(data)?)
+            }
             _ => None,
         };
         Ok((own, config))
     }
 
     /// Adds the early results for `block`, which orderers have signed, to `known`.
-    fn know_early(&self, block: &Block<'_>, known: &mut Vec<Option<early::Known>>) {
+    fn know_early(&self, block: &Block<'_>, known: &mut Vec<Option<early::EarlyTx>>) {
         if let Some(early) = &self.early {
             early.take(block.number, &self.setting, &block.transactions, known);
         }
@@ -203,10 +205,10 @@ impl Reader {
                 .map(|consenter| consenter.identity.clone())
         };
         let signatures = block.signatures(consenter, consenters.is_some())?;
-        let mut identities = OfBlock::default();
+        let mut identities = BlockIdentities::default();
         let places: Vec<usize> = signatures
             .iter()
-            .map(|by| identities.place(&by.identity))
+            .map(|by| identities.index_of(&by.identity))
             .collect();
         self.resolve(&mut identities);
         // Signer and result of each signature; `None` if the result is the next one of `unverified`.
@@ -220,7 +222,7 @@ impl Reader {
                 let holds = verify_ed25519(key, &[&block.signed_by(by)], &by.signature, rules);
                 known.push((&**identity, Some(holds)));
             } else if let Some(one) =
-                Unverified::new(&identity.key, by.digest, Vec::new, &by.signature, rules)
+                UnverifiedSignature::new(&identity.key, by.digest, Vec::new, &by.signature, rules)
             {
                 unverified.push(one);
                 known.push((&**identity, None));
@@ -257,11 +259,11 @@ impl Reader {
         block: &Block<'a>,
         bytes: usize,
         arenas: &'a mut [Arena],
-        known: &[Option<early::Known>],
+        known: &[Option<early::EarlyTx>],
         data: Option<[u8; 32]>,
     ) -> Result<Vec<Parsed<'a>>, Refused> {
         let (channel, rules) = (&*self.channel, self.rules);
-        let first = data.is_some() || bytes > MEANWHILE_BYTES_MAX;
+        let first = data.is_some() || bytes > PARALLEL_HASHING_BYTES_MAX;
         if first {
             block.check_data_of(data.unwrap_or_else(|| data_digest(&block.transactions)))?;
         }
@@ -293,20 +295,20 @@ impl Reader {
     pub fn verify<'a>(
         &self,
         parsed: &[Parsed<'a>],
-        known: &[Option<early::Known>],
+        known: &[Option<early::EarlyTx>],
         mut note: impl FnMut(&'a [u8], usize),
-    ) -> Checked<'a> {
-        let mut identities = OfBlock::default();
+    ) -> VerifiedSignatures<'a> {
+        let mut identities = BlockIdentities::default();
         // All claimed signatures, transaction by transaction.
         let mut claims: Vec<Claim<'a>> = Vec::with_capacity(parsed.len() * 3);
         let mut first = Vec::with_capacity(parsed.len());
         for tx in parsed {
             first.push(claims.len());
-            let Known::Signed(signed) = &tx.known else {
+            let ParsedTx::Signed(signed) = &tx.known else {
                 continue;
             };
             let mut claim = |identity, digest, signature, message| {
-                let place = identities.place(identity);
+                let place = identities.index_of(identity);
                 note(identity, place);
                 claims.push(Claim {
                     place,
@@ -318,7 +320,7 @@ impl Reader {
             };
             let message = [signed.payload, &[]];
             let creator = claim(signed.creator, signed.digest, signed.signature, message);
-            if let Next::Endorser(endorser) = &signed.next
+            if let SignedOutcome::Endorser(endorser) = &signed.next
                 && let Ok(dispatched) = &endorser.dispatched
             {
                 for by in &dispatched.endorsements {
@@ -350,7 +352,7 @@ impl Reader {
                 *holds = valid;
             }
         }
-        Checked {
+        VerifiedSignatures {
             identities,
             claims,
             first,
@@ -360,7 +362,7 @@ impl Reader {
 
     /// Copies early results into `holds` and returns for each claim whether it had one. `first` is the index of each
     /// transaction's first claim.
-    fn fill_in(&self, first: &[usize], known: &[Option<early::Known>], holds: &mut [bool]) -> Vec<bool> {
+    fn fill_in(&self, first: &[usize], known: &[Option<early::EarlyTx>], holds: &mut [bool]) -> Vec<bool> {
         let mut is_known = vec![false; holds.len()];
         let mut used = 0;
         for (index, known) in known.iter().enumerate() {
@@ -380,18 +382,18 @@ impl Reader {
         is_known
     }
 
-    fn resolve(&self, identities: &mut OfBlock<'_>) {
+    fn resolve(&self, identities: &mut BlockIdentities<'_>) {
         let cache = self.setting.identities.lock();
         let mut cache = cache.unwrap_or_else(PoisonError::into_inner);
         let msps = &self.setting.config.msps;
         identities.resolve(&mut cache, msps, &self.options.verifier, self.rules);
     }
 
-    fn verify_all(&self, items: &[Unverified<'_>]) -> Vec<bool> {
+    fn verify_all(&self, items: &[UnverifiedSignature<'_>]) -> Vec<bool> {
         let threads = self.options.threads.max(1);
         let share = items.len().div_ceil(threads).max(1);
         let (verifier, rules) = (&self.options.verifier, self.rules);
-        let one = |share: &[Unverified<'_>]| verify_all(share, verifier, rules);
+        let one = |share: &[UnverifiedSignature<'_>]| verify_all(share, verifier, rules);
         std::thread::scope(|scope| {
             let mut shares = items.chunks(share);
             let first = shares.next();
@@ -435,7 +437,7 @@ fn claims_of(first: &[usize], index: usize, claims: usize) -> Range<usize> {
     begin(index)..begin(index + 1)
 }
 
-/// A claimed signature: the identity at index `place` is said to have signed a message.
+/// A claimed signature: the identity at index `index_of` is said to have signed a message.
 #[derive(Debug)]
 struct Claim<'a> {
     place: usize,
@@ -446,26 +448,26 @@ struct Claim<'a> {
 }
 
 impl<'a> Claim<'a> {
-    fn of<'k>(&self, key: &'k Key, rules: Rules) -> Option<Unverified<'k>>
+    fn of<'k>(&self, key: &'k Key, rules: Rules) -> Option<UnverifiedSignature<'k>>
     where
         'a: 'k,
     {
         let message = self.message;
-        Unverified::new(key, self.digest, || message.to_vec(), self.signature, rules)
+        UnverifiedSignature::new(key, self.digest, || message.to_vec(), self.signature, rules)
     }
 }
 
 /// The verified signatures of a block.
 #[derive(Debug)]
-pub(crate) struct Checked<'a> {
-    identities: OfBlock<'a>,
+pub(crate) struct VerifiedSignatures<'a> {
+    identities: BlockIdentities<'a>,
     claims: Vec<Claim<'a>>,
     /// Index of each transaction's first claim, which is its creator's.
     pub first: Vec<usize>,
     holds: Vec<bool>,
 }
 
-impl Checked<'_> {
+impl VerifiedSignatures<'_> {
     /// Returns the result of each claim, grouped by transaction.
     pub fn holds_of_each(&self) -> Vec<Box<[bool]>> {
         let of_one = |index| {

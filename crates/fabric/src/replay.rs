@@ -8,7 +8,7 @@ use crate::block::Block;
 use crate::limits::BLOCK_BYTES_MAX;
 use crate::listing::Listing;
 use crate::proto::Arena;
-use crate::{Error, Options, Times, TxCode, Validator};
+use crate::{Error, Options, StageTimes, TxCode, Validator};
 use flate2::read::GzDecoder;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +53,7 @@ pub enum ReplayError {
 
 /// Result of replaying a block.
 #[derive(Clone, Debug)]
-pub struct Replayed {
+pub struct ReplayedBlock {
     /// Block number.
     pub number: u64,
     /// Validation codes.
@@ -68,16 +68,16 @@ pub struct Replayed {
     /// this counts as a difference.
     pub missing: bool,
     /// Time that each stage took.
-    pub times: Times,
+    pub times: StageTimes,
 }
 
 #[derive(Deserialize)]
 struct Manifest {
-    blocks: Vec<Recorded>,
+    blocks: Vec<RecordedBlock>,
 }
 
 #[derive(Deserialize)]
-struct Recorded {
+struct RecordedBlock {
     number: u64,
     commit_hash: Option<String>,
     /// Codes of the transactions; optional, because the commit hash covers them.
@@ -139,7 +139,7 @@ fn manifest(directory: &Path) -> Result<Option<Manifest>, ReplayError> {
 pub fn replay(
     directory: &Path,
     options: Options,
-    each: &mut dyn FnMut(&Replayed) -> bool,
+    each: &mut dyn FnMut(&ReplayedBlock) -> bool,
 ) -> Result<Option<Validator>, ReplayError> {
     let mut start = |genesis: &[u8]| Validator::new(genesis, options.clone());
     replay_with(directory, &mut start, each)
@@ -149,7 +149,7 @@ pub fn replay(
 pub(crate) fn replay_with(
     directory: &Path,
     start: &mut dyn FnMut(&[u8]) -> Result<Validator, Error>,
-    each: &mut dyn FnMut(&Replayed) -> bool,
+    each: &mut dyn FnMut(&ReplayedBlock) -> bool,
 ) -> Result<Option<Validator>, ReplayError> {
     let manifest = manifest(directory)?;
     let mut validator: Option<Validator> = None;
@@ -166,19 +166,19 @@ pub(crate) fn replay_with(
         let mut replayed = match &mut validator {
             None => {
                 validator = Some(start(bytes).map_err(failed)?);
-                Replayed {
+                ReplayedBlock {
                     number,
                     codes: vec![TxCode::Valid],
                     commit_hash: None,
                     differences: Vec::new(),
                     compared: false,
                     missing: false,
-                    times: Times::default(),
+                    times: StageTimes::default(),
                 }
             }
             Some(validator) => {
                 let validated = validator.validate(bytes).map_err(failed)?;
-                let replayed = Replayed {
+                let replayed = ReplayedBlock {
                     number,
                     codes: validated.codes.clone(),
                     commit_hash: validated.commit_hash,
@@ -223,7 +223,7 @@ fn tell_missing(
     directory: &Path,
     next: u64,
     manifest: Option<&Manifest>,
-    each: &mut dyn FnMut(&Replayed) -> bool,
+    each: &mut dyn FnMut(&ReplayedBlock) -> bool,
 ) -> Result<(), ReplayError> {
     let failed = |source| ReplayError::Io {
         path: directory.to_owned(),
@@ -245,7 +245,7 @@ fn tell_missing(
             .map(|block| block.number),
     );
     for number in recorded.range(next..) {
-        let missing = Replayed {
+        let missing = ReplayedBlock {
             number: *number,
             codes: Vec::new(),
             commit_hash: None,
@@ -254,7 +254,7 @@ fn tell_missing(
             )],
             compared: false,
             missing: true,
-            times: Times::default(),
+            times: StageTimes::default(),
         };
         if !each(&missing) {
             break;
@@ -263,7 +263,7 @@ fn tell_missing(
     Ok(())
 }
 
-fn compare_manifest(replayed: &mut Replayed, recorded: &Recorded) {
+fn compare_manifest(replayed: &mut ReplayedBlock, recorded: &RecordedBlock) {
     // An entry with neither hash nor codes cannot be compared.
     replayed.compared = recorded.commit_hash.is_some() || recorded.txs.is_some() || recorded.codes.is_some();
     let counts = [recorded.tx_count, recorded.txs.as_ref().map(Vec::len)];
@@ -310,7 +310,7 @@ fn compare_manifest(replayed: &mut Replayed, recorded: &Recorded) {
     }
 }
 
-fn compare_committed(replayed: &mut Replayed, committed: &[u8]) {
+fn compare_committed(replayed: &mut ReplayedBlock, committed: &[u8]) {
     let arena = Arena::new();
     let Ok(block) = Block::read(committed, &arena) else {
         replayed

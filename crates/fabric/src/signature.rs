@@ -1,7 +1,7 @@
 //! Public keys of identities and CAs, and the signatures that they verify: ECDSA over P-256 in batches, ECDSA over
 //! P-224, P-384 and P-521 and Ed25519 one by one.
 
-use crate::ecdsa::{Numbers, OtherKey};
+use crate::ecdsa::{DerSignature, OtherCurveKey};
 use crate::rules::{Rule, Rules};
 use crate::x509::is_low_s;
 use lineside_verify::encoding::der;
@@ -13,21 +13,21 @@ pub enum Key {
     /// ECDSA over P-256.
     P256(PublicKey),
     /// ECDSA over P-224, P-384 or P-521.
-    OtherCurve(OtherKey),
+    OtherCurve(OtherCurveKey),
     /// Ed25519. The bytes are checked to be a point of the curve only when a signature is verified.
     Ed25519([u8; ed25519::KEY_BYTES]),
 }
 
 /// A well-formed signature with its key and message.
 #[derive(Clone, Debug)]
-pub(crate) enum Unverified<'a> {
+pub(crate) enum UnverifiedSignature<'a> {
     /// ECDSA over P-256, over a digest.
     Ecdsa(Item<'a>),
     /// ECDSA over P-224, P-384 or P-521.
     OtherCurve {
-        key: &'a OtherKey,
+        key: &'a OtherCurveKey,
         digest: Vec<u8>,
-        signature: Numbers,
+        signature: DerSignature,
     },
     /// Ed25519, over a message in parts.
     Ed25519 {
@@ -37,7 +37,7 @@ pub(crate) enum Unverified<'a> {
     },
 }
 
-impl<'a> Unverified<'a> {
+impl<'a> UnverifiedSignature<'a> {
     /// Prepares a member's signature over a message for verification. `digest` is the message's SHA-256, and `parts`
     /// returns its bytes. `None` if the form is invalid: ECDSA signatures must be DER as Go parses it, with a low s;
     /// Ed25519 accepts any bytes.
@@ -65,9 +65,9 @@ impl<'a> Unverified<'a> {
             }
             Key::OtherCurve(key) => {
                 let signature = if rules.hold(Rule::TrailingBytesAfterDer) {
-                    Numbers::parse_go(signature)?
+                    DerSignature::parse_go(signature)?
                 } else {
-                    Numbers::parse_strict(signature)?
+                    DerSignature::parse_strict(signature)?
                 };
                 let is_low = key.is_low_s(&signature) || !rules.hold(Rule::LowS);
                 is_low.then(|| Self::OtherCurve {
@@ -86,21 +86,21 @@ impl<'a> Unverified<'a> {
 }
 
 /// Returns whether each signature is valid.
-pub(crate) fn verify_all(all: &[Unverified<'_>], verifier: &Verifier, rules: Rules) -> Vec<bool> {
+pub(crate) fn verify_all(all: &[UnverifiedSignature<'_>], verifier: &Verifier, rules: Rules) -> Vec<bool> {
     let items = all.iter().filter_map(|one| match one {
-        Unverified::Ecdsa(item) => Some(*item),
-        Unverified::OtherCurve { .. } | Unverified::Ed25519 { .. } => None,
+        UnverifiedSignature::Ecdsa(item) => Some(*item),
+        UnverifiedSignature::OtherCurve { .. } | UnverifiedSignature::Ed25519 { .. } => None,
     });
     let items: Vec<Item<'_>> = items.collect();
     let mut verdicts = verifier.verify_batch(&items).into_iter();
-    let verify = |one: &Unverified<'_>| match one {
-        Unverified::Ecdsa(_) => verdicts.next().is_some_and(|verdict| verdict.is_valid()),
-        Unverified::OtherCurve {
+    let verify = |one: &UnverifiedSignature<'_>| match one {
+        UnverifiedSignature::Ecdsa(_) => verdicts.next().is_some_and(|verdict| verdict.is_valid()),
+        UnverifiedSignature::OtherCurve {
             key,
             digest,
             signature,
         } => key.verify(digest, signature),
-        Unverified::Ed25519 {
+        UnverifiedSignature::Ed25519 {
             key,
             message,
             signature,

@@ -21,9 +21,9 @@ mod head;
 mod keys;
 pub mod write;
 
-pub use files::{FILES, Files, Folder, check};
-pub use head::{ADDITIONAL, Head, SIGNABLE};
-pub use keys::{Contents, Taken, read};
+pub use files::{FILES, Files, SnapshotFolder, check};
+pub use head::{ADDITIONAL, SIGNABLE, SnapshotHead};
+pub use keys::{Contents, ReadMore, read};
 
 use std::io;
 

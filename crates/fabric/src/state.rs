@@ -7,9 +7,9 @@ mod folder;
 mod ids;
 mod keys;
 
-pub(crate) use disk::{Disk, Mark};
+pub(crate) use disk::{Disk, DurableMark};
 use expiring::Expiring;
-pub(crate) use expiring::{Due, expiry};
+pub(crate) use expiring::{ExpiringKey, expiry};
 use hashbrown::HashMap;
 pub use ids::{KnownIds, TxId, TxIds};
 pub use keys::{Key, Keys};
@@ -39,27 +39,27 @@ pub struct Entry {
 }
 
 /// A value, and its metadata VALIDATION_PARAMETER.
-pub type Written = (Arc<[u8]>, Option<Arc<[u8]>>);
+pub type StateValue = (Arc<[u8]>, Option<Arc<[u8]>>);
 
 /// Change of a key by a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Update {
     /// The new value; `None` deletes the key.
-    pub value: Option<Written>,
+    pub value: Option<StateValue>,
     /// Position of the transaction that made the change.
     pub version: Height,
 }
 
 /// A namespace. `K` is the container of keys, for the public keys and for those of each collection.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Space<K> {
+pub struct NamespaceState<K> {
     /// The chaincode's public keys.
     pub public: K,
     /// Keys of collections by the collection's name; the keys are hashes.
     pub collections: BTreeMap<String, K>,
 }
 
-impl<K: Default> Space<K> {
+impl<K: Default> NamespaceState<K> {
     /// Returns the keys of a collection, if it exists; an empty name is that of the public keys.
     pub fn keys(&self, collection: &str) -> Option<&K> {
         match collection {
@@ -83,13 +83,13 @@ pub type Changes = BTreeMap<Key, Update>;
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Updates {
     /// Changes by namespace.
-    pub namespaces: BTreeMap<String, Space<Changes>>,
+    pub namespaces: BTreeMap<String, NamespaceState<Changes>>,
     /// `blockToLive` of each changed collection whose keys expire.
-    pub(crate) lives: Lives,
+    pub(crate) lives: CollectionLifetimes,
 }
 
 /// `blockToLive`, greater than 0, by namespace and collection.
-pub(crate) type Lives = BTreeMap<String, BTreeMap<String, u64>>;
+pub(crate) type CollectionLifetimes = BTreeMap<String, BTreeMap<String, u64>>;
 
 impl Updates {
     /// Returns the change of a key.
@@ -100,7 +100,8 @@ impl Updates {
     /// Sets the change of a key, in place of an earlier one.
     pub fn put(&mut self, namespace: &str, collection: &str, key: &[u8], update: Update) {
         if !self.namespaces.contains_key(namespace) {
-            self.namespaces.insert(namespace.to_owned(), Space::default());
+            self.namespaces
+                .insert(namespace.to_owned(), NamespaceState::default());
         }
         if let Some(space) = self.namespaces.get_mut(namespace) {
             space.keys_mut(collection).insert(key.into(), update);
@@ -119,7 +120,7 @@ impl Updates {
     }
 
     /// Returns the `blockToLive` of a changed collection; `None` if its keys do not expire.
-    pub(crate) fn life(&self, namespace: &str, collection: &str) -> Option<u64> {
+    pub(crate) fn lifetime(&self, namespace: &str, collection: &str) -> Option<u64> {
         self.lives.get(namespace)?.get(collection).copied()
     }
 
@@ -143,12 +144,12 @@ impl Updates {
 /// The state: the values of public keys and of the keys of collections.
 #[derive(Debug)]
 pub struct State {
-    kept: Kept,
+    kept: StateStorage,
 }
 
 /// Storage of a state.
 #[derive(Debug)]
-enum Kept {
+enum StateStorage {
     Memory(Memory),
     Disk(Box<Disk>),
     /// Not opened: lookups return nothing, and [`State::check`] returns an error.
@@ -158,7 +159,7 @@ enum Kept {
 /// A state in memory.
 #[derive(Default, Debug)]
 struct Memory {
-    namespaces: HashMap<String, Space<Keys>>,
+    namespaces: HashMap<String, NamespaceState<Keys>>,
     expiring: Expiring,
 }
 
@@ -169,9 +170,9 @@ impl Default for State {
     }
 }
 
-impl From<HashMap<String, Space<Keys>>> for State {
-    fn from(namespaces: HashMap<String, Space<Keys>>) -> Self {
-        let kept = Kept::Memory(Memory {
+impl From<HashMap<String, NamespaceState<Keys>>> for State {
+    fn from(namespaces: HashMap<String, NamespaceState<Keys>>) -> Self {
+        let kept = StateStorage::Memory(Memory {
             namespaces,
             expiring: Expiring::default(),
         });
@@ -181,36 +182,36 @@ impl From<HashMap<String, Space<Keys>>> for State {
 
 impl From<Disk> for State {
     fn from(disk: Disk) -> Self {
-        let kept = Kept::Disk(Box::new(disk));
+        let kept = StateStorage::Disk(Box::new(disk));
         Self { kept }
     }
 }
 
 /// Callback that receives namespace, collection (empty: public), key and entry.
-pub type Each<'a> = dyn FnMut(&str, &str, &[u8], &Entry) + 'a;
+pub type EntryVisitor<'a> = dyn FnMut(&str, &str, &[u8], &Entry) + 'a;
 
 /// Iterator over the keys and entries of a range, in key order.
 type Range<'a> = Box<dyn Iterator<Item = (Cow<'a, [u8]>, Cow<'a, Entry>)> + 'a>;
 
 impl State {
     /// Returns a placeholder for a state that is not opened: lookups return nothing, and changes are ignored.
-    pub(crate) fn elsewhere() -> Self {
-        let kept = Kept::Elsewhere;
+    pub(crate) fn placeholder() -> Self {
+        let kept = StateStorage::Elsewhere;
         Self { kept }
     }
 
     /// Returns the keys by namespace, if the state is in memory.
-    pub(crate) fn in_memory(&self) -> Option<&HashMap<String, Space<Keys>>> {
+    pub(crate) fn in_memory(&self) -> Option<&HashMap<String, NamespaceState<Keys>>> {
         match &self.kept {
-            Kept::Memory(memory) => Some(&memory.namespaces),
-            Kept::Disk(_) | Kept::Elsewhere => None,
+            StateStorage::Memory(memory) => Some(&memory.namespaces),
+            StateStorage::Disk(_) | StateStorage::Elsewhere => None,
         }
     }
 
     /// Adds the keys of a collection to the expiry schedule, if the state is in memory. Checkpoints do not contain the
     /// schedule, because it follows from the versions of the keys.
     pub(crate) fn schedule(&mut self, namespace: &str, collection: &str, life: u64) {
-        let Kept::Memory(memory) = &mut self.kept else {
+        let StateStorage::Memory(memory) = &mut self.kept else {
             return;
         };
         let space = memory.namespaces.get(namespace);
@@ -227,22 +228,22 @@ impl State {
 
     /// Returns the keys of collections that expire with block `number`, unless that block itself writes them. The
     /// result is complete only if [`check`](Self::check) succeeds.
-    pub(crate) fn due(&self, number: u64) -> Vec<Due> {
+    pub(crate) fn due(&self, number: u64) -> Vec<ExpiringKey> {
         match &self.kept {
-            Kept::Memory(memory) => memory.expiring.due(number),
-            Kept::Disk(disk) => disk.due(number),
-            Kept::Elsewhere => Vec::new(),
+            StateStorage::Memory(memory) => memory.expiring.due(number),
+            StateStorage::Disk(disk) => disk.due(number),
+            StateStorage::Elsewhere => Vec::new(),
         }
     }
 
     /// Returns all keys that expire, ordered by the number of the block that they expire with. For a state on the disk,
     /// changes that are not in the database yet are ignored. The result is complete only if [`check`](Self::check)
     /// succeeds.
-    pub(crate) fn all_due(&self) -> BTreeSet<(u64, Due)> {
+    pub(crate) fn all_due(&self) -> BTreeSet<(u64, ExpiringKey)> {
         let all = match &self.kept {
-            Kept::Memory(memory) => memory.expiring.all(),
-            Kept::Disk(disk) => disk.all_due(),
-            Kept::Elsewhere => Vec::new(),
+            StateStorage::Memory(memory) => memory.expiring.all(),
+            StateStorage::Disk(disk) => disk.all_due(),
+            StateStorage::Elsewhere => Vec::new(),
         };
         all.into_iter().collect()
     }
@@ -262,32 +263,32 @@ impl State {
 
     /// Calls `each` with namespace, collection (empty: public), key and entry of every key, in no defined order. The
     /// result is complete only if [`check`](Self::check) succeeds.
-    pub fn each(&self, each: &mut Each<'_>) {
+    pub fn each(&self, each: &mut EntryVisitor<'_>) {
         match &self.kept {
-            Kept::Memory(_) => {
+            StateStorage::Memory(_) => {
                 for (namespace, collection, key, entry) in self.all_in_memory() {
                     each(namespace, collection, key, entry);
                 }
             }
-            Kept::Disk(disk) => disk.each(each),
-            Kept::Elsewhere => {}
+            StateStorage::Disk(disk) => disk.each(each),
+            StateStorage::Elsewhere => {}
         }
     }
 
     /// Returns the database, if the state is on the disk.
     pub(crate) fn on_disk(&self) -> Option<&Disk> {
         match &self.kept {
-            Kept::Disk(disk) => Some(disk),
-            Kept::Memory(_) | Kept::Elsewhere => None,
+            StateStorage::Disk(disk) => Some(disk),
+            StateStorage::Memory(_) | StateStorage::Elsewhere => None,
         }
     }
 
     /// Returns whether the state already contains the changes of block `number`.
     pub(crate) fn has(&self, number: u64) -> bool {
         match &self.kept {
-            Kept::Memory(_) => false,
-            Kept::Disk(disk) => disk.mark().is_some_and(|mark| number <= mark.last),
-            Kept::Elsewhere => true,
+            StateStorage::Memory(_) => false,
+            StateStorage::Disk(disk) => disk.durable_mark().is_some_and(|mark| number <= mark.last),
+            StateStorage::Elsewhere => true,
         }
     }
 
@@ -298,9 +299,9 @@ impl State {
     /// The first failure. It persists until the ledger is opened again.
     pub fn check(&self) -> Result<(), String> {
         match &self.kept {
-            Kept::Memory(_) => Ok(()),
-            Kept::Disk(disk) => disk.failure().map_or(Ok(()), |what| Err(what.to_owned())),
-            Kept::Elsewhere => {
+            StateStorage::Memory(_) => Ok(()),
+            StateStorage::Disk(disk) => disk.failure().map_or(Ok(()), |what| Err(what.to_owned())),
+            StateStorage::Elsewhere => {
                 Err("the ledger was opened without its state, so keys cannot be looked up".to_owned())
             }
         }
@@ -309,12 +310,12 @@ impl State {
     /// Returns the entry of a key. The result is valid only if [`check`](Self::check) succeeds.
     pub fn get(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<Cow<'_, Entry>> {
         match &self.kept {
-            Kept::Memory(Memory { namespaces, .. }) => {
+            StateStorage::Memory(Memory { namespaces, .. }) => {
                 let keys = namespaces.get(namespace)?.keys(collection)?;
                 keys.get(key).map(Cow::Borrowed)
             }
-            Kept::Disk(disk) => disk.get(namespace, collection, key).map(Cow::Owned),
-            Kept::Elsewhere => None,
+            StateStorage::Disk(disk) => disk.get(namespace, collection, key).map(Cow::Owned),
+            StateStorage::Elsewhere => None,
         }
     }
 
@@ -324,7 +325,7 @@ impl State {
     /// The lookups do not depend on one another, so the processor waits once for the memory of several keys, where
     /// validation, which decides about each key, would wait for each of them.
     pub(crate) fn prefetch<'k>(&self, keys: impl Iterator<Item = (&'k str, &'k [u8])>) {
-        let Kept::Memory(Memory { namespaces, .. }) = &self.kept else {
+        let StateStorage::Memory(Memory { namespaces, .. }) = &self.kept else {
             return;
         };
         let hashed = keys.filter_map(|(namespace, key)| {
@@ -354,26 +355,26 @@ impl State {
         end: &'a [u8],
     ) -> Range<'a> {
         match &self.kept {
-            Kept::Memory(Memory { namespaces, .. }) => {
+            StateStorage::Memory(Memory { namespaces, .. }) => {
                 let space = namespaces.get(namespace).and_then(|space| space.keys(collection));
                 let keys = space.map(|keys| keys.range(bounds(start, end)));
                 let keys = keys.into_iter().flatten();
                 Box::new(keys.map(|(key, entry)| (Cow::Borrowed(&**key), Cow::Borrowed(entry))))
             }
-            Kept::Disk(disk) => {
+            StateStorage::Disk(disk) => {
                 let keys = disk.range(namespace, collection, start, end);
                 Box::new(keys.map(|(key, entry)| (key, Cow::Owned(entry))))
             }
-            Kept::Elsewhere => Box::new(std::iter::empty()),
+            StateStorage::Elsewhere => Box::new(std::iter::empty()),
         }
     }
 
     /// Returns the namespaces and collections (empty: public keys) that have keys, in order. For a state on the disk,
     /// this includes those whose last keys were deleted by changes that are not in the database yet. The result is
     /// complete only if [`check`](Self::check) succeeds.
-    pub fn spaces(&self) -> BTreeSet<(String, String)> {
+    pub fn namespaces(&self) -> BTreeSet<(String, String)> {
         match &self.kept {
-            Kept::Memory(Memory { namespaces, .. }) => {
+            StateStorage::Memory(Memory { namespaces, .. }) => {
                 let spaces = namespaces.iter().flat_map(|(namespace, space)| {
                     let collections = space.collections.iter().map(|(name, keys)| (name.as_str(), keys));
                     let all = std::iter::once(("", &space.public)).chain(collections);
@@ -382,8 +383,8 @@ impl State {
                 });
                 spaces.collect()
             }
-            Kept::Disk(disk) => disk.spaces().into_iter().collect(),
-            Kept::Elsewhere => BTreeSet::new(),
+            StateStorage::Disk(disk) => disk.namespaces().into_iter().collect(),
+            StateStorage::Elsewhere => BTreeSet::new(),
         }
     }
 
@@ -394,22 +395,22 @@ impl State {
         Some((found, disk::PLACE_BYTES_MAX))
     }
 
-    /// Applies the changes of block `mark`.
-    pub(crate) fn apply(&mut self, mark: Mark, updates: Updates) {
+    /// Applies the changes of block `durable_mark`.
+    pub(crate) fn apply(&mut self, mark: DurableMark, updates: Updates) {
         match &mut self.kept {
-            Kept::Memory(memory) => memory.apply(updates),
-            Kept::Disk(disk) => disk.apply(mark, updates),
-            Kept::Elsewhere => {}
+            StateStorage::Memory(memory) => memory.apply(updates),
+            StateStorage::Disk(disk) => disk.apply(mark, updates),
+            StateStorage::Elsewhere => {}
         }
     }
 
     /// Adds keys to a state that is being restored from a snapshot. A state on the disk counts as damaged until
-    /// [`Self::apply`] and [`Self::settle`] set the block that it belongs to.
+    /// [`Self::apply`] and [`Self::write_durable`] set the block that it belongs to.
     ///
     /// # Errors
     /// The state cannot be written.
     pub(crate) fn load(&mut self, updates: Updates) -> Result<(), String> {
-        if let Kept::Disk(disk) = &self.kept {
+        if let StateStorage::Disk(disk) = &self.kept {
             return match disk.too_long(&updates) {
                 Some(bytes) => Err(format!(
                     "a key with its namespace and collection has {bytes} bytes; a state on the disk stores at most {}",
@@ -418,7 +419,7 @@ impl State {
                 None => disk.load(&updates),
             };
         }
-        let mark = Mark {
+        let mark = DurableMark {
             last: 0,
             hash: [0; 32],
             commit_hash: [0; 32],
@@ -431,10 +432,10 @@ impl State {
     ///
     /// # Errors
     /// The state cannot be written. The failure persists until the ledger is opened again.
-    pub(crate) fn settle(&mut self, durable: u64) -> Result<(), String> {
+    pub(crate) fn write_durable(&mut self, durable: u64) -> Result<(), String> {
         match &mut self.kept {
-            Kept::Disk(disk) => disk.settle(durable),
-            Kept::Memory(_) | Kept::Elsewhere => Ok(()),
+            StateStorage::Disk(disk) => disk.write_durable(durable),
+            StateStorage::Memory(_) | StateStorage::Elsewhere => Ok(()),
         }
     }
 
@@ -445,22 +446,23 @@ impl State {
     /// The state cannot be written. It must be opened again.
     pub(crate) fn settle_behind(&mut self, durable: u64, soon: bool) -> Result<(), String> {
         match &mut self.kept {
-            Kept::Disk(disk) => disk.settle_behind(durable, soon),
-            Kept::Memory(_) | Kept::Elsewhere => Ok(()),
+            StateStorage::Disk(disk) => disk.settle_behind(durable, soon),
+            StateStorage::Memory(_) | StateStorage::Elsewhere => Ok(()),
         }
     }
 
     /// Returns the number of keys: public ones and those of collections. A state on the disk counts them one by one.
     pub fn len(&self) -> usize {
-        let collections = |space: &Space<Keys>| space.collections.values().map(Keys::len).sum::<usize>();
+        let collections =
+            |space: &NamespaceState<Keys>| space.collections.values().map(Keys::len).sum::<usize>();
         match &self.kept {
-            Kept::Memory(memory) => memory
+            StateStorage::Memory(memory) => memory
                 .namespaces
                 .values()
                 .map(|space| space.public.len() + collections(space))
                 .sum(),
-            Kept::Disk(disk) => disk.len(),
-            Kept::Elsewhere => 0,
+            StateStorage::Disk(disk) => disk.len(),
+            StateStorage::Elsewhere => 0,
         }
     }
 

@@ -20,17 +20,17 @@ pub(crate) struct Parsed<'a> {
     /// Id under which the ledger indexes the transaction, valid or not.
     pub id: Option<TxId>,
     /// Result of the checks so far.
-    pub known: Known<'a>,
+    pub known: ParsedTx<'a>,
     /// If its endorsements are not evaluated: the writes that peers still extract from it.
-    pub passed: Option<Box<Passed<'a>>>,
+    pub passed: Option<Box<PolicyScan<'a>>>,
 }
 
 impl Parsed<'_> {
     /// Returns the id of a well-formed endorser transaction; `None` for other transactions.
     pub fn endorser_id(&self) -> Option<&TxId> {
         match &self.known {
-            Known::Signed(Signed {
-                next: Next::Endorser(of),
+            ParsedTx::Signed(SignedPayload {
+                next: SignedOutcome::Endorser(of),
                 ..
             }) => Some(&of.id),
             _ => None,
@@ -41,7 +41,7 @@ impl Parsed<'_> {
 /// Result of a peer's scan of a transaction for changes of key-level policies. A peer scans every transaction before
 /// one whose endorsements it evaluates, whether the scanned one is valid or not.
 #[derive(Debug)]
-pub(crate) enum Passed<'a> {
+pub(crate) enum PolicyScan<'a> {
     /// The writes of the transaction.
     Writes(Vec<NsRwSet<'a>>),
     /// A message cannot be decoded; the peer then waits forever before it evaluates a key-level policy.
@@ -52,34 +52,35 @@ pub(crate) enum Passed<'a> {
     Unsure,
 }
 
-/// Result of parsing a transaction. Nearly all are `Signed`; boxing that variant would cost an allocation for each.
+/// Result of parsing a transaction. Nearly all are `Signed`; boxing that variant would cost an allocation for
+/// each.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)]
-pub(crate) enum Known<'a> {
+pub(crate) enum ParsedTx<'a> {
     /// The code is already determined.
     Code(TxCode),
     /// The code depends on the creator's signature.
-    Signed(Signed<'a>),
+    Signed(SignedPayload<'a>),
     /// The peer's decision cannot be determined, for this reason.
     Unsure(&'static str),
 }
 
 /// The payload that the creator signed, with its signature.
 #[derive(Debug)]
-pub(crate) struct Signed<'a> {
+pub(crate) struct SignedPayload<'a> {
     pub creator: &'a [u8],
     pub payload: &'a [u8],
     /// SHA-256 of the payload.
     pub digest: [u8; 32],
     pub signature: &'a [u8],
     /// Result if the creator's signature is valid.
-    pub next: Next<'a>,
+    pub next: SignedOutcome<'a>,
     /// Reason why the peer's decision cannot be determined even then.
     pub unsure: Option<&'static str>,
 }
 
 #[derive(Debug)]
-pub(crate) enum Next<'a> {
+pub(crate) enum SignedOutcome<'a> {
     Code(TxCode),
     Config(&'a [u8]),
     Endorser(Endorser<'a>),
@@ -89,16 +90,16 @@ pub(crate) enum Next<'a> {
 
 /// Reason to stop parsing a transaction.
 #[derive(Clone, Copy, Debug)]
-enum Fault {
+enum ParseStop {
     Code(TxCode),
     Unsure(&'static str),
 }
 
 /// Returns a function that maps a decoding error to a fault: `code` if Go also rejects the message, otherwise unsure.
-fn or(code: TxCode) -> impl Fn(Malformed) -> Fault {
+fn stop_with(code: TxCode) -> impl Fn(Malformed) -> ParseStop {
     move |why| match why {
-        Malformed::Bad => Fault::Code(code),
-        Malformed::TooLarge => Fault::Unsure("a message in it exceeds the size or nesting limit"),
+        Malformed::Bad => ParseStop::Code(code),
+        Malformed::TooLarge => ParseStop::Unsure("a message in it exceeds the size or nesting limit"),
     }
 }
 
@@ -108,12 +109,12 @@ pub(crate) struct Endorser<'a> {
     pub id: TxId,
     /// Creator that the header of its action names.
     pub creator: &'a [u8],
-    pub dispatched: Result<Dispatched<'a>, TxCode>,
+    pub dispatched: Result<EndorsedTx<'a>, TxCode>,
 }
 
 /// Content of an endorser transaction whose code depends on its endorsements.
 #[derive(Debug)]
-pub(crate) struct Dispatched<'a> {
+pub(crate) struct EndorsedTx<'a> {
     /// The chaincode's namespace, then the other namespaces that it writes, each once.
     pub namespaces: Vec<&'a str>,
     pub rwset: Vec<NsRwSet<'a>>,
@@ -132,12 +133,12 @@ pub(crate) struct Endorsement<'a> {
 }
 
 /// Number of transactions whose messages are hashed together.
-const TOGETHER: usize = 64;
+const TXS_HASHED_TOGETHER: usize = 64;
 /// Maximum size of a response, in bytes, that is copied for each endorser and hashed in the batch. A longer response is
 /// hashed once, and the state of the hasher is cloned.
 const RESPONSE_BYTES_MAX: usize = 4 << 10;
 /// Maximum number of endorsements for which the response is copied; see [`RESPONSE_BYTES_MAX`].
-const WRITTEN_OUT_MAX: usize = 16;
+const COPIED_RESPONSES_MAX: usize = 16;
 
 /// Parses transactions of `channel`.
 pub(crate) fn parse<'a>(all: &[&'a [u8]], channel: &str, arena: &'a Arena, rules: Rules) -> Vec<Parsed<'a>> {
@@ -156,17 +157,17 @@ pub(crate) fn parse_with<'a, 'k>(
 ) -> Vec<Parsed<'a>> {
     let mut hashes = Hashes::default();
     let mut done = Vec::with_capacity(all.len());
-    let mut owing = Vec::with_capacity(all.len().min(TOGETHER));
-    for (chunk, together) in all.chunks(TOGETHER).enumerate() {
+    let mut owing = Vec::with_capacity(all.len().min(TXS_HASHED_TOGETHER));
+    for (chunk, together) in all.chunks(TXS_HASHED_TOGETHER).enumerate() {
         owing.extend(together.iter().enumerate().map(|(index, bytes)| {
-            hashes.know(known(chunk * TOGETHER + index));
+            hashes.preset(known(chunk * TXS_HASHED_TOGETHER + index));
             let from = hashes.len();
-            let mut reading = Reading {
+            let mut reading = TxParser {
                 channel,
                 arena,
                 rules,
                 hashes: &mut hashes,
-                owed: Owed::default(),
+                owed: DigestIndices::default(),
             };
             let parsed = read(bytes, &mut reading).unwrap_or_else(|fault| Parsed {
                 id: None,
@@ -178,10 +179,10 @@ pub(crate) fn parse_with<'a, 'k>(
         }));
         let digests = hashes.take();
         for ((mut parsed, owed, hashed), bytes) in owing.drain(..).zip(together) {
-            owed.settle(&mut parsed, &digests, rules);
+            owed.apply_digests(&mut parsed, &digests, rules);
             made(digests.get(hashed).unwrap_or_default());
             if !is_looked_at(&parsed) {
-                let passed = writes(bytes, arena).map_or_else(|other| other, Passed::Writes);
+                let passed = writes(bytes, arena).map_or_else(|other| other, PolicyScan::Writes);
                 parsed.passed = Some(Box::new(passed));
             }
             done.push(parsed);
@@ -193,19 +194,19 @@ pub(crate) fn parse_with<'a, 'k>(
 /// Returns whether a peer evaluates the transaction's endorsements if its creator's signature is valid.
 fn is_looked_at(parsed: &Parsed<'_>) -> bool {
     match &parsed.known {
-        Known::Signed(signed) => match &signed.next {
-            Next::Endorser(tx) => tx.dispatched.is_ok(),
+        ParsedTx::Signed(signed) => match &signed.next {
+            SignedOutcome::Endorser(tx) => tx.dispatched.is_ok(),
             // A configuration is alone in its block, so no later transaction depends on a scan of it.
-            Next::Config(_) => true,
-            Next::Code(_) | Next::Unsure(_) => false,
+            SignedOutcome::Config(_) => true,
+            SignedOutcome::Code(_) | SignedOutcome::Unsure(_) => false,
         },
-        Known::Code(_) | Known::Unsure(_) => false,
+        ParsedTx::Code(_) | ParsedTx::Unsure(_) => false,
     }
 }
 
 /// Indices of a transaction's messages among the digests of its batch, which are computed after parsing.
 #[derive(Default)]
-struct Owed<'a> {
+struct DigestIndices<'a> {
     payload: Option<usize>,
     /// Hash of nonce and creator, which is the id of a transaction that names none.
     id: Option<usize>,
@@ -217,30 +218,30 @@ struct Owed<'a> {
     first_endorsement: usize,
 }
 
-impl Owed<'_> {
+impl DigestIndices<'_> {
     /// Sets the digests and applies the checks that need them. The check that comes first in the peer's order decides,
     /// so a failure here replaces the result of later checks.
-    fn settle(self, parsed: &mut Parsed<'_>, digests: &[[u8; 32]], rules: Rules) {
+    fn apply_digests(self, parsed: &mut Parsed<'_>, digests: &[[u8; 32]], rules: Rules) {
         let digest = |place: usize| digests.get(place).copied().unwrap_or_default();
         let hash = self.id.map(digest).map(TxId::Hash);
         let is_right = !self.id_is_checked || parsed.id == hash;
         parsed.id = parsed.id.take().or(hash);
-        let Known::Signed(signed) = &mut parsed.known else {
+        let ParsedTx::Signed(signed) = &mut parsed.known else {
             return;
         };
         signed.digest = self.payload.map(digest).unwrap_or_default();
         if !is_right && rules.hold(Rule::TxId) {
-            signed.next = Next::Code(TxCode::BadProposalTxid);
+            signed.next = SignedOutcome::Code(TxCode::BadProposalTxid);
             return;
         }
         if let Some((place, expected)) = self.proposal
             && digest(place) != expected
             && rules.hold(Rule::ProposalHash)
         {
-            signed.next = Next::Code(TxCode::InvalidEndorserTransaction);
+            signed.next = SignedOutcome::Code(TxCode::InvalidEndorserTransaction);
             return;
         }
-        if let Next::Endorser(Endorser {
+        if let SignedOutcome::Endorser(Endorser {
             dispatched: Ok(dispatched),
             ..
         }) = &mut signed.next
@@ -252,36 +253,38 @@ impl Owed<'_> {
     }
 }
 
-impl From<Fault> for Known<'_> {
-    fn from(fault: Fault) -> Self {
+impl From<ParseStop> for ParsedTx<'_> {
+    fn from(fault: ParseStop) -> Self {
         match fault {
-            Fault::Code(code) => Self::Code(code),
-            Fault::Unsure(what) => Self::Unsure(what),
+            ParseStop::Code(code) => Self::Code(code),
+            ParseStop::Unsure(what) => Self::Unsure(what),
         }
     }
 }
 
 /// Parsing state of one transaction.
-struct Reading<'r, 'a> {
+struct TxParser<'r, 'a> {
     channel: &'r str,
     arena: &'a Arena,
     rules: Rules,
     hashes: &'r mut Hashes<'a>,
-    owed: Owed<'a>,
+    owed: DigestIndices<'a>,
 }
 
-fn read<'a>(bytes: &'a [u8], reading: &mut Reading<'_, 'a>) -> Result<Parsed<'a>, Fault> {
+fn read<'a>(bytes: &'a [u8], reading: &mut TxParser<'_, 'a>) -> Result<Parsed<'a>, ParseStop> {
     let arena = reading.arena;
-    let envelope: Envelope<'_> = proto::decode(bytes, arena).map_err(or(TxCode::InvalidOtherReason))?;
-    let payload: Payload<'_> = proto::decode(envelope.payload, arena).map_err(or(TxCode::BadPayload))?;
-    let header = payload.header.ok_or(Fault::Code(TxCode::BadCommonHeader))?;
+    let envelope: Envelope<'_> =
+        proto::decode(bytes, arena).map_err(stop_with(TxCode::InvalidOtherReason))?;
+    let payload: Payload<'_> =
+        proto::decode(envelope.payload, arena).map_err(stop_with(TxCode::BadPayload))?;
+    let header = payload.header.ok_or(ParseStop::Code(TxCode::BadCommonHeader))?;
     let channel_header = proto::decode::<ChannelHeader<'_>>(header.channel_header, arena);
     let signature_header = proto::decode::<SignatureHeader<'_>>(header.signature_header, arena);
-    let channel_header = channel_header.map_err(or(TxCode::BadCommonHeader))?;
+    let channel_header = channel_header.map_err(stop_with(TxCode::BadCommonHeader))?;
     let id = Some(channel_header.tx_id).filter(|id| !id.is_empty());
     let id = id.map(TxId::new);
     let known = match signature_header {
-        Err(why) => or(TxCode::BadCommonHeader)(why).into(),
+        Err(why) => stop_with(TxCode::BadCommonHeader)(why).into(),
         Ok(by) => {
             reading.owed.id = Some(reading.hashes.add(&[by.nonce, by.creator]));
             signed(
@@ -301,24 +304,27 @@ fn read<'a>(bytes: &'a [u8], reading: &mut Reading<'_, 'a>) -> Result<Parsed<'a>
 
 /// Returns the writes of a transaction by a peer's scan, which checks nothing else.
 #[cold]
-fn writes<'a>(bytes: &'a [u8], arena: &'a Arena) -> Result<Vec<NsRwSet<'a>>, Passed<'a>> {
+fn writes<'a>(bytes: &'a [u8], arena: &'a Arena) -> Result<Vec<NsRwSet<'a>>, PolicyScan<'a>> {
     let halts = |why| match why {
-        Malformed::Bad => Passed::Halts,
-        Malformed::TooLarge => Passed::Unsure,
+        Malformed::Bad => PolicyScan::Halts,
+        Malformed::TooLarge => PolicyScan::Unsure,
     };
     let envelope: Envelope<'_> = proto::decode(bytes, arena).map_err(halts)?;
     let payload: Payload<'_> = proto::decode(envelope.payload, arena).map_err(halts)?;
     let transaction: Transaction<'_> = proto::decode(payload.data, arena).map_err(halts)?;
-    let action = transaction.actions.first().ok_or(Passed::Crashes)?;
+    let action = transaction.actions.first().ok_or(PolicyScan::Crashes)?;
     let payload: ChaincodeActionPayload<'_> = proto::decode(action.payload, arena).map_err(halts)?;
-    let response = payload.action.ok_or(Passed::Crashes)?.proposal_response_payload;
+    let response = payload
+        .action
+        .ok_or(PolicyScan::Crashes)?
+        .proposal_response_payload;
     let response: ProposalResponsePayload<'_> = proto::decode(response, arena).map_err(halts)?;
     let action: ChaincodeAction<'_> = proto::decode(response.extension, arena).map_err(halts)?;
     match rwset::read(action.results, arena) {
         Ok(writes) => Ok(writes),
         // The peer ignores the write set and continues.
         Err(Malformed::Bad) => Ok(Vec::new()),
-        Err(Malformed::TooLarge) => Err(Passed::Unsure),
+        Err(Malformed::TooLarge) => Err(PolicyScan::Unsure),
     }
 }
 
@@ -334,15 +340,15 @@ fn signed<'a>(
     envelope: &Envelope<'a>,
     data: &'a [u8],
     headers: Headers<'_, 'a>,
-    reading: &mut Reading<'_, 'a>,
-) -> Known<'a> {
+    reading: &mut TxParser<'_, 'a>,
+) -> ParsedTx<'a> {
     use header_type::{CONFIG, CONFIG_UPDATE, ENDORSER_TRANSACTION};
     let (header, channel_header, by, id) = headers;
     let rules = reading.rules;
     let kind_known = matches!(channel_header.kind, CONFIG | CONFIG_UPDATE | ENDORSER_TRANSACTION);
     let epoch = channel_header.epoch != 0 && rules.hold(Rule::EpochIsZero);
     if !kind_known && rules.hold(Rule::HeaderType) || epoch || by.nonce.is_empty() || by.creator.is_empty() {
-        return Known::Code(TxCode::BadCommonHeader);
+        return ParsedTx::Code(TxCode::BadCommonHeader);
     }
     reading.owed.payload = Some(reading.hashes.add(&[envelope.payload]));
     let next = match channel_header.kind {
@@ -350,17 +356,17 @@ fn signed<'a>(
             reading.owed.id_is_checked = true;
             let id = id.clone().unwrap_or_else(|| TxId::new(""));
             match endorser(data, header, channel_header, id, reading) {
-                Ok(endorser) => Next::Endorser(endorser),
-                Err(Fault::Code(code)) => Next::Code(code),
-                Err(Fault::Unsure(what)) => Next::Unsure(what),
+                Ok(endorser) => SignedOutcome::Endorser(endorser),
+                Err(ParseStop::Code(code)) => SignedOutcome::Code(code),
+                Err(ParseStop::Unsure(what)) => SignedOutcome::Unsure(what),
             }
         }
-        CONFIG if data.is_empty() => Next::Code(TxCode::InvalidConfigTransaction),
-        CONFIG => Next::Config(data),
-        _ => Next::Code(TxCode::UnsupportedTxPayload),
+        CONFIG if data.is_empty() => SignedOutcome::Code(TxCode::InvalidConfigTransaction),
+        CONFIG => SignedOutcome::Config(data),
+        _ => SignedOutcome::Code(TxCode::UnsupportedTxPayload),
     };
     let other_channel = channel_header.channel_id != reading.channel;
-    Known::Signed(Signed {
+    ParsedTx::Signed(SignedPayload {
         creator: by.creator,
         payload: envelope.payload,
         digest: [0; 32],
@@ -375,10 +381,10 @@ fn endorser<'a>(
     header: &Header<'a>,
     channel_header: &ChannelHeader<'a>,
     id: TxId,
-    reading: &mut Reading<'_, 'a>,
-) -> Result<Endorser<'a>, Fault> {
-    const INVALID: Fault = Fault::Code(TxCode::InvalidEndorserTransaction);
-    let invalid = or(TxCode::InvalidEndorserTransaction);
+    reading: &mut TxParser<'_, 'a>,
+) -> Result<Endorser<'a>, ParseStop> {
+    const INVALID: ParseStop = ParseStop::Code(TxCode::InvalidEndorserTransaction);
+    let invalid = stop_with(TxCode::InvalidEndorserTransaction);
     let (arena, rules) = (reading.arena, reading.rules);
     if data.is_empty() {
         return Err(INVALID);
@@ -396,7 +402,7 @@ fn endorser<'a>(
     let payload: ChaincodeActionPayload<'_> = proto::decode(action.payload, arena).map_err(&invalid)?;
     let endorsed = payload
         .action
-        .ok_or(Fault::Unsure("its action contains no endorsed action"))?;
+        .ok_or(ParseStop::Unsure("its action contains no endorsed action"))?;
     let signed = endorsed.proposal_response_payload;
     let response: ProposalResponsePayload<'_> = proto::decode(signed, arena).map_err(&invalid)?;
     if header.channel_header.is_empty() || payload.chaincode_proposal_payload.is_empty() {
@@ -418,7 +424,7 @@ fn endorser<'a>(
                 digest: [0; 32],
                 signature: endorsement.signature,
             });
-            Ok(Dispatched {
+            Ok(EndorsedTx {
                 namespaces,
                 rwset,
                 response: signed,
@@ -426,7 +432,7 @@ fn endorser<'a>(
                 too_many: endorsed.endorsements.len() > ENDORSEMENTS_MAX,
             })
         }
-        Err(Fault::Code(code)) => Err(code),
+        Err(ParseStop::Code(code)) => Err(code),
         Err(unsure) => return Err(unsure),
     };
     Ok(Endorser {
@@ -436,11 +442,11 @@ fn endorser<'a>(
     })
 }
 
-impl<'a> Reading<'_, 'a> {
+impl<'a> TxParser<'_, 'a> {
     /// Adds the messages that the endorsers signed: the common response, followed by the endorser's own identity.
     fn hash_endorsements(&mut self, response: &'a [u8], endorsements: &[proto::Endorsement<'a>]) {
         self.owed.first_endorsement = self.hashes.len();
-        if response.len() <= RESPONSE_BYTES_MAX && endorsements.len() <= WRITTEN_OUT_MAX {
+        if response.len() <= RESPONSE_BYTES_MAX && endorsements.len() <= COPIED_RESPONSES_MAX {
             for endorsement in endorsements {
                 self.hashes.add(&[response, endorsement.endorser]);
             }
@@ -454,7 +460,7 @@ impl<'a> Reading<'_, 'a> {
     }
 }
 
-type Written<'a> = (Vec<&'a str>, Vec<NsRwSet<'a>>);
+type NamespacesAndWrites<'a> = (Vec<&'a str>, Vec<NsRwSet<'a>>);
 
 /// Applies the peer's checks between the transaction id and the endorsement policies. Returns the namespaces and the
 /// read-write set.
@@ -463,28 +469,28 @@ fn dispatch<'a>(
     response: &ProposalResponsePayload<'a>,
     arena: &'a Arena,
     rules: Rules,
-) -> Result<Written<'a>, Fault> {
+) -> Result<NamespacesAndWrites<'a>, ParseStop> {
     let extension = channel_header.extension;
     let extension: ChaincodeHeaderExtension<'a> =
-        proto::decode(extension, arena).map_err(or(TxCode::BadHeaderExtension))?;
+        proto::decode(extension, arena).map_err(stop_with(TxCode::BadHeaderExtension))?;
     if response.extension.is_empty() {
-        return Err(Fault::Code(TxCode::BadResponsePayload));
+        return Err(ParseStop::Code(TxCode::BadResponsePayload));
     }
     let action: ChaincodeAction<'a> =
-        proto::decode(response.extension, arena).map_err(or(TxCode::BadResponsePayload))?;
-    let rwset = rwset::read(action.results, arena).map_err(or(TxCode::BadRwset))?;
-    let nameless = Fault::Code(TxCode::InvalidOtherReason);
+        proto::decode(response.extension, arena).map_err(stop_with(TxCode::BadResponsePayload))?;
+    let rwset = rwset::read(action.results, arena).map_err(stop_with(TxCode::BadRwset))?;
+    let nameless = ParseStop::Code(TxCode::InvalidOtherReason);
     let asked = extension.chaincode_id.ok_or(nameless)?;
     let answered = action.chaincode_id.ok_or(nameless)?;
     let versioned = !answered.version.is_empty() || !rules.hold(Rule::ChaincodeVersion);
     if asked.name.is_empty() || asked.name != answered.name || !versioned {
-        return Err(Fault::Code(TxCode::InvalidChaincode));
+        return Err(ParseStop::Code(TxCode::InvalidChaincode));
     }
     if !action.events.is_empty() {
         let event: ChaincodeEvent<'_> =
-            proto::decode(action.events, arena).map_err(or(TxCode::InvalidOtherReason))?;
+            proto::decode(action.events, arena).map_err(stop_with(TxCode::InvalidOtherReason))?;
         if event.chaincode_id != asked.name && rules.hold(Rule::EventChaincode) {
-            return Err(Fault::Code(TxCode::InvalidOtherReason));
+            return Err(ParseStop::Code(TxCode::InvalidOtherReason));
         }
     }
     let mut all: Vec<&str> = rwset.iter().map(|of| of.namespace).collect();
@@ -497,5 +503,5 @@ fn dispatch<'a>(
         namespaces.extend(written.map(|of| of.namespace));
         return Ok((namespaces, rwset));
     }
-    Err(Fault::Code(TxCode::IllegalWriteset))
+    Err(ParseStop::Code(TxCode::IllegalWriteset))
 }

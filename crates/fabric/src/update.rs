@@ -10,7 +10,7 @@ use crate::proto::{
     self, Arena, ChannelHeader, ConfigUpdateEnvelope, Malformed, Payload, SignatureHeader, wire,
 };
 use crate::rules::Rules;
-use crate::signature::{Unverified, verify_all};
+use crate::signature::{UnverifiedSignature, verify_all};
 use lineside_verify::Verifier;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ fn wrong(what: impl Into<String>) -> Stop {
 }
 
 /// Bytes of unknown fields, by field number. Two messages are equal only if their unknown fields are.
-type Unknown = BTreeMap<u32, Vec<u8>>;
+type UnknownFields = BTreeMap<u32, Vec<u8>>;
 
 /// Value of a field.
 enum Field<'a> {
@@ -43,7 +43,7 @@ trait Merge<'a>: Default {
     fn field(&mut self, number: u32, value: &Field<'a>, budget: &mut Budget) -> Result<bool, Malformed>;
 
     /// Returns the storage of unknown fields; `None` if they are dropped.
-    fn unknown(&mut self) -> Option<&mut Unknown>;
+    fn unknown(&mut self) -> Option<&mut UnknownFields>;
 
     fn merge(&mut self, mut rest: &'a [u8], budget: &mut Budget) -> Result<(), Malformed> {
         while !rest.is_empty() {
@@ -106,7 +106,7 @@ pub(crate) struct Leaf<'a, C> {
     pub version: u64,
     pub content: C,
     pub mod_policy: &'a str,
-    unknown: Unknown,
+    unknown: UnknownFields,
 }
 
 /// Content of a value.
@@ -117,7 +117,7 @@ pub(crate) type Value<'a> = &'a [u8];
 pub(crate) struct Policy<'a> {
     pub kind: i32,
     pub value: &'a [u8],
-    unknown: Unknown,
+    unknown: UnknownFields,
 }
 
 /// A group with everything below it.
@@ -128,7 +128,7 @@ pub(crate) struct Group<'a> {
     pub values: BTreeMap<&'a str, Leaf<'a, Value<'a>>>,
     pub policies: BTreeMap<&'a str, Leaf<'a, Option<Policy<'a>>>>,
     pub mod_policy: &'a str,
-    unknown: Unknown,
+    unknown: UnknownFields,
 }
 
 impl<'a> Merge<'a> for Policy<'a> {
@@ -141,7 +141,7 @@ impl<'a> Merge<'a> for Policy<'a> {
         Ok(true)
     }
 
-    fn unknown(&mut self) -> Option<&mut Unknown> {
+    fn unknown(&mut self) -> Option<&mut UnknownFields> {
         Some(&mut self.unknown)
     }
 }
@@ -157,7 +157,7 @@ impl<'a> Merge<'a> for Leaf<'a, Value<'a>> {
         Ok(true)
     }
 
-    fn unknown(&mut self) -> Option<&mut Unknown> {
+    fn unknown(&mut self) -> Option<&mut UnknownFields> {
         Some(&mut self.unknown)
     }
 }
@@ -173,7 +173,7 @@ impl<'a> Merge<'a> for Leaf<'a, Option<Policy<'a>>> {
         Ok(true)
     }
 
-    fn unknown(&mut self) -> Option<&mut Unknown> {
+    fn unknown(&mut self) -> Option<&mut UnknownFields> {
         Some(&mut self.unknown)
     }
 }
@@ -195,7 +195,7 @@ impl<'a> Merge<'a> for Group<'a> {
         Ok(true)
     }
 
-    fn unknown(&mut self) -> Option<&mut Unknown> {
+    fn unknown(&mut self) -> Option<&mut UnknownFields> {
         Some(&mut self.unknown)
     }
 }
@@ -225,7 +225,7 @@ impl<'a, M: Merge<'a>> Merge<'a> for Entry<'a, M> {
         Ok(true)
     }
 
-    fn unknown(&mut self) -> Option<&mut Unknown> {
+    fn unknown(&mut self) -> Option<&mut UnknownFields> {
         None
     }
 }
@@ -246,7 +246,7 @@ fn put_entry<'a, M: Merge<'a>>(
 #[derive(Default)]
 struct Envelope<'a> {
     config: Option<Sequenced<'a>>,
-    last_update: Option<Signed<'a>>,
+    last_update: Option<SignedEnvelope<'a>>,
 }
 
 impl<'a> Merge<'a> for Envelope<'a> {
@@ -259,7 +259,7 @@ impl<'a> Merge<'a> for Envelope<'a> {
         Ok(true)
     }
 
-    fn unknown(&mut self) -> Option<&mut Unknown> {
+    fn unknown(&mut self) -> Option<&mut UnknownFields> {
         None
     }
 }
@@ -281,18 +281,18 @@ impl<'a> Merge<'a> for Sequenced<'a> {
         Ok(true)
     }
 
-    fn unknown(&mut self) -> Option<&mut Unknown> {
+    fn unknown(&mut self) -> Option<&mut UnknownFields> {
         None
     }
 }
 
 /// `Envelope`. Its own signature is not checked by peers.
 #[derive(Default)]
-struct Signed<'a> {
+struct SignedEnvelope<'a> {
     payload: &'a [u8],
 }
 
-impl<'a> Merge<'a> for Signed<'a> {
+impl<'a> Merge<'a> for SignedEnvelope<'a> {
     fn field(&mut self, number: u32, value: &Field<'a>, _: &mut Budget) -> Result<bool, Malformed> {
         match (number, value) {
             (1, Field::Bytes(bytes)) => self.payload = bytes,
@@ -301,7 +301,7 @@ impl<'a> Merge<'a> for Signed<'a> {
         Ok(true)
     }
 
-    fn unknown(&mut self) -> Option<&mut Unknown> {
+    fn unknown(&mut self) -> Option<&mut UnknownFields> {
         None
     }
 }
@@ -325,7 +325,7 @@ impl<'a> Merge<'a> for Update<'a> {
         Ok(true)
     }
 
-    fn unknown(&mut self) -> Option<&mut Unknown> {
+    fn unknown(&mut self) -> Option<&mut UnknownFields> {
         None
     }
 }
@@ -444,7 +444,7 @@ fn changes<E: Element>(written: &E, read: Option<&E>) -> bool {
 }
 
 /// Returns the element at a path after the update.
-fn chosen<'e, E: Element>(
+fn updated_element<'e, E: Element>(
     written: Option<&'e E>,
     read: Option<&E>,
     current: Option<&'e E>,
@@ -462,7 +462,7 @@ fn apply<'a>(
     current: Option<&Group<'a>>,
     path: &str,
 ) -> Result<Group<'a>, Stop> {
-    let of = chosen(written, read, current, path)?;
+    let of = updated_element(written, read, current, path)?;
     let mut made = Group {
         version: of.version,
         mod_policy: of.mod_policy,
@@ -484,7 +484,7 @@ fn apply<'a>(
             read.and_then(|group| group.values.get(name)),
             current.and_then(|group| group.values.get(name)),
         );
-        let value = chosen(written, read, current, &join(path, name))?;
+        let value = updated_element(written, read, current, &join(path, name))?;
         made.values.insert(name, value.clone());
     }
     for name in of.policies.keys() {
@@ -493,7 +493,7 @@ fn apply<'a>(
             read.and_then(|group| group.policies.get(name)),
             current.and_then(|group| group.policies.get(name)),
         );
-        let policy = chosen(written, read, current, &join(path, name))?;
+        let policy = updated_element(written, read, current, &join(path, name))?;
         made.policies.insert(name, policy.clone());
     }
     Ok(made)
@@ -678,7 +678,8 @@ pub(crate) fn check(
         match resolution {
             Resolution::Known(identity) => {
                 let parts = || message.to_vec();
-                if let Some(item) = Unverified::new(&identity.key, *digest, parts, signature, rules) {
+                if let Some(item) = UnverifiedSignature::new(&identity.key, *digest, parts, signature, rules)
+                {
                     items.push(item);
                     of_item.push(&**identity);
                 }

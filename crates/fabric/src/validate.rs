@@ -5,18 +5,18 @@
 use crate::block::Block;
 use crate::code::TxCode;
 use crate::config::Config;
-use crate::endorse::{Compiled, Endorser, Verdict};
+use crate::endorse::{Endorser, PolicyCache, Verdict};
 use crate::error::{Error, Refused, Stop};
 use crate::expiry::{expire, lives_stay};
 use crate::lifecycle::LIFECYCLE;
-use crate::mvcc::{Checker, commit_hash};
-use crate::parts::Parts;
+use crate::mvcc::{MvccChecker, commit_hash};
+use crate::parts::BlockParts;
 use crate::policy::Compiler;
 use crate::proto::Arena;
-use crate::read::{Arenas, Read, Reader, Setting, Tip};
+use crate::read::{Arenas, ChannelContext, Read, Reader, Tip};
 use crate::rules::{Rule, Rules};
-use crate::state::{Height, Mark, State, TxId, TxIds, Updates};
-use crate::tx::{Known, Next, Parsed, parse};
+use crate::state::{DurableMark, Height, State, TxId, TxIds, Updates};
+use crate::tx::{Parsed, ParsedTx, SignedOutcome, parse};
 use hashbrown::HashSet;
 use lineside_verify::Verifier;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Default for Options {
 
 /// Time that each stage of a block's validation took.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Times {
+pub struct StageTimes {
     /// Parsing and hashing of the block and its transactions.
     pub parse: Duration,
     /// Lookup of identities and verification of signatures.
@@ -55,7 +55,7 @@ pub struct Times {
 
 /// Result of validating a block that is not committed yet.
 #[derive(Debug)]
-pub struct Validated {
+pub struct ValidatedBlock {
     /// The block's number.
     pub number: u64,
     /// The block's header hash.
@@ -69,14 +69,14 @@ pub struct Validated {
     /// Ids of the block's transactions, valid or not.
     pub ids: Vec<TxId>,
     /// Time that each stage took.
-    pub times: Times,
+    pub times: StageTimes,
     /// Parts of the block that the ledger stores separately.
-    pub(crate) parts: Parts,
+    pub(crate) parts: BlockParts,
     /// The new channel configuration, if the block sets one.
     pub(crate) config: Option<Arc<Config>>,
 }
 
-impl Validated {
+impl ValidatedBlock {
     /// Returns the codes in the encoding of the metadata entry TRANSACTIONS_FILTER: one byte each.
     pub fn filter(&self) -> Vec<u8> {
         self.codes.iter().map(|&code| code as u8).collect()
@@ -92,7 +92,7 @@ pub struct Validator {
     pub(crate) commit_hash: Option<[u8; 32]>,
     pub(crate) state: State,
     pub(crate) ids: TxIds,
-    pub(crate) compiled: Compiled,
+    pub(crate) compiled: PolicyCache,
 }
 
 impl Validator {
@@ -130,7 +130,7 @@ impl Validator {
             reader: Reader {
                 options,
                 channel: channel.into(),
-                setting: Setting::new(Arc::new(config)),
+                setting: ChannelContext::new(Arc::new(config)),
                 rules,
                 early: None,
             },
@@ -139,14 +139,14 @@ impl Validator {
             commit_hash: None,
             state: State::default(),
             ids,
-            compiled: Compiled::default(),
+            compiled: PolicyCache::default(),
         })
     }
 
     /// Replaces the state with `state`, and applies the genesis block to it as its first change.
     pub(crate) fn with_state(mut self, state: State) -> Self {
         self.state = state;
-        let mark = Mark {
+        let mark = DurableMark {
             last: self.last,
             hash: self.last_hash,
             commit_hash: [0; 32],
@@ -200,7 +200,7 @@ impl Validator {
     /// # Errors
     /// [`Error::Refused`] if a peer would reject the block, [`Error::Stop`] if this program cannot determine the peer's
     /// decision.
-    pub fn validate(&mut self, bytes: &[u8]) -> Result<Validated, Error> {
+    pub fn validate(&mut self, bytes: &[u8]) -> Result<ValidatedBlock, Error> {
         let mut arenas = Arenas::new(&self.reader.options);
         let read = self.reader.read(bytes, &mut arenas, self.tip(), None)?;
         self.decide(read)
@@ -215,7 +215,7 @@ impl Validator {
     }
 
     /// Decides the next block, which was parsed and verified under the current configuration.
-    pub(crate) fn decide(&mut self, read: Read<'_>) -> Result<Validated, Error> {
+    pub(crate) fn decide(&mut self, read: Read<'_>) -> Result<ValidatedBlock, Error> {
         let decided = self.decide_by_state(read);
         // A failed disk read looks like a missing key or id, so a decision that followed a failure is discarded.
         let checked = self.state.check().and_then(|()| self.ids.check());
@@ -223,11 +223,11 @@ impl Validator {
         decided
     }
 
-    fn decide_by_state(&mut self, read: Read<'_>) -> Result<Validated, Error> {
+    fn decide_by_state(&mut self, read: Read<'_>) -> Result<ValidatedBlock, Error> {
         let started = Instant::now();
         let rules = self.reader.rules;
         #[cfg(feature = "laboratory")]
-        crate::laboratory::decides(&self.reader.channel, self.last + 1)?;
+        crate::laboratory::check_fault(&self.reader.channel, self.last + 1)?;
         self.state.prefetch(written_keys(&read.parsed));
         let (mut codes, config) = self.endorsed(&read)?;
         let decided_at = Instant::now();
@@ -255,14 +255,14 @@ impl Validator {
             let indexed = rules.hold(Rule::InvalidTxIdsIndexed) || *code == TxCode::Valid;
             parsed.id.clone().filter(|_| indexed)
         });
-        Ok(Validated {
+        Ok(ValidatedBlock {
             number: tip.number,
             hash: tip.hash,
             ids: ids.collect(),
             codes,
             commit_hash: Some(hash),
             updates,
-            times: Times {
+            times: StageTimes {
                 parse: read.parse,
                 verify: read.verify,
                 policy: decided_at - started,
@@ -274,19 +274,19 @@ impl Validator {
     }
 
     /// Commits the result of [`validate`](Self::validate) for the next block.
-    pub fn commit(&mut self, validated: Validated) {
+    pub fn commit(&mut self, validated: ValidatedBlock) {
         debug_assert_eq!(validated.number, self.last + 1);
         if let Some(config) = validated
             .config
             .filter(|_| self.reader.rules.hold(Rule::ConfigAppliedAtOnce))
         {
-            self.reader.setting = Setting::new(config);
-            self.compiled = Compiled::default();
+            self.reader.setting = ChannelContext::new(config);
+            self.compiled = PolicyCache::default();
         }
         if validated.updates.namespaces.contains_key(LIFECYCLE) {
             self.compiled.forget_definitions();
         }
-        let mark = Mark {
+        let mark = DurableMark {
             last: validated.number,
             hash: validated.hash,
             commit_hash: validated.commit_hash.unwrap_or_default(),
@@ -328,20 +328,20 @@ impl Validator {
         };
         let mut codes = Vec::with_capacity(parsed.len());
         let ids: Vec<Option<&TxId>> = parsed.iter().map(Parsed::endorser_id).collect();
-        let known = self.ids.contain(&ids);
+        let known = self.ids.contains_each(&ids);
         for (index, tx) in parsed.iter().enumerate() {
             let stop = |what: &str| Stop::Transaction {
                 index,
                 what: what.to_owned(),
             };
             let signed = match &tx.known {
-                Known::Code(code) => {
+                ParsedTx::Code(code) => {
                     endorser.pass_over(tx);
                     codes.push(*code);
                     continue;
                 }
-                Known::Unsure(what) => return Err(stop(what).into()),
-                Known::Signed(signed) => signed,
+                ParsedTx::Unsure(what) => return Err(stop(what).into()),
+                ParsedTx::Signed(signed) => signed,
             };
             if let Some(what) = signed.unsure {
                 return Err(stop(what).into());
@@ -353,12 +353,12 @@ impl Validator {
                 continue;
             }
             codes.push(match &signed.next {
-                Next::Code(code) => {
+                SignedOutcome::Code(code) => {
                     endorser.pass_over(tx);
                     *code
                 }
-                Next::Unsure(what) => return Err(stop(what).into()),
-                Next::Config(data) => {
+                SignedOutcome::Unsure(what) => return Err(stop(what).into()),
+                SignedOutcome::Config(data) => {
                     if parsed.len() != 1 {
                         return Err(
                             stop("it is a configuration, but not the only transaction of its block").into(),
@@ -367,7 +367,7 @@ impl Validator {
                     config = Some(self.reader.next_config(data)?);
                     TxCode::Valid
                 }
-                Next::Endorser(of) => match &of.dispatched {
+                SignedOutcome::Endorser(of) => match &of.dispatched {
                     _ if known.get(index) == Some(&true) && rules.hold(Rule::DuplicateInLedger) => {
                         endorser.pass_over(tx);
                         TxCode::DuplicateTxid
@@ -393,8 +393,8 @@ impl Validator {
         }
         let mut seen = HashSet::new();
         for (tx, code) in parsed.iter().zip(&mut codes) {
-            if let (TxCode::Valid, Known::Signed(signed)) = (*code, &tx.known)
-                && let Next::Endorser(tx) = &signed.next
+            if let (TxCode::Valid, ParsedTx::Signed(signed)) = (*code, &tx.known)
+                && let SignedOutcome::Endorser(tx) = &signed.next
                 && !seen.insert(&tx.id)
                 && rules.hold(Rule::DuplicateInBlock)
             {
@@ -406,14 +406,14 @@ impl Validator {
 
     /// Checks the reads of each transaction in block order, and collects the writes of valid ones.
     fn execute(&self, number: u64, parsed: &[Parsed<'_>], codes: &mut [TxCode]) -> Result<Updates, Error> {
-        let mut checker = Checker {
+        let mut checker = MvccChecker {
             state: &self.state,
             updates: Updates::default(),
             rules: self.reader.rules,
         };
         for (index, (tx, code)) in parsed.iter().zip(codes).enumerate() {
-            if let Known::Signed(signed) = &tx.known
-                && let Next::Endorser(tx) = &signed.next
+            if let ParsedTx::Signed(signed) = &tx.known
+                && let SignedOutcome::Endorser(tx) = &signed.next
                 && let Ok(dispatched) = &tx.dispatched
             {
                 if *code == TxCode::Valid {
@@ -439,8 +439,8 @@ impl Validator {
 /// Returns the public keys that transactions write, with their namespaces.
 fn written_keys<'p>(parsed: &'p [Parsed<'_>]) -> impl Iterator<Item = (&'p str, &'p [u8])> {
     let rwsets = parsed.iter().filter_map(|tx| match &tx.known {
-        Known::Signed(signed) => match &signed.next {
-            Next::Endorser(endorser) => Some(&endorser.dispatched.as_ref().ok()?.rwset),
+        ParsedTx::Signed(signed) => match &signed.next {
+            SignedOutcome::Endorser(endorser) => Some(&endorser.dispatched.as_ref().ok()?.rwset),
             _ => None,
         },
         _ => None,

@@ -1,13 +1,13 @@
 //! Certificates and revocation lists, as far as an MSP needs them.
 //!
-//! A certificate is parsed in two steps. [`Signed::parse`] reads what is needed to check its signature; it rejects only
-//! input that Go's `crypto/x509` rejects too. [`Certificate::parse`] reads the rest, and accepts less than Go does. It
-//! is called only for certificates that a CA of the channel signed; if it rejects one, validation stops without a
-//! decision.
+//! A certificate is parsed in two steps. [`SignedDer::parse`] reads what is needed to check its signature; it rejects
+//! only input that Go's `crypto/x509` rejects too. [`Certificate::parse`] reads the rest, and accepts less than Go
+//! does. It is called only for certificates that a CA of the channel signed; if it rejects one, validation stops
+//! without a decision.
 
 use crate::der::{Reader, put, tag};
-use crate::ecdsa::{Numbers, OtherKey, is_other_curve};
-use crate::signature::{Key, Unverified};
+use crate::ecdsa::{DerSignature, OtherCurveKey, is_other_curve};
+use crate::signature::{Key, UnverifiedSignature};
 use lineside_verify::encoding::Signature;
 use lineside_verify::encoding::der as ecdsa_der;
 use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verifier, ed25519, leftmost_256_bits};
@@ -47,7 +47,7 @@ pub fn is_low_s(signature: &Signature) -> bool {
 
 /// A certificate or a revocation list that is signed with ECDSA or Ed25519.
 #[derive(Clone, Debug)]
-pub struct Signed<'a> {
+pub struct SignedDer<'a> {
     /// The complete DER.
     pub whole: &'a [u8],
     /// The signed bytes.
@@ -90,14 +90,14 @@ impl Hash {
 
 /// The parts of a revocation list that are needed to verify its signature later.
 #[derive(Clone, Debug)]
-enum OwnSeal {
+enum CrlSignature {
     /// The signed digest, and the signature in its encoded form.
     Ecdsa(Vec<u8>, Vec<u8>),
     /// The signed bytes, and the signature.
     Ed25519(Vec<u8>, Vec<u8>),
 }
 
-impl<'a> Signed<'a> {
+impl<'a> SignedDer<'a> {
     /// Parses the outer structure and the issuer of a certificate.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let mut signed = Self::outer(bytes)?;
@@ -157,23 +157,25 @@ impl<'a> Signed<'a> {
     }
 
     /// Returns the signature for verification, if a CA with this key can have made it.
-    pub(crate) fn by<'s>(&'s self, key: &'s Key) -> Option<Unverified<'s>> {
+    pub(crate) fn by<'s>(&'s self, key: &'s Key) -> Option<UnverifiedSignature<'s>> {
         match (key, self.seal) {
             (Key::P256(key), Some(Seal::Ecdsa(hash, _))) => {
                 let signature = SignatureBytes::Parsed(self.ecdsa()?);
                 let digest = leftmost_256_bits(&hash.digest(self.tbs));
-                Some(Unverified::Ecdsa(Item {
+                Some(UnverifiedSignature::Ecdsa(Item {
                     key,
                     digest,
                     signature,
                 }))
             }
-            (Key::OtherCurve(key), Some(Seal::Ecdsa(hash, signature))) => Some(Unverified::OtherCurve {
-                key,
-                digest: hash.digest(self.tbs),
-                signature: Numbers::parse_strict(signature)?,
-            }),
-            (Key::Ed25519(key), Some(Seal::Ed25519(signature))) => Some(Unverified::Ed25519 {
+            (Key::OtherCurve(key), Some(Seal::Ecdsa(hash, signature))) => {
+                Some(UnverifiedSignature::OtherCurve {
+                    key,
+                    digest: hash.digest(self.tbs),
+                    signature: DerSignature::parse_strict(signature)?,
+                })
+            }
+            (Key::Ed25519(key), Some(Seal::Ed25519(signature))) => Some(UnverifiedSignature::Ed25519 {
                 key,
                 message: vec![self.tbs],
                 signature,
@@ -186,9 +188,9 @@ impl<'a> Signed<'a> {
     /// An MSP does this to a certificate before it hashes it. `None` means a P-256 key.
     pub(crate) fn sanitised(&self, issuer: Option<&Key>) -> Vec<u8> {
         let lowered = match (issuer, self.seal) {
-            (None | Some(Key::P256(_)), _) => self.ecdsa().and_then(lowered),
+            (None | Some(Key::P256(_)), _) => self.ecdsa().and_then(with_low_s),
             (Some(Key::OtherCurve(key)), Some(Seal::Ecdsa(_, signature))) => {
-                Numbers::parse_strict(signature).and_then(|numbers| key.lowered(&numbers))
+                DerSignature::parse_strict(signature).and_then(|numbers| key.with_low_s(&numbers))
             }
             _ => None,
         };
@@ -205,7 +207,7 @@ impl<'a> Signed<'a> {
 }
 
 /// Returns a P-256 signature in DER with a low s; `None` if its s is low already.
-fn lowered(signature: Signature) -> Option<Vec<u8>> {
+fn with_low_s(signature: Signature) -> Option<Vec<u8>> {
     if is_low_s(&signature) {
         return None;
     }
@@ -266,7 +268,7 @@ pub struct Certificate {
 impl Certificate {
     /// Parses a complete certificate. Returns `None` for forms that this program does not support, even if Go does.
     /// `issuer` is the key that signed it, which decides [`raw`](Self::raw); `None` means a P-256 key.
-    pub fn parse(signed: &Signed<'_>, issuer: Option<&Key>) -> Option<Self> {
+    pub fn parse(signed: &SignedDer<'_>, issuer: Option<&Key>) -> Option<Self> {
         let mut all = Reader::new(signed.tbs);
         let mut tbs = all.inside(tag::SEQUENCE)?;
         let mut version = tbs.inside(0xa0)?;
@@ -483,7 +485,7 @@ fn key(info: &mut Reader<'_>) -> Option<CertifiedKey> {
     let curve = algorithm.optional(tag::OID)?.map(|oid| oid.content);
     let curve = curve.filter(|_| kind == EC_PUBLIC_KEY && algorithm.is_empty());
     if let Some(curve) = curve.filter(|curve| is_other_curve(curve)) {
-        let key = OtherKey::from_sec1(curve, bits);
+        let key = OtherCurveKey::from_sec1(curve, bits);
         return Some(key.map_or(CertifiedKey::Malformed, |key| {
             CertifiedKey::Known(Key::OtherCurve(key))
         }));
@@ -527,7 +529,7 @@ fn authority_key_id(value: &[u8]) -> Option<Vec<u8>> {
 #[derive(Clone, Debug)]
 pub struct Crl {
     /// The signature; `None` if the algorithm is unknown.
-    seal: Option<OwnSeal>,
+    seal: Option<CrlSignature>,
     /// The authority key identifier; empty if the extension has none. `None` if the extension is missing or cannot be
     /// parsed by Go: peers then accept no identity of the MSP.
     pub authority_key_id: Option<Vec<u8>>,
@@ -538,7 +540,7 @@ pub struct Crl {
 impl Crl {
     /// Parses a revocation list. The dates are ignored.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut signed = Signed::outer(bytes)?;
+        let mut signed = SignedDer::outer(bytes)?;
         let mut tbs = Reader::new(signed.tbs).inside(tag::SEQUENCE)?;
         tbs.optional(tag::INTEGER)?;
         signed.inner(&mut tbs)?;
@@ -568,10 +570,12 @@ impl Crl {
         let seal = match signed.seal {
             // A peer parses this signature leniently and encodes it again.
             Some(Seal::Ecdsa(hash, signature)) => {
-                Numbers::parse_go(signature)?;
-                Some(OwnSeal::Ecdsa(hash.digest(signed.tbs), signature.to_vec()))
+                DerSignature::parse_go(signature)?;
+                Some(CrlSignature::Ecdsa(hash.digest(signed.tbs), signature.to_vec()))
             }
-            Some(Seal::Ed25519(signature)) => Some(OwnSeal::Ed25519(signed.tbs.to_vec(), signature.to_vec())),
+            Some(Seal::Ed25519(signature)) => {
+                Some(CrlSignature::Ed25519(signed.tbs.to_vec(), signature.to_vec()))
+            }
             None => None,
         };
         Some(Self {
@@ -584,7 +588,7 @@ impl Crl {
     /// Returns whether a CA with this key signed the list.
     pub fn is_signed_by(&self, key: &Key, verifier: &Verifier) -> bool {
         match (key, &self.seal) {
-            (Key::P256(key), Some(OwnSeal::Ecdsa(digest, signature))) => {
+            (Key::P256(key), Some(CrlSignature::Ecdsa(digest, signature))) => {
                 let digest = leftmost_256_bits(digest);
                 ecdsa_der::parse_go(signature).is_ok_and(|signature| {
                     let signature = SignatureBytes::Parsed(signature);
@@ -596,10 +600,10 @@ impl Crl {
                     verifier.verify(&item).is_valid()
                 })
             }
-            (Key::OtherCurve(key), Some(OwnSeal::Ecdsa(digest, signature))) => {
-                Numbers::parse_go(signature).is_some_and(|signature| key.verify(digest, &signature))
+            (Key::OtherCurve(key), Some(CrlSignature::Ecdsa(digest, signature))) => {
+                DerSignature::parse_go(signature).is_some_and(|signature| key.verify(digest, &signature))
             }
-            (Key::Ed25519(key), Some(OwnSeal::Ed25519(signed, signature))) => {
+            (Key::Ed25519(key), Some(CrlSignature::Ed25519(signed, signature))) => {
                 ed25519::verify(key, &[signed], signature)
             }
             _ => false,

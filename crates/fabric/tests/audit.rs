@@ -1,13 +1,15 @@
 //! Tests of audits of a peer's files: block files as Fabric writes them, snapshots, and each kind of difference.
 
 use lineside_fabric::Options;
-use lineside_fabric::audit::{Against, AuditError, Audited, Ours, audit, compare_snapshot};
+use lineside_fabric::audit::{AuditError, AuditReference, AuditReport, OwnResults, audit, compare_snapshot};
 use lineside_fabric::block::Block;
-use lineside_fabric::ledger::{Look, Replica, Setup, StateStore, export, validator_at, validator_from};
+use lineside_fabric::ledger::{
+    ReadOnlyLedger, Replica, Setup, StateStore, export, validator_at, validator_from,
+};
 use lineside_fabric::peer_ledger::PeerLedger;
 use lineside_fabric::proto::{Arena, wire};
 use lineside_fabric::replay::read;
-use lineside_fabric::snapshot::{Folder, Head};
+use lineside_fabric::snapshot::{SnapshotFolder, SnapshotHead};
 use lineside_journal::SimDisk;
 use std::path::{Path, PathBuf};
 
@@ -37,7 +39,7 @@ fn committed(folder: &Path) -> Vec<Vec<u8>> {
     let count = (0..)
         .take_while(|number| read(folder, *number, "orderer").unwrap().is_some())
         .count();
-    let look = Look::open(ledger_of(folder, count), &Options::default(), None).unwrap();
+    let look = ReadOnlyLedger::open(ledger_of(folder, count), &Options::default(), None).unwrap();
     let stored = (0..count as u64).map(|number| look.blocks.block(number).unwrap());
     stored.map(|block| block.committed()).collect()
 }
@@ -77,9 +79,13 @@ fn peer_of(blocks: &[Vec<u8>], channel: &str) -> (tempfile::TempDir, PathBuf) {
     (root, folder)
 }
 
-fn by_rules(folder: &Path) -> Result<Audited, AuditError> {
+fn by_rules(folder: &Path) -> Result<AuditReport, AuditError> {
     let mut peer = PeerLedger::open(folder, None)?;
-    audit(&mut peer, Against::Rules(None, Options::default()), &mut |_| {})
+    audit(
+        &mut peer,
+        AuditReference::Rules(None, Options::default()),
+        &mut |_| {},
+    )
 }
 
 #[test]
@@ -114,7 +120,7 @@ fn a_peers_blocks_come_out_byte_for_byte() {
 }
 
 #[test]
-fn a_sound_peer_has_no_difference() {
+fn an_undamaged_peer_has_no_difference() {
     let mut sets = vec![edge()];
     let others = [
         "dev",
@@ -204,7 +210,7 @@ fn the_first_block_that_differs_is_named() {
         // A comparison with a ledger finds the same block.
         let mut get = |number| ours_of(&ours, number);
         let mut peer = PeerLedger::open(root.path(), None).unwrap();
-        let audited = audit(&mut peer, Against::Ledger(0, &mut get), &mut |_| {}).unwrap();
+        let audited = audit(&mut peer, AuditReference::Ledger(0, &mut get), &mut |_| {}).unwrap();
         assert_eq!(audited.difference.unwrap().number, number as u64);
     }
 }
@@ -221,10 +227,10 @@ fn ledger_of(folder: &Path, count: usize) -> SimDisk {
     disk
 }
 
-fn ours_of(disk: &SimDisk, number: u64) -> Result<Option<Ours>, String> {
-    let look = Look::open(disk.clone(), &Options::default(), None).unwrap();
+fn ours_of(disk: &SimDisk, number: u64) -> Result<Option<OwnResults>, String> {
+    let look = ReadOnlyLedger::open(disk.clone(), &Options::default(), None).unwrap();
     let stored = look.blocks.block(number).map_err(|error| error.to_string())?;
-    Ok(Some(Ours {
+    Ok(Some(OwnResults {
         hash: stored.hash,
         codes: stored.codes,
         commit_hash: stored.commit_hash,
@@ -232,7 +238,7 @@ fn ours_of(disk: &SimDisk, number: u64) -> Result<Option<Ours>, String> {
 }
 
 #[test]
-fn files_that_are_cut_or_missing() {
+fn truncated_and_missing_block_files_are_reported() {
     let blocks = committed(&edge());
     let (root, folder) = peer_of(&blocks, "some");
     let last = folder.join(format!("blockfile_{:06}", (blocks.len() - 1) / 3));
@@ -270,12 +276,12 @@ fn files_that_are_cut_or_missing() {
 
 /// A peer that was joined from a snapshot has no genesis block.
 #[test]
-fn a_peer_that_begins_after_a_snapshot() {
+fn a_peer_that_begins_after_a_snapshot_is_audited_with_that_snapshot() {
     let blocks = committed(&edge());
     let out = tempfile::tempdir().unwrap();
     let snapshot = out.path().join("snapshot");
     let memory = Some(&StateStore::Memory);
-    let look = Look::open(ledger_of(&edge(), 6), &Options::default(), memory).unwrap();
+    let look = ReadOnlyLedger::open(ledger_of(&edge(), 6), &Options::default(), memory).unwrap();
     export(&look, &snapshot).unwrap();
     let (root, _) = peer_of(&blocks[6..], "some");
     let error = by_rules(root.path()).unwrap_err().to_string();
@@ -285,7 +291,7 @@ fn a_peer_that_begins_after_a_snapshot() {
     );
     let from = validator_from(&snapshot, Options::default()).unwrap();
     let mut peer = PeerLedger::open(root.path(), None).unwrap();
-    let against = Against::Rules(Some(Box::new(from)), Options::default());
+    let against = AuditReference::Rules(Some(Box::new(from)), Options::default());
     let audited = audit(&mut peer, against, &mut |_| {}).unwrap();
     assert_eq!(
         (audited.difference, audited.blocks),
@@ -298,26 +304,26 @@ fn a_snapshot_is_compared_with_a_ledger() {
     let out = tempfile::tempdir().unwrap();
     let memory = Some(&StateStore::Memory);
     let export_of = |count: usize, name: &str| {
-        let look = Look::open(ledger_of(&edge(), count), &Options::default(), memory).unwrap();
+        let look = ReadOnlyLedger::open(ledger_of(&edge(), count), &Options::default(), memory).unwrap();
         let folder = out.path().join(name);
         export(&look, &folder).unwrap();
         folder
     };
     let (five, nine) = (export_of(5, "five"), export_of(9, "nine"));
-    let look = Look::open(ledger_of(&edge(), 14), &Options::default(), None).unwrap();
+    let look = ReadOnlyLedger::open(ledger_of(&edge(), 14), &Options::default(), None).unwrap();
     for (folder, last) in [(&five, 4), (&nine, 8)] {
-        let head = Head::read(&mut Folder(folder.clone())).unwrap();
+        let head = SnapshotHead::read(&mut SnapshotFolder(folder.clone())).unwrap();
         assert_eq!(head.last, last);
         let ours = validator_at(&look.blocks, &Options::default(), last).unwrap();
-        let compared = compare_snapshot(&mut Folder(folder.clone()), &head, &ours).unwrap();
+        let compared = compare_snapshot(&mut SnapshotFolder(folder.clone()), &head, &ours).unwrap();
         assert_eq!((compared.count, compared.first_block), (0, None), "{compared:?}");
         assert_eq!(compared.keys, ours.state().len() as u64);
         assert_eq!(compared.ids, ours.ids().len() as u64);
     }
     // Compared at another block, every key that was written between the two blocks differs.
-    let head = Head::read(&mut Folder(five.clone())).unwrap();
+    let head = SnapshotHead::read(&mut SnapshotFolder(five.clone())).unwrap();
     let ours = validator_at(&look.blocks, &Options::default(), 8).unwrap();
-    let compared = compare_snapshot(&mut Folder(five), &head, &ours).unwrap();
+    let compared = compare_snapshot(&mut SnapshotFolder(five), &head, &ours).unwrap();
     let newer = |of: &lineside_fabric::state::Entry| of.version.block > 4;
     let written = ours
         .state()
@@ -338,9 +344,9 @@ fn real_snapshots_are_what_the_blocks_give() {
         let Some(folder) = beside(&format!("dev-live/{set}")) else {
             return;
         };
-        let look = Look::open(ledger_of(&folder, count), &Options::default(), None).unwrap();
-        let mut files = Folder(folder.join("snapshot"));
-        let head = Head::read(&mut files).unwrap();
+        let look = ReadOnlyLedger::open(ledger_of(&folder, count), &Options::default(), None).unwrap();
+        let mut files = SnapshotFolder(folder.join("snapshot"));
+        let head = SnapshotHead::read(&mut files).unwrap();
         let ours = validator_at(&look.blocks, &Options::default(), head.last).unwrap();
         let compared = compare_snapshot(&mut files, &head, &ours).unwrap();
         assert_eq!(

@@ -74,7 +74,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn go_agrees() {
+fn our_pem_decoder_agrees_with_go() {
     let Some(go) = find_go() else {
         lineside_testkit::skipped("no Go of version 1.25.3 or later to compare with");
         return;

@@ -2,7 +2,7 @@
 
 use lineside_fabric::block::Block;
 use lineside_fabric::history::{KeyWrite, of_block, of_key, of_transaction};
-use lineside_fabric::ledger::{Blocks, Expected, Look, Replica, Setup, StateStore, export, join};
+use lineside_fabric::ledger::{Blocks, ExpectedHashes, ReadOnlyLedger, Replica, Setup, StateStore, export, join};
 use lineside_fabric::proto::{
     self, Arena, ChaincodeAction, ChaincodeActionPayload, ChannelHeader, Envelope, KvRwSet, Payload,
     ProposalResponsePayload, Transaction, TxReadWriteSet,
@@ -39,10 +39,10 @@ fn sets() -> Vec<PathBuf> {
 
 type Key = (String, Vec<u8>);
 /// Block, transaction, value.
-type Written = (u64, u64, Option<Vec<u8>>);
+type HistoryEntry = (u64, u64, Option<Vec<u8>>);
 
 /// Collects every write of the valid transactions of a block, decoded independently here.
-fn writes_in(number: u64, bytes: &[u8], codes: &[u8], all: &mut BTreeMap<Key, Vec<Written>>) {
+fn writes_in(number: u64, bytes: &[u8], codes: &[u8], all: &mut BTreeMap<Key, Vec<HistoryEntry>>) {
     let arena = Arena::new();
     let block = Block::read(bytes, &arena).unwrap();
     for (tx, envelope) in block
@@ -85,14 +85,14 @@ fn replica_of(disk: &SimDisk, index: &Path) -> Replica<SimDisk> {
     Replica::open(disk.clone(), setup, None).unwrap().0
 }
 
-fn written(writes: &[KeyWrite]) -> Vec<Written> {
+fn written(writes: &[KeyWrite]) -> Vec<HistoryEntry> {
     writes
         .iter()
         .map(|write| (write.block, write.tx, write.value.clone()))
         .collect()
 }
 
-fn compare(blocks: &Blocks<SimDisk>, index: &Path, all: &BTreeMap<Key, Vec<Written>>, step: usize) {
+fn compare(blocks: &Blocks<SimDisk>, index: &Path, all: &BTreeMap<Key, Vec<HistoryEntry>>, step: usize) {
     for ((namespace, key), expected) in all.iter().step_by(step) {
         let found = of_key(blocks, index, namespace, key).unwrap();
         assert_eq!(written(&found), *expected, "{namespace} {}", key.escape_ascii());
@@ -119,7 +119,8 @@ fn every_write_of_every_key_is_found() {
         }
         let several = all.values().filter(|writes| writes.len() > 1).count();
         assert!(all.len() > 100 && several > 10, "{} {several}", all.len());
-        let look = Look::open(disk.clone(), &Options::default(), Some(&StateStore::Memory)).unwrap();
+        let look =
+            ReadOnlyLedger::open(disk.clone(), &Options::default(), Some(&StateStore::Memory)).unwrap();
         let step = all.len() / 60;
         compare(&look.blocks, &index, &all, step);
         // The last write of a key is its entry in the state.
@@ -152,7 +153,7 @@ fn every_write_of_every_key_is_found() {
 }
 
 #[test]
-fn a_damaged_or_foreign_index_hides_nothing() {
+fn a_damaged_or_foreign_history_index_is_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
     let index = folder.path().join("history");
     let disk = SimDisk::new(1);
@@ -191,7 +192,7 @@ fn a_damaged_or_foreign_index_hides_nothing() {
 }
 
 #[test]
-fn by_transaction_and_by_number() {
+fn blocks_are_found_by_number_by_hash_and_by_transaction() {
     let disk = SimDisk::new(1);
     let (mut replica, _) = Replica::open(disk.clone(), Setup::default(), None).unwrap();
     for number in 0..14 {
@@ -239,14 +240,14 @@ fn a_joined_ledger_has_the_history_of_its_own_blocks() {
     }
     replica.stop().unwrap();
     let snapshot = folder.path().join("snapshot");
-    let look = Look::open(disk, &Options::default(), Some(&StateStore::Memory)).unwrap();
+    let look = ReadOnlyLedger::open(disk, &Options::default(), Some(&StateStore::Memory)).unwrap();
     export(&look, &snapshot).unwrap();
     let disk = SimDisk::new(2);
     join(
         disk.clone(),
         &Setup::default(),
         &snapshot,
-        &Expected::default(),
+        &ExpectedHashes::default(),
         &mut |_| {},
     )
     .unwrap();

@@ -3,12 +3,12 @@
 use lineside_fabric::Options;
 use lineside_fabric::block::Block;
 use lineside_fabric::ledger::{
-    Expected, LedgerError, Look, Replica, Setup, StateStore, export, join, verify_ledger,
+    ExpectedHashes, LedgerError, ReadOnlyLedger, Replica, Setup, StateStore, export, join, verify_ledger,
 };
 use lineside_fabric::listing::Listing;
 use lineside_fabric::proto::Arena;
 use lineside_fabric::replay::read;
-use lineside_fabric::snapshot::{ADDITIONAL, Files, Head, SIGNABLE, check};
+use lineside_fabric::snapshot::{ADDITIONAL, Files, SIGNABLE, SnapshotHead, check};
 use lineside_fabric::state::State;
 use lineside_fabric::state::TxId;
 use lineside_journal::{Disk, FsDisk, Options as JournalOptions, SimDisk};
@@ -44,15 +44,15 @@ fn on_disk(folder: &Path) -> Setup {
     }
 }
 
-fn look<D: Disk>(disk: &D) -> Look<D> {
-    Look::open(disk.clone(), &Options::default(), Some(&StateStore::Memory)).unwrap()
+fn look<D: Disk>(disk: &D) -> ReadOnlyLedger<D> {
+    ReadOnlyLedger::open(disk.clone(), &Options::default(), Some(&StateStore::Memory)).unwrap()
 }
 
 /// The files of a snapshot, in memory.
 #[derive(Clone)]
-struct Held(BTreeMap<String, Vec<u8>>);
+struct SnapshotInMemory(BTreeMap<String, Vec<u8>>);
 
-impl Held {
+impl SnapshotInMemory {
     fn of(folder: &Path) -> Self {
         let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap());
         let named = files.map(|file| {
@@ -72,12 +72,12 @@ impl Held {
 
     /// Returns the file that is refused, and the reason.
     fn refused(&mut self) -> Option<(String, String)> {
-        let checked = Head::read(self).and_then(|head| check(self, &head));
+        let checked = SnapshotHead::read(self).and_then(|head| check(self, &head));
         checked.err().map(|error| (error.file, error.what))
     }
 }
 
-impl Files for Held {
+impl Files for SnapshotInMemory {
     fn open<'f>(&'f mut self, name: &str) -> io::Result<Box<dyn Read + 'f>> {
         let bytes = self.0.get(name).ok_or(io::ErrorKind::NotFound)?;
         Ok(Box::new(bytes.as_slice()))
@@ -96,7 +96,7 @@ fn the_state_after_a_peers_snapshot_is_the_peers() {
             disk.clone(),
             &Setup::default(),
             &folder.join("snapshot"),
-            &Expected::default(),
+            &ExpectedHashes::default(),
             &mut |_| {},
         )
         .unwrap();
@@ -106,7 +106,7 @@ fn the_state_after_a_peers_snapshot_is_the_peers() {
             other.clone(),
             &setup,
             &folder.join("snapshot"),
-            &Expected::default(),
+            &ExpectedHashes::default(),
             &mut |_| {},
         )
         .unwrap();
@@ -122,7 +122,7 @@ fn the_state_after_a_peers_snapshot_is_the_peers() {
             ("memory", look(&disk)),
             (
                 "fjall",
-                Look::open(other.clone(), &Options::default(), Some(&setup.state)).unwrap(),
+                ReadOnlyLedger::open(other.clone(), &Options::default(), Some(&setup.state)).unwrap(),
             ),
         ] {
             assert_eq!(look.found.replayed, 0);
@@ -152,14 +152,14 @@ fn a_peers_snapshot_is_written_again_byte_for_byte() {
             disk.clone(),
             &Setup::default(),
             &theirs,
-            &Expected::default(),
+            &ExpectedHashes::default(),
             &mut |_| {},
         )
         .unwrap();
         let out = tempfile::tempdir().unwrap();
         let ours = out.path().join("snapshot");
         export(&look(&disk), &ours).unwrap();
-        let (theirs, ours) = (Held::of(&theirs), Held::of(&ours));
+        let (theirs, ours) = (SnapshotInMemory::of(&theirs), SnapshotInMemory::of(&ours));
         let mut compared = 0;
         for (name, bytes) in &theirs.0 {
             if name.starts_with("confighistory") {
@@ -174,7 +174,7 @@ fn a_peers_snapshot_is_written_again_byte_for_byte() {
 }
 
 /// A block as it was delivered, with the peer's results.
-struct Recorded {
+struct RecordedBlock {
     bytes: Vec<u8>,
     codes: Option<Vec<u8>>,
     /// Bytes of the committed block, if they were recorded.
@@ -183,7 +183,7 @@ struct Recorded {
 }
 
 /// Returns the blocks of a set. The peer's codes and commit hashes are in its committed blocks, or in the manifest.
-fn blocks(folder: &Path) -> Vec<Recorded> {
+fn blocks(folder: &Path) -> Vec<RecordedBlock> {
     let manifest = std::fs::read(folder.join("manifest.json")).unwrap();
     let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
     let mut all = Vec::new();
@@ -205,7 +205,7 @@ fn blocks(folder: &Path) -> Vec<Recorded> {
             "block {} is compared with nothing",
             all.len()
         );
-        all.push(Recorded {
+        all.push(RecordedBlock {
             bytes,
             codes,
             committed,
@@ -216,7 +216,7 @@ fn blocks(folder: &Path) -> Vec<Recorded> {
 }
 
 /// Writes a snapshot after the given blocks to `out`.
-fn snapshot_of(blocks: &[Recorded], out: &Path) -> Head {
+fn snapshot_of(blocks: &[RecordedBlock], out: &Path) -> SnapshotHead {
     let disk = SimDisk::new(7);
     let (mut replica, _) = Replica::open(disk.clone(), Setup::default(), None).unwrap();
     for recorded in blocks {
@@ -241,7 +241,12 @@ fn compare_listed(folder: &Path, number: u64, state: &State) -> bool {
 
 /// Adds blocks and compares codes, commit hashes and, where listed, the state with the peer's records. Returns the
 /// number of compared states.
-fn add_compared<D: Disk>(replica: &mut Replica<D>, blocks: &[Recorded], set: &str, folder: &Path) -> usize {
+fn add_compared<D: Disk>(
+    replica: &mut Replica<D>,
+    blocks: &[RecordedBlock],
+    set: &str,
+    folder: &Path,
+) -> usize {
     let mut listed = 0;
     for recorded in blocks {
         let added = replica.add(recorded.bytes.clone()).unwrap();
@@ -278,7 +283,14 @@ fn blocks_after(set: &str, folder: &Path, cuts: &[usize]) -> usize {
                 ..Setup::default()
             };
             let disk = SimDisk::new(3);
-            join(disk.clone(), &setup, &snapshot, &Expected::default(), &mut |_| {}).unwrap();
+            join(
+                disk.clone(),
+                &setup,
+                &snapshot,
+                &ExpectedHashes::default(),
+                &mut |_| {},
+            )
+            .unwrap();
             let (mut replica, opened) = Replica::open(disk.clone(), setup.clone(), None).unwrap();
             assert!(
                 opened.ledger.checkpoint > 0 && opened.ledger.damaged.is_empty(),
@@ -380,7 +392,7 @@ fn a_replayed_channel_gives_the_peers_snapshot() {
         let out = tempfile::tempdir().unwrap();
         let ours = out.path().join("snapshot");
         export(&look(&disk), &ours).unwrap();
-        for (name, bytes) in &Held::of(&ours).0 {
+        for (name, bytes) in &SnapshotInMemory::of(&ours).0 {
             let theirs = std::fs::read(folder.join("snapshot").join(name)).unwrap();
             assert!(
                 name.ends_with(".json") || theirs == *bytes,
@@ -391,7 +403,7 @@ fn a_replayed_channel_gives_the_peers_snapshot() {
 }
 
 #[test]
-fn ids_before_a_snapshot_are_known_and_said_to_be() {
+fn ids_before_a_snapshot_are_duplicates_without_a_position() {
     let edge = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge");
     let all = blocks(&edge);
     let out = tempfile::tempdir().unwrap();
@@ -402,12 +414,12 @@ fn ids_before_a_snapshot_are_known_and_said_to_be() {
         disk.clone(),
         &Setup::default(),
         &snapshot,
-        &Expected::default(),
+        &ExpectedHashes::default(),
         &mut |_| {},
     )
     .unwrap();
     let (mut replica, _) = Replica::open(disk.clone(), Setup::default(), None).unwrap();
-    let ids = Held::of(&snapshot).0["txids.data"].clone();
+    let ids = SnapshotInMemory::of(&snapshot).0["txids.data"].clone();
     let ids: Vec<&str> = ids[1..]
         .chunks(65)
         .map(|id| std::str::from_utf8(&id[1..]).unwrap())
@@ -438,7 +450,14 @@ fn ids_before_a_snapshot_are_known_and_said_to_be() {
     };
     let (disk, mut commits) = (SimDisk::new(4), 0);
     let mut count = |step: &str| commits += u64::from(step == "files copied");
-    join(disk.clone(), &small, &snapshot, &Expected::default(), &mut count).unwrap();
+    join(
+        disk.clone(),
+        &small,
+        &snapshot,
+        &ExpectedHashes::default(),
+        &mut count,
+    )
+    .unwrap();
     assert!(commits > 1, "{commits}");
     let (mut cut, _) = Replica::open(disk, small, None).unwrap();
     cut.add(all[6].bytes.clone()).unwrap();
@@ -453,7 +472,7 @@ fn ids_before_a_snapshot_are_known_and_said_to_be() {
             disk.clone(),
             &Setup::default(),
             &snapshot,
-            &Expected::default(),
+            &ExpectedHashes::default(),
             &mut |_| {},
         )
         .unwrap();
@@ -466,7 +485,7 @@ fn ids_before_a_snapshot_are_known_and_said_to_be() {
 
 /// If any byte of any file changes, the snapshot is refused and the file is named. Only the digits of the commit hash
 /// are not covered; a change of them is refused if the operator gives the expected hash.
-fn every_byte_counts(set: &str, whole: &Held, stride: usize) {
+fn every_byte_counts(set: &str, whole: &SnapshotInMemory, stride: usize) {
     assert_eq!(whole.clone().refused(), None, "{set}");
     let (mut refused, mut uncovered) = (0, 0);
     for (name, bytes) in &whole.0 {
@@ -489,8 +508,8 @@ fn every_byte_counts(set: &str, whole: &Held, stride: usize) {
                     None => {
                         assert!(digits.contains(&at), "{set}: byte {at} of {name} does not count");
                         let (now, then) = (
-                            Head::read(&mut damaged).unwrap(),
-                            Head::read(&mut whole.clone()).unwrap(),
+                            SnapshotHead::read(&mut damaged).unwrap(),
+                            SnapshotHead::read(&mut whole.clone()).unwrap(),
                         );
                         assert_ne!(now.commit_hash, then.commit_hash);
                         uncovered += 1;
@@ -520,10 +539,10 @@ fn a_damaged_snapshot_is_refused_and_the_file_named() {
     let out = tempfile::tempdir().unwrap();
     let ours = out.path().join("snapshot");
     snapshot_of(&blocks(&edge)[..4], &ours);
-    every_byte_counts("edge", &Held::of(&ours), 97);
+    every_byte_counts("edge", &SnapshotInMemory::of(&ours), 97);
     for set in LIVE {
         if let Some(folder) = beside(&format!("dev-live/{set}")) {
-            every_byte_counts(set, &Held::of(&folder.join("snapshot")), 97);
+            every_byte_counts(set, &SnapshotInMemory::of(&folder.join("snapshot")), 97);
         }
     }
 }
@@ -533,12 +552,12 @@ type Case<'a> = (&'a str, &'a dyn Fn(&mut Vec<u8>), &'a str);
 
 /// Damage with a correct SHA-256 is found while reading; the file is named.
 #[test]
-fn what_is_wrong_in_a_file_is_refused_and_named() {
+fn a_damaged_snapshot_file_is_refused_and_named() {
     let edge = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge");
     let out = tempfile::tempdir().unwrap();
     let ours = out.path().join("snapshot");
     let head = snapshot_of(&blocks(&edge)[..4], &ours);
-    let whole = Held::of(&ours);
+    let whole = SnapshotInMemory::of(&ours);
     let join_changed = |name: &str, change: &dyn Fn(&mut Vec<u8>)| {
         let mut files = whole.clone();
         change(files.0.get_mut(name).unwrap());
@@ -549,7 +568,7 @@ fn what_is_wrong_in_a_file_is_refused_and_named() {
             SimDisk::new(1),
             &Setup::default(),
             folder.path(),
-            &Expected::default(),
+            &ExpectedHashes::default(),
             &mut |_| {},
         )
     };
@@ -616,11 +635,11 @@ fn what_is_wrong_in_a_file_is_refused_and_named() {
     }
     // A hash that differs from the operator's.
     for expected in [
-        Expected {
+        ExpectedHashes {
             snapshot_hash: Some([1; 32]),
             commit_hash: None,
         },
-        Expected {
+        ExpectedHashes {
             snapshot_hash: Some(head.hash),
             commit_hash: Some([1; 32]),
         },
@@ -628,7 +647,7 @@ fn what_is_wrong_in_a_file_is_refused_and_named() {
         let joined = join(SimDisk::new(1), &Setup::default(), &ours, &expected, &mut |_| {});
         assert!(matches!(joined, Err(LedgerError::Snapshot(_))), "{joined:?}");
     }
-    let expected = Expected {
+    let expected = ExpectedHashes {
         snapshot_hash: Some(head.hash),
         commit_hash: head.commit_hash,
     };
@@ -636,7 +655,7 @@ fn what_is_wrong_in_a_file_is_refused_and_named() {
 }
 
 /// Updates the hashes in the JSON files, as a forger of a snapshot would.
-fn sign(files: &mut Held) {
+fn sign(files: &mut SnapshotInMemory) {
     use sha2::{Digest, Sha256};
     let mut signable = String::from_utf8(files.0[SIGNABLE].clone()).unwrap();
     for (name, bytes) in files.0.iter().filter(|(name, _)| !name.ends_with(".json")) {
@@ -663,7 +682,7 @@ fn damage_in_the_ledgers_own_copy_is_found() {
         FsDisk::open(&folder).unwrap(),
         &Setup::default(),
         &ours,
-        &Expected::default(),
+        &ExpectedHashes::default(),
         &mut |_| {},
     )
     .unwrap();
@@ -675,7 +694,7 @@ fn damage_in_the_ledgers_own_copy_is_found() {
         .find(|path| path.extension().is_some_and(|of| of == "log"))
         .unwrap();
     let mut bytes = std::fs::read(&log).unwrap();
-    let id = Held::of(&ours).0["txids.data"][2..66].to_vec();
+    let id = SnapshotInMemory::of(&ours).0["txids.data"][2..66].to_vec();
     let at = bytes.windows(64).position(|window| window == id).unwrap();
     bytes[at] ^= 1;
     std::fs::write(&log, bytes).unwrap();

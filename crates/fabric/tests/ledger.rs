@@ -2,7 +2,8 @@
 
 use lineside_fabric::ledger::results::{BlockResult, Publisher, Results};
 use lineside_fabric::ledger::{
-    Begun, LedgerError, Look, Meta, Replica, Setup, StateStore, journal_options, kind, verify_ledger,
+    BlockMeta, LedgerError, ReadOnlyLedger, Replica, Setup, StateStore, WritableLedger, journal_options,
+    kind, verify_ledger,
 };
 use lineside_fabric::replay::read;
 use lineside_fabric::state::TxId;
@@ -25,22 +26,22 @@ fn beside(set: &str) -> Option<PathBuf> {
 }
 
 /// A recorded block with its validation results.
-struct Recorded {
+struct RecordedBlock {
     bytes: Vec<u8>,
     committed: Option<Vec<u8>>,
-    meta: Meta,
+    meta: BlockMeta,
 }
 
 /// Reads a set and validates it.
-fn recorded(directory: &Path) -> Vec<Recorded> {
-    let mut all: Vec<Recorded> = Vec::new();
+fn recorded(directory: &Path) -> Vec<RecordedBlock> {
+    let mut all: Vec<RecordedBlock> = Vec::new();
     let mut validator: Option<Validator> = None;
     while let Some(bytes) = read(directory, all.len() as u64, "orderer").unwrap() {
         let committed = read(directory, all.len() as u64, "committed").unwrap();
         let meta = match &mut validator {
             None => {
                 let started = Validator::new(&bytes, Options::default()).unwrap();
-                let meta = Meta {
+                let meta = BlockMeta {
                     number: 0,
                     hash: started.last_hash(),
                     codes: vec![0],
@@ -51,12 +52,12 @@ fn recorded(directory: &Path) -> Vec<Recorded> {
             }
             Some(validator) => {
                 let validated = validator.validate(&bytes).unwrap();
-                let meta = Meta::from(&validated);
+                let meta = BlockMeta::from(&validated);
                 validator.commit(validated);
                 meta
             }
         };
-        all.push(Recorded {
+        all.push(RecordedBlock {
             bytes,
             committed,
             meta,
@@ -65,19 +66,19 @@ fn recorded(directory: &Path) -> Vec<Recorded> {
     all
 }
 
-fn dev() -> Option<&'static [Recorded]> {
-    static DEV: OnceLock<Option<Vec<Recorded>>> = OnceLock::new();
+fn dev() -> Option<&'static [RecordedBlock]> {
+    static DEV: OnceLock<Option<Vec<RecordedBlock>>> = OnceLock::new();
     DEV.get_or_init(|| Some(recorded(&beside("dev")?))).as_deref()
 }
 
 /// Returns the blocks in the repository.
-fn few() -> &'static [Recorded] {
-    static FEW: OnceLock<Vec<Recorded>> = OnceLock::new();
+fn few() -> &'static [RecordedBlock] {
+    static FEW: OnceLock<Vec<RecordedBlock>> = OnceLock::new();
     FEW.get_or_init(|| recorded(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge")))
 }
 
-fn begin<D: Disk>(disk: D, sizes: JournalOptions) -> Result<Begun<D>, LedgerError> {
-    Begun::open(disk, sizes, &Options::default(), &StateStore::Memory)
+fn begin<D: Disk>(disk: D, sizes: JournalOptions) -> Result<WritableLedger<D>, LedgerError> {
+    WritableLedger::open(disk, sizes, &Options::default(), &StateStore::Memory)
 }
 
 /// Sizes at which a block takes several records, groups and segments.
@@ -90,7 +91,7 @@ fn small() -> JournalOptions {
     }
 }
 
-fn compare<D: Disk>(begun: &Begun<D>, blocks: &[Recorded]) {
+fn compare<D: Disk>(begun: &WritableLedger<D>, blocks: &[RecordedBlock]) {
     let stored = begun.writer.blocks();
     assert_eq!(stored.count(), blocks.len() as u64);
     let mut cursor = stored.from(0).unwrap();
@@ -111,7 +112,7 @@ fn compare<D: Disk>(begun: &Begun<D>, blocks: &[Recorded]) {
     }
 }
 
-fn every_block_comes_back(set: &str, blocks: &[Recorded]) {
+fn every_block_comes_back(set: &str, blocks: &[RecordedBlock]) {
     for sizes in [journal_options(), small(), JournalOptions::small()] {
         let disk = SimDisk::new(1);
         let mut begun = begin(disk.clone(), sizes).unwrap();
@@ -159,7 +160,7 @@ fn every_block_in_the_repository_comes_back() {
 }
 
 #[test]
-fn restarted_before_every_block() {
+fn a_replica_restarted_before_every_block_gives_the_same_results() {
     let blocks = dev().unwrap_or(few());
     let directory = tempfile::tempdir().unwrap();
     let setup = Setup {
@@ -196,14 +197,14 @@ fn restarted_before_every_block() {
         (blocks.len() as u64, transactions)
     );
     assert_eq!(report.checkpoints, 1);
-    let look = Look::open(look, &Options::default(), Some(&StateStore::Memory)).unwrap();
+    let look = ReadOnlyLedger::open(look, &Options::default(), Some(&StateStore::Memory)).unwrap();
     assert!(look.found.checkpoint > 0);
     assert_eq!(look.blocks.transactions(), transactions);
     assert_eq!(look.validator.last_hash(), blocks.last().unwrap().meta.hash);
 }
 
 #[test]
-fn transactions_are_found() {
+fn transactions_are_found_by_their_ids() {
     let Some(directory) = beside("dev") else { return };
     let Some(blocks) = dev() else { return };
     let disk = SimDisk::new(3);
@@ -239,7 +240,7 @@ fn transactions_are_found() {
 /// Cuts the power at every operation in turn. Acknowledged blocks are then in the ledger, and it holds a prefix of the
 /// blocks.
 #[test]
-fn the_power_goes_at_every_operation() {
+fn a_power_cut_at_any_operation_loses_no_durable_block() {
     let blocks = &few()[..6];
     let whole = SimDisk::new(5);
     let mut operations = 0;
@@ -272,7 +273,7 @@ fn the_power_goes_at_every_operation() {
 }
 
 /// Writes the missing blocks, with a checkpoint in between; returns the number of acknowledged blocks.
-fn fill(disk: &SimDisk, blocks: &[Recorded]) -> usize {
+fn fill(disk: &SimDisk, blocks: &[RecordedBlock]) -> usize {
     let Ok(mut begun) = begin(disk.clone(), small()) else {
         return 0;
     };
@@ -298,7 +299,7 @@ fn fill(disk: &SimDisk, blocks: &[Recorded]) -> usize {
 }
 
 #[test]
-fn a_full_disk_refuses_and_goes_on() {
+fn a_full_disk_refuses_blocks_until_there_is_space() {
     let blocks = &few()[..12];
     let disk = SimDisk::new(9);
     let setup = Setup {
@@ -341,7 +342,7 @@ fn a_full_disk_refuses_and_goes_on() {
 }
 
 /// Creates a ledger of a few blocks with a checkpoint.
-fn sound(blocks: &[Recorded]) -> SimDisk {
+fn sound(blocks: &[RecordedBlock]) -> SimDisk {
     let disk = SimDisk::new(11);
     assert_eq!(fill(&disk, blocks), blocks.len());
     disk
@@ -434,7 +435,7 @@ fn blocks_before_the_damage_are_validated() {
 fn every_lie_is_found() {
     let blocks = &few()[..5];
     let options = Options::default();
-    let lies: [&dyn Fn(&mut Meta); 4] = [
+    let lies: [&dyn Fn(&mut BlockMeta); 4] = [
         &|meta| meta.codes[0] = TxCode::MvccReadConflict as u8,
         &|meta| meta.commit_hash.as_mut().unwrap()[0] ^= 1,
         &|meta| meta.commit_hash = None,
@@ -473,7 +474,7 @@ const RESULTS: &str = "LINESIDE_TEST_RESULTS";
 
 /// Not a test by itself: the second process of the next test.
 #[test]
-fn the_other_process() {
+fn child_process_that_reads_results() {
     let Some(path) = std::env::var_os(RESULTS) else {
         return;
     };
@@ -506,7 +507,7 @@ fn another_process_sees_the_results() {
     let disk = FsDisk::open(directory.path().join("ledger")).unwrap();
     let (mut replica, _) = Replica::open(disk, Setup::default(), Some(publisher)).unwrap();
     let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "the_other_process", "--nocapture"])
+        .args(["--exact", "child_process_that_reads_results", "--nocapture"])
         .env(RESULTS, &path)
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -541,7 +542,7 @@ fn another_process_sees_the_results() {
 }
 
 #[test]
-fn no_other_file_is_taken_for_results() {
+fn a_file_that_is_not_one_of_results_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("results.bin");
     let (new, beside) = (
@@ -633,7 +634,7 @@ fn another(envelope: &[u8], number: u64) -> Vec<u8> {
 /// Measures the time of a restart. LINESIDE_TEST_TRANSACTIONS sets the number of transactions, LINESIDE_TEST_DIR the
 /// folder.
 #[test]
-fn restart_at_scale() {
+fn a_ledger_of_many_transactions_restarts() {
     use lineside_fabric::block::Block;
     use lineside_fabric::proto::{Arena, wire};
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -673,7 +674,7 @@ fn restart_at_scale() {
         }
         wire::put_bytes(&mut bytes, 3, &metadata);
         previous = Block::read(&bytes, &Arena::new()).unwrap().hash();
-        let meta = Meta {
+        let meta = BlockMeta {
             number: next,
             hash: previous,
             codes: vec![0; 500],

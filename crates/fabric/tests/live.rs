@@ -105,7 +105,7 @@ fn ed25519_identities_count_from_v3_0_on() {
 /// Revocation lists with and without an authority key identifier, of root and of intermediate CAs; an organisation
 /// without NodeOUs.
 #[test]
-fn revocation_lists_and_intermediate_cas() {
+fn revocation_lists_and_intermediate_cas_give_the_peers_codes() {
     let Some(directory) = MSP.whole() else { return };
     let expected = [
         (TxCode::Valid, 100),
@@ -117,7 +117,7 @@ fn revocation_lists_and_intermediate_cas() {
 
 /// The first blocks of each set, which are in the repository.
 #[test]
-fn the_parts_in_the_repository() {
+fn the_recorded_live_sets_in_the_repository_are_reproduced() {
     for (set, blocks, listings, codes) in [
         (BTL, 18, 4, [70, 0, 7, 20]),
         (ED25519, 14, 0, [33, 20, 13, 0]),
@@ -141,7 +141,7 @@ fn the_parts_in_the_repository() {
 
 /// Source of the state after a restart.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Kept {
+enum StateSource {
     /// In memory, rebuilt from all blocks.
     Blocks,
     /// In memory, from a checkpoint after each block.
@@ -150,12 +150,12 @@ enum Kept {
     Disk,
 }
 
-fn open(directory: &Path, kept: Kept) -> Replica<FsDisk> {
+fn open(directory: &Path, kept: StateSource) -> Replica<FsDisk> {
     let setup = Setup {
-        checkpoint_after: u64::from(kept == Kept::Checkpoint),
+        checkpoint_after: u64::from(kept == StateSource::Checkpoint),
         state: match kept {
-            Kept::Disk => StateStore::Disk(directory.join("state")),
-            Kept::Blocks | Kept::Checkpoint => StateStore::Memory,
+            StateSource::Disk => StateStore::Disk(directory.join("state")),
+            StateSource::Blocks | StateSource::Checkpoint => StateStore::Memory,
         },
         ..Setup::default()
     };
@@ -181,7 +181,7 @@ fn compare(directory: &Path, number: u64, state: &State) -> bool {
 
 /// Adds the blocks of a set with a restart before each. Compares the state after each listed block, before and after
 /// the restart. Returns the number of compared listings.
-fn restarted_before_every_block(from: &Path, kept: Kept) -> usize {
+fn a_replica_restarted_before_every_block_gives_the_same_results(from: &Path, kept: StateSource) -> usize {
     let ledger = tempfile::tempdir().unwrap();
     let mut listings = 0;
     for number in 0.. {
@@ -217,14 +217,14 @@ fn restarted_before_every_block(from: &Path, kept: Kept) -> usize {
 
 #[test]
 fn keys_expire_across_restarts() {
-    for kept in [Kept::Blocks, Kept::Checkpoint, Kept::Disk] {
-        let listings = restarted_before_every_block(&BTL.part(), kept);
+    for kept in [StateSource::Blocks, StateSource::Checkpoint, StateSource::Disk] {
+        let listings = a_replica_restarted_before_every_block_gives_the_same_results(&BTL.part(), kept);
         assert_eq!(listings, 4, "{kept:?}");
     }
     for set in [BTL, ED25519, MSP] {
         let Some(directory) = set.whole() else { return };
-        for kept in [Kept::Checkpoint, Kept::Disk] {
-            let listings = restarted_before_every_block(&directory, kept);
+        for kept in [StateSource::Checkpoint, StateSource::Disk] {
+            let listings = a_replica_restarted_before_every_block_gives_the_same_results(&directory, kept);
             assert_eq!(listings, set.listings, "{kept:?}");
         }
     }

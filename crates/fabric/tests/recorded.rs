@@ -49,7 +49,7 @@ fn codes(directory: &Path, threads: usize) -> (u64, BTreeMap<TxCode, usize>) {
 }
 
 #[test]
-fn the_set_dev() {
+fn the_recorded_set_dev_is_reproduced() {
     let Some(directory) = beside("dev") else { return };
     let (blocks, codes) = codes(&directory, 2);
     assert_eq!(blocks, 36);
@@ -58,7 +58,7 @@ fn the_set_dev() {
 }
 
 #[test]
-fn the_set_dev_edge() {
+fn the_recorded_set_dev_edge_is_reproduced() {
     let Some(directory) = beside("dev-edge") else {
         return;
     };
@@ -69,7 +69,7 @@ fn the_set_dev_edge() {
 }
 
 #[test]
-fn the_part_that_stands_here() {
+fn the_recorded_set_in_the_repository_is_reproduced() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge");
     for threads in [1, 3] {
         let (blocks, codes) = codes(&directory, threads);

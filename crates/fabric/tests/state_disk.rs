@@ -3,7 +3,7 @@
 
 use lineside_fabric::block::Block;
 use lineside_fabric::ledger::{
-    Blocks, LedgerError, Look, Opened, Replica, Report, Setup, StateStore, verify_ledger,
+    Blocks, LedgerError, OpenFindings, ReadOnlyLedger, Replica, Report, Setup, StateStore, verify_ledger,
 };
 use lineside_fabric::proto::{self, Arena};
 use lineside_fabric::replay::read;
@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 type Key = (String, String, lineside_fabric::state::Key);
 
 /// A recorded block with its results for a state in memory.
-struct Recorded {
+struct RecordedBlock {
     bytes: Vec<u8>,
     codes: Vec<TxCode>,
     commit_hash: Option<[u8; 32]>,
@@ -28,7 +28,7 @@ struct Recorded {
 }
 
 struct Oracle {
-    blocks: Vec<Recorded>,
+    blocks: Vec<RecordedBlock>,
     keys: Vec<Key>,
 }
 
@@ -48,7 +48,7 @@ fn oracle() -> &'static Oracle {
         let mut bytes = (0..).map_while(|number| read(&directory, number, "orderer").unwrap());
         let genesis = bytes.next().unwrap();
         let mut validators = [(); 2].map(|()| Validator::new(&genesis, Options::default()).unwrap());
-        let mut blocks = vec![Recorded {
+        let mut blocks = vec![RecordedBlock {
             bytes: genesis,
             codes: vec![TxCode::Valid],
             commit_hash: None,
@@ -67,7 +67,7 @@ fn oracle() -> &'static Oracle {
                     }));
                 }
             }
-            blocks.push(Recorded {
+            blocks.push(RecordedBlock {
                 bytes,
                 codes: validated.codes.clone(),
                 commit_hash: validated.commit_hash,
@@ -134,7 +134,7 @@ fn setup(directory: &Path, checkpoint_after: u64) -> Setup {
     }
 }
 
-fn open(directory: &Path) -> (Replica<FsDisk>, Opened) {
+fn open(directory: &Path) -> (Replica<FsDisk>, OpenFindings) {
     let disk = FsDisk::open(directory).unwrap();
     Replica::open(disk, setup(directory, 0), None).unwrap()
 }
@@ -174,7 +174,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn restarted_before_every_block() {
+fn a_replica_restarted_before_every_block_gives_the_same_results() {
     let directory = tempfile::tempdir().unwrap();
     for number in 0..count() {
         let (mut replica, opened) = open(directory.path());
@@ -305,7 +305,7 @@ fn the_state_is_verified_with_its_ledger() {
 /// Reads blocks ahead while earlier ones are executed, with checkpoints in between; the results are as with a state in
 /// memory.
 #[test]
-fn one_after_the_other_with_checkpoints_beside() {
+fn replicas_with_a_state_on_the_disk_follow_one_another_across_checkpoints() {
     let directory = tempfile::tempdir().unwrap();
     let disk = FsDisk::open(directory.path()).unwrap();
     let (mut replica, _) = Replica::open(disk, setup(directory.path(), 20), None).unwrap();
@@ -334,7 +334,7 @@ fn one_after_the_other_with_checkpoints_beside() {
 
 /// Combines a ledger and a state from different times, as after a crash, or as should never happen.
 #[test]
-fn a_state_behind_the_ledger_catches_up_and_one_ahead_of_it_is_made_anew() {
+fn a_state_behind_the_ledger_catches_up_and_one_ahead_of_it_is_rebuilt() {
     let moments = [1, count() / 3, count() / 2, count() - 1];
     let directory = tempfile::tempdir().unwrap();
     let copies = tempfile::tempdir().unwrap();
@@ -399,7 +399,7 @@ fn memory_and_disk_take_turns_over_one_ledger() {
 
 /// Changes bytes of the database's files. The state is then still correct, or is rebuilt.
 #[test]
-fn a_damaged_database_is_never_believed() {
+fn a_damaged_database_is_never_used() {
     let directory = tempfile::tempdir().unwrap();
     let (mut replica, _) = open(directory.path());
     let blocks = count() / 2;
@@ -457,7 +457,7 @@ fn spoil(directory: &Path) {
 }
 
 #[test]
-fn what_cannot_be_read_decides_nothing() {
+fn a_state_that_cannot_be_read_stops_the_replica() {
     let directory = tempfile::tempdir().unwrap();
     let (mut replica, _) = open(directory.path());
     let blocks = count() / 2;
@@ -504,14 +504,14 @@ fn what_cannot_be_read_decides_nothing() {
 }
 
 #[test]
-fn looked_at_while_a_replica_has_it_open() {
+fn a_ledger_can_be_read_while_a_replica_writes_it() {
     let directory = tempfile::tempdir().unwrap();
     let (mut replica, _) = open(directory.path());
     add(&mut replica, 8);
     replica.checkpoint().unwrap();
     let look = |state: Option<&StateStore>| {
         let disk = FsDisk::look(directory.path()).unwrap();
-        Look::open(disk, &Options::default(), state)
+        ReadOnlyLedger::open(disk, &Options::default(), state)
     };
     let on_disk = StateStore::Disk(directory.path().join("state"));
     match look(Some(&on_disk)).map(|_| ()) {
@@ -522,7 +522,8 @@ fn looked_at_while_a_replica_has_it_open() {
     // The transaction ids are in the state's folder, and can be read without the state.
     let blocks = {
         let disk = FsDisk::look(directory.path()).unwrap();
-        Look::open_without_state(disk, &Options::default(), &directory.path().join("state")).unwrap()
+        ReadOnlyLedger::open_without_state(disk, &Options::default(), &directory.path().join("state"))
+            .unwrap()
     };
     assert!(blocks.found.checkpoint > 0);
     ids_are_known(&blocks.blocks, 8);

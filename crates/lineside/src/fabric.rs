@@ -15,7 +15,7 @@ mod verify_peer;
 use crate::out::Unwritten;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use lineside_fabric::replay::{Replayed, replay};
+use lineside_fabric::replay::{ReplayedBlock, replay};
 use lineside_fabric::{Options, TxCode};
 use lineside_util::hex::to_hex;
 use serde_json::{Map, Value, json};
@@ -90,7 +90,7 @@ fn run_replay(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
     };
     let (mut blocks, mut transactions, mut compared, mut differences) = (0u64, 0, 0u64, 0);
     let mut shown = Ok(());
-    let mut each = |block: &Replayed| {
+    let mut each = |block: &ReplayedBlock| {
         blocks += u64::from(!block.missing);
         transactions += block.codes.len();
         compared += u64::from(block.compared);
@@ -115,7 +115,7 @@ fn run_replay(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn show(block: &Replayed, as_json: bool) -> Result<(), Unwritten> {
+fn show(block: &ReplayedBlock, as_json: bool) -> Result<(), Unwritten> {
     let hash = block.commit_hash.map(|hash| to_hex(&hash));
     let mut counts: BTreeMap<TxCode, usize> = BTreeMap::new();
     for &code in &block.codes {

@@ -17,7 +17,7 @@ const MUTATED: usize = 300_000;
 const AT_LEAST: usize = 300;
 
 #[test]
-fn go_agrees() {
+fn our_der_decoder_agrees_with_go() {
     let Some(go) = find_go() else {
         lineside_testkit::skipped(
             "Go is not installed; `apt-get install golang-go`, or put `go` on the PATH",

@@ -8,7 +8,7 @@ use anyhow::ensure;
 use bytes::Bytes;
 use lineside_fabric_grpc::Signer;
 use lineside_fabric_grpc::mock::{Blocks, Orderer};
-use lineside_fabric_grpc::source::Access;
+use lineside_fabric_grpc::source::ReadAccess;
 use lineside_fabric_maker::{Blocks as Maker, Made, Network, Options, Workload};
 use serde_json::Value;
 use std::fs;
@@ -42,7 +42,7 @@ impl Channel {
         let network = Arc::new(Network::new(7, Options::default()));
         let blocks: Vec<Made> = Maker::new(Arc::clone(&network), workload, 1).collect();
         let bytes = blocks.iter().map(|made| Bytes::from(made.bytes.clone()));
-        let source = Blocks::new(NAME, bytes.collect(), Access::Everybody);
+        let source = Blocks::new(NAME, bytes.collect(), ReadAccess::Everybody);
         let orderer = runtime.block_on(Orderer::start("127.0.0.1:0", None, source))?;
         Ok(Self {
             blocks,

@@ -3,7 +3,7 @@
 use crate::fabric::block_of;
 use lineside_fabric::block::Block;
 use lineside_fabric::proto::{Arena, wire};
-use lineside_fabric_grpc::messages::{DeliverResponse, Delivered, Envelope, SeekInfo};
+use lineside_fabric_grpc::messages::{DeliverContent, DeliverResponse, Envelope, SeekInfo};
 use lineside_fabric_grpc::request::{read, seek};
 use lineside_fabric_grpc::{filter, read_filtered};
 use prost::Message;
@@ -48,13 +48,13 @@ fn response(bytes: &[u8]) {
         Ok(&response)
     );
     match response.delivered {
-        Some(Delivered::Block(block)) => filtered(&block),
-        Some(Delivered::FilteredBlock(block)) => {
+        Some(DeliverContent::Block(block)) => filtered(&block),
+        Some(DeliverContent::FilteredBlock(block)) => {
             if let Some(read) = read_filtered(block) {
                 assert_eq!(read_filtered(read.encode_to_vec().into()), Some(read));
             }
         }
-        Some(Delivered::Status(_)) | None => {}
+        Some(DeliverContent::Status(_)) | None => {}
     }
 }
 
@@ -92,9 +92,9 @@ pub fn deliver_seeds() -> Vec<Vec<u8>> {
     let block = block_of(3);
     let filtered = filter(&block).map(|filtered| filtered.encode_to_vec());
     let delivered = [
-        Delivered::Status(200),
-        Delivered::Block(block.clone().into()),
-        Delivered::FilteredBlock(filtered.unwrap_or_default().into()),
+        DeliverContent::Status(200),
+        DeliverContent::Block(block.clone().into()),
+        DeliverContent::FilteredBlock(filtered.unwrap_or_default().into()),
     ];
     let mut seeds = vec![(0, envelope), (2, block)];
     seeds.extend(delivered.map(|delivered| (1, DeliverResponse::from(delivered).encode_to_vec())));

@@ -1,9 +1,9 @@
 //! Blocks of Hyperledger Fabric: compares the walker with the plain decoder, and checks certificates, whole blocks, and
 //! packets of the block protocol.
 
-use lineside_fabric::proto::{self, Arena, Malformed, Message, Walk, decode_plain, plain};
+use lineside_fabric::proto::{self, Arena, Malformed, Message, WalkError, decode_plain, plain};
 use lineside_fabric::replay::read;
-use lineside_fabric::x509::{Certificate, Crl, Signed};
+use lineside_fabric::x509::{Certificate, Crl, SignedDer};
 use lineside_fabric::{Options, TxCode, Validator, pem};
 use std::cell::RefCell;
 use std::path::Path;
@@ -20,9 +20,9 @@ fn agree<'a, M: Message<'a> + PartialEq + std::fmt::Debug>(bytes: &'a [u8], aren
     let plain = decode_plain::<M>(bytes, arena);
     match M::walk(bytes) {
         Ok(walked) => assert_eq!(Ok(walked), plain),
-        Err(Walk::Malformed) => assert!(plain.is_err()),
-        Err(Walk::Unordered) => {}
-        Err(Walk::TooLarge) => assert_eq!(plain, Err(Malformed::TooLarge)),
+        Err(WalkError::Malformed) => assert!(plain.is_err()),
+        Err(WalkError::Unordered) => {}
+        Err(WalkError::TooLarge) => assert_eq!(plain, Err(Malformed::TooLarge)),
     }
     stays::<M>(bytes);
 }
@@ -72,10 +72,10 @@ pub fn walk_seeds() -> Vec<Vec<u8>> {
 pub fn certificate(bytes: &[u8]) {
     let decoded = pem::decode(bytes);
     let der = decoded.as_deref().unwrap_or(bytes);
-    if let Some(signed) = Signed::parse(der) {
+    if let Some(signed) = SignedDer::parse(der) {
         assert_eq!(signed.whole, der, "no bytes may follow");
         if let Some(certificate) = Certificate::parse(&signed, None) {
-            let again = Signed::parse(&certificate.raw);
+            let again = SignedDer::parse(&certificate.raw);
             let again = again.as_ref().and_then(|again| Certificate::parse(again, None));
             assert_eq!(again.map(|again| again.raw).as_ref(), Some(&certificate.raw));
         }

@@ -3,8 +3,10 @@
 use crate::fabric::block_of;
 use crate::stores::scratch;
 use lineside_fabric::Options;
-use lineside_fabric::ledger::{Look, Replica, Setup, StateStore, export};
-use lineside_fabric::snapshot::{ADDITIONAL, Contents, FILES, Files, Head, SIGNABLE, Taken, check, read};
+use lineside_fabric::ledger::{ReadOnlyLedger, Replica, Setup, StateStore, export};
+use lineside_fabric::snapshot::{
+    ADDITIONAL, Contents, FILES, Files, ReadMore, SIGNABLE, SnapshotHead, check, read,
+};
 use lineside_fabric::state::{Entry, Height, TxId};
 use lineside_journal::SimDisk;
 use sha2::{Digest, Sha256};
@@ -39,7 +41,7 @@ static WHOLE: LazyLock<Held> = LazyLock::new(|| {
         replica.add(block_of(number)).expect("a recorded block");
     }
     replica.stop().expect("a disk in memory");
-    let look = Look::open(disk, &Options::default(), Some(&StateStore::Memory));
+    let look = ReadOnlyLedger::open(disk, &Options::default(), Some(&StateStore::Memory));
     scratch(|folder| {
         let folder = folder.join("snapshot");
         export(&look.expect("a ledger"), &folder).expect("a folder");
@@ -56,9 +58,9 @@ struct Sum {
 }
 
 impl Contents for Sum {
-    fn config(&mut self, envelope: &[u8], _: Height) -> Result<Taken, String> {
+    fn config(&mut self, envelope: &[u8], _: Height) -> Result<ReadMore, String> {
         self.bytes += envelope.len();
-        Ok(Taken::More)
+        Ok(ReadMore::More)
     }
 
     fn key(&mut self, namespace: &str, collection: &str, key: &[u8], entry: Entry) -> Result<(), String> {
@@ -89,9 +91,9 @@ pub fn snapshot(bytes: &[u8]) {
     };
     let mut files = WHOLE.clone();
     let was = files.0.insert(name, bytes.to_vec());
-    let whole = Head::read(&mut WHOLE.clone()).expect("the original snapshot is valid");
+    let whole = SnapshotHead::read(&mut WHOLE.clone()).expect("the original snapshot is valid");
     let is_same = was.as_deref() == Some(bytes);
-    let checked = Head::read(&mut files).and_then(|head| check(&mut files, &head).map(|()| head));
+    let checked = SnapshotHead::read(&mut files).and_then(|head| check(&mut files, &head).map(|()| head));
     match &checked {
         Ok(head) if !is_same && FILES.contains(&name) => {
             assert!(

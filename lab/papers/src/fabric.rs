@@ -10,8 +10,8 @@ use crate::error::{PapersError, Result, writing};
 use crate::table::{Table, number};
 use lineside_bench::Progress;
 use lineside_bench::figures::Machine;
-use lineside_fabric_maker::{Blocks as Made, Network, Options as Members, Workload};
-use lineside_fabric_udp::Blocks;
+use lineside_fabric_maker::{Blocks as MadeBlocks, Network, Options as Members, Workload};
+use lineside_fabric_udp::BlockSink;
 use lineside_fabric_udp::paper::{PaperReceiver, PaperSender, PaperSent};
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -177,12 +177,12 @@ struct Compared<'b> {
     right: u64,
 }
 
-impl Blocks for Compared<'_> {
-    fn whole(&mut self, _: u64, bytes: Vec<u8>) {
+impl BlockSink for Compared<'_> {
+    fn on_block(&mut self, _: u64, bytes: Vec<u8>) {
         self.right += u64::from(bytes == self.expected);
     }
 
-    fn gap(&mut self, _: u64, _: u64) {}
+    fn on_gap(&mut self, _: u64, _: u64) {}
 }
 
 /// Number of a block, its bytes, and its packets.
@@ -204,7 +204,7 @@ fn measure(options: &Options, endorsements: usize, block: usize, wrong: &mut u64
         ..Workload::default()
     };
     let network = Arc::new(Network::new(options.seed, members));
-    let made: Vec<(u64, Vec<u8>)> = Made::new(network, workload, 2)
+    let made: Vec<(u64, Vec<u8>)> = MadeBlocks::new(network, workload, 2)
         .map(|made| (made.number, made.bytes))
         .collect();
     let (mut sender_tps, mut receiver_tps, mut sent) = (Vec::new(), Vec::new(), PaperSent::default());

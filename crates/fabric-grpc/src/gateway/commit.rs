@@ -1,9 +1,9 @@
 //! `gateway.Gateway/CommitStatus`: the code of a transaction, sent as soon as it is committed.
 
 use super::messages::{CommitStatusRequest, CommitStatusResponse, SignedRequest};
-use super::{Out, admit, denied, only_message, signed_message};
+use super::{Out, admit, only_message, permission_denied, signed_message};
 use crate::deliver::{Client, Shared};
-use crate::session::{WITHHELD, stopped};
+use crate::session::{BLOCKS_WITHHELD, server_stops};
 use tonic::{Status, Streaming};
 
 /// Name of the method in a channel's ACLs.
@@ -35,19 +35,19 @@ pub(crate) async fn commit_status(
             break place;
         }
         if source.withholds() {
-            return Err(Status::unavailable(WITHHELD));
+            return Err(Status::unavailable(BLOCKS_WITHHELD));
         }
         tokio::select! {
             changed = heights.changed() => {
                 changed.map_err(|_| Status::unavailable("the channel is no longer served"))?;
             }
             () = out.closed() => return Ok(()),
-            () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server is stopping")),
+            () = server_stops(shared.stopping.clone()) => return Err(Status::unavailable("the server is stopping")),
         }
     };
     // The configuration may have changed while the call waited.
     if !session.permitted().await? {
-        return Err(denied(&source, RESOURCE));
+        return Err(permission_denied(&source, RESOURCE));
     }
     let response = CommitStatusResponse {
         result: place.code as i32,

@@ -2,12 +2,12 @@
 //! block that has some.
 
 use super::messages::{ChaincodeEventsRequest, ChaincodeEventsResponse, SignedRequest};
-use super::{Out, admit, denied, only_message, signed_message};
+use super::{Out, admit, only_message, permission_denied, signed_message};
 use crate::deliver::{Client, Shared};
 use crate::filtered;
 use crate::messages::{Position, SeekPosition};
-use crate::session::{Session, WITHHELD, aside, stopped};
-use crate::source::{Source, Unavailable};
+use crate::session::{BLOCKS_WITHHELD, Session, run_blocking, server_stops};
+use crate::source::{CommittedSource, Unavailable};
 use bytes::Bytes;
 use lineside_fabric::TxCode;
 use lineside_fabric::block::Block;
@@ -21,7 +21,7 @@ const RESOURCE: &str = "gateway/ChaincodeEvents";
 
 /// Events that a client asks for.
 #[derive(Clone)]
-struct Wanted {
+struct EventFilter {
     chaincode: String,
     /// Transaction after which events are sent; empty: it has passed.
     after: String,
@@ -56,7 +56,7 @@ pub(crate) async fn chaincode_events(
         &request.after_transaction_id,
         request.start_position.as_ref(),
     )?;
-    let wanted = Wanted {
+    let wanted = EventFilter {
         chaincode: request.chaincode_id,
         after: request.after_transaction_id,
     };
@@ -67,8 +67,8 @@ pub(crate) async fn chaincode_events(
 async fn send_from(
     shared: &Shared,
     client: &Client,
-    (source, mut session): (&Arc<dyn Source>, Session),
-    (first, mut wanted): (u64, Wanted),
+    (source, mut session): (&Arc<dyn CommittedSource>, Session),
+    (first, mut wanted): (u64, EventFilter),
     out: &Out<ChaincodeEventsResponse>,
 ) -> Result<(), Status> {
     let mut heights = source.heights();
@@ -77,19 +77,19 @@ async fn send_from(
             ready = heights.wait_for(|height| *height > number || source.withholds()) => {
                 ready.map_err(|_| Status::unavailable("the channel is no longer served"))?;
                 if source.withholds() {
-                    return Err(Status::unavailable(WITHHELD));
+                    return Err(Status::unavailable(BLOCKS_WITHHELD));
                 }
             }
             () = out.closed() => return Ok(()),
-            () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server is stopping")),
+            () = server_stops(shared.stopping.clone()) => return Err(Status::unavailable("the server is stopping")),
         }
         let events = tokio::select! {
             events = read_within(shared, client, source, number, &wanted) => events?,
             () = out.closed() => return Ok(()),
-            () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server is stopping")),
+            () = server_stops(shared.stopping.clone()) => return Err(Status::unavailable("the server is stopping")),
         };
         if !session.permitted().await? {
-            return Err(denied(source, RESOURCE));
+            return Err(permission_denied(source, RESOURCE));
         }
         if events.passed {
             wanted.after.clear();
@@ -113,7 +113,11 @@ async fn send_from(
 ///
 /// # Errors
 /// INVALID_ARGUMENT: a position that the gateway does not support.
-fn first_block(source: &dyn Source, after: &str, start: Option<&SeekPosition>) -> Result<u64, Status> {
+fn first_block(
+    source: &dyn CommittedSource,
+    after: &str,
+    start: Option<&SeekPosition>,
+) -> Result<u64, Status> {
     if !after.is_empty()
         && let Some(place) = source.transaction(after)?
     {
@@ -132,14 +136,14 @@ fn first_block(source: &dyn Source, after: &str, start: Option<&SeekPosition>) -
 async fn read_within(
     shared: &Shared,
     client: &Client,
-    source: &Arc<dyn Source>,
+    source: &Arc<dyn CommittedSource>,
     number: u64,
-    wanted: &Wanted,
+    wanted: &EventFilter,
 ) -> Result<Events, Status> {
     loop {
         let reading = shared.reads.acquire().await;
         let (from, wanted) = (Arc::clone(source), wanted.clone());
-        let read = aside(move || read(&*from, number, &wanted)).await?;
+        let read = run_blocking(move || read(&*from, number, &wanted)).await?;
         let mut events = read.map_err(|error| {
             tracing::warn!(number, "a block's events cannot be served: {error}");
             Status::unavailable(format!("block {number} cannot be read"))
@@ -157,14 +161,14 @@ async fn read_within(
 }
 
 /// Reads the events of a block.
-fn read(source: &dyn Source, number: u64, wanted: &Wanted) -> Result<Events, Unavailable> {
+fn read(source: &dyn CommittedSource, number: u64, wanted: &EventFilter) -> Result<Events, Unavailable> {
     let bytes = source.block(number)?;
     let arena = Arena::new();
     let block = Block::read(&bytes, &arena).map_err(|error| Unavailable(error.to_string()))?;
     Ok(events_of(&block, wanted))
 }
 
-fn events_of(block: &Block<'_>, wanted: &Wanted) -> Events {
+fn events_of(block: &Block<'_>, wanted: &EventFilter) -> Events {
     let arena = Arena::new();
     let (codes, mut out) = (block.filter(), Vec::new());
     let mut events = Events {

@@ -16,8 +16,8 @@ pub use queries::last_config;
 pub(crate) use queries::{evaluate, process_proposal};
 
 use crate::deliver::{Client, Shared};
-use crate::session::{Session, stopped};
-use crate::source::Source;
+use crate::session::{Session, server_stops};
+use crate::source::CommittedSource;
 use messages::SignedRequest;
 use prost::Message;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ async fn only_message<T>(shared: &Shared, requests: &mut Streaming<T>) -> Result
     let next = tokio::time::timeout(shared.limits.request_wait, requests.message());
     let next = tokio::select! {
         next = next => next,
-        () = stopped(shared.stopping.clone()) => return Err(Status::unavailable("the server is stopping")),
+        () = server_stops(shared.stopping.clone()) => return Err(Status::unavailable("the server is stopping")),
     };
     let message = next.map_err(|_| Status::deadline_exceeded("no request arrived in time"))??;
     message.ok_or_else(|| Status::invalid_argument("a request is required"))
@@ -64,7 +64,7 @@ async fn admit(
     (channel, resource): (&str, &str),
     identity: Vec<u8>,
     signed: &SignedRequest,
-) -> Result<(Arc<dyn Source>, Session), Status> {
+) -> Result<(Arc<dyn CommittedSource>, Session), Status> {
     let source = shared.source(channel);
     let source = source
         .ok_or_else(|| Status::permission_denied(format!("the channel {channel:?} is not served here")))?;
@@ -72,13 +72,13 @@ async fn admit(
     let mut session = Session::new(source, resource, identity, signed.request.clone(), signature);
     if !session.permitted().await? {
         tracing::debug!(from = ?client.peer.address, channel, resource, "request refused by the channel's policy");
-        return Err(denied(source, resource));
+        return Err(permission_denied(source, resource));
     }
     Ok((Arc::clone(source), session))
 }
 
 /// Returns the refusal of a client to which a channel's policy denies a resource.
-fn denied(source: &Arc<dyn Source>, resource: &str) -> Status {
+fn permission_denied(source: &Arc<dyn CommittedSource>, resource: &str) -> Status {
     Status::permission_denied(format!(
         "access denied: the policy for {resource} of channel {} does not permit it, or the certificate or the \
          signature is not valid",

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use tonic::Status;
 
 /// `HeaderType_CONFIG` and `HeaderType_ENDORSER_TRANSACTION`, which a peer accepts.
-const KINDS: [i32; 2] = [1, 3];
+const ACCEPTED_HEADER_TYPES: [i32; 2] = [1, 3];
 
 /// Proposal to call a chaincode.
 pub(super) struct Call {
@@ -67,7 +67,7 @@ fn wrong(what: &str) -> Status {
 }
 
 fn check_header(channel: &ChannelHeader, by: &SignatureHeader) -> Result<(), &'static str> {
-    if !KINDS.contains(&channel.kind) {
+    if !ACCEPTED_HEADER_TYPES.contains(&channel.kind) {
         return Err("its type is not ENDORSER_TRANSACTION");
     }
     if channel.epoch != 0 {
@@ -90,7 +90,7 @@ mod tests {
     use lineside_testkit::Random;
     use tonic::Code;
 
-    fn good() -> (ChannelHeader, SignatureHeader) {
+    fn valid_headers() -> (ChannelHeader, SignatureHeader) {
         let by = SignatureHeader {
             creator: b"creator".to_vec(),
             nonce: b"nonce".to_vec(),
@@ -127,14 +127,14 @@ mod tests {
 
     #[test]
     fn a_header_that_a_peer_refuses_is_refused() {
-        let (channel, by) = good();
+        let (channel, by) = valid_headers();
         let call = Call::read(signed(&channel, &by)).unwrap();
         assert_eq!(
             (call.chaincode.as_str(), call.channel.as_str(), call.args.len()),
             ("qscc", "lab", 2)
         );
         let of = |change: &dyn Fn(&mut ChannelHeader, &mut SignatureHeader)| {
-            let (mut channel, mut by) = good();
+            let (mut channel, mut by) = valid_headers();
             change(&mut channel, &mut by);
             Call::read(signed(&channel, &by))
                 .err()
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn mutated_proposals_are_read_or_refused() {
-        let (channel, by) = good();
+        let (channel, by) = valid_headers();
         let good = signed(&channel, &by).proposal_bytes;
         let mut random = Random(2);
         let mut read = 0;

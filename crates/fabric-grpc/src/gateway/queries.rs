@@ -7,11 +7,11 @@ use super::messages::{
 use super::proposal::Call;
 use super::{Out, only_message};
 use crate::deliver::{Client, Shared};
-use crate::session::{Session, aside};
-use crate::source::Source;
+use crate::session::{Session, run_blocking};
+use crate::source::CommittedSource;
 use bytes::Bytes;
 use lineside_fabric::block::Block;
-use lineside_fabric::ledger::Place;
+use lineside_fabric::ledger::TxPosition;
 use lineside_fabric::proto::{self, Arena};
 use lineside_util::hex::to_hex;
 use prost::Message;
@@ -26,7 +26,7 @@ const ERROR: i32 = 500;
 const NO_CHAINCODE: &str = "a replica executes no chaincode: send the proposal to a peer. It answers the queries of \
                             qscc and cscc; committed keys are read by `lineside fabric state`";
 /// Refusal of a function of cscc that changes a peer.
-const NOT_JOINED_SO: &str =
+const CANNOT_CHANGE_PEER: &str =
     "a replica takes its channels from its configuration: [[fabric]] in lineside.toml";
 
 /// Answers `protos.Endorser/ProcessProposal`.
@@ -103,14 +103,14 @@ fn failed(message: String) -> ChaincodeResponse {
 }
 
 /// Response of a chaincode, or its error message.
-type Answered = Result<ChaincodeResponse, String>;
+type ChaincodeResult = Result<ChaincodeResponse, String>;
 
 /// Maximum number of bytes of an argument that an error message repeats.
-const SHOWN_BYTES_MAX: usize = 256;
+const QUOTED_BYTES_MAX: usize = 256;
 
 /// Returns an argument as text, for a comparison or a message. A long one is truncated.
 fn text(argument: &[u8]) -> String {
-    let shown = argument.get(..SHOWN_BYTES_MAX).unwrap_or(argument);
+    let shown = argument.get(..QUOTED_BYTES_MAX).unwrap_or(argument);
     String::from_utf8_lossy(shown).into_owned()
 }
 
@@ -119,7 +119,7 @@ fn argument(call: &Call, index: usize) -> String {
 }
 
 /// Answers a function of qscc.
-async fn query(shared: &Shared, client: &Client, call: &Call) -> Result<Answered, Status> {
+async fn query(shared: &Shared, client: &Client, call: &Call) -> Result<ChaincodeResult, Status> {
     let (function, channel) = (argument(call, 0), argument(call, 1));
     let Some(query) = Query::of(&function) else {
         return Ok(Err(format!("Requested function {function} not found.")));
@@ -136,13 +136,13 @@ async fn query(shared: &Shared, client: &Client, call: &Call) -> Result<Answered
         return Ok(Err(format!("missing 3rd argument for {function}")));
     };
     if !permitted(source, &format!("qscc/{function}"), call).await? {
-        return Ok(Err(denied(&function, &channel)));
+        return Ok(Err(permission_denied_text(&function, &channel)));
     }
     read_within(shared, client, source, move |source| query.read(source, &of)).await
 }
 
 /// Answers a function of cscc.
-async fn configuration(shared: &Shared, client: &Client, call: &Call) -> Result<Answered, Status> {
+async fn configuration(shared: &Shared, client: &Client, call: &Call) -> Result<ChaincodeResult, Status> {
     let (function, channel) = (argument(call, 0), argument(call, 1));
     match function.as_str() {
         "GetChannels" => channels(shared, call).await,
@@ -151,18 +151,20 @@ async fn configuration(shared: &Shared, client: &Client, call: &Call) -> Result<
                 return Ok(Err(format!("Unknown channel ID, {channel}")));
             };
             if !permitted(source, "cscc/GetConfigBlock", call).await? {
-                return Ok(Err(denied(&function, &channel)));
+                return Ok(Err(permission_denied_text(&function, &channel)));
             }
             read_within(shared, client, source, config_block).await
         }
-        "JoinChain" | "JoinChainBySnapshot" | "JoinBySnapshotStatus" => Ok(Err(NOT_JOINED_SO.to_owned())),
+        "JoinChain" | "JoinChainBySnapshot" | "JoinBySnapshotStatus" => {
+            Ok(Err(CANNOT_CHANGE_PEER.to_owned()))
+        }
         _ => Ok(Err(format!("Requested function {function} not found."))),
     }
 }
 
 /// Lists the channels that the client may read. A peer lists all its channels, but only to members of its
 /// organisation.
-async fn channels(shared: &Shared, call: &Call) -> Result<Answered, Status> {
+async fn channels(shared: &Shared, call: &Call) -> Result<ChaincodeResult, Status> {
     let mut channels = Vec::new();
     for source in &shared.sources {
         // A channel whose configuration is not known is hidden; the others are listed.
@@ -177,24 +179,24 @@ async fn channels(shared: &Shared, call: &Call) -> Result<Answered, Status> {
         ));
     }
     let list = ChannelQueryResponse { channels };
-    Ok(Ok(found(list.encode_to_vec().into())))
+    Ok(Ok(success_response(list.encode_to_vec().into())))
 }
 
-async fn permitted(source: &Arc<dyn Source>, resource: &str, call: &Call) -> Result<bool, Status> {
+async fn permitted(source: &Arc<dyn CommittedSource>, resource: &str, call: &Call) -> Result<bool, Status> {
     let (creator, signature) = (call.creator.clone(), call.signature.clone());
     Session::new(source, resource, creator, call.signed.clone(), signature)
         .permitted()
         .await
 }
 
-fn denied(function: &str, channel: &str) -> String {
+fn permission_denied_text(function: &str, channel: &str) -> String {
     format!(
         "access denied for [{function}][{channel}]: the channel's policy does not permit it, or the certificate or \
          the signature is not valid"
     )
 }
 
-fn found(payload: Bytes) -> ChaincodeResponse {
+fn success_response(payload: Bytes) -> ChaincodeResponse {
     ChaincodeResponse {
         status: OK,
         message: String::new(),
@@ -206,18 +208,18 @@ fn found(payload: Bytes) -> ChaincodeResponse {
 async fn read_within(
     shared: &Shared,
     client: &Client,
-    source: &Arc<dyn Source>,
-    read: impl Fn(&dyn Source) -> Result<Bytes, String> + Clone + Send + 'static,
-) -> Result<Answered, Status> {
+    source: &Arc<dyn CommittedSource>,
+    read: impl Fn(&dyn CommittedSource) -> Result<Bytes, String> + Clone + Send + 'static,
+) -> Result<ChaincodeResult, Status> {
     loop {
         let reading = shared.reads.acquire().await;
         let (from, read) = (Arc::clone(source), read.clone());
-        let payload = match aside(move || read(&*from)).await? {
+        let payload = match run_blocking(move || read(&*from)).await? {
             Ok(payload) => payload,
             Err(message) => return Ok(Err(message)),
         };
         if let Some(kept) = client.answers.keep(&payload) {
-            return Ok(Ok(found(kept)));
+            return Ok(Ok(success_response(kept)));
         }
         drop((payload, reading));
         client.answers.freed().await;
@@ -247,7 +249,7 @@ impl Query {
     }
 
     /// Returns the payload of the response, or an error message.
-    fn read(self, source: &dyn Source, of: &[u8]) -> Result<Bytes, String> {
+    fn read(self, source: &dyn CommittedSource, of: &[u8]) -> Result<Bytes, String> {
         match self {
             Self::ChainInfo => chain_info(source),
             Self::BlockByNumber => block_by_number(source, of),
@@ -262,13 +264,13 @@ impl Query {
 }
 
 /// Returns the newest block that is visible to clients.
-fn newest(source: &dyn Source) -> Result<(u64, Bytes), String> {
+fn newest(source: &dyn CommittedSource) -> Result<(u64, Bytes), String> {
     let height = *source.heights().borrow();
     let number = height.checked_sub(1).ok_or("the channel has no blocks")?;
     Ok((height, source.block(number).map_err(|error| error.to_string())?))
 }
 
-fn chain_info(source: &dyn Source) -> Result<Bytes, String> {
+fn chain_info(source: &dyn CommittedSource) -> Result<Bytes, String> {
     let (height, bytes) = newest(source)?;
     let arena = Arena::new();
     let block = Block::read(&bytes, &arena).map_err(|error| error.to_string())?;
@@ -281,7 +283,7 @@ fn chain_info(source: &dyn Source) -> Result<Bytes, String> {
 }
 
 /// Reads the block with a number in decimal; 2^64-1 means the newest block.
-fn block_by_number(source: &dyn Source, number: &[u8]) -> Result<Bytes, String> {
+fn block_by_number(source: &dyn CommittedSource, number: &[u8]) -> Result<Bytes, String> {
     let text = std::str::from_utf8(number).ok();
     let digits = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let number: Option<u64> = digits.and_then(|digits| digits.parse().ok());
@@ -297,18 +299,18 @@ fn block_by_number(source: &dyn Source, number: &[u8]) -> Result<Bytes, String> 
     source.block(number).map_err(|error| error.to_string())
 }
 
-fn block_by_hash(source: &dyn Source, hash: &[u8]) -> Result<Bytes, String> {
+fn block_by_hash(source: &dyn CommittedSource, hash: &[u8]) -> Result<Bytes, String> {
     let known = <[u8; 32]>::try_from(hash).ok();
     let number = known.and_then(|hash| source.number_of(&hash));
     let number = number.ok_or_else(|| {
-        let shown = hash.get(..SHOWN_BYTES_MAX).unwrap_or(hash);
+        let shown = hash.get(..QUOTED_BYTES_MAX).unwrap_or(hash);
         let hash = to_hex(shown);
         format!("Failed to get block hash: no such block hash [{hash}] in index")
     })?;
     source.block(number).map_err(|error| error.to_string())
 }
 
-fn place_of(source: &dyn Source, id: &[u8]) -> Result<Place, String> {
+fn place_of(source: &dyn CommittedSource, id: &[u8]) -> Result<TxPosition, String> {
     let text = text(id);
     let place = match std::str::from_utf8(id) {
         Ok(id) => source.transaction(id).map_err(|error| error.to_string())?,
@@ -319,7 +321,7 @@ fn place_of(source: &dyn Source, id: &[u8]) -> Result<Place, String> {
     })
 }
 
-fn transaction(source: &dyn Source, id: &[u8]) -> Result<Bytes, String> {
+fn transaction(source: &dyn CommittedSource, id: &[u8]) -> Result<Bytes, String> {
     let place = place_of(source, id)?;
     let bytes = source.block(place.block).map_err(|error| error.to_string())?;
     let arena = Arena::new();
@@ -335,7 +337,7 @@ fn transaction(source: &dyn Source, id: &[u8]) -> Result<Bytes, String> {
     Ok(processed.encode_to_vec().into())
 }
 
-fn config_block(source: &dyn Source) -> Result<Bytes, String> {
+fn config_block(source: &dyn CommittedSource) -> Result<Bytes, String> {
     let (_, bytes) = newest(source)?;
     let arena = Arena::new();
     let block = Block::read(&bytes, &arena).map_err(|error| error.to_string())?;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use lineside_fabric::config::Config;
 use lineside_fabric::proto::wire::{put_bytes, put_number, put_varint};
 use lineside_fabric::{Options, Validator};
-use lineside_fabric_grpc::messages::{DeliverResponse, Delivered, Envelope};
+use lineside_fabric_grpc::messages::{DeliverContent, DeliverResponse, Envelope};
 use lineside_fabric_grpc::{ClientTls, ServerTls, Signer};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
@@ -24,7 +24,7 @@ use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
 
 /// A certificate and its key in PEM.
-pub struct Pair {
+pub struct CertAndKey {
     pub certificate: String,
     pub key: String,
 }
@@ -61,21 +61,21 @@ impl Ca {
         }
     }
 
-    fn issue(&self, mut params: CertificateParams) -> Pair {
+    fn issue(&self, mut params: CertificateParams) -> CertAndKey {
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().unwrap();
-        Pair {
+        CertAndKey {
             certificate: params.signed_by(&key, &self.issuer).unwrap().pem(),
             key: key.serialize_pem(),
         }
     }
 
-    pub fn pair(&self, name: &str, unit: &str) -> Pair {
+    pub fn pair(&self, name: &str, unit: &str) -> CertAndKey {
         self.issue(params(name, Some(unit)))
     }
 
     /// Issues a certificate that expires after this time.
-    pub fn ending(&self, name: &str, after: Duration) -> Pair {
+    pub fn ending(&self, name: &str, after: Duration) -> CertAndKey {
         let mut params = params(name, Some("client"));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         params.not_after = date_time_ymd(1970, 1, 1) + now + after;
@@ -112,7 +112,7 @@ impl Network {
         ServerTls::from_pem(pair.certificate.as_bytes(), pair.key.as_bytes(), clients).unwrap()
     }
 
-    pub fn client_tls(&self, pair: Option<&Pair>) -> ClientTls {
+    pub fn client_tls(&self, pair: Option<&CertAndKey>) -> ClientTls {
         let own = pair.map(|pair| (pair.certificate.as_bytes(), pair.key.as_bytes()));
         let tls = ClientTls::from_pem(self.tls_ca.certificate.as_bytes(), own).unwrap();
         tls.server_name("localhost")
@@ -166,7 +166,7 @@ impl Network {
     }
 }
 
-pub fn signer(msp: &str, pair: &Pair) -> Arc<Signer> {
+pub fn signer(msp: &str, pair: &CertAndKey) -> Arc<Signer> {
     Arc::new(Signer::from_pem(msp, pair.certificate.as_bytes(), pair.key.as_bytes()).unwrap())
 }
 
@@ -178,9 +178,9 @@ pub fn message(fields: &[(u32, &[u8])]) -> Vec<u8> {
     out
 }
 
-type Named<'a> = Vec<(&'a str, Vec<u8>)>;
+type NamedEntries<'a> = Vec<(&'a str, Vec<u8>)>;
 
-fn group(groups: Named<'_>, values: Named<'_>, policies: Named<'_>) -> Vec<u8> {
+fn group(groups: NamedEntries<'_>, values: NamedEntries<'_>, policies: NamedEntries<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, group) in groups {
         put_bytes(&mut out, 2, &message(&[(1, name.as_bytes()), (2, &group)]));
@@ -317,7 +317,7 @@ pub const DELIVER: &str = "/protos.Deliver/Deliver";
 pub const FILTERED: &str = "/protos.Deliver/DeliverFiltered";
 
 /// Connects with or without TLS.
-pub async fn connect(address: impl ToString, tls: Option<&Network>, own: Option<&Pair>) -> Channel {
+pub async fn connect(address: impl ToString, tls: Option<&Network>, own: Option<&CertAndKey>) -> Channel {
     let address = address.to_string();
     let Some(network) = tls else {
         return Endpoint::from_shared(format!("http://{address}"))
@@ -343,7 +343,7 @@ pub async fn ask(
     channel: &Channel,
     path: &'static str,
     envelopes: Vec<Envelope>,
-) -> (Vec<Delivered>, Option<Status>) {
+) -> (Vec<DeliverContent>, Option<Status>) {
     ask_each(channel, path, envelopes, || ()).await
 }
 
@@ -353,7 +353,7 @@ pub async fn ask_each(
     path: &'static str,
     envelopes: Vec<Envelope>,
     mut received: impl FnMut(),
-) -> (Vec<Delivered>, Option<Status>) {
+) -> (Vec<DeliverContent>, Option<Status>) {
     let mut grpc = Grpc::new(channel.clone());
     grpc.ready().await.unwrap();
     let codec = ProstCodec::<Envelope, DeliverResponse>::default();

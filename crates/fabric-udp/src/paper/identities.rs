@@ -13,15 +13,15 @@ use yaml_rust2::{Yaml, YamlLoader};
 /// Roles in the order of the published code, used if the file has none.
 const ROLES: [&str; 4] = ["admin", "orderer", "peer", "client"];
 /// Maximum number of roles, and of organisations, in an identity's number.
-const PLACES: usize = 16;
+const ROLES_MAX: usize = 16;
 /// Maximum number of identities of one organisation and role.
 const USERS: usize = 256;
 /// Number that the published code uses for an unknown identity.
-const UNKNOWN: u16 = u16::MAX;
+const UNKNOWN_IDENTITY: u16 = u16::MAX;
 
 /// An identity and its number.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Numbered {
+pub struct NumberedIdentity {
     /// Number of the identity in packets.
     pub id: u16,
     /// A `SerializedIdentity`.
@@ -32,7 +32,7 @@ pub struct Numbered {
 ///
 /// # Errors
 /// A file that cannot be read, or does not have this form; the text names it.
-pub fn read(file: &Path) -> io::Result<Vec<Numbered>> {
+pub fn read(file: &Path) -> io::Result<Vec<NumberedIdentity>> {
     let named =
         |error: io::Error, path: &Path| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     let text = std::fs::read_to_string(file).map_err(|error| named(error, file))?;
@@ -47,7 +47,7 @@ pub fn read(file: &Path) -> io::Result<Vec<Numbered>> {
         let mut identity = Vec::new();
         wire::put_bytes(&mut identity, 1, of.organisation.as_bytes());
         wire::put_bytes(&mut identity, 2, &read(&of.path)?);
-        Ok(Numbered { id: of.id, identity })
+        Ok(NumberedIdentity { id: of.id, identity })
     });
     numbered.collect()
 }
@@ -71,13 +71,13 @@ fn certificates(text: &str) -> Result<Vec<Certificate>, String> {
     if organisations.is_empty() {
         return Err("it has no organisation under `Organizations`".to_owned());
     }
-    if roles.len() > PLACES || organisations.len() > PLACES {
-        return Err(format!("it has more than {PLACES} roles or organisations"));
+    if roles.len() > ROLES_MAX || organisations.len() > ROLES_MAX {
+        return Err(format!("it has more than {ROLES_MAX} roles or organisations"));
     }
     let mut all = Vec::new();
     for (place, of) in organisations.iter().enumerate() {
         let name = text_of(of, "name")?;
-        let mut users = [0; PLACES];
+        let mut users = [0; ROLES_MAX];
         for certificate in list_of(of, "certs") {
             let (role, path) = (text_of(certificate, "role")?, text_of(certificate, "cert")?);
             let found = roles.iter().position(|known| *known == role);
@@ -90,8 +90,10 @@ fn certificates(text: &str) -> Result<Vec<Certificate>, String> {
             }
             users[role_place] += 1;
             let id = (role_place + (place << 4) + (user << 8)) as u16;
-            if id == UNKNOWN {
-                return Err(format!("{name}: the number {UNKNOWN} means an unknown identity"));
+            if id == UNKNOWN_IDENTITY {
+                return Err(format!(
+                    "{name}: the number {UNKNOWN_IDENTITY} means an unknown identity"
+                ));
             }
             all.push(Certificate {
                 id,
@@ -172,7 +174,7 @@ Chaincodes:
     }
 
     #[test]
-    fn certificates_are_read_beside_the_file() {
+    fn certificates_are_read_relative_to_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("fabric_machine.yaml");
         let text =
@@ -182,11 +184,11 @@ Chaincodes:
         assert!(missing.contains("user.pem"), "{missing}");
         std::fs::write(folder.path().join("user.pem"), "PEM").unwrap();
         let identity = b"\x0a\x07Org1MSP\x12\x03PEM".to_vec();
-        assert_eq!(read(&file).unwrap(), [Numbered { id: 3, identity }]);
+        assert_eq!(read(&file).unwrap(), [NumberedIdentity { id: 3, identity }]);
     }
 
     #[test]
-    fn what_is_in_another_form_is_refused_and_named() {
+    fn a_file_in_another_form_is_refused_and_named() {
         let many = format!("Organizations:\n{}", "- name: x\n".repeat(17));
         for (text, what) in [
             ("", "no organisation"),

@@ -5,7 +5,7 @@
 //! hardware needs. Unlike in the published code, an identity that is not in the cache gets a number, and an update
 //! with it is sent before the first packet that needs it. So no packet refers to a lost identity.
 
-use super::{CACHE, HEADER, METADATA, NOTE_DATA, TRANSACTION, field_of};
+use super::{CACHE_RUN, HEADER, METADATA, NOTE_DATA, TRANSACTION, field_of};
 use crate::cut;
 use hashbrown::{HashMap, HashSet};
 use lineside_fabric::proto::wire;
@@ -86,9 +86,9 @@ pub struct PaperSender {
 }
 
 /// A note on a packet: kind, offset, description.
-type Note = (u8, u16, u16);
+type PointerNote = (u8, u16, u16);
 
-fn packet(kind: u8, notes: &[Note], payload: &[&[u8]]) -> Vec<u8> {
+fn packet(kind: u8, notes: &[PointerNote], payload: &[&[u8]]) -> Vec<u8> {
     let mut packet = vec![0, 0, kind, notes.len() as u8];
     for (kind, offset, description) in notes {
         packet.push(*kind);
@@ -108,7 +108,7 @@ fn find(bytes: &[u8], path: &[u32]) -> Option<Range<usize>> {
 /// Returns the packet that adds an identity and its number to the receiver's cache.
 fn update(id: u16, identity: &[u8]) -> Vec<u8> {
     let note = (FABRIC_PAPER_LOCATOR | NOTE_DATA, id, identity.len() as u16);
-    packet(CACHE, &[note], &[identity])
+    packet(CACHE_RUN, &[note], &[identity])
 }
 
 impl PaperSender {
@@ -186,11 +186,11 @@ impl PaperSender {
             .map(Vec::len)
             .find(|bytes| *bytes > FABRIC_PAPER_BYTES_MAX)
         {
-            packets.retain(|packet| kind_of(packet) == CACHE);
+            packets.retain(|packet| kind_of(packet) == CACHE_RUN);
             self.owed = packets;
             return Err(Unsendable::Large(large));
         }
-        for packet in packets.iter().filter(|packet| kind_of(packet) != CACHE) {
+        for packet in packets.iter().filter(|packet| kind_of(packet) != CACHE_RUN) {
             self.count(packet);
             if kind_of(packet) == TRANSACTION {
                 self.sent.transaction_bytes += packet.len() as u64;

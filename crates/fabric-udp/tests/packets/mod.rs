@@ -1,11 +1,11 @@
 //! Arbitrary datagrams, with and without the right MAC, to both ends. Also a fuzz target (`lab/fuzz`).
 
 use lineside_fabric::proto::{self, Arena};
-use lineside_fabric_udp::code::{Aside, Encoder, decode};
-use lineside_fabric_udp::packet::sealed;
+use lineside_fabric_udp::code::{Encoder, SegmentNotes, decode};
+use lineside_fabric_udp::packet::sealed_datagram;
 use lineside_fabric_udp::paper::PaperReceiver;
 use lineside_fabric_udp::{
-    Blocks, Early, Polled, Receiver, ReceiverOptions, Sender, SenderOptions, SharedKey, cut,
+    BlockSink, EarlyTx, PollResult, Receiver, ReceiverOptions, Sender, SenderOptions, SharedKey, cut,
 };
 use sha2::{Digest, Sha256};
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,10 +18,10 @@ const ANNOUNCE: u8 = 1;
 const DATA: u8 = 2;
 const WANT: u8 = 0x81;
 
-struct Check(u64);
+struct ChecksBlocks(u64);
 
-impl Blocks for Check {
-    fn early(&mut self, early: Early<'_>) {
+impl BlockSink for ChecksBlocks {
+    fn on_early(&mut self, early: EarlyTx<'_>) {
         assert!(early.segment.ends_with(early.bytes));
         for known in early.known() {
             assert!(known.at as usize + known.bytes as usize <= early.segment.len());
@@ -31,7 +31,7 @@ impl Blocks for Check {
         }
     }
 
-    fn whole(&mut self, number: u64, bytes: Vec<u8>) {
+    fn on_block(&mut self, number: u64, bytes: Vec<u8>) {
         let arena = Arena::new();
         let block: proto::Block<'_> = proto::decode(&bytes, &arena).unwrap();
         let header = block.header.unwrap();
@@ -46,7 +46,7 @@ impl Blocks for Check {
         self.0 += 1;
     }
 
-    fn gap(&mut self, from: u64, to: u64) {
+    fn on_gap(&mut self, from: u64, to: u64) {
         assert!(from <= to);
     }
 }
@@ -73,7 +73,7 @@ pub fn packet_seeds() -> Vec<Vec<u8>> {
     let key = SharedKey::new(&[5; 32]).unwrap();
     let mut sender = Sender::new(key.clone(), SENDER, SenderOptions::default());
     let mut receiver = Receiver::new(key, RECEIVER, 0, ReceiverOptions::default());
-    let (mut out, mut seed, mut check) = (Vec::new(), vec![0], Check(0));
+    let (mut out, mut seed, mut check) = (Vec::new(), vec![0], ChecksBlocks(0));
     let mut put = |datagram: &[u8]| {
         let body = &datagram[32..datagram.len() - 16];
         seed.push(datagram[3]);
@@ -84,11 +84,11 @@ pub fn packet_seeds() -> Vec<Vec<u8>> {
         sender.push(number, a_block(number));
     }
     for now in (0..400_000_000).step_by(10_000_000) {
-        if receiver.ask(now, &mut out) {
+        if receiver.write_request(now, &mut out) {
             put(&out);
             sender.datagram(now, &out);
         }
-        while check.0 < 2 && sender.poll(now, &mut out) == Polled::Datagram {
+        while check.0 < 2 && sender.poll(now, &mut out) == PollResult::Datagram {
             put(&out);
             receiver.datagram(now, &out, &mut check);
         }
@@ -121,7 +121,7 @@ fn ends(plain: bool, mut rest: &[u8]) {
     let mut receiver = Receiver::new(key.clone(), RECEIVER, 0, options);
     let mut sender = Sender::new(key.clone(), SENDER, SenderOptions::default());
     sender.push(0, a_block(0));
-    let (mut check, mut out) = (Check(0), Vec::new());
+    let (mut check, mut out) = (ChecksBlocks(0), Vec::new());
     for sequence in 1.. {
         let Some((&[op, low, high], after)) = rest.split_first_chunk() else {
             break;
@@ -141,10 +141,10 @@ fn ends(plain: bool, mut rest: &[u8]) {
             _ => WANT,
         };
         let session = if op == WANT { RECEIVER } else { SENDER };
-        let datagram = sealed(&key, &session, op, sequence, body);
+        let datagram = sealed_datagram(&key, &session, op, sequence, body);
         receiver.datagram(now, &datagram, &mut check);
         sender.datagram(now, &datagram);
-        receiver.ask(now, &mut out);
+        receiver.write_request(now, &mut out);
         for _ in 0..4 {
             sender.poll(now, &mut out);
         }
@@ -160,7 +160,7 @@ fn ends(plain: bool, mut rest: &[u8]) {
 }
 
 fn stream(bytes: &[u8]) {
-    let (mut block, mut aside) = (vec![0; 4_096], Aside::default());
+    let (mut block, mut aside) = (vec![0; 4_096], SegmentNotes::default());
     let entry = |id| (id < 3).then_some(&[6; 50][..]);
     let mut rest = bytes;
     let _ = decode(
@@ -196,7 +196,7 @@ fn stream(bytes: &[u8]) {
 fn paper(mut rest: &[u8]) {
     let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let mut receiver = PaperReceiver::new(move |source| source == from, 0, MEMORY_MAX);
-    let mut check = Check(0);
+    let mut check = ChecksBlocks(0);
     while let Some((&[low, high], after)) = rest.split_first_chunk() {
         let length = usize::from(u16::from_le_bytes([low, high])).min(after.len());
         receiver.datagram(from, &after[..length], &mut check);

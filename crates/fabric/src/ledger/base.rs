@@ -6,11 +6,13 @@
 use super::error::LedgerError;
 use super::index::Index;
 use super::record::kind;
-use super::redo::Standing;
+use super::redo::ValidatorState;
 use crate::code::TxCode;
-use crate::expiry::KnownLives;
-use crate::snapshot::{ADDITIONAL, Contents, FILES, Files, Head, SIGNABLE, SnapshotError, Taken, read};
-use crate::state::{Entry, Height, Mark, State, TxId, TxIds, Update, Updates};
+use crate::expiry::LifetimeCache;
+use crate::snapshot::{
+    ADDITIONAL, Contents, FILES, Files, ReadMore, SIGNABLE, SnapshotError, SnapshotHead, read,
+};
+use crate::state::{DurableMark, Entry, Height, State, TxId, TxIds, Update, Updates};
 use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Reader, Records};
 use std::io::{self, ErrorKind, Read};
 
@@ -33,8 +35,8 @@ pub(crate) fn is_base(of: u8) -> bool {
 
 /// Base of a ledger: the snapshot that its first block follows.
 #[derive(Clone, Debug)]
-pub(crate) struct Base {
-    pub head: Head,
+pub(crate) struct SnapshotBase {
+    pub head: SnapshotHead,
     /// The `ConfigEnvelope` in force after the last block of the snapshot.
     pub config: Vec<u8>,
     /// Number of the block that set it.
@@ -47,7 +49,7 @@ pub(crate) fn write<D: Disk>(
     journal: &mut Journal<D>,
     record_bytes_max: usize,
     files: &mut impl Files,
-    head: &Head,
+    head: &SnapshotHead,
     each: &mut dyn FnMut(),
 ) -> Result<(), LedgerError> {
     let part_bytes = record_bytes_max.saturating_sub(PART_BYTES).max(1) as u64;
@@ -89,7 +91,7 @@ pub(crate) fn write<D: Disk>(
 }
 
 /// Reader of a base's files in the journal.
-struct Recorded<D: Disk> {
+struct RecordedFiles<D: Disk> {
     records: Records<D>,
     /// Index of the file that is being read.
     file: u8,
@@ -103,7 +105,7 @@ struct Recorded<D: Disk> {
     last: Lsn,
 }
 
-impl<D: Disk> Recorded<D> {
+impl<D: Disk> RecordedFiles<D> {
     fn new(reader: &Reader<D>) -> Result<Self, LedgerError> {
         Ok(Self {
             records: reader.records(1)?,
@@ -154,7 +156,7 @@ impl<D: Disk> Recorded<D> {
     }
 }
 
-impl<D: Disk> Files for Recorded<D> {
+impl<D: Disk> Files for RecordedFiles<D> {
     fn open<'f>(&'f mut self, name: &str) -> io::Result<Box<dyn Read + 'f>> {
         let place = (0u8..).zip(names()).find(|(_, known)| *known == name);
         let (place, _) = place.ok_or_else(|| io::Error::from(ErrorKind::NotFound))?;
@@ -166,7 +168,7 @@ impl<D: Disk> Files for Recorded<D> {
     }
 }
 
-impl<D: Disk> Read for Recorded<D> {
+impl<D: Disk> Read for RecordedFiles<D> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if !self.fill()? || self.next.is_some() {
             return Ok(0);
@@ -181,7 +183,7 @@ impl<D: Disk> Read for Recorded<D> {
     }
 }
 
-impl Base {
+impl SnapshotBase {
     /// Finds the base of a ledger; `None` if the ledger begins with the genesis block or is empty.
     pub fn find<D: Disk>(reader: &Reader<D>) -> Result<Option<Self>, LedgerError> {
         if reader.durable_lsn() == 0 {
@@ -194,8 +196,8 @@ impl Base {
         if !is_one {
             return Ok(None);
         }
-        let mut files = Recorded::new(reader)?;
-        let head = Head::read(&mut files)?;
+        let mut files = RecordedFiles::new(reader)?;
+        let head = SnapshotHead::read(&mut files)?;
         let (config, config_block) = config(&mut files, &head)?;
         Ok(Some(Self {
             head,
@@ -205,8 +207,8 @@ impl Base {
     }
 
     /// Returns the mark of the snapshot's last block.
-    pub fn mark(&self) -> Mark {
-        mark(&self.head)
+    pub fn durable_mark(&self) -> DurableMark {
+        durable_mark(&self.head)
     }
 
     /// Loads the snapshot: the ids into `index`, which is empty, and the keys into `state`, unless it already has them.
@@ -215,9 +217,9 @@ impl Base {
         reader: &Reader<D>,
         state: State,
         index: Index,
-    ) -> Result<(Index, Standing), LedgerError> {
-        let mut files = Recorded::new(reader)?;
-        let head = Head::read(&mut files)?;
+    ) -> Result<(Index, ValidatorState), LedgerError> {
+        let mut files = RecordedFiles::new(reader)?;
+        let head = SnapshotHead::read(&mut files)?;
         let (mut index, standing) = load(&mut files, &head, state, index)?;
         if files
             .fill()
@@ -237,16 +239,16 @@ impl Base {
 /// hashes are checked.
 pub(crate) fn load(
     files: &mut impl Files,
-    head: &Head,
+    head: &SnapshotHead,
     mut state: State,
     index: Index,
-) -> Result<(Index, Standing), LedgerError> {
-    let mut loading = Loading {
+) -> Result<(Index, ValidatorState), LedgerError> {
+    let mut loading = StateLoader {
         has_state: state.has(head.last),
         state: &mut state,
         updates: Updates::default(),
         bytes: 0,
-        lives: KnownLives::default(),
+        lives: LifetimeCache::default(),
         index,
     };
     read(files, head, &mut loading)?;
@@ -254,15 +256,15 @@ pub(crate) fn load(
     loading.flush().map_err(failed)?;
     let (index, has_state) = (loading.index, loading.has_state);
     if !has_state {
-        state.apply(mark(head), Updates::default());
-        state.settle(head.last + 1).map_err(failed)?;
+        state.apply(durable_mark(head), Updates::default());
+        state.write_durable(head.last + 1).map_err(failed)?;
     }
     let mut ids = TxIds::default();
     // Ids in files are looked up there.
     if index.ids.on_disk().is_none() {
         index.all_ids().for_each(|id| ids.insert(id));
     }
-    let standing = Standing {
+    let standing = ValidatorState {
         channel: head.channel.clone(),
         last: head.last,
         last_hash: head.last_hash,
@@ -274,15 +276,15 @@ pub(crate) fn load(
 }
 
 /// Returns the configuration of a snapshot, and the number of the block that set it.
-pub(crate) fn config(files: &mut impl Files, head: &Head) -> Result<(Vec<u8>, u64), LedgerError> {
+pub(crate) fn config(files: &mut impl Files, head: &SnapshotHead) -> Result<(Vec<u8>, u64), LedgerError> {
     let mut config = OnlyConfig::default();
     read(files, head, &mut config)?;
     Ok(config.0.unwrap_or_default())
 }
 
 /// Returns the mark of the snapshot's last block.
-fn mark(head: &Head) -> Mark {
-    Mark {
+fn durable_mark(head: &SnapshotHead) -> DurableMark {
+    DurableMark {
         last: head.last,
         hash: head.last_hash,
         commit_hash: head.commit_hash.unwrap_or_default(),
@@ -294,9 +296,9 @@ fn mark(head: &Head) -> Mark {
 struct OnlyConfig(Option<(Vec<u8>, u64)>);
 
 impl Contents for OnlyConfig {
-    fn config(&mut self, envelope: &[u8], version: Height) -> Result<Taken, String> {
+    fn config(&mut self, envelope: &[u8], version: Height) -> Result<ReadMore, String> {
         self.0 = Some((envelope.to_vec(), version.block));
-        Ok(Taken::Enough)
+        Ok(ReadMore::Enough)
     }
 
     fn key(&mut self, _: &str, _: &str, _: &[u8], _: Entry) -> Result<(), String> {
@@ -309,18 +311,18 @@ impl Contents for OnlyConfig {
 }
 
 /// Receives the whole content.
-struct Loading<'s> {
+struct StateLoader<'s> {
     state: &'s mut State,
     has_state: bool,
     /// Keys that are not in the state yet, and their approximate size in bytes.
     updates: Updates,
     bytes: usize,
     /// `blockToLive` of the collections seen so far.
-    lives: KnownLives,
+    lives: LifetimeCache,
     index: Index,
 }
 
-impl Loading<'_> {
+impl StateLoader<'_> {
     fn flush(&mut self) -> Result<(), String> {
         self.bytes = 0;
         self.state.load(std::mem::take(&mut self.updates))
@@ -328,7 +330,7 @@ impl Loading<'_> {
 
     /// Returns the `blockToLive` of a collection; `None` if its keys do not expire. All public keys come before the
     /// first key of a collection, so all definitions are in the state after a flush.
-    fn life(&mut self, namespace: &str, collection: &str) -> Result<Option<u64>, String> {
+    fn lifetime(&mut self, namespace: &str, collection: &str) -> Result<Option<u64>, String> {
         if !self.lives.has(namespace) {
             self.flush()?;
         }
@@ -339,9 +341,9 @@ impl Loading<'_> {
     }
 }
 
-impl Contents for Loading<'_> {
-    fn config(&mut self, _: &[u8], _: Height) -> Result<Taken, String> {
-        Ok(Taken::More)
+impl Contents for StateLoader<'_> {
+    fn config(&mut self, _: &[u8], _: Height) -> Result<ReadMore, String> {
+        Ok(ReadMore::More)
     }
 
     fn key(&mut self, namespace: &str, collection: &str, key: &[u8], entry: Entry) -> Result<(), String> {
@@ -354,7 +356,7 @@ impl Contents for Loading<'_> {
             version: entry.version,
         };
         if !collection.is_empty()
-            && let Some(life) = self.life(namespace, collection)?
+            && let Some(life) = self.lifetime(namespace, collection)?
         {
             self.updates.set_life(namespace, collection, life);
         }

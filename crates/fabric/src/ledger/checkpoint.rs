@@ -2,12 +2,12 @@
 //! transactions.
 
 use super::error::LedgerError;
-use super::ids::{DiskIds, Ids, IdsAt, NO_ID, RECORD_BYTES, RECORDS, Record, Tail, read_all};
+use super::ids::{DiskIds, IdsAt, IdsCheckpoint, NO_ID, RECORD_BYTES, RECORDS, Record, TxIdIndex, read_all};
 use super::image::{Image, LAYOUT, LAYOUT_FILED, LAYOUT_STATELESS, LAYOUT_WITHOUT_EXPIRY};
-use super::index::{Index, OfBase, OfBlock};
-use super::redo::Standing;
+use super::index::{BaseEntry, BlockEntry, Index};
+use super::redo::ValidatorState;
 use super::store::Blocks;
-use crate::state::{Entry, Height, Key, Space, State, TxId, TxIds};
+use crate::state::{Entry, Height, Key, NamespaceState, State, TxId, TxIds};
 use hashbrown::HashMap;
 use lineside_journal::{Disk, Lsn};
 use std::io::{self, Read, Write};
@@ -137,11 +137,11 @@ fn records<D: Disk>(blocks: &Blocks<D>, from: usize, end: usize) -> io::Result<V
 
 /// Content of a checkpoint.
 #[derive(Debug)]
-pub(crate) struct Restored {
+pub(crate) struct CheckpointContent {
     /// Files of ids that were rebuilt, with the reasons.
     pub remade: Vec<String>,
-    /// Resume point of the validator. Its state is [`State::elsewhere`] if the state is on the disk.
-    pub standing: Standing,
+    /// Resume point of the validator. Its state is [`State::placeholder`] if the state is on the disk.
+    pub standing: ValidatorState,
     pub config_block: u64,
     pub index: Index,
 }
@@ -219,7 +219,7 @@ impl<R: Read> Input<R> {
         let mut namespaces = HashMap::new();
         for _ in 0..self.number()? {
             let name = self.text()?;
-            let mut space = Space::default();
+            let mut space = NamespaceState::default();
             for _ in 0..self.number()? {
                 let collection = self.text()?;
                 let keys = self.keys()?.collect();
@@ -240,7 +240,7 @@ impl<R: Read> Input<R> {
         let mut index = Index::default();
         let count = self.number()?;
         if count & HAS_BASE != 0 {
-            index.base = Some(OfBase {
+            index.base = Some(BaseEntry {
                 last: self.number()?,
                 end: self.number()?,
                 transactions: self.number()?,
@@ -248,7 +248,7 @@ impl<R: Read> Input<R> {
             });
         }
         for _ in 0..count & !HAS_BASE {
-            let block = OfBlock {
+            let block = BlockEntry {
                 begin: self.number()?,
                 end: self.number()?,
                 first: self.number()?,
@@ -262,10 +262,10 @@ impl<R: Read> Input<R> {
             return Err(self.wrong("it has more transactions than the limit"));
         }
         if let (IdsAt::Files(folder), false) = (at, are_filed) {
-            index.ids = Ids::Disk(Box::new(DiskIds::create(folder)?));
+            index.ids = TxIdIndex::Disk(Box::new(DiskIds::create(folder)?));
         }
         let remade = match are_filed {
-            true => self.filed(at, transactions, &mut index)?,
+            true => self.restore_filed_ids(at, transactions, &mut index)?,
             false => Vec::new(),
         };
         let mut ids: Vec<(u8, [u8; 32])> = Vec::new();
@@ -293,13 +293,13 @@ impl<R: Read> Input<R> {
 
     /// Reads ids and codes from the files of `at`, and the newest from the checkpoint. Returns the files that were
     /// rebuilt, with the reasons.
-    fn filed(
+    fn restore_filed_ids(
         &mut self,
         at: &IdsAt,
         transactions: u64,
         index: &mut Index,
     ) -> Result<Vec<String>, LedgerError> {
-        let tail = Tail {
+        let tail = IdsCheckpoint {
             sum: self.array()?,
             records: self.bytes(transactions % RECORDS as u64 * RECORD_BYTES as u64)?,
         };
@@ -309,7 +309,7 @@ impl<R: Read> Input<R> {
             }
             IdsAt::Files(folder) => {
                 let (ids, remade) = DiskIds::open(folder, transactions, tail)?;
-                index.ids = Ids::Disk(Box::new(ids));
+                index.ids = TxIdIndex::Disk(Box::new(ids));
                 Ok(remade)
             }
             IdsAt::FilesRead(folder) => {
@@ -324,7 +324,7 @@ impl<R: Read> Input<R> {
 }
 
 /// Reads a checkpoint, whose checksum is already verified. `at` is the storage of ids and codes.
-pub(crate) fn read(from: impl Read, lsn: Lsn, at: &IdsAt) -> Result<Restored, LedgerError> {
+pub(crate) fn read(from: impl Read, lsn: Lsn, at: &IdsAt) -> Result<CheckpointContent, LedgerError> {
     let mut input = Input { from, lsn };
     let _image_bytes = input.number()?;
     let layout = u32::from_le_bytes(input.array()?);
@@ -339,7 +339,7 @@ pub(crate) fn read(from: impl Read, lsn: Lsn, at: &IdsAt) -> Result<Restored, Le
     let has_commit_hash = input.flag()?;
     let commit_hash = input.array()?;
     let state = match is_stateless {
-        true => State::elsewhere(),
+        true => State::placeholder(),
         false => input.state()?,
     };
     let (index, remade) = input.index(at, layout == LAYOUT_FILED)?;
@@ -358,9 +358,9 @@ pub(crate) fn read(from: impl Read, lsn: Lsn, at: &IdsAt) -> Result<Restored, Le
     if index.ids.on_disk().is_none() {
         index.all_ids().for_each(|id| ids.insert(id));
     }
-    Ok(Restored {
+    Ok(CheckpointContent {
         remade,
-        standing: Standing {
+        standing: ValidatorState {
             channel,
             last,
             last_hash,

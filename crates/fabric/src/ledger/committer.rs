@@ -1,10 +1,10 @@
 //! Commits blocks on a separate thread while the next block is validated. All waiting blocks are committed together.
 
 use super::error::LedgerError;
-use super::results::{Publisher, Timed};
-use super::store::{Blocks, Meta, Writer};
+use super::results::{BlockTimes, Publisher};
+use super::store::{BlockMeta, Blocks, Writer};
 use crate::history::Index;
-use crate::parts::Parts;
+use crate::parts::BlockParts;
 use lineside_journal::{Disk, Error as JournalError, Lsn};
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -13,17 +13,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Maximum total size of waiting blocks, in bytes; a single block may always wait.
-const WAITING_BYTES: usize = 64 << 20;
+const QUEUE_BYTES_MAX: usize = 64 << 20;
 /// Interval between attempts to write to a full disk.
-const FULL_RETRY: Duration = Duration::from_millis(100);
+const DISK_FULL_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A block to commit.
 pub(crate) struct Job {
     pub bytes: Vec<u8>,
-    pub meta: Meta,
+    pub meta: BlockMeta,
     /// Positions of the identities in `bytes`, if they are known.
-    pub parts: Option<Parts>,
-    pub timed: Timed,
+    pub parts: Option<BlockParts>,
+    pub timed: BlockTimes,
     /// Fingerprints of the written keys for the history index, if there is one.
     pub prints: Vec<u32>,
 }
@@ -55,7 +55,7 @@ impl Queue {
 }
 
 impl State {
-    fn alive(&self) -> Result<(), LedgerError> {
+    fn check_running(&self) -> Result<(), LedgerError> {
         match (&self.failed, &self.full) {
             (Some(what), _) => Err(LedgerError::Stopped { what: what.clone() }),
             (None, Some(what)) => Err(LedgerError::Full { what: what.clone() }),
@@ -72,7 +72,7 @@ pub(crate) struct Committer<D: Disk> {
 
 /// Handle to wait until blocks are durable.
 #[derive(Clone)]
-pub struct Waiter(Arc<Queue>);
+pub struct DurabilityWaiter(Arc<Queue>);
 
 impl<D: Disk> Committer<D> {
     /// Starts the thread. `history` is the path of the index of written keys.
@@ -99,7 +99,7 @@ impl<D: Disk> Committer<D> {
             state: Mutex::new(state),
             changed: Condvar::new(),
         });
-        let mut working = Working {
+        let mut working = CommitterThread {
             queue: queue.clone(),
             writer,
             results,
@@ -121,8 +121,8 @@ impl<D: Disk> Committer<D> {
     pub fn submit(&self, job: Job) -> Result<(), LedgerError> {
         let mut state = self.queue.lock();
         loop {
-            state.alive()?;
-            if state.waiting.is_empty() || state.waiting_bytes + job.bytes.len() <= WAITING_BYTES {
+            state.check_running()?;
+            if state.waiting.is_empty() || state.waiting_bytes + job.bytes.len() <= QUEUE_BYTES_MAX {
                 break;
             }
             state = self.queue.wait(state);
@@ -133,8 +133,8 @@ impl<D: Disk> Committer<D> {
         Ok(())
     }
 
-    pub fn waiter(&self) -> Waiter {
-        Waiter(self.queue.clone())
+    pub fn waiter(&self) -> DurabilityWaiter {
+        DurabilityWaiter(self.queue.clone())
     }
 
     /// Commits the waiting blocks, if possible, and ends the thread.
@@ -155,7 +155,7 @@ impl<D: Disk> Drop for Committer<D> {
     }
 }
 
-impl Waiter {
+impl DurabilityWaiter {
     /// Waits until block `number` is durable.
     ///
     /// # Errors
@@ -168,7 +168,7 @@ impl Waiter {
     pub(crate) fn wait_for(&self, blocks: u64) -> Result<Lsn, LedgerError> {
         let mut state = self.0.lock();
         while state.durable < blocks {
-            state.alive()?;
+            state.check_running()?;
             state = self.0.wait(state);
         }
         Ok(state.durable_lsn)
@@ -180,7 +180,7 @@ impl Waiter {
     }
 }
 
-struct Working<D: Disk> {
+struct CommitterThread<D: Disk> {
     queue: Arc<Queue>,
     writer: Writer<D>,
     results: Option<Publisher>,
@@ -188,10 +188,10 @@ struct Working<D: Disk> {
     history: Option<PathBuf>,
     index: Option<Index>,
     /// Blocks that are appended but not durable yet.
-    done: Vec<(Meta, Timed, Vec<u32>)>,
+    done: Vec<(BlockMeta, BlockTimes, Vec<u32>)>,
 }
 
-impl<D: Disk> Working<D> {
+impl<D: Disk> CommitterThread<D> {
     fn run(&mut self) {
         let queue = self.queue.clone();
         loop {
@@ -271,7 +271,7 @@ impl<D: Disk> Working<D> {
         }
         state.full = Some(error.to_string().into());
         self.queue.changed.notify_all();
-        let waited = self.queue.changed.wait_timeout(state, FULL_RETRY);
+        let waited = self.queue.changed.wait_timeout(state, DISK_FULL_RETRY_INTERVAL);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match state.stopping {
             true => Err(error),

@@ -2,10 +2,12 @@
 //! without expiry.
 
 use super::image::{Image, LAYOUT_WITHOUT_EXPIRY};
-use super::{Begun, Expected, Look, Replica, Setup, StateStore, export, join, validator_from};
+use super::{
+    ExpectedHashes, ReadOnlyLedger, Replica, Setup, StateStore, WritableLedger, export, join, validator_from,
+};
 use crate::listing::Listing;
 use crate::replay::read;
-use crate::state::{Disk as StateDisk, Due, Key, State};
+use crate::state::{Disk as StateDisk, ExpiringKey, Key, State};
 use crate::validate::Options;
 use lineside_journal::SimDisk;
 use std::collections::BTreeSet;
@@ -23,12 +25,12 @@ const LIVES: [(&str, &str, u64); 6] = [
 ];
 
 /// Returns the keys of a state that expire, computed only from their versions.
-fn by_versions(state: &State) -> BTreeSet<(u64, Due)> {
+fn by_versions(state: &State) -> BTreeSet<(u64, ExpiringKey)> {
     let mut due = BTreeSet::new();
     state.each(&mut |namespace, collection, key, entry| {
         let of = |(chaincode, name, _): &&(&str, &str, u64)| (*chaincode, *name) == (namespace, collection);
         if let Some((.., life)) = LIVES.iter().find(of) {
-            let key = Due {
+            let key = ExpiringKey {
                 namespace: namespace.to_owned(),
                 collection: collection.to_owned(),
                 key: Key::from_slice(key),
@@ -59,8 +61,15 @@ fn the_index_after_a_peers_snapshot_follows_from_its_versions() {
             ..Setup::default()
         };
         let disk = SimDisk::new(1);
-        join(disk.clone(), &setup, &snapshot, &Expected::default(), &mut |_| {}).unwrap();
-        let look = Look::open(disk, &Options::default(), Some(&setup.state)).unwrap();
+        join(
+            disk.clone(),
+            &setup,
+            &snapshot,
+            &ExpectedHashes::default(),
+            &mut |_| {},
+        )
+        .unwrap();
+        let look = ReadOnlyLedger::open(disk, &Options::default(), Some(&setup.state)).unwrap();
         assert_eq!(look.validator.state.all_due(), expected, "{:?}", setup.state);
     }
 }
@@ -81,13 +90,13 @@ fn snapshot_of_eight(folder: &Path) {
         replica.add(block(number)).unwrap();
     }
     replica.stop().unwrap();
-    let look = Look::open(disk, &Options::default(), Some(&StateStore::Memory)).unwrap();
+    let look = ReadOnlyLedger::open(disk, &Options::default(), Some(&StateStore::Memory)).unwrap();
     export(&look, folder).unwrap();
 }
 
 /// Writes a checkpoint of a ledger in the form of an older version.
 fn write_older_checkpoint(disk: &SimDisk, setup: &Setup) {
-    let begun = Begun::open(disk.clone(), setup.journal, &setup.validation, &setup.state).unwrap();
+    let begun = WritableLedger::open(disk.clone(), setup.journal, &setup.validation, &setup.state).unwrap();
     let blocks = begun.writer.blocks();
     let image = Image::new(begun.validator.as_ref().unwrap(), begun.config_block);
     let mut bytes = Vec::new();
@@ -108,7 +117,7 @@ fn add_nine(replica: &mut Replica<SimDisk>) {
 /// A checkpoint of a version without expiry is used, except in a ledger that was joined: there it may contain keys of
 /// the snapshot that had expired.
 #[test]
-fn checkpoints_of_versions_without_expiry() {
+fn a_checkpoint_of_a_version_without_expiry_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let (snapshot, setup) = (folder.path().join("snapshot"), Setup::default());
     snapshot_of_eight(&snapshot);
@@ -117,7 +126,7 @@ fn checkpoints_of_versions_without_expiry() {
         joined.clone(),
         &setup,
         &snapshot,
-        &Expected::default(),
+        &ExpectedHashes::default(),
         &mut |_| {},
     )
     .unwrap();
@@ -149,7 +158,7 @@ fn checkpoints_of_versions_without_expiry() {
 
 /// A database of a version without expiry is rebuilt in a ledger that was joined, and only there.
 #[test]
-fn databases_of_versions_without_expiry() {
+fn a_database_of_a_version_without_expiry_is_upgraded_or_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
     let snapshot = folder.path().join("snapshot");
     snapshot_of_eight(&snapshot);
@@ -161,7 +170,14 @@ fn databases_of_versions_without_expiry() {
         };
         let disk = SimDisk::new(1);
         if is_joined {
-            join(disk.clone(), &setup, &snapshot, &Expected::default(), &mut |_| {}).unwrap();
+            join(
+                disk.clone(),
+                &setup,
+                &snapshot,
+                &ExpectedHashes::default(),
+                &mut |_| {},
+            )
+            .unwrap();
         } else {
             let (mut replica, _) = Replica::open(disk.clone(), setup.clone(), None).unwrap();
             for number in 0..=3 {
@@ -172,7 +188,7 @@ fn databases_of_versions_without_expiry() {
         let (older, _) = StateDisk::open(&directory).unwrap();
         older.make_older();
         drop(older);
-        let look = Look::open(disk.clone(), &Options::default(), Some(&setup.state));
+        let look = ReadOnlyLedger::open(disk.clone(), &Options::default(), Some(&setup.state));
         let what = look.map_or_else(|error| error.to_string(), |_| String::new());
         assert_eq!(what.contains("kept expired keys"), is_joined, "{what}");
         let (mut replica, opened) = Replica::open(disk, setup, None).unwrap();

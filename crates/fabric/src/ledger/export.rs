@@ -1,10 +1,10 @@
 //! Export of a ledger as a snapshot, from which other replicas can start.
 
 use super::error::LedgerError;
-use super::open::Look;
+use super::open::ReadOnlyLedger;
 use crate::block::Block;
 use crate::proto::Arena;
-use crate::snapshot::Head;
+use crate::snapshot::SnapshotHead;
 use crate::snapshot::write::{Channel, write};
 use lineside_journal::Disk;
 use std::path::Path;
@@ -14,7 +14,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// Errors of the ledger and of the disk. The folder is then not a valid snapshot.
-pub fn export<D: Disk>(look: &Look<D>, folder: &Path) -> Result<Head, LedgerError> {
+pub fn export<D: Disk>(look: &ReadOnlyLedger<D>, folder: &Path) -> Result<SnapshotHead, LedgerError> {
     let (validator, blocks) = (&look.validator, &look.blocks);
     let last = validator.last();
     let base = look.base.as_ref();

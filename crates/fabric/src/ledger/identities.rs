@@ -8,7 +8,7 @@ use lineside_journal::{Disk, Lsn, Reader};
 use std::sync::Arc;
 
 /// Size in bytes at which a cache is cleared.
-const KEPT_BYTES: usize = 64 << 20;
+const CACHE_BYTES: usize = 64 << 20;
 /// Approximate memory of an entry in addition to the identity, in bytes.
 const ENTRY_BYTES: usize = 64;
 
@@ -21,7 +21,7 @@ pub(crate) struct Identities {
 
 impl Identities {
     pub fn add(&mut self, lsn: Lsn, identity: &[u8]) {
-        if self.bytes >= KEPT_BYTES {
+        if self.bytes >= CACHE_BYTES {
             self.by_lsn.clear();
             self.bytes = 0;
         }
@@ -89,18 +89,18 @@ impl Identities {
 
 /// Cache of records by identity, for the writer.
 #[derive(Default, Debug)]
-pub(crate) struct Known {
+pub(crate) struct IdentityCache {
     lsns: HashMap<Box<[u8]>, Lsn>,
     bytes: usize,
 }
 
-impl Known {
+impl IdentityCache {
     pub fn get(&self, identity: &[u8]) -> Option<Lsn> {
         self.lsns.get(identity).copied()
     }
 
     pub fn add(&mut self, identity: &[u8], lsn: Lsn) {
-        if self.bytes >= KEPT_BYTES {
+        if self.bytes >= CACHE_BYTES {
             self.lsns.clear();
             self.bytes = 0;
         }

@@ -8,8 +8,8 @@ mod run;
 mod tests;
 
 pub(crate) use disk::DiskIds;
-use log::Sum;
-pub(crate) use log::{RECORD_BYTES, RECORDS, Tail, compare, read_all};
+use log::PageChecksum;
+pub(crate) use log::{IdsCheckpoint, RECORD_BYTES, RECORDS, compare, read_all};
 use memory::MemoryIds;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,18 +41,18 @@ impl IdsAt {
 
 /// Ids and codes by transaction number, with an index by id.
 #[derive(Debug)]
-pub(crate) enum Ids {
+pub(crate) enum TxIdIndex {
     Memory(MemoryIds),
     Disk(Box<DiskIds>),
 }
 
-impl Default for Ids {
+impl Default for TxIdIndex {
     fn default() -> Self {
         Self::Memory(MemoryIds::default())
     }
 }
 
-impl Ids {
+impl TxIdIndex {
     /// Returns the number of transactions.
     pub fn len(&self) -> usize {
         match self {
@@ -78,7 +78,7 @@ impl Ids {
 
     /// Prefetches the table entries of these ids into the CPU's caches. Independent lookups overlap their cache misses,
     /// as long as no other work is between them.
-    pub fn warm<'i>(&self, all: impl Iterator<Item = &'i [u8; 32]>) {
+    pub fn prefetch<'i>(&self, all: impl Iterator<Item = &'i [u8; 32]>) {
         if let Self::Memory(ids) = self {
             for id in all {
                 std::hint::black_box(ids.find(id));
@@ -108,7 +108,7 @@ impl Ids {
     ///
     /// # Errors
     /// The last page cannot be read.
-    pub fn sum_after(&self, pages: u64) -> io::Result<Sum> {
+    pub fn sum_after(&self, pages: u64) -> io::Result<PageChecksum> {
         match self {
             Self::Memory(ids) => Ok(ids.sum_after(pages)),
             Self::Disk(ids) => ids.sum_after(pages),

@@ -1,7 +1,7 @@
 //! Tests of a ledger with ids in files: a repeated transaction is a duplicate after any restart and any damage of the
 //! files.
 
-use super::{LedgerError, Opened, Replica, Setup, StateStore, verify_ledger};
+use super::{LedgerError, OpenFindings, Replica, Setup, StateStore, verify_ledger};
 use crate::code::TxCode;
 use crate::tests::network::{Network, Tx};
 use crate::validate::Options;
@@ -30,7 +30,7 @@ fn setup(folder: &Path) -> Setup {
     }
 }
 
-fn open(folder: &Path) -> (Replica<FsDisk>, Opened) {
+fn open(folder: &Path) -> (Replica<FsDisk>, OpenFindings) {
     Replica::open(FsDisk::open(folder).unwrap(), setup(folder), None).unwrap()
 }
 
@@ -210,7 +210,7 @@ fn a_changed_bit_in_a_file_of_ids_never_gives_a_wrong_code() {
 
 /// A query whose page of ids cannot be read is an error, and not the answer that there is no such transaction.
 #[test]
-fn a_page_that_cannot_be_read_is_not_taken_for_a_missing_transaction() {
+fn an_unreadable_page_is_an_error_and_not_a_missing_transaction() {
     let folder = tempfile::tempdir().unwrap();
     made(folder.path());
     let (replica, _) = open(folder.path());

@@ -2,7 +2,7 @@
 //! reports each change before it is applied, and the old entries of keys that are not copied yet are kept aside. A
 //! state on the disk is not copied: its image is complete when the database has the changes of the image's last block.
 
-use crate::state::{Entry, Key, Keys, Space, State, Updates};
+use crate::state::{Entry, Key, Keys, NamespaceState, State, Updates};
 use crate::validate::Validator;
 use hashbrown::HashMap;
 use std::borrow::Cow;
@@ -31,7 +31,7 @@ impl Image {
     /// Copies the image at once. A state on the disk must be settled.
     pub fn new(validator: &Validator, config_block: u64) -> Self {
         let state = validator.state.in_memory();
-        let taking = Taking::begin(validator, config_block, state);
+        let taking = ImageBuilder::begin(validator, config_block, state);
         taking
             .advance(&validator.state, usize::MAX)
             .unwrap_or_else(|more| more.image)
@@ -39,7 +39,7 @@ impl Image {
 
     /// Creates the image that a validator with its state on the disk would have.
     pub fn stateless(validator: &Validator, config_block: u64) -> Self {
-        Taking::begin(validator, config_block, None).image
+        ImageBuilder::begin(validator, config_block, None).image
     }
 
     /// Returns the total size of all pieces, in bytes.
@@ -49,15 +49,15 @@ impl Image {
 }
 
 /// An image that is not complete yet.
-pub(crate) struct Taking {
+pub(crate) struct ImageBuilder {
     image: Image,
     /// Sections that are not completely copied yet, in order.
-    sections: VecDeque<Section>,
+    sections: VecDeque<ImageSection>,
     keys: usize,
 }
 
 /// Keys of a namespace or of one of its collections.
-struct Section {
+struct ImageSection {
     namespace: String,
     /// Name of the collection; empty for the public keys.
     collection: String,
@@ -91,13 +91,13 @@ fn keys_of<'s>(state: &'s State, namespace: &str, collection: &str) -> Option<&'
     state.in_memory()?.get(namespace)?.keys(collection)
 }
 
-impl Taking {
+impl ImageBuilder {
     /// Begins an image of a validator whose configuration was set by block `config_block`. Only names and counts are
     /// copied now. `state` is the state in memory, if it is there.
     pub fn begin(
         validator: &Validator,
         config_block: u64,
-        state: Option<&HashMap<String, Space<Keys>>>,
+        state: Option<&HashMap<String, NamespaceState<Keys>>>,
     ) -> Self {
         let mut head = Vec::new();
         let layout = match state {
@@ -114,7 +114,7 @@ impl Taking {
         if let Some(state) = state {
             put_number(&mut head, state.len() as u64);
         }
-        let mut spaces: Vec<(&String, &Space<Keys>)> = state.into_iter().flatten().collect();
+        let mut spaces: Vec<(&String, &NamespaceState<Keys>)> = state.into_iter().flatten().collect();
         spaces.sort_unstable_by_key(|(name, _)| *name);
         let mut count = 0;
         for (name, space) in spaces {
@@ -126,7 +126,7 @@ impl Taking {
                 put_bytes(&mut head, collection.as_bytes());
                 put_number(&mut head, keys.len() as u64);
                 count += keys.len();
-                sections.push_back(Section {
+                sections.push_back(ImageSection {
                     namespace: name.clone(),
                     collection: collection.to_owned(),
                     head: std::mem::take(&mut head),
@@ -151,9 +151,9 @@ impl Taking {
     }
 
     /// Records the old entries of keys before `updates` are applied to `state`.
-    pub fn note(&mut self, state: &State, updates: &Updates) {
+    pub fn save_old_entries(&mut self, state: &State, updates: &Updates) {
         for (namespace, collection, keys) in updates.collections() {
-            let is = |section: &&mut Section| {
+            let is = |section: &&mut ImageSection| {
                 (section.namespace.as_str(), section.collection.as_str()) == (namespace, collection)
             };
             let Some(section) = self.sections.iter_mut().find(is) else {
@@ -170,7 +170,9 @@ impl Taking {
 
     /// Copies up to `keys` more keys of `state`. Returns the image when it is complete.
     pub fn advance(mut self, state: &State, keys: usize) -> Result<Image, Self> {
-        let settled = state.on_disk().map(|disk| disk.mark().map(|mark| mark.last));
+        let settled = state
+            .on_disk()
+            .map(|disk| disk.durable_mark().map(|mark| mark.last));
         if settled.is_some_and(|last| last < Some(self.image.last)) {
             return Err(self);
         }
@@ -186,7 +188,7 @@ impl Taking {
     }
 }
 
-impl Section {
+impl ImageSection {
     /// Copies keys until there are no more (returns `true`) or `left` is 0.
     fn copy(&mut self, state: &State, pieces: &mut Vec<Vec<u8>>, left: &mut usize) -> bool {
         let from = match &self.copied {
@@ -241,7 +243,7 @@ impl Section {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{Height, Mark, Update};
+    use crate::state::{DurableMark, Height, Update};
     use crate::tests::network::Network;
     use lineside_testkit::Random;
 
@@ -263,22 +265,22 @@ mod tests {
 
     /// An image that is taken in random steps during random changes equals the state at its beginning.
     #[test]
-    fn an_image_is_of_one_moment() {
+    fn an_image_holds_the_state_of_one_block() {
         let mut steps = 0;
         for seed in 1..60 {
             let mut random = Random(seed);
             let mut validator = Network::new().start(None);
             for block in 0..40 {
                 let updates = updates(&mut random, block, 3);
-                validator.state.apply(Mark::of(block), updates);
+                validator.state.apply(DurableMark::of(block), updates);
             }
             let whole = Image::new(&validator, 7);
-            let mut taking = Taking::begin(&validator, 7, validator.state.in_memory());
+            let mut taking = ImageBuilder::begin(&validator, 7, validator.state.in_memory());
             assert_eq!(taking.keys(), validator.state.len());
             let image = loop {
                 let next = updates(&mut random, 100, 5);
-                taking.note(&validator.state, &next);
-                validator.state.apply(Mark::of(100), next);
+                taking.save_old_entries(&validator.state, &next);
+                validator.state.apply(DurableMark::of(100), next);
                 match taking.advance(&validator.state, random.below(40) as usize) {
                     Ok(image) => break image,
                     Err(more) => taking = more,

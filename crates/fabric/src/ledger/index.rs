@@ -1,6 +1,6 @@
 //! Index of the blocks and transactions of a ledger, with their positions.
 
-use super::ids::{Ids, NO_ID};
+use super::ids::{NO_ID, TxIdIndex};
 use crate::code::TxCode;
 use crate::state::TxId;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Index entry of a block.
 #[derive(Debug)]
-pub(crate) struct OfBlock {
+pub(crate) struct BlockEntry {
     /// The record of the kind BEGIN.
     pub begin: Lsn,
     /// The record of the kind END.
@@ -22,7 +22,7 @@ pub(crate) struct OfBlock {
     pub first: u64,
 }
 
-impl OfBlock {
+impl BlockEntry {
     pub fn offset(&self) -> Option<u64> {
         Some(self.offset.load(Ordering::Relaxed)).filter(|offset| *offset != 0)
     }
@@ -30,7 +30,7 @@ impl OfBlock {
 
 /// Index entry of the snapshot with which a ledger begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct OfBase {
+pub(crate) struct BaseEntry {
     /// Number of the snapshot's last block.
     pub last: u64,
     pub hash: [u8; 32],
@@ -42,7 +42,7 @@ pub(crate) struct OfBase {
 
 /// Position of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct TxPosition {
     /// Block number.
     pub block: u64,
     /// Index in the block.
@@ -65,12 +65,12 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct Index {
     /// The snapshot before the first block; `None`: the first block is the genesis block.
-    pub base: Option<OfBase>,
+    pub base: Option<BaseEntry>,
     /// Blocks from number [`Self::first`] on.
-    pub blocks: Vec<OfBlock>,
+    pub blocks: Vec<BlockEntry>,
     by_hash: HashTable<u32>,
     /// Code and id of each transaction, by its number. An id that is not a hash in hex is stored as zeros.
-    pub ids: Ids,
+    pub ids: TxIdIndex,
     /// Ids that are not a hash in hex.
     pub others: HashMap<Box<[u8]>, u32>,
     hasher: DefaultHashBuilder,
@@ -82,7 +82,7 @@ impl Default for Index {
             base: None,
             blocks: Vec::new(),
             by_hash: HashTable::new(),
-            ids: Ids::default(),
+            ids: TxIdIndex::default(),
             others: HashMap::new(),
             hasher: DefaultHashBuilder::default(),
         }
@@ -96,7 +96,7 @@ const TRANSACTIONS_MAX: usize = u32::MAX as usize;
 
 impl Index {
     /// Creates an empty index with this storage of ids and codes.
-    pub fn with(ids: Ids) -> Self {
+    pub fn with(ids: TxIdIndex) -> Self {
         Self {
             ids,
             ..Self::default()
@@ -116,7 +116,7 @@ impl Index {
     /// Adds the next block.
     pub fn push(&mut self, entry: Entry) {
         let number = self.blocks.len() as u32;
-        self.push_block(OfBlock {
+        self.push_block(BlockEntry {
             begin: entry.begin,
             end: entry.end,
             offset: entry.offset.into(),
@@ -124,7 +124,7 @@ impl Index {
             first: self.ids.len() as u64,
         });
         debug_assert_eq!(self.blocks.len() as u32, number + 1);
-        self.ids.warm(entry.ids.iter().filter_map(|id| match id {
+        self.ids.prefetch(entry.ids.iter().filter_map(|id| match id {
             Some(TxId::Hash(id)) => Some(id),
             _ => None,
         }));
@@ -133,7 +133,7 @@ impl Index {
         }
     }
 
-    pub fn push_block(&mut self, block: OfBlock) {
+    pub fn push_block(&mut self, block: BlockEntry) {
         let number = self.blocks.len() as u32;
         let (blocks, hasher) = (&mut self.blocks, &self.hasher);
         let hash = hasher.hash_one(block.hash);
@@ -163,7 +163,7 @@ impl Index {
 
     /// Sets the snapshot before the first block. All ids in the index must be the snapshot's.
     pub fn set_base(&mut self, last: u64, hash: [u8; 32], end: Lsn) {
-        self.base = Some(OfBase {
+        self.base = Some(BaseEntry {
             last,
             hash,
             end,
@@ -182,13 +182,13 @@ impl Index {
     }
 
     /// Returns the index of a block in [`Self::blocks`], also for a block that is not there yet.
-    pub fn place(&self, number: u64) -> Option<usize> {
+    pub fn index_of(&self, number: u64) -> Option<usize> {
         usize::try_from(number.checked_sub(self.first())?).ok()
     }
 
     /// Returns the entry of a block.
-    pub fn block(&self, number: u64) -> Option<&OfBlock> {
-        self.blocks.get(self.place(number)?)
+    pub fn block(&self, number: u64) -> Option<&BlockEntry> {
+        self.blocks.get(self.index_of(number)?)
     }
 
     /// Returns the header hash of the last block.
@@ -221,13 +221,13 @@ impl Index {
     }
 
     /// Returns the position of the first transaction with this id; `None` also if it is in a block before a snapshot.
-    pub fn transaction(&self, id: &TxId) -> Option<Place> {
+    pub fn transaction(&self, id: &TxId) -> Option<TxPosition> {
         let number = self.number_of(id)?;
         let after = self
             .blocks
             .partition_point(|block| block.first <= u64::from(number));
         let block = after.checked_sub(1)?;
-        Some(Place {
+        Some(TxPosition {
             block: self.first() + block as u64,
             index: u64::from(number) - self.blocks.get(block)?.first,
             code: TxCode::from_number(self.ids.record(number as usize)?.1)?,

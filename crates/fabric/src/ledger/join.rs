@@ -3,9 +3,9 @@
 use super::base;
 use super::error::LedgerError;
 use super::index::Index;
-use super::open::Begun;
+use super::open::WritableLedger;
 use super::replica::Setup;
-use crate::snapshot::{ADDITIONAL, Folder, Head, SIGNABLE, SnapshotError, check};
+use crate::snapshot::{ADDITIONAL, SIGNABLE, SnapshotError, SnapshotFolder, SnapshotHead, check};
 use crate::state::State;
 use crate::validate::{Options, Validator};
 use lineside_journal::{Disk, Journal};
@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// Hashes that the operator obtained from another peer. A snapshot with other hashes is refused.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Expected {
+pub struct ExpectedHashes {
     /// Expected hash of the snapshot.
     pub snapshot_hash: Option<[u8; 32]>,
     /// Expected commit hash of the snapshot's last block, which no hash of the snapshot covers.
@@ -22,9 +22,9 @@ pub struct Expected {
 
 /// Result of [`join`].
 #[derive(Clone, Debug)]
-pub struct Joined {
+pub struct JoinedSnapshot {
     /// Content of the snapshot's JSON files.
-    pub head: Head,
+    pub head: SnapshotHead,
     /// Number of transaction ids in the snapshot.
     pub transactions: u64,
     /// Number of keys in the snapshot, with hashed ones.
@@ -41,11 +41,11 @@ pub fn join<D: Disk>(
     disk: D,
     setup: &Setup,
     folder: &Path,
-    expected: &Expected,
+    expected: &ExpectedHashes,
     step: &mut dyn FnMut(&str),
-) -> Result<Joined, LedgerError> {
-    let mut files = Folder(folder.to_owned());
-    let head = Head::read(&mut files)?;
+) -> Result<JoinedSnapshot, LedgerError> {
+    let mut files = SnapshotFolder(folder.to_owned());
+    let head = SnapshotHead::read(&mut files)?;
     let compare = |file, what: &str, found: Option<[u8; 32]>, wanted: Option<[u8; 32]>| match wanted {
         Some(_) if found != wanted => Err(SnapshotError::new(
             file,
@@ -81,12 +81,12 @@ pub fn join<D: Disk>(
     })?;
     drop(journal);
     // The state is read from the copy, and the hashes are checked again.
-    let begun = Begun::open(disk, setup.journal, &setup.validation, &setup.state)?;
+    let begun = WritableLedger::open(disk, setup.journal, &setup.validation, &setup.state)?;
     step("state read");
     begun.checkpoint()?;
     step("checkpoint written");
     let validator = begun.validator.as_ref().ok_or(LedgerError::Empty)?;
-    Ok(Joined {
+    Ok(JoinedSnapshot {
         head,
         transactions: begun.writer.blocks().view().index.ids.len() as u64,
         keys: validator.state.len() as u64,
@@ -98,8 +98,8 @@ pub fn join<D: Disk>(
 /// # Errors
 /// [`LedgerError::Snapshot`] names the damaged file.
 pub fn validator_from(folder: &Path, options: Options) -> Result<Validator, LedgerError> {
-    let mut files = Folder(folder.to_owned());
-    let head = Head::read(&mut files)?;
+    let mut files = SnapshotFolder(folder.to_owned());
+    let head = SnapshotHead::read(&mut files)?;
     check(&mut files, &head)?;
     let (config, _) = base::config(&mut files, &head)?;
     let (_, standing) = base::load(&mut files, &head, State::default(), Index::default())?;

@@ -1,18 +1,18 @@
 //! Opening a ledger: restores the newest checkpoint, then replays the blocks after it.
 
-use super::base::{Base, is_base};
-use super::checkpoint::{self, Restored};
+use super::base::{SnapshotBase, is_base};
+use super::checkpoint::{self, CheckpointContent};
 use super::error::LedgerError;
-use super::identities::{Identities, Known};
-use super::ids::{DiskIds, Ids, IdsAt};
+use super::identities::{Identities, IdentityCache};
+use super::ids::{DiskIds, IdsAt, TxIdIndex};
 use super::image::Image;
 use super::index::{Entry, Index};
 use super::record::{Assembler, Stored, kind};
 use super::splice;
-use super::store::{Blocks, View, Writer};
+use super::store::{Blocks, LedgerView, Writer};
 use crate::block::Block;
 use crate::proto::Arena;
-use crate::state::{Disk as StateDisk, Mark, State};
+use crate::state::{Disk as StateDisk, DurableMark, State};
 use crate::validate::{Options, Validator};
 use lineside_journal::{
     Disk, Error as JournalError, Journal, Lsn, Options as JournalOptions, Reader, Recovery, Snapshots,
@@ -47,7 +47,7 @@ impl StateStore {
 }
 
 /// A ledger that was read.
-pub(crate) struct Recovered<D: Disk> {
+pub(crate) struct RecoveredLedger<D: Disk> {
     pub blocks: Blocks<D>,
     /// The validator; `None` if there are no blocks.
     pub validator: Option<Validator>,
@@ -56,14 +56,14 @@ pub(crate) struct Recovered<D: Disk> {
     /// Number of the block that set the current configuration.
     pub config_block: u64,
     /// The snapshot with which the ledger begins.
-    base: Option<Base>,
-    pub known: Known,
-    pub found: Found,
+    base: Option<SnapshotBase>,
+    pub known: IdentityCache,
+    pub found: LedgerFindings,
 }
 
 /// Findings when a ledger was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct LedgerFindings {
     /// Last record that the checkpoint covers; 0: there was no checkpoint.
     pub checkpoint: Lsn,
     /// Newer checkpoints that are unusable, with the reasons.
@@ -79,21 +79,21 @@ pub struct Found {
 }
 
 /// Reason why the state on the disk of a ledger that begins with a snapshot is not used.
-const KEPT_EXPIRED: &str = "an older version wrote it and kept expired keys of the snapshot; a replica that opens \
-                            the ledger rebuilds it";
+const STATE_WITH_EXPIRED_KEYS: &str = "an older version wrote it and kept expired keys of the snapshot; a \
+                                       replica that opens the ledger rebuilds it";
 
 /// Reads a ledger for writing. The recorded codes and commit hashes are trusted.
 pub(crate) fn recover<D: Disk>(
     reader: &Reader<D>,
     options: &Options,
     state: &StateStore,
-) -> Result<Recovered<D>, LedgerError> {
+) -> Result<RecoveredLedger<D>, LedgerError> {
     let StateStore::Disk(directory) = state else {
         return read(reader, options, State::default(), &IdsAt::Memory);
     };
     let ids = IdsAt::Files(IdsAt::folder(directory));
     let (disk, mut remade) = StateDisk::open(directory)?;
-    let (mark, lacks_expiry) = (disk.mark(), disk.lacks_expiry());
+    let (mark, lacks_expiry) = (disk.durable_mark(), disk.lacks_expiry());
     let recovered = read(reader, options, disk.into(), &ids);
     let why = match recovered {
         Err(LedgerError::State { what }) if StateDisk::is_damaged(directory) => what,
@@ -102,7 +102,7 @@ pub(crate) fn recover<D: Disk>(
             if !recovered.has(mark)? {
                 "its last block is not in the ledger".to_owned()
             } else if lacks_expiry && recovered.base.is_some() {
-                KEPT_EXPIRED.to_owned()
+                STATE_WITH_EXPIRED_KEYS.to_owned()
             } else {
                 recovered.found.state_remade = remade.take();
                 return Ok(recovered);
@@ -115,7 +115,10 @@ pub(crate) fn recover<D: Disk>(
 }
 
 /// Returns the checkpoint, with `state` moved into it, if the two fit together.
-fn fit(mut restored: Restored, state: &mut State) -> Result<Restored, String> {
+fn combine_checkpoint(
+    mut restored: CheckpointContent,
+    state: &mut State,
+) -> Result<CheckpointContent, String> {
     let standing = &mut restored.standing;
     if state.in_memory().is_some() {
         return match standing.state.in_memory() {
@@ -131,7 +134,7 @@ fn fit(mut restored: Restored, state: &mut State) -> Result<Restored, String> {
 }
 
 /// Returns whether a checkpoint belongs to a ledger with this base.
-fn has_base(restored: &Restored, base: Option<&Base>) -> bool {
+fn has_base(restored: &CheckpointContent, base: Option<&SnapshotBase>) -> bool {
     let found = restored.index.base.map(|found| (found.last, found.hash));
     found == base.map(|base| (base.head.last, base.head.last_hash))
 }
@@ -139,7 +142,7 @@ fn has_base(restored: &Restored, base: Option<&Base>) -> bool {
 /// Returns an empty index, with its ids and codes in memory or in files.
 fn empty(ids: &IdsAt) -> Result<Index, LedgerError> {
     Ok(match ids {
-        IdsAt::Files(folder) => Index::with(Ids::Disk(Box::new(DiskIds::create(folder)?))),
+        IdsAt::Files(folder) => Index::with(TxIdIndex::Disk(Box::new(DiskIds::create(folder)?))),
         IdsAt::Memory | IdsAt::FilesRead(_) => Index::default(),
     })
 }
@@ -150,10 +153,10 @@ fn read<D: Disk>(
     options: &Options,
     mut state: State,
     ids: &IdsAt,
-) -> Result<Recovered<D>, LedgerError> {
-    let base = Base::find(reader)?;
+) -> Result<RecoveredLedger<D>, LedgerError> {
+    let base = SnapshotBase::find(reader)?;
     let latest = reader.latest_snapshot()?;
-    let mut found = Found::default();
+    let mut found = LedgerFindings::default();
     for damaged in latest.damaged {
         found.damaged.push(format!("{}: {}", damaged.file, damaged.what));
     }
@@ -163,7 +166,7 @@ fn read<D: Disk>(
         let read = checkpoint::read(BufReader::with_capacity(1 << 18, snapshot), lsn, ids);
         let fits = read.map_err(|error| error.to_string()).and_then(|read| {
             let fits = match has_base(&read, base.as_ref()) {
-                true => fit(read, &mut state),
+                true => combine_checkpoint(read, &mut state),
                 false => Err("it belongs to a ledger with another first block".to_owned()),
             };
             fits.map_err(|what| format!("checkpoint at record {lsn}: {what}"))
@@ -186,7 +189,7 @@ fn read<D: Disk>(
         }
         (None, None) => (empty(ids)?, None, 0),
     };
-    let view = View {
+    let view = LedgerView {
         reader: reader.clone(),
         commit_hash: standing.as_ref().and_then(|standing| standing.commit_hash),
         index,
@@ -203,22 +206,22 @@ fn read<D: Disk>(
             Some(resumed.map_err(|source| LedgerError::Validation { number, source })?)
         }
     };
-    let mut recovered = Recovered {
+    let mut recovered = RecoveredLedger {
         blocks,
         validator,
         founding: state,
         config_block,
         base,
-        known: Known::default(),
+        known: IdentityCache::default(),
         found,
     };
     recovered.replay(reader, options)?;
     Ok(recovered)
 }
 
-impl<D: Disk> Recovered<D> {
+impl<D: Disk> RecoveredLedger<D> {
     /// Returns whether the ledger has the block of a mark, with the same codes.
-    fn has(&self, mark: Option<Mark>) -> Result<bool, LedgerError> {
+    fn has(&self, mark: Option<DurableMark>) -> Result<bool, LedgerError> {
         let Some(mark) = mark else {
             return Ok(true);
         };
@@ -226,7 +229,7 @@ impl<D: Disk> Recovered<D> {
             return Ok(false);
         }
         if let Some(base) = self.base.as_ref().filter(|base| base.head.last == mark.last) {
-            return Ok(base.mark() == mark);
+            return Ok(base.durable_mark() == mark);
         }
         let stored = self.blocks.block(mark.last)?;
         Ok(stored.commit_hash.unwrap_or_default() == mark.commit_hash)
@@ -238,7 +241,7 @@ impl<D: Disk> Recovered<D> {
         while let Some(record) = records.next()? {
             if record.kind == kind::IDENTITY {
                 self.known.add(record.payload, record.lsn);
-                self.blocks.learn(record.lsn, record.payload);
+                self.blocks.add_identity(record.lsn, record.payload);
                 continue;
             }
             if is_base(record.kind) {
@@ -269,7 +272,7 @@ impl<D: Disk> Recovered<D> {
             self.found.replayed_transactions += transactions;
         }
         if let Some(validator) = &mut self.validator {
-            let settled = validator.state.settle(validator.last + 1);
+            let settled = validator.state.write_durable(validator.last + 1);
             settled.map_err(|what| LedgerError::State { what })?;
         }
         Ok(())
@@ -306,7 +309,7 @@ impl<D: Disk> Recovered<D> {
 }
 
 /// A ledger that is open for writing.
-pub struct Begun<D: Disk> {
+pub struct WritableLedger<D: Disk> {
     /// Writer of blocks.
     pub writer: Writer<D>,
     /// The validator after the last block; `None` if there are no blocks.
@@ -318,19 +321,19 @@ pub struct Begun<D: Disk> {
     /// Writer of checkpoints.
     pub(crate) snapshots: Snapshots<D>,
     /// Findings when the ledger was opened.
-    pub opened: Opened,
+    pub opened: OpenFindings,
 }
 
 /// Findings of the journal and the ledger when they were opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenFindings {
     /// Findings of the journal.
     pub journal: Recovery,
     /// Findings of the ledger.
-    pub ledger: Found,
+    pub ledger: LedgerFindings,
 }
 
-impl<D: Disk> Begun<D> {
+impl<D: Disk> WritableLedger<D> {
     /// Opens the ledger on `disk`, or creates one.
     ///
     /// # Errors
@@ -354,7 +357,7 @@ impl<D: Disk> Begun<D> {
             validator: recovered.validator,
             founding: recovered.founding,
             config_block: recovered.config_block,
-            opened: Opened {
+            opened: OpenFindings {
                 journal: recovery,
                 ledger: recovered.found,
             },
@@ -362,7 +365,7 @@ impl<D: Disk> Begun<D> {
     }
 }
 
-impl<D: Disk> Begun<D> {
+impl<D: Disk> WritableLedger<D> {
     /// Writes a checkpoint of the durable blocks, before more blocks are written.
     ///
     /// # Errors
@@ -386,12 +389,12 @@ impl<D: Disk> Begun<D> {
     }
 }
 
-/// Number of attempts to open a ledger that looks damaged, [`LOOK_AGAIN`] apart.
-const LOOKS: usize = 5;
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Number of attempts to open a ledger that looks damaged, [`OPEN_RETRY_INTERVAL`] apart.
+const OPEN_ATTEMPTS: usize = 5;
+const OPEN_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A ledger that is open for reading only, while another process may write to it.
-pub struct Look<D: Disk> {
+pub struct ReadOnlyLedger<D: Disk> {
     /// Reader of the blocks.
     pub blocks: Blocks<D>,
     /// The validator after the last block.
@@ -399,12 +402,12 @@ pub struct Look<D: Disk> {
     /// Number of the block that set the current configuration.
     pub(crate) config_block: u64,
     /// The snapshot with which the ledger begins.
-    pub(crate) base: Option<Base>,
+    pub(crate) base: Option<SnapshotBase>,
     /// Findings when the ledger was opened.
-    pub found: Found,
+    pub found: LedgerFindings,
 }
 
-impl<D: Disk> Look<D> {
+impl<D: Disk> ReadOnlyLedger<D> {
     /// Opens a ledger for reading only. Without `state`, the state cannot be queried. [`LedgerError::State`] means that
     /// the state on the disk is open in another process or does not fit the ledger; [`StateStore::Memory`] then still
     /// works, by replaying all blocks.
@@ -440,24 +443,26 @@ impl<D: Disk> Look<D> {
             match Reader::open(disk.clone()) {
                 Err(JournalError::NoJournal) => return Err(LedgerError::Empty),
                 // A concurrent write may look like damage.
-                Err(JournalError::Damaged { .. }) if looks < LOOKS => std::thread::sleep(LOOK_AGAIN),
+                Err(JournalError::Damaged { .. }) if looks < OPEN_ATTEMPTS => {
+                    std::thread::sleep(OPEN_RETRY_INTERVAL)
+                }
                 opened => break opened?,
             }
         };
         let state = match state {
-            None => State::elsewhere(),
+            None => State::placeholder(),
             Some(StateStore::Memory) => State::default(),
-            Some(StateStore::Disk(directory)) => StateDisk::look(directory)
+            Some(StateStore::Disk(directory)) => StateDisk::open_read_only(directory)
                 .map_err(|error| LedgerError::State {
                     what: error.to_string(),
                 })?
                 .into(),
         };
-        let mark = state.on_disk().and_then(StateDisk::mark);
+        let mark = state.on_disk().and_then(StateDisk::durable_mark);
         let lacks_expiry = state.on_disk().is_some_and(StateDisk::lacks_expiry);
         let recovered = read(&reader, options, state, ids)?;
         if lacks_expiry && recovered.base.is_some() {
-            let what = format!("the state on the disk: {KEPT_EXPIRED}");
+            let what = format!("the state on the disk: {STATE_WITH_EXPIRED_KEYS}");
             return Err(LedgerError::State { what });
         }
         if !recovered.has(mark)? {
@@ -495,7 +500,7 @@ pub fn validator_at<D: Disk>(
     }
     let failed = |number| move |source| LedgerError::Validation { number, source };
     let mut cursor = blocks.from(first)?;
-    let mut validator = match Base::find(&reader)? {
+    let mut validator = match SnapshotBase::find(&reader)? {
         Some(base) => {
             let (_, standing) = base.load(&reader, State::default(), Index::default())?;
             Validator::resume_under(standing, &base.config, options.clone())

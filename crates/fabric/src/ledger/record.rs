@@ -67,7 +67,7 @@ fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
 }
 
 /// Joined records of a block, whose identities are not filled in yet.
-pub(crate) struct Whole {
+pub(crate) struct BlockRecords {
     pub number: u64,
     /// The record of the kind BEGIN, and its offset in its segment.
     pub begin: Lsn,
@@ -79,7 +79,7 @@ pub(crate) struct Whole {
     pub stream: Vec<u8>,
 }
 
-struct Open {
+struct OpenBlock {
     number: u64,
     begin: Lsn,
     offset: u64,
@@ -91,12 +91,12 @@ struct Open {
 /// Joins the records of blocks. A block without an END record was never committed, and is replaced by the next one.
 #[derive(Default)]
 pub(crate) struct Assembler {
-    open: Option<Open>,
+    open: Option<OpenBlock>,
 }
 
 impl Assembler {
     /// Takes the next record that is not an identity; returns a block when it is complete.
-    pub fn feed(&mut self, record: &Record<'_>) -> Result<Option<Whole>, LedgerError> {
+    pub fn feed(&mut self, record: &Record<'_>) -> Result<Option<BlockRecords>, LedgerError> {
         let wrong = |what| LedgerError::Record {
             lsn: record.lsn,
             what,
@@ -115,7 +115,7 @@ impl Assembler {
                 let most = 2 * BLOCK_BYTES_MAX + TRANSACTIONS_MAX;
                 let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= most);
                 let bytes = bytes.ok_or_else(|| wrong("a block exceeds the size limit"))?;
-                self.open = Some(Open {
+                self.open = Some(OpenBlock {
                     number,
                     begin: record.lsn,
                     offset: record.offset,
@@ -143,7 +143,7 @@ impl Assembler {
         }
     }
 
-    fn end(&mut self, record: &Record<'_>) -> Result<Whole, LedgerError> {
+    fn end(&mut self, record: &Record<'_>) -> Result<BlockRecords, LedgerError> {
         let wrong = |what| LedgerError::Record {
             lsn: record.lsn,
             what,
@@ -167,7 +167,7 @@ impl Assembler {
         let open = open
             .filter(|open| open.number == number && open.parts == parts && open.stream.len() == open.bytes);
         let open = open.ok_or_else(|| wrong("it ends a block that the records before it do not contain"))?;
-        Ok(Whole {
+        Ok(BlockRecords {
             number,
             begin: open.begin,
             offset: open.offset,
@@ -179,7 +179,7 @@ impl Assembler {
     }
 }
 
-impl Whole {
+impl BlockRecords {
     /// Returns the block as it was delivered. `identities` are those of [`Encoded::table`].
     pub fn restore(
         &self,

@@ -6,22 +6,22 @@ use super::record::Stored;
 use crate::block::Block;
 use crate::code::TxCode;
 use crate::config::Config;
-use crate::endorse::Compiled;
+use crate::endorse::PolicyCache;
 use crate::error::{Error, Refused};
 use crate::expiry::{expire, schedule};
-use crate::mvcc::Checker;
-use crate::parts::Parts;
+use crate::mvcc::MvccChecker;
+use crate::parts::BlockParts;
 use crate::proto::Arena;
-use crate::read::{Reader, Setting};
+use crate::read::{ChannelContext, Reader};
 use crate::rules::Rules;
 use crate::state::{Height, State, TxIds, Updates};
-use crate::tx::{Known, Next, parse};
-use crate::validate::{Options, Times, Validated, Validator};
+use crate::tx::{ParsedTx, SignedOutcome, parse};
+use crate::validate::{Options, StageTimes, ValidatedBlock, Validator};
 use std::sync::Arc;
 
 /// State of a validator that a checkpoint restores, except for the configuration, which is in a block.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct ValidatorState {
     pub channel: String,
     pub last: u64,
     pub last_hash: [u8; 32],
@@ -32,7 +32,11 @@ pub(crate) struct Standing {
 
 impl Validator {
     /// Resumes a channel. `config_block` is the block that set its current configuration.
-    pub(crate) fn resume(standing: Standing, config_block: &[u8], options: Options) -> Result<Self, Error> {
+    pub(crate) fn resume(
+        standing: ValidatorState,
+        config_block: &[u8],
+        options: Options,
+    ) -> Result<Self, Error> {
         let arena = Arena::new();
         let block = Block::read(config_block, &arena)?;
         let config = block.genesis_config(&arena).ok_or(Refused::Malformed {
@@ -42,7 +46,11 @@ impl Validator {
     }
 
     /// Resumes a channel under `config`, a `ConfigEnvelope`.
-    pub(crate) fn resume_under(standing: Standing, config: &[u8], options: Options) -> Result<Self, Error> {
+    pub(crate) fn resume_under(
+        standing: ValidatorState,
+        config: &[u8],
+        options: Options,
+    ) -> Result<Self, Error> {
         let rules = Rules::default();
         let config = Config::new(config, &options.verifier, rules)?;
         let mut state = standing.state;
@@ -51,7 +59,7 @@ impl Validator {
             reader: Reader {
                 options,
                 channel: standing.channel.into(),
-                setting: Setting::new(Arc::new(config)),
+                setting: ChannelContext::new(Arc::new(config)),
                 rules,
                 early: None,
             },
@@ -60,7 +68,7 @@ impl Validator {
             commit_hash: standing.commit_hash,
             state,
             ids: standing.ids,
-            compiled: Compiled::default(),
+            compiled: PolicyCache::default(),
         })
     }
 
@@ -75,7 +83,7 @@ impl Validator {
         if number != self.last + 1 || block.previous_hash != self.last_hash {
             return Err(wrong("its previous hash is not the hash of the block before it"));
         }
-        let mut checker = Checker {
+        let mut checker = MvccChecker {
             state: &self.state,
             updates: Updates::default(),
             rules: self.reader.rules,
@@ -90,9 +98,9 @@ impl Validator {
         for (index, (parsed, code)) in all.into_iter().zip(&stored.codes).enumerate() {
             let code = TxCode::from_number(*code).ok_or_else(|| wrong("one of its codes is unknown"))?;
             codes.push(code);
-            if let (TxCode::Valid, Known::Signed(signed)) = (code, &parsed.known) {
+            if let (TxCode::Valid, ParsedTx::Signed(signed)) = (code, &parsed.known) {
                 match &signed.next {
-                    Next::Endorser(tx) => {
+                    SignedOutcome::Endorser(tx) => {
                         if let Ok(dispatched) = &tx.dispatched
                             && !self.state.has(number)
                         {
@@ -103,11 +111,11 @@ impl Validator {
                             checker.apply(&dispatched.rwset, version);
                         }
                     }
-                    Next::Config(data) => {
+                    SignedOutcome::Config(data) => {
                         let next = Config::new(data, &self.reader.options.verifier, self.reader.rules);
                         config = Some(Arc::new(next.map_err(|stop| failed(stop.into()))?));
                     }
-                    Next::Code(_) | Next::Unsure(_) => {}
+                    SignedOutcome::Code(_) | SignedOutcome::Unsure(_) => {}
                 }
             }
             ids.extend(parsed.id);
@@ -127,15 +135,15 @@ impl Validator {
             }
         }
         let sets_config = config.is_some();
-        self.commit(Validated {
+        self.commit(ValidatedBlock {
             number,
             hash: stored.hash,
             codes,
             commit_hash: stored.commit_hash,
             updates,
             ids,
-            times: Times::default(),
-            parts: Parts::default(),
+            times: StageTimes::default(),
+            parts: BlockParts::default(),
             config,
         });
         Ok(sets_config)

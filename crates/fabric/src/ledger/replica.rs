@@ -1,19 +1,19 @@
 //! A replica of a channel: validates blocks, commits them to a ledger, and resumes from the ledger after a restart.
 
-use super::committer::{Committer, Job, Waiter};
+use super::committer::{Committer, DurabilityWaiter, Job};
 use super::error::LedgerError;
-use super::image::{Image, Taking};
-use super::open::{Begun, Opened, StateStore};
-use super::results::{Publisher, Timed};
-use super::store::{Blocks, Meta, journal_options};
-use crate::ahead::Ahead;
+use super::image::{Image, ImageBuilder};
+use super::open::{OpenFindings, StateStore, WritableLedger};
+use super::results::{BlockTimes, Publisher};
+use super::store::{BlockMeta, Blocks, journal_options};
+use crate::ahead::BlockReadAhead;
 use crate::code::TxCode;
 use crate::early::{EarlyWork, Worker};
 use crate::error::{Error, Refused};
-use crate::history::prints;
+use crate::history::fingerprints;
 use crate::state::{Disk as StateDisk, State};
 use crate::tables::Tables;
-use crate::validate::{Options, Times, Validated, Validator};
+use crate::validate::{Options, StageTimes, ValidatedBlock, Validator};
 use lineside_journal::{Disk, Options as JournalOptions, Snapshots};
 use std::collections::VecDeque;
 use std::io;
@@ -57,12 +57,12 @@ const CHECKPOINT_KEYS: usize = 2_048;
 const CHECKPOINT_KEYS_SHARE: usize = 256;
 
 /// Maximum number of blocks that [`Replica::finish_after`] reads ahead, and of their total bytes.
-const AHEAD_MAX: usize = 4;
-const AHEAD_BYTES_MAX: usize = 32 << 20;
+const READ_AHEAD_BLOCKS_MAX: usize = 4;
+const READ_AHEAD_BYTES_MAX: usize = 32 << 20;
 
 /// A block that was validated and passed to the ledger. It is durable after [`Replica::wait`].
 #[derive(Clone, Debug)]
-pub struct Added {
+pub struct AddedBlock {
     /// Block number.
     pub number: u64,
     /// Validation codes.
@@ -70,7 +70,7 @@ pub struct Added {
     /// Commit hash.
     pub commit_hash: Option<[u8; 32]>,
     /// Time that each validation stage took.
-    pub times: Times,
+    pub times: StageTimes,
     /// Time that the change of the state took.
     pub commit: Duration,
 }
@@ -88,7 +88,7 @@ pub struct Replica<D: Disk> {
     founding: State,
     blocks: Blocks<D>,
     committer: Committer<D>,
-    waiter: Waiter,
+    waiter: DurabilityWaiter,
     setup: Setup,
     config_block: u64,
     /// Number of transactions since the ledger's first block, with those that are not durable yet.
@@ -96,10 +96,10 @@ pub struct Replica<D: Disk> {
     checkpointed: u64,
     snapshots: Snapshots<D>,
     /// Checkpoint whose image is being copied.
-    taking: Option<Taking>,
+    taking: Option<ImageBuilder>,
     /// Thread that writes a checkpoint.
     checkpoint: Option<JoinHandle<Result<(), LedgerError>>>,
-    ahead: Ahead,
+    ahead: BlockReadAhead,
     early: Option<Worker>,
     tables: Tables,
     /// Blocks that were begun and not finished, oldest first.
@@ -111,8 +111,12 @@ impl<D: Disk> Replica<D> {
     ///
     /// # Errors
     /// The ledger cannot be opened.
-    pub fn open(disk: D, setup: Setup, results: Option<Publisher>) -> Result<(Self, Opened), LedgerError> {
-        let begun = Begun::open(disk, setup.journal, &setup.validation, &setup.state)?;
+    pub fn open(
+        disk: D,
+        setup: Setup,
+        results: Option<Publisher>,
+    ) -> Result<(Self, OpenFindings), LedgerError> {
+        let begun = WritableLedger::open(disk, setup.journal, &setup.validation, &setup.state)?;
         let opened = begun.opened;
         let blocks = begun.writer.blocks();
         let mut validator = begun.validator;
@@ -134,7 +138,7 @@ impl<D: Disk> Replica<D> {
             snapshots: begun.snapshots,
             taking: None,
             checkpoint: None,
-            ahead: Ahead::start()?,
+            ahead: BlockReadAhead::start()?,
             early: None,
             tables,
             begun: VecDeque::new(),
@@ -166,7 +170,7 @@ impl<D: Disk> Replica<D> {
     /// [`LedgerError::Validation`]: the block is not accepted. [`LedgerError::Full`]: the disk is full, and the call
     /// may be repeated later. After other errors the ledger must be opened again. Nothing changes on error. If blocks
     /// were begun, they are finished first; on their errors, see [`Self::finish`], `bytes` is not examined.
-    pub fn add(&mut self, bytes: Vec<u8>) -> Result<Added, LedgerError> {
+    pub fn add(&mut self, bytes: Vec<u8>) -> Result<AddedBlock, LedgerError> {
         while self.finish()?.is_some() {}
         if self.validator.is_none() {
             return self.found(bytes);
@@ -207,10 +211,11 @@ impl<D: Disk> Replica<D> {
     ///
     /// # Errors
     /// The errors of [`Self::begin`] and [`Self::finish`].
-    pub fn finish_after(&mut self, next: Vec<u8>) -> Result<Option<Added>, LedgerError> {
+    pub fn finish_after(&mut self, next: Vec<u8>) -> Result<Option<AddedBlock>, LedgerError> {
         self.begin(next)?;
         let bytes: usize = self.begun.iter().map(|begun| begun.bytes).sum();
-        if self.begun.len() > AHEAD_MAX || (self.begun.len() > 1 && bytes > AHEAD_BYTES_MAX) {
+        if self.begun.len() > READ_AHEAD_BLOCKS_MAX || (self.begun.len() > 1 && bytes > READ_AHEAD_BYTES_MAX)
+        {
             return self.finish();
         }
         self.finish_within(Duration::ZERO)
@@ -220,7 +225,7 @@ impl<D: Disk> Replica<D> {
     ///
     /// # Errors
     /// The errors of [`Self::add`]; the blocks begun after the failed one are dropped.
-    pub fn finish(&mut self) -> Result<Option<Added>, LedgerError> {
+    pub fn finish(&mut self) -> Result<Option<AddedBlock>, LedgerError> {
         let Some(begun) = self.begun.pop_front() else {
             return Ok(None);
         };
@@ -241,7 +246,7 @@ impl<D: Disk> Replica<D> {
     ///
     /// # Errors
     /// The errors of [`Self::finish`].
-    pub fn finish_within(&mut self, time: Duration) -> Result<Option<Added>, LedgerError> {
+    pub fn finish_within(&mut self, time: Duration) -> Result<Option<AddedBlock>, LedgerError> {
         match self.ahead.wait(time) {
             true => self.finish(),
             false => Ok(None),
@@ -251,7 +256,7 @@ impl<D: Disk> Replica<D> {
     /// Registers a function, which another thread calls whenever a begun block can be finished without waiting. Only
     /// the first registration counts.
     pub fn on_read(&self, tell: impl Fn() + Send + Sync + 'static) {
-        self.ahead.tell(Box::new(tell));
+        self.ahead.on_block_read(Box::new(tell));
     }
 
     /// Returns a handle for transactions that arrive before their block is complete: a thread verifies their signatures
@@ -272,19 +277,19 @@ impl<D: Disk> Replica<D> {
         Ok(Some(worker.handle()))
     }
 
-    fn found(&mut self, bytes: Vec<u8>) -> Result<Added, LedgerError> {
+    fn found(&mut self, bytes: Vec<u8>) -> Result<AddedBlock, LedgerError> {
         let received = Instant::now();
         let failed = |source| LedgerError::Validation { number: 0, source };
         let started = Validator::new(&bytes, self.setup.validation.clone()).map_err(failed)?;
         let mut started = started.with_state(std::mem::take(&mut self.founding));
         started.ids.rest_on(Arc::new(self.blocks.clone()));
-        let meta = Meta {
+        let meta = BlockMeta {
             number: 0,
             hash: started.last_hash(),
             codes: vec![TxCode::Valid as u8],
             commit_hash: None,
         };
-        let timed = Timed::new(received, Times::default());
+        let timed = BlockTimes::new(received, StageTimes::default());
         self.committer.submit(Job {
             bytes,
             meta,
@@ -294,11 +299,11 @@ impl<D: Disk> Replica<D> {
         })?;
         self.validator = Some(started);
         self.transactions += 1;
-        Ok(Added {
+        Ok(AddedBlock {
             number: 0,
             codes: vec![TxCode::Valid],
             commit_hash: None,
-            times: Times::default(),
+            times: StageTimes::default(),
             commit: Duration::ZERO,
         })
     }
@@ -307,8 +312,8 @@ impl<D: Disk> Replica<D> {
     fn add_validated(
         &mut self,
         begun: Instant,
-        validate: impl FnOnce(&mut Validator) -> (Vec<u8>, Result<Validated, Error>),
-    ) -> Result<Added, LedgerError> {
+        validate: impl FnOnce(&mut Validator) -> (Vec<u8>, Result<ValidatedBlock, Error>),
+    ) -> Result<AddedBlock, LedgerError> {
         let number = self.next();
         let Some(validator) = &mut self.validator else {
             let what = "there is no genesis block yet".into();
@@ -320,17 +325,21 @@ impl<D: Disk> Replica<D> {
         settled.map_err(failed)?;
         let (bytes, validated) = validate(validator);
         let mut validated = validated.map_err(|source| LedgerError::Validation { number, source })?;
-        let mut added = Added {
+        let mut added = AddedBlock {
             number,
             codes: validated.codes.clone(),
             commit_hash: validated.commit_hash,
             times: validated.times,
             commit: Duration::ZERO,
         };
-        let meta = Meta::from(&validated);
-        let timed = Timed::new(begun, validated.times);
+        let meta = BlockMeta::from(&validated);
+        let timed = BlockTimes::new(begun, validated.times);
         let parts = Some(std::mem::take(&mut validated.parts));
-        let prints = self.setup.history.as_ref().map(|_| prints(&validated.updates));
+        let prints = self
+            .setup
+            .history
+            .as_ref()
+            .map(|_| fingerprints(&validated.updates));
         let prints = prints.unwrap_or_default();
         self.committer.submit(Job {
             bytes,
@@ -345,7 +354,7 @@ impl<D: Disk> Replica<D> {
         self.transactions += validated.codes.len() as u64;
         let committing = Instant::now();
         if let Some(taking) = &mut self.taking {
-            taking.note(&validator.state, &validated.updates);
+            taking.save_old_entries(&validator.state, &validated.updates);
         }
         validator.commit(validated);
         if let Some(early) = &self.early {
@@ -375,7 +384,7 @@ impl<D: Disk> Replica<D> {
     }
 
     /// Returns a handle that waits for blocks on other threads.
-    pub fn waiter(&self) -> Waiter {
+    pub fn waiter(&self) -> DurabilityWaiter {
         self.waiter.clone()
     }
 
@@ -405,7 +414,7 @@ impl<D: Disk> Replica<D> {
             .is_some_and(|writing| !writing.is_finished());
         if after > 0 && self.transactions - self.checkpointed >= due && !writing {
             let state = validator.state.in_memory();
-            self.taking = Some(Taking::begin(validator, self.config_block, state));
+            self.taking = Some(ImageBuilder::begin(validator, self.config_block, state));
             self.checkpointed = self.transactions;
         }
         Ok(())
@@ -436,12 +445,12 @@ impl<D: Disk> Replica<D> {
     }
 
     /// Writes all changes to the state on the disk. All blocks must be durable.
-    fn settle(&mut self) -> Result<(), LedgerError> {
+    fn write_durable(&mut self) -> Result<(), LedgerError> {
         let next = self.next();
         let settled = self
             .validator
             .as_mut()
-            .map_or(Ok(()), |validator| validator.state.settle(next));
+            .map_or(Ok(()), |validator| validator.state.write_durable(next));
         settled.map_err(|what| LedgerError::State { what })
     }
 
@@ -456,7 +465,7 @@ impl<D: Disk> Replica<D> {
         }
         self.taking = None;
         self.flush()?;
-        self.settle()?;
+        self.write_durable()?;
         if let Some(validator) = &self.validator {
             let image = Image::new(validator, self.config_block);
             self.checkpointed = self.transactions;
@@ -473,7 +482,7 @@ impl<D: Disk> Replica<D> {
     /// # Errors
     /// Some blocks could not be committed.
     pub fn stop(mut self) -> Result<(), LedgerError> {
-        let flushed = self.flush().and_then(|()| self.settle());
+        let flushed = self.flush().and_then(|()| self.write_durable());
         if let Some(writing) = self.checkpoint.take() {
             let _ = writing.join();
         }

@@ -4,11 +4,11 @@
 //! read the ledger.
 
 use super::error::LedgerError;
-use super::store::Meta;
+use super::store::BlockMeta;
 use super::totals::Totals;
 use crate::code::TxCode;
 use crate::layout::FabricResult;
-use crate::validate::Times;
+use crate::validate::StageTimes;
 use lineside_fastpath::memory::Table;
 use lineside_wire::FABRIC_RESULTS_MAGIC;
 use memmap2::MmapRaw;
@@ -20,23 +20,23 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Default number of blocks in a file.
-pub const PLACES: usize = 64;
+pub const BLOCKS_PER_FILE: usize = 64;
 /// Maximum number of codes in a slot.
 const CODES: usize = 65_536;
 /// Number of attempts of a reader to read a slot that is being written.
-const LOOKS: usize = 1_000;
+const SLOT_READ_ATTEMPTS: usize = 1_000;
 
 /// Arrival time of a block and the durations of its stages.
 #[derive(Clone, Copy, Debug)]
-pub struct Timed {
+pub struct BlockTimes {
     received: Instant,
-    times: Times,
+    times: StageTimes,
     pub(crate) ledger_from: Option<Instant>,
 }
 
-impl Timed {
+impl BlockTimes {
     /// Creates the times of a block that was complete at `received`.
-    pub fn new(received: Instant, times: Times) -> Self {
+    pub fn new(received: Instant, times: StageTimes) -> Self {
         Self {
             received,
             times,
@@ -232,7 +232,7 @@ impl Publisher {
     }
 
     /// Publishes a durable block.
-    pub(crate) fn publish(&mut self, meta: &Meta, timed: &Timed) {
+    pub(crate) fn publish(&mut self, meta: &BlockMeta, timed: &BlockTimes) {
         let places = self.table.as_slice();
         let Some(place) = places.get((meta.number % places.len().max(1) as u64) as usize) else {
             return;
@@ -310,7 +310,7 @@ impl Results {
     pub fn block(&self, number: u64) -> Option<BlockResult> {
         let places = self.table.as_slice();
         let place = places.get((number % places.len().max(1) as u64) as usize)?;
-        for _ in 0..LOOKS {
+        for _ in 0..SLOT_READ_ATTEMPTS {
             let seq = place.seq.load(Ordering::Acquire);
             if seq == 0 {
                 return None;

@@ -5,7 +5,7 @@
 
 use crate::block::{Block, header_type};
 use crate::limits::{BLOCK_BYTES_MAX, TRANSACTIONS_MAX};
-use crate::parts::Parts;
+use crate::parts::BlockParts;
 use crate::proto::{
     self, Arena, ChaincodeActionPayload, ChannelHeader, Envelope, Payload, SignatureHeader, Transaction, wire,
 };
@@ -16,16 +16,16 @@ use sha2::{Digest, Sha256};
 use std::ops::Range;
 
 /// Finds the identities and the transaction ids of a block that was not validated. `block` was parsed from `bytes`.
-pub(crate) fn walk(bytes: &[u8], block: &Block<'_>) -> Parts {
+pub(crate) fn walk(bytes: &[u8], block: &Block<'_>) -> BlockParts {
     let arena = Arena::new();
     let mut finder = Finder {
         bytes,
         places: HashMap::new(),
-        parts: Parts::default(),
+        parts: BlockParts::default(),
     };
     for envelope in &block.transactions {
-        let head = Head::read(envelope, &arena);
-        finder.parts.ids.push(head.as_ref().and_then(Head::id));
+        let head = TxHeaders::read(envelope, &arena);
+        finder.parts.ids.push(head.as_ref().and_then(TxHeaders::id));
         if let Some(head) = head {
             finder.transaction(&head, &arena);
         }
@@ -40,17 +40,18 @@ pub(crate) fn walk(bytes: &[u8], block: &Block<'_>) -> Parts {
 pub(crate) fn ids(block: &Block<'_>) -> Vec<Option<TxId>> {
     let arena = Arena::new();
     let all = block.transactions.iter();
-    all.map(|envelope| Head::read(envelope, &arena)?.id()).collect()
+    all.map(|envelope| TxHeaders::read(envelope, &arena)?.id())
+        .collect()
 }
 
 /// The headers of a transaction.
-struct Head<'a> {
+struct TxHeaders<'a> {
     by: Option<SignatureHeader<'a>>,
     channel_header: Option<ChannelHeader<'a>>,
     data: &'a [u8],
 }
 
-impl<'a> Head<'a> {
+impl<'a> TxHeaders<'a> {
     fn read(envelope: &'a [u8], arena: &'a Arena) -> Option<Self> {
         let envelope: Envelope<'_> = proto::decode(envelope, arena).ok()?;
         let payload: Payload<'_> = proto::decode(envelope.payload, arena).ok()?;
@@ -76,7 +77,7 @@ impl<'a> Head<'a> {
 struct Finder<'a> {
     bytes: &'a [u8],
     places: HashMap<&'a [u8], usize>,
-    parts: Parts,
+    parts: BlockParts,
 }
 
 impl<'a> Finder<'a> {
@@ -86,7 +87,7 @@ impl<'a> Finder<'a> {
         self.parts.add(self.bytes, identity, place);
     }
 
-    fn transaction(&mut self, head: &Head<'a>, arena: &'a Arena) {
+    fn transaction(&mut self, head: &TxHeaders<'a>, arena: &'a Arena) {
         if let Some(by) = &head.by {
             self.identity(by.creator);
         }

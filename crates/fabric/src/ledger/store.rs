@@ -2,15 +2,15 @@
 
 use super::base::is_base;
 use super::error::LedgerError;
-use super::identities::{Identities, Known};
-use super::index::{Entry, Index, Place};
-use super::record::{self, Assembler, BEGIN_BYTES, PART_BYTES, Stored, Whole, kind};
+use super::identities::{Identities, IdentityCache};
+use super::index::{Entry, Index, TxPosition};
+use super::record::{self, Assembler, BEGIN_BYTES, BlockRecords, PART_BYTES, Stored, kind};
 use super::splice::{self, Encoded};
 use crate::block::Block;
-use crate::parts::Parts;
+use crate::parts::BlockParts;
 use crate::proto::Arena;
 use crate::state::{KnownIds, TxId};
-use crate::validate::Validated;
+use crate::validate::ValidatedBlock;
 use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Reader, Records, record_bytes};
 use std::io;
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub fn journal_options() -> Options {
 
 /// Results of a validated block that the ledger stores.
 #[derive(Clone, Debug)]
-pub struct Meta {
+pub struct BlockMeta {
     /// Block number.
     pub number: u64,
     /// Header hash.
@@ -38,8 +38,8 @@ pub struct Meta {
     pub commit_hash: Option<[u8; 32]>,
 }
 
-impl From<&Validated> for Meta {
-    fn from(validated: &Validated) -> Self {
+impl From<&ValidatedBlock> for BlockMeta {
+    fn from(validated: &ValidatedBlock) -> Self {
         Self {
             number: validated.number,
             hash: validated.hash,
@@ -51,7 +51,7 @@ impl From<&Validated> for Meta {
 
 /// Data that the writer shares with readers; it covers only durable blocks.
 #[derive(Debug)]
-pub(crate) struct View<D: Disk> {
+pub(crate) struct LedgerView<D: Disk> {
     pub reader: Reader<D>,
     pub index: Index,
     pub commit_hash: Option<[u8; 32]>,
@@ -59,7 +59,7 @@ pub(crate) struct View<D: Disk> {
 
 #[derive(Debug)]
 struct Shared<D: Disk> {
-    view: RwLock<View<D>>,
+    view: RwLock<LedgerView<D>>,
     identities: Mutex<Identities>,
 }
 
@@ -70,7 +70,7 @@ pub struct Blocks<D: Disk> {
 }
 
 impl<D: Disk> KnownIds for Blocks<D> {
-    fn know(&self, ids: &[Option<&TxId>], known: &mut [bool]) {
+    fn mark_known(&self, ids: &[Option<&TxId>], known: &mut [bool]) {
         let view = self.view();
         for (id, known) in ids.iter().zip(known) {
             *known |= id.is_some_and(|id| view.index.number_of(id).is_some());
@@ -87,7 +87,7 @@ impl<D: Disk> KnownIds for Blocks<D> {
 }
 
 impl<D: Disk> Blocks<D> {
-    pub(crate) fn new(view: View<D>, identities: Identities) -> Self {
+    pub(crate) fn new(view: LedgerView<D>, identities: Identities) -> Self {
         Self {
             shared: Arc::new(Shared {
                 view: RwLock::new(view),
@@ -96,7 +96,7 @@ impl<D: Disk> Blocks<D> {
         }
     }
 
-    pub(crate) fn view(&self) -> RwLockReadGuard<'_, View<D>> {
+    pub(crate) fn view(&self) -> RwLockReadGuard<'_, LedgerView<D>> {
         self.shared.view.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -160,7 +160,7 @@ impl<D: Disk> Blocks<D> {
     ///
     /// # Errors
     /// [`LedgerError::State`]: the files of ids cannot be read, so that it is not known whether there is one.
-    pub fn transaction(&self, id: &TxId) -> Result<Option<Place>, LedgerError> {
+    pub fn transaction(&self, id: &TxId) -> Result<Option<TxPosition>, LedgerError> {
         let view = self.view();
         let found = view.index.transaction(id);
         match view.index.ids.failure() {
@@ -203,7 +203,7 @@ impl<D: Disk> Blocks<D> {
             Some((begin, None)) => {
                 // Read from the nearest block whose offset is known, or from the start of the segment.
                 let segment = reader.segment_of(begin).unwrap_or(begin);
-                let place = view.index.place(number).unwrap_or_default();
+                let place = view.index.index_of(number).unwrap_or_default();
                 let before = view.index.blocks.get(..place).unwrap_or_default();
                 let mut known = before.iter().rev().take_while(|block| block.begin >= segment);
                 match known.find_map(|block| Some((block.begin, block.offset()?))) {
@@ -222,7 +222,7 @@ impl<D: Disk> Blocks<D> {
         })
     }
 
-    pub(crate) fn learn(&self, lsn: Lsn, identity: &[u8]) {
+    pub(crate) fn add_identity(&self, lsn: Lsn, identity: &[u8]) {
         let identities = &self.shared.identities;
         let mut identities = identities.lock().unwrap_or_else(PoisonError::into_inner);
         identities.add(lsn, identity);
@@ -252,7 +252,7 @@ impl<D: Disk> Blocks<D> {
     }
 
     /// Records the offset of a block in its segment.
-    fn seen(&self, whole: &Whole) {
+    fn seen(&self, whole: &BlockRecords) {
         if let Some(block) = self.view().index.block(whole.number)
             && block.begin == whole.begin
         {
@@ -260,7 +260,7 @@ impl<D: Disk> Blocks<D> {
         }
     }
 
-    pub(crate) fn restore(&self, reader: &Reader<D>, whole: &Whole) -> Result<Stored, LedgerError> {
+    pub(crate) fn restore(&self, reader: &Reader<D>, whole: &BlockRecords) -> Result<Stored, LedgerError> {
         let wrong = || LedgerError::block(whole.number, "its records cannot be decoded");
         let encoded = Encoded::read(&whole.stream).ok_or_else(wrong)?;
         let identities = &self.shared.identities;
@@ -316,18 +316,23 @@ impl<D: Disk> Cursor<D> {
 pub struct Writer<D: Disk> {
     journal: Journal<D>,
     options: Options,
-    known: Known,
+    known: IdentityCache,
     blocks: Blocks<D>,
-    staged: Vec<Staged>,
+    staged: Vec<StagedBlock>,
 }
 
-struct Staged {
+struct StagedBlock {
     entry: Entry,
     commit_hash: Option<[u8; 32]>,
 }
 
 impl<D: Disk> Writer<D> {
-    pub(crate) fn new(journal: Journal<D>, options: Options, known: Known, blocks: Blocks<D>) -> Self {
+    pub(crate) fn new(
+        journal: Journal<D>,
+        options: Options,
+        known: IdentityCache,
+        blocks: Blocks<D>,
+    ) -> Self {
         Self {
             journal,
             options,
@@ -358,7 +363,7 @@ impl<D: Disk> Writer<D> {
     /// # Errors
     /// [`JournalError::Full`]: nothing is appended; the call may be repeated when there is space. Other errors end
     /// writing.
-    pub fn append(&mut self, bytes: &[u8], meta: &Meta) -> Result<(), LedgerError> {
+    pub fn append(&mut self, bytes: &[u8], meta: &BlockMeta) -> Result<(), LedgerError> {
         let arena = Arena::new();
         let failed = |source| LedgerError::Validation {
             number: meta.number,
@@ -372,8 +377,8 @@ impl<D: Disk> Writer<D> {
     pub(crate) fn append_parts(
         &mut self,
         bytes: &[u8],
-        meta: &Meta,
-        parts: &Parts,
+        meta: &BlockMeta,
+        parts: &BlockParts,
     ) -> Result<(), LedgerError> {
         let number = meta.number;
         if number != self.next() {
@@ -389,7 +394,7 @@ impl<D: Disk> Writer<D> {
         let record_bytes_max = self.options.record_bytes_max as usize;
         // The records of new identities come first, so their numbers are known in advance.
         let first = self.journal.next_lsn();
-        let (mut new, mut numbers): (Vec<&[u8]>, Known) = Default::default();
+        let (mut new, mut numbers): (Vec<&[u8]>, IdentityCache) = Default::default();
         let mut lsn_of = |at: &Range<usize>| {
             let identity = bytes.get(at.clone())?;
             if identity.is_empty() || identity.len() > record_bytes_max {
@@ -439,7 +444,7 @@ impl<D: Disk> Writer<D> {
         for (kind, payload) in &records {
             self.push(*kind, payload)?;
         }
-        self.staged.push(Staged {
+        self.staged.push(StagedBlock {
             entry: Entry {
                 begin,
                 end: self.journal.next_lsn() - 1,

@@ -1,19 +1,19 @@
 //! Verification of a whole ledger: validates every block again and compares the results.
 
-use super::base::{Base, is_base};
+use super::base::{SnapshotBase, is_base};
 use super::error::LedgerError;
 use super::identities::Identities;
 use super::ids::{IdsAt, compare};
 use super::image::{Image, LAYOUT, LAYOUT_FILED, LAYOUT_STATELESS, LAYOUT_WITHOUT_EXPIRY};
 use super::index::{Entry, Index};
 use super::open::StateStore;
-use super::record::{Assembler, Stored, Whole, kind};
+use super::record::{Assembler, BlockRecords, Stored, kind};
 use super::splice;
-use super::store::{Blocks, View};
+use super::store::{Blocks, LedgerView};
 use crate::block::Block;
 use crate::code::TxCode;
 use crate::proto::Arena;
-use crate::state::{Disk as StateDisk, Mark, State};
+use crate::state::{Disk as StateDisk, DurableMark, State};
 use crate::validate::{Options, Validator};
 use lineside_journal::{Disk, Error as JournalError, Lsn, Reader, verify};
 use sha2::{Digest, Sha256};
@@ -61,7 +61,7 @@ impl Report {
         self.wrong == 0
     }
 
-    fn find(&mut self, what: String) {
+    fn add_finding(&mut self, what: String) {
         self.wrong += 1;
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(what);
@@ -88,13 +88,13 @@ pub fn verify_ledger<D: Disk>(
     };
     let state = match state {
         StateStore::Memory => None,
-        StateStore::Disk(directory) => match StateDisk::look(directory) {
+        StateStore::Disk(directory) => match StateDisk::open_read_only(directory) {
             // A state without a mark is rebuilt at the next start, so it is not compared.
-            Ok(state) => Some(state).filter(|state| state.mark().is_some()),
+            Ok(state) => Some(state).filter(|state| state.durable_mark().is_some()),
             Err(error) => {
                 report.state_in_use = error.kind() == io::ErrorKind::ResourceBusy;
                 if !report.state_in_use {
-                    report.find(error.to_string());
+                    report.add_finding(error.to_string());
                 }
                 None
             }
@@ -110,10 +110,10 @@ pub fn verify_ledger<D: Disk>(
             "{}: byte {}, record {}: {}",
             finding.file, finding.offset, finding.lsn, finding.what
         );
-        report.find(what);
+        report.add_finding(what);
     }
     if journal.first_lsn != 1 {
-        report.find(format!(
+        report.add_finding(format!(
             "the journal begins with record {}, not with record 1",
             journal.first_lsn
         ));
@@ -122,24 +122,24 @@ pub fn verify_ledger<D: Disk>(
     let reader = match Reader::open(disk.clone()) {
         Ok(reader) if journal.is_sound() => reader,
         Err(error) if journal.is_sound() => {
-            report.find(error.to_string());
+            report.add_finding(error.to_string());
             return Ok(report);
         }
         _ => Reader::open_before_damage(disk.clone(), &journal),
     };
-    let mut again = Again::new(&reader, options, state, report)?;
+    let mut again = Reverification::new(&reader, options, state, report)?;
     again.ids = ids;
     let ended = again.run(&reader, each);
     let mut report = again.report;
     match ended {
         Ok(()) => {}
         Err(error @ LedgerError::Io(_)) => return Err(error),
-        Err(error) => report.find(error.to_string()),
+        Err(error) => report.add_finding(error.to_string()),
     }
     Ok(report)
 }
 
-struct Again<'o, D: Disk> {
+struct Reverification<'o, D: Disk> {
     options: &'o Options,
     report: Report,
     blocks: Blocks<D>,
@@ -187,14 +187,14 @@ impl Checkpoint {
     }
 }
 
-impl<'o, D: Disk> Again<'o, D> {
+impl<'o, D: Disk> Reverification<'o, D> {
     fn new(
         reader: &Reader<D>,
         options: &'o Options,
         state: Option<StateDisk>,
         mut report: Report,
     ) -> Result<Self, LedgerError> {
-        let view = View {
+        let view = LedgerView {
             reader: reader.clone(),
             index: Index::default(),
             commit_hash: None,
@@ -206,7 +206,7 @@ impl<'o, D: Disk> Again<'o, D> {
                     checkpoint = Some(Checkpoint::read(snapshot.lsn, snapshot)?);
                 }
             }
-            Err(error) => report.find(error.to_string()),
+            Err(error) => report.add_finding(error.to_string()),
         }
         Ok(Self {
             options,
@@ -227,7 +227,7 @@ impl<'o, D: Disk> Again<'o, D> {
         while let Some(record) = records.next()? {
             self.report.record_bytes += record.payload.len() as u64;
             if record.kind == kind::IDENTITY {
-                self.blocks.learn(record.lsn, record.payload);
+                self.blocks.add_identity(record.lsn, record.payload);
                 continue;
             }
             if is_base(record.kind) {
@@ -245,12 +245,12 @@ impl<'o, D: Disk> Again<'o, D> {
         // A checkpoint after the damage cannot be compared.
         let missed = self.checkpoint.filter(|of| of.lsn <= reader.durable_lsn());
         if let Some(Checkpoint { lsn, .. }) = missed {
-            self.report.find(format!(
+            self.report.add_finding(format!(
                 "the checkpoint at record {lsn} is not at the end of a block"
             ));
         }
-        if let Some(mark) = self.state.as_ref().and_then(StateDisk::mark) {
-            self.report.find(format!(
+        if let Some(mark) = self.state.as_ref().and_then(StateDisk::durable_mark) {
+            self.report.add_finding(format!(
                 "the last block of the state on the disk is {}, which is not among the validated blocks",
                 mark.last
             ));
@@ -264,7 +264,7 @@ impl<'o, D: Disk> Again<'o, D> {
         reader: &Reader<D>,
         each: &mut dyn FnMut(u64),
     ) -> Result<(), LedgerError> {
-        let Some(base) = Base::find(reader)? else {
+        let Some(base) = SnapshotBase::find(reader)? else {
             return Ok(());
         };
         let (index, standing) = base.load(reader, State::default(), Index::default())?;
@@ -272,7 +272,7 @@ impl<'o, D: Disk> Again<'o, D> {
         let resumed = Validator::resume_under(standing, &base.config, self.options.clone());
         self.validator = Some(resumed.map_err(|source| LedgerError::Validation { number, source })?);
         self.config_block = base.config_block;
-        let view = View {
+        let view = LedgerView {
             reader: reader.clone(),
             index,
             commit_hash: base.head.commit_hash,
@@ -287,7 +287,7 @@ impl<'o, D: Disk> Again<'o, D> {
         Ok(())
     }
 
-    fn block(&mut self, whole: &Whole, stored: &Stored) -> Result<(), LedgerError> {
+    fn block(&mut self, whole: &BlockRecords, stored: &Stored) -> Result<(), LedgerError> {
         let number = stored.number;
         let failed = |source| LedgerError::Validation { number, source };
         let (codes, hash, commit_hash) = match &mut self.validator {
@@ -314,18 +314,18 @@ impl<'o, D: Disk> Again<'o, D> {
             if now != then {
                 let name = |code: u8| TxCode::from_number(code).map_or("no code", TxCode::name);
                 let (now, then) = (name(*now), name(*then));
-                self.report.find(format!(
+                self.report.add_finding(format!(
                     "block {number}: the code of transaction {index} is {then} in the ledger, and {now} now"
                 ));
             }
         }
         if hash != stored.hash {
-            self.report.find(format!(
+            self.report.add_finding(format!(
                 "block {number}: its header hash differs from the recorded one"
             ));
         }
         if commit_hash != stored.commit_hash {
-            self.report.find(format!(
+            self.report.add_finding(format!(
                 "block {number}: its commit hash differs from the recorded one"
             ));
         }
@@ -366,7 +366,7 @@ impl<'o, D: Disk> Again<'o, D> {
                 self.compare_ids();
             }
             if checkpoint.hash != <[u8; 32]>::from(hasher.0.finalize()) {
-                self.report.find(format!(
+                self.report.add_finding(format!(
                     "the checkpoint at record {} differs from the content of the blocks",
                     checkpoint.lsn
                 ));
@@ -376,7 +376,7 @@ impl<'o, D: Disk> Again<'o, D> {
     }
 }
 
-impl<D: Disk> Again<'_, D> {
+impl<D: Disk> Reverification<'_, D> {
     /// Compares the files of transaction ids with the blocks, as far as the checkpoint depends on them.
     fn compare_ids(&mut self) {
         let Some(folder) = &self.ids else {
@@ -387,23 +387,24 @@ impl<D: Disk> Again<'_, D> {
         let compared = compare(folder, ids.len() as u64, &mut |number| ids.record(number));
         drop(view);
         if let Err(error) = compared {
-            self.report.find(format!("the index of transaction ids: {error}"));
+            self.report
+                .add_finding(format!("the index of transaction ids: {error}"));
         }
     }
 
     /// Compares the state on the disk if `number`, which was committed just now, is its last block.
     fn compare_state(&mut self, number: u64) {
-        let is_its = |state: &mut StateDisk| state.mark().is_some_and(|mark| mark.last == number);
+        let is_its = |state: &mut StateDisk| state.durable_mark().is_some_and(|mark| mark.last == number);
         let Some((state, validator)) = self.state.take_if(is_its).zip(self.validator.as_ref()) else {
             return;
         };
-        let mark = Mark {
+        let mark = DurableMark {
             last: validator.last,
             hash: validator.last_hash,
             commit_hash: validator.commit_hash.unwrap_or_default(),
         };
-        if state.mark() != Some(mark) {
-            self.report.find(format!(
+        if state.durable_mark() != Some(mark) {
+            self.report.add_finding(format!(
                 "the state on the disk belongs to another ledger: its block {number} has other hashes"
             ));
         }
@@ -412,20 +413,20 @@ impl<D: Disk> Again<'_, D> {
             keys += 1;
             if state.get(namespace, collection, key).as_ref() != Some(entry) {
                 let key = key.escape_ascii();
-                self.report.find(format!(
+                self.report.add_finding(format!(
                     "the state on the disk has another entry for key {key} of {namespace} {collection}"
                 ));
             }
         }
         let found = state.len() as u64;
         if found != keys {
-            self.report.find(format!(
+            self.report.add_finding(format!(
                 "the state on the disk has {found} keys, the blocks give {keys}"
             ));
         }
         let (listed, expiring) = (state.all_due(), validator.state.all_due());
         if listed.len() != expiring.len() || !listed.iter().all(|due| expiring.contains(due)) {
-            self.report.find(format!(
+            self.report.add_finding(format!(
                 "the expiry index of the state on the disk, with {} keys, differs from that of the blocks, with {}",
                 listed.len(),
                 expiring.len()
@@ -433,7 +434,7 @@ impl<D: Disk> Again<'_, D> {
         }
         self.report.state_keys = Some(keys);
         if let Some(what) = state.failure() {
-            self.report.find(what.to_owned());
+            self.report.add_finding(what.to_owned());
         }
     }
 }

@@ -3,8 +3,8 @@
 //! A `lazy` field is a message that is not decoded with the enclosing one, because it may contain itself.
 
 use super::plain::{Field, Kind, Schema};
-use super::{Message, Walk, wire};
-use crate::limits::REPEATED_MAX;
+use super::{Message, WalkError, wire};
+use crate::limits::REPEATED_ENTRIES_MAX;
 
 /// Expands to the Rust type of a field.
 macro_rules! field_type {
@@ -193,7 +193,7 @@ macro_rules! messages {
             }
 
             #[inline]
-            fn walk(mut bytes: &'a [u8]) -> Result<Self, Walk> {
+            fn walk(mut bytes: &'a [u8]) -> Result<Self, WalkError> {
                 let mut message = Self::default();
                 let mut last = 0;
                 #[allow(unused_mut)]
@@ -206,14 +206,14 @@ macro_rules! messages {
                             _ => false,
                         };
                         if number < last || !again {
-                            return Err(Walk::Unordered);
+                            return Err(WalkError::Unordered);
                         }
                     }
                     last = number;
                     match (number, wire_type) {
                         $( ($number, field_wire!($kind $($inner)?)) => {
                             $( if oneofs & 1 << $oneof != 0 {
-                                return Err(Walk::Unordered);
+                                return Err(WalkError::Unordered);
                             }
                             oneofs |= 1 << $oneof; )?
                             field_read!(message.$field, bytes, $kind $($inner)?);
@@ -229,16 +229,16 @@ macro_rules! messages {
 }
 
 #[inline]
-fn push<T>(entries: &mut Vec<T>, entry: T) -> Result<(), Walk> {
-    if entries.len() >= REPEATED_MAX {
-        return Err(Walk::TooLarge);
+fn push<T>(entries: &mut Vec<T>, entry: T) -> Result<(), WalkError> {
+    if entries.len() >= REPEATED_ENTRIES_MAX {
+        return Err(WalkError::TooLarge);
     }
     entries.push(entry);
     Ok(())
 }
 
-fn text<'a>(bytes: &mut &'a [u8]) -> Result<&'a str, Walk> {
-    std::str::from_utf8(wire::length_delimited(bytes)?).map_err(|_| Walk::Malformed)
+fn text<'a>(bytes: &mut &'a [u8]) -> Result<&'a str, WalkError> {
+    std::str::from_utf8(wire::length_delimited(bytes)?).map_err(|_| WalkError::Malformed)
 }
 
 messages! {

@@ -26,18 +26,18 @@ pub enum Malformed {
 
 /// Reason why the walker cannot parse a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Walk {
+pub enum WalkError {
     /// No decoder accepts the bytes.
     Malformed,
     /// A field is out of order or occurs twice; the plain decoder is needed.
     Unordered,
-    /// A field has more than [`REPEATED_MAX`](crate::limits::REPEATED_MAX) entries.
+    /// A field has more than [`REPEATED_ENTRIES_MAX`](crate::limits::REPEATED_MAX) entries.
     TooLarge,
 }
 
-impl From<Malformed> for Walk {
+impl From<Malformed> for WalkError {
     fn from(_: Malformed) -> Self {
-        Walk::Malformed
+        WalkError::Malformed
     }
 }
 
@@ -47,7 +47,7 @@ pub trait Message<'a>: Sized {
     fn schema() -> &'static Schema;
 
     /// Parses the message in one pass.
-    fn walk(bytes: &'a [u8]) -> Result<Self, Walk>;
+    fn walk(bytes: &'a [u8]) -> Result<Self, WalkError>;
 }
 
 /// Parses a message with the walker, or with the plain decoder if the walker cannot.
@@ -55,9 +55,9 @@ pub trait Message<'a>: Sized {
 pub fn decode<'a, M: Message<'a>>(bytes: &'a [u8], arena: &'a Arena) -> Result<M, Malformed> {
     match M::walk(bytes) {
         Ok(message) => Ok(message),
-        Err(Walk::Malformed) => Err(Malformed::Bad),
-        Err(Walk::TooLarge) => Err(Malformed::TooLarge),
-        Err(Walk::Unordered) => decode_plain(bytes, arena),
+        Err(WalkError::Malformed) => Err(Malformed::Bad),
+        Err(WalkError::TooLarge) => Err(Malformed::TooLarge),
+        Err(WalkError::Unordered) => decode_plain(bytes, arena),
     }
 }
 
@@ -66,7 +66,7 @@ pub fn decode<'a, M: Message<'a>>(bytes: &'a [u8], arena: &'a Arena) -> Result<M
 pub fn decode_plain<'a, M: Message<'a>>(bytes: &'a [u8], arena: &'a Arena) -> Result<M, Malformed> {
     let ordered = arena.alloc(plain::normalise(M::schema(), bytes)?);
     M::walk(ordered).map_err(|why| match why {
-        Walk::TooLarge => Malformed::TooLarge,
-        Walk::Malformed | Walk::Unordered => Malformed::Bad,
+        WalkError::TooLarge => Malformed::TooLarge,
+        WalkError::Malformed | WalkError::Unordered => Malformed::Bad,
     })
 }

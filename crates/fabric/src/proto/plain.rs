@@ -60,12 +60,12 @@ enum Value<'a> {
 pub const DEPTH_MAX: usize = 64;
 
 /// Maximum number of processed bytes for each byte of the message; nested messages are processed once for each level.
-const WORK_MAX: usize = 2 * DEPTH_MAX;
+const WORK_PER_BYTE_MAX: usize = 2 * DEPTH_MAX;
 
 /// Returns the message with each field once, in the order of field numbers, repeated fields contiguous, without unknown
 /// fields.
 pub fn normalise(schema: &Schema, bytes: &[u8]) -> Result<Vec<u8>, Malformed> {
-    let mut work = bytes.len().saturating_mul(WORK_MAX).saturating_add(4096);
+    let mut work = bytes.len().saturating_mul(WORK_PER_BYTE_MAX).saturating_add(4096);
     within(schema, bytes, DEPTH_MAX, &mut work)
 }
 

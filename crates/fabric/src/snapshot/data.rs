@@ -2,7 +2,7 @@
 
 use super::SnapshotError;
 use super::files::{Files, compare};
-use super::head::Head;
+use super::head::SnapshotHead;
 use crate::limits::BLOCK_BYTES_MAX;
 use sha2::{Digest, Sha256};
 use std::io::{self, BufRead, BufReader, Read};
@@ -34,7 +34,7 @@ impl<R: Read> Read for Hashing<R> {
 
 impl<'f> Data<'f> {
     /// Opens a file that the head names, and checks its format byte.
-    pub fn open(files: &'f mut impl Files, head: &Head, name: &str) -> Result<Self, SnapshotError> {
+    pub fn open(files: &'f mut impl Files, head: &SnapshotHead, name: &str) -> Result<Self, SnapshotError> {
         let missing = || SnapshotError::new(super::SIGNABLE, format!("it has no SHA-256 of {name}"));
         let expected = *head.files.get(name).ok_or_else(missing)?;
         let from = files

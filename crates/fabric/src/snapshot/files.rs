@@ -1,7 +1,7 @@
 //! Access to the files of a snapshot.
 
 use super::SnapshotError;
-use super::head::{Head, hex};
+use super::head::{SnapshotHead, hex};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Read};
@@ -34,9 +34,9 @@ pub trait Files {
 
 /// A snapshot in a folder, in the form that a peer writes.
 #[derive(Clone, Debug)]
-pub struct Folder(pub PathBuf);
+pub struct SnapshotFolder(pub PathBuf);
 
-impl Files for Folder {
+impl Files for SnapshotFolder {
     fn open<'f>(&'f mut self, name: &str) -> io::Result<Box<dyn Read + 'f>> {
         Ok(Box::new(File::open(self.0.join(name))?))
     }
@@ -46,7 +46,7 @@ impl Files for Folder {
 ///
 /// # Errors
 /// The first file that differs or cannot be read.
-pub fn check(files: &mut impl Files, head: &Head) -> Result<(), SnapshotError> {
+pub fn check(files: &mut impl Files, head: &SnapshotHead) -> Result<(), SnapshotError> {
     for name in FILES {
         let Some(expected) = head.files.get(name) else {
             continue;

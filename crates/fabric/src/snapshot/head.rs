@@ -18,7 +18,7 @@ const LEVELDB: &str = "SimpleKeyValueDB";
 
 /// Content of the JSON files of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct SnapshotHead {
     /// Name of the channel.
     pub channel: String,
     /// Number of the last block.
@@ -53,14 +53,14 @@ struct Additional {
     last_block_commit_hash: String,
 }
 
-impl Head {
+impl SnapshotHead {
     /// Reads and checks the two files.
     ///
     /// # Errors
     /// The file that is missing, damaged, or in another form than a peer writes.
     pub fn read(files: &mut impl Files) -> Result<Self, SnapshotError> {
-        let signable = whole(files, SIGNABLE)?;
-        let additional = whole(files, ADDITIONAL)?;
+        let signable = read_file(files, SIGNABLE)?;
+        let additional = read_file(files, ADDITIONAL)?;
         Self::from_bytes(&signable, &additional)
     }
 
@@ -124,7 +124,7 @@ impl Head {
     }
 
     /// Returns the two files in the form that a peer writes. The snapshot's hash is that of the first.
-    pub(crate) fn texts(&self) -> (String, String) {
+    pub(crate) fn to_json_files(&self) -> (String, String) {
         let hashes = self.files.iter();
         let hashes = hashes.map(|(name, digest)| format!("        \"{name}\": \"{}\"", hex(digest)));
         let text = |digest: Option<[u8; 32]>| digest.map(|digest| hex(&digest)).unwrap_or_default();
@@ -150,7 +150,7 @@ fn additional_text(snapshot_hash: &str, commit_hash: &str) -> String {
     )
 }
 
-fn whole(files: &mut impl Files, name: &str) -> Result<Vec<u8>, SnapshotError> {
+fn read_file(files: &mut impl Files, name: &str) -> Result<Vec<u8>, SnapshotError> {
     let failed = |error| SnapshotError::io(name, &error);
     let mut bytes = Vec::new();
     let from = files.open(name).map_err(failed)?;

@@ -2,7 +2,7 @@
 
 use super::data::Data;
 use super::files::Files;
-use super::head::Head;
+use super::head::SnapshotHead;
 use super::{
     COLLECTION_JOINER, CONFIG_KEY, HISTORY, IDS, PRIVATE_STATE, PUBLIC_STATE, SnapshotError, counts_of,
 };
@@ -17,7 +17,7 @@ pub trait Contents {
     ///
     /// # Errors
     /// The reason for refusing it.
-    fn config(&mut self, envelope: &[u8], version: Height) -> Result<Taken, String>;
+    fn config(&mut self, envelope: &[u8], version: Height) -> Result<ReadMore, String>;
 
     /// Takes a key: namespace, collection (empty for a public key), and entry. The keys of one collection are
     /// consecutive and in ascending order.
@@ -35,7 +35,7 @@ pub trait Contents {
 
 /// Decision of a [`Contents`] about the rest of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum ReadMore {
     /// The rest is read, and all hashes are checked.
     More,
     /// Nothing more is read.
@@ -46,9 +46,13 @@ pub enum Taken {
 ///
 /// # Errors
 /// The first file that is damaged or that `contents` refuses.
-pub fn read(files: &mut impl Files, head: &Head, contents: &mut impl Contents) -> Result<(), SnapshotError> {
+pub fn read(
+    files: &mut impl Files,
+    head: &SnapshotHead,
+    contents: &mut impl Contents,
+) -> Result<(), SnapshotError> {
     let counts = counts(files, head, PUBLIC_STATE)?;
-    if state(files, head, PUBLIC_STATE, counts, contents)? == Taken::Enough {
+    if state(files, head, PUBLIC_STATE, counts, contents)? == ReadMore::Enough {
         return Ok(());
     }
     if has(head, PRIVATE_STATE) {
@@ -66,12 +70,16 @@ pub fn read(files: &mut impl Files, head: &Head, contents: &mut impl Contents) -
 
 /// Returns whether the snapshot has a data file or its file of counts. If it has only one of them, opening the other
 /// fails.
-fn has(head: &Head, data: &str) -> bool {
+fn has(head: &SnapshotHead, data: &str) -> bool {
     head.files.contains_key(data) || head.files.contains_key(&counts_of(data))
 }
 
 /// Reads the number of keys of each namespace.
-fn counts(files: &mut impl Files, head: &Head, of: &str) -> Result<Vec<(String, u64)>, SnapshotError> {
+fn counts(
+    files: &mut impl Files,
+    head: &SnapshotHead,
+    of: &str,
+) -> Result<Vec<(String, u64)>, SnapshotError> {
     let mut data = Data::open(files, head, &counts_of(of))?;
     let (mut counts, mut names) = (Vec::new(), BTreeSet::new());
     for _ in 0..data.number()? {
@@ -88,11 +96,11 @@ fn counts(files: &mut impl Files, head: &Head, of: &str) -> Result<Vec<(String, 
 
 fn state(
     files: &mut impl Files,
-    head: &Head,
+    head: &SnapshotHead,
     name: &str,
     counts: Vec<(String, u64)>,
     contents: &mut impl Contents,
-) -> Result<Taken, SnapshotError> {
+) -> Result<ReadMore, SnapshotError> {
     let mut data = Data::open(files, head, name)?;
     let (mut record, mut has_config) = (Vec::new(), false);
     for (namespace, count) in counts {
@@ -118,10 +126,10 @@ fn state(
                 ("", _) => Err("a key of the channel is unknown".to_owned()),
                 _ => contents
                     .key(chaincode, collection, &key, entry)
-                    .map(|()| Taken::More),
+                    .map(|()| ReadMore::More),
             };
-            if taken.map_err(|what| data.wrong(what))? == Taken::Enough {
-                return Ok(Taken::Enough);
+            if taken.map_err(|what| data.wrong(what))? == ReadMore::Enough {
+                return Ok(ReadMore::Enough);
             }
             before = Some(key);
         }
@@ -130,7 +138,7 @@ fn state(
         return Err(data.wrong("it lacks the channel's configuration"));
     }
     data.end()?;
-    Ok(Taken::More)
+    Ok(ReadMore::More)
 }
 
 /// Decodes a record into a key and its entry.
@@ -172,7 +180,11 @@ fn height(mut bytes: &[u8]) -> Option<Height> {
     bytes.is_empty().then_some(Height { block, tx })
 }
 
-fn ids(files: &mut impl Files, head: &Head, contents: &mut impl Contents) -> Result<(), SnapshotError> {
+fn ids(
+    files: &mut impl Files,
+    head: &SnapshotHead,
+    contents: &mut impl Contents,
+) -> Result<(), SnapshotError> {
     let mut data = Data::open(files, head, &counts_of(IDS))?;
     let count = data.number()?;
     data.end()?;
@@ -185,7 +197,7 @@ fn ids(files: &mut impl Files, head: &Head, contents: &mut impl Contents) -> Res
 }
 
 /// Reads and checks the definitions of collections. The current ones are in the state too; their history is not kept.
-fn history(files: &mut impl Files, head: &Head) -> Result<(), SnapshotError> {
+fn history(files: &mut impl Files, head: &SnapshotHead) -> Result<(), SnapshotError> {
     let mut data = Data::open(files, head, &counts_of(HISTORY))?;
     let count = data.number()?;
     data.end()?;

@@ -5,7 +5,8 @@
 
 use super::data::FORMAT;
 use super::{
-    ADDITIONAL, COLLECTION_JOINER, CONFIG_KEY, Head, IDS, PRIVATE_STATE, PUBLIC_STATE, SIGNABLE, counts_of,
+    ADDITIONAL, COLLECTION_JOINER, CONFIG_KEY, IDS, PRIVATE_STATE, PUBLIC_STATE, SIGNABLE, SnapshotHead,
+    counts_of,
 };
 use crate::mvcc::{VALIDATION_PARAMETER, put_order_preserving};
 use crate::proto::wire;
@@ -40,18 +41,18 @@ pub struct Channel<'a> {
 }
 
 /// Keys of a namespace, in order.
-type Section<'a> = BTreeMap<&'a [u8], &'a Entry>;
+type NamespaceKeys<'a> = BTreeMap<&'a [u8], &'a Entry>;
 
 /// Writes a snapshot to a new folder.
 ///
 /// # Errors
 /// Errors of the disk. The folder is then not a valid snapshot.
-pub fn write(folder: &Path, channel: Channel<'_>) -> io::Result<Head> {
+pub fn write(folder: &Path, channel: Channel<'_>) -> io::Result<SnapshotHead> {
     if channel.state.in_memory().is_none() {
         return Err(io::Error::other("the state is not in memory"));
     }
     create_dir(folder)?;
-    let mut out = Out {
+    let mut out = SnapshotOutput {
         folder: folder.to_owned(),
         files: BTreeMap::new(),
     };
@@ -63,8 +64,10 @@ pub fn write(folder: &Path, channel: Channel<'_>) -> io::Result<Head> {
             tx: 0,
         },
     };
-    let (mut public, mut hashed): (BTreeMap<String, Section<'_>>, BTreeMap<String, Section<'_>>) =
-        Default::default();
+    let (mut public, mut hashed): (
+        BTreeMap<String, NamespaceKeys<'_>>,
+        BTreeMap<String, NamespaceKeys<'_>>,
+    ) = Default::default();
     public
         .entry(String::new())
         .or_default()
@@ -81,7 +84,7 @@ pub fn write(folder: &Path, channel: Channel<'_>) -> io::Result<Head> {
         out.state(PRIVATE_STATE, &hashed)?;
     }
     out.ids(channel.ids)?;
-    let mut head = Head {
+    let mut head = SnapshotHead {
         channel: channel.name.to_owned(),
         last: channel.last,
         last_hash: channel.last_hash,
@@ -90,7 +93,7 @@ pub fn write(folder: &Path, channel: Channel<'_>) -> io::Result<Head> {
         hash: [0; 32],
         files: std::mem::take(&mut out.files),
     };
-    let (signable, additional) = head.texts();
+    let (signable, additional) = head.to_json_files();
     head.hash = Sha256::digest(&signable).into();
     for (name, text) in [(SIGNABLE, signable), (ADDITIONAL, additional)] {
         let mut file = File::create_new(folder.join(name))?;
@@ -101,7 +104,7 @@ pub fn write(folder: &Path, channel: Channel<'_>) -> io::Result<Head> {
     Ok(head)
 }
 
-struct Out {
+struct SnapshotOutput {
     folder: PathBuf,
     files: BTreeMap<String, [u8; 32]>,
 }
@@ -150,7 +153,7 @@ fn record(key: &[u8], entry: &Entry) -> Vec<u8> {
     record
 }
 
-impl Out {
+impl SnapshotOutput {
     fn file(&mut self, name: &str, fill: impl FnOnce(&mut Hashing) -> io::Result<()>) -> io::Result<()> {
         let path = self.folder.join(name);
         let mut out = Hashing {
@@ -168,7 +171,7 @@ impl Out {
         Ok(())
     }
 
-    fn state(&mut self, name: &str, sections: &BTreeMap<String, Section<'_>>) -> io::Result<()> {
+    fn state(&mut self, name: &str, sections: &BTreeMap<String, NamespaceKeys<'_>>) -> io::Result<()> {
         self.file(name, |out| {
             let mut prefixed = Vec::new();
             for (key, entry) in sections.values().flatten() {

@@ -22,13 +22,13 @@ mod merged;
 mod places;
 mod writing;
 
-use super::expiring::{self, Due};
-use super::folder::Folder;
-use super::{Each, Entry, Key, Update, Updates};
+use super::expiring::{self, ExpiringKey};
+use super::folder::StateFolder;
+use super::{Entry, EntryVisitor, Key, Update, Updates};
 use cache::Cache;
 use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
-use merged::Merged;
-use places::{after, decode, expiry_place, link, name, place, read_due, read_place, short_place};
+use merged::MergedRange;
+use places::{after, db_key, decode, expiry_place, link, name, read_due, read_place, short_place};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -38,7 +38,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
-use writing::{Gathered, Writing};
+use writing::{GatheredChanges, StateWrite};
 
 /// Maximum size of the database's block cache, in bytes; entries of keys have a separate cache.
 const CACHE_BYTES: u64 = 128 << 20;
@@ -67,13 +67,13 @@ pub(super) const PLACE_BYTES_MAX: usize = u16::MAX as usize;
 const MEMTABLE_BYTES: u64 = if cfg!(test) { 16 << 10 } else { 32 << 20 };
 /// Maximum total size of the logs, in bytes, which are read when the database is opened.
 const JOURNALS_BYTES: u64 = 128 << 20;
-/// Number of attempts to open a database that another process has open, [`TRY_AGAIN`] apart.
-const TRIES: u32 = 50;
-const TRY_AGAIN: Duration = Duration::from_millis(100);
+/// Number of attempts to open a database that another process has open, [`OPEN_RETRY_INTERVAL`] apart.
+const OPEN_ATTEMPTS: u32 = 50;
+const OPEN_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The last block whose changes are in the database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Mark {
+pub(crate) struct DurableMark {
     pub last: u64,
     /// The block's header hash.
     pub hash: [u8; 32],
@@ -81,7 +81,7 @@ pub(crate) struct Mark {
     pub commit_hash: [u8; 32],
 }
 
-impl Mark {
+impl DurableMark {
     fn encode(&self) -> Vec<u8> {
         let last = self.last.to_le_bytes();
         [&MAGIC[..], &last, &self.hash, &self.commit_hash].concat()
@@ -102,8 +102,8 @@ impl Mark {
 }
 
 /// Changes of a block that is not known to be durable.
-struct Pending {
-    mark: Mark,
+struct PendingChanges {
+    mark: DurableMark,
     updates: Updates,
 }
 
@@ -111,18 +111,18 @@ struct Pending {
 pub(crate) struct Disk {
     database: Database,
     keys: Keyspace,
-    folder: Folder,
+    folder: StateFolder,
     /// True if the state is open for reading only.
     looked_at: bool,
-    mark: Option<Mark>,
+    mark: Option<DurableMark>,
     /// True if the mark has the older layout, without the index of keys that expire.
     lacks_expiry: bool,
     /// Changes of blocks that are not durable in the ledger yet, oldest first.
-    pending: VecDeque<Pending>,
+    pending: VecDeque<PendingChanges>,
     /// Changes of durable blocks before those of `pending`, which are not being written yet.
-    gathered: Gathered,
+    gathered: GatheredChanges,
     /// Changes before those of `gathered`, which are being written.
-    writing: Option<Writing>,
+    writing: Option<StateWrite>,
     /// Cache of entries; an entry in it is newer than all of the above.
     cache: Cache,
     /// The first failure to read or write.
@@ -136,12 +136,12 @@ impl fmt::Debug for Disk {
 }
 
 /// Calls `act` and returns a panic as an error, because fjall panics on some damaged files.
-fn guarded<T>(act: impl FnOnce() -> Result<T, fjall::Error>) -> Result<T, fjall::Error> {
+fn catch_panic<T>(act: impl FnOnce() -> Result<T, fjall::Error>) -> Result<T, fjall::Error> {
     let done = catch_unwind(AssertUnwindSafe(act));
     done.unwrap_or(Err(fjall::Error::Unrecoverable))
 }
 
-fn other(error: fjall::Error) -> io::Error {
+fn to_io_error(error: fjall::Error) -> io::Error {
     match error {
         fjall::Error::Io(error) => error,
         error => io::Error::other(error.to_string()),
@@ -170,7 +170,7 @@ fn is_damage(error: &fjall::Error) -> bool {
 impl Disk {
     /// Opens the database in a directory, or creates one. Returns also the reason if the database had to be rebuilt.
     pub fn open(directory: &Path) -> io::Result<(Self, Option<String>)> {
-        let folder = Folder(directory.to_owned());
+        let folder = StateFolder(directory.to_owned());
         folder.claim()?;
         let why = match folder.is_damaged() {
             Some(why) => why.to_owned(),
@@ -178,15 +178,15 @@ impl Disk {
                 Ok(disk) => return Ok((disk, None)),
                 Err(fjall::Error::Locked) => return Err(in_use()),
                 Err(error) if is_damage(&error) => error.to_string(),
-                Err(error) => return Err(other(error)),
+                Err(error) => return Err(to_io_error(error)),
             },
         };
         Self::create_empty(directory).map(|disk| (disk, Some(why)))
     }
 
     /// Opens the database in a directory for reading only. `ResourceBusy`: another process has it open.
-    pub fn look(directory: &Path) -> io::Result<Self> {
-        let folder = Folder(directory.to_owned());
+    pub fn open_read_only(directory: &Path) -> io::Result<Self> {
+        let folder = StateFolder(directory.to_owned());
         if !folder.is_one() || folder.is_damaged().is_some() || !folder.database().exists() {
             let what = format!("there is no valid state in {}", directory.display());
             return Err(io::Error::other(what));
@@ -203,39 +203,39 @@ impl Disk {
 
     /// Creates an empty state in `directory`, in place of an existing state.
     pub fn create_empty(directory: &Path) -> io::Result<Self> {
-        let folder = Folder(directory.to_owned());
+        let folder = StateFolder(directory.to_owned());
         folder.claim()?;
         folder.clear()?;
-        Self::existing(&folder).map_err(other)
+        Self::existing(&folder).map_err(to_io_error)
     }
 
     /// Returns whether a state is there, valid or damaged.
     pub fn is_at(directory: &Path) -> bool {
-        Folder(directory.to_owned()).is_one()
+        StateFolder(directory.to_owned()).is_one()
     }
 
     /// Removes a state that no process has open.
     pub fn remove(directory: &Path) -> io::Result<()> {
-        Folder(directory.to_owned()).remove()
+        StateFolder(directory.to_owned()).remove()
     }
 
     /// Returns whether the state there is marked as damaged.
     pub fn is_damaged(directory: &Path) -> bool {
-        Folder(directory.to_owned()).is_damaged().is_some()
+        StateFolder(directory.to_owned()).is_damaged().is_some()
     }
 
-    fn existing(folder: &Folder) -> Result<Self, fjall::Error> {
-        for _ in 1..TRIES {
+    fn existing(folder: &StateFolder) -> Result<Self, fjall::Error> {
+        for _ in 1..OPEN_ATTEMPTS {
             match folder.open(|_| Self::at(folder)) {
-                Err(fjall::Error::Locked) => std::thread::sleep(TRY_AGAIN),
+                Err(fjall::Error::Locked) => std::thread::sleep(OPEN_RETRY_INTERVAL),
                 opened => return opened,
             }
         }
         Self::at(folder)
     }
 
-    fn at(folder: &Folder) -> Result<Self, fjall::Error> {
-        guarded(|| {
+    fn at(folder: &StateFolder) -> Result<Self, fjall::Error> {
+        catch_panic(|| {
             if !folder.has_true_lists()? {
                 return Err(fjall::Error::Unrecoverable);
             }
@@ -250,7 +250,7 @@ impl Disk {
                 .as_ref()
                 .is_some_and(|bytes| bytes.starts_with(MAGIC_WITHOUT_EXPIRY));
             let mark = match found {
-                Some(bytes) => Some(Mark::decode(&bytes).ok_or(fjall::Error::Unrecoverable)?),
+                Some(bytes) => Some(DurableMark::decode(&bytes).ok_or(fjall::Error::Unrecoverable)?),
                 None if keys.is_empty()? => None,
                 None => return Err(fjall::Error::Unrecoverable),
             };
@@ -262,7 +262,7 @@ impl Disk {
                 mark,
                 lacks_expiry,
                 pending: VecDeque::new(),
-                gathered: Gathered::default(),
+                gathered: GatheredChanges::default(),
                 writing: None,
                 cache: Cache::default(),
                 failure: OnceLock::new(),
@@ -289,7 +289,7 @@ impl Disk {
     }
 
     /// Returns the last block whose changes are in the database.
-    pub fn mark(&self) -> Option<Mark> {
+    pub fn durable_mark(&self) -> Option<DurableMark> {
         self.mark
     }
 
@@ -320,7 +320,9 @@ impl Disk {
     pub fn too_long(&self, updates: &Updates) -> Option<usize> {
         let all = updates.collections();
         let bytes = all.flat_map(|(namespace, collection, keys)| {
-            let index = updates.life(namespace, collection).map_or(0, |_| EXPIRY_BYTES);
+            let index = updates
+                .lifetime(namespace, collection)
+                .map_or(0, |_| EXPIRY_BYTES);
             let head = index + HEAD_BYTES + namespace.len() + collection.len();
             keys.keys().map(move |key| head + key.len())
         });
@@ -328,11 +330,11 @@ impl Disk {
     }
 
     /// Returns the keys that expire with block `number`.
-    pub fn due(&self, number: u64) -> Vec<Due> {
+    pub fn due(&self, number: u64) -> Vec<ExpiringKey> {
         let mut due = Vec::new();
         for (at, updates) in self.waiting().enumerate() {
             for (namespace, collection, keys) in updates.collections() {
-                let Some(life) = updates.life(namespace, collection) else {
+                let Some(life) = updates.lifetime(namespace, collection) else {
                     continue;
                 };
                 let expires = |update: &Update| {
@@ -340,7 +342,7 @@ impl Disk {
                 };
                 let keys = keys.iter().filter(|(_, update)| expires(update));
                 let newest = keys.filter(|(key, _)| !self.is_waiting(at + 1, (namespace, collection), key));
-                due.extend(newest.map(|(key, _)| Due {
+                due.extend(newest.map(|(key, _)| ExpiringKey {
                     namespace: namespace.to_owned(),
                     collection: collection.to_owned(),
                     key: key.clone(),
@@ -350,7 +352,7 @@ impl Disk {
         }
         let from = expiry_place(number, &[]);
         let behind = after(&from);
-        let listed = guarded(|| {
+        let listed = catch_panic(|| {
             let listed = self.keys.range::<Vec<u8>, _>(from..behind);
             listed.map(Guard::into_inner).collect::<Result<Vec<_>, _>>()
         });
@@ -371,8 +373,8 @@ impl Disk {
 
     /// Returns all keys in the database that expire, each with the number of the block that it expires with. Changes
     /// that are not written yet are ignored.
-    pub fn all_due(&self) -> Vec<(u64, Due)> {
-        let listed = guarded(|| {
+    pub fn all_due(&self) -> Vec<(u64, ExpiringKey)> {
+        let listed = catch_panic(|| {
             let listed = self.keys.range::<&[u8], _>(&EXPIRY[..]..&MARK[..]);
             listed.map(Guard::into_inner).collect::<Result<Vec<_>, _>>()
         });
@@ -417,7 +419,7 @@ impl Disk {
         let entry = match waiting.find_map(|updates| updates.get(namespace, collection, key)) {
             Some(update) => entry_of(update),
             None if place.len() > PLACE_BYTES_MAX => return None,
-            None => match guarded(|| self.keys.get(place.as_slice())) {
+            None => match catch_panic(|| self.keys.get(place.as_slice())) {
                 Ok(None) => None,
                 Ok(Some(bytes)) => Some(self.decode(&bytes)?),
                 Err(error) => {
@@ -457,16 +459,16 @@ impl Disk {
             };
             changed.extend(super::range(keys, start, end).map(|(key, update)| (&**key, update)));
         }
-        let first = place(namespace, collection, start);
+        let first = db_key(namespace, collection, start);
         let head = first.len() - start.len();
         let behind = match end {
             [] => after(first.get(..head).unwrap_or_default()),
-            end => place(namespace, collection, end.max(start)),
+            end => db_key(namespace, collection, end.max(start)),
         };
-        Merged {
+        MergedRange {
             disk: self,
             head,
-            kept: self.kept(first, behind),
+            kept: self.database_range(first, behind),
             next: None,
             changed,
         }
@@ -474,7 +476,7 @@ impl Disk {
 
     /// Returns the namespaces and collections (empty: public keys) that have keys, in no order and with duplicates.
     /// Those whose last keys were deleted by changes that are not in the database yet are included.
-    pub fn spaces(&self) -> Vec<(String, String)> {
+    pub fn namespaces(&self) -> Vec<(String, String)> {
         let written = |keys: &super::Changes| keys.values().any(|update| update.value.is_some());
         let waiting = self.waiting().flat_map(Updates::collections);
         let waiting = waiting.filter(|(_, _, keys)| written(keys));
@@ -492,7 +494,7 @@ impl Disk {
     /// Returns namespace and collection of the first key at or after a place, and the common prefix of their places.
     fn first_space(&self, from: &[u8]) -> Option<((String, String), Vec<u8>)> {
         // Only keys begin with a length below 2^24, which is the length of a name.
-        let first = guarded(|| {
+        let first = catch_panic(|| {
             let mut keys = self.keys.range::<Vec<u8>, _>(from.to_vec()..vec![1]);
             keys.next().map(Guard::key).transpose()
         });
@@ -501,12 +503,12 @@ impl Disk {
         let (collection, _) = name(rest)?;
         Some((
             (namespace.to_owned(), collection.to_owned()),
-            place(namespace, collection, &[]),
+            db_key(namespace, collection, &[]),
         ))
     }
 
     /// Returns the entries of the database from `first` (inclusive) to `behind` (exclusive).
-    fn kept(&self, mut first: Vec<u8>, mut behind: Vec<u8>) -> Option<fjall::Iter> {
+    fn database_range(&self, mut first: Vec<u8>, mut behind: Vec<u8>) -> Option<fjall::Iter> {
         // No place is longer than the maximum, so a longer bound is truncated and becomes exclusive or inclusive
         // accordingly.
         let [first_is_long, behind_is_long] = [&mut first, &mut behind].map(|place| {
@@ -529,12 +531,12 @@ impl Disk {
                 Bound::Excluded(behind)
             },
         );
-        let kept = guarded(|| Ok(self.keys.range::<Vec<u8>, _>(bounds)));
+        let kept = catch_panic(|| Ok(self.keys.range::<Vec<u8>, _>(bounds)));
         kept.map_err(|error| self.fail(&error)).ok()
     }
 
-    /// Adds the changes of block `mark`.
-    pub fn apply(&mut self, mark: Mark, updates: Updates) {
+    /// Adds the changes of block `durable_mark`.
+    pub fn apply(&mut self, mark: DurableMark, updates: Updates) {
         if self.mark.is_none_or(|kept| kept.last < mark.last) {
             for (namespace, collection, keys) in updates.collections() {
                 for (key, update) in keys {
@@ -542,13 +544,13 @@ impl Disk {
                         .put(&short_place(namespace, collection, key), entry_of(update));
                 }
             }
-            self.pending.push_back(Pending { mark, updates });
+            self.pending.push_back(PendingChanges { mark, updates });
         }
     }
 
     /// Writes the changes of the first `durable` blocks and waits for the end of the write. A read-only state is not
     /// changed.
-    pub fn settle(&mut self, durable: u64) -> Result<(), String> {
+    pub fn write_durable(&mut self, durable: u64) -> Result<(), String> {
         self.gather(durable);
         while !self.looked_at && (self.writing.is_some() || self.gathered.mark.is_some()) {
             self.end_writing()?;
@@ -592,7 +594,7 @@ impl Disk {
             return Ok(());
         };
         let gathered = std::mem::take(&mut self.gathered);
-        let begun = Writing::begin((&self.database, &self.keys), (self.mark, mark), gathered.updates);
+        let begun = StateWrite::begin((&self.database, &self.keys), (self.mark, mark), gathered.updates);
         self.writing = Some(begun.map_err(|error| self.not_written(&error))?);
         Ok(())
     }
@@ -618,7 +620,7 @@ impl Disk {
 
     /// Writes keys without a mark: the directory does not hold a valid state until it has one.
     pub fn load(&self, updates: &Updates) -> Result<(), String> {
-        let written = guarded(|| {
+        let written = catch_panic(|| {
             let mut batch = self.database.batch();
             writing::put(&mut batch, &self.keys, updates)?;
             batch.commit()
@@ -634,29 +636,29 @@ impl Disk {
     /// Returns a function, for another thread, that makes everything written so far durable.
     pub fn sync(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
         let database = self.database.clone();
-        move || guarded(|| database.persist(PersistMode::SyncAll)).map_err(other)
+        move || catch_panic(|| database.persist(PersistMode::SyncAll)).map_err(to_io_error)
     }
 
     /// Calls `each` with all keys: public ones and those of collections.
-    pub fn each(&self, each: &mut Each<'_>) {
+    pub fn each(&self, each: &mut EntryVisitor<'_>) {
         let mut changed = BTreeMap::new();
         for (namespace, collection, keys) in self.waiting().flat_map(Updates::collections) {
             changed.extend(
                 keys.iter()
-                    .map(|(key, update)| (place(namespace, collection, key), entry_of(update))),
+                    .map(|(key, update)| (db_key(namespace, collection, key), entry_of(update))),
             );
         }
         let mut show = |place: &[u8], entry: &Entry| match read_place(place) {
             Some((namespace, collection, key)) => each(namespace, collection, key, entry),
             None => self.failed(&"a key has an unknown form", true),
         };
-        let kept = guarded(|| Ok(self.keys.range(..&EXPIRY[..])));
+        let kept = catch_panic(|| Ok(self.keys.range(..&EXPIRY[..])));
         let mut kept = match kept {
             Ok(kept) => kept,
             Err(error) => return self.fail(&error),
         };
         loop {
-            let (place, bytes) = match guarded(|| kept.next().map(Guard::into_inner).transpose()) {
+            let (place, bytes) = match catch_panic(|| kept.next().map(Guard::into_inner).transpose()) {
                 Ok(Some(next)) => next,
                 Ok(None) => break,
                 Err(error) => return self.fail(&error),
@@ -683,7 +685,7 @@ impl Disk {
         for (namespace, collection, keys) in self.waiting().flat_map(Updates::collections) {
             let keys = keys.iter();
             changed.extend(
-                keys.map(|(key, update)| (place(namespace, collection, key), update.value.is_some())),
+                keys.map(|(key, update)| (db_key(namespace, collection, key), update.value.is_some())),
             );
         }
         let kept = || {
@@ -692,7 +694,7 @@ impl Disk {
                 Ok(count + usize::from(!changed.contains_key(&*key)))
             })
         };
-        let kept: usize = match guarded(kept) {
+        let kept: usize = match catch_panic(kept) {
             Ok(count) => count,
             Err(error) => {
                 self.fail(&error);
@@ -728,7 +730,7 @@ impl Disk {
 }
 
 #[cfg(test)]
-impl Mark {
+impl DurableMark {
     /// Returns the mark that tests use for block `last`.
     pub fn of(last: u64) -> Self {
         Self {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A key that expires with a certain block.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Due {
+pub(crate) struct ExpiringKey {
     pub namespace: String,
     pub collection: String,
     pub key: Key,
@@ -17,7 +17,7 @@ pub(crate) struct Due {
 }
 
 /// Returns the block whose keys expire with block `number`, if there is one: `number` is that block + `life` + 1.
-pub(crate) fn written(number: u64, life: u64) -> Option<u64> {
+pub(crate) fn expiring_block(number: u64, life: u64) -> Option<u64> {
     number.checked_sub(life)?.checked_sub(1)
 }
 
@@ -28,14 +28,14 @@ pub(crate) fn expiry(written: u64, life: u64) -> Option<u64> {
 
 /// Keys of one collection by the block of their version.
 #[derive(Debug)]
-struct Written {
+struct KeysByBlock {
     life: u64,
     blocks: BTreeMap<u64, BTreeSet<Key>>,
 }
 
 /// Keys of all collections whose keys expire.
 #[derive(Default, Debug)]
-pub(super) struct Expiring(BTreeMap<String, BTreeMap<String, Written>>);
+pub(super) struct Expiring(BTreeMap<String, BTreeMap<String, KeysByBlock>>);
 
 impl Expiring {
     /// Moves a key from the block `before` that wrote it last to the block `after` that writes it now; `None` stands
@@ -55,7 +55,7 @@ impl Expiring {
         };
         if !collections.contains_key(collection) {
             let blocks = BTreeMap::new();
-            collections.insert(collection.to_owned(), Written { life, blocks });
+            collections.insert(collection.to_owned(), KeysByBlock { life, blocks });
         }
         let Some(written) = collections.get_mut(collection) else {
             return;
@@ -74,7 +74,7 @@ impl Expiring {
     }
 
     /// Returns all keys, each with the number of the block that it expires with.
-    pub fn all(&self) -> Vec<(u64, Due)> {
+    pub fn all(&self) -> Vec<(u64, ExpiringKey)> {
         let mut all = Vec::new();
         for (namespace, collections) in &self.0 {
             for (collection, of) in collections {
@@ -83,7 +83,7 @@ impl Expiring {
                         continue;
                     };
                     all.extend(keys.iter().map(|key| {
-                        let due = Due {
+                        let due = ExpiringKey {
                             namespace: namespace.clone(),
                             collection: collection.clone(),
                             key: key.clone(),
@@ -98,12 +98,12 @@ impl Expiring {
     }
 
     /// Returns the keys that expire with block `number`.
-    pub fn due(&self, number: u64) -> Vec<Due> {
+    pub fn due(&self, number: u64) -> Vec<ExpiringKey> {
         let mut due = Vec::new();
         for (namespace, collections) in &self.0 {
             for (collection, of) in collections {
-                let keys = written(number, of.life).and_then(|block| of.blocks.get(&block));
-                due.extend(keys.into_iter().flatten().map(|key| Due {
+                let keys = expiring_block(number, of.life).and_then(|block| of.blocks.get(&block));
+                due.extend(keys.into_iter().flatten().map(|key| ExpiringKey {
                     namespace: namespace.clone(),
                     collection: collection.clone(),
                     key: key.clone(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Name of the marker file in every directory of a state.
-const OWN: &str = "lineside-state";
+const OWNER_FILE: &str = "lineside-state";
 const OWN_TEXT: &str =
     "The state of a Fabric channel, kept by Lineside. All of it can be rebuilt from the ledger.\n";
 /// Number of crashes while opening the database after which it counts as damaged.
@@ -15,9 +15,9 @@ const OPENINGS_MAX: u32 = 2;
 
 /// Directory of a state. Directories without the marker file are never changed.
 #[derive(Clone, Debug)]
-pub(super) struct Folder(pub PathBuf);
+pub(super) struct StateFolder(pub PathBuf);
 
-impl Folder {
+impl StateFolder {
     /// Returns the path of the database.
     pub fn database(&self) -> PathBuf {
         self.0.join("keys")
@@ -33,7 +33,7 @@ impl Folder {
 
     /// Returns whether the marker file exists.
     pub fn is_one(&self) -> bool {
-        self.0.join(OWN).is_file()
+        self.0.join(OWNER_FILE).is_file()
     }
 
     /// Creates the directory and the marker file, if the directory does not exist or is empty.
@@ -49,7 +49,7 @@ impl Folder {
             );
             return Err(io::Error::new(ErrorKind::AlreadyExists, what));
         }
-        fs::write(self.0.join(OWN), OWN_TEXT)
+        fs::write(self.0.join(OWNER_FILE), OWN_TEXT)
     }
 
     /// Removes everything in the directory except the marker file.
@@ -67,7 +67,7 @@ impl Folder {
     /// Removes the directory. If it is a symbolic link or a mount point, only its content is removed.
     pub fn remove(&self) -> io::Result<()> {
         self.clear()?;
-        fs::remove_file(self.0.join(OWN))?;
+        fs::remove_file(self.0.join(OWNER_FILE))?;
         match fs::remove_dir(&self.0) {
             Err(error) if !matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::ResourceBusy) => {
                 Err(error)

@@ -9,8 +9,8 @@ use std::sync::Arc;
 /// kept in memory, in two generations. The older generation is dropped when all of its blocks are in the ledger.
 #[derive(Default)]
 pub struct TxIds {
-    recent: Ids,
-    older: Ids,
+    recent: TxIdSet,
+    older: TxIdSet,
     /// Number of the last block in `older`.
     older_last: u64,
     ledger: Option<Arc<dyn KnownIds>>,
@@ -19,7 +19,7 @@ pub struct TxIds {
 /// Index of the ids of durable blocks.
 pub trait KnownIds: Send + Sync {
     /// Sets `known` to true for each id that a transaction of a durable block has.
-    fn know(&self, ids: &[Option<&TxId>], known: &mut [bool]);
+    fn mark_known(&self, ids: &[Option<&TxId>], known: &mut [bool]);
     /// Returns the number of durable blocks.
     fn durable(&self) -> u64;
     /// Returns the first error of a lookup, if one failed.
@@ -27,13 +27,13 @@ pub trait KnownIds: Send + Sync {
 }
 
 #[derive(Default)]
-struct Ids {
+struct TxIdSet {
     /// Ids that are a hash in hex, as those of all honest clients are.
     hashes: HashSet<[u8; 32]>,
     others: HashSet<Box<[u8]>>,
 }
 
-impl Ids {
+impl TxIdSet {
     fn contains(&self, id: &TxId) -> bool {
         match id {
             TxId::Hash(hash) => self.hashes.contains(hash),
@@ -94,15 +94,15 @@ impl std::fmt::Debug for TxIds {
 impl TxIds {
     /// Returns whether the ledger has a transaction with this id.
     pub fn contains(&self, id: &TxId) -> bool {
-        self.contain(&[Some(id)]) == [true]
+        self.contains_each(&[Some(id)]) == [true]
     }
 
     /// Returns for each id whether the ledger has it. Looking ids up together is several times faster than one by one.
-    pub fn contain(&self, ids: &[Option<&TxId>]) -> Vec<bool> {
+    pub fn contains_each(&self, ids: &[Option<&TxId>]) -> Vec<bool> {
         let is_kept = |id: &TxId| self.recent.contains(id) || self.older.contains(id);
         let mut known = ids.iter().map(|id| id.is_some_and(is_kept)).collect::<Vec<_>>();
         if let Some(ledger) = &self.ledger {
-            ledger.know(ids, &mut known);
+            ledger.mark_known(ids, &mut known);
         }
         known
     }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     impl KnownIds for Ledger {
-        fn know(&self, ids: &[Option<&TxId>], known: &mut [bool]) {
+        fn mark_known(&self, ids: &[Option<&TxId>], known: &mut [bool]) {
             let is = |of: &TxId| (0..self.durable()).any(|block| id(block) == *of);
             for (id, known) in ids.iter().zip(known) {
                 *known |= id.is_some_and(is);
@@ -199,7 +199,7 @@ mod tests {
             for earlier in 0..=block {
                 assert!(ids.contains(&id(earlier)), "block {earlier} after {block}");
                 let two = [Some(&id(block + 1)), None, Some(&id(earlier))];
-                assert_eq!(ids.contain(&two), [false, false, true]);
+                assert_eq!(ids.contains_each(&two), [false, false, true]);
             }
             assert!(!ids.contains(&id(block + 1)));
             assert!(ids.len() < 40, "{} after block {block}", ids.len());

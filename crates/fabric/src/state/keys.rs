@@ -145,7 +145,7 @@ mod tests {
 
     /// Compares the container with an ordered map in random insertions, removals and queries.
     #[test]
-    fn it_is_as_an_ordered_map() {
+    fn keys_behave_as_an_ordered_map() {
         let (mut keys, mut map) = (Keys::default(), BTreeMap::new());
         let mut random = Random(1);
         let (mut replaced, mut removed, mut found) = (0, 0, 0);

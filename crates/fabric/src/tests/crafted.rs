@@ -150,7 +150,7 @@ fn a_configuration_applies_at_once() {
 
 /// Second half of the mutation test: rules that no recorded block covers.
 #[test]
-fn rules_that_only_made_blocks_show() {
+fn generated_blocks_show_each_rule_that_recorded_ones_do_not() {
     assert_eq!(ca_as_creator(Some(Rule::CaRefused)), [Valid]);
     assert_eq!(
         reading_with_one_endorsement(Some(Rule::PolicyWithoutWrites)),
@@ -173,7 +173,7 @@ fn rules_that_only_made_blocks_show() {
 // ---- leniencies of signatures and identities ----
 
 #[test]
-fn bytes_inside_the_signature_after_s_are_taken() {
+fn bytes_inside_the_signature_after_s_are_accepted() {
     let (mut network, mut validator) = channel(None);
     let tx = network.tx(CC, &writing("a"));
     let (header, data) = tx.parts();
@@ -186,7 +186,7 @@ fn bytes_inside_the_signature_after_s_are_taken() {
 }
 
 #[test]
-fn an_expired_certificate_is_taken_and_one_of_a_ca_not_yet_begun_is_not() {
+fn an_expired_certificate_is_accepted_and_one_of_a_ca_that_is_not_valid_yet_is_not() {
     let (mut network, mut validator) = channel(None);
     let mut expired = Spec::new("expired", &["client"]);
     expired.years = (2021, 2022);
@@ -200,7 +200,7 @@ fn an_expired_certificate_is_taken_and_one_of_a_ca_not_yet_begun_is_not() {
 }
 
 #[test]
-fn text_around_the_certificate_and_another_type_are_taken() {
+fn text_around_the_certificate_and_another_type_are_accepted() {
     let (mut network, mut validator) = channel(None);
     let client = network.client(0);
     let text = String::from_utf8(client.pem()).unwrap();
@@ -221,7 +221,7 @@ fn text_around_the_certificate_and_another_type_are_taken() {
 }
 
 #[test]
-fn bytes_after_the_certificate_are_not_taken() {
+fn bytes_after_the_certificate_are_refused() {
     let (mut network, mut validator) = channel(None);
     let mut client = network.client(0);
     client.der.push(0);
@@ -232,7 +232,7 @@ fn bytes_after_the_certificate_are_not_taken() {
 /// A state in memory accepts any key. A replica with the state on the disk stops before a block that writes a key that
 /// is too long, but reading that key is not an error.
 #[test]
-fn keys_that_a_state_on_the_disk_cannot_hold() {
+fn a_key_too_long_for_the_state_on_the_disk_stops_validation() {
     let directory = tempfile::tempdir().unwrap();
     let mut network = Network::new();
     let on_disk = Disk::open(directory.path()).unwrap().0;
@@ -306,7 +306,7 @@ fn a_bad_signature_does_not_spoil_a_good_one_of_the_same_endorser() {
 }
 
 #[test]
-fn intermediate_cas() {
+fn a_member_of_an_intermediate_ca_is_accepted_and_the_ca_itself_is_not() {
     assert_eq!(by_an_intermediate_ca(None), [Valid, BadCreatorSignature]);
 }
 
@@ -337,7 +337,7 @@ fn by_an_intermediate_ca(broken: Option<Rule>) -> Vec<TxCode> {
 }
 
 #[test]
-fn admins_by_list_and_by_unit() {
+fn admins_are_those_on_the_list_and_those_with_the_admin_unit() {
     let mut network = Network::new();
     let (listed, other) = (
         network.orgs[0].member("boss", &["client"]),
@@ -382,7 +382,7 @@ fn a_header_in_two_parts_is_merged() {
 }
 
 #[test]
-fn of_a_scalar_the_last_counts() {
+fn the_last_value_of_a_repeated_scalar_field_counts() {
     assert_eq!(
         with_payload(|header, data| message(&[(2, b"x"), (1, header), (2, data)])),
         Valid
@@ -418,7 +418,7 @@ fn unknown_fields_and_groups_are_skipped_and_broken_ones_are_not() {
 }
 
 #[test]
-fn codes_that_no_recording_has() {
+fn codes_that_no_recorded_channel_contains_are_given() {
     let (mut network, mut validator) = channel(None);
     let name = message(&[(2, CC.as_bytes())]);
     let mut build = |change: &dyn Fn(&mut super::network::Tx)| {
@@ -456,7 +456,7 @@ fn codes_that_no_recording_has() {
 // ---- policies ----
 
 #[test]
-fn a_reference_to_a_channel_policy() {
+fn a_definition_may_refer_to_a_channel_policy() {
     let mut network = Network::new();
     let mut validator = network.start(None);
     let policies = [
@@ -499,7 +499,7 @@ fn an_upgrade_holds_from_the_next_block_on() {
 }
 
 #[test]
-fn several_namespaces() {
+fn a_transaction_needs_the_policy_of_every_namespace_it_writes() {
     let (mut network, mut validator) = channel(None);
     let policy = policy::application(&policy::n_of(1, &[("Org1MSP", 3)]));
     let other = network.define("other", &policy, &[]).build();
@@ -526,7 +526,7 @@ fn several_namespaces() {
 }
 
 #[test]
-fn collections_and_their_policies() {
+fn a_write_to_a_collection_needs_the_collections_policy() {
     let mut network = Network::new();
     let mut validator = network.start(None);
     let both = policy::application(&policy::n_of(2, &[("Org1MSP", 3), ("Org2MSP", 3)]));
@@ -588,7 +588,7 @@ fn a_key_deleted_and_written_in_one_block_keeps_its_policy() {
 }
 
 #[test]
-fn where_peers_wait_for_ever_nothing_is_said() {
+fn validation_stops_where_peers_wait_for_ever() {
     let (mut network, mut validator) = channel(None);
     let policy = policy::n_of(1, &[("Org1MSP", 3)]);
     let mut first = network.tx(CC, &rwset(&[(CC, &metadata("k", &policy), &[])]));
@@ -604,7 +604,7 @@ fn where_peers_wait_for_ever_nothing_is_said() {
 // ---- whole blocks ----
 
 #[test]
-fn blocks_that_peers_refuse() {
+fn blocks_with_a_malformed_envelope_are_refused() {
     let (mut network, mut validator) = channel(None);
     let tx = network.tx(CC, &writing("a"));
     let (header, payload_data) = tx.parts();
@@ -671,7 +671,7 @@ fn blocks_that_peers_refuse() {
 }
 
 #[test]
-fn blocks_of_bft_orderers() {
+fn a_block_of_bft_orderers_needs_a_quorum_of_signatures() {
     let mut network = Network::new();
     network.channel_capabilities = vec!["V3_0"];
     let members: Vec<_> = (0..4u64)
@@ -717,7 +717,7 @@ fn stops(change: impl FnOnce(&mut Network)) -> String {
 }
 
 #[test]
-fn configurations_that_are_not_known() {
+fn unsupported_configurations_stop_validation() {
     assert_eq!(
         stops(|network| network.orgs[0].kind = 1),
         "an MSP has the type idemix, which is not supported"
@@ -738,7 +738,7 @@ fn configurations_that_are_not_known() {
 }
 
 #[test]
-fn identities_and_plugins_that_are_not_known() {
+fn unsupported_identities_and_plugins_stop_validation() {
     let (mut network, mut validator) = channel(None);
     let mut spec = Spec::new("secp256k1", &["client"]);
     spec.other_curve = true;
@@ -763,7 +763,7 @@ fn identities_and_plugins_that_are_not_known() {
 }
 
 #[test]
-fn what_was_refused_changes_nothing() {
+fn a_refused_block_changes_nothing() {
     let (mut network, mut validator) = channel(None);
     let block = network.block(&[network.config()]);
     assert!(validator.validate(&block).is_err());

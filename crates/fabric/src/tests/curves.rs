@@ -2,13 +2,13 @@
 //! `tests/go/curves.go` made the cases in `tests/data/curves.json`.
 
 use super::network::message;
-use crate::ecdsa::{Numbers, OtherKey};
+use crate::ecdsa::{DerSignature, OtherCurveKey};
 use crate::msp::{Identity, Msp, Msps, Resolution};
 use crate::pem;
 use crate::proto::FabricMspConfig;
 use crate::rules::Rules;
-use crate::signature::{Key, Unverified, verify_all};
-use crate::x509::{Crl, Signed};
+use crate::signature::{Key, UnverifiedSignature, verify_all};
+use crate::x509::{Crl, SignedDer};
 use lineside_verify::Verifier;
 use lineside_verify::hash::sha256;
 use serde::Deserialize;
@@ -110,7 +110,7 @@ fn signatures_over_other_curves_are_decided_as_by_go() {
             let bytes = bytes_of(&signature.bytes);
             for (message, counts) in [(signed.as_slice(), true), (b"another message", false)] {
                 let digest = sha256(message);
-                let one = Unverified::new(&member.key, digest, Vec::new, &bytes, Rules::default());
+                let one = UnverifiedSignature::new(&member.key, digest, Vec::new, &bytes, Rules::default());
                 let valid = verify_all(one.as_slice(), &Verifier::default(), Rules::default()) == [true];
                 assert_eq!(
                     valid,
@@ -128,7 +128,7 @@ fn signatures_over_other_curves_are_decided_as_by_go() {
 
 /// A certificate or a list of another CA, or with a changed bit, is not accepted.
 #[test]
-fn seals_of_others_are_not_taken() {
+fn signatures_of_another_ca_are_refused() {
     let cases = cases();
     for (case, other) in cases.iter().zip(cases.iter().cycle().skip(1)) {
         let msps = case.msps(false);
@@ -157,7 +157,7 @@ fn seals_of_others_are_not_taken() {
 impl Case {
     fn resolved_key(&self, pem: &str) -> Key {
         let der = pem::decode(pem.as_bytes()).unwrap();
-        let certificate = crate::x509::Certificate::parse(&Signed::parse(&der).unwrap(), None).unwrap();
+        let certificate = crate::x509::Certificate::parse(&SignedDer::parse(&der).unwrap(), None).unwrap();
         match certificate.key {
             crate::x509::CertifiedKey::Known(key) => key,
             other => panic!("{}: {other:?}", self.curves),
@@ -166,7 +166,7 @@ impl Case {
 }
 
 #[test]
-fn points_that_are_none_are_no_keys() {
+fn points_off_the_curve_are_no_keys() {
     let curves: [(&[u8], usize); 3] = [
         (&[0x2b, 0x81, 0x04, 0x00, 0x21], 28),
         (&[0x2b, 0x81, 0x04, 0x00, 0x22], 48),
@@ -175,10 +175,10 @@ fn points_that_are_none_are_no_keys() {
     for (curve, bytes) in curves {
         for length in [0, 1, bytes, 2 * bytes, 2 * bytes + 2] {
             let point = [&[4][..], &vec![7; length]].concat();
-            assert!(OtherKey::from_sec1(curve, &point).is_none());
+            assert!(OtherCurveKey::from_sec1(curve, &point).is_none());
         }
         let nowhere = [&[4][..], &vec![7; 2 * bytes]].concat();
-        assert!(OtherKey::from_sec1(curve, &nowhere).is_none());
+        assert!(OtherCurveKey::from_sec1(curve, &nowhere).is_none());
     }
-    assert_eq!(Numbers::parse_strict(&[0x30, 6, 2, 1, 1, 2, 1, 0]), None);
+    assert_eq!(DerSignature::parse_strict(&[0x30, 6, 2, 1, 1, 2, 1, 0]), None);
 }

@@ -9,10 +9,10 @@ use TxCode::{BadCreatorSignature, BadPayload, EndorsementPolicyFailure, Valid};
 use std::time::{Duration, Instant};
 
 const CC: &str = "cc";
-const PATIENCE: Duration = Duration::from_secs(60);
+const VERIFIER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A channel with two validators: one without and one with early verification.
-struct Two {
+struct EarlyAndPlain {
     network: Network,
     plain: Validator,
     early: Validator,
@@ -21,7 +21,7 @@ struct Two {
     keys: u32,
 }
 
-impl Two {
+impl EarlyAndPlain {
     fn new(bytes_max: usize) -> Self {
         let mut network = Network::new();
         let genesis = network.genesis();
@@ -60,7 +60,7 @@ impl Two {
     }
 
     /// Submits these transactions of the next block early, and waits until they are verified.
-    fn come(&self, all: &[Vec<u8>]) {
+    fn submit_early(&self, all: &[Vec<u8>]) {
         let before = self.work.counts();
         for (index, envelope) in all.iter().enumerate() {
             self.work.put(self.block(), index as u32, envelope);
@@ -71,7 +71,7 @@ impl Two {
     fn wait(&self, verified: u64) {
         let began = Instant::now();
         while self.work.counts().verified < verified {
-            assert!(began.elapsed() < PATIENCE, "{:?}", self.work.counts());
+            assert!(began.elapsed() < VERIFIER_TIMEOUT, "{:?}", self.work.counts());
             std::thread::yield_now();
         }
     }
@@ -105,8 +105,8 @@ fn forged(envelope: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_found_out_early_is_used_and_changes_no_code() {
-    let mut two = Two::new(EARLY_BYTES_MAX);
+fn early_results_are_used_and_change_no_code() {
+    let mut two = EarlyAndPlain::new(EARLY_BYTES_MAX);
     let mut expected = Vec::new();
     let mut all = Vec::new();
     // More transactions than one batch.
@@ -123,7 +123,7 @@ fn what_is_found_out_early_is_used_and_changes_no_code() {
     unread.payload = Some(Box::new(|_, _| vec![0xff; 9]));
     all.push(unread.build());
     expected.push(BadPayload);
-    two.come(&all);
+    two.submit_early(&all);
     assert_eq!(two.used(), 0);
     assert!(two.work.memory_bytes() > all.concat().len());
     assert_eq!(two.next(&all), expected);
@@ -143,14 +143,14 @@ fn what_is_found_out_early_is_used_and_changes_no_code() {
 }
 
 #[test]
-fn what_came_early_with_other_bytes_is_verified_again() {
-    let mut two = Two::new(EARLY_BYTES_MAX);
+fn an_early_transaction_with_other_bytes_is_verified_again() {
+    let mut two = EarlyAndPlain::new(EARLY_BYTES_MAX);
     let [good, other, third] = [two.tx(), two.tx(), two.tx()];
     let (bad, worse) = (forged(&other), forged(&third));
     let longer = [&good[..], &[0x18, 1]].concat();
     // Valid ones were submitted for forged ones in the block, the other way round, another transaction, a longer
     // envelope, and one that the block lacks.
-    two.come(&[other.clone(), third.clone(), longer, other.clone(), good.clone()]);
+    two.submit_early(&[other.clone(), third.clone(), longer, other.clone(), good.clone()]);
     assert_eq!(
         two.next(&[bad, worse, good.clone(), third]),
         [BadCreatorSignature, BadCreatorSignature, Valid, Valid]
@@ -160,15 +160,15 @@ fn what_came_early_with_other_bytes_is_verified_again() {
     let good = two.tx();
     let block = two.block();
     // The same index twice: the last transaction counts, if any.
-    two.come(std::slice::from_ref(&bad));
-    two.come(std::slice::from_ref(&good));
+    two.submit_early(std::slice::from_ref(&bad));
+    two.submit_early(std::slice::from_ref(&good));
     assert_eq!(two.next(&[good]), [Valid]);
     assert_eq!((two.block(), two.used()), (block + 1, 1));
 }
 
 #[test]
-fn another_configuration_voids_what_was_found_out_before_it() {
-    let mut two = Two::new(EARLY_BYTES_MAX);
+fn another_configuration_voids_earlier_early_results() {
+    let mut two = EarlyAndPlain::new(EARLY_BYTES_MAX);
     let before = two.network.config();
     let third = Org::new("Org3MSP");
     let stranger = third.root.certify(&Spec::new("user1", &["client"]));
@@ -190,23 +190,23 @@ fn another_configuration_voids_what_was_found_out_before_it() {
     assert_eq!(two.next(&[tx, early]), [Valid, Valid]);
     assert_eq!(two.used(), 1);
     let tx = two.tx_by(&stranger);
-    two.come(std::slice::from_ref(&tx));
+    two.submit_early(std::slice::from_ref(&tx));
     // A reader with the previous configuration gets no results.
     two.worker.shared().follow(&two.plain.reader, two.block());
     assert_eq!(two.next(std::slice::from_ref(&tx)), [Valid]);
     assert_eq!(two.used(), 1);
     let tx = two.tx_by(&stranger);
-    two.come(std::slice::from_ref(&tx));
+    two.submit_early(std::slice::from_ref(&tx));
     assert_eq!(two.next(&[tx]), [Valid]);
     assert_eq!(two.used(), 2);
 }
 
 #[test]
-fn what_is_dropped_is_forgotten_also_while_it_is_verified() {
-    let mut two = Two::new(EARLY_BYTES_MAX);
+fn dropped_early_transactions_are_forgotten_even_during_verification() {
+    let mut two = EarlyAndPlain::new(EARLY_BYTES_MAX);
     let all: Vec<_> = (0..40).map(|_| two.tx()).collect();
     let block = two.block();
-    two.come(&all);
+    two.submit_early(&all);
     two.work.put(block + 1, 0, &all[0]);
     two.work.dropped(block);
     two.wait(41);
@@ -222,7 +222,7 @@ fn what_is_dropped_is_forgotten_also_while_it_is_verified() {
     }
     let began = Instant::now();
     while two.work.memory_bytes() > 0 {
-        assert!(began.elapsed() < PATIENCE);
+        assert!(began.elapsed() < VERIFIER_TIMEOUT);
         std::thread::yield_now();
     }
     assert_eq!(two.next(&all), [Valid; 40]);
@@ -233,13 +233,13 @@ fn what_is_dropped_is_forgotten_also_while_it_is_verified() {
 }
 
 #[test]
-fn what_has_no_room_is_verified_with_its_block() {
+fn transactions_beyond_the_early_memory_are_verified_with_their_block() {
     let tx_bytes = {
-        let mut two = Two::new(EARLY_BYTES_MAX);
+        let mut two = EarlyAndPlain::new(EARLY_BYTES_MAX);
         two.tx().len()
     };
     let bytes_max = 5 * (tx_bytes + 1_000);
-    let mut two = Two::new(bytes_max);
+    let mut two = EarlyAndPlain::new(bytes_max);
     let mut all: Vec<_> = (0..50).map(|_| two.tx()).collect();
     all[1] = forged(&all[1]);
     let block = two.block();
@@ -258,9 +258,9 @@ fn what_has_no_room_is_verified_with_its_block() {
     assert!((1..=10).contains(&two.used()), "{:?}", two.work.counts());
     // There is room again.
     let tx = two.tx();
-    two.come(std::slice::from_ref(&tx));
+    two.submit_early(std::slice::from_ref(&tx));
     // A limit without room for any transaction.
-    let mut none = Two::new(10);
+    let mut none = EarlyAndPlain::new(10);
     let tx = none.tx();
     none.work.put(none.block(), 0, &tx);
     assert_eq!((none.work.memory_bytes(), none.work.counts().skipped), (0, 1));
@@ -268,8 +268,8 @@ fn what_has_no_room_is_verified_with_its_block() {
 }
 
 #[test]
-fn a_block_that_is_refused_leaves_nothing_of_what_came_early() {
-    let mut two = Two::new(EARLY_BYTES_MAX);
+fn early_results_of_a_refused_block_are_discarded() {
+    let mut two = EarlyAndPlain::new(EARLY_BYTES_MAX);
     let all = [two.tx(), two.tx()];
     let (at, previous) = two.network.last.clone();
     let (data_hash, transactions) = data(&all);
@@ -288,7 +288,7 @@ fn a_block_that_is_refused_leaves_nothing_of_what_came_early() {
     let state = |validator: &Validator| (validator.last(), validator.last_hash(), validator.commit_hash());
     let before = state(&two.early);
     for (block, why) in refused {
-        two.come(&all);
+        two.submit_early(&all);
         assert!(two.work.memory_bytes() > 0);
         match two.early.validate(&block) {
             Err(Error::Refused(refused)) => assert_eq!(refused, why),

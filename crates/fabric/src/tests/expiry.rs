@@ -72,7 +72,7 @@ fn a_key_is_read_up_to_the_block_that_removes_it() {
 
 /// Peers compute the block in 64 bits; on overflow the key never expires.
 #[test]
-fn a_life_that_ends_after_all_blocks_never_ends() {
+fn a_lifetime_beyond_the_last_block_number_never_ends() {
     for life in [u64::MAX, u64::MAX - 1, u64::MAX - 3] {
         let (mut network, mut validator) = channel(&[("mortal", life)]);
         let written = write(&mut network, "mortal", b"1");
@@ -107,7 +107,7 @@ fn the_first_definition_of_a_collection_counts() {
 
 /// An upgrade may add collections. One that changes a blockToLive stops the replica, which names the transaction.
 #[test]
-fn an_upgrade_that_changes_a_life_stops() {
+fn an_upgrade_that_changes_block_to_live_stops_validation() {
     let (mut network, mut validator) = channel(&[("mortal", 3), ("ever", 0)]);
     let other = |all: &[(&str, u64)], network: &mut Network| {
         network.define(CC, &endorsement(), &collections(all)).build()

@@ -11,7 +11,7 @@ fn channel() -> (Network, Validator) {
 }
 
 #[test]
-fn a_block_cut_at_every_byte() {
+fn a_truncated_block_is_refused() {
     let (mut network, mut validator) = channel();
     let policy = policy::application(&policy::n_of(1, &[("Org1MSP", 3)]));
     let tx = network.define("cc", &policy, &[]).build();
@@ -23,7 +23,7 @@ fn a_block_cut_at_every_byte() {
 }
 
 #[test]
-fn a_block_changed_at_every_byte() {
+fn a_block_with_any_changed_byte_is_refused_or_gets_the_same_codes() {
     let (mut network, mut validator) = channel();
     let policy = policy::application(&policy::n_of(1, &[("Org1MSP", 3)]));
     let tx = network.define("cc", &policy, &[]).build();
@@ -40,7 +40,7 @@ fn a_block_changed_at_every_byte() {
 
 /// Changes a client's transaction at every byte, in a block that the orderer signed afterwards.
 #[test]
-fn a_transaction_changed_at_every_byte() {
+fn a_transaction_with_any_changed_byte_is_never_valid() {
     let (mut network, mut validator) = channel();
     let policy = policy::application(&policy::n_of(1, &[("Org1MSP", 3)]));
     let good = network.define("cc", &policy, &[]).build();
@@ -56,7 +56,7 @@ fn a_transaction_changed_at_every_byte() {
 }
 
 #[test]
-fn identities_changed_at_every_byte() {
+fn identities_with_any_changed_byte_are_decided_without_a_panic() {
     let (mut network, mut validator) = channel();
     let client = network.client(0);
     let mut sent: Vec<Vec<u8>> = Vec::new();
@@ -98,7 +98,7 @@ fn key_with(network: &mut Network, validator: &mut Validator, policy: &[u8]) -> 
 }
 
 #[test]
-fn policies_of_a_million_rules_and_a_thousand_layers() {
+fn policies_with_too_many_rules_or_layers_are_refused() {
     let principal = policy::role("Org1MSP", 3);
     let envelope = |rule: &[u8]| message(&[(2, rule), (3, &principal)]);
     let mut many = number(1, 1);
@@ -120,7 +120,7 @@ fn policies_of_a_million_rules_and_a_thousand_layers() {
 }
 
 #[test]
-fn a_validation_parameter_that_is_none() {
+fn a_validation_parameter_that_is_no_policy_halts_peers() {
     let (mut network, mut validator) = channel();
     // Peers halt on a parameter that is not a policy; a policy that they cannot compile is never satisfied.
     let stopped = key_with(&mut network, &mut validator, &[0xff]);
@@ -135,7 +135,7 @@ fn a_validation_parameter_that_is_none() {
 }
 
 #[test]
-fn many_endorsements_and_certificate_bombs() {
+fn too_many_endorsements_and_oversized_certificates_stop_validation() {
     let (mut network, mut validator) = channel();
     // More endorsements than the limit.
     let mut tx = network.tx("cc", &rwset(&[])).by(&[]);
@@ -173,7 +173,7 @@ fn many_endorsements_and_certificate_bombs() {
 }
 
 #[test]
-fn a_certificate_that_a_ca_signed_and_nobody_here_reads() {
+fn a_certificate_that_cannot_be_decoded_here_stops_validation() {
     let (mut network, mut validator) = channel();
     let mut spec = Spec::new("odd", &["client"]);
     spec.years = (2020, 9999);

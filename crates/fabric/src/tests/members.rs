@@ -71,7 +71,7 @@ fn ed25519_members_from_v3_0_on() {
 
 /// Blocks in the form of Raft, signed by an orderer with an Ed25519 key.
 #[test]
-fn an_orderer_with_an_ed25519_key() {
+fn an_orderers_ed25519_key_counts_from_v3_0_on() {
     for (mut network, counts) in [(Network::new(), false), (v3(), true)] {
         network.orderer = network.orderers.member_with_ed25519("orderer1", &["orderer"]);
         let mut validator = network.start(None);
@@ -90,7 +90,7 @@ fn an_orderer_with_an_ed25519_key() {
 
 /// Blocks of BFT orderers, of which two have Ed25519 keys.
 #[test]
-fn bft_orderers_with_ed25519_keys() {
+fn signatures_of_bft_orderers_with_ed25519_keys_count() {
     let mut network = v3();
     let members: Vec<(u64, Member)> = (0..4u64)
         .map(|id| {
@@ -156,7 +156,7 @@ fn revoke(network: &mut Network, validator: &mut Validator, lists: Vec<Vec<u8>>,
 /// If the authority key identifier of a list is missing or malformed, all identities of the organisation are refused,
 /// also as readers. A well-formed identifier without a key matches no CA.
 #[test]
-fn a_list_that_names_no_key_refuses_the_organisation() {
+fn a_revocation_list_without_a_key_id_invalidates_the_organisation() {
     // Missing; a serial number that is not minimal; another type; a length beyond the end.
     let broken: [Option<&[u8]>; 4] = [
         None,
@@ -201,7 +201,7 @@ fn a_list_that_names_no_key_refuses_the_organisation() {
 
 /// A peer rejects a configuration with such a list if the MSP has intermediate CAs, or admins only by certificate.
 #[test]
-fn a_list_that_names_no_key_beside_intermediate_cas_stops() {
+fn a_revocation_list_without_a_key_id_with_intermediate_cas_stops_validation() {
     let mut network = Network::new();
     let mut spec = Spec::new("intermediate", &[]);
     spec.is_ca = true;

@@ -3,7 +3,7 @@
 use crate::der::{put, put_unsigned, tag};
 use crate::proto::wire::{put_bytes, put_number};
 use crate::rules::{Rule, Rules};
-use crate::{Error, Options, TxCode, Validated, Validator};
+use crate::{Error, Options, TxCode, ValidatedBlock, Validator};
 use p256::ecdsa::signature::hazmat::PrehashSigner;
 use p256::ecdsa::{Signature, SigningKey};
 use sha2::{Digest, Sha256};
@@ -585,7 +585,7 @@ impl Network {
         transactions: &[Vec<u8>],
     ) -> Result<Vec<TxCode>, Error> {
         let block = self.block(transactions);
-        let validated: Validated = validator.validate(&block)?;
+        let validated: ValidatedBlock = validator.validate(&block)?;
         let codes = validated.codes.clone();
         self.last = (validated.number, validated.hash.to_vec());
         validator.commit(validated);

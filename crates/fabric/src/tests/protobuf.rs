@@ -3,8 +3,8 @@
 
 use crate::proto::{
     self, Arena, ChaincodeAction, ChannelHeader, ConfigEnvelope, Envelope, HashedRwSet, KvRwSet, Malformed,
-    Message, Payload, RangeQueryInfo, SignaturePolicyEnvelope, StateData, Transaction, TxReadWriteSet, Walk,
-    decode_plain, plain,
+    Message, Payload, RangeQueryInfo, SignaturePolicyEnvelope, StateData, Transaction, TxReadWriteSet,
+    WalkError, decode_plain, plain,
 };
 use crate::replay::read;
 use crate::tests::network::{message, number};
@@ -16,10 +16,10 @@ fn agree<'a, M: Message<'a> + PartialEq + std::fmt::Debug>(bytes: &'a [u8], aren
     let plain = decode_plain::<M>(bytes, arena);
     match M::walk(bytes) {
         Ok(walked) => assert_eq!(Ok(walked), plain),
-        Err(Walk::Malformed) => assert!(plain.is_err(), "{plain:?}"),
+        Err(WalkError::Malformed) => assert!(plain.is_err(), "{plain:?}"),
         // Unordered bytes may also be malformed.
-        Err(Walk::Unordered) => {}
-        Err(Walk::TooLarge) => assert_eq!(plain, Err(Malformed::TooLarge)),
+        Err(WalkError::Unordered) => {}
+        Err(WalkError::TooLarge) => assert_eq!(plain, Err(Malformed::TooLarge)),
     }
     if let Ok(ordered) = plain::normalise(M::schema(), bytes) {
         assert_eq!(plain::normalise(M::schema(), &ordered).as_ref(), Ok(&ordered));
@@ -124,14 +124,14 @@ fn text_has_to_be_utf_8_and_bytes_need_not() {
 }
 
 #[test]
-fn numbers_are_cut_to_their_size() {
+fn numbers_are_truncated_to_the_size_of_their_field() {
     let arena = Arena::new();
     let header: ChannelHeader<'_> = proto::decode(&[0x08, 0x83, 0x80, 0x80, 0x80, 0x10], &arena).unwrap();
     assert_eq!(header.kind, 3);
 }
 
 #[test]
-fn a_member_of_a_oneof_pushes_the_others_out() {
+fn the_last_member_of_a_oneof_replaces_the_others() {
     let arena = Arena::new();
     let both = [message(&[(2, b"x")]), vec![0x08, 5]].concat();
     let data: StateData<'_> = proto::decode(&both, &arena).unwrap();
@@ -150,7 +150,7 @@ fn a_message_in_parts_has_to_be_whole_in_each() {
 }
 
 #[test]
-fn bytes_and_time_are_bounded() {
+fn the_decoder_bounds_depth_and_work() {
     let arena = Arena::new();
     // Nested groups, as many as Go accepts, and one more.
     let groups = |count: usize| [vec![0x4b; count], vec![0x4c; count]].concat();

@@ -210,7 +210,7 @@ fn org1<'g, 'a>(group: &'g mut Group<'a>) -> &'g mut Group<'a> {
 }
 
 #[test]
-fn a_change_signed_by_those_who_may_is_taken_and_so_is_the_next() {
+fn updates_signed_by_the_required_admins_are_accepted_one_after_the_other() {
     let mut case = Case::new().taken();
     let config = message(&[(
         1,
@@ -225,7 +225,7 @@ fn a_change_signed_by_those_who_may_is_taken_and_so_is_the_next() {
 const NOT_SIGNED: &str = "is not signed as the policy /Channel/Application/Org1MSP/Admins requires";
 
 #[test]
-fn signatures() {
+fn an_update_needs_valid_signatures_of_its_admins() {
     let case = Case::new();
     let (client, other) = (case.network.client(0), case.network.orgs[1].admin());
     let orderer = case.network.orderers.admin();
@@ -242,7 +242,7 @@ fn signatures() {
 }
 
 #[test]
-fn sequences() {
+fn an_update_needs_the_next_sequence() {
     for sequence in [0, 2] {
         let mut case = Case::new();
         case.change.sequence = sequence;
@@ -251,7 +251,7 @@ fn sequences() {
 }
 
 #[test]
-fn versions() {
+fn an_update_raises_each_changed_version_by_one() {
     let set = |version| {
         move |group: &mut Group<'_>| {
             org1(group).values.get_mut("MSP").unwrap().version = version;
@@ -289,7 +289,7 @@ fn versions() {
 }
 
 #[test]
-fn what_is_read_has_to_be_there() {
+fn an_update_with_a_read_set_that_does_not_exist_stops() {
     let add = |group: &mut Group<'_>| {
         let value = org1(group).values["MSP"].clone();
         org1(group).values.insert("Other", value);
@@ -300,7 +300,7 @@ fn what_is_read_has_to_be_there() {
 }
 
 #[test]
-fn additions() {
+fn an_added_value_raises_the_version_of_its_group() {
     // Adding a value also changes the group that contains it.
     let add = |version| {
         move |group: &mut Group<'_>| {
@@ -336,7 +336,7 @@ fn additions() {
 
 /// A new organisation needs signatures of a majority of the organisations' admins.
 #[test]
-fn a_majority() {
+fn a_majority_of_the_organisations_may_add_one() {
     let joining = || {
         let mut network = Network::new();
         let validator = network.start(None);
@@ -373,7 +373,7 @@ fn with_mod_policy(edit: impl Fn(&mut Group<'_>)) -> Case {
 }
 
 #[test]
-fn mod_policies() {
+fn a_change_needs_the_mod_policy_of_the_changed_element() {
     let mod_policy = |mod_policy: &'static str| {
         let application = move |group: &mut Group<'_>| {
             let application = group.groups.get_mut("Application").unwrap();
@@ -408,7 +408,7 @@ fn mod_policies() {
 
 /// A group's relative mod_policy is resolved from the group itself.
 #[test]
-fn the_policy_of_a_group() {
+fn a_raised_version_needs_the_mod_policy_of_the_group() {
     let bumped = |group: &mut Group<'_>| org1(group).version = 1;
     let [one, two] = [0, 1].map(|org| Case::new().network.orgs[org].admin());
     let case = || with_mod_policy(|_| {}).with(|change| change.edit(Of::Both, bumped));
@@ -439,7 +439,7 @@ fn missing_mod_policies_are_filled_in() {
 
 /// Unknown fields are part of the signed content.
 #[test]
-fn unknown_fields() {
+fn unknown_fields_in_an_update_are_compared() {
     let unknown = message(&[(77, b"?")]);
     let case = || {
         let case = with_mod_policy(|_| {});
@@ -465,7 +465,7 @@ fn unknown_fields() {
 }
 
 #[test]
-fn updates_for_others() {
+fn an_update_of_another_channel_or_type_stops_validation() {
     let mut case = Case::new();
     case.change.channel = "another".to_owned();
     case.stops("its update is for the channel \"another\"");
@@ -508,7 +508,7 @@ fn an_organisation_keeps_its_msp() {
 
 /// A mutated configuration transaction is accepted or stops the replica, but never causes a panic.
 #[test]
-fn mutated_configurations() {
+fn mutated_configurations_never_panic() {
     let case = Case::new();
     let config = case.change.config(&case.network.orderer);
     let Case {

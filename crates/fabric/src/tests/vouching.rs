@@ -3,9 +3,9 @@
 
 use super::network::{Network, Payload, Spec, message, metadata, number, policy, read, rwset, write};
 use super::update::Change;
-use crate::ahead::Ahead;
+use crate::ahead::BlockReadAhead;
 use crate::block::{Block, data_digests};
-use crate::limits::{REPEATED_MAX, SIGNATURES_BYTES_MAX};
+use crate::limits::{REPEATED_ENTRIES_MAX, SIGNATURES_BYTES_MAX};
 use crate::proto::{Arena, wire::put_bytes};
 use crate::{Error, Options, Refused, Stop, TxCode, Validator};
 
@@ -47,7 +47,7 @@ fn with_signatures(block: &[u8], signatures: &[u8]) -> Vec<u8> {
     message(&[(1, &header), (2, &data), (3, &metadata)])
 }
 
-fn refusal(validated: Result<crate::Validated, Error>) -> Refused {
+fn refusal(validated: Result<crate::ValidatedBlock, Error>) -> Refused {
     match validated {
         Err(Error::Refused(refused)) => refused,
         other => panic!("{other:?}"),
@@ -55,7 +55,7 @@ fn refusal(validated: Result<crate::Validated, Error>) -> Refused {
 }
 
 #[test]
-fn signatures_without_end_refuse_the_block_and_stop_nothing() {
+fn too_many_block_signatures_refuse_the_block_without_stopping() {
     let (mut network, mut validator) = channel();
     let tx = network.tx(CC, &writing("a")).build();
     let good = network.block(&[tx]);
@@ -69,10 +69,10 @@ fn signatures_without_end_refuse_the_block_and_stop_nothing() {
 }
 
 #[test]
-fn an_orderer_signs_before_anything_is_read() {
+fn an_unsigned_block_is_refused_before_it_is_parsed() {
     let (mut network, mut validator) = channel();
     // A million empty namespaces: parsing them would take ten times as much memory.
-    let many = [0x12, 0].repeat(REPEATED_MAX + 1);
+    let many = [0x12, 0].repeat(REPEATED_ENTRIES_MAX + 1);
     let tx = network.tx(CC, &many).build();
     let signed = network.block(&[tx]);
     let unsigned = with_signatures(&signed, b"");
@@ -86,9 +86,9 @@ fn an_orderer_signs_before_anything_is_read() {
 }
 
 #[test]
-fn more_transactions_than_are_taken_refuse_the_block() {
+fn more_transactions_than_the_limit_refuse_the_block() {
     let (_, mut validator) = channel();
-    let data = [0x0a, 0].repeat(REPEATED_MAX + 1);
+    let data = [0x0a, 0].repeat(REPEATED_ENTRIES_MAX + 1);
     let block = message(&[(1, &number(1, 2)), (2, &data)]);
     assert!(matches!(
         refusal(validator.validate(&block)),
@@ -97,7 +97,11 @@ fn more_transactions_than_are_taken_refuse_the_block() {
 }
 
 /// Returns the codes of two transactions, or the reason for a stop.
-fn behind(first: Vec<u8>, network: &mut Network, validator: &mut Validator) -> Result<Vec<TxCode>, Error> {
+fn codes_after(
+    first: Vec<u8>,
+    network: &mut Network,
+    validator: &mut Validator,
+) -> Result<Vec<TxCode>, Error> {
     let second = network.tx(CC, &writing("b")).build();
     network.next(validator, &[first, second])
 }
@@ -105,7 +109,7 @@ fn behind(first: Vec<u8>, network: &mut Network, validator: &mut Validator) -> R
 /// A peer scans the writes of each transaction before the one that it evaluates. If the action is missing, it crashes;
 /// if a message cannot be decoded, it never finishes.
 #[test]
-fn what_stands_ahead_can_halt_a_peer() {
+fn an_earlier_transaction_can_halt_peers() {
     for (data, why) in [
         (&b""[..], "crash"),
         (b"\xff", "wait forever"),
@@ -115,7 +119,7 @@ fn what_stands_ahead_can_halt_a_peer() {
         let (mut network, mut validator) = channel();
         let mut first = network.tx(CC, &writing("a"));
         first.payload = with_data(data);
-        match behind(first.build(), &mut network, &mut validator) {
+        match codes_after(first.build(), &mut network, &mut validator) {
             Err(Error::Stop(Stop::Transaction { index: 1, what })) => {
                 assert!(what.contains(why), "{data:?}: {what}");
             }
@@ -134,16 +138,16 @@ fn what_stands_ahead_can_halt_a_peer() {
 
 /// A peer does not wait for a read-write set that cannot be decoded.
 #[test]
-fn a_malformed_write_set_halts_nobody() {
+fn a_malformed_write_set_does_not_halt_peers() {
     let (mut network, mut validator) = channel();
     let first = network.tx(CC, b"\xff").build();
-    let codes = behind(first, &mut network, &mut validator).unwrap();
+    let codes = codes_after(first, &mut network, &mut validator).unwrap();
     assert_eq!(codes, [TxCode::BadRwset, TxCode::Valid]);
 }
 
 /// A transaction with a wrong chaincode name is not evaluated, but peers still wait for its metadata writes.
 #[test]
-fn metadata_writes_of_the_invalid_are_waited_for() {
+fn peers_wait_for_metadata_writes_of_invalid_transactions() {
     let policy = policy::application(&policy::n_of(1, &[("Org1MSP", 3)]));
     let set = rwset(&[(CC, &metadata("b", &policy), &[])]);
     for (key, decided) in [("b", false), ("c", true)] {
@@ -164,7 +168,7 @@ fn metadata_writes_of_the_invalid_are_waited_for() {
 }
 
 #[test]
-fn the_configuration_is_not_read_from_the_state() {
+fn the_configuration_is_read_from_the_block_and_not_from_the_state() {
     let (mut network, mut validator) = channel();
     let set = rwset(&[
         (CC, &write("a", b"1"), &[]),
@@ -180,7 +184,7 @@ fn the_configuration_is_not_read_from_the_state() {
 
 /// Blocks are read ahead before their predecessors are decided, including a configuration that revokes a client.
 #[test]
-fn reading_ahead_changes_nothing() {
+fn reading_ahead_gives_the_same_results() {
     let mut network = Network::new();
     let genesis = network.genesis();
     let mut validator = Validator::new(&genesis, Options::default()).unwrap();
@@ -212,7 +216,7 @@ fn reading_ahead_changes_nothing() {
 
     for depth in 1..=4 {
         let mut again = Validator::new(&genesis, Options::default()).unwrap();
-        let mut ahead = Ahead::start().unwrap();
+        let mut ahead = BlockReadAhead::start().unwrap();
         let (mut begun, mut left) = (0, blocks.iter());
         for (number, codes) in codes.iter().enumerate() {
             for block in left.by_ref().take(number + depth - begun) {
@@ -232,12 +236,12 @@ fn reading_ahead_changes_nothing() {
 
 /// A block that was read ahead after a block that is refused is read again after the accepted block.
 #[test]
-fn a_refused_block_spoils_none_behind_it() {
+fn a_refused_block_does_not_affect_later_blocks() {
     let (mut network, mut validator) = channel();
     let bad = with_signatures(&network.block(&[b"no transaction".to_vec()]), b"");
     let tx = network.tx(CC, &writing("a")).build();
     let good = network.block(&[tx]);
-    let mut ahead = Ahead::start().unwrap();
+    let mut ahead = BlockReadAhead::start().unwrap();
     ahead.begin(bad, &validator);
     ahead.begin(good, &validator);
     let (_, refused) = ahead.take().unwrap().decide(&mut validator);
@@ -248,7 +252,7 @@ fn a_refused_block_spoils_none_behind_it() {
 
 /// Hashes of blocks that are computed together are correct, and bytes that are not a block have none.
 #[test]
-fn hashes_that_are_made_together_are_each_block_s_own() {
+fn data_hashes_computed_together_are_those_of_each_block() {
     let (mut network, _) = channel();
     let mut blocks: Vec<Vec<u8>> = Vec::new();
     for count in 1..6 {

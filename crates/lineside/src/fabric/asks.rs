@@ -2,7 +2,7 @@
 
 use crate::wrong::Wrong;
 use clap::Args;
-use lineside_fabric_grpc::client::{Left, Options};
+use lineside_fabric_grpc::client::{LeaveReason, Options};
 use lineside_fabric_grpc::{ClientTls, Signer};
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ impl Refusals {
     }
 
     /// Notes that the connection to an endpoint was given up.
-    fn left(&self, endpoint: &str, left: &Left) {
+    fn left(&self, endpoint: &str, left: &LeaveReason) {
         let mut in_a_row = self.in_a_row.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(count) = &mut *in_a_row else { return };
         *count = if left.is_final() { *count + 1 } else { 0 };
@@ -113,7 +113,7 @@ impl Asks {
         options.on_left = Some(Arc::new(move |endpoint, left| {
             // Not printed: an idle channel, and the refusal that ends the command, which is its error.
             on_left.left(endpoint, left);
-            if *left != Left::Silent && on_left.why.borrow().is_none() {
+            if *left != LeaveReason::Silent && on_left.why.borrow().is_none() {
                 tell!("lineside: {endpoint}: {left}");
             }
         }));

@@ -5,7 +5,9 @@ use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_fabric::TxCode;
-use lineside_fabric_grpc::client::{Next, Received, Service, endpoint, follow as follow_channel};
+use lineside_fabric_grpc::client::{
+    BlockVerdict, ReceivedBlock, Service, endpoint, follow as follow_channel,
+};
 use lineside_fabric_grpc::messages::{FilteredBlock, FilteredTransaction};
 use lineside_fabric_grpc::{filter, read_filtered};
 use serde_json::{Value, json};
@@ -71,7 +73,7 @@ impl Follow {
     }
 
     /// Prints a block, then writes the number of the next one to the checkpoint file.
-    fn take(&self, received: &Received, as_json: bool) -> anyhow::Result<()> {
+    fn take(&self, received: &ReceivedBlock, as_json: bool) -> anyhow::Result<()> {
         let block = match self.filtered {
             true => read_filtered(received.bytes.clone()).context("a filtered block is malformed")?,
             false => filter(&received.bytes)?,
@@ -177,10 +179,10 @@ pub fn follow(arguments: &Follow, as_json: bool) -> anyhow::Result<()> {
             match arguments.take(&received, as_json) {
                 Err(error) => {
                     failed = Some(error);
-                    Next::Stop
+                    BlockVerdict::Stop
                 }
-                Ok(()) if last == Some(received.number + 1) => Next::Stop,
-                Ok(()) => Next::Taken,
+                Ok(()) if last == Some(received.number + 1) => BlockVerdict::Stop,
+                Ok(()) => BlockVerdict::Taken,
             }
         });
         tokio::select! {

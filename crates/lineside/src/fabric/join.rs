@@ -4,7 +4,7 @@ use super::ledger::{Data, Kept};
 use crate::wrong::Wrong;
 use anyhow::Context;
 use clap::Args;
-use lineside_fabric::ledger::{Expected, export};
+use lineside_fabric::ledger::{ExpectedHashes, export};
 use lineside_fabric::state::TxId;
 use lineside_fabric_replica::join::join as join_at;
 use lineside_util::hex::to_hex;
@@ -54,7 +54,7 @@ fn digest(text: &str) -> Result<[u8; 32], Wrong> {
 /// A file of the snapshot is refused, a hash is not the expected one, or the ledger cannot be written.
 pub fn join(arguments: &Join, as_json: bool) -> anyhow::Result<()> {
     let kept = &arguments.kept;
-    let expected = Expected {
+    let expected = ExpectedHashes {
         snapshot_hash: arguments.snapshot_hash,
         commit_hash: arguments.commit_hash,
     };

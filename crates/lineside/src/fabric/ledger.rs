@@ -4,7 +4,7 @@ use crate::out;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use lineside_fabric::ledger::results::Publisher;
-use lineside_fabric::ledger::{LedgerError, Look, Replica, StateStore, Stored, verify_ledger};
+use lineside_fabric::ledger::{LedgerError, ReadOnlyLedger, Replica, StateStore, Stored, verify_ledger};
 use lineside_fabric::replay::read;
 use lineside_fabric::state::TxId;
 use lineside_fabric::{Options, TxCode};
@@ -64,22 +64,22 @@ impl Data {
     }
 
     /// Opens the blocks for reading, and the state if `state` is given.
-    pub fn look_at(&self, state: Option<&StateStore>) -> Result<Look<FsDisk>, LedgerError> {
+    pub fn look_at(&self, state: Option<&StateStore>) -> Result<ReadOnlyLedger<FsDisk>, LedgerError> {
         let disk = FsDisk::look_at(&self.data, &ledger::KIND)?;
         match state {
-            None => Look::open_without_state(disk, &self.options(), &self.state_folder()),
-            state => Look::open(disk, &self.options(), state),
+            None => ReadOnlyLedger::open_without_state(disk, &self.options(), &self.state_folder()),
+            state => ReadOnlyLedger::open(disk, &self.options(), state),
         }
     }
 
     /// Opens the blocks for reading.
-    pub fn look(&self) -> anyhow::Result<Look<FsDisk>> {
+    pub fn look(&self) -> anyhow::Result<ReadOnlyLedger<FsDisk>> {
         self.look_at(None).with_context(|| self.reading())
     }
 
     /// Opens the blocks and the state for reading. If the state on disk cannot be opened, returns the blocks alone and
     /// the reason.
-    pub fn look_with_state(&self) -> anyhow::Result<(Look<FsDisk>, Option<String>)> {
+    pub fn look_with_state(&self) -> anyhow::Result<(ReadOnlyLedger<FsDisk>, Option<String>)> {
         let state = self.state_found();
         match self.look_at(Some(&state)) {
             Err(LedgerError::State { what }) => Ok((self.look()?, Some(what))),
@@ -88,7 +88,7 @@ impl Data {
     }
 
     /// Opens the blocks for reading, and rebuilds the state in memory wherever it is kept.
-    pub fn look_in_memory(&self) -> anyhow::Result<Look<FsDisk>> {
+    pub fn look_in_memory(&self) -> anyhow::Result<ReadOnlyLedger<FsDisk>> {
         self.look_at(Some(&StateStore::Memory))
             .with_context(|| self.reading())
     }

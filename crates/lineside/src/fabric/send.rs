@@ -7,9 +7,9 @@ use crate::out::{self, Unwritten};
 use anyhow::{Context, bail};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use lineside_fabric_grpc::client::{Follower, Options, Received};
+use lineside_fabric_grpc::client::{Follower, Options, ReceivedBlock};
 use lineside_fabric_replica::files::read_udp_key as read_key;
-use lineside_fabric_udp::driver::Source;
+use lineside_fabric_udp::driver::BlockSource;
 use lineside_fabric_udp::{Sender, SenderCounters, SenderOptions};
 use serde_json::json;
 use std::io;
@@ -103,10 +103,10 @@ impl Send {
 /// Source of blocks for the sender's thread: a queue that the follower of the orderer fills.
 struct Fed {
     begin: Option<oneshot::Sender<u64>>,
-    blocks: mpsc::Receiver<Received>,
+    blocks: mpsc::Receiver<ReceivedBlock>,
 }
 
-impl Source for Fed {
+impl BlockSource for Fed {
     fn begin(&mut self, next: u64) {
         if let Some(begin) = self.begin.take() {
             // The receiver is gone only when the command ends.
@@ -127,7 +127,7 @@ impl Source for Fed {
 async fn feed(
     (mut following, refusals): (Options, &Refusals),
     mut begin: oneshot::Receiver<u64>,
-    blocks: mpsc::Sender<Received>,
+    blocks: mpsc::Sender<ReceivedBlock>,
 ) {
     let begun = match tokio::time::timeout(SILENCE, &mut begin).await {
         Ok(begun) => begun,

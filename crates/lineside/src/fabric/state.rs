@@ -6,7 +6,7 @@ use crate::out::Unwritten;
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_fabric::block::Block;
-use lineside_fabric::ledger::{Look, StateStore};
+use lineside_fabric::ledger::{ReadOnlyLedger, StateStore};
 use lineside_fabric::proto::{self, Arena, wire};
 use lineside_fabric::state::{Entry, Height, State as KeyState};
 use lineside_fabric_grpc::gateway::last_config;
@@ -53,14 +53,14 @@ pub struct State {
 
 /// Form in which keys and values are printed.
 #[derive(Clone, Copy)]
-struct Form {
+struct ConfigForm {
     as_json: bool,
     escape: bool,
     /// True if keys and values are hashes.
     hashed: bool,
 }
 
-impl Form {
+impl ConfigForm {
     fn text(self, bytes: &[u8]) -> String {
         if self.hashed {
             return to_hex(bytes);
@@ -175,7 +175,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 /// The state cannot be read, or does not have the namespace, collection or key.
 pub fn state(arguments: &State, as_json: bool) -> anyhow::Result<()> {
     let (namespace, collection) = arguments.space()?;
-    let form = Form {
+    let form = ConfigForm {
         as_json,
         escape: !as_json && !arguments.raw && std::io::stdout().is_terminal(),
         hashed: !collection.is_empty(),
@@ -192,7 +192,7 @@ pub fn state(arguments: &State, as_json: bool) -> anyhow::Result<()> {
             .with_context(|| arguments.data.reading())?;
     }
     let state = look.validator.state();
-    let spaces = state.spaces();
+    let spaces = state.namespaces();
     state.check().map_err(anyhow::Error::msg)?;
     let collection = known_collection(&spaces, namespace, collection)?;
     if let Some(key) = &arguments.key {
@@ -219,7 +219,7 @@ pub fn state(arguments: &State, as_json: bool) -> anyhow::Result<()> {
 }
 
 /// Prints the channel's configuration as a peer stores it: the `Config` of the newest configuration block.
-fn configuration(arguments: &State, form: Form) -> anyhow::Result<()> {
+fn configuration(arguments: &State, form: ConfigForm) -> anyhow::Result<()> {
     if arguments.key.as_ref().is_some_and(|key| key != CONFIG_KEY) {
         bail!("there is no such key: the namespace \"\" has only {CONFIG_KEY}");
     }
@@ -236,7 +236,7 @@ fn configuration(arguments: &State, form: Form) -> anyhow::Result<()> {
 }
 
 /// Returns the number of the newest configuration block, and its configuration.
-fn newest_config(look: &Look<FsDisk>) -> anyhow::Result<(u64, Vec<u8>)> {
+fn newest_config(look: &ReadOnlyLedger<FsDisk>) -> anyhow::Result<(u64, Vec<u8>)> {
     let newest = look
         .blocks
         .count()

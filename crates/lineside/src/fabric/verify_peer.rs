@@ -4,10 +4,12 @@ use super::ledger::options_with;
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
-use lineside_fabric::audit::{Against, Audited, Compared, Ours, audit, compare_snapshot};
-use lineside_fabric::ledger::{LedgerError, Look, validator_at, validator_from};
+use lineside_fabric::audit::{
+    AuditReference, AuditReport, OwnResults, SnapshotComparison, audit, compare_snapshot,
+};
+use lineside_fabric::ledger::{LedgerError, ReadOnlyLedger, validator_at, validator_from};
 use lineside_fabric::peer_ledger::PeerLedger;
-use lineside_fabric::snapshot::{Folder, Head, SIGNABLE, check};
+use lineside_fabric::snapshot::{SIGNABLE, SnapshotFolder, SnapshotHead, check};
 use lineside_fabric_replica::ledger::{KIND, state_folder};
 use lineside_journal::FsDisk;
 use lineside_util::hex::to_hex;
@@ -61,7 +63,7 @@ pub fn verify_peer(arguments: &VerifyPeer, as_json: bool) -> anyhow::Result<()> 
             let mut ours = |number| ours(look, number);
             audit(
                 &mut peer,
-                Against::Ledger(look.blocks.first(), &mut ours),
+                AuditReference::Ledger(look.blocks.first(), &mut ours),
                 &mut |_| {},
             )
         }
@@ -72,21 +74,26 @@ pub fn verify_peer(arguments: &VerifyPeer, as_json: bool) -> anyhow::Result<()> 
                     .map(Box::new)
                     .with_context(reading)
             });
-            audit(&mut peer, Against::Rules(from.transpose()?, options), &mut |_| {})
+            audit(
+                &mut peer,
+                AuditReference::Rules(from.transpose()?, options),
+                &mut |_| {},
+            )
         }
     };
     show(&audited?, as_json)
 }
 
-fn look_at(arguments: &VerifyPeer, data: &Path) -> anyhow::Result<Look<FsDisk>> {
+fn look_at(arguments: &VerifyPeer, data: &Path) -> anyhow::Result<ReadOnlyLedger<FsDisk>> {
     let disk = FsDisk::look_at(data, &KIND)?;
-    let look = Look::open_without_state(disk, &options_with(arguments.threads), &state_folder(data));
+    let look =
+        ReadOnlyLedger::open_without_state(disk, &options_with(arguments.threads), &state_folder(data));
     look.with_context(|| format!("cannot read the ledger in {}", data.display()))
 }
 
-fn ours(look: &Look<FsDisk>, number: u64) -> Result<Option<Ours>, String> {
+fn ours(look: &ReadOnlyLedger<FsDisk>, number: u64) -> Result<Option<OwnResults>, String> {
     match look.blocks.block(number) {
-        Ok(stored) => Ok(Some(Ours {
+        Ok(stored) => Ok(Some(OwnResults {
             hash: stored.hash,
             codes: stored.codes,
             commit_hash: stored.commit_hash,
@@ -96,8 +103,8 @@ fn ours(look: &Look<FsDisk>, number: u64) -> Result<Option<Ours>, String> {
     }
 }
 
-fn show(audited: &Audited, as_json: bool) -> anyhow::Result<()> {
-    let Audited {
+fn show(audited: &AuditReport, as_json: bool) -> anyhow::Result<()> {
+    let AuditReport {
         blocks,
         transactions,
         without_commit_hash,
@@ -139,13 +146,13 @@ fn show(audited: &Audited, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
-fn snapshot(arguments: &VerifyPeer, look: &Look<FsDisk>, as_json: bool) -> anyhow::Result<()> {
-    let mut files = Folder(arguments.peer.clone());
-    let head = Head::read(&mut files)?;
+fn snapshot(arguments: &VerifyPeer, look: &ReadOnlyLedger<FsDisk>, as_json: bool) -> anyhow::Result<()> {
+    let mut files = SnapshotFolder(arguments.peer.clone());
+    let head = SnapshotHead::read(&mut files)?;
     check(&mut files, &head)?;
     let ours = validator_at(&look.blocks, &options_with(arguments.threads), head.last)?;
     let compared = compare_snapshot(&mut files, &head, &ours)?;
-    let Compared {
+    let SnapshotComparison {
         keys,
         ids,
         differences,

@@ -9,7 +9,7 @@ use lineside_fabric_grpc::Running;
 use lineside_fabric_grpc::client::{Follower, Options};
 use lineside_fabric_grpc::serve::{Limits, Role};
 use lineside_fabric_grpc::source::Unavailable;
-use lineside_fabric_grpc::{Signer, Source, start};
+use lineside_fabric_grpc::{CommittedSource, Signer, start};
 use lineside_fabric_maker::{Made, Network, Options as Members, cache};
 use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
@@ -49,7 +49,7 @@ impl Stream {
     }
 }
 
-impl Source for Stream {
+impl CommittedSource for Stream {
     fn channel(&self) -> &str {
         &self.channel
     }
@@ -103,7 +103,7 @@ impl Served {
             .build()
             .map_err(io("starting an orderer"))?;
         let stream = Arc::new(stream);
-        let sources: Vec<Arc<dyn Source>> = vec![Arc::clone(&stream) as _];
+        let sources: Vec<Arc<dyn CommittedSource>> = vec![Arc::clone(&stream) as _];
         let started = start("127.0.0.1:0", None, Role::Orderer, sources, Limits::default());
         let running = runtime.block_on(started).map_err(io("starting an orderer"))?;
         Ok(Self {

@@ -7,7 +7,7 @@ use super::workload::Blocks;
 use crate::error::{BenchError, Result};
 use crate::sys;
 use lineside_fabric::ledger::results::{Publisher, Results};
-use lineside_fabric::ledger::{Added, Replica, Setup, StateStore};
+use lineside_fabric::ledger::{AddedBlock, Replica, Setup, StateStore};
 use lineside_fabric::{Options, TxCode};
 use lineside_fabric_maker::Made;
 use lineside_journal::FsDisk;
@@ -302,7 +302,7 @@ impl<'a> Running<'a> {
     }
 
     /// Counts the oldest block that was begun.
-    fn count(&mut self, added: &Added) {
+    fn count(&mut self, added: &AddedBlock) {
         let codes = &self.meant.pop_front().unwrap_or_default();
         let measured = &mut *self.measured;
         measured.wrong += differences(&added.codes, codes);

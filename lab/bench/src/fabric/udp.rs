@@ -5,9 +5,9 @@ use super::workload::Blocks;
 use crate::error::{BenchError, Result, io};
 use crate::gate::median;
 use crate::sys;
-use lineside_fabric_udp::driver::{self, Source};
+use lineside_fabric_udp::driver::{self, BlockSource};
 use lineside_fabric_udp::{
-    Blocks as Taken, Polled, Receiver, ReceiverOptions, Sender, SenderOptions, SharedKey,
+    BlockSink, PollResult, Receiver, ReceiverOptions, Sender, SenderOptions, SharedKey,
 };
 use serde::Serialize;
 use std::fmt::{self, Formatter};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Payloads of Ethernet frames and of jumbo frames, in bytes. The gates judge the first size.
 const PAYLOADS: [usize; 2] = [1_472, 8_972];
 /// Bytes of IPv4 and UDP headers.
-const AROUND_BYTES: u64 = 28;
+const DATAGRAM_OVERHEAD_BYTES: u64 = 28;
 const LOST_PERCENT: u64 = 5;
 /// Offered rate of the latency measurement, which is the rate of the gate.
 const OFFERED_TPS: f64 = 50_000.0;
@@ -147,8 +147,8 @@ impl<'a> Check<'a> {
     }
 }
 
-impl Taken for Check<'_> {
-    fn whole(&mut self, number: u64, bytes: Vec<u8>) {
+impl BlockSink for Check<'_> {
+    fn on_block(&mut self, number: u64, bytes: Vec<u8>) {
         let same = |block: &Arc<[u8]>| match self.exact {
             true => bytes[..] == block[..],
             false => bytes.len() == block.len(),
@@ -160,7 +160,7 @@ impl Taken for Check<'_> {
         self.last = Some(bytes);
     }
 
-    fn gap(&mut self, _from: u64, _to: u64) {
+    fn on_gap(&mut self, _from: u64, _to: u64) {
         self.wrong += 1;
     }
 }
@@ -192,8 +192,8 @@ fn simulate(sent: &Sent, payload_bytes: usize, lost_percent: u64) -> Result<Flow
             sender.push(sent.first + pushed as u64, Arc::clone(&sent.blocks[pushed]));
             pushed += 1;
         }
-        while sender.poll(now_ns, &mut out) == Polled::Datagram {
-            flow.bytes += out.len() as u64 + AROUND_BYTES;
+        while sender.poll(now_ns, &mut out) == PollResult::Datagram {
+            flow.bytes += out.len() as u64 + DATAGRAM_OVERHEAD_BYTES;
             if lost() {
                 continue;
             }
@@ -205,7 +205,7 @@ fn simulate(sent: &Sent, payload_bytes: usize, lost_percent: u64) -> Result<Flow
             }
         }
         now_ns += STEP_NS;
-        if receiver.ask(now_ns, &mut out) && !lost() {
+        if receiver.write_request(now_ns, &mut out) && !lost() {
             answers.push(out.clone());
         }
         if check.wrong > 0 || now_ns > 600_000_000_000 {
@@ -246,7 +246,7 @@ struct Paced<'a> {
     next: usize,
 }
 
-impl Source for Paced<'_> {
+impl BlockSource for Paced<'_> {
     fn begin(&mut self, _next: u64) {
         self.began.get_or_init(Instant::now);
     }
@@ -264,24 +264,24 @@ impl Source for Paced<'_> {
 }
 
 /// Receiver of blocks from a socket, with the time of each.
-struct Timed<'a> {
+struct TimedReceiver<'a> {
     check: Check<'a>,
     began: &'a std::sync::OnceLock<Instant>,
     stop: &'a AtomicBool,
     late_ms: Vec<f64>,
 }
 
-impl Taken for Timed<'_> {
-    fn whole(&mut self, number: u64, bytes: Vec<u8>) {
+impl BlockSink for TimedReceiver<'_> {
+    fn on_block(&mut self, number: u64, bytes: Vec<u8>) {
         let since = self.began.get().map_or(Duration::ZERO, Instant::elapsed);
         let due = Duration::from_nanos(self.check.sent.due_ns(self.check.next));
         self.late_ms.push(since.saturating_sub(due).as_secs_f64() * 1e3);
-        self.check.whole(number, bytes);
+        self.check.on_block(number, bytes);
         self.stop.store(self.check.done(), Relaxed);
     }
 
-    fn gap(&mut self, from: u64, to: u64) {
-        self.check.gap(from, to);
+    fn on_gap(&mut self, from: u64, to: u64) {
+        self.check.on_gap(from, to);
     }
 }
 
@@ -293,7 +293,7 @@ fn sockets(sent: &Sent, payload_bytes: usize) -> Result<Late> {
         .map_err(failed())?;
     let (stop, began) = (AtomicBool::new(false), std::sync::OnceLock::new());
     let deadline = Instant::now() + PATIENCE;
-    let mut timed = Timed {
+    let mut timed = TimedReceiver {
         check: Check::new(sent, true),
         began: &began,
         stop: &stop,

@@ -54,7 +54,7 @@ pub fn fabric(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
         seen: &seen,
     };
     let _orders = runtime.enter();
-    channel.orderer.pace(PACE);
+    channel.orderer.show_one_every(PACE);
     let clients = [&client].map(|client| {
         let (load, runtime) = (&load, runtime.handle());
         move || runtime.block_on(client.follow(load))

@@ -5,7 +5,7 @@ use clap::Args;
 use lineside::{out, say};
 use lineside_fabric::Validator;
 use lineside_fabric_grpc::mock::{self, Orderer};
-use lineside_fabric_grpc::source::{Access, Memory};
+use lineside_fabric_grpc::source::{MemorySource, ReadAccess};
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub struct MockOrderer {
 /// # Errors
 /// The blocks cannot be read, or the address cannot be bound.
 pub fn run(arguments: &MockOrderer, as_json: bool) -> anyhow::Result<()> {
-    let blocks = Memory::read(&arguments.folder, "orderer")?;
+    let blocks = MemorySource::read(&arguments.folder, "orderer")?;
     let genesis = blocks
         .first()
         .with_context(|| format!("{}: there is no 00000.orderer.pb.gz", arguments.folder.display()))?;
@@ -41,7 +41,7 @@ pub fn run(arguments: &MockOrderer, as_json: bool) -> anyhow::Result<()> {
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let blocks = mock::Blocks::new(&channel, blocks, Access::Everybody);
+        let blocks = mock::Blocks::new(&channel, blocks, ReadAccess::Everybody);
         let orderer = Orderer::start(arguments.listen, None, blocks).await?;
         orderer.blocks.show(u64::MAX);
         let listen = orderer.endpoint();

@@ -8,8 +8,8 @@
 //! possible match, it reads the run's file and compares the id itself. A lookup of a new id therefore touches a few
 //! cache lines, and rarely reads a file.
 
-use super::log::{Log, Sum, Tail, damaged};
-use super::run::{self, Run};
+use super::log::{IdsCheckpoint, Log, PageChecksum, damaged};
+use super::run::{self, IdRun};
 use super::{NO_ID, Record};
 use hashbrown::HashTable;
 use std::fs;
@@ -21,13 +21,13 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Number of transactions whose ids are in memory before they are written as a run; up to twice as many during the
 /// write.
-const RECENT: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
+const RECENT_IDS: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
 /// Number of runs of about one size that are merged into one.
-const FAN: usize = 4;
+const RUNS_MERGED: usize = 4;
 
 /// Ids of the newest transactions.
 #[derive(Debug)]
-struct Recent {
+struct RecentIds {
     /// Number of the first transaction.
     first: u32,
     ids: Vec<[u8; 32]>,
@@ -35,12 +35,12 @@ struct Recent {
     table: HashTable<(u64, u32)>,
 }
 
-impl Recent {
+impl RecentIds {
     fn new(first: u32) -> Self {
         Self {
             first,
-            ids: Vec::with_capacity(RECENT + RECENT / 8),
-            table: HashTable::with_capacity(RECENT + RECENT / 8),
+            ids: Vec::with_capacity(RECENT_IDS + RECENT_IDS / 8),
+            table: HashTable::with_capacity(RECENT_IDS + RECENT_IDS / 8),
         }
     }
 
@@ -65,14 +65,14 @@ impl Recent {
 }
 
 /// Result of writing a run.
-struct Built {
-    runs: Vec<Arc<Run>>,
+struct BuiltRun {
+    runs: Vec<Arc<IdRun>>,
     /// Runs whose transactions are in another run now; the new run may be among them.
-    merged: Vec<Arc<Run>>,
+    merged: Vec<Arc<IdRun>>,
 }
 
 /// Thread that writes runs.
-type Building = JoinHandle<io::Result<Built>>;
+type RunBuild = JoinHandle<io::Result<BuiltRun>>;
 
 /// Ids and codes in a folder that this process writes.
 #[derive(Debug)]
@@ -80,11 +80,11 @@ pub(crate) struct DiskIds {
     folder: PathBuf,
     log: Log,
     /// Runs, oldest first.
-    runs: Vec<Arc<Run>>,
+    runs: Vec<Arc<IdRun>>,
     /// Ids that are being written as a run.
-    frozen: Option<Arc<Recent>>,
-    building: Option<Building>,
-    recent: Recent,
+    frozen: Option<Arc<RecentIds>>,
+    building: Option<RunBuild>,
+    recent: RecentIds,
     failure: OnceLock<String>,
 }
 
@@ -112,7 +112,7 @@ impl DiskIds {
 
     /// Opens an index with at least the `transactions` of a checkpoint, which contains their `tail`. Returns also which
     /// runs had to be rebuilt. Errors name the file.
-    pub fn open(folder: &Path, transactions: u64, tail: Tail) -> io::Result<(Self, Vec<String>)> {
+    pub fn open(folder: &Path, transactions: u64, tail: IdsCheckpoint) -> io::Result<(Self, Vec<String>)> {
         if let Ok(why) = fs::read_to_string(marker(folder)) {
             return Err(io::Error::new(ErrorKind::InvalidData, why));
         }
@@ -124,11 +124,11 @@ impl DiskIds {
         let mut next = covered as usize;
         while next < ids.log.len() {
             let mut newest = Vec::new();
-            ids.log.each(next..next + RECENT, &mut |_, (id, _)| {
+            ids.log.each(next..next + RECENT_IDS, &mut |_, (id, _)| {
                 newest.push(id);
                 Ok(())
             })?;
-            next += RECENT;
+            next += RECENT_IDS;
             for id in newest {
                 ids.recent.push(xxh3_64_with_seed(&id, seed), id);
                 ids.freeze_if_full()?;
@@ -137,7 +137,7 @@ impl DiskIds {
         Ok((ids, remade))
     }
 
-    fn with(folder: &Path, log: Log, runs: Vec<Arc<Run>>) -> Self {
+    fn with(folder: &Path, log: Log, runs: Vec<Arc<IdRun>>) -> Self {
         let covered = runs.last().map_or(0, |run| run.first + run.span);
         Self {
             folder: folder.to_owned(),
@@ -145,7 +145,7 @@ impl DiskIds {
             runs,
             frozen: None,
             building: None,
-            recent: Recent::new(covered),
+            recent: RecentIds::new(covered),
             failure: OnceLock::new(),
         }
     }
@@ -165,7 +165,7 @@ impl DiskIds {
     }
 
     /// Returns the checksum of the first `pages` full pages, which must be written.
-    pub fn sum_after(&self, pages: u64) -> io::Result<Sum> {
+    pub fn sum_after(&self, pages: u64) -> io::Result<PageChecksum> {
         self.log.sum_after(pages).inspect_err(|error| self.fail(error))
     }
 
@@ -193,14 +193,14 @@ impl DiskIds {
         if self.building.as_ref().is_some_and(JoinHandle::is_finished) {
             self.end_building()?;
         }
-        if self.recent.ids.len() < RECENT || self.failure.get().is_some() {
+        if self.recent.ids.len() < RECENT_IDS || self.failure.get().is_some() {
             return Ok(());
         }
         self.end_building()?;
         // The records of a run must be durable before the run is.
         self.log.write()?;
         let file = self.log.file()?;
-        let next = Recent::new(self.recent.end());
+        let next = RecentIds::new(self.recent.end());
         let frozen = Arc::new(std::mem::replace(&mut self.recent, next));
         self.frozen = Some(frozen.clone());
         let (folder, seed, mut runs) = (self.folder.clone(), self.log.seed, self.runs.clone());
@@ -215,7 +215,7 @@ impl DiskIds {
                 gone.extend(runs.drain(from..));
                 runs.push(merged);
             }
-            Ok(Built { runs, merged: gone })
+            Ok(BuiltRun { runs, merged: gone })
         };
         self.building = Some(std::thread::Builder::new().name("ids".into()).spawn(build)?);
         Ok(())
@@ -275,10 +275,10 @@ impl DiskIds {
     }
 }
 
-/// Returns the index from which on the newest runs are to be merged: [`FAN`] of about one size.
-fn mergeable(runs: &[Arc<Run>]) -> Option<usize> {
-    let level = |run: &Arc<Run>| (run.span as usize / RECENT).max(1).ilog(FAN);
-    let from = runs.len().checked_sub(FAN)?;
+/// Returns the index from which on the newest runs are to be merged: [`RUNS_MERGED`] of about one size.
+fn mergeable(runs: &[Arc<IdRun>]) -> Option<usize> {
+    let level = |run: &Arc<IdRun>| (run.span as usize / RECENT_IDS).max(1).ilog(RUNS_MERGED);
+    let from = runs.len().checked_sub(RUNS_MERGED)?;
     let newest = runs.get(from..)?;
     let of = level(newest.last()?);
     newest.iter().all(|run| level(run) == of).then_some(from)
@@ -286,12 +286,12 @@ fn mergeable(runs: &[Arc<Run>]) -> Option<usize> {
 
 /// Returns the contiguous runs in a folder for the first `transactions` transactions, and the faults of damaged runs.
 /// All other files of runs are removed.
-fn runs(folder: &Path, transactions: u64, seed: u64) -> io::Result<(Vec<Arc<Run>>, Vec<String>)> {
+fn runs(folder: &Path, transactions: u64, seed: u64) -> io::Result<(Vec<Arc<IdRun>>, Vec<String>)> {
     let (mut found, mut remade) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
         let name = name.to_str().unwrap_or_default();
-        match Run::of_name(name) {
+        match IdRun::of_name(name) {
             Some((first, span)) if u64::from(first) + u64::from(span) <= transactions => {
                 found.push((first, std::cmp::Reverse(span)));
             }
@@ -300,11 +300,11 @@ fn runs(folder: &Path, transactions: u64, seed: u64) -> io::Result<(Vec<Arc<Run>
         }
     }
     found.sort_unstable();
-    let mut runs: Vec<Arc<Run>> = Vec::new();
+    let mut runs: Vec<Arc<IdRun>> = Vec::new();
     for (first, std::cmp::Reverse(span)) in found {
         let covered = runs.last().map_or(0, |run| run.first + run.span);
         let opened = match first == covered {
-            true => Run::open(folder, first, span, seed),
+            true => IdRun::open(folder, first, span, seed),
             // The run is part of a larger one, or the run before it is missing.
             false if first < covered => Err(ErrorKind::AlreadyExists.into()),
             false => Err(damaged(

@@ -32,15 +32,15 @@ const WRITE_BYTES: usize = if cfg!(test) {
 };
 
 /// Checksum of a page.
-pub(super) type Sum = [u8; 4];
+pub(super) type PageChecksum = [u8; 4];
 /// Size of a checksum, in bytes.
-const SUM_BYTES: usize = size_of::<Sum>();
+const SUM_BYTES: usize = size_of::<PageChecksum>();
 
 /// Part of a checkpoint for ids and codes in files.
 #[derive(Debug)]
-pub(crate) struct Tail {
+pub(crate) struct IdsCheckpoint {
     /// Checksum of the last full page; zeros if there is none.
-    pub sum: Sum,
+    pub sum: PageChecksum,
     /// Records after that page.
     pub records: Vec<u8>,
 }
@@ -54,7 +54,7 @@ pub(super) struct Log {
     /// Number of full pages in the file.
     pages: u64,
     /// Checksum of the last full page.
-    sum: Sum,
+    sum: PageChecksum,
     /// Records after the last full page.
     tail: Vec<u8>,
 }
@@ -63,7 +63,7 @@ pub(super) fn damaged(path: &Path, what: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, format!("{}: {what}", path.display()))
 }
 
-fn named(path: &Path, error: &io::Error) -> io::Error {
+fn with_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
@@ -72,7 +72,7 @@ fn path(folder: &Path) -> PathBuf {
 }
 
 /// Returns the checksum of a page; `before` is that of the previous page. There are fewer than 2^32 pages.
-pub(super) fn sum_of(records: &[u8], page: u64, before: Sum) -> Sum {
+pub(super) fn sum_of(records: &[u8], page: u64, before: PageChecksum) -> PageChecksum {
     let seed = page | u64::from(u32::from_le_bytes(before)) << 32;
     (xxh3_64_with_seed(records, seed) as u32).to_le_bytes()
 }
@@ -101,13 +101,13 @@ impl Log {
             file,
             seed,
             pages: 0,
-            sum: Sum::default(),
+            sum: PageChecksum::default(),
             tail: Vec::new(),
         })
     }
 
     /// Opens a file that has the `transactions` of a checkpoint, which contains their `tail`. Errors name the file.
-    pub fn open(folder: &Path, transactions: u64, tail: Tail, is_written: bool) -> io::Result<Self> {
+    pub fn open(folder: &Path, transactions: u64, tail: IdsCheckpoint, is_written: bool) -> io::Result<Self> {
         let log = Self::open_pages(folder, transactions / RECORDS as u64, is_written)?;
         if tail.records.len() as u64 != transactions % RECORDS as u64 * RECORD_BYTES as u64 {
             let what = "the checkpoint lacks the records after the last page";
@@ -128,10 +128,10 @@ impl Log {
     fn open_pages(folder: &Path, pages: u64, is_written: bool) -> io::Result<Self> {
         let path = path(folder);
         let opened = File::options().read(true).write(is_written).open(&path);
-        let file = opened.map_err(|error| named(&path, &error))?;
+        let file = opened.map_err(|error| with_path(&path, &error))?;
         let mut head = [0; 24];
         file.read_exact_at(&mut head, 0)
-            .map_err(|error| named(&path, &error))?;
+            .map_err(|error| with_path(&path, &error))?;
         let (fields, sum) = head.split_at(16);
         if !fields.starts_with(MAGIC) || xxh3_64(fields).to_le_bytes() != sum {
             return Err(damaged(&path, "it does not begin like a file of ids"));
@@ -145,7 +145,7 @@ impl Log {
             file,
             seed,
             pages,
-            sum: Sum::default(),
+            sum: PageChecksum::default(),
             tail: Vec::new(),
         })
     }
@@ -181,7 +181,7 @@ impl Log {
         let at = (self.pages + 1) * PAGE_BYTES as u64;
         self.file
             .write_all_at(&bytes, at)
-            .map_err(|error| named(&self.path, &error))?;
+            .map_err(|error| with_path(&self.path, &error))?;
         self.pages += whole.len() as u64;
         self.sum = sum;
         self.tail = rest.to_vec();
@@ -200,12 +200,12 @@ impl Log {
     }
 
     /// Reads a full page; returns its records and checksum.
-    fn page(&self, page: u64) -> io::Result<([u8; RECORDS_BYTES], Sum)> {
+    fn page(&self, page: u64) -> io::Result<([u8; RECORDS_BYTES], PageChecksum)> {
         // The previous page's checksum is directly before this page; before the first page there are zeros.
         let mut bytes = [0; SUM_BYTES + PAGE_BYTES];
         self.file
             .read_exact_at(&mut bytes, (page + 1) * PAGE_BYTES as u64 - SUM_BYTES as u64)
-            .map_err(|error| named(&self.path, &error))?;
+            .map_err(|error| with_path(&self.path, &error))?;
         let whole = bytes.split_first_chunk().and_then(|(before, rest)| {
             let (records, sum) = rest.split_first_chunk()?;
             (sum_of(records, page, *before) == sum).then_some((*records, sum.try_into().ok()?))
@@ -214,10 +214,10 @@ impl Log {
     }
 
     /// Returns the checksum of the first `pages` full pages.
-    pub fn sum_after(&self, pages: u64) -> io::Result<Sum> {
+    pub fn sum_after(&self, pages: u64) -> io::Result<PageChecksum> {
         match pages.checked_sub(1) {
             Some(last) => Ok(self.page(last)?.1),
-            None => Ok(Sum::default()),
+            None => Ok(PageChecksum::default()),
         }
     }
 
@@ -264,7 +264,7 @@ impl Log {
 pub(crate) fn read_all(
     folder: &Path,
     transactions: u64,
-    tail: Tail,
+    tail: IdsCheckpoint,
     each: &mut dyn FnMut(Record),
 ) -> io::Result<()> {
     let log = Log::open(folder, transactions, tail, false)?;

@@ -1,6 +1,6 @@
 //! Ids and codes in memory.
 
-use super::log::{RECORDS, Sum, sum_of};
+use super::log::{PageChecksum, RECORDS, sum_of};
 use super::{NO_ID, Record};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
@@ -18,7 +18,7 @@ pub(crate) struct MemoryIds {
     codes: Vec<u8>,
     /// Index in parts, by the id's hash. A table that grows moves all of its entries; for one table of all entries that
     /// would take as long as validating several blocks.
-    by_id: Box<[HashTable<Spot>; PARTS]>,
+    by_id: Box<[HashTable<IndexedTx>; PARTS]>,
     hasher: DefaultHashBuilder,
 }
 
@@ -36,19 +36,19 @@ impl Default for MemoryIds {
 /// A transaction with the part of its id's hash that a table uses. A growing table therefore does not need the ids, and
 /// false matches are rare.
 #[derive(Clone, Copy, Debug)]
-struct Spot {
+struct IndexedTx {
     number: u32,
     hash: u32,
 }
 
-impl Spot {
+impl IndexedTx {
     /// Packs the hash bits that a table uses for the bucket (the lowest) and for the tag (the 7 highest).
     const fn short(hash: u64) -> u32 {
         (hash as u32 & PLACE_MASK) | ((hash >> 57) as u32) << 25
     }
 
     /// Returns a hash that a table treats in the same way as the full hash.
-    const fn long(&self) -> u64 {
+    const fn table_hash(&self) -> u64 {
         (self.hash & PLACE_MASK) as u64 | ((self.hash >> 25) as u64) << 57
     }
 }
@@ -68,7 +68,7 @@ impl MemoryIds {
         self.ids.reserve(transactions);
         self.codes.reserve(transactions);
         for part in &mut *self.by_id {
-            part.reserve(transactions / PARTS, Spot::long);
+            part.reserve(transactions / PARTS, IndexedTx::table_hash);
         }
     }
 
@@ -77,35 +77,35 @@ impl MemoryIds {
         let number = self.ids.len() as u32;
         if id != NO_ID {
             let hash = self.hasher.hash_one(id);
-            if self.spot(hash, &id).is_none() {
-                let spot = Spot {
+            if self.find_indexed(hash, &id).is_none() {
+                let spot = IndexedTx {
                     number,
-                    hash: Spot::short(hash),
+                    hash: IndexedTx::short(hash),
                 };
-                self.by_id[part_of(hash)].insert_unique(hash, spot, Spot::long);
+                self.by_id[part_of(hash)].insert_unique(hash, spot, IndexedTx::table_hash);
             }
         }
         self.ids.push(id);
         self.codes.push(code);
     }
 
-    fn spot(&self, hash: u64, id: &[u8; 32]) -> Option<Spot> {
-        let short = Spot::short(hash);
-        let is = |spot: &Spot| spot.hash == short && self.ids.get(spot.number as usize) == Some(id);
+    fn find_indexed(&self, hash: u64, id: &[u8; 32]) -> Option<IndexedTx> {
+        let short = IndexedTx::short(hash);
+        let is = |spot: &IndexedTx| spot.hash == short && self.ids.get(spot.number as usize) == Some(id);
         self.by_id[part_of(hash)].find(hash, is).copied()
     }
 
     pub fn find(&self, id: &[u8; 32]) -> Option<u32> {
-        Some(self.spot(self.hasher.hash_one(id), id)?.number)
+        Some(self.find_indexed(self.hasher.hash_one(id), id)?.number)
     }
 
     /// Returns the checksum that a file would have after `pages` full pages of the records.
-    pub fn sum_after(&self, pages: u64) -> Sum {
+    pub fn sum_after(&self, pages: u64) -> PageChecksum {
         let all = self
             .ids
             .chunks_exact(RECORDS)
             .zip(self.codes.chunks_exact(RECORDS));
-        let mut sum = Sum::default();
+        let mut sum = PageChecksum::default();
         for ((ids, codes), page) in all.zip(0..pages) {
             let records = ids.iter().zip(codes);
             let records: Vec<u8> = records

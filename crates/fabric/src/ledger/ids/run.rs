@@ -17,8 +17,8 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 const MAGIC: &[u8; 8] = b"LSFRUN01";
 const ENTRY_BYTES: usize = 12;
 /// Maximum number of entries in a page.
-const ENTRIES: usize = 340;
-const COUNT_AT: usize = ENTRIES * ENTRY_BYTES;
+const PAGE_ENTRIES_MAX: usize = 340;
+const COUNT_AT: usize = PAGE_ENTRIES_MAX * ENTRY_BYTES;
 const SUM_AT: usize = PAGE_BYTES - 8;
 /// Size of the footer, in bytes: magic; seed, number of pages, words of the filter, and hash of both sections (u64
 /// each); first and span (u32 each); hash of the footer (u64).
@@ -70,7 +70,7 @@ impl Filter {
 
 /// A run that is written.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct IdRun {
     path: PathBuf,
     file: File,
     /// Number of the first transaction.
@@ -89,7 +89,7 @@ fn words(bytes: &[u8]) -> Vec<u64> {
     words.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
 
-impl Run {
+impl IdRun {
     fn path(folder: &Path, first: u32, span: u32) -> PathBuf {
         folder.join(format!("run-{first:010}-{span:010}"))
     }
@@ -169,7 +169,7 @@ impl Run {
             .map_err(|error| damaged(&self.path, &error.to_string()))?;
         let (covered, sum) = bytes.split_at(SUM_AT);
         let count = u16::from_le_bytes([bytes[COUNT_AT], bytes[COUNT_AT + 1]]) as usize;
-        if xxh3_64_with_seed(covered, page as u64).to_le_bytes() != sum || count > ENTRIES {
+        if xxh3_64_with_seed(covered, page as u64).to_le_bytes() != sum || count > PAGE_ENTRIES_MAX {
             return Err(damaged(
                 &self.path,
                 &format!("the checksum of page {page} is wrong"),
@@ -187,7 +187,7 @@ impl Run {
     }
 
     fn entries(&self) -> u64 {
-        (self.starts.len() * ENTRIES) as u64
+        (self.starts.len() * PAGE_ENTRIES_MAX) as u64
     }
 
     /// Removes the file. If that fails, the file is removed when the folder is opened the next time.
@@ -197,7 +197,7 @@ impl Run {
 }
 
 /// Writer of sorted entries.
-struct Writing {
+struct RunWriter {
     out: BufWriter<File>,
     page: Vec<u8>,
     count: u16,
@@ -205,7 +205,7 @@ struct Writing {
     filter: Filter,
 }
 
-impl Writing {
+impl RunWriter {
     fn add(&mut self, (hash, number): Entry) -> io::Result<()> {
         if self.count == 0 {
             self.starts.push(hash);
@@ -214,7 +214,7 @@ impl Writing {
         self.page.extend_from_slice(&number.to_le_bytes());
         self.filter.add(hash);
         self.count += 1;
-        match usize::from(self.count) < ENTRIES {
+        match usize::from(self.count) < PAGE_ENTRIES_MAX {
             true => Ok(()),
             false => self.end_page(),
         }
@@ -244,10 +244,10 @@ fn write(
     (first, span): (u32, u32),
     entries: u64,
     fill: impl FnOnce(&mut dyn FnMut(Entry) -> io::Result<()>) -> io::Result<()>,
-) -> io::Result<Arc<Run>> {
-    let path = Run::path(folder, first, span);
+) -> io::Result<Arc<IdRun>> {
+    let path = IdRun::path(folder, first, span);
     let new = path.with_extension("new");
-    let mut writing = Writing {
+    let mut writing = RunWriter {
         out: BufWriter::with_capacity(1 << 18, File::create(&new)?),
         page: Vec::with_capacity(PAGE_BYTES),
         count: 0,
@@ -256,7 +256,7 @@ fn write(
     };
     fill(&mut |entry| writing.add(entry))?;
     writing.end_page()?;
-    let Writing {
+    let RunWriter {
         mut out,
         starts,
         filter,
@@ -286,7 +286,7 @@ fn write(
         .sync_all()?;
     fs::rename(&new, &path)?;
     File::open(folder)?.sync_all()?;
-    Ok(Arc::new(Run {
+    Ok(Arc::new(IdRun {
         file: File::open(&path)?,
         path,
         first,
@@ -297,7 +297,7 @@ fn write(
 }
 
 /// Sorts the entries and writes a run of them.
-pub(super) fn build(at: (&Path, u64), place: (u32, u32), mut entries: Vec<Entry>) -> io::Result<Arc<Run>> {
+pub(super) fn build(at: (&Path, u64), place: (u32, u32), mut entries: Vec<Entry>) -> io::Result<Arc<IdRun>> {
     entries.sort_unstable();
     write(at, place, entries.len() as u64, |add| {
         entries.iter().try_for_each(|entry| add(*entry))
@@ -305,7 +305,7 @@ pub(super) fn build(at: (&Path, u64), place: (u32, u32), mut entries: Vec<Entry>
 }
 
 /// Merges contiguous runs into one.
-pub(super) fn merge(at: (&Path, u64), runs: &[Arc<Run>]) -> io::Result<Arc<Run>> {
+pub(super) fn merge(at: (&Path, u64), runs: &[Arc<IdRun>]) -> io::Result<Arc<IdRun>> {
     let first = runs.first().map_or(0, |run| run.first);
     let span = runs.iter().map(|run| run.span).sum();
     let entries = runs.iter().map(|run| run.entries()).sum();
@@ -336,7 +336,7 @@ pub(super) fn merge(at: (&Path, u64), runs: &[Arc<Run>]) -> io::Result<Arc<Run>>
 
 /// Cursor over the entries of a run, in order.
 struct Cursor<'r> {
-    run: &'r Run,
+    run: &'r IdRun,
     page: usize,
     entries: std::vec::IntoIter<Entry>,
     next: Option<Entry>,

@@ -1,6 +1,6 @@
 use super::log::{PAGE_BYTES, RECORD_BYTES, RECORDS};
 use super::memory::MemoryIds;
-use super::{DiskIds, NO_ID, Record, Tail};
+use super::{DiskIds, IdsCheckpoint, NO_ID, Record};
 use lineside_testkit::Random;
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,12 +31,12 @@ impl Model {
     }
 
     /// Returns the part of a checkpoint for the first `count` records.
-    fn tail(&self, count: usize) -> Tail {
+    fn tail(&self, count: usize) -> IdsCheckpoint {
         let mut all = MemoryIds::default();
         let records = self.records[..count].iter();
         records.clone().for_each(|(id, code)| all.push(*id, *code));
         let pages = count / RECORDS;
-        Tail {
+        IdsCheckpoint {
             sum: all.sum_after(pages as u64),
             records: records
                 .skip(pages * RECORDS)
@@ -99,7 +99,7 @@ fn made(folder: &Path, count: usize) -> Model {
 
 /// Compares the index with a map, across restarts from checkpoints of various ages.
 #[test]
-fn they_are_as_a_map_over_restarts() {
+fn ids_behave_as_a_map_across_restarts() {
     for seed in 1..6 {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("ids");
@@ -133,7 +133,7 @@ fn they_are_as_a_map_over_restarts() {
 }
 
 #[test]
-fn what_is_beyond_the_checkpoint_is_not_believed() {
+fn ids_after_the_checkpoint_are_discarded() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("ids");
     let model = made(&folder, 5_000);
@@ -155,7 +155,7 @@ fn what_is_beyond_the_checkpoint_is_not_believed() {
 
 /// A damaged run is reported and rebuilt from the file of all ids.
 #[test]
-fn damaged_and_missing_runs_are_named_and_made_again() {
+fn damaged_and_missing_runs_are_named_and_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("ids");
     let model = made(&folder, 5_000);
@@ -185,7 +185,7 @@ fn damaged_and_missing_runs_are_named_and_made_again() {
 
 /// A changed page of a run is detected when an id is looked up in it.
 #[test]
-fn a_changed_page_ends_it_and_is_named() {
+fn a_damaged_page_is_an_error_that_names_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("ids");
     let model = made(&folder, 5_000);

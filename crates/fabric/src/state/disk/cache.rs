@@ -16,12 +16,12 @@ const GENERATION_BYTES: usize = BYTES_MAX / SHARDS / 2;
 const OVERHEAD_BYTES: usize = 160;
 
 /// A key of the database. Up to 64 bytes are stored inline.
-pub(super) type Place = SmallVec<[u8; 64]>;
+pub(super) type DbKey = SmallVec<[u8; 64]>;
 
 /// Entries of one generation; `None` means that the key does not exist.
 #[derive(Default)]
 struct Generation {
-    entries: HashTable<(Place, Option<Entry>)>,
+    entries: HashTable<(DbKey, Option<Entry>)>,
     bytes: usize,
 }
 
@@ -69,7 +69,7 @@ impl Cache {
     pub fn get(&self, place: &[u8]) -> Option<Option<Entry>> {
         let hash = self.hasher.hash_one(place);
         let mut shard = self.shard(hash);
-        let is = |(known, _): &(Place, Option<Entry>)| known.as_slice() == place;
+        let is = |(known, _): &(DbKey, Option<Entry>)| known.as_slice() == place;
         if let Some((_, entry)) = shard.newer.entries.find(hash, is) {
             return Some(entry.clone());
         }
@@ -98,10 +98,10 @@ impl Cache {
             }
             None => {
                 newer.bytes += bytes;
-                let again = |(place, _): &(Place, Option<Entry>)| self.hasher.hash_one(place.as_slice());
+                let again = |(place, _): &(DbKey, Option<Entry>)| self.hasher.hash_one(place.as_slice());
                 newer
                     .entries
-                    .insert_unique(hash, (Place::from_slice(place), entry), again);
+                    .insert_unique(hash, (DbKey::from_slice(place), entry), again);
             }
         }
         if newer.bytes > GENERATION_BYTES {
@@ -126,7 +126,7 @@ mod tests {
 
     /// The cache returns the last entry that was put, or nothing, and does not exceed its size.
     #[test]
-    fn it_knows_what_was_put_last_or_nothing() {
+    fn the_cache_returns_the_last_entry_or_nothing() {
         let (cache, mut random, mut map) = (Cache::default(), Random(1), HashMap::new());
         let (mut known, mut forgotten) = (0, 0);
         for round in 0..60_000 {

@@ -1,13 +1,13 @@
 //! Iterator over a range of keys, which merges the database with later changes in memory.
 
-use super::{Disk, entry_of, guarded};
+use super::{Disk, catch_panic, entry_of};
 use crate::state::{Entry, Update};
 use fjall::Guard;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// A range of the database, merged with later changes.
-pub(super) struct Merged<'a> {
+pub(super) struct MergedRange<'a> {
     pub disk: &'a Disk,
     /// Number of bytes before the key in its place.
     pub head: usize,
@@ -16,11 +16,11 @@ pub(super) struct Merged<'a> {
     pub changed: BTreeMap<&'a [u8], &'a Update>,
 }
 
-impl Merged<'_> {
+impl MergedRange<'_> {
     /// Returns the next entry of the database.
     fn read(&mut self) -> Option<(Vec<u8>, Entry)> {
         let kept = self.kept.as_mut()?;
-        match guarded(|| kept.next().map(Guard::into_inner).transpose()) {
+        match catch_panic(|| kept.next().map(Guard::into_inner).transpose()) {
             Ok(None) => None,
             Ok(Some((place, bytes))) => {
                 let key = place.get(self.head..).unwrap_or_default().to_vec();
@@ -34,7 +34,7 @@ impl Merged<'_> {
     }
 }
 
-impl<'a> Iterator for Merged<'a> {
+impl<'a> Iterator for MergedRange<'a> {
     type Item = (Cow<'a, [u8]>, Entry);
 
     fn next(&mut self) -> Option<Self::Item> {

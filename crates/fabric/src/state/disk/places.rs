@@ -1,9 +1,9 @@
 //! Encoding of the database's entries: the places (database keys) of keys, of links and of the expiry index, and the
 //! values.
 
-use super::cache::Place;
+use super::cache::DbKey;
 use super::{EXPIRY, EXPIRY_BYTES, HEAD_BYTES, MARK};
-use crate::state::{Due, Entry, Height, Key};
+use crate::state::{Entry, ExpiringKey, Height, Key};
 
 /// Returns the place of the link of a batch that ends with block `last`; its value is the last block of the previous
 /// batch.
@@ -17,9 +17,9 @@ pub(super) fn expiry_place(number: u64, place: &[u8]) -> Vec<u8> {
 }
 
 /// Decodes an entry of the expiry index.
-pub(super) fn read_due(place: &[u8], life: &[u8]) -> Option<Due> {
+pub(super) fn read_due(place: &[u8], life: &[u8]) -> Option<ExpiringKey> {
     let (namespace, collection, key) = read_place(place.get(EXPIRY_BYTES..)?)?;
-    Some(Due {
+    Some(ExpiringKey {
         namespace: namespace.to_owned(),
         collection: collection.to_owned(),
         key: Key::from_slice(key),
@@ -35,13 +35,13 @@ pub(super) fn read_place(place: &[u8]) -> Option<(&str, &str, &[u8])> {
 }
 
 /// Returns the place of a key.
-pub(super) fn place(namespace: &str, collection: &str, key: &[u8]) -> Vec<u8> {
+pub(super) fn db_key(namespace: &str, collection: &str, key: &[u8]) -> Vec<u8> {
     short_place(namespace, collection, key).into_vec()
 }
 
 /// Returns the place of a key; a short one is stored inline, without an allocation.
-pub(super) fn short_place(namespace: &str, collection: &str, key: &[u8]) -> Place {
-    let mut place = Place::with_capacity(HEAD_BYTES + namespace.len() + collection.len() + key.len());
+pub(super) fn short_place(namespace: &str, collection: &str, key: &[u8]) -> DbKey {
+    let mut place = DbKey::with_capacity(HEAD_BYTES + namespace.len() + collection.len() + key.len());
     for name in [namespace, collection] {
         place.extend_from_slice(&(name.len() as u32).to_be_bytes());
         place.extend_from_slice(name.as_bytes());

@@ -46,13 +46,13 @@ fn place_of_namespace(namespace: &str) -> usize {
 }
 
 /// Returns the keys that expire with a block, computed from the versions of all keys.
-fn due(state: &State, number: u64) -> Vec<Due> {
+fn due(state: &State, number: u64) -> Vec<ExpiringKey> {
     let mut due = Vec::new();
     state.each(&mut |namespace, collection, key, entry| {
         if collection == "two" {
             let life = LIVES[place_of_namespace(namespace)];
             if u128::from(entry.version.block) + u128::from(life) + 1 == u128::from(number) {
-                due.push(Due {
+                due.push(ExpiringKey {
                     namespace: namespace.to_owned(),
                     collection: collection.to_owned(),
                     key: Key::from_slice(key),
@@ -124,7 +124,7 @@ fn same(disk: &State, memory: &State) {
 
 /// Compares a state on the disk, through writes and restarts at random moments, with a state in memory.
 #[test]
-fn it_is_as_one_in_memory() {
+fn a_state_on_the_disk_equals_one_in_memory() {
     let mut random = Random(1);
     for _ in 0..6 {
         let directory = tempfile::tempdir().unwrap();
@@ -135,13 +135,13 @@ fn it_is_as_one_in_memory() {
         let mut blocks: Vec<Updates> = Vec::new();
         for number in 1..60 {
             let next = updates(&mut random, number);
-            disk.apply(Mark::of(number), next.clone());
-            memory.apply(Mark::of(number), next.clone());
+            disk.apply(DurableMark::of(number), next.clone());
+            memory.apply(DurableMark::of(number), next.clone());
             blocks.push(next);
             if random.index(3) == 0 {
                 let durable = number + 1 - random.index(4).min(number as usize) as u64;
                 match random.index(4) {
-                    0 => disk.settle(durable).unwrap(),
+                    0 => disk.write_durable(durable).unwrap(),
                     often => disk.settle_behind(durable, often == 1).unwrap(),
                 }
             }
@@ -149,7 +149,7 @@ fn it_is_as_one_in_memory() {
                 drop(disk);
                 disk = State::from(Disk::open(&path).unwrap().0);
                 for (number, updates) in (1..).zip(&blocks) {
-                    disk.apply(Mark::of(number), updates.clone());
+                    disk.apply(DurableMark::of(number), updates.clone());
                 }
             }
             if random.index(4) == 0 {
@@ -157,27 +157,27 @@ fn it_is_as_one_in_memory() {
             }
         }
         same(&disk, &memory);
-        disk.settle(60).unwrap();
-        assert_eq!(disk.spaces(), memory.spaces());
-        assert!(disk.spaces().len() > 8, "{:?}", disk.spaces());
+        disk.write_durable(60).unwrap();
+        assert_eq!(disk.namespaces(), memory.namespaces());
+        assert!(disk.namespaces().len() > 8, "{:?}", disk.namespaces());
     }
 }
 
 #[test]
-fn keys_without_a_mark_are_not_believed() {
+fn a_database_without_its_mark_is_rebuilt() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("state");
     let (disk, _) = Disk::open(&path).unwrap();
-    disk.keys.insert(place("a", "", b"key"), b"value").unwrap();
+    disk.keys.insert(db_key("a", "", b"key"), b"value").unwrap();
     drop(disk);
     let (disk, remade) = Disk::open(&path).unwrap();
-    assert!(remade.is_some() && disk.mark().is_none());
+    assert!(remade.is_some() && disk.durable_mark().is_none());
     assert_eq!(disk.get("a", "", b"key"), None);
 }
 
 /// Stores the longest possible key, and queries longer ones.
 #[test]
-fn keys_as_long_as_fjall_takes_them() {
+fn the_longest_keys_that_fjall_accepts_are_stored() {
     let directory = tempfile::tempdir().unwrap();
     let (disk, _) = Disk::open(directory.path()).unwrap();
     let (mut disk, mut memory) = (State::from(disk), State::default());
@@ -201,10 +201,10 @@ fn keys_as_long_as_fjall_takes_them() {
             updates.put("a", "", key, update.clone());
         }
     }
-    disk.apply(Mark::of(1), updates.clone());
-    memory.apply(Mark::of(1), updates);
+    disk.apply(DurableMark::of(1), updates.clone());
+    memory.apply(DurableMark::of(1), updates);
     for settled in [1, 2] {
-        disk.settle(settled).unwrap();
+        disk.write_durable(settled).unwrap();
         for key in &keys {
             assert_eq!(disk.get("a", "", key), memory.get("a", "", key));
             for end in keys.iter().map(Vec::as_slice).chain([&b""[..]]) {
@@ -238,11 +238,11 @@ fn grown(path: &Path) -> Vec<State> {
             next.put("a", "", &key.to_be_bytes(), Update { value, version });
         }
         updates.push(next.clone());
-        disk.apply(Mark::of(number), next);
-        disk.settle(number + 1).unwrap();
+        disk.apply(DurableMark::of(number), next);
+        disk.write_durable(number + 1).unwrap();
         let mut memory = State::default();
         for (number, updates) in (1..).zip(&updates) {
-            memory.apply(Mark::of(number), updates.clone());
+            memory.apply(DurableMark::of(number), updates.clone());
         }
         all.push(memory);
     }
@@ -268,7 +268,7 @@ fn copy(from: &Path, to: &Path) {
 
 /// After a change of any byte, the state equals that after some block, or reading reports a failure.
 #[test]
-fn no_damage_is_believed() {
+fn a_damaged_database_is_rebuilt_or_has_the_state_of_some_block() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("state");
     let moments = grown(&path);
@@ -296,7 +296,7 @@ fn no_damage_is_believed() {
             let place = file.strip_prefix(&path).unwrap();
             std::fs::write(damaged.path().join(place), bytes).unwrap();
             let (disk, why) = Disk::open(damaged.path()).unwrap();
-            let mark = disk.mark();
+            let mark = disk.durable_mark();
             assert_eq!(why.is_some(), mark.is_none(), "{place:?} at {at}");
             let disk = State::from(disk);
             let memory = &moments[mark.map_or(0, |mark| mark.last as usize)];
@@ -324,16 +324,16 @@ fn a_missing_batch_is_noticed() {
         let directory = tempfile::tempdir().unwrap();
         grown(directory.path());
         let (disk, why) = Disk::open(directory.path()).unwrap();
-        assert_eq!((why, disk.mark()), (None, Some(Mark::of(90))));
+        assert_eq!((why, disk.durable_mark()), (None, Some(DurableMark::of(90))));
         disk.keys.remove(link(missing)).unwrap();
         drop(disk);
         let (disk, why) = Disk::open(directory.path()).unwrap();
-        assert!(why.is_some() && disk.mark().is_none(), "{missing}");
+        assert!(why.is_some() && disk.durable_mark().is_none(), "{missing}");
     }
 }
 
 #[test]
-fn what_is_not_ours_stays() {
+fn files_without_our_marker_are_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let other = directory.path().join("file");
     std::fs::write(&other, "somebody's").unwrap();
@@ -344,7 +344,7 @@ fn what_is_not_ours_stays() {
     ] {
         assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     }
-    assert!(Disk::look(directory.path()).is_err());
+    assert!(Disk::open_read_only(directory.path()).is_err());
     assert!(Disk::remove(directory.path()).is_err());
     assert_eq!(std::fs::read(&other).unwrap(), b"somebody's");
     // With a symbolic link to a state directory, the content is changed, not the link.
@@ -363,9 +363,9 @@ fn what_is_not_ours_stays() {
 }
 
 #[test]
-fn a_database_that_ends_whoever_opens_it_is_made_anew() {
+fn a_database_that_crashes_its_reader_is_rebuilt() {
     let directory = tempfile::tempdir().unwrap();
-    let folder = Folder(directory.path().to_owned());
+    let folder = StateFolder(directory.path().to_owned());
     drop(grown(directory.path()));
     for (endings, remade) in [(0, false), (1, false), (2, true), (1, false)] {
         std::fs::write(directory.path().join("opening"), endings.to_string()).unwrap();
@@ -381,7 +381,7 @@ fn a_database_that_ends_whoever_opens_it_is_made_anew() {
 }
 
 #[test]
-fn what_comes_after_a_beginning() {
+fn the_end_of_a_prefixs_range_is_the_next_prefix() {
     assert_eq!(after(&[1, 2]), [1, 3]);
     assert_eq!(after(&[1, 0xff]), [2]);
     assert!(after(&[0xff]).is_empty());

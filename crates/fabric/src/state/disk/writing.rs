@@ -1,7 +1,7 @@
 //! Background writes of block changes to the database.
 
-use super::places::{decode, encode, expiry_place, link, place};
-use super::{LINKS, MARK, Mark, NO_BLOCK, entry_of, guarded};
+use super::places::{db_key, decode, encode, expiry_place, link};
+use super::{DurableMark, LINKS, MARK, NO_BLOCK, catch_panic, entry_of};
 use crate::state::{Update, Updates, expiring};
 use fjall::{Database, Keyspace};
 use std::sync::Arc;
@@ -19,18 +19,18 @@ const BYTES: usize = 32 << 20;
 /// Combined changes of durable blocks that are not in the database yet. Of several changes of a key only the last is
 /// written.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct GatheredChanges {
     pub updates: Updates,
     /// The last block of these.
-    pub mark: Option<Mark>,
+    pub mark: Option<DurableMark>,
     blocks: usize,
     keys: usize,
     bytes: usize,
 }
 
-impl Gathered {
+impl GatheredChanges {
     /// Adds the changes of the next block.
-    pub fn add(&mut self, mark: Mark, updates: Updates) {
+    pub fn add(&mut self, mark: DurableMark, updates: Updates) {
         self.mark = Some(mark);
         self.blocks += 1;
         for (namespace, collections) in updates.lives {
@@ -64,24 +64,24 @@ impl Gathered {
 }
 
 /// A write of changes that is in progress.
-pub(super) struct Writing {
+pub(super) struct StateWrite {
     pub updates: Arc<Updates>,
-    pub mark: Mark,
+    pub mark: DurableMark,
     thread: Option<JoinHandle<Result<(), fjall::Error>>>,
 }
 
-impl Writing {
+impl StateWrite {
     /// Starts the write; `before` is the database's current mark.
     pub fn begin(
         (database, keys): (&Database, &Keyspace),
-        (before, mark): (Option<Mark>, Mark),
+        (before, mark): (Option<DurableMark>, DurableMark),
         updates: Updates,
     ) -> Result<Self, fjall::Error> {
         let updates = Arc::new(updates);
         let job = (database.clone(), keys.clone(), updates.clone());
         let work = move || {
             let (database, keys, updates) = job;
-            guarded(|| write((&database, &keys), (before, mark), &updates))
+            catch_panic(|| write((&database, &keys), (before, mark), &updates))
         };
         Ok(Self {
             updates,
@@ -96,7 +96,7 @@ impl Writing {
     }
 
     /// Waits for the end of the write and returns the new mark.
-    pub fn end(mut self) -> Result<Mark, fjall::Error> {
+    pub fn end(mut self) -> Result<DurableMark, fjall::Error> {
         let ended = self.thread.take().map_or(Ok(Ok(())), JoinHandle::join);
         ended
             .unwrap_or(Err(fjall::Error::Unrecoverable))
@@ -104,7 +104,7 @@ impl Writing {
     }
 }
 
-impl Drop for Writing {
+impl Drop for StateWrite {
     fn drop(&mut self) {
         // The database must not be closed while the thread writes to it.
         if let Some(thread) = self.thread.take() {
@@ -116,7 +116,7 @@ impl Drop for Writing {
 /// Writes all changes with the mark in one atomic batch.
 fn write(
     (database, keys): (&Database, &Keyspace),
-    (before, mark): (Option<Mark>, Mark),
+    (before, mark): (Option<DurableMark>, DurableMark),
     updates: &Updates,
 ) -> Result<(), fjall::Error> {
     let mut batch = database.batch();
@@ -138,9 +138,9 @@ pub(super) fn put(
     updates: &Updates,
 ) -> Result<(), fjall::Error> {
     for (namespace, collection, changes) in updates.collections() {
-        let life = updates.life(namespace, collection);
+        let life = updates.lifetime(namespace, collection);
         for (key, update) in changes {
-            let place = place(namespace, collection, key);
+            let place = db_key(namespace, collection, key);
             if let Some(life) = life {
                 reschedule((batch, keys), &place, update, life)?;
             }
