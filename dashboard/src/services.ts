@@ -61,7 +61,7 @@ function spv(input: ServiceInput): Special {
   if (address !== null) {
     const away = number(node["away_s"]);
     const state = away === null ? "answers" : `away for ${seconds(away)}`;
-    figures.push({ label: "Node", value: state, detail: address, isBad: away !== null });
+    figures.push({ label: "Node", value: state, isBad: away !== null }, figure("Node address", address));
     figures.push(figure("Behind the node", behind === null ? NONE : `${whole(behind)} blocks`));
   } else {
     figures.push(figure("Node", "none is followed"));

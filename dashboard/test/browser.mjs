@@ -7,7 +7,7 @@ import { chromium } from "playwright-core";
 
 const [url, what, ...rest] = process.argv.slice(2);
 // The machine may be busy with other tests.
-const PATIENCE_MS = 90_000;
+const PATIENCE_MS = 60_000;
 
 const ARGUMENTS = [
   "--disable-background-networking",
