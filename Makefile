@@ -4,29 +4,41 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := build
-.PHONY: setup build run test test-fresh test-kernels bench papers fuzz soak hbase spec cli docs lint deny fmt
+.PHONY: setup dashboard screenshots build run test test-fresh test-kernels bench papers fuzz soak hbase spec cli docs lint deny fmt
 
 setup:
 	@bash scripts/setup.sh
 
+# The dashboard page of the console, in target/dashboard. The other targets build it where Node.js and npm are installed.
+dashboard:
+	@bash scripts/dashboard.sh
+
 build: setup
+	@bash scripts/dashboard.sh --if-possible
 	cargo build --release --locked -p lineside
 	@bash scripts/split-debug.sh target/release/lineside
 
 # A demonstration without preparations; ARGS are its options, as in `make run ARGS="--datapath socket"`. It prints
 # commands of `lineside`, so both programs are built.
 run: setup
+	@bash scripts/dashboard.sh --if-possible
 	cargo build --release --locked --quiet -p lineside -p lineside-lab
 	cargo run --release --locked --quiet -p lineside-lab -- demo $(ARGS)
 
 # A single build from scratch, as in CI, is faster without incremental compilation.
 test: export CARGO_INCREMENTAL ?= 0
 test: setup
+	@bash scripts/dashboard.sh --if-possible
 	cargo test --workspace --locked
 	cargo test -p lineside-verify --no-default-features --locked
 	@bash scripts/test-kafka.sh
 	@bash scripts/test-btcd.sh
 	@bash scripts/test-spv-peers.sh
+	@bash scripts/test-dashboard.sh
+
+# The screenshots of README.md, in docs/images. Needs Chromium; as root, `spv` and `transfer` run on XDP.
+screenshots: dashboard
+	@bash scripts/test-dashboard.sh docs/images
 
 # `make run` and `make test` on a fresh system: DISTRO=bookworm or noble, see scripts/test-fresh.sh.
 test-fresh:

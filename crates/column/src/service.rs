@@ -334,6 +334,8 @@ impl Leased for ColumnState {
         }
         let sessions = self.host.session_use();
         status.set_host(metric::COLUMN_SESSIONS, sessions.open as u64);
+        let blocks = self.store.blocks.as_slice().len();
+        status.add_table("Table blocks", counts.fastpath.blocks, blocks as u64);
         session_status(&sessions, out);
         if let Some(subscription) = &self.subscription {
             subscription.status(&mut status, &mut out.problems);
@@ -430,6 +432,9 @@ impl HBaseSubscription {
         ] {
             status.set_host(metric, value);
         }
+        status
+            .details
+            .insert("servers_expected".into(), self.count.into());
         let has_lease_per_server = self.servers.has_lease_per_server();
         if self.servers.has_unknown_writer() && !has_lease_per_server {
             let what = "column: a server that is not among `servers` changes the table; the fast path stays empty: \

@@ -2,6 +2,9 @@
 //!
 //! | path | answer |
 //! |---|---|
+//! | `/` | the dashboard page, which `build.rs` embeds |
+//! | `/events` | server-sent events: the last five minutes, then one sample each second |
+//! | `/history` | the last five minutes, JSON |
 //! | `/metrics` | every metric of `spec/`, OpenMetrics text |
 //! | `/healthz` | 200 `ok`, or 503 and the reasons; then warnings |
 //! | `/status` | the whole [`Snapshot`], JSON |
@@ -11,13 +14,18 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod deadline;
+mod events;
+mod history;
 mod metrics;
+mod page;
 mod server;
 
 pub use client::{fetch_status, read_status};
 pub use lineside_service::{ServiceStatus, Snapshot, Tip};
 pub use metrics::{CONTENT_TYPE, render};
-pub use server::Console;
+pub use page::has_dashboard;
+pub use server::{Console, Limits};
 
 /// Source of the status that the console reports.
 pub trait Observed: Send + Sync {

@@ -1,6 +1,8 @@
 //! HTTP server of the console: one thread with a small runtime, limited in connections, header bytes and time.
 
-use crate::{CONTENT_TYPE, Observed, Snapshot, render};
+use crate::deadline::WriteDeadline;
+use crate::history::{self, History};
+use crate::{CONTENT_TYPE, Observed, Snapshot, events, page, render};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -10,6 +12,7 @@ use axum::routing::get;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use socket2::SockRef;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -30,6 +33,29 @@ const HEADER_TIME: Duration = Duration::from_secs(5);
 const SNAPSHOT_TIME: Duration = Duration::from_secs(2);
 /// Time limit for answers in progress when the console stops.
 const STOP_TIME: Duration = Duration::from_millis(300);
+/// Size of the system's send buffer of a connection. A client that does not read is noticed when it is full.
+const SEND_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Limits of the console. The tests use shorter times.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Time for a client to receive the bytes that are waiting for it.
+    pub write_time: Duration,
+    /// Time between two samples of the history.
+    pub sample_time: Duration,
+    /// Maximum number of clients of `/events` at a time.
+    pub event_clients: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            write_time: Duration::from_secs(15),
+            sample_time: Duration::from_secs(1),
+            event_clients: 8,
+        }
+    }
+}
 
 /// A running console. Dropping it stops the console.
 #[derive(Debug)]
@@ -45,6 +71,14 @@ impl Console {
     /// # Errors
     /// The system's error of binding the address, or of starting the thread or its runtime.
     pub fn start(listen: SocketAddr, observed: Arc<dyn Observed>) -> io::Result<Self> {
+        Self::start_with(listen, observed, Limits::default())
+    }
+
+    /// Like [`Console::start`], with other limits.
+    ///
+    /// # Errors
+    /// As [`Console::start`].
+    pub fn start_with(listen: SocketAddr, observed: Arc<dyn Observed>, limits: Limits) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         listener.set_nonblocking(true)?;
         let local = listener.local_addr()?;
@@ -61,7 +95,12 @@ impl Console {
         let thread = std::thread::Builder::new()
             .name("lineside-console".into())
             .spawn(move || {
-                runtime.block_on(serve(listener, router(observed), stopped));
+                let history = Arc::new(History::new());
+                let router = router(Arc::clone(&observed), Arc::clone(&history), limits);
+                let sampler = history::sample(history, observed, limits.sample_time, stopped.clone());
+                runtime.block_on(async {
+                    tokio::join!(serve(listener, router, limits, stopped), sampler);
+                });
                 // A snapshot that hangs must not keep the process from ending.
                 runtime.shutdown_background();
             })?;
@@ -88,7 +127,12 @@ impl Drop for Console {
     }
 }
 
-async fn serve(listener: tokio::net::TcpListener, router: Router, mut stopped: watch::Receiver<bool>) {
+async fn serve(
+    listener: tokio::net::TcpListener,
+    router: Router,
+    limits: Limits,
+    mut stopped: watch::Receiver<bool>,
+) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut connections = JoinSet::new();
     loop {
@@ -109,6 +153,9 @@ async fn serve(listener: tokio::net::TcpListener, router: Router, mut stopped: w
                 continue;
             }
         };
+        // A larger buffer only delays the time limit for writing.
+        let _ = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER_BYTES);
+        let stream = WriteDeadline::new(stream, limits.write_time);
         let mut stopped = stopped.clone();
         let service = TowerToHyperService::new(router.clone());
         connections.spawn(async move {
@@ -137,23 +184,27 @@ async fn serve(listener: tokio::net::TcpListener, router: Router, mut stopped: w
     .await;
 }
 
-fn router(observed: Arc<dyn Observed>) -> Router {
+fn router(observed: Arc<dyn Observed>, history: Arc<History>, limits: Limits) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .route("/status", get(status))
-        .layer(middleware::from_fn(guard))
         .with_state(observed)
+        .merge(page::routes())
+        .merge(events::routes(history, limits.sample_time, limits.event_clients))
+        .layer(middleware::from_fn(guard))
 }
 
-/// Refuses requests that are not plain GET requests with an address or `localhost` as their host.
+/// Refuses requests that are not plain GET or HEAD requests with an address or `localhost` as their host.
 async fn guard(request: Request, next: Next) -> Response {
     let mut response = match refuse(request.method(), request.headers()) {
         Some(refusal) => refusal,
         None => next.run(request).await,
     };
     let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
     headers.insert(
         header::X_CONTENT_TYPE_OPTIONS,
         HeaderValue::from_static("nosniff"),
@@ -162,9 +213,9 @@ async fn guard(request: Request, next: Next) -> Response {
 }
 
 fn refuse(method: &Method, headers: &HeaderMap) -> Option<Response> {
-    if method != Method::GET {
-        let allow = [(header::ALLOW, "GET")];
-        return Some((StatusCode::METHOD_NOT_ALLOWED, allow, "GET only\n").into_response());
+    if method != Method::GET && method != Method::HEAD {
+        let allow = [(header::ALLOW, "GET, HEAD")];
+        return Some((StatusCode::METHOD_NOT_ALLOWED, allow, "GET and HEAD only\n").into_response());
     }
     let empty = |value: &HeaderValue| value == "0";
     let has_body = headers.contains_key(header::TRANSFER_ENCODING)

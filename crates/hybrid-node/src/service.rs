@@ -360,6 +360,8 @@ impl Shared {
         }
         service.details.insert("database".into(), json!(self.database));
         service.details.insert("paper".into(), json!(status.paper));
+        let membership = json!({"members": status.members, "nodes": status.nodes, "quorum": status.quorum});
+        service.details.insert("membership".into(), membership);
         let (open, refused) = (standing.connections, standing.refused);
         let connections = json!({"open": open, "refused": refused});
         service.details.insert("connections".into(), connections);

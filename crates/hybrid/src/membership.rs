@@ -115,6 +115,16 @@ impl Membership {
         }
     }
 
+    /// Returns the number of members that are not revoked.
+    pub fn members(&self) -> usize {
+        self.members.values().filter(|member| !member.revoked).count()
+    }
+
+    /// Returns the number of nodes that are not revoked.
+    pub fn nodes(&self) -> usize {
+        self.nodes.values().filter(|node| !node.revoked).count()
+    }
+
     /// Returns true in the paper's mode: only the paper's requests may read and write.
     pub fn is_paper(&self) -> bool {
         self.key_owners.is_some()

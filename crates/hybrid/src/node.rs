@@ -153,6 +153,12 @@ pub struct Status {
     pub state_root: Hash,
     /// Number of keys that have a value.
     pub keys: usize,
+    /// Number of members that are not revoked.
+    pub members: usize,
+    /// Number of nodes that are not revoked.
+    pub nodes: usize,
+    /// Number of admins whose votes make a change.
+    pub quorum: usize,
     /// True if the database is in the paper's mode.
     pub paper: bool,
     /// Number of signatures verified since the start.
@@ -425,6 +431,9 @@ impl<D: Disk> Node<D> {
             tip_time_ms: tip.time_ms,
             state_root: tip.state_root,
             keys: view.keys(),
+            members: view.membership().members(),
+            nodes: view.membership().nodes(),
+            quorum: view.membership().quorum(),
             paper: view.membership().is_paper(),
             verified: self.shared.verified.load(Ordering::Relaxed),
             batches: self.shared.batches.load(Ordering::Relaxed),

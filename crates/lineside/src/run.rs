@@ -135,7 +135,7 @@ pub fn announce(session: &Session, as_json: bool) -> Result<(), Unwritten> {
 /// Standard output cannot be written.
 pub fn announce_end(session: &Session) -> Result<(), Unwritten> {
     if let Some(console) = session.console() {
-        say!("console on http://{console}/status, http://{console}/metrics")?;
+        say!("console on http://{console}/ (also /status, /metrics and /healthz)")?;
     }
     say!("Ctrl-C ends it")
 }

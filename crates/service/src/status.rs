@@ -4,6 +4,7 @@ mod text;
 
 use lineside_wire::{DropReason, Metric, metric};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// Status of the process at one moment.
@@ -112,6 +113,15 @@ impl ServiceStatus {
             metric.name
         );
         self.host.insert(metric.key.into(), value);
+    }
+
+    /// Adds how full a table is: `used` of `capacity` places. `name` is shown to people. The list is `tables` in the
+    /// service's JSON object.
+    pub fn add_table(&mut self, name: &str, used: u64, capacity: u64) {
+        let tables = self.details.entry("tables".into()).or_insert_with(|| json!([]));
+        if let Some(tables) = tables.as_array_mut() {
+            tables.push(json!({"name": name, "used": used, "capacity": capacity}));
+        }
     }
 
     /// Sets one series of a metric with one label of its own, such as `(metric::FABRIC_TRANSACTIONS, "VALID", 7)`.

@@ -246,6 +246,8 @@ impl Leased for SpvState {
         ] {
             status.set_host(metric, value);
         }
+        let (used, lines) = self.host.occupancy();
+        status.add_table("Table lines, about", used, lines);
         out.services.push(status);
     }
 }

@@ -45,6 +45,9 @@ pub struct WriterCounts {
     pub tree_evictions: u64,
 }
 
+/// Number of lines that are counted for [`Writer::occupancy`].
+const OCCUPANCY_LINES: usize = 4096;
+
 /// Interface by which the host writes into the fast-path table of `spv`.
 pub trait SpvFill {
     /// Makes the fast path forward everything until [`SpvFill::commit`].
@@ -183,6 +186,16 @@ impl StoreWriter {
 
     fn block(&self, slot: u32) -> &SpvBlock {
         &self.store.blocks.as_slice()[slot as usize]
+    }
+
+    /// Returns an estimate of the number of valid lines, and the number of all lines. The estimate is from the first
+    /// lines of the table: TXIDs are spread evenly over it.
+    pub fn occupancy(&self) -> (u64, u64) {
+        let lines = self.store.lines.as_slice();
+        let looked = &lines[..lines.len().min(OCCUPANCY_LINES)];
+        let valid = looked.iter().filter(|line| self.is_valid(line)).count() as u64;
+        let all = lines.len() as u64;
+        (valid * all / (looked.len() as u64).max(1), all)
     }
 
     fn is_valid(&self, line: &SpvLine) -> bool {

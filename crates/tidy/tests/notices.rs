@@ -27,6 +27,9 @@ BSD-2-Clause), rdkafka-sys has librdkafka (BSD-2-Clause; with the feature `kafka
 (MIT). The system's libelf (LGPL-3.0-or-later OR GPL-2.0-or-later), zlib (Zlib) and C library are linked dynamically and
 are not part of the binary.
 
+The dashboard page contains the packages whose source is at https://www.npmjs.com, according to
+dashboard/package-lock.json; the page has the text of their licences.
+
 name | version | licence | source
 ";
 
@@ -38,8 +41,24 @@ fn tree() -> String {
     cargo(&arguments.split(' ').collect::<Vec<_>>())
 }
 
-/// Returns the list of licences for a tree of packages.
-fn notices(tree: &str) -> String {
+/// Returns the rows of the packages that the dashboard page contains: those of `package-lock.json` that are not needed
+/// for development alone.
+fn rows_of_page(lock: &str) -> Vec<String> {
+    let lock: serde_json::Value = serde_json::from_str(lock).expect("package-lock.json is JSON");
+    let packages = lock["packages"].as_object().expect("packages");
+    let row = |(path, package): (&String, &serde_json::Value)| {
+        let (_, name) = path.rsplit_once("node_modules/")?;
+        let text = |key: &str| package[key].as_str().unwrap_or_else(|| panic!("{name} has no {key}"));
+        (package["dev"] != true).then(|| {
+            let (version, licence) = (text("version"), text("license"));
+            format!("{name} | {version} | {licence} | https://www.npmjs.com/package/{name}\n")
+        })
+    };
+    packages.iter().filter_map(row).collect()
+}
+
+/// Returns the list of licences for a tree of packages and the `package-lock.json` of the dashboard.
+fn notices(tree: &str, lock: &str) -> String {
     let row = |line: &str| {
         let mut parts = line.trim_end_matches(" (*)").split('|');
         let (name, version) = parts.next()?.split_once(" v")?;
@@ -55,13 +74,14 @@ fn notices(tree: &str) -> String {
         };
         Some(format!("{name} | {version} | {licence} | {source}\n"))
     };
-    let rows: BTreeSet<String> = tree.lines().filter_map(row).collect();
+    let rows: BTreeSet<String> = tree.lines().filter_map(row).chain(rows_of_page(lock)).collect();
     rows.iter().fold(HEAD.to_owned(), |text, row| text + row)
 }
 
 #[test]
 fn the_list_of_packages_is_as_the_lock_file_has_it() {
-    let (path, expected) = (root().join(NOTICES), notices(&tree()));
+    let lock = std::fs::read_to_string(root().join("dashboard/package-lock.json")).expect("package-lock.json");
+    let (path, expected) = (root().join(NOTICES), notices(&tree(), &lock));
     if std::env::var_os("LINESIDE_WRITE_NOTICES").is_some() {
         std::fs::write(&path, &expected).expect("written");
     }
@@ -85,9 +105,13 @@ fn packages_of_others_are_listed_once_with_licence_and_source() {
                 axum v0.8.9|MIT|https://github.com/tokio-rs/axum\n\
                 axum v0.8.9|MIT|https://github.com/tokio-rs/axum (*)\n\
                 adler2 v2.0.1|0BSD OR MIT|\n";
+    let lock = r#"{"packages": {"": {"name": "lineside-dashboard"},
+        "node_modules/uplot": {"version": "1.6.32", "license": "MIT"},
+        "node_modules/vite": {"version": "8.3.8", "dev": true, "license": "MIT"}}}"#;
     let expected = "adler2 | 2.0.1 | 0BSD OR MIT | https://crates.io/crates/adler2\n\
-                    axum | 0.8.9 | MIT | https://github.com/tokio-rs/axum\n";
-    assert_eq!(notices(tree).strip_prefix(HEAD), Some(expected));
+                    axum | 0.8.9 | MIT | https://github.com/tokio-rs/axum\n\
+                    uplot | 1.6.32 | MIT | https://www.npmjs.com/package/uplot\n";
+    assert_eq!(notices(tree, lock).strip_prefix(HEAD), Some(expected));
 }
 
 /// Returns the files of the BPF programs whose first line does not name their licences.

@@ -122,7 +122,7 @@ fn line_length(files: &[File]) -> Vec<String> {
     let mut found = Vec::new();
     for file in files
         .iter()
-        .filter(|f| f.has_extension(&["rs", "c", "h", "toml", "sh"]))
+        .filter(|f| f.has_extension(&["rs", "c", "h", "toml", "sh", "ts", "mjs", "css", "html"]))
     {
         for (number, line) in file.lines() {
             let columns = line.chars().count();

@@ -468,6 +468,15 @@ impl Shared {
         ] {
             status.set_host(metric, value);
         }
+        // Cells are kept a quarter full, so that accounts find a place.
+        status.add_table(
+            "Accounts",
+            report.accounts,
+            self.store.cells.as_slice().len() as u64 / 4,
+        );
+        let (sessions, (pendings, pendings_max)) = (report.session_use, report.pendings);
+        status.add_table("Sessions", sessions.open.into(), sessions.most.into());
+        status.add_table("Pending transfers", pendings, pendings_max);
         out.services.push(status);
     }
 }

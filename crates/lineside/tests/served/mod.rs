@@ -101,7 +101,7 @@ impl Place {
     }
 
     /// Returns the section of a service in a configuration.
-    fn section(&self, service: &str, data: &Path, listen: &str) -> String {
+    pub fn section(&self, service: &str, data: &Path, listen: &str) -> String {
         let rest = match service {
             "spv" => "line_bits = 12\nprefill = \"none\"\nindex = \"disk\"\n".to_owned(),
             "transfer" => "account_bits = 10\n".to_owned(),

@@ -1,0 +1,289 @@
+//! The last five minutes: one sample of all numbers each second, in bounded memory.
+//!
+//! ```text
+//! Observed --each second--> sampler --> ring of samples --> /history, first event of /events
+//!                                  \--> broadcast ---------> next events of /events
+//! ```
+
+use crate::{Observed, ServiceStatus, Snapshot};
+use lineside_wire::{MetricKind, metric};
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{broadcast, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+/// Number of samples that are kept: five minutes at one a second, and both ends.
+pub const SAMPLES_MAX: usize = 301;
+/// Maximum number of series. Further ones are left out, so the history occupies at most 2.5 MB.
+const SERIES_MAX: usize = 1024;
+/// Number of events that may wait for a client; a slower client is disconnected.
+const WAITING_EVENTS: usize = 8;
+/// Maximum length of a text, and of a list, in the details of a service. `/status` has them complete.
+const TEXT_BYTES_MAX: usize = 300;
+const LIST_MAX: usize = 64;
+
+/// Identity of one series of numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+struct SeriesName {
+    service: String,
+    instance: Option<String>,
+    /// Key of the metric, as in `/status`.
+    key: String,
+    datapath: Option<String>,
+    /// Value of the metric's own label.
+    label: Option<String>,
+}
+
+/// A number in the unit of its metric; NaN means that the series has no value.
+#[derive(Clone, Copy, Debug)]
+struct Number(f64);
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            value if value.is_nan() => to.serialize_none(),
+            // Shorter than with a decimal point; the greatest integers of a double are exact.
+            value if value >= 0.0 && value.fract() == 0.0 && value < 9e15 => to.serialize_u64(value as u64),
+            value => to.serialize_f64(value),
+        }
+    }
+}
+
+/// Numbers of all series at one moment.
+#[derive(Clone, Debug, Serialize)]
+struct Sample {
+    /// Milliseconds since the history began, by a clock that never goes back.
+    at_ms: u64,
+    /// One number for each series, in the order of the series; empty if the state could not be read.
+    values: Vec<Number>,
+}
+
+#[derive(Default)]
+struct Kept {
+    names: Vec<SeriesName>,
+    places: HashMap<SeriesName, usize>,
+    samples: VecDeque<Sample>,
+    /// Status without numbers, from the last sample.
+    status: Value,
+}
+
+/// Samples of the last five minutes, and the stream of those to come.
+pub struct History {
+    kept: Mutex<Kept>,
+    /// Each sample as JSON; `None` ends the stream.
+    live: broadcast::Sender<Option<Arc<str>>>,
+    began: Instant,
+}
+
+/// Receiver of the samples that follow a history.
+pub type Live = broadcast::Receiver<Option<Arc<str>>>;
+
+impl History {
+    /// Creates an empty history.
+    pub fn new() -> Self {
+        Self {
+            kept: Mutex::default(),
+            live: broadcast::Sender::new(WAITING_EVENTS),
+            began: Instant::now(),
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the history as JSON, and a receiver of all samples that are not in it.
+    pub fn subscribe(&self, interval: Duration) -> (String, Live) {
+        let kept = self.kept();
+        // Under the lock, so that no sample is missing or comes twice.
+        let live = self.live.subscribe();
+        (kept.json(interval), live)
+    }
+
+    /// Returns the history as JSON.
+    pub fn json(&self, interval: Duration) -> String {
+        self.kept().json(interval)
+    }
+
+    /// Appends a sample, and sends it to all receivers. `None` means that the state could not be read.
+    fn add(&self, snapshot: Option<Snapshot>) {
+        let at_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let mut kept = self.kept();
+        let known = kept.names.len();
+        let values = snapshot
+            .as_ref()
+            .map_or_else(Vec::new, |snapshot| kept.values(snapshot));
+        let sample = Sample { at_ms, values };
+        kept.status = snapshot.map_or(Value::Null, status);
+        let event = json!({
+            "at_ms": sample.at_ms,
+            "values": sample.values,
+            "added": kept.names[known..],
+            "status": kept.status,
+        });
+        if kept.samples.len() == SAMPLES_MAX {
+            kept.samples.pop_front();
+        }
+        kept.samples.push_back(sample);
+        // Without a receiver there is nothing to do.
+        let _ = self.live.send(Some(event.to_string().into()));
+    }
+
+    /// Ends the streams of all receivers.
+    pub fn close(&self) {
+        let _ = self.live.send(None);
+    }
+}
+
+impl Kept {
+    fn json(&self, interval: Duration) -> String {
+        let metrics: Vec<Value> = metric::ALL.iter().copied().map(described).collect();
+        json!({
+            "interval_ms": u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
+            "capacity": SAMPLES_MAX,
+            "metrics": metrics,
+            "series": self.names,
+            "samples": self.samples,
+            "status": self.status,
+        })
+        .to_string()
+    }
+
+    /// Returns the numbers of a snapshot in the order of the series. New series are appended to the list.
+    fn values(&mut self, snapshot: &Snapshot) -> Vec<Number> {
+        let mut values = vec![Number(f64::NAN); self.names.len()];
+        for service in &snapshot.services {
+            numbers(service, &mut |key, datapath, label, value| {
+                let name = SeriesName {
+                    service: service.name.clone(),
+                    instance: service.instance.clone(),
+                    key: key.into(),
+                    datapath: datapath.map(Into::into),
+                    label: label.map(Into::into),
+                };
+                if let Some(&place) = self.places.get(&name) {
+                    values[place] = Number(value);
+                } else if self.names.len() < SERIES_MAX {
+                    self.places.insert(name.clone(), self.names.len());
+                    self.names.push(name);
+                    values.push(Number(value));
+                }
+            });
+        }
+        values
+    }
+}
+
+/// Calls `add` with each number of a service: key of the metric, datapath, label, and value in the metric's unit.
+fn numbers(service: &ServiceStatus, add: &mut dyn FnMut(&str, Option<&str>, Option<&str>, f64)) {
+    if let Some(left_ms) = service.lease_left_ms {
+        add(metric::LEASE_LEFT.key, None, None, left_ms as f64 / 1e3);
+    }
+    if let Some(tip) = &service.tip {
+        add(metric::SPV_TIP_HEIGHT.key, None, None, tip.height.into());
+    }
+    for (datapath, counters) in &service.counters {
+        for (key, value) in counters {
+            add(key, Some(datapath), None, *value as f64);
+        }
+    }
+    for (datapath, drops) in &service.drops {
+        for (reason, value) in drops {
+            add(metric::DROPS.key, Some(datapath), Some(reason), *value as f64);
+        }
+    }
+    for (key, value) in &service.host {
+        add(key, None, None, *value as f64);
+    }
+    for (key, series) in &service.labelled {
+        let is_time = metric::ALL.iter().any(|metric| {
+            metric.key == key
+                && metric.unit == "seconds"
+                && metric.service.is_none_or(|name| name == service.name)
+        });
+        let unit = if is_time { 1e9 } else { 1.0 };
+        for (label, value) in series {
+            add(key, None, Some(label), *value as f64 / unit);
+        }
+    }
+}
+
+fn described(metric: &lineside_wire::Metric) -> Value {
+    let kind = match metric.kind {
+        MetricKind::Counter => "counter",
+        MetricKind::Gauge => "gauge",
+    };
+    json!({
+        "name": metric.name, "key": metric.key, "unit": metric.unit, "kind": kind, "help": metric.help,
+        "service": metric.service,
+    })
+}
+
+/// Returns the status as JSON without its numbers, and with all faults among the problems.
+fn status(mut snapshot: Snapshot) -> Value {
+    snapshot.problems = snapshot.faults();
+    for service in &mut snapshot.services {
+        service.counters.clear();
+        service.drops.clear();
+        service.host.clear();
+        service.labelled.clear();
+        service.details.values_mut().for_each(shorten);
+    }
+    // A snapshot is plain data; `/status` writes it in the same way.
+    serde_json::to_value(snapshot).unwrap_or_default()
+}
+
+/// Cuts long texts and lists in the details of a service, such as the codes of all transactions of a block.
+fn shorten(value: &mut Value) {
+    match value {
+        Value::String(text) if text.len() > TEXT_BYTES_MAX => {
+            text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+            text.push('…');
+        }
+        Value::Array(list) => {
+            list.truncate(LIST_MAX);
+            list.iter_mut().for_each(shorten);
+        }
+        Value::Object(object) => object.values_mut().for_each(shorten),
+        _ => {}
+    }
+}
+
+/// Takes a sample every `every` until `stopped` changes. While a snapshot is not ready in time, the samples are empty,
+/// and no further snapshot is begun.
+pub async fn sample(
+    history: Arc<History>,
+    observed: Arc<dyn Observed>,
+    every: Duration,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut taking: Option<JoinHandle<Snapshot>> = None;
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => (),
+            _ = stopped.changed() => break,
+        }
+        let mut snapshot = taking.take().unwrap_or_else(|| {
+            let observed = Arc::clone(&observed);
+            tokio::task::spawn_blocking(move || observed.snapshot())
+        });
+        let in_time = tokio::select! {
+            in_time = timeout(every, &mut snapshot) => in_time,
+            _ = stopped.changed() => break,
+        };
+        match in_time {
+            Ok(taken) => history.add(taken.ok()),
+            Err(_) => {
+                taking = Some(snapshot);
+                history.add(None);
+            }
+        }
+    }
+    history.close();
+}

@@ -1,0 +1,158 @@
+// The dashboard page: receives the console's events and shows them.
+
+import "./style.css";
+import { pageView, type PageView } from "./model.js";
+import type { HistoryEvent, SampleEvent } from "./protocol.js";
+import { History } from "./series.js";
+import { element, ServiceSection, setText } from "./view.js";
+
+/** Time without an event after which the page says that it is not up to date. The console sends one each second. */
+const SILENCE_MS = 4000;
+/** Time after which a closed stream is opened again. */
+const RETRY_MS = 3000;
+
+function byId(id: string): HTMLElement {
+  const found = document.getElementById(id);
+  if (!found) throw new Error(`the page has no element ${id}`);
+  return found;
+}
+
+class Page {
+  private readonly sections = new Map<string, ServiceSection>();
+  private readonly main = byId("services");
+  private readonly links = byId("links");
+  private history: History | null = null;
+  private range_s = 300;
+  private isPaused = false;
+  private lastEvent = performance.now();
+  private couldRead = true;
+
+  start(): void {
+    for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-range]")) {
+      button.addEventListener("click", () => this.setRange(Number(button.dataset["range"])));
+    }
+    byId("pause").addEventListener("click", () => this.setPaused(!this.isPaused));
+    window.addEventListener("resize", () => this.sections.forEach((section) => section.resize()));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
+    document.addEventListener("visibilitychange", () => this.show());
+    setInterval(() => this.showConnection(), 1000);
+    this.connect();
+  }
+
+  private connect(): void {
+    const events = new EventSource("events");
+    events.addEventListener("history", (event: MessageEvent<string>) => {
+      this.history = new History(JSON.parse(event.data) as HistoryEvent);
+      this.received(this.history.status !== null);
+    });
+    events.addEventListener("sample", (event: MessageEvent<string>) => {
+      const sample = JSON.parse(event.data) as SampleEvent;
+      this.history?.add(sample);
+      this.received(sample.status !== null);
+    });
+    events.addEventListener("error", () => {
+      this.showConnection();
+      // A refusal (all places are taken) closes the stream for good; a broken connection is retried by the browser.
+      if (events.readyState === EventSource.CLOSED) setTimeout(() => this.connect(), RETRY_MS);
+    });
+  }
+
+  private received(couldRead: boolean): void {
+    this.lastEvent = performance.now();
+    this.couldRead = couldRead;
+    this.show();
+  }
+
+  private setRange(range_s: number): void {
+    this.range_s = range_s;
+    for (const button of document.querySelectorAll<HTMLButtonElement>("button[data-range]")) {
+      button.setAttribute("aria-pressed", String(Number(button.dataset["range"]) === range_s));
+    }
+    this.show(true);
+  }
+
+  private setPaused(isPaused: boolean): void {
+    this.isPaused = isPaused;
+    byId("pause").setAttribute("aria-pressed", String(isPaused));
+    this.show();
+  }
+
+  private redraw(): void {
+    this.sections.forEach((section) => section.redraw(this.range_s));
+  }
+
+  /** Shows the history. While the page is paused or hidden, only `isForced` shows it. */
+  private show(isForced = false): void {
+    this.showConnection();
+    if (!this.history || document.hidden || (this.isPaused && !isForced)) return;
+    const window = this.history.window(this.range_s);
+    const view = pageView(this.history, window);
+    if (!view) return;
+    const newest = window.at_ms.at(-1) ?? 0;
+    const at_s = window.at_ms.map((at_ms) => (at_ms - newest) / 1000);
+    this.showHead(view);
+    this.showServices(view, at_s);
+  }
+
+  private showHead(view: PageView): void {
+    setText(byId("about"), `version ${view.version} · up ${view.uptime}`);
+    const state = byId("state");
+    state.className = view.problems.length > 0 ? "bad" : "good";
+    setText(state, view.problems.length > 0 ? "Not healthy" : "Healthy");
+    const messages = [
+      ...view.problems.map((text) => ["problem", text] as const),
+      ...view.warnings.map((text) => ["warning", text] as const),
+    ];
+    const list = byId("messages");
+    const key = JSON.stringify(messages);
+    if (list.dataset["shown"] === key) return;
+    list.dataset["shown"] = key;
+    list.hidden = messages.length === 0;
+    list.replaceChildren(
+      ...messages.map(([kind, text]) =>
+        element("li", kind, element("strong", "", kind === "problem" ? "Problem: " : "Warning: "), text),
+      ),
+    );
+  }
+
+  private showServices(view: PageView, at_s: number[]): void {
+    const ids = new Set(view.services.map((service) => service.id));
+    for (const [id, section] of this.sections) {
+      if (ids.has(id)) continue;
+      section.element.remove();
+      this.links.querySelector(`a[href="#${id}"]`)?.remove();
+      this.sections.delete(id);
+    }
+    for (const service of view.services) {
+      let section = this.sections.get(service.id);
+      if (!section) {
+        section = new ServiceSection(service);
+        this.sections.set(service.id, section);
+        this.main.append(section.element);
+        const link = element("a", "", service.title);
+        link.href = `#${service.id}`;
+        this.links.append(link);
+      }
+      section.update(service, at_s, this.range_s);
+    }
+    setText(byId("empty"), view.services.length === 0 ? "No service runs in this process." : "");
+  }
+
+  private showConnection(): void {
+    const silence_ms = performance.now() - this.lastEvent;
+    const connection = byId("connection");
+    let text = this.isPaused ? "paused" : "live, each second";
+    let isBad = false;
+    if (silence_ms > SILENCE_MS) {
+      text = `no data for ${Math.round(silence_ms / 1000)} s; the values are old`;
+      isBad = true;
+    } else if (!this.couldRead) {
+      text = "the process does not report its state; the values are old";
+      isBad = true;
+    }
+    setText(connection, text);
+    connection.className = isBad ? "bad" : "";
+  }
+}
+
+new Page().start();

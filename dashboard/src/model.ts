@@ -1,0 +1,96 @@
+// Content of the page for one moment: a pure function of the history. view.ts shows it.
+
+import { percent, seconds, withUnit } from "./format.js";
+import {
+  allValues,
+  chartTable,
+  figure,
+  hitRatio,
+  leaseFigure,
+  leasePanel,
+  occupancy,
+  requestPanels,
+  requests,
+  verdictPanel,
+  verdictTable,
+  type Figure,
+  type Panel,
+  type ServiceInput,
+  type ServiceView,
+  type Table,
+} from "./parts.js";
+import type { ServiceStatus } from "./protocol.js";
+import { sum, type History, type Window } from "./series.js";
+import { special } from "./services.js";
+
+export interface PageView {
+  version: string;
+  uptime: string;
+  problems: string[];
+  warnings: string[];
+  services: ServiceView[];
+}
+
+/** Returns the identity of a service's section: its name, and its instance if it runs several times. */
+export function serviceId(status: ServiceStatus): string {
+  const name = status.instance ? `${status.name}-${status.instance}` : status.name;
+  return name.replaceAll(/[^A-Za-z0-9_-]/g, "_");
+}
+
+function where(status: ServiceStatus): string {
+  const parts = [`listens on ${status.listen}`, `${status.datapath} datapath`];
+  if (status.interface) parts.push(`interface ${status.interface}${status.mode ? ` (${status.mode} XDP)` : ""}`);
+  return parts.join(" · ");
+}
+
+function isPresent<T>(value: T | null): value is T {
+  return value !== null;
+}
+
+/** Returns the content of one service's section. */
+export function serviceView(input: ServiceInput): ServiceView {
+  const { status, series } = input;
+  const own = special(input);
+  const hasFastPath = series.has("lease_left");
+  const figures: Figure[] = [];
+  const panels: Panel[] = [];
+  if (hasFastPath) {
+    const { fastpath, host } = requests(input);
+    const all = sum([fastpath, host], series.length).at(-1) ?? null;
+    figures.push(
+      figure("Requests", withUnit(all, "per_s")),
+      figure("Hit ratio", percent(hitRatio(input))),
+      ...[leaseFigure(input)].filter(isPresent),
+    );
+    panels.push(...requestPanels(input), ...[verdictPanel(input), leasePanel(input)].filter(isPresent));
+  }
+  figures.push(...occupancy(input), ...own.figures);
+  panels.push(...own.panels);
+  const tables: Table[] = [verdictTable(input), ...own.tables].filter(isPresent);
+  tables.push(chartTable(panels), allValues(input));
+  return {
+    id: serviceId(status),
+    title: status.instance ? `${status.name}: ${status.instance}` : status.name,
+    purpose: own.purpose,
+    where: where(status),
+    figures,
+    panels,
+    tables: tables.filter((table) => table.rows.length > 0),
+  };
+}
+
+/** Returns the content of the page for the samples of `window`. */
+export function pageView(history: History, window: Window): PageView | null {
+  const { status, metrics } = history;
+  if (!status) return null;
+  const services = status.services.map((service) =>
+    serviceView({ status: service, series: window.of(service.name, service.instance ?? null), metrics }),
+  );
+  return {
+    version: status.version,
+    uptime: seconds(status.uptime_s),
+    problems: status.problems,
+    warnings: status.warnings,
+    services,
+  };
+}
