@@ -428,7 +428,8 @@ impl Checked {
         all
     }
 
-    fn enabled(&self) -> impl Iterator<Item = &dyn Service> {
+    /// Returns the enabled services.
+    pub fn enabled(&self) -> impl Iterator<Item = &dyn Service> {
         let all = self.services.iter().map(|configured| &*configured.service);
         all.filter(|service| service.is_enabled())
     }

@@ -10,6 +10,7 @@ pub mod check_config;
 mod column;
 pub mod config;
 pub mod daemon;
+mod doctor;
 mod fabric;
 
 mod hybrid;
@@ -27,6 +28,7 @@ pub mod services;
 pub mod session;
 mod spv;
 mod status;
+mod top;
 mod transfer;
 pub mod wrong;
 mod xdp;
@@ -47,7 +49,7 @@ const CLOSED: u8 = 141;
 
 /// Groups of commands, and exit codes; printed after the list of commands.
 const HELP_END: &str = "\
-Operation: run, check-config, status, xdp, journal
+Operation: run, check-config, doctor, status, top, xdp, journal
 Services:  spv, transfer, column, fabric, hybrid (each has `serve`, and commands for its clients and operators)
 
 Exit codes: 0 done; 1 failed, refused or not found; 2 wrong arguments or configuration; 141 standard output was closed";
@@ -66,7 +68,9 @@ struct Cli {
 enum Command {
     Run(run::Run),
     CheckConfig(check_config::CheckConfig),
+    Doctor(doctor::Doctor),
     Status(status::Status),
+    Top(top::Top),
     /// Show or remove the XDP fast paths on this machine.
     Xdp {
         #[command(subcommand)]
@@ -210,6 +214,8 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         ))
         .into()),
         Command::Status(arguments) => status::run(&arguments, as_json),
+        Command::Top(arguments) => top::run(&arguments, as_json),
         Command::CheckConfig(arguments) => check_config::run(&arguments, as_json),
+        Command::Doctor(arguments) => doctor::run(arguments, as_json),
     }
 }

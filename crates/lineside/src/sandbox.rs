@@ -7,7 +7,7 @@
 mod calls;
 mod files;
 
-pub use files::Places;
+pub use files::{Places, has_landlock};
 
 use crate::process::SandboxName;
 use calls::Group;

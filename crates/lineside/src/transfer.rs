@@ -45,8 +45,8 @@ pub enum Verb {
     Prove(prove::Prove),
     VerifyProof(prove::VerifyProof),
     Audit(prove::Audit),
-    /// Print the status of a running server, like `lineside status`.
-    Top(crate::status::Status),
+    /// Show the rates of a running server in the terminal, like `lineside top`.
+    Top(crate::top::Top),
 }
 
 /// Runs one verb.
@@ -69,6 +69,6 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
         Verb::Prove(arguments) => arguments.run(as_json),
         Verb::VerifyProof(arguments) => arguments.run(as_json),
         Verb::Audit(arguments) => arguments.run(as_json),
-        Verb::Top(arguments) => crate::status::run(&arguments, as_json),
+        Verb::Top(arguments) => crate::top::run(&arguments, as_json),
     }
 }

@@ -55,6 +55,14 @@ impl Pins {
         Err(XdpError::Owned(interface.into()))
     }
 
+    /// Checks that `dir`, or the directory in which it would be created, is on a BPF file system.
+    ///
+    /// # Errors
+    /// [`XdpError::NoBpffs`], or the system's error.
+    pub fn check_dir(dir: &Path) -> Result<(), XdpError> {
+        require_bpffs(dir)
+    }
+
     /// Returns the names of the interfaces that have a folder in `dir`. Folders with other names are skipped.
     ///
     /// # Errors

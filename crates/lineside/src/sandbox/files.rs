@@ -88,13 +88,11 @@ pub(super) fn restrict(places: &Places) -> anyhow::Result<Option<String>> {
     })
 }
 
-/// Returns true if the kernel has no Landlock.
-#[cfg(test)]
-pub(super) fn restrict_is_missing() -> bool {
-    let has = |rules: Result<RulesetCreated, landlock::RulesetError>| rules.is_ok();
+/// Returns true if the kernel has Landlock.
+pub fn has_landlock() -> bool {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let handled = ruleset.handle_access(AccessFs::from_all(ABI::V1));
-    !handled.is_ok_and(|ruleset| has(ruleset.create()))
+    handled.is_ok_and(|ruleset| ruleset.create().is_ok())
 }
 
 /// Allows access to a path of the system if it exists.

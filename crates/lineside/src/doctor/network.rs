@@ -1,0 +1,174 @@
+//! Checks of the interface, and of BPF: rights, file system for pins, and whether the kernel accepts the programs.
+
+use super::{Finding, Level};
+use crate::config::Checked;
+use crate::privileges;
+use caps::CapSet;
+use lineside_service::{DatapathConfig, DatapathKind, Service};
+use lineside_xdp::{Interface, Pins, XdpDatapath, attached, harmful_offloads, native_needs};
+use std::fs;
+use std::path::Path;
+
+/// Remedy where XDP cannot be used but is not required.
+const OR_SOCKET: &str = "or set kind = \"socket\" in [datapath], which needs none of it";
+
+pub(super) fn check(config: &Checked) -> Vec<Finding> {
+    let datapath = &config.datapath;
+    if datapath.kind == DatapathKind::Socket {
+        return vec![Finding::ok(
+            "datapath",
+            "sockets: rights, BPF and the interface are not checked",
+        )];
+    }
+    let mut findings = vec![rights(), pin_dir(&datapath.pin_dir), programs(config)];
+    findings.extend(interface(datapath));
+    if datapath.kind == DatapathKind::Auto {
+        // The server falls back to sockets.
+        for finding in &mut findings {
+            if finding.level == Level::Failed {
+                finding.level = Level::Warning;
+            }
+        }
+    }
+    findings
+}
+
+fn rights() -> Finding {
+    let missing: Vec<_> = privileges::XDP
+        .iter()
+        .filter(|capability| !caps::has_cap(None, CapSet::Effective, **capability).unwrap_or(false))
+        .map(ToString::to_string)
+        .collect();
+    if missing.is_empty() {
+        return Finding::ok("rights", "this process may load and attach XDP programs");
+    }
+    Finding::failed(
+        "rights",
+        format!("this process lacks {}", missing.join(", ")),
+        format!("run as root, or give the program these capabilities; {OR_SOCKET}"),
+    )
+}
+
+fn pin_dir(dir: &Path) -> Finding {
+    match Pins::check_dir(dir) {
+        Ok(()) => Finding::ok("pins", format!("{} is on a BPF file system", dir.display())),
+        Err(error) => Finding::failed(
+            "pins",
+            error.to_string(),
+            format!("mount -t bpf bpf /sys/fs/bpf, or set `pin_dir` in [datapath]; {OR_SOCKET}"),
+        ),
+    }
+}
+
+/// Loads the XDP programs of the enabled services with their tables, as the server would, and discards them.
+fn programs(config: &Checked) -> Finding {
+    let datapath = &config.datapath;
+    let is_served = Pins::is_owned(&datapath.pin_dir, &datapath.interface);
+    // The tables of a running server exist already; a second copy might not fit the memory.
+    let specs: Vec<_> = match is_served {
+        true => Vec::new(),
+        false => config.enabled().filter_map(Service::program).collect(),
+    };
+    let count = specs.len();
+    match XdpDatapath::load(specs, None) {
+        Ok(_) if is_served => Finding::ok(
+            "programs",
+            format!(
+                "a server runs on {}; the kernel accepts the root program",
+                datapath.interface
+            ),
+        ),
+        Ok(_) => Finding::ok(
+            "programs",
+            format!("the kernel accepts the root program and those of {count} services, with their tables"),
+        ),
+        Err(error) => Finding::failed("programs", error.to_string(), OR_SOCKET),
+    }
+}
+
+fn interface(datapath: &DatapathConfig) -> Vec<Finding> {
+    let name = &datapath.interface;
+    let found = match Interface::find(name) {
+        Ok(found) => found,
+        Err(error) => {
+            let remedy = "set `interface` in [datapath] to the interface on which requests arrive";
+            return vec![Finding::failed("interface", error.to_string(), remedy)];
+        }
+    };
+    let mut findings = vec![addresses(&found), link_state(name)];
+    if let Some(finding) = attached_program(datapath, &found) {
+        findings.push(finding);
+    }
+    let offloads = harmful_offloads(name);
+    if offloads.is_empty() {
+        findings.push(Finding::ok(
+            "offloads",
+            format!("{name} has none that change frames before XDP"),
+        ));
+    }
+    let remedies = offloads.into_iter().map(|line| ("offloads", line));
+    let needs = native_needs(name).into_iter().map(|line| ("driver", line));
+    for (check, line) in remedies.chain(needs) {
+        // Each line has the form "state: command".
+        let (what, remedy) = line.split_once(": ").unwrap_or((&line, "see docs/operations.md"));
+        findings.push(Finding::warning(check, what, remedy));
+    }
+    findings
+}
+
+fn addresses(interface: &Interface) -> Finding {
+    let name = &interface.name;
+    let (v4, v6) = (interface.endpoint.v4().count(), interface.endpoint.v6().count());
+    match v4 + v6 {
+        0 => Finding::failed(
+            "interface",
+            format!("{name} has no IP address, so XDP answers nothing there"),
+            format!("ip address add ADDR/PREFIX dev {name}, or set `interface` in [datapath] to another one"),
+        ),
+        _ => Finding::ok(
+            "interface",
+            format!("{name} has {v4} IPv4 and {v6} IPv6 addresses"),
+        ),
+    }
+}
+
+/// Checks `/sys/class/net/NAME/operstate`; `lo` and other virtual interfaces report `unknown` while they work.
+fn link_state(name: &str) -> Finding {
+    let state = fs::read_to_string(format!("/sys/class/net/{name}/operstate")).unwrap_or_default();
+    match state.trim() {
+        "up" | "unknown" => Finding::ok("link", format!("{name} is up")),
+        state => Finding::failed(
+            "link",
+            format!("{name} is {state}"),
+            format!("ip link set {name} up, and check the cable or the other end"),
+        ),
+    }
+}
+
+fn attached_program(datapath: &DatapathConfig, interface: &Interface) -> Option<Finding> {
+    let name = &interface.name;
+    let is_pinned = Pins::folder_of(&datapath.pin_dir, name).exists();
+    match attached(interface) {
+        Ok(None) => None,
+        Ok(Some((id, mode))) if is_pinned => Some(Finding::ok(
+            "attached",
+            format!(
+                "{name} has a fast path of Lineside ({}, program {id})",
+                mode.name()
+            ),
+        )),
+        Ok(Some((id, _))) => Some(Finding::failed(
+            "attached",
+            format!(
+                "{name} has an XDP program that is not pinned in {}",
+                datapath.pin_dir.display()
+            ),
+            format!("`bpftool prog show id {id}` describes it; detach it, or choose another interface"),
+        )),
+        Err(error) => Some(Finding::warning(
+            "attached",
+            format!("the XDP program of {name} cannot be read: {error}"),
+            "run as root",
+        )),
+    }
+}

@@ -1,0 +1,338 @@
+//! Drawing of `lineside top`: a table of the services, and a chart and the values of the chosen one.
+
+use super::rates::{History, Value};
+use lineside_console::ServiceStatus;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style, Stylize};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState};
+use std::net::SocketAddr;
+
+/// Lines of the chart.
+const CHART_LINES: u16 = 5;
+
+/// State of the display that is not in the statuses.
+pub struct View {
+    console: SocketAddr,
+    /// Index of the service whose values are shown.
+    chosen: usize,
+    paused: bool,
+    /// Reason why the last status could not be read.
+    failure: Option<String>,
+}
+
+impl View {
+    /// Returns the display of the server whose console is at `console`.
+    pub const fn new(console: SocketAddr) -> Self {
+        Self {
+            console,
+            chosen: 0,
+            paused: false,
+            failure: None,
+        }
+    }
+
+    /// Returns true if the display does not change.
+    pub const fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Pauses the display, or continues it.
+    pub const fn pause(&mut self) {
+        self.paused = !self.paused;
+    }
+
+    /// Chooses the service `step` lines below; the list is a ring of `services` entries.
+    pub fn choose(&mut self, step: isize, services: usize) {
+        let next = self.chosen as isize + step;
+        self.chosen = next.rem_euclid(services.max(1) as isize) as usize;
+    }
+
+    /// Returns the index of the chosen service.
+    #[cfg(test)]
+    pub const fn chosen(&self) -> usize {
+        self.chosen
+    }
+
+    /// Records that the console answered.
+    pub fn answered(&mut self) {
+        self.failure = None;
+    }
+
+    /// Records why the console did not answer. The last status stays on the display.
+    pub fn failed(&mut self, why: String) {
+        self.failure = Some(why);
+    }
+
+    /// Draws the last status and its rates.
+    pub fn draw(&self, frame: &mut Frame<'_>, history: &History) {
+        let services = history.services();
+        let messages = self.messages(history);
+        let parts = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Length(messages.len() as u16),
+            Constraint::Length(services.len() as u16 + 2),
+            Constraint::Min(0),
+            Constraint::Length(1),
+        ]);
+        let [title, problems, table, details, keys] = parts.areas(frame.area());
+        frame.render_widget(self.title(history), title);
+        frame.render_widget(Paragraph::new(messages), problems);
+        let chosen = self.chosen.min(services.len().saturating_sub(1));
+        let mut state = TableState::default().with_selected(Some(chosen));
+        frame.render_stateful_widget(service_table(history), table, &mut state);
+        if let Some(service) = services.get(chosen) {
+            draw_details(frame, details, history, service);
+        }
+        let pause = if self.paused { "p continue" } else { "p pause" };
+        let line = format!("up/down service   {pause}   q quit");
+        frame.render_widget(Line::from(line).dim(), keys);
+    }
+
+    fn title(&self, history: &History) -> Line<'static> {
+        let paused = if self.paused { ", paused" } else { "" };
+        let text = match history.latest() {
+            Some(snapshot) => format!(
+                "lineside {} at {}, up {}{paused}",
+                snapshot.version,
+                self.console,
+                duration(snapshot.uptime_s)
+            ),
+            None => format!("lineside at {}{paused}", self.console),
+        };
+        Line::from(text).bold()
+    }
+
+    fn messages(&self, history: &History) -> Vec<Line<'static>> {
+        let mut lines = Vec::new();
+        if let Some(why) = &self.failure {
+            lines.push(Line::from(format!("no answer from the console: {why}")).fg(Color::Red));
+        }
+        if let Some(snapshot) = history.latest() {
+            let problems = snapshot.faults().into_iter();
+            lines.extend(problems.map(|problem| Line::from(format!("problem: {problem}")).fg(Color::Red)));
+            let warnings = snapshot.warnings.iter();
+            lines.extend(warnings.map(|warning| Line::from(format!("warning: {warning}")).fg(Color::Yellow)));
+        }
+        lines
+    }
+}
+
+fn service_table(history: &History) -> Table<'static> {
+    let number = |text: &str| Cell::from(Line::from(text.to_owned()).right_aligned());
+    let header = Row::new([
+        Cell::from("service"),
+        Cell::from("datapath"),
+        number("fast path/s"),
+        number("host/s"),
+        number("hits %"),
+        number("drops/s"),
+        number("lease s"),
+        number("height"),
+    ]);
+    let rows = history.services().iter().map(|service| {
+        let rates = history.rates(service);
+        let hits = rates.hit_percent().map(|percent| format!("{percent:.1}"));
+        let lease = service
+            .lease_left_ms
+            .map(|left| format!("{:.1}", left as f64 / 1000.0));
+        let height = service.tip.as_ref().map(|tip| tip.height.to_string());
+        let optional = |text: Option<String>| number(text.as_deref().unwrap_or("-"));
+        Row::new([
+            Cell::from(title(service)),
+            Cell::from(service.mode.as_ref().map_or_else(
+                || service.datapath.clone(),
+                |mode| format!("{} {mode}", service.datapath),
+            )),
+            number(&short(rates.fast_path)),
+            number(&short(rates.host)),
+            optional(hits),
+            number(&short(rates.drops)),
+            optional(lease),
+            optional(height),
+        ])
+    });
+    let widths = [
+        Constraint::Min(12),
+        Constraint::Length(12),
+        Constraint::Length(11),
+        Constraint::Length(8),
+        Constraint::Length(7),
+        Constraint::Length(8),
+        Constraint::Length(8),
+        Constraint::Length(9),
+    ];
+    Table::new(rows, widths)
+        .header(header.style(Style::new().dim()))
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
+}
+
+/// Draws the chart of the answers per second, the service's own lines, and its values with their rates.
+fn draw_details(frame: &mut Frame<'_>, area: Rect, history: &History, service: &ServiceStatus) {
+    let parts = Layout::vertical([
+        Constraint::Length(CHART_LINES),
+        Constraint::Length(service.summary.len() as u16),
+        Constraint::Min(0),
+    ]);
+    let [chart, summary, values] = parts.areas(area);
+    let answers = history.answers(service);
+    let newest = &answers[answers.len().saturating_sub(chart.width.into())..];
+    let highest = newest.iter().copied().fold(0.0, f64::max);
+    let caption = format!(
+        "{}: answers per second, highest {}",
+        title(service),
+        short(highest)
+    );
+    let bars: Vec<u64> = newest.iter().map(|rate| rate.round() as u64).collect();
+    let bars = Sparkline::default()
+        .data(bars)
+        .style(Style::new().fg(Color::Cyan));
+    frame.render_widget(bars.block(Block::new().title(caption)), chart);
+    let lines: Vec<_> = service
+        .summary
+        .iter()
+        .map(|line| Line::from(line.clone()))
+        .collect();
+    frame.render_widget(Paragraph::new(lines), summary);
+    frame.render_widget(value_table(history.values(service), values.height), values);
+}
+
+/// Returns the table of the values: those that change fastest first, then the others by name.
+fn value_table(mut values: Vec<Value>, lines: u16) -> Table<'static> {
+    values.retain(|value| value.value > 0);
+    values.sort_by(|one, other| {
+        let rate = |value: &Value| value.rate.unwrap_or(0.0);
+        rate(other).total_cmp(&rate(one))
+    });
+    values.truncate(lines.saturating_sub(1).into());
+    let number = |text: String| Cell::from(Line::from(text).right_aligned());
+    let header = Row::new([
+        Cell::from("value"),
+        number("now".into()),
+        number("per second".into()),
+    ]);
+    let rows = values.into_iter().map(|value| {
+        let rate = value.rate.map_or_else(String::new, short);
+        Row::new([
+            Cell::from(value.name),
+            number(value.value.to_string()),
+            number(rate),
+        ])
+    });
+    let widths = [
+        Constraint::Min(20),
+        Constraint::Length(20),
+        Constraint::Length(12),
+    ];
+    Table::new(rows, widths).header(header.style(Style::new().dim()))
+}
+
+fn title(service: &ServiceStatus) -> String {
+    match &service.instance {
+        Some(instance) => format!("{} {instance}", service.name),
+        None => service.name.clone(),
+    }
+}
+
+/// Returns a rate with at most four digits and a unit: `7`, `1.25 k`, `12.5 M`.
+fn short(rate: f64) -> String {
+    let (value, unit) = match rate {
+        rate if rate >= 999_500_000.0 => (rate / 1e9, " G"),
+        rate if rate >= 999_500.0 => (rate / 1e6, " M"),
+        rate if rate >= 999.5 => (rate / 1e3, " k"),
+        rate => return format!("{rate:.0}"),
+    };
+    match value {
+        value if value >= 99.95 => format!("{value:.0}{unit}"),
+        value if value >= 9.995 => format!("{value:.1}{unit}"),
+        value => format!("{value:.2}{unit}"),
+    }
+}
+
+fn duration(seconds: u64) -> String {
+    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::rates::tests::snapshot;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use std::net::Ipv4Addr;
+    use std::time::{Duration, Instant};
+
+    fn drawn(view: &View, history: &History, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+        terminal.draw(|frame| view.draw(frame, history)).expect("drawn");
+        terminal.backend().to_string()
+    }
+
+    fn view() -> View {
+        View::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 7700)))
+    }
+
+    fn two_seconds() -> History {
+        let mut history = History::default();
+        let start = Instant::now();
+        history.add(start, snapshot(3600, 0, 0, 0, 0));
+        history.add(
+            start + Duration::from_secs(1),
+            snapshot(3601, 3_000_000, 0, 1_000_000, 12),
+        );
+        history
+    }
+
+    #[test]
+    fn the_rates_of_a_service_are_drawn() {
+        let text = drawn(&view(), &two_seconds(), 100, 24);
+        for part in [
+            "0.1.0 at 127.0.0.1:7700, up 1:00:01",
+            "3.00 M",
+            "1.00 M",
+            "75.0",
+            "drop hop_limit (xdp)",
+            "4.00 M",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_console_that_does_not_answer_is_reported_and_the_last_status_stays() {
+        let mut view = view();
+        view.failed("connection refused".into());
+        let text = drawn(&view, &two_seconds(), 100, 24);
+        assert!(
+            text.contains("no answer from the console: connection refused") && text.contains("3.00 M"),
+            "{text}"
+        );
+        view.answered();
+        assert!(!drawn(&view, &two_seconds(), 100, 24).contains("no answer"));
+        assert!(drawn(&view, &History::default(), 100, 24).contains("lineside at 127.0.0.1:7700"));
+    }
+
+    #[test]
+    fn a_small_terminal_is_no_error() {
+        for (width, height) in [(1, 1), (20, 4), (40, 8), (200, 60)] {
+            drawn(&view(), &two_seconds(), width, height);
+        }
+    }
+
+    #[test]
+    fn rates_have_at_most_four_digits() {
+        for (rate, text) in [
+            (0.0, "0"),
+            (999.4, "999"),
+            (999.6, "1.00 k"),
+            (12_345.0, "12.3 k"),
+            (999_499.0, "999 k"),
+            (999_600.0, "1.00 M"),
+            (123_456_789.0, "123 M"),
+            (2.5e9, "2.50 G"),
+        ] {
+            assert_eq!(short(rate), text, "{rate}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! `lineside doctor` on this machine: what it finds sound, what it refuses, and the exit codes.
+
+use serde_json::Value;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Runs `lineside --json doctor` on the socket datapath with these further options.
+fn doctor(options: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .args(["--json", "doctor", "--set", "console.listen=127.0.0.1:0"])
+        .args(options)
+        .output()
+        .expect("run")
+}
+
+/// Returns the results of all findings of `check`.
+fn results(output: &Output, check: &str) -> Vec<(String, String)> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect(line));
+    let own = lines.filter(|line| line["check"] == check);
+    own.map(|line| {
+        assert_eq!(line["result"] == "ok", line["remedy"].is_null(), "{line}");
+        let text = |key: &str| line[key].as_str().expect(key).to_owned();
+        (text("result"), text("what"))
+    })
+    .collect()
+}
+
+fn transfer_in(data: &Path) -> Vec<String> {
+    let set = [
+        "transfer.enabled=true".to_owned(),
+        format!("transfer.data={}", data.display()),
+        "transfer.listen=127.0.0.1:0".into(),
+    ];
+    set.into_iter()
+        .flat_map(|value| ["--set".to_owned(), value])
+        .collect()
+}
+
+#[test]
+fn a_machine_without_findings_passes_and_nothing_is_created() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let set = transfer_in(&data);
+    let mut options = vec!["--datapath", "socket"];
+    options.extend(set.iter().map(String::as_str));
+    let output = doctor(&options);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    for check in [
+        "kernel",
+        "processor",
+        "sandbox",
+        "open files",
+        "memory",
+        "datapath",
+        "port",
+        "data",
+    ] {
+        let found = results(&output, check);
+        assert!(!found.is_empty(), "{check}: {output:?}");
+        assert!(
+            found.iter().all(|(result, _)| result != "failed"),
+            "{check}: {found:?}"
+        );
+    }
+    assert!(!data.exists());
+}
+
+#[test]
+fn a_used_port_and_an_unusable_directory_fail_with_a_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").expect("a file");
+    let used = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let console = used.local_addr().expect("its address").to_string();
+    let set = transfer_in(&file);
+    let mut options = vec!["--datapath", "socket", "--set"];
+    let listen = format!("console.listen={console}");
+    options.push(&listen);
+    options.extend(set.iter().map(String::as_str));
+    let output = doctor(&options);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let ports = results(&output, "port");
+    let in_use = ports
+        .iter()
+        .any(|(result, what)| result == "failed" && what.contains(&console));
+    assert!(in_use, "{ports:?}");
+    let data = results(&output, "data");
+    assert_eq!(data.len(), 1);
+    assert_eq!(
+        (data[0].0.as_str(), data[0].1.ends_with("is not a directory")),
+        ("failed", true)
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("2 of ") && said.contains(" checks failed"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_missing_interface_fails_for_xdp_and_is_a_warning_where_sockets_are_allowed() {
+    for (datapath, result, code) in [("xdp", "failed", 1), ("auto", "warning", 0)] {
+        let output = doctor(&["--datapath", datapath, "--interface", "no-such-if0"]);
+        let found = results(&output, "interface");
+        assert_eq!(found.len(), 1, "{output:?}");
+        assert_eq!(found[0].0, result);
+        assert!(found[0].1.contains("no interface no-such-if0"), "{found:?}");
+        assert_eq!(output.status.code(), Some(code));
+    }
+}
+
+#[test]
+fn a_wrong_configuration_is_refused_with_exit_code_2() {
+    let output = doctor(&["--set", "transfer.nonsense=1", "--set", "transfer.enabled=true"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+#[test]
+fn top_needs_a_terminal() {
+    let output = Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .arg("top")
+        .output()
+        .expect("run");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("needs a terminal") && said.contains("lineside status"),
+        "{said}"
+    );
+}
