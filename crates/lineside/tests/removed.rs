@@ -2,20 +2,24 @@
 
 mod served;
 
-use served::{Place, Server};
+use served::{Server, ServiceFiles};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Maximum time until a server notices the loss; it checks every second.
-const PATIENCE: Duration = Duration::from_secs(60);
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Writes until a write is refused; returns the error.
 fn refused(server: &Server) -> String {
     let began = Instant::now();
     for number in 100.. {
         match server.write(number) {
-            Ok(()) => assert!(began.elapsed() < PATIENCE, "{} never noticed", server.service),
+            Ok(()) => assert!(
+                began.elapsed() < NOTICE_TIMEOUT,
+                "{} never noticed",
+                server.service
+            ),
             Err(why) => return why,
         }
     }
@@ -33,7 +37,7 @@ fn a_server_whose_directory_or_file_is_removed_takes_no_writes_and_says_so() {
             fs::remove_file(path.join("00000000000000000001.log"))
         }),
     ];
-    let place = Place::new();
+    let place = ServiceFiles::new();
     for service in ["transfer", "column", "hybrid"] {
         for (what, remove) in removals {
             let data = place.path(&format!("{service}-{what}"));
@@ -73,7 +77,7 @@ fn a_server_whose_directory_or_file_is_removed_takes_no_writes_and_says_so() {
 
 #[test]
 fn a_fabric_replica_whose_segment_is_removed_says_so() {
-    let place = Place::new();
+    let place = ServiceFiles::new();
     let data = place.path("fabric-segment");
     let server = place.serve("fabric", &data);
     fs::remove_file(data.join("00000000000000000001.log")).expect("removed");
@@ -83,7 +87,7 @@ fn a_fabric_replica_whose_segment_is_removed_says_so() {
         if health.contains("was removed, moved or replaced while it was in use") {
             break health;
         }
-        assert!(began.elapsed() < PATIENCE, "never noticed: {health}");
+        assert!(began.elapsed() < NOTICE_TIMEOUT, "never noticed: {health}");
     };
     assert!(health.starts_with("HTTP/1.1 503"), "{health}");
 }
@@ -91,8 +95,8 @@ fn a_fabric_replica_whose_segment_is_removed_says_so() {
 /// A directory with remaining files does not count as new.
 #[test]
 fn a_directory_whose_journal_was_removed_begins_no_new_one() {
-    let place = Place::new();
-    for service in served::KEEPING {
+    let place = ServiceFiles::new();
+    for service in served::SERVICES_WITH_DATA {
         let data = place.path(&format!("{service}-emptied"));
         let server = place.serve(service, &data);
         if service != "fabric" {
@@ -129,7 +133,7 @@ fn a_directory_whose_journal_was_removed_begins_no_new_one() {
 
 #[test]
 fn a_settlement_key_that_is_gone_is_not_replaced() {
-    let place = Place::new();
+    let place = ServiceFiles::new();
     let data = place.path("transfer-key");
     let server = place.serve("transfer", &data);
     server.write(1).expect("a write");
